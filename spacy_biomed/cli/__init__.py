@@ -1,0 +1,43 @@
+"""`python -m spacy biomed ...`: one module per sub-command, each of them thin.
+
+spaCy imports this module through the entry-point group `spacy_cli` before it parses any command, so
+nothing heavy may be imported here or at the top of a sub-command's module.
+"""
+
+import sys
+from types import TracebackType
+
+import typer
+from spacy.cli._util import app as spacy_app
+
+from ..errors import BiomedError
+from .convert import convert
+from .corpora import corpora
+from .encoders import encoders
+from .init_encoder import init_encoder
+
+app = typer.Typer(
+    name="biomed",
+    help="Biomedical and clinical pipelines: corpora, encoders and what turns them into wheels.",
+    no_args_is_help=True,
+)
+app.command("corpora")(corpora)
+app.command("encoders")(encoders)
+app.command("convert")(convert)
+app.command("init-encoder")(init_encoder)
+
+spacy_app.add_typer(app, name="biomed")
+
+
+def _print_bad_input(
+    kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+) -> None:
+    """Print bad input as one line, in every `spacy` command (`spacy train` included)."""
+    if issubclass(kind, BiomedError):
+        print(f"✘ {error}", file=sys.stderr)
+    else:
+        _other_errors(kind, error, traceback)
+
+
+_other_errors = sys.excepthook
+sys.excepthook = _print_bad_input

@@ -1,0 +1,1 @@
+"""The encoder catalogue, the transformer models, and word-piece alignment."""

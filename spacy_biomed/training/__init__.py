@@ -1,0 +1,1 @@
+"""What `spacy train` plugs in."""

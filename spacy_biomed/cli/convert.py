@@ -1,6 +1,174 @@
+"""`spacy biomed convert`: parse, call `convert_corpus`, print what it found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import typer
 
+if TYPE_CHECKING:
+    from rich.table import Table
 
-def convert() -> None:
-    """Not written yet."""
-    raise typer.Exit(1)
+    from ..corpora.convert import ConversionReport, PartReport
+    from ..corpora.documents import Document
+
+SECONDS_WITHOUT_BAR = 2.0
+
+
+def convert(
+    name: str = typer.Argument(
+        help="A corpus of the catalogue (`spacy biomed corpora`), or any name with --format."
+    ),
+    source: Path = typer.Argument(
+        help="The folder that the corpus is unpacked in, or a single file.",
+        show_default=False,
+    ),
+    output: Path = typer.Argument(help="The folder to write {train,dev,test}.spacy to."),
+    format: str | None = typer.Option(
+        None,
+        help="columns, iob1, iob2, bioes, brat, pubtator, bioc, hoc, jsonl; else the catalogue's.",
+    ),
+    language: str | None = typer.Option(
+        None, help="Code of the text's language; else the catalogue's, or en."
+    ),
+    train: list[Path] = typer.Option([], help="File or folder of the training part; repeatable."),
+    dev: list[Path] = typer.Option([], help="The same of the development part."),
+    test: list[Path] = typer.Option([], help="The same of the test part."),
+    encoding: str | None = typer.Option(None, help="Of the text files; else UTF-8."),
+    spans_key: str | None = typer.Option(
+        None, help="Put mentions in doc.spans[KEY], overlapping ones too, rather than doc.ents."
+    ),
+    replace_mentions: Path | None = typer.Option(
+        None, help="Folder of term lists: add copies of the training part with other mentions."
+    ),
+    copies: int = typer.Option(1, min=1, help="How many copies --replace-mentions adds."),
+    seed: int = typer.Option(0, help="Of parts that are not published, and of the copies."),
+) -> None:
+    """Convert a corpus to spaCy's format, and say what is in it.
+
+    Without --train, --dev and --test the parts are the catalogue's; with --format they are the
+    files or folders in SOURCE whose names have train, dev (devel, valid) and test in them. A corpus
+    without a dev part gets a tenth of its training documents as one; SOURCE as a single file is
+    split 80/10/10.
+
+    Example: python -m spacy biomed convert ncbi_disease assets/ncbi_disease corpus/ncbi_disease
+
+    Your own: python -m spacy biomed convert notes notes/ corpus/notes --format brat --language es
+    """
+    from rich.console import Console
+
+    from ..corpora.convert import convert_corpus
+
+    given = {"train": train, "dev": dev, "test": test}
+    report = convert_corpus(
+        name,
+        source,
+        output,
+        format=format,
+        language=language,
+        paths={
+            part: [_locate(path, source) for path in given[part]] for part in given if given[part]
+        },
+        encoding=encoding,
+        spans_key=spans_key,
+        replace_mentions=replace_mentions,
+        copies=copies,
+        seed=seed,
+        progress=_show_progress,
+    )
+    console = Console()
+    console.print(_table(report))
+    for line in _remarks(report):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _locate(path: Path, source: Path) -> Path:
+    """Take a path relative to SOURCE where it leads somewhere, else as it is."""
+    return source / path if (source / path).exists() else path
+
+
+def _show_progress(documents: Sequence[Document], part: str) -> Iterator[Document]:
+    """Yield documents; after two seconds, show a bar."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        transient=True,
+    )
+    task = bar.add_task(part, total=len(documents))
+    begin, shown = time.monotonic(), False
+    try:
+        for number, document in enumerate(documents):
+            if not shown and time.monotonic() - begin > SECONDS_WITHOUT_BAR:
+                bar.start()
+                shown = True
+            if shown:
+                bar.update(task, completed=number)
+            yield document
+    finally:
+        if shown:
+            bar.stop()
+
+
+def _table(report: ConversionReport) -> Table:
+    from rich.table import Table
+
+    table = Table(title=f"{report.name} ({report.language}, {report.format})", title_justify="left")
+    table.add_column("")
+    for part in report.parts:
+        table.add_column(part, justify="right")
+    for title, values in _rows(report.parts):
+        table.add_row(title, *values)
+    return table
+
+
+def _rows(parts: dict[str, PartReport]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the table's rows, without those that are zero in a corpus without such annotations."""
+    reports = list(parts.values())
+    yield "documents", [f"{report.documents:,}" for report in reports]
+    yield (
+        "sentences",
+        [f"{'' if r.sentences_are_published else '~'}{r.sentences:,}" for r in reports],
+    )
+    yield "tokens", [f"{report.tokens:,}" for report in reports]
+    if any(report.mentions for report in reports):
+        yield "mentions", [f"{sum(report.mentions.values()):,}" for report in reports]
+        for label in sorted({label for report in reports for label in report.mentions}):
+            yield f"  {label}", [f"{report.mentions.get(label, 0):,}" for report in reports]
+        yield "off token boundaries", [_share(report.inside_token, report) for report in reports]
+        yield "overlap a longer one", [_share(report.overlapping, report) for report in reports]
+        yield "discontinuous", [_share(report.discontinuous, report) for report in reports]
+    if any(report.relations for report in reports):
+        yield "relations (not converted)", [f"{report.relations:,}" for report in reports]
+    for label in sorted({label for report in reports for label in report.classes}):
+        yield label, [f"{report.classes.get(label, 0):,}" for report in reports]
+    yield "texts of an earlier part", [f"{report.duplicates:,}" for report in reports]
+
+
+def _share(count: int, report: PartReport) -> str:
+    return f"{count:,} ({count / sum(report.mentions.values()):.2%})" if count else "0"
+
+
+def _remarks(report: ConversionReport) -> Iterator[str]:
+    if any(not part.sentences_are_published for part in report.parts.values()):
+        yield "~ The corpus is not published in sentences; counted by their final punctuation."
+    if report.seeded_parts:
+        yield (
+            f"Not published with these parts, drawn with seed {report.seed}: "
+            f"{', '.join(report.seeded_parts)}."
+        )
+    if report.unseen_share is not None:
+        yield f"Test mentions that never occur in train: {report.unseen_share:.1%}."
+    yield f"✔ Wrote {', '.join(f'{part}.spacy' for part in report.parts)} to {report.output}"

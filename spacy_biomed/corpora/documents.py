@@ -1,8 +1,18 @@
-"""What every reader yields: a text and annotations at character offsets."""
+"""What every reader yields: a text and annotations at character offsets; and how files are opened.
+
+Each reader is a generator of `Document` that takes a path and an encoding. What is wrong in a file
+becomes a `BiomedError` of one line: file, line, what, and what to do.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..errors import BiomedError
+
+BYTE_ORDER_MARK = "\ufeff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,7 +20,7 @@ class Mention:
     """An annotated mention: one or more fragments of the text under one label.
 
     fragments: half-open `(start, end)` pairs in Unicode code points, in text order. A mention of
-    more than one fragment is discontinuous.
+        more than one fragment is discontinuous.
     id: the identifier that the source file gives it (brat's `T1`), or "".
     attributes: what the source says of it beyond the label (negation, normalisation, note).
     """
@@ -22,14 +32,17 @@ class Mention:
 
     @property
     def start(self) -> int:
+        """Offset of the first character."""
         return self.fragments[0][0]
 
     @property
     def end(self) -> int:
+        """Offset after the last character."""
         return self.fragments[-1][1]
 
     @property
     def is_discontinuous(self) -> bool:
+        """Whether text that is not part of the mention lies between its fragments."""
         return len(self.fragments) > 1
 
 
@@ -49,8 +62,10 @@ class Document:
 
     mentions: None where the source does not annotate mentions at all; an empty list where it does
         and this text has none.
+    relations: None where the source does not annotate relations.
     cats: class label to 0.0 or 1.0; None where the source does not annotate classes.
-    tokens, sentences: `(start, end)` offsets where the source is published already split, else None.
+    tokens, sentences: `(start, end)` offsets where the source is published already split,
+        else None.
     source: file (and line) that it was read from, for messages.
     """
 
@@ -62,3 +77,95 @@ class Document:
     tokens: list[tuple[int, int]] | None = None
     sentences: list[tuple[int, int]] | None = None
     source: str = ""
+
+
+def read_text(path: Path, encoding: str = "utf-8", *, may_be_empty: bool = False) -> str:
+    """Read a whole file, line ends and byte-order mark as they are.
+
+    Raises BiomedError for a file that is missing, empty, or not in the encoding; the last gives
+    the line and the offset of the first byte that does not decode.
+    """
+    if not path.is_file():
+        raise BiomedError(f"{path}: no such file; check the path and that the corpus is unpacked")
+    content = path.read_bytes()
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise BiomedError(
+            f"{path}:{line}: the byte at offset {error.start} is not {encoding.upper()}; convert "
+            f"the file to UTF-8, or name its encoding with --encoding"
+        ) from None
+    except LookupError:
+        raise BiomedError(
+            f"{path}: unknown encoding {encoding!r}; name one that Python knows, such as latin-1"
+        ) from None
+    if not may_be_empty and not text.strip(BYTE_ORDER_MARK + " \t\r\n"):
+        raise BiomedError(f"{path}: the file is empty; unpack the corpus again")
+    return text
+
+
+def read_lines(path: Path, encoding: str = "utf-8", *, may_be_empty: bool = False) -> list[str]:
+    """Read a file as lines without their ends (LF or CRLF) and without a byte-order mark.
+
+    Only line feeds end a line: the other separators that `str.splitlines` knows occur inside
+    tokens of published corpora.
+    """
+    text = read_text(path, encoding, may_be_empty=may_be_empty).removeprefix(BYTE_ORDER_MARK)
+    return [line.removesuffix("\r") for line in text.split("\n")]
+
+
+def list_files(path: Path, suffixes: Iterable[str]) -> list[Path]:
+    """List the files of a corpus: the path itself, or those with a suffix in and below a folder.
+
+    Hidden files are left out. Raises BiomedError where there is none.
+    """
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise BiomedError(f"{path}: no such file or folder; check the path")
+    suffixes = tuple(suffixes)
+    files = sorted(
+        file
+        for file in path.rglob("*")
+        if file.is_file() and file.suffix.lower() in suffixes and not file.name.startswith(".")
+    )
+    if not files:
+        raise BiomedError(
+            f"{path}: no {' or '.join(suffixes)} file in this folder; check the path and the format"
+        )
+    return files
+
+
+def is_covered(text: str, mention: Mention, covered: str) -> bool:
+    """Tell whether a mention's fragments, joined by spaces, read as its file quotes them.
+
+    Runs of white space count as one space: formats write a line end inside a mention as a space.
+    """
+    fragments = " ".join(text[start:end] for start, end in mention.fragments)
+    return fragments == covered or fragments.split() == covered.split()
+
+
+def check_mention(text: str, mention: Mention, covered: str | None, where: str) -> None:
+    """Raise BiomedError where a mention lies beyond the text, is empty, or reads differently.
+
+    covered: the string that the file gives for the mention; None where the format gives none.
+    where: `file:line`, for the message.
+    """
+    for start, end in mention.fragments:
+        if not 0 <= start < end:
+            raise BiomedError(
+                f"{where}: a mention from {start} to {end} covers nothing; correct its offsets"
+            )
+    if mention.end > len(text):
+        raise BiomedError(
+            f"{where}: the mention ends at {mention.end}, beyond the text's end at {len(text)}; "
+            f"check that text and annotations belong together and that offsets count characters"
+        )
+    if covered is not None and not is_covered(text, mention, covered):
+        fragments = " ".join(text[start:end] for start, end in mention.fragments)
+        raise BiomedError(
+            f"{where}: the annotation reads {covered!r} but the text at "
+            f"{mention.start}-{mention.end} reads {fragments!r}; check that text and annotations "
+            f"belong together and that offsets count characters"
+        )

@@ -1,0 +1,254 @@
+"""brat's standoff format: a `.txt` file and an `.ann` file of the same name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from ..errors import BiomedError
+from .documents import (
+    BYTE_ORDER_MARK,
+    Document,
+    Mention,
+    Relation,
+    check_mention,
+    is_covered,
+    list_files,
+    read_lines,
+    read_text,
+)
+
+_MENTION = re.compile(r"(\S+) (-?\d+ -?\d+(?:;-?\d+ -?\d+)*)")
+_SHAPES = {
+    "T": "T1<TAB>Label 0 5<TAB>covered text",
+    "R": "R1<TAB>Label Arg1:T1 Arg2:T2",
+    "E": "E1<TAB>Label:T1 Role:T2",
+    "A": "A1<TAB>Name T1 or A1<TAB>Name T1 Value",
+    "M": "M1<TAB>Name T1 or M1<TAB>Name T1 Value",
+    "N": "N1<TAB>Reference T1 Resource:Entry<TAB>text",
+    "#": "#1<TAB>AnnotatorNotes T1<TAB>text",
+    "*": "*<TAB>Equiv T1 T2",
+}
+
+
+def read_brat(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
+    """Read the `.txt` and `.ann` pairs in and below a folder (or the one pair of a `.txt` file).
+
+    Entities (T) become mentions; fragments with nothing but white space between them are one
+    fragment, since brat breaks a mention at a line's end. Attributes (A, M), normalisations (N)
+    and notes (#) on an entity, or on the event that it triggers, become its `attributes`.
+    Relations (R) keep their label and arguments. An event (E) becomes one relation for each
+    argument, labelled with the argument's role, from its trigger to the argument (an argument
+    that is an event stands for that event's trigger). An equivalence (*) becomes a relation
+    from its first member to each other one. `relations` is a list in every document when any of
+    the files has one of these, and None otherwise.
+
+    Offsets count code points of the file as it is. Where the covered strings say that they were
+    counted on line feeds alone, or with the byte-order mark, they are read so.
+
+    Raises BiomedError on a line that is none of these, an id that is used but not there, a
+    mention beyond the text, or one that reads differently, and a file without its counterpart (a
+    text without mentions has an empty `.ann`).
+    """
+    root = Path(path)
+    texts = list_files(root, (".txt",))
+    if root.is_dir():
+        _check_counterparts(root, texts)
+    annotations = {
+        file: read_lines(_annotations_of(file), encoding, may_be_empty=True) for file in texts
+    }
+    has_relations = any(line[:1] in ("R", "E", "*") for file in texts for line in annotations[file])
+    for file in texts:
+        name = file.relative_to(root) if root.is_dir() else Path(file.name)
+        document = _read_pair(file, annotations.pop(file), encoding)
+        document.id = name.with_suffix("").as_posix()
+        if not has_relations:
+            document.relations = None
+        yield document
+
+
+def _annotations_of(text_file: Path) -> Path:
+    file = text_file.with_suffix(".ann")
+    if not file.is_file():
+        raise BiomedError(
+            f"{text_file}: there is no {file.name} beside it; add it (empty where the text has no "
+            f"mentions)"
+        )
+    return file
+
+
+def _check_counterparts(root: Path, texts: list[Path]) -> None:
+    known = set(texts)
+    for file in list_files(root, (".ann",)):
+        if file.with_suffix(".txt") not in known:
+            raise BiomedError(f"{file}: there is no {file.stem}.txt beside it; add its text")
+
+
+class _Line:
+    """One line of an `.ann` file: where it is, its kind (`T`), id (`T1`), and further fields."""
+
+    def __init__(self, path: Path, number: int, text: str) -> None:
+        self.where = f"{path}:{number}"
+        self.id, *self.fields = text.split("\t")
+        self.kind = self.id[:1]
+        self.text = text
+        if self.kind not in _SHAPES or not self.fields or not self.fields[0]:
+            raise self.malformed()
+
+    def malformed(self) -> BiomedError:
+        shape = _SHAPES.get(self.kind, _SHAPES["T"])
+        return BiomedError(
+            f"{self.where}: malformed line {self.text!r}; write it as {shape} with tabs"
+        )
+
+
+def _read_pair(text_path: Path, lines: list[str], encoding: str) -> Document:
+    path = text_path.with_suffix(".ann")
+    parsed = [
+        _Line(path, number, line) for number, line in enumerate(lines, start=1) if line.strip()
+    ]
+    entities = [(line, *_parse_entity(line)) for line in parsed if line.kind == "T"]
+    text, shift = _align_text(read_text(text_path, encoding), entities)
+    mentions: dict[str, Mention] = {}
+    for line, mention, covered in entities:
+        mention = _move(mention, shift)
+        check_mention(text, mention, covered, line.where)
+        if line.id in mentions:
+            raise BiomedError(f"{line.where}: {line.id} is there twice; give each its own id")
+        mentions[line.id] = replace(mention, fragments=_join_fragments(mention, text, line))
+    triggers = _find_triggers(parsed)
+    relations: list[Relation] = []
+    for line in parsed:
+        if line.kind in "RE*":
+            relations.extend(_parse_relations(line, mentions, triggers))
+        elif line.kind in "AMN#":
+            _add_attribute(line, mentions, triggers)
+    return Document(
+        id=text_path.stem,
+        text=text,
+        mentions=list(mentions.values()),
+        relations=relations,
+        source=f"{text_path}:1",
+    )
+
+
+def _parse_entity(line: _Line) -> tuple[Mention, str]:
+    match = _MENTION.fullmatch(line.fields[0])
+    if match is None or len(line.fields) < 2:
+        raise line.malformed()
+    label, offsets = match.groups()
+    fragments = tuple(
+        (int(start), int(end)) for start, end in (pair.split(" ") for pair in offsets.split(";"))
+    )
+    return Mention(label, fragments, line.id), "\t".join(line.fields[1:])
+
+
+def _move(mention: Mention, shift: int) -> Mention:
+    if not shift:
+        return mention
+    moved = tuple((start + shift, end + shift) for start, end in mention.fragments)
+    return replace(mention, fragments=moved)
+
+
+def _align_text(text: str, entities: list[tuple[_Line, Mention, str]]) -> tuple[str, int]:
+    """Return the text that the offsets count, without byte-order mark, and what to add to them.
+
+    Programs that write offsets differ on whether a byte-order mark and a carriage return count.
+    """
+    shifts = (0,)
+    if text.startswith(BYTE_ORDER_MARK):
+        text, shifts = text.removeprefix(BYTE_ORDER_MARK), (0, -1)
+    if len(shifts) == 1 and "\r\n" not in text:
+        return text, 0
+    for candidate in (text, text.replace("\r\n", "\n")):
+        for shift in shifts:
+            if all(
+                is_covered(candidate, _move(mention, shift), covered)
+                for _, mention, covered in entities
+            ):
+                return candidate, shift
+    return text, 0
+
+
+def _join_fragments(mention: Mention, text: str, line: _Line) -> tuple[tuple[int, int], ...]:
+    """Sort the fragments, and join those with nothing but white space between them."""
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(mention.fragments):
+        if joined and start < joined[-1][1]:
+            raise BiomedError(
+                f"{line.where}: the fragments of {line.id} overlap; correct their offsets"
+            )
+        if joined and not text[joined[-1][1] : start].strip():
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((start, end))
+    return tuple(joined)
+
+
+def _find_triggers(lines: list[_Line]) -> dict[str, str]:
+    """Map each event's id to the id of the entity that is its trigger."""
+    triggers = {}
+    for line in lines:
+        if line.kind == "E":
+            _, colon, trigger = line.fields[0].split(" ")[0].partition(":")
+            if not colon or not trigger:
+                raise line.malformed()
+            triggers[line.id] = trigger
+    return triggers
+
+
+def _resolve(line: _Line, id: str, mentions: dict[str, Mention], triggers: dict[str, str]) -> str:
+    """Return the id of the mention that an argument stands for."""
+    mention = triggers.get(id, id)
+    if mention not in mentions:
+        raise BiomedError(f"{line.where}: there is no {id} in this file; correct the id")
+    return mention
+
+
+def _parse_relations(
+    line: _Line, mentions: dict[str, Mention], triggers: dict[str, str]
+) -> Iterator[Relation]:
+    label, *arguments = line.fields[0].split()
+    if line.kind == "*":
+        if len(arguments) < 2:
+            raise line.malformed()
+        members = [_resolve(line, argument, mentions, triggers) for argument in arguments]
+        for member in members[1:]:
+            yield Relation(label, members[0], member, line.id)
+        return
+    roles = [argument.partition(":") for argument in arguments]
+    if any(not colon or not id for _, colon, id in roles):
+        raise line.malformed()
+    ids = [_resolve(line, id, mentions, triggers) for _, _, id in roles]
+    if line.kind == "R":
+        if len(ids) != 2:
+            raise line.malformed()
+        yield Relation(label, ids[0], ids[1], line.id)
+        return
+    trigger = _resolve(line, line.id, mentions, triggers)
+    for (role, _, _), id in zip(roles, ids, strict=True):
+        yield Relation(role, trigger, id, line.id)
+
+
+def _add_attribute(line: _Line, mentions: dict[str, Mention], triggers: dict[str, str]) -> None:
+    """Add an attribute, a normalisation or a note to the mention that it is about.
+
+    What is said of a relation, or of nothing, is left out: a mention is the only thing with
+    attributes.
+    """
+    name, *rest = line.fields[0].split()
+    if not rest:
+        raise line.malformed()
+    if rest[0][:1] not in ("T", "E"):
+        return
+    attributes = mentions[_resolve(line, rest[0], mentions, triggers)].attributes
+    value = " ".join(rest[1:]) or "true"
+    if line.kind == "N":
+        name, colon, value = value.partition(":")
+        if not colon:
+            raise line.malformed()
+    elif line.kind == "#":
+        value = " ".join(line.fields[1:])
+    attributes[name] = f"{attributes[name]} {value}" if name in attributes else value

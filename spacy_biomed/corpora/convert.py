@@ -1,0 +1,390 @@
+"""A corpus as its authors publish it becomes `train.spacy`, `dev.spacy` and `test.spacy`."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import random
+import re
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import spacy
+from spacy.language import Language
+from spacy.pipeline import Sentencizer
+from spacy.tokens import Doc, DocBin
+
+from ..errors import BiomedError
+from .documents import Document
+from .gold import annotate, create_doc
+from .tokenizer import create_tokenizer
+
+if TYPE_CHECKING:
+    from .catalogue import CorpusEntry
+
+PARTS = ("train", "dev", "test")
+DEV_SHARE = 0.1
+TEST_SHARE = 0.1
+
+# Module and function of each format's reader, and the function's further arguments.
+FORMATS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "columns": ("columns", "read_columns", {}),
+    "bio": ("columns", "read_columns", {}),
+    "iob1": ("columns", "read_columns", {"scheme": "iob1"}),
+    "iob2": ("columns", "read_columns", {"scheme": "iob2"}),
+    "bioes": ("columns", "read_columns", {"scheme": "bioes"}),
+    "bilou": ("columns", "read_columns", {"scheme": "bioes"}),
+    "brat": ("brat", "read_brat", {}),
+    "pubtator": ("pubtator", "read_pubtator", {}),
+    "bioc": ("bioc", "read_bioc", {}),
+    "hoc": ("hoc", "read_hoc", {}),
+    "jsonl": ("jsonl", "read_jsonl", {}),
+}
+
+# The attributes of tokens that conversion sets; others would only make the files larger.
+ATTRIBUTES = ("ENT_IOB", "ENT_TYPE", "SENT_START")
+
+_PART_NAME = re.compile(r"(?:^|[^a-z])(train|dev|valid|test)")
+
+Progress = Callable[[Sequence[Document], str], Iterable[Document]]
+
+
+@dataclass(slots=True)
+class PartReport:
+    """What one part (train, dev or test) holds.
+
+    sentences: as published, or where the source has none as spaCy's sentencizer counts them.
+    mentions: by label, the fitting and the others, each mention that is given twice once.
+    classes: documents that have each class.
+    inside_token, overlapping, discontinuous: mentions that no layer of the Docs holds.
+    duplicates: documents whose text is also in a part before this one.
+    """
+
+    documents: int = 0
+    sentences: int = 0
+    sentences_are_published: bool = True
+    tokens: int = 0
+    mentions: dict[str, int] = field(default_factory=dict)
+    classes: dict[str, int] = field(default_factory=dict)
+    relations: int = 0
+    inside_token: int = 0
+    overlapping: int = 0
+    discontinuous: int = 0
+    duplicates: int = 0
+
+    @property
+    def unaligned(self) -> int:
+        """Mentions that no span of tokens in the layer holds."""
+        return self.inside_token + self.overlapping + self.discontinuous
+
+
+@dataclass(slots=True)
+class ConversionReport:
+    """What a conversion wrote: by part, and the share of test mentions that train never has.
+
+    unseen_share: of test mentions, those whose lower-cased string and label occur nowhere in
+        train, between 0 and 1; None without test mentions.
+    seeded_parts: the parts that the corpus is not published with, drawn with `seed`.
+    """
+
+    name: str
+    language: str
+    format: str
+    output: Path
+    labels: list[str]
+    parts: dict[str, PartReport]
+    seeded_parts: list[str]
+    seed: int
+    unseen_share: float | None = None
+    licence: str = ""
+    source: str = ""
+
+
+def read_documents(
+    format: str, paths: Iterable[Path | str], encoding: str = "utf-8"
+) -> Iterator[Document]:
+    """Read the documents of files or folders in one of the `FORMATS`, one path after the other.
+
+    Raises BiomedError on an unknown format and on what the format's reader finds wrong.
+    """
+    if format not in FORMATS:
+        raise BiomedError(f"unknown format {format!r}; choose one of {', '.join(FORMATS)}")
+    module, function, arguments = FORMATS[format]
+    reader = getattr(importlib.import_module(f"{__package__}.{module}"), function)
+    for path in paths:
+        yield from reader(Path(path), encoding=encoding, **arguments)
+
+
+def convert_corpus(
+    name: str,
+    source: Path | str,
+    output: Path | str,
+    *,
+    format: str | None = None,
+    language: str | None = None,
+    paths: Mapping[str, Sequence[Path | str]] | None = None,
+    encoding: str | None = None,
+    spans_key: str | None = None,
+    replace_mentions: Path | str | None = None,
+    copies: int = 1,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> ConversionReport:
+    """Convert a corpus and write `{train,dev,test}.spacy` and `corpus.json`.
+
+    name: a corpus of the catalogue; or, with `format`, any name.
+    source: the folder (or the one file) that the corpus was unpacked to.
+    output: the folder to write; it changes only once everything is converted.
+    language: spaCy's code of the text's language; the catalogue's, or English.
+    paths: the files or folders of each part; the catalogue's, or as `find_parts` finds them.
+    encoding: of the text files; the catalogue's, or UTF-8.
+    spans_key: put mentions in `doc.spans[spans_key]` rather than `doc.ents`.
+    replace_mentions: folder of term lists to multiply the training part with, `copies` times.
+    seed: of mention replacement, and of the parts that the corpus is not published with: a
+        tenth of the training documents for dev, and for a corpus in one piece another tenth for
+        test.
+    progress: called with documents and a description, to show how far it is.
+
+    Raises BiomedError on bad input, before anything is written.
+    """
+    entry = None if format else _find_entry(name)
+    format = format or (entry.format if entry else None) or ""
+    language = language or (entry.language if entry else "en")
+    encoding = encoding or (entry.encoding if entry else None) or "utf-8"
+    source, output = Path(source), Path(output)
+    if not paths:
+        paths = _catalogue_parts(entry, source) if entry and entry.splits else find_parts(source)
+    parts, seeded = _read_parts(format, paths, encoding, source, seed)
+    if replace_mentions is not None:
+        parts["train"] = _multiply(parts["train"], Path(replace_mentions), copies, seed)
+
+    nlp = create_pipeline(language)
+    reports: dict[str, PartReport] = {}
+    bins: dict[str, DocBin] = {}
+    for part, documents in parts.items():
+        shown = progress(documents, part) if progress else documents
+        bins[part], reports[part] = _convert_part(nlp, shown, spans_key)
+    _count_duplicates(parts, reports)
+    report = ConversionReport(
+        name=entry.name if entry else name,
+        language=language,
+        format=format,
+        output=output,
+        labels=_find_labels(reports, entry),
+        parts=reports,
+        seeded_parts=seeded,
+        seed=seed,
+        unseen_share=find_unseen_share(parts.get("train", []), parts.get("test", [])),
+        licence=entry.licence if entry else "",
+        source=entry.source if entry else "",
+    )
+    _write(report, bins)
+    return report
+
+
+def create_pipeline(language: str) -> Language:
+    """Create the blank pipeline that makes tokens: the language with the project's tokenizer."""
+    try:
+        nlp = spacy.blank(language)
+    except ImportError:
+        raise BiomedError(
+            f"spaCy knows no language {language!r}; give its code, such as en, es or fr"
+        ) from None
+    nlp.tokenizer = create_tokenizer()(nlp)
+    return nlp
+
+
+def _find_entry(name: str) -> CorpusEntry:
+    from .catalogue import find_corpus
+
+    entry = find_corpus(name)
+    if entry.format is None:
+        raise BiomedError(
+            f"{name}: there is no reader for this corpus yet; give --format with one of "
+            f"{', '.join(FORMATS)} if you have it in such a form"
+        )
+    return entry
+
+
+def _catalogue_parts(entry: CorpusEntry, source: Path) -> dict[str, list[Path | str]]:
+    if not source.exists():
+        raise BiomedError(
+            f"{source}: no such folder; unpack {entry.name} there, from {entry.source}"
+        )
+    return {part: [source / path for path in paths] for part, paths in entry.splits.items()}
+
+
+def find_parts(source: Path) -> dict[str, list[Path | str]]:
+    """Find the files or folders of each part directly in a folder, by their names.
+
+    A name with `train` is of train, with `dev` or `valid` (devel, validation) of dev, with `test`
+    of test, each at the name's beginning or after a character that is no letter, whatever the
+    case. A file or a folder without such names is one piece, under the key "all".
+    """
+    if not source.exists():
+        raise BiomedError(f"{source}: no such file or folder; check the path")
+    parts: dict[str, list[Path | str]] = {}
+    for path in sorted(source.iterdir()) if source.is_dir() else ():
+        match = _PART_NAME.search(path.name.lower())
+        if match and not path.name.startswith("."):
+            part = "dev" if match.group(1) == "valid" else match.group(1)
+            parts.setdefault(part, []).append(path)
+    if not parts:
+        return {"all": [source]}
+    if "train" not in parts:
+        found = ", ".join(Path(path).name for paths in parts.values() for path in paths)
+        raise BiomedError(
+            f"{source}: {found} but nothing named train; name the training part with --train"
+        )
+    return parts
+
+
+def _read_parts(
+    format: str,
+    paths: Mapping[str, Sequence[Path | str]],
+    encoding: str,
+    source: Path,
+    seed: int,
+) -> tuple[dict[str, list[Document]], list[str]]:
+    """Return the documents by part, and the parts that were drawn rather than published."""
+    if format == "hoc":
+        from .hoc import has_id_lists, split_hoc
+
+        # HoC lists documents, not files, so whatever the paths are they lead to the one folder.
+        folder = source if (source / "text").is_dir() else Path(next(iter(paths.values()))[0])
+        documents = list(read_documents(format, [folder], encoding))
+        return split_hoc(documents, folder), [] if has_id_lists(folder) else list(PARTS)
+    read = {part: list(read_documents(format, paths[part], encoding)) for part in paths}
+    if set(read) == {"all"}:
+        return split_documents(read["all"], {"dev": DEV_SHARE, "test": TEST_SHARE}, seed), [*PARTS]
+    if unknown := set(read) - set(PARTS):
+        raise BiomedError(
+            f"unknown part {unknown.pop()!r} of the corpus; the parts are train, dev and test"
+        )
+    if "train" in read and "dev" not in read:
+        read.update(split_documents(read["train"], {"dev": DEV_SHARE}, seed))
+        return {part: read[part] for part in PARTS if part in read}, ["dev"]
+    return {part: read[part] for part in PARTS if part in read}, []
+
+
+def split_documents(
+    documents: Sequence[Document], shares: Mapping[str, float], seed: int
+) -> dict[str, list[Document]]:
+    """Draw parts from documents at random; what is left is train. The order is kept in each.
+
+    shares: the share of all documents of each part; at least one document each where there are
+        enough for train to have one too.
+    """
+    order = list(range(len(documents)))
+    random.Random(seed).shuffle(order)
+    parts: dict[str, list[Document]] = {}
+    for part, share in shares.items():
+        size = min(max(1, round(share * len(documents))), max(0, len(order) - 1))
+        parts[part] = [documents[index] for index in sorted(order[:size])]
+        order = order[size:]
+    return {"train": [documents[index] for index in sorted(order)], **parts}
+
+
+def _multiply(documents: list[Document], terms: Path, copies: int, seed: int) -> list[Document]:
+    from .mention_replacement import replace_mentions
+
+    return list(replace_mentions(documents, terms, copies, seed))
+
+
+def _convert_part(
+    nlp: Language, documents: Iterable[Document], spans_key: str | None
+) -> tuple[DocBin, PartReport]:
+    report = PartReport()
+    mentions: Counter[str] = Counter()
+    classes: Counter[str] = Counter()
+    doc_bin = DocBin(attrs=ATTRIBUTES, store_user_data=True)
+    sentencizer = Sentencizer()
+    for document in documents:
+        doc = create_doc(nlp, document)
+        placement = annotate(doc, document, spans_key)
+        report.documents += 1
+        report.tokens += len(doc)
+        report.relations += len(document.relations or ())
+        mentions.update(mention.label for mention in placement.mentions)
+        classes.update(label for label, value in (document.cats or {}).items() if value)
+        report.inside_token += len(placement.inside_token)
+        report.overlapping += len(placement.overlapping)
+        report.discontinuous += len(placement.discontinuous)
+        if document.sentences is None:
+            report.sentences_are_published = False
+            report.sentences += _count_sentences(doc, sentencizer)
+        else:
+            report.sentences += len(document.sentences)
+        doc_bin.add(doc)
+    report.mentions, report.classes = dict(sorted(mentions.items())), dict(sorted(classes.items()))
+    return doc_bin, report
+
+
+def _count_sentences(doc: Doc, sentencizer: Sentencizer) -> int:
+    if not len(doc):
+        return 0
+    return sum(sentencizer.predict([doc])[0])
+
+
+def _count_duplicates(
+    parts: Mapping[str, Sequence[Document]], reports: Mapping[str, PartReport]
+) -> None:
+    seen: set[str] = set()
+    for part, documents in parts.items():
+        texts = [document.text for document in documents]
+        reports[part].duplicates = sum(text in seen for text in texts)
+        seen.update(texts)
+
+
+def _strings(documents: Iterable[Document]) -> Iterator[tuple[str, str]]:
+    for document in documents:
+        for mention in document.mentions or ():
+            string = " ".join(document.text[start:end] for start, end in mention.fragments)
+            yield string.lower(), mention.label
+
+
+def find_unseen_share(train: Iterable[Document], test: Iterable[Document]) -> float | None:
+    """Return the share of test mentions whose lower-cased string and label train never has."""
+    seen = set(_strings(train))
+    unseen = [mention not in seen for mention in _strings(test)]
+    return sum(unseen) / len(unseen) if unseen else None
+
+
+def _find_labels(reports: Mapping[str, PartReport], entry: CorpusEntry | None) -> list[str]:
+    labels = {label for report in reports.values() for label in (*report.mentions, *report.classes)}
+    return sorted(labels.union(entry.labels if entry else ()))
+
+
+def _write(report: ConversionReport, bins: Mapping[str, DocBin]) -> None:
+    """Write everything beside the output folder, and then put it in place."""
+    output = report.output
+    if output.exists() and not output.is_dir():
+        raise BiomedError(f"{output}: this is a file; name a folder to write to")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f".{output.name}-", dir=output.parent))
+    try:
+        for part, doc_bin in bins.items():
+            doc_bin.to_disk(folder / f"{part}.spacy")
+        (folder / "corpus.json").write_text(
+            json.dumps(describe(report), ensure_ascii=False, indent=2) + "\n", encoding="utf-8"
+        )
+        output.mkdir(exist_ok=True)
+        for file in folder.iterdir():
+            os.replace(file, output / file.name)
+        for part in set(PARTS) - set(bins):
+            (output / f"{part}.spacy").unlink(missing_ok=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def describe(report: ConversionReport) -> dict[str, Any]:
+    """Return a report as what `corpus.json` holds."""
+    description = asdict(report)
+    del description["output"]
+    return description

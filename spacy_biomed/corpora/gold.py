@@ -1,0 +1,139 @@
+"""From a reader's `Document` to a spaCy `Doc`: characters to tokens, and what does not fit kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+from spacy.util import get_words_and_spaces
+
+from .documents import Document, Mention
+
+UNALIGNED_MENTIONS = "unaligned_mentions"
+DOCUMENT_ID = "document_id"
+
+UnalignedMention = tuple[int, int, str]
+
+
+def register_extensions() -> None:
+    """Declare `doc._.unaligned_mentions`: `(start character, end character, label)` of each gold
+    mention that is in no layer of the `Doc` because no span of tokens could hold it.
+
+    The values lie in `doc.user_data`, so they survive `DocBin(store_user_data=True)`. Evaluation
+    counts them as missed.
+    """
+    Doc.set_extension(UNALIGNED_MENTIONS, getter=_get_unaligned, setter=_set_unaligned, force=True)
+
+
+def _get_unaligned(doc: Doc) -> list[UnalignedMention]:
+    return [(start, end, label) for start, end, label in doc.user_data.get(UNALIGNED_MENTIONS, ())]
+
+
+def _set_unaligned(doc: Doc, mentions: Sequence[UnalignedMention]) -> None:
+    doc.user_data[UNALIGNED_MENTIONS] = [tuple(mention) for mention in mentions]
+
+
+register_extensions()
+
+
+@dataclass(slots=True)
+class Placement:
+    """Where the mentions of a document went: spans of tokens, and three ways of not fitting.
+
+    mentions: all of them, each once.
+    inside_token: starts or ends inside a token.
+    overlapping: shares a token with a longer mention of a flat layer.
+    discontinuous: has more than one fragment.
+    """
+
+    mentions: list[Mention] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+    inside_token: list[Mention] = field(default_factory=list)
+    overlapping: list[Mention] = field(default_factory=list)
+    discontinuous: list[Mention] = field(default_factory=list)
+
+    @property
+    def unaligned(self) -> list[UnalignedMention]:
+        """What no span of tokens holds, in text order; of fragments, the outermost offsets."""
+        mentions = [*self.inside_token, *self.overlapping, *self.discontinuous]
+        return sorted((mention.start, mention.end, mention.label) for mention in mentions)
+
+
+def place_mentions(doc: Doc, mentions: Sequence[Mention], *, flat: bool) -> Placement:
+    """Find the span of tokens of each mention.
+
+    flat: no two spans share a token; of mentions that do, the longest stays, and of equally long
+        ones the first. A mention that the source gives twice (same label, same characters) is
+        one mention.
+    """
+    starts = {token.idx: token.i for token in doc}
+    ends = {token.idx + len(token): token.i + 1 for token in doc}
+    unique = {(mention.label, mention.fragments): mention for mention in mentions}
+    placement = Placement(mentions=list(unique.values()))
+    taken: set[int] = set()
+    # Stable, so that of equally long mentions at one place the source's first comes first.
+    for mention in sorted(unique.values(), key=lambda one: (one.start - one.end, one.start)):
+        start, end = starts.get(mention.start), ends.get(mention.end)
+        if mention.is_discontinuous:
+            placement.discontinuous.append(mention)
+        elif start is None or end is None:
+            placement.inside_token.append(mention)
+        elif flat and not taken.isdisjoint(range(start, end)):
+            placement.overlapping.append(mention)
+        else:
+            taken.update(range(start, end))
+            placement.spans.append(Span(doc, start, end, label=mention.label))
+    placement.spans.sort(key=lambda span: (span.start, span.end))
+    return placement
+
+
+def create_doc(nlp: Language, document: Document) -> Doc:
+    """Create the Doc of a document, without annotations of mentions or classes.
+
+    Published tokens are used where the document has them, else the pipeline's tokenizer. Sentence
+    starts are set where the document has sentences. The document's id is kept in
+    `doc.user_data["document_id"]`.
+    """
+    if document.tokens is None:
+        doc = nlp.make_doc(document.text)
+    else:
+        strings = [document.text[start:end] for start, end in document.tokens]
+        words, spaces = get_words_and_spaces(strings, document.text)
+        doc = Doc(nlp.vocab, words=words, spaces=spaces)
+    if document.sentences is not None:
+        sentence_starts = {start for start, _ in document.sentences}
+        for token in doc:
+            token.is_sent_start = token.i == 0 or token.idx in sentence_starts
+    doc.user_data[DOCUMENT_ID] = document.id
+    return doc
+
+
+def annotate(doc: Doc, document: Document, spans_key: str | None = None) -> Placement:
+    """Put a document's mentions and classes on its Doc, and return where the mentions went.
+
+    spans_key: the span group that takes the mentions, overlapping ones included; None for
+        `doc.ents`.
+
+    A document with `mentions=None` is left without that layer; one with an empty list has the
+    layer with nothing in it. Relations are not put on the Doc.
+    """
+    if document.cats is not None:
+        doc.cats = dict(document.cats)
+    if document.mentions is None:
+        return Placement()
+    placement = place_mentions(doc, document.mentions, flat=spans_key is None)
+    if spans_key is None:
+        doc.set_ents(placement.spans, default="outside")
+    else:
+        doc.spans[spans_key] = placement.spans
+    _set_unaligned(doc, placement.unaligned)
+    return placement
+
+
+def create_gold_doc(nlp: Language, document: Document, spans_key: str | None = None) -> Doc:
+    """Create the annotated Doc of a document: `create_doc` and `annotate` in one."""
+    doc = create_doc(nlp, document)
+    annotate(doc, document, spans_key)
+    return doc

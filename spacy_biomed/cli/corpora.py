@@ -1,6 +1,206 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import typer
 
+from ..errors import BiomedError
 
-def corpora() -> None:
-    """Not written yet."""
-    raise typer.Exit(1)
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..corpora.catalogue import CorpusEntry
+
+# Of a page that is piped or redirected, where there is no terminal to fit.
+_PIPED_WIDTH = 120
+
+
+def corpora(
+    name: str | None = typer.Argument(None, help="Show all that is known of this corpus"),
+    task: str | None = typer.Option(None, "--task", "-t", help="Only corpora of this task"),
+    language: str | None = typer.Option(None, "--language", "-l", help="Only this language: en"),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table"),
+) -> None:
+    """List the corpora that the package knows, or show one of them.
+
+    Examples: python -m spacy biomed corpora --task ner --language es,
+    python -m spacy biomed corpora ncbi_disease
+    """
+    from ..corpora.catalogue import all_corpora, find_corpus
+
+    if name is not None:
+        check_no_filters(task=task, language=language)
+        entry = find_corpus(name)
+        print_json(entry) if as_json else print_fields(entry.name, _describe(entry))
+        return
+    entries = select(all_corpora(), task=task, language=language)
+    print_json(entries) if as_json else _print_table(entries)
+
+
+def check_no_filters(**filters: str | None) -> None:
+    """Raise BiomedError if any filter is given: they choose rows of the table, not one entry."""
+    given = [f"--{field}" for field, value in filters.items() if value is not None]
+    if given:
+        raise BiomedError(f"{' and '.join(given)} filter the table: leave out NAME, or the filter")
+
+
+def select(entries: tuple[Any, ...], **filters: str | None) -> list[Any]:
+    """The entries whose fields equal the filters that are given; case does not matter.
+
+    Raises BiomedError on a value that no entry has, naming those that some have.
+    """
+    chosen = list(entries)
+    for field, wanted in filters.items():
+        if wanted is None:
+            continue
+        values = sorted({getattr(entry, field) for entry in entries})
+        if wanted.lower() not in values:
+            raise BiomedError(f"no --{field} '{wanted}' in the catalogue: use {', '.join(values)}")
+        chosen = [entry for entry in chosen if getattr(entry, field) == wanted.lower()]
+    return chosen
+
+
+def print_json(entries: Any) -> None:
+    """Print one entry as a JSON object, several as a list of objects."""
+    import dataclasses
+    import json
+
+    data = (
+        [dataclasses.asdict(entry) for entry in entries]
+        if isinstance(entries, list)
+        else dataclasses.asdict(entries)
+    )
+    typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def create_console() -> Console:
+    """A console as wide as the terminal; wide enough for the tables where there is none."""
+    import os
+
+    from rich.console import Console
+
+    console = Console(markup=False, highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _PIPED_WIDTH
+    return console
+
+
+def print_rows(headers: dict[str, dict[str, Any]], rows: list[list[str]]) -> None:
+    """Print a table that wraps long cells and never cuts one off.
+
+    headers: title of each column to the keyword arguments of rich's `Table.add_column`.
+    """
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for header, options in headers.items():
+        table.add_column(header, overflow="fold", **options)
+    for row in rows:
+        table.add_row(*row)
+    create_console().print(table)
+
+
+def print_fields(title: str, fields: dict[str, Any]) -> None:
+    """Print the fields that have a value, one below the other."""
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for field, value in fields.items():
+        if value not in (None, "", ()) and value != {}:
+            grid.add_row(field, _format(value))
+    console = create_console()
+    console.print(title, style="bold")
+    console.print(grid)
+
+
+def shorten(text: str) -> str:
+    """The part of a catalogue field before its first qualification, for a cell of a table."""
+    import re
+
+    return re.split(r"[,;(]| over | of ", text, maxsplit=1)[0].strip()
+
+
+def _format(value: Any) -> str:
+    if isinstance(value, dict):
+        return "\n".join(f"{key}: {_format(part)}" for key, part in value.items())
+    if isinstance(value, tuple):
+        return ", ".join(str(part) for part in value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _print_table(entries: list[CorpusEntry]) -> None:
+    headers: dict[str, dict[str, Any]] = {
+        "Name": {"style": "bold", "no_wrap": True},
+        "Task": {"no_wrap": True},
+        "Lang": {"no_wrap": True},
+        "Labels": {"max_width": 12},
+        "Splits": {"max_width": 9},
+        "Metric": {"max_width": 11},
+        "Licence": {"max_width": 14},
+        "Access": {"max_width": 9},
+        "From": {},
+    }
+    print_rows(headers, [_row(entry) for entry in entries])
+
+
+def _row(entry: CorpusEntry) -> list[str]:
+    labels = ", ".join(entry.labels)
+    if len(entry.labels) > 2 or len(labels) > 20:
+        labels = f"{len(entry.labels)} labels"
+    parts = "undivided" if "all" in entry.splits else " ".join(entry.splits)
+    return [
+        entry.name,
+        entry.task,
+        entry.language,
+        labels or "with the data",
+        parts or "see NAME",
+        shorten(entry.metric),
+        shorten(entry.licence),
+        entry.access,
+        _shorten_source(entry),
+    ]
+
+
+def _shorten_source(entry: CorpusEntry) -> str:
+    """Owner and name of a GitHub repository, the host of another page, else the first words."""
+    address = entry.repository or entry.source.split()[0]
+    if not address.startswith("http"):
+        return shorten(entry.source)
+    host, *path = address.split("//", 1)[1].split("/")
+    return "/".join(path[:2]) if host == "github.com" else host.removeprefix("www.")
+
+
+def _describe(entry: CorpusEntry) -> dict[str, Any]:
+    return {
+        "Title": entry.title,
+        "Task": entry.task,
+        "Language": entry.language,
+        "Labels": entry.labels,
+        "Splits": {
+            "undivided" if part == "all" else part: paths for part, paths in entry.splits.items()
+        },
+        "Sizes": entry.split_sizes,
+        "Metric": entry.metric,
+        "Licence": entry.licence,
+        "Source": entry.source,
+        "Access": entry.access,
+        "Files": _where_files_go(entry),
+        "Repository": f"{entry.repository} at {entry.commit}" if entry.repository else None,
+        "Format": entry.format or "no reader yet",
+        "Encoding": entry.encoding,
+        "Papers": entry.papers,
+        "Also called": entry.aliases,
+        "Notes": entry.notes,
+    }
+
+
+def _where_files_go(entry: CorpusEntry) -> str:
+    if entry.instructions:
+        return entry.instructions
+    folder = f"assets/{entry.name}/"
+    if entry.access == "ships":
+        return f"{folder} comes with the project."
+    return f"`python -m spacy project assets` downloads them to {folder}"

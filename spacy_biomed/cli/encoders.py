@@ -1,6 +1,99 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import typer
 
+from ..errors import BiomedError
+from .corpora import check_no_filters, print_fields, print_json, print_rows, select, shorten
 
-def encoders() -> None:
-    """Not written yet."""
-    raise typer.Exit(1)
+if TYPE_CHECKING:
+    from ..encoders.catalogue import EncoderEntry
+
+
+def encoders(
+    name: str | None = typer.Argument(None, help="Show all that is known of this encoder"),
+    language: str | None = typer.Option(
+        None, "--language", "-l", help="Only this language: en, es, multilingual"
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table"),
+) -> None:
+    """List the encoders that the package knows by name, or show one of them.
+
+    Examples: python -m spacy biomed encoders --language es,
+    python -m spacy biomed encoders biobert
+    """
+    from ..encoders.catalogue import all_encoders
+
+    if name is not None:
+        check_no_filters(language=language)
+        entry = _find(name)
+        print_json(entry) if as_json else print_fields(entry.name, _describe(entry))
+        return
+    entries = select(all_encoders(), language=language)
+    print_json(entries) if as_json else _print_table(entries)
+
+
+def _find(name: str) -> EncoderEntry:
+    from ..encoders.catalogue import find_encoder, suggest_encoders
+
+    entry = find_encoder(name)
+    if entry is None:
+        suggestions = suggest_encoders(name)
+        hint = f"did you mean {' or '.join(suggestions)}? " if suggestions else ""
+        raise BiomedError(
+            f"no encoder named '{name}' in the catalogue: {hint}`python -m spacy biomed encoders` "
+            "lists them all; a config also takes any hub id or directory"
+        )
+    return entry
+
+
+def _print_table(entries: list[EncoderEntry]) -> None:
+    headers: dict[str, dict[str, Any]] = {
+        "Name": {"style": "bold", "no_wrap": True},
+        "Language": {"no_wrap": True},
+        "Cased": {"no_wrap": True},
+        "Params": {"no_wrap": True, "justify": "right"},
+        "Layers": {"no_wrap": True, "justify": "right"},
+        "Licence": {"max_width": 14},
+        "Papers": {"no_wrap": True},
+        "Hub id": {},
+    }
+    print_rows(headers, [_row(entry) for entry in entries])
+
+
+def _row(entry: EncoderEntry) -> list[str]:
+    return [
+        entry.name,
+        entry.language,
+        _say_cased(entry),
+        f"{entry.parameters / 1e6:.0f}M",
+        f"{entry.layers} × {entry.width}",
+        shorten(entry.licence),
+        " ".join(str(paper) for paper in entry.papers),
+        entry.hub_id or "not on the hub, see NAME",
+    ]
+
+
+def _say_cased(entry: EncoderEntry) -> str:
+    return {True: "yes", False: "no", None: "?"}[entry.cased]
+
+
+def _describe(entry: EncoderEntry) -> dict[str, Any]:
+    size = f", {entry.vocabulary_size:,} entries" if entry.vocabulary_size else ""
+    return {
+        "Hub id": entry.hub_id or "none of its authors'",
+        "Revision": entry.revision or ("none pinned: the newest" if entry.hub_id else None),
+        "Download": entry.download,
+        "Language": entry.language,
+        "Cased": _say_cased(entry),
+        "Parameters": entry.parameters,
+        "Layers": entry.layers,
+        "Width": entry.width,
+        "Vocabulary": f"{entry.vocabulary}{size}",
+        "Licence": entry.licence,
+        "Paper": entry.paper,
+        "Papers": entry.papers,
+        "Also called": entry.aliases,
+        "Notes": entry.notes,
+    }

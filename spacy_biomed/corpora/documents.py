@@ -48,7 +48,10 @@ class Mention:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A labelled relation between two mentions, named by their `Mention.id`."""
+    """A labelled relation between two mentions, named by their `Mention.id`.
+
+    Where the source relates concepts rather than mentions (PubTator), head and tail are concepts.
+    """
 
     label: str
     head: str

@@ -15,6 +15,8 @@ _MARKS = "\u0300-\u036f"
 _SIGN = rf"[^\w{_MARKS}]|_"
 # A sign between words. Points and commas between digits belong to their number: 0.05, 1,25.
 _INFIX = rf"(?<!\d)[.,]|[.,](?!\d)|[^\w{_MARKS}.,]|_"
+# A tumour's grade and its stage, which reports write without a space: G3pT2N0M0.
+_GRADE_END = r"(?<=\bG[1-4])(?=[acpruy]{0,2}T[0-4Xi])"
 _EMAIL = r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+\Z"
 # What a language writes together with an apostrophe: the English genitive, the French elision.
 _SUFFIXES = {"en": r"(?<=[^\W\d_])['’][sS]"}
@@ -25,8 +27,8 @@ def create_tokenizer() -> Callable[[Language], Tokenizer]:
     """Create the factory registered as `spacy_biomed.Tokenizer.v1`, for any language.
 
     A token is a run of letters and digits, a decimal number, an e-mail address, or one sign:
-    `IL-2/p53` becomes `IL`, `-`, `2`, `/`, `p53`. Letters and digits are not separated: fewer than
-    one mention in a thousand of jnlpba, cantemist and meddocan starts or ends inside such a run.
+    `IL-2/p53` becomes `IL`, `-`, `2`, `/`, `p53`. Letters and digits are not separated, except
+    after a tumour's grade (`G3`, `pT2N0M0`): fewer than one mention in a thousand of jnlpba, cantemist and meddocan starts or ends inside such a run.
     Of the language's own exceptions, contractions (`don't`) and abbreviations of several points
     (`e.g.`, `p.ej.`) stay, as do the English genitive (`Crohn`, `'s`) and the French elision (`l'`,
     `apnée`); a single point stands alone, because mentions end before it.
@@ -43,7 +45,7 @@ def create_tokenizer() -> Callable[[Language], Tokenizer]:
             rules={word: rules[word] for word in rules if _is_kept(word, rules[word])},
             prefix_search=re.compile(rf"^(?:{prefix})").search,
             suffix_search=re.compile(rf"(?:{suffix})$").search,
-            infix_finditer=re.compile(_INFIX).finditer,
+            infix_finditer=re.compile(f"{_INFIX}|{_GRADE_END}").finditer,
             token_match=re.compile(_EMAIL).match,
         )
 

@@ -1,0 +1,308 @@
+"""BioC (Comeau et al. 2013) as XML or JSON: collections of documents of passages."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from json.decoder import JSONObject
+from json.scanner import py_make_scanner
+from pathlib import Path
+from typing import Any
+from xml.parsers import expat
+
+from ..errors import BiomedError
+from .documents import Document, Mention, Relation, check_mention, list_files, read_text
+
+# Key under which the line of an object's beginning is kept in it.
+_LINE = "\0line"
+_DECLARED = re.compile(rb"<\?xml[^>]*\bencoding\s*=\s*[\"']([\w.-]+)[\"']")
+_LABEL_KEYS = ("type", "relation")
+
+# A document, passage, annotation or other part, as BioC's JSON has it.
+_Part = dict[str, Any]
+
+
+def read_bioc(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
+    """Read BioC files (`.xml`, `.json`): one, or those in and below a folder.
+
+    A document's text is its passages (or sentences, where passages have no text of their own)
+    joined with spaces; offsets in the file count characters from its own passage offsets, so
+    gaps between passages change nothing. An annotation's infon "type" is its label, the other
+    infons are its attributes; one of several locations is a discontinuous mention, one of no
+    location is about the whole document and left out. A relation goes from its first node to each
+    other one; one without nodes, as BC5CDR has them, relates the concepts in its infons. The infon
+    "type" or "relation" is its label. `relations` is None in the documents of a file without any.
+
+    An XML file's own declaration goes before `encoding`. Raises BiomedError on a file that is no
+    BioC, and on an annotation without a type, beyond its passage, or that reads differently.
+    """
+    for file in list_files(Path(path), (".xml", ".json")):
+        yield from _read_file(file, encoding)
+
+
+def _read_file(path: Path, encoding: str) -> Iterator[Document]:
+    if path.suffix.lower() == ".json":
+        text = read_text(path, encoding).removeprefix("\ufeff")
+        collection = _parse_json(text, path)
+    else:
+        text, collection = "", _parse_xml(path, encoding)
+    documents = _parts(collection, "documents", path)
+    if not documents:
+        raise BiomedError(f"{path}: no document in this file; is it a BioC collection?")
+    has_relations = any(_all_relations(document, path) for document in documents)
+    for index, part in enumerate(documents):
+        try:
+            document = _create_document(part, path, f"{path.stem}-{index + 1}")
+        except BiomedError:
+            if _LINE not in part:
+                # JSON is read quickly and without lines; now that one is needed, read it again.
+                part = _parts(_parse_json(text, path, with_lines=True), "documents", path)[index]
+                _create_document(part, path, f"{path.stem}-{index + 1}")
+            raise
+        if not has_relations:
+            document.relations = None
+        yield document
+
+
+def _parts(part: _Part, key: str, path: Path) -> list[_Part]:
+    """Return the parts under a key, [] where there are none."""
+    parts = part.get(key) or []
+    if not isinstance(parts, list) or not all(isinstance(each, dict) for each in parts):
+        raise BiomedError(f"{_where(part, path)}: expected {key!r} to be a list of objects")
+    return parts
+
+
+def _where(part: _Part, path: Path) -> str:
+    return f"{path}:{part.get(_LINE, 1)}"
+
+
+def _all_relations(document: _Part, path: Path) -> list[_Part]:
+    passages = _parts(document, "passages", path)
+    sentences = [one for passage in passages for one in _parts(passage, "sentences", path)]
+    holders = [document, *passages, *sentences]
+    return [relation for holder in holders for relation in _parts(holder, "relations", path)]
+
+
+def _create_document(part: _Part, path: Path, default_id: str) -> Document:
+    document = Document(
+        id=str(part.get("id") or default_id),
+        text="",
+        mentions=[],
+        relations=[],
+        sentences=[],
+        source=_where(part, path),
+    )
+    for passage in _parts(part, "passages", path):
+        sentences = _parts(passage, "sentences", path)
+        if passage.get("text") or not sentences:
+            document.sentences = None
+            annotated = [passage, *sentences]
+            _add_text(document, passage, annotated, path)
+            continue
+        for sentence in sentences:
+            start, end = _add_text(document, sentence, [sentence], path)
+            if document.sentences is not None:
+                document.sentences.append((start, end))
+        for annotation in _parts(passage, "annotations", path):
+            raise BiomedError(
+                f"{_where(annotation, path)}: an annotation on a passage whose text is in its "
+                f"sentences; move it to its sentence"
+            )
+    for relation in _all_relations(part, path):
+        document.relations.extend(_create_relations(relation, document, path))
+    return document
+
+
+def _add_text(
+    document: Document, unit: _Part, annotated: list[_Part], path: Path
+) -> tuple[int, int]:
+    """Append a passage or sentence with its annotations, and return its place in the text."""
+    text, offset = unit.get("text") or "", _whole_number(unit, "offset", path)
+    if not isinstance(text, str):
+        raise BiomedError(f"{_where(unit, path)}: expected 'text' to be a string")
+    start = len(document.text) + 1 if document.text else 0
+    for part in annotated:
+        for annotation in _parts(part, "annotations", path):
+            locations = _parts(annotation, "locations", path)
+            if locations:
+                mention = _create_mention(annotation, locations, offset, path)
+                check_mention(text, mention, annotation.get("text"), _where(annotation, path))
+                document.mentions.append(
+                    Mention(
+                        mention.label,
+                        tuple((start + begin, start + end) for begin, end in mention.fragments),
+                        mention.id,
+                        mention.attributes,
+                    )
+                )
+    document.text = f"{document.text} {text}" if document.text else text
+    return start, start + len(text)
+
+
+def _whole_number(part: _Part, key: str, path: Path) -> int:
+    try:
+        return int(part[key])
+    except (KeyError, TypeError, ValueError):
+        raise BiomedError(
+            f"{_where(part, path)}: expected {key!r} with a whole number, found {part.get(key)!r}"
+        ) from None
+
+
+def _infons(part: _Part, path: Path) -> dict[str, str]:
+    infons = part.get("infons") or {}
+    if not isinstance(infons, dict):
+        raise BiomedError(f"{_where(part, path)}: expected 'infons' to be an object")
+    return {key: str(value) for key, value in infons.items() if key != _LINE and value is not None}
+
+
+def _create_mention(annotation: _Part, locations: list[_Part], offset: int, path: Path) -> Mention:
+    """Create a mention at offsets in its passage."""
+    attributes = _infons(annotation, path)
+    label = attributes.pop("type", "")
+    if not label:
+        raise BiomedError(
+            f"{_where(annotation, path)}: the annotation {annotation.get('id')!r} has no type; add "
+            f'an infon with the key "type"'
+        )
+    fragments = []
+    for location in locations:
+        start = _whole_number(location, "offset", path) - offset
+        fragments.append((start, start + _whole_number(location, "length", path)))
+    return Mention(label, tuple(sorted(fragments)), str(annotation.get("id") or ""), attributes)
+
+
+def _create_relations(relation: _Part, document: Document, path: Path) -> Iterator[Relation]:
+    infons = _infons(relation, path)
+    labels = [infons.pop(key) for key in _LABEL_KEYS if key in infons]
+    nodes = _parts(relation, "nodes", path)
+    ids = [str(node.get("refid")) for node in nodes]
+    known = {mention.id for mention in document.mentions}
+    for node, id in zip(nodes, ids, strict=True):
+        if id not in known:
+            raise BiomedError(
+                f"{_where(node, path)}: there is no annotation {id!r} in document {document.id!r}; "
+                f"correct the refid"
+            )
+    ids = ids or list(infons.values())
+    if not labels or len(ids) < 2:
+        raise BiomedError(
+            f'{_where(relation, path)}: a relation needs an infon with the key "type" and two nodes'
+        )
+    for tail in ids[1:]:
+        yield Relation(labels[0], ids[0], tail, str(relation.get("id") or ""))
+
+
+def _parse_json(text: str, path: Path, with_lines: bool = False) -> _Part:
+    """Parse a BioC collection in JSON; a lone document is a collection of one."""
+    try:
+        parsed = json.loads(text, cls=_line_decoder(text) if with_lines else None)
+    except json.JSONDecodeError as error:
+        raise BiomedError(
+            f"{path}:{error.lineno}: no JSON at column {error.colno} ({error.msg}); is it a BioC "
+            f"collection?"
+        ) from None
+    if isinstance(parsed, dict) and "passages" in parsed:
+        return {"documents": [parsed]}
+    if not isinstance(parsed, dict) or "documents" not in parsed:
+        raise BiomedError(f"{path}:1: no 'documents' in this file; is it a BioC collection?")
+    return parsed
+
+
+def _line_decoder(text: str) -> Callable[..., json.JSONDecoder]:
+    """Make a JSON decoder that keeps in each object the line that it begins at."""
+
+    def parse_object(place: tuple[str, int], *arguments: Any, **options: Any) -> tuple[Any, int]:
+        parsed, end = JSONObject(place, *arguments, **options)
+        parsed[_LINE] = text.count("\n", 0, place[1]) + 1
+        return parsed, end
+
+    def make_decoder(**options: Any) -> json.JSONDecoder:
+        decoder = json.JSONDecoder(**options)
+        decoder.parse_object = parse_object
+        decoder.scan_once = py_make_scanner(decoder)
+        return decoder
+
+    return make_decoder
+
+
+class _Element:
+    """An XML element: its name, attributes, line, children and text."""
+
+    def __init__(self, name: str, attributes: dict[str, str], line: int) -> None:
+        self.name = name
+        self.attributes = attributes
+        self.line = line
+        self.children: list[_Element] = []
+        self.text = ""
+
+    def find(self, name: str) -> list[_Element]:
+        return [child for child in self.children if child.name == name]
+
+    def text_of(self, name: str) -> str | None:
+        found = self.find(name)
+        return found[0].text if found else None
+
+
+def _parse_xml(path: Path, encoding: str) -> _Part:
+    """Parse a BioC collection in XML into what its JSON would be, with lines."""
+    declared = _DECLARED.search(path.read_bytes()[:200])
+    text = read_text(path, declared.group(1).decode() if declared else encoding)
+    root = _Element("", {}, 0)
+    open_elements = [root]
+    parser = expat.ParserCreate("utf-8")
+    parser.buffer_text = True
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        element = _Element(name, attributes, parser.CurrentLineNumber)
+        open_elements[-1].children.append(element)
+        open_elements.append(element)
+
+    def add_text(text: str) -> None:
+        open_elements[-1].text += text
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = lambda name: open_elements.pop()
+    parser.CharacterDataHandler = add_text
+    try:
+        parser.Parse(text.removeprefix("\ufeff").encode("utf-8"), True)
+    except expat.ExpatError as error:
+        raise BiomedError(
+            f"{path}:{error.lineno}: no XML at column {error.offset + 1} "
+            f"({expat.ErrorString(error.code)}); is it a BioC collection?"
+        ) from None
+    collection = root.children[0]
+    if collection.name != "collection":
+        raise BiomedError(
+            f"{path}:{collection.line}: expected <collection>, found <{collection.name}>; is it a "
+            f"BioC collection?"
+        )
+    return {"documents": [_convert_unit(child) for child in collection.find("document")]}
+
+
+def _convert_unit(element: _Element) -> _Part:
+    """Convert a document, passage or sentence."""
+    return {
+        _LINE: element.line,
+        "id": element.text_of("id"),
+        "offset": element.text_of("offset"),
+        "text": element.text_of("text"),
+        "passages": [_convert_unit(child) for child in element.find("passage")],
+        "sentences": [_convert_unit(child) for child in element.find("sentence")],
+        "annotations": [_convert_leaf(child) for child in element.find("annotation")],
+        "relations": [_convert_leaf(child) for child in element.find("relation")],
+    }
+
+
+def _convert_leaf(element: _Element) -> _Part:
+    """Convert an annotation or a relation."""
+    infons = {child.attributes.get("key", ""): child.text for child in element.find("infon")}
+    converted = {
+        _LINE: element.line,
+        "id": element.attributes.get("id"),
+        "infons": infons,
+        "text": element.text_of("text"),
+    }
+    for key, name in (("locations", "location"), ("nodes", "node")):
+        converted[key] = [{_LINE: child.line, **child.attributes} for child in element.find(name)]
+    return converted

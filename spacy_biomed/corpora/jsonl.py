@@ -1,0 +1,122 @@
+"""JSON lines in the form that Prodigy writes: `text`, `spans`, `cats` or `options` and `accept`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..errors import BiomedError
+from .documents import Document, Mention, check_mention, list_files, read_lines
+
+
+def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
+    """Read `.jsonl` files: one, or those in and below a folder. Each line is an object with
+
+    text: the text.
+    spans: mentions, each with `start`, `end`, `label` and, if given, the covered `text`; where
+        the key is missing, mentions are not annotated.
+    cats: class label to true, false or a number between 0 and 1; or `options` (objects with an
+        `id`) and `accept` (a list of ids), which give 1.0 to each accepted class and 0.0 to each
+        other option.
+    tokens: objects with `start` and `end`, where the text is already split into tokens.
+    id: of the document, also under `meta`; else file name and line number.
+    answer: a line with another answer than "accept" is left out.
+
+    Other keys are ignored. Raises BiomedError on a line that is no such object, and on a span
+    beyond the text or that reads differently.
+    """
+    for file in list_files(Path(path), (".jsonl",)):
+        for number, line in enumerate(read_lines(file, encoding), start=1):
+            if not line.strip():
+                continue
+            document = _parse_line(line, f"{file}:{number}", f"{file.stem}-{number}")
+            if document is not None:
+                yield document
+
+
+def _parse_line(line: str, where: str, id: str) -> Document | None:
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise BiomedError(
+            f"{where}: no JSON at column {error.colno} ({error.msg}); write one object a line"
+        ) from None
+    text = _get(record, "text", str, where)
+    if record.get("answer", "accept") != "accept":
+        return None
+    meta = record.get("meta")
+    given_id = record.get("id", meta.get("id") if isinstance(meta, dict) else None)
+    return Document(
+        id=id if given_id is None else str(given_id),
+        text=text,
+        mentions=_parse_spans(record, text, where),
+        cats=_parse_cats(record, where),
+        tokens=_parse_tokens(record, text, where),
+        source=where,
+    )
+
+
+def _get(record: Any, key: str, kind: type, where: str) -> Any:
+    """Return a value of an object, or raise BiomedError where it is missing or of another type."""
+    names = {str: "a string", int: "a whole number", list: "a list", dict: "an object"}
+    value = record.get(key) if isinstance(record, dict) else None
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise BiomedError(
+            f"{where}: expected {key!r} with {names[kind]}, found {str(value)[:40]!r}; write it as "
+            f'{{"text": "...", "spans": [{{"start": 0, "end": 7, "label": "..."}}]}}'
+        )
+    return value
+
+
+def _parse_spans(record: dict[str, Any], text: str, where: str) -> list[Mention] | None:
+    if record.get("spans") is None:
+        return None
+    mentions = []
+    for span in _get(record, "spans", list, where):
+        start, end = _get(span, "start", int, where), _get(span, "end", int, where)
+        mention = Mention(_get(span, "label", str, where), ((start, end),), str(span.get("id", "")))
+        check_mention(text, mention, span.get("text"), where)
+        mentions.append(mention)
+    return mentions
+
+
+def _parse_cats(record: dict[str, Any], where: str) -> dict[str, float] | None:
+    if record.get("cats") is not None:
+        cats = _get(record, "cats", dict, where)
+        for label, value in cats.items():
+            if not isinstance(value, int | float) or not 0 <= value <= 1:
+                raise BiomedError(
+                    f"{where}: the class {label!r} has the value {value!r}; write true or false, "
+                    f"or a number between 0 and 1"
+                )
+        return {label: float(value) for label, value in cats.items()}
+    if record.get("accept") is None:
+        return None
+    accepted = _get(record, "accept", list, where)
+    options = _get(record, "options", list, where) if "options" in record else []
+    cats = {_get(option, "id", str, where): 0.0 for option in options}
+    for label in accepted:
+        if options and str(label) not in cats:
+            raise BiomedError(
+                f"{where}: {label!r} is accepted but none of the options; add it to them"
+            )
+    return cats | {str(label): 1.0 for label in accepted}
+
+
+def _parse_tokens(record: dict[str, Any], text: str, where: str) -> list[tuple[int, int]] | None:
+    if not record.get("tokens"):
+        return None
+    tokens = []
+    last_end = 0
+    for token in _get(record, "tokens", list, where):
+        start, end = _get(token, "start", int, where), _get(token, "end", int, where)
+        if not last_end <= start < end <= len(text) or text[last_end:start].strip():
+            raise BiomedError(
+                f"{where}: the token from {start} to {end} overlaps the one before, skips text or "
+                f"is beyond its end; correct the tokens, or leave them out"
+            )
+        tokens.append((start, end))
+        last_end = end
+    return tokens

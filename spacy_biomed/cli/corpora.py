@@ -165,12 +165,12 @@ def _row(entry: CorpusEntry) -> list[str]:
 
 
 def _shorten_source(entry: CorpusEntry) -> str:
-    """Owner and name of a GitHub repository, the host of another page, else the first words."""
+    """Owner of a GitHub repository, domain of another page, else the first words."""
     address = entry.repository or entry.source.split()[0]
     if not address.startswith("http"):
         return shorten(entry.source)
-    host, *path = address.split("//", 1)[1].split("/")
-    return "/".join(path[:2]) if host == "github.com" else host.removeprefix("www.")
+    host, owner = address.split("/")[2:4]
+    return owner if host == "github.com" else ".".join(host.split(".")[-2:])
 
 
 def _describe(entry: CorpusEntry) -> dict[str, Any]:

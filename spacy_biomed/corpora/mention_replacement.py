@@ -1,0 +1,290 @@
+"""More training text from the same annotations: other terms of the same label in their place."""
+
+from __future__ import annotations
+
+import random
+import re
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ..errors import BiomedError
+from .documents import Document, Mention, read_lines
+
+REPLACEMENT_PROBABILITY = 0.75
+
+Span = tuple[int, int]
+
+_WORD_OR_SIGN = re.compile(r"\w+|[^\w\s]")
+_BEFORE_SENTENCE = re.compile(r"(?:^|[.!?][\"')\]]*\s+|\n\s*)$")
+_PLAIN_WORD = re.compile(r"[^\W\d_]{2,}(?:-[^\W\d_]+)*(?=\W|$)")
+# Capitals alone make no heading of an abbreviation: it takes words of this many letters.
+_LONG_WORD = 7
+
+
+def replace_mentions(
+    documents: Iterable[Document], terms_dir: Path | str | None, copies: int, seed: int
+) -> list[Document]:
+    """Follow every document with copies of it in which other terms stand for its mentions.
+
+    documents: the training part.
+    terms_dir: folder of term lists, `LABEL.txt` for a label: one term a line, lines that start
+        with `#` and empty lines left out. A label without a list takes its terms from the mentions
+        of that label in `documents`, as does every label where this is None.
+    copies: how many of each document, identified as `ID#1`, `ID#2` and so on.
+    seed: of the choices, which hang on it, the document's id and the number of the copy, so that
+        the order of the documents does not matter.
+
+    A mention is replaced with probability 0.75, by another term than itself; mentions of one label
+    that differ in case at most stay alike within a copy. A capital that only begins a sentence,
+    and the capitals of a heading, carry over to the new term. Offsets, tokens and sentences follow
+    the new text: a new term is cut into words and signs, and tokens or sentences are left out
+    (None) where one has a boundary inside a mention that is replaced. Classes and relations stay.
+
+    Documents with a discontinuous mention, with overlapping mentions or with none are returned
+    once, as they are. Agreement in gender and number, and the English articles, are not corrected.
+
+    Raises BiomedError on a negative number of copies, a folder that is not there, and a term list
+    that is empty or has a line that is no term, with file and line.
+    """
+    if copies < 0:
+        raise BiomedError(f"copies is {copies}: give 0 or more")
+    documents = list(documents)
+    pools = _collect_terms(documents, None if terms_dir is None else Path(terms_dir))
+    result = []
+    for document in documents:
+        result.append(document)
+        if _is_replaceable(document):
+            result.extend(_copy(document, pools, number + 1, seed) for number in range(copies))
+    return result
+
+
+def read_terms(path: Path) -> list[str]:
+    """Read a term list: the terms in the file's order, each once, spaces around them stripped.
+
+    Raises BiomedError, with file and line, on tabs and other control characters, and on a list
+    without a term.
+    """
+    terms: dict[str, None] = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        term = line.strip(" ")
+        if not term or term.startswith("#"):
+            continue
+        if not term.isprintable():
+            raise BiomedError(
+                f"{path}:{number}: {term!r} holds a tab or control character; write one term a line"
+            )
+        terms[term] = None
+    if not terms:
+        raise BiomedError(f"{path}: the list has no term; write one a line, or delete the file")
+    return list(terms)
+
+
+def _is_replaceable(document: Document) -> bool:
+    mentions = sorted(document.mentions or [], key=lambda mention: mention.start)
+    if any(mention.is_discontinuous for mention in mentions):
+        return False
+    overlaps = any(b.start < a.end for a, b in zip(mentions, mentions[1:], strict=False))
+    return bool(mentions) and not overlaps
+
+
+def _collect_terms(documents: Sequence[Document], folder: Path | None) -> dict[str, list[str]]:
+    """Label to its terms: those of its list, else its mentions, sorted."""
+    if folder is not None and not folder.is_dir():
+        raise BiomedError(f"{folder}: no such folder of term lists; make it, or leave it out")
+    mentions = _collect_mentions(documents)
+    # A label is a file name only where it could not lead out of the folder.
+    lists = {
+        label: folder / f"{label}.txt"
+        for label in mentions
+        if folder is not None and Path(label).name == label
+    }
+    return {
+        label: read_terms(lists[label])
+        if label in lists and lists[label].exists()
+        else sorted(terms)
+        for label, terms in mentions.items()
+    }
+
+
+def _collect_mentions(documents: Sequence[Document]) -> dict[str, set[str]]:
+    """Label to the surface forms of its mentions.
+
+    Forms whose capitals owe to their place are left out, unless a label has no other.
+    """
+    everywhere: dict[str, set[str]] = defaultdict(set)
+    as_spelled: dict[str, set[str]] = defaultdict(set)
+    for document in documents:
+        for mention in document.mentions or []:
+            if mention.is_discontinuous:
+                continue
+            surface = " ".join(document.text[mention.start : mention.end].split())
+            everywhere[mention.label].add(surface)
+            if not (_begins_sentence(document, mention) or _is_in_capitals(document, mention)):
+                as_spelled[mention.label].add(surface)
+    return {label: as_spelled.get(label) or forms for label, forms in everywhere.items()}
+
+
+def _copy(document: Document, pools: dict[str, list[str]], number: int, seed: int) -> Document:
+    mentions = sorted(document.mentions or [], key=lambda mention: mention.start)
+    choices = _choose_terms(
+        document, mentions, pools, random.Random(f"{seed} {document.id} {number}")
+    )
+    spans, terms = [], []
+    for mention in mentions:
+        term = choices[_form(document, mention)]
+        if term is not None:
+            spans.append((mention.start, mention.end))
+            terms.append(_match_case(term, document, mention))
+    edit = _Edit(document.text, spans, terms)
+    return replace(
+        document,
+        id=f"{document.id}#{number}",
+        text=edit.text,
+        mentions=[
+            replace(mention, fragments=(edit.move((mention.start, mention.end)),))
+            for mention in document.mentions or []
+        ],
+        tokens=edit.move_tokens(document.tokens),
+        sentences=edit.move_all(document.sentences),
+    )
+
+
+def _form(document: Document, mention: Mention) -> tuple[str, str]:
+    """What mentions of one document share if they are to stay alike."""
+    surface = document.text[mention.start : mention.end]
+    return mention.label, " ".join(surface.split()).casefold()
+
+
+def _choose_terms(
+    document: Document,
+    mentions: list[Mention],
+    pools: dict[str, list[str]],
+    generator: random.Random,
+) -> dict[tuple[str, str], str | None]:
+    """Each form in the document to its new term, or to None where it stays.
+
+    Two forms get the same term only where the label has too few.
+    """
+    choices: dict[tuple[str, str], str | None] = {}
+    used: set[str | None] = set()
+    for mention in mentions:
+        form = label, surface = _form(document, mention)
+        if form in choices:
+            continue
+        others = [term for term in pools[label] if term.casefold() != surface]
+        unused = [term for term in others if term not in used]
+        is_replaced = generator.random() < REPLACEMENT_PROBABILITY
+        choices[form] = generator.choice(unused or others) if is_replaced and others else None
+        used.add(choices[form])
+    return choices
+
+
+def _begins_sentence(document: Document, mention: Mention) -> bool:
+    if document.sentences is not None:
+        index = bisect_left(document.sentences, (mention.start,))
+        return [start for start, _ in document.sentences[index : index + 1]] == [mention.start]
+    return (
+        _BEFORE_SENTENCE.search(document.text, max(0, mention.start - 20), mention.start)
+        is not None
+    )
+
+
+def _is_in_capitals(document: Document, mention: Mention) -> bool:
+    """Whether the mention is in capitals as a heading is, and not because it is an abbreviation."""
+    text = document.text
+    surface = text[mention.start : mention.end]
+    if not surface.isupper():
+        return False
+    words = re.findall(r"[^\W\d_]+", surface)
+    if sum(len(word) > 2 for word in words) > 1 or max(map(len, words), default=0) >= _LONG_WORD:
+        return True
+    line_start = text.rfind("\n", 0, mention.start) + 1
+    line_end = text.find("\n", mention.end)
+    line = text[line_start : line_end if line_end >= 0 else len(text)]
+    return line.isupper() and len(line.split()) > len(surface.split())
+
+
+def _match_case(term: str, document: Document, mention: Mention) -> str:
+    if _is_in_capitals(document, mention):
+        return term.upper()
+    starts_upper = document.text[mention.start : mention.end][:1].isupper()
+    first_word = _PLAIN_WORD.match(term)
+    # 'mTOR' and 'p53' keep their small letter at the start of a sentence, too.
+    if (
+        starts_upper
+        and first_word
+        and first_word[0].islower()
+        and _begins_sentence(document, mention)
+    ):
+        return term[0].upper() + term[1:]
+    return term
+
+
+class _Edit:
+    """A text with spans of it replaced, and where offsets of the old text are in the new one.
+
+    spans: disjoint, in text order.
+    """
+
+    def __init__(self, text: str, spans: list[Span], terms: list[str]):
+        self.starts = [start for start, _ in spans]
+        self.ends = [end for _, end in spans]
+        self.terms = terms
+        # The shift that holds from the end of each span on, the first before any span.
+        self.shifts = [0]
+        pieces, last = [], 0
+        for (start, end), term in zip(spans, terms, strict=True):
+            pieces += [text[last:start], term]
+            last = end
+            self.shifts.append(self.shifts[-1] + len(term) - (end - start))
+        self.text = "".join([*pieces, text[last:]])
+
+    def move(self, span: Span) -> Span:
+        """Where the span is now. Neither boundary of it may lie inside a replaced span."""
+        start, end = span
+        return start + self._shift(start), end + self._shift(end)
+
+    def move_all(self, spans: list[Span] | None) -> list[Span] | None:
+        """Where the spans are now; None where a boundary lies inside a replaced span."""
+        if spans is None or any(self._is_inside(edge) for span in spans for edge in span):
+            return None
+        return [self.move(span) for span in spans]
+
+    def move_tokens(self, tokens: list[Span] | None) -> list[Span] | None:
+        """Where the tokens are now, those of replaced spans cut anew; None where one straddles."""
+        if tokens is None:
+            return None
+        moved, cut = [], set()
+        for token in tokens:
+            index = self._holder(token)
+            if index is not None:
+                cut.add(index)
+            elif self._straddles(token):
+                return None
+            else:
+                moved.append(self.move(token))
+        for index in cut:
+            start = self.starts[index] + self.shifts[index]
+            words = _WORD_OR_SIGN.finditer(self.terms[index])
+            moved += [(start + word.start(), start + word.end()) for word in words]
+        return sorted(moved)
+
+    def _shift(self, offset: int) -> int:
+        return self.shifts[bisect_right(self.ends, offset)]
+
+    def _is_inside(self, offset: int) -> bool:
+        index = bisect_right(self.ends, offset)
+        return index < len(self.starts) and self.starts[index] < offset
+
+    def _holder(self, token: Span) -> int | None:
+        """Index of the replaced span that the whole token lies in."""
+        index = bisect_right(self.starts, token[0]) - 1
+        return index if index >= 0 and token[1] <= self.ends[index] else None
+
+    def _straddles(self, token: Span) -> bool:
+        """Whether the token shares characters with a replaced span."""
+        index = bisect_left(self.ends, token[0] + 1)
+        return index < len(self.starts) and self.starts[index] < token[1]

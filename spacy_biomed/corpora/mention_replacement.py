@@ -174,12 +174,24 @@ def _choose_terms(
         form = label, surface = _form(document, mention)
         if form in choices:
             continue
-        others = [term for term in pools[label] if term.casefold() != surface]
-        unused = [term for term in others if term not in used]
         is_replaced = generator.random() < REPLACEMENT_PROBABILITY
-        choices[form] = generator.choice(unused or others) if is_replaced and others else None
+        choices[form] = _draw(pools[label], surface, used, generator) if is_replaced else None
         used.add(choices[form])
     return choices
+
+
+def _draw(
+    terms: list[str], surface: str, used: set[str | None], generator: random.Random
+) -> str | None:
+    """A term other than the surface form, if there is one; an unused one, if there is one."""
+    # Nearly every draw is good, so that long lists need not be searched.
+    for _ in range(10):
+        term = generator.choice(terms)
+        if term not in used and term.casefold() != surface:
+            return term
+    others = [term for term in terms if term.casefold() != surface]
+    unused = [term for term in others if term not in used]
+    return generator.choice(unused or others) if others else None
 
 
 def _begins_sentence(document: Document, mention: Mention) -> bool:

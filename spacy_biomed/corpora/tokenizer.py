@@ -28,8 +28,8 @@ def create_tokenizer() -> Callable[[Language], Tokenizer]:
 
     A token is a run of letters and digits, a decimal number, an e-mail address, or one sign:
     `IL-2/p53` becomes `IL`, `-`, `2`, `/`, `p53`. Letters and digits are not separated, except
-    after a tumour's grade (`G3`, `pT2N0M0`): fewer than one mention in a thousand of jnlpba, cantemist and meddocan starts or ends inside such a run.
-    Of the language's own exceptions, contractions (`don't`) and abbreviations of several points
+    after a tumour's grade (`G3`, `pT2N0M0`): fewer than one mention in a thousand of jnlpba,
+    cantemist and meddocan starts or ends inside such a run. Of the language's own exceptions, contractions (`don't`) and abbreviations of several points
     (`e.g.`, `p.ej.`) stay, as do the English genitive (`Crohn`, `'s`) and the French elision (`l'`,
     `apnée`); a single point stands alone, because mentions end before it.
 

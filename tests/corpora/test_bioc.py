@@ -1,0 +1,193 @@
+import json
+import re
+
+import pytest
+
+from spacy_biomed.corpora.bioc import read_bioc
+from spacy_biomed.corpora.documents import Relation
+from spacy_biomed.errors import BiomedError
+
+TITLE = "Lung and breast cancer"
+
+
+def annotation(id="T1", label="D", locations=((0, 4),), text="Lung"):
+    return {
+        "id": id,
+        "infons": {"type": label, "MESH": "D1"} if label else {},
+        "locations": [{"offset": offset, "length": length} for offset, length in locations],
+        "text": text,
+    }
+
+
+def passage(offset=0, text=TITLE, annotations=()):
+    return {"offset": offset, "text": text, "annotations": list(annotations)}
+
+
+def write_json(folder, *passages, relations=()):
+    document = {"id": "12", "passages": list(passages), "relations": list(relations)}
+    path = folder / "part.json"
+    path.write_text(json.dumps({"documents": [document]}, indent=1), encoding="utf-8")
+    return path
+
+
+def write_xml(folder, *passages, relations=()):
+    """Write the same collection as XML, an element a line."""
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', "<!DOCTYPE collection SYSTEM 'BioC.dtd'>"]
+    lines += ["<collection><source>x</source>", "<document>", "<id>12</id>"]
+    for one in passages:
+        lines += ["<passage>", f"<offset>{one['offset']}</offset>", f"<text>{one['text']}</text>"]
+        for each in one["annotations"]:
+            lines.append(f'<annotation id="{each["id"]}">')
+            lines += [
+                f'<infon key="{key}">{value}</infon>' for key, value in each["infons"].items()
+            ]
+            for place in each["locations"]:
+                lines.append(f'<location offset="{place["offset"]}" length="{place["length"]}"/>')
+            lines += [f"<text>{each['text']}</text>", "</annotation>"]
+        lines.append("</passage>")
+    for relation in relations:
+        lines.append(f'<relation id="{relation["id"]}">')
+        lines += [
+            f'<infon key="{key}">{value}</infon>' for key, value in relation["infons"].items()
+        ]
+        lines += [f'<node refid="{n["refid"]}" role="r"/>' for n in relation.get("nodes", ())]
+        lines.append("</relation>")
+    path = folder / "part.xml"
+    path.write_text("\n".join([*lines, "</document>", "</collection>"]), encoding="utf-8")
+    return path
+
+
+both_forms = pytest.mark.parametrize("write", [write_json, write_xml], ids=["json", "xml"])
+
+
+@both_forms
+def test_offsets_count_from_the_passages_own(tmp_path, write):
+    second = annotation("T2", "D", ((44, 4),), "pain")
+    path = write(tmp_path, passage(annotations=[annotation()]), passage(40, "😀 – pain", [second]))
+    (document,) = read_bioc(path)
+    assert document.id == "12"
+    assert document.text == f"{TITLE} 😀 – pain"
+    assert [document.text[m.start : m.end] for m in document.mentions] == ["Lung", "pain"]
+    assert document.mentions[0].id == "T1"
+    assert document.mentions[0].attributes == {"MESH": "D1"}
+    assert document.relations is None
+
+
+@both_forms
+def test_several_locations_are_a_discontinuous_mention(tmp_path, write):
+    one = annotation(locations=((16, 6), (0, 4)), text="Lung cancer")
+    (document,) = read_bioc(write(tmp_path, passage(annotations=[one])))
+    assert document.mentions[0].fragments == ((0, 4), (16, 22))
+
+
+@both_forms
+def test_an_annotation_of_no_place_is_left_out(tmp_path, write):
+    (document,) = read_bioc(write(tmp_path, passage(annotations=[annotation(locations=())])))
+    assert document.mentions == []
+
+
+@both_forms
+def test_relations_join_annotations_or_concepts(tmp_path, write):
+    nodes = {"id": "R1", "infons": {"type": "X"}, "nodes": [{"refid": "T1"}, {"refid": "T2"}]}
+    concepts = {"id": "R2", "infons": {"relation": "CID", "Chemical": "D1", "Disease": "D2"}}
+    other = annotation("T2", "D", ((16, 6),), "cancer")
+    path = write(tmp_path, passage(annotations=[annotation(), other]), relations=[nodes, concepts])
+    (document,) = read_bioc(path)
+    assert document.relations == [
+        Relation("X", "T1", "T2", "R1"),
+        Relation("CID", "D1", "D2", "R2"),
+    ]
+
+
+@both_forms
+def test_files_in_a_folder_are_all_read(tmp_path, write):
+    write(tmp_path, passage())
+    assert [document.text for document in read_bioc(tmp_path)] == [TITLE]
+
+
+def test_sentences_give_the_text_where_passages_have_none(tmp_path):
+    path = tmp_path / "part.json"
+    sentences = [
+        passage(0, "Lung."),
+        passage(6, "Pain.", [annotation("T1", "D", ((6, 4),), "Pain")]),
+    ]
+    path.write_text(json.dumps({"id": "1", "passages": [{"offset": 0, "sentences": sentences}]}))
+    (document,) = read_bioc(path)
+    assert document.text == "Lung. Pain."
+    assert document.sentences == [(0, 5), (6, 11)]
+    assert document.mentions[0].fragments == ((6, 10),)
+
+
+def line_of(path, part):
+    lines = path.read_text(encoding="utf-8").split("\n")
+    return next(number for number, line in enumerate(lines, start=1) if part in line)
+
+
+@both_forms
+@pytest.mark.parametrize(
+    ("bad", "what"),
+    [
+        ({"locations": ((16, 60),), "text": "cancer"}, "beyond the text's end at 22"),
+        ({"locations": ((16, 6),), "text": "cancel"}, "the annotation reads 'cancel'"),
+        ({"locations": ((16, 0),), "text": ""}, "covers nothing"),
+        ({"locations": (("x", 6),), "text": "cancer"}, "'offset' with a whole number"),
+        ({"label": "", "locations": ((16, 6),), "text": "cancer"}, "has no type"),
+    ],
+)
+def test_a_bad_annotation_is_named_with_its_line(tmp_path, write, bad, what):
+    path = write(tmp_path, passage(annotations=[annotation(), annotation("T2", **bad)]))
+    line = line_of(path, '"T2"')
+    if "x" in str(bad["locations"]):
+        line = line_of(path, '"x"')
+    # A JSON object begins on the line before its first key.
+    line -= write is write_json
+    with pytest.raises(BiomedError, match=rf"{path.name}:{line}: .*{re.escape(what)}"):
+        list(read_bioc(path))
+
+
+@both_forms
+def test_a_relation_of_an_unknown_annotation_is_named_with_its_line(tmp_path, write):
+    bad = {"id": "R1", "infons": {"type": "X"}, "nodes": [{"refid": "T1"}, {"refid": "T9"}]}
+    path = write(tmp_path, passage(annotations=[annotation()]), relations=[bad])
+    line = line_of(path, '"T9"') - (write is write_json)
+    with pytest.raises(BiomedError, match=rf"{path.name}:{line}: there is no annotation 'T9'"):
+        list(read_bioc(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "what"),
+    [
+        ("a.xml", "<collection>\n<document>\n</collection>", r"a\.xml:3: no XML at column"),
+        ("a.xml", "<articles/>", r"a\.xml:1: expected <collection>, found <articles>"),
+        ("a.xml", "<collection/>", r"a\.xml: no document in this file"),
+        ("a.xml", "", r"a\.xml: the file is empty"),
+        ("a.json", '{"documents": [\n', r"a\.json:2: no JSON at column"),
+        ("a.json", "[]", r"a\.json:1: no 'documents' in this file"),
+        ("a.json", '{"documents": [1]}', r"a\.json:1: expected 'documents' to be a list"),
+        ("a.json", "", r"a\.json: the file is empty"),
+    ],
+)
+def test_a_file_that_is_no_bioc_is_named(tmp_path, name, content, what):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(BiomedError, match=what):
+        list(read_bioc(tmp_path / name))
+
+
+@both_forms
+def test_a_missing_and_a_wrongly_encoded_file_are_named(tmp_path, write):
+    path = write(tmp_path, passage(text="ñ" * 3))
+    line = line_of(path, "\\u00f1" if write is write_json else "ñ")
+    content = path.read_text(encoding="utf-8").replace("\\u00f1", "ñ")
+    path.write_bytes(content.encode("latin-1"))
+    with pytest.raises(BiomedError, match=rf"{path.name}:{line}: the byte at offset \d+ is not"):
+        list(read_bioc(path))
+    path.unlink()
+    with pytest.raises(BiomedError, match="no such file"):
+        list(read_bioc(path))
+
+
+def test_a_declared_encoding_goes_before_the_given_one(tmp_path):
+    path = write_xml(tmp_path, passage(text="ñ"))
+    content = path.read_text(encoding="utf-8").replace("UTF-8", "ISO-8859-1")
+    path.write_bytes(content.encode("latin-1"))
+    assert next(read_bioc(path)).text == "ñ"

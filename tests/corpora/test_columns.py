@@ -1,0 +1,110 @@
+import re
+
+import pytest
+
+from spacy_biomed.corpora.columns import read_columns
+from spacy_biomed.errors import BiomedError
+
+
+def read(tmp_path, text, **options):
+    path = tmp_path / "part.tsv"
+    path.write_text(text, encoding="utf-8", newline="")
+    return list(read_columns(path, **options))
+
+
+def strings(document):
+    return [(document.text[m.start : m.end], m.label) for m in document.mentions]
+
+
+def test_each_sentence_is_a_document_where_no_document_starts_are_marked(tmp_path):
+    documents = read(tmp_path, "Lung\tB-D\ncancer\tI-D\n.\tO\n\n\nNone\tO\n")
+    assert [document.text for document in documents] == ["Lung cancer .", "None"]
+    assert strings(documents[0]) == [("Lung cancer", "D")]
+    assert documents[1].mentions == []
+    assert documents[0].tokens == [(0, 4), (5, 11), (12, 13)]
+    assert documents[0].sentences == [(0, 13)]
+
+
+def test_document_starts_group_sentences(tmp_path):
+    documents = read(
+        tmp_path,
+        "-DOCSTART- -X- O\n\nA N B-X\nb N O\n\nC N B-X\n\n-DOCSTART- -X- O\n\nD N I-X\n",
+        scheme="iob1",
+    )
+    assert [document.text for document in documents] == ["A b C", "D"]
+    assert documents[0].sentences == [(0, 3), (4, 5)]
+    assert strings(documents[0]) == [("A", "X"), ("C", "X")]
+
+
+def test_a_mention_ends_with_its_sentence(tmp_path):
+    documents = read(tmp_path, "-DOCSTART-\tO\n\na\tB-X\n\nb\tB-X\nc\tI-X\n")
+    assert strings(documents[0]) == [("a", "X"), ("b c", "X")]
+
+
+def test_tokens_may_hold_any_character_but_a_tab(tmp_path):
+    (document,) = read(tmp_path, "a\u00a0b\tB-X\r\n\u2028\tI-X\r\n😀\tO\r\n")
+    assert [document.text[start:end] for start, end in document.tokens] == [
+        "a\u00a0b",
+        "\u2028",
+        "😀",
+    ]
+
+
+def test_iob1_starts_with_i_and_uses_b_between_neighbours(tmp_path):
+    (document,) = read(tmp_path, "a\tI-X\nb\tI-X\nc\tB-X\nd\tI-Y\n")
+    assert strings(document) == [("a b", "X"), ("c", "X"), ("d", "Y")]
+
+
+@pytest.mark.parametrize(("end", "single"), [("E", "S"), ("L", "U")])
+def test_bioes_and_bilou_are_read_alike(tmp_path, end, single):
+    (document,) = read(tmp_path, f"a\tB-X\nb\tI-X\nc\t{end}-X\nd\t{single}-X\ne\t{single}-Y\n")
+    assert strings(document) == [("a b c", "X"), ("d", "X"), ("e", "Y")]
+
+
+def test_labels_may_have_hyphens(tmp_path):
+    (document,) = read(tmp_path, "a\tB-cell-line\nb\tI-cell-line\n")
+    assert strings(document) == [("a b", "cell-line")]
+
+
+@pytest.mark.parametrize(
+    ("text", "scheme", "line", "what"),
+    [
+        ("a\tO\nb\n", None, 2, "two or more columns"),
+        ("a\tO\n\tO\n", None, 2, "two or more columns"),
+        ("a\tO\nb\tX\n", None, 2, "'X' is no tag"),
+        ("a\tO\nb\tQ-X\n", None, 2, "'Q-X' is no tag"),
+        ("a\tO\nb\tB-\n", None, 2, "'B-' is no tag"),
+        ("a\tB-X\n\nb\tO\nc\tI-X\n", None, 4, "starts with B-X in IOB2"),
+        ("a\tB-X\nb\tI-Y\n", "iob2", 2, "starts with B-Y in IOB2"),
+        ("a\tB-X\nb\tE-X\nc\tI-X\n", None, 3, "starts with B-X in BIOES"),
+        ("a\tB-X\nb\tO\nc\tS-X\n", None, 2, "has no end"),
+        ("a\tS-X\nb\tB-X\n\n", None, 2, "ends inside a mention"),
+    ],
+)
+def test_a_malformed_line_is_named(tmp_path, text, scheme, line, what):
+    with pytest.raises(BiomedError, match=rf"part\.tsv:{line}: .*{re.escape(what)}"):
+        read(tmp_path, text, scheme=scheme)
+
+
+def test_a_wrong_encoding_is_named(tmp_path):
+    (tmp_path / "part.tsv").write_bytes("a\tO\nñ\tO\n".encode("latin-1"))
+    with pytest.raises(BiomedError, match=r"part\.tsv:2: the byte at offset 4 is not UTF-8"):
+        list(read_columns(tmp_path / "part.tsv"))
+
+
+@pytest.mark.parametrize("content", ["", "-DOCSTART-\tO\n\n"])
+def test_a_file_without_tokens_is_named(tmp_path, content):
+    with pytest.raises(BiomedError, match=r"part\.tsv: (the file is empty|no token)"):
+        read(tmp_path, content)
+
+
+@pytest.mark.parametrize("corpus", ["ncbi_disease", "bc5cdr"])
+@pytest.mark.parametrize("part", ["train", "devel", "test"])
+def test_published_files_have_a_mention_for_every_b_tag(corpora_dir, corpus, part):
+    path = corpora_dir(corpus) / f"{part}.tsv"
+    content = path.read_text(encoding="utf-8")
+    documents = list(read_columns(path))
+    assert sum(len(document.mentions) for document in documents) == content.count("\tB-")
+    assert sum(len(document.tokens) for document in documents) == len(
+        [line for line in content.split("\n") if line.strip()]
+    )

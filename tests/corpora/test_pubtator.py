@@ -1,0 +1,85 @@
+import re
+
+import pytest
+
+from spacy_biomed.corpora.documents import Relation
+from spacy_biomed.corpora.pubtator import read_pubtator
+from spacy_biomed.errors import BiomedError
+
+ONE = (
+    "12|t|Naloxone and pain\n"
+    "12|a|Clonidine|x lowers pain.\n"
+    "12\t0\t8\tNaloxone\tChemical\tD009270\n"
+    "12\t18\t27\tClonidine\tChemical\n"
+    "12\t37\t41\tpain\tDisease\tD010146\n"
+)
+
+
+def read(tmp_path, text):
+    path = tmp_path / "part.txt"
+    path.write_text(text, encoding="utf-8", newline="")
+    return list(read_pubtator(path))
+
+
+def test_offsets_run_over_title_and_abstract(tmp_path):
+    (document,) = read(tmp_path, ONE)
+    assert document.text == "Naloxone and pain Clonidine|x lowers pain."
+    assert [(document.text[m.start : m.end], m.label) for m in document.mentions] == [
+        ("Naloxone", "Chemical"),
+        ("Clonidine", "Chemical"),
+        ("pain", "Disease"),
+    ]
+    assert [mention.attributes for mention in document.mentions] == [
+        {"concept": "D009270"},
+        {},
+        {"concept": "D010146"},
+    ]
+    assert document.relations is None
+
+
+def test_documents_follow_each_other_with_and_without_blank_lines(tmp_path):
+    documents = read(tmp_path, f"{ONE}\r\n13|t|Second\r\n13|a|\r\n14|t|Third\n")
+    assert [(document.id, document.text) for document in documents[1:]] == [
+        ("13", "Second "),
+        ("14", "Third"),
+    ]
+    assert documents[1].mentions == []
+
+
+def test_relations_are_between_concepts(tmp_path):
+    documents = read(tmp_path, f"{ONE}12\tCID\tD009270\tD010146\tNovel\n\n13|t|Second\n")
+    assert documents[0].relations == [Relation("CID", "D009270", "D010146")]
+    assert documents[1].relations == []
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("12\t0\t8\tNaloxone", "malformed line"),
+        ("12 0 8 Naloxone Chemical", "a line of '12 0 8 Naloxone Chemical'"),
+        ("12\tCID\tD009270", "malformed line"),
+        ("13\t0\t8\tNaloxone\tChemical", "a line of '13' within document '12'"),
+        ("12\t37\t60\tpain\tDisease", "beyond the text's end at 42"),
+        ("12\t0\t8\tNaloxon!\tChemical", "the annotation reads 'Naloxon!'"),
+        ("12\t8\t8\t\tChemical", "covers nothing"),
+        ("12|a|again", "the abstract comes after mentions"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path, line, what):
+    with pytest.raises(BiomedError, match=rf"part\.txt:6: .*{re.escape(what)}"):
+        read(tmp_path, f"{ONE}{line}\n13|t|Next\n")
+
+
+def test_text_before_the_first_title_is_named(tmp_path):
+    with pytest.raises(BiomedError, match=r"part\.txt:2: expected a title"):
+        read(tmp_path, "\n12|a|abstract\n")
+
+
+def test_an_empty_a_missing_and_a_wrongly_encoded_file_are_named(tmp_path):
+    with pytest.raises(BiomedError, match=r"part\.txt: the file is empty"):
+        read(tmp_path, "")
+    with pytest.raises(BiomedError, match=r"absent\.txt: no such file"):
+        list(read_pubtator(tmp_path / "absent.txt"))
+    (tmp_path / "part.txt").write_bytes("1|t|a\n1|a|ñ".encode("latin-1"))
+    with pytest.raises(BiomedError, match=r"part\.txt:2: the byte at offset 10 is not UTF-8"):
+        list(read_pubtator(tmp_path / "part.txt"))

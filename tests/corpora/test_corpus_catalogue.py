@@ -1,0 +1,166 @@
+"""The corpus catalogue: who is in it, and the facts that other code and users rely on."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from spacy_biomed.corpora.catalogue import DATA_USE_AGREEMENT, all_corpora, find_corpus
+from spacy_biomed.errors import BiomedError
+
+_BESIDE = Path(__file__).parents[3] / "shared" / "corpora"
+ARCHIVES = Path(os.environ.get("SPACY_BIOMED_CORPORA", _BESIDE))
+
+IN_THE_PAPERS = [
+    "BC5CDR",
+    "JNLPBA",
+    "NCBI-disease",
+    "BC4CHEMD",
+    "BC2GM",
+    "LINNAEUS",
+    "Species-800",
+    "i2b2-2010",
+    "i2b2-2012",
+    "i2b2-2014",
+    "HoC",
+    "MedNLI",
+    "ChemProt",
+    "GAD",
+    "EU-ADR",
+    "DDI-2013",
+    "i2b2-2010-RE",
+    "n2c2-2018",
+    "n2c2-2019",
+    "ClinicalSTS",
+    "MedRQE",
+    "QUAERO",
+    "ShARe/CLEF eHealth 2013",
+    "PharmaCoNER",
+    "CANTEMIST",
+    "ICTUSnet",
+    "BioASQ 7b",
+]
+PAPERS_OF = {
+    1: 17,  # BC5CDR's two tasks are one corpus here
+    2: 10,
+    3: 8,
+    4: 3,
+    5: 7,
+}
+
+
+@pytest.mark.parametrize("name", IN_THE_PAPERS)
+def test_every_corpus_of_the_papers_is_found_as_they_spell_it(name: str) -> None:
+    assert find_corpus(name).papers
+
+
+@pytest.mark.parametrize("name", ["MEDDOCAN", "starter_en", "starter_es", "starter-hallmarks"])
+def test_meddocan_and_the_starters_are_there_too(name: str) -> None:
+    assert find_corpus(name).papers == ()
+
+
+@pytest.mark.parametrize(("paper", "count"), PAPERS_OF.items())
+def test_each_paper_has_as_many_corpora_as_it_evaluates_on(paper: int, count: int) -> None:
+    assert sum(paper in entry.papers for entry in all_corpora()) == count
+
+
+def test_names_and_aliases_lead_to_one_entry_each() -> None:
+    for entry in all_corpora():
+        for name in (entry.name, entry.name.upper(), entry.name.replace("_", "-"), *entry.aliases):
+            assert find_corpus(name) is entry
+
+
+def test_an_unknown_name_gets_those_that_are_close() -> None:
+    with pytest.raises(BiomedError, match="'ncbi_diseases'.* did you mean ncbi_disease") as error:
+        find_corpus("ncbi_diseases")
+    assert "\n" not in str(error.value)
+
+
+def test_a_name_like_no_other_gets_the_command_that_lists_them() -> None:
+    with pytest.raises(BiomedError, match="spacy biomed corpora") as error:
+        find_corpus("zzzz")
+    assert "did you mean" not in str(error.value)
+
+
+@pytest.mark.parametrize("entry", all_corpora(), ids=lambda entry: entry.name)
+def test_every_entry_says_what_the_catalogue_is_asked_for(entry) -> None:
+    for field in ("title", "task", "language", "metric", "licence", "source"):
+        assert getattr(entry, field), field
+    assert entry.access in {"download", DATA_USE_AGREEMENT, "ships"}
+    assert entry.format in {"columns", "brat", "pubtator", "bioc", "hoc", "jsonl", None}
+    assert set(entry.splits) <= {"train", "dev", "test"} or set(entry.splits) == {"all"}
+    assert all(paths for paths in entry.splits.values())
+    assert entry.format is None or entry.splits
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [entry for entry in all_corpora() if entry.access == DATA_USE_AGREEMENT],
+    ids=lambda entry: entry.name,
+)
+def test_files_under_an_agreement_have_a_place(entry) -> None:
+    assert f"assets/{entry.name}/" in entry.instructions
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [entry for entry in all_corpora() if entry.access == "download"],
+    ids=lambda entry: entry.name,
+)
+def test_a_download_has_a_pinned_repository_or_a_place_for_its_files(entry) -> None:
+    if entry.repository and not entry.instructions:
+        assert len(entry.commit) == 40
+    else:
+        assert f"assets/{entry.name}/" in entry.instructions
+
+
+@pytest.mark.parametrize("name", ["starter_en", "starter_es", "starter_hallmarks"])
+def test_the_starters_ship_as_json_lines(name: str) -> None:
+    entry = find_corpus(name)
+    assert (entry.access, entry.format) == ("ships", "jsonl")
+    assert entry.splits == {part: (f"{part}.jsonl",) for part in ("train", "dev", "test")}
+
+
+def test_the_labels_of_the_starters() -> None:
+    assert find_corpus("starter_en").labels == ("CHEMICAL", "DISEASE", "GENE", "SPECIES")
+    assert len(find_corpus("starter_es").labels) == 11
+    assert len(find_corpus("starter_hallmarks").labels) == 10
+
+
+def test_the_parts_of_cantemist_are_the_shared_tasks() -> None:
+    assert find_corpus("cantemist").splits == {
+        "train": ("train-set",),
+        "dev": ("dev-set1", "dev-set2"),
+        "test": ("test-set",),
+    }
+
+
+def test_corpora_without_a_published_part_do_not_claim_it() -> None:
+    assert "dev" not in find_corpus("jnlpba").splits
+    assert set(find_corpus("hoc").splits) == {"all"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ncbi_disease", "bc5cdr", "jnlpba", "cantemist", "meddocan", "hoc", "chemprot", "medrqe"],
+)
+def test_the_paths_of_the_splits_exist(name: str, corpora_dir) -> None:
+    folder = corpora_dir(name)
+    for paths in find_corpus(name).splits.values():
+        for path in paths:
+            assert (folder / path).exists(), path
+
+
+@pytest.mark.skipif(
+    not (ARCHIVES / "MANIFEST.json").exists(),
+    reason="no manifest of archives: set SPACY_BIOMED_CORPORA to its folder",
+)
+def test_repositories_and_commits_are_those_of_the_archives() -> None:
+    manifest = json.loads((ARCHIVES / "MANIFEST.json").read_text(encoding="utf-8"))
+    known = {entry.name: entry for entry in all_corpora()}
+    shared = known.keys() & manifest.keys()
+    assert len(shared) == 8
+    for name in shared:
+        assert known[name].repository == f"https://{manifest[name]['source']}"
+        assert known[name].commit == manifest[name]["commit"]

@@ -1,0 +1,63 @@
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from spacy_biomed.cli import app
+
+TRAIN = "Lung\tB-D\ncancer\tI-D\n\nAspirin\tB-C\n\n"
+
+
+@pytest.fixture
+def source(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for part in ("train", "dev", "test"):
+        (folder / f"{part}.tsv").write_text(TRAIN)
+    return folder
+
+
+def test_convert_prints_what_it_found_and_where_it_wrote(source, tmp_path):
+    arguments = ["convert", "own", str(source), str(tmp_path / "out"), "--format", "columns"]
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "120"})
+    assert result.exit_code == 0
+    rows = {
+        cells[0].strip(): [cell.strip() for cell in cells[1:]]
+        for cells in (line.strip("│").split("│") for line in result.stdout.splitlines())
+    }
+    assert rows["documents"] == ["2", "2", "2"]
+    assert rows["mentions"] == ["2", "2", "2"]
+    assert rows["off token boundaries"] == ["0", "0", "0"]
+    assert rows["texts of an earlier part"] == ["0", "2", "2"]
+    assert "Test mentions that never occur in train: 0.0%." in result.stdout
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "corpus.json",
+        "dev.spacy",
+        "test.spacy",
+        "train.spacy",
+    ]
+
+
+def test_paths_of_parts_may_be_relative_to_the_source(source, tmp_path):
+    arguments = ["convert", "own", str(source), str(tmp_path / "out"), "--format", "columns"]
+    result = CliRunner().invoke(app, [*arguments, "--train", "dev.tsv", "--test", "test.tsv"])
+    assert result.exit_code == 0
+    assert "drawn with seed 0: dev" in result.stdout
+
+
+def test_help_has_an_example():
+    result = CliRunner().invoke(app, ["convert", "--help"])
+    assert "python -m spacy biomed convert ncbi_disease" in result.stdout
+
+
+def test_bad_input_is_one_line_and_exit_status_1(source, tmp_path):
+    (source / "dev.tsv").write_text("Lung\tB-D\ncancer\n")
+    arguments = ["convert", "own", str(source), str(tmp_path / "out"), "--format", "columns"]
+    result = subprocess.run(
+        [sys.executable, "-m", "spacy", "biomed", *arguments], capture_output=True, text=True
+    )
+    assert result.returncode == 1
+    (line,) = result.stderr.strip().splitlines()
+    assert line.startswith(f"✘ {source / 'dev.tsv'}:2: expected a token and a tag")
+    assert not (tmp_path / "out").exists()

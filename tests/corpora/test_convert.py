@@ -1,0 +1,218 @@
+import json
+
+import pytest
+import spacy
+from spacy.tokens import DocBin
+
+from spacy_biomed.corpora.convert import (
+    FORMATS,
+    convert_corpus,
+    find_parts,
+    read_documents,
+    split_documents,
+)
+from spacy_biomed.corpora.documents import Document
+from spacy_biomed.errors import BiomedError
+
+TRAIN = "Lung\tB-D\ncancer\tI-D\n\nAspirin\tB-C\n\n"
+TEST = "lung\tB-D\ncancer\tI-D\n\nGout\tB-D\n\nLung\tB-D\ncancer\tI-D\n"
+
+
+def write(folder, **files):
+    folder.mkdir(parents=True, exist_ok=True)
+    for stem, text in files.items():
+        (folder / f"{stem}.tsv").write_text(text, encoding="utf-8")
+    return folder
+
+
+def load(path):
+    return list(DocBin().from_disk(path).get_docs(spacy.blank("en").vocab))
+
+
+def test_parts_are_written_and_reported(tmp_path):
+    source = write(tmp_path / "in", train=TRAIN, devel="x\tO\n", test=TEST)
+    report = convert_corpus("own", source, tmp_path / "out", format="columns")
+    assert [doc.text for doc in load(tmp_path / "out" / "train.spacy")] == [
+        "Lung cancer",
+        "Aspirin",
+    ]
+    train, test = report.parts["train"], report.parts["test"]
+    assert (train.documents, train.sentences, train.tokens) == (2, 2, 3)
+    assert train.mentions == {"C": 1, "D": 1}
+    assert test.duplicates == 1
+    assert report.unseen_share == pytest.approx(1 / 3)
+    assert report.seeded_parts == []
+    assert report.labels == ["C", "D"]
+    written = json.loads((tmp_path / "out" / "corpus.json").read_text(encoding="utf-8"))
+    assert written["parts"]["train"]["mentions"] == {"C": 1, "D": 1}
+    assert (written["name"], written["format"], written["labels"]) == ("own", "columns", ["C", "D"])
+
+
+def test_a_missing_dev_part_is_a_tenth_of_train_and_the_same_every_time(tmp_path):
+    train = "".join(f"w{number}\tO\n\n" for number in range(50))
+    source = write(tmp_path / "in", train=train, test=TEST)
+    report = convert_corpus("own", source, tmp_path / "a", format="columns")
+    convert_corpus("own", source, tmp_path / "b", format="columns")
+    assert [report.parts[part].documents for part in ("train", "dev", "test")] == [45, 5, 3]
+    assert report.seeded_parts == ["dev"]
+    dev = [doc.text for doc in load(tmp_path / "a" / "dev.spacy")]
+    assert dev == [doc.text for doc in load(tmp_path / "b" / "dev.spacy")]
+    assert not set(dev) & {doc.text for doc in load(tmp_path / "a" / "train.spacy")}
+
+
+def test_a_single_file_is_split_80_10_10(tmp_path):
+    source = write(tmp_path, all="".join(f"w{number}\tO\n\n" for number in range(40)))
+    report = convert_corpus("own", source / "all.tsv", tmp_path / "out", format="columns")
+    assert {part: each.documents for part, each in report.parts.items()} == {
+        "train": 32,
+        "dev": 4,
+        "test": 4,
+    }
+    assert report.seeded_parts == ["train", "dev", "test"]
+
+
+def test_another_seed_draws_other_documents():
+    documents = [Document(str(number), "") for number in range(100)]
+    first, second = (split_documents(documents, {"dev": 0.1}, seed)["dev"] for seed in (0, 1))
+    assert first != second
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_train_keeps_a_document_of_a_corpus_of_few(count):
+    documents = [Document(str(number), "") for number in range(count)]
+    parts = split_documents(documents, {"dev": 0.1, "test": 0.1}, 0)
+    assert len(parts["train"]) == min(count, 1)
+    assert sum(map(len, parts.values())) == count
+
+
+def test_parts_are_found_by_name(tmp_path):
+    names = ("train-set", "dev-set1", "dev-set2", "TestSet.txt", "constraints.txt", "latest.txt")
+    for name in (*names, ".train"):
+        (tmp_path / name).write_text("x")
+    found = {part: [path.name for path in paths] for part, paths in find_parts(tmp_path).items()}
+    assert found == {
+        "train": ["train-set"],
+        "dev": ["dev-set1", "dev-set2"],
+        "test": ["TestSet.txt"],
+    }
+
+
+def test_parts_without_train_are_refused(tmp_path):
+    source = write(tmp_path / "in", test=TEST)
+    with pytest.raises(BiomedError, match=r"test\.tsv but nothing named train"):
+        convert_corpus("own", source, tmp_path / "out", format="columns")
+
+
+def test_given_paths_go_before_names(tmp_path):
+    source = write(tmp_path / "in", train=TEST, a=TRAIN, b=TEST)
+    paths = {"train": [source / "a.tsv"], "dev": [source / "b.tsv"]}
+    report = convert_corpus("own", source, tmp_path / "out", format="iob2", paths=paths)
+    assert {part: each.documents for part, each in report.parts.items()} == {"train": 2, "dev": 3}
+    assert report.unseen_share is None
+
+
+def test_bad_input_leaves_no_output(tmp_path):
+    source = write(tmp_path / "in", train=TRAIN, dev=TRAIN, test="a\tB-D\nb\tI-C\n")
+    with pytest.raises(BiomedError, match=r"test\.tsv:2: "):
+        convert_corpus("own", source, tmp_path / "out", format="columns")
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_output_is_replaced_whole_and_other_files_are_left(tmp_path):
+    source = write(tmp_path / "in", train=TRAIN, dev=TRAIN, test=TEST)
+    output = tmp_path / "out"
+    convert_corpus("own", source, output, format="columns")
+    (output / "notes.txt").write_text("mine")
+    paths = {"train": [source / "test.tsv"], "dev": [source / "dev.tsv"]}
+    convert_corpus("own", source, output, format="columns", paths=paths)
+    assert len(load(output / "train.spacy")) == 3
+    assert sorted(path.name for path in output.iterdir()) == [
+        "corpus.json",
+        "dev.spacy",
+        "notes.txt",
+        "train.spacy",
+    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
+
+
+def test_an_output_that_is_a_file_is_refused(tmp_path):
+    source = write(tmp_path / "in", train=TRAIN, dev=TRAIN)
+    (tmp_path / "out").write_text("x")
+    with pytest.raises(BiomedError, match="this is a file; name a folder"):
+        convert_corpus("own", source, tmp_path / "out", format="columns")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        ({"name": "no-such-corpus"}, "no corpus named 'no-such-corpus'"),
+        ({"name": "medrqe"}, "no reader for this corpus yet"),
+        ({"name": "own", "format": "docx"}, "unknown format 'docx'; choose one of columns"),
+        ({"name": "own", "format": "columns", "language": "xyz"}, "no language 'xyz'"),
+        ({"name": "own", "format": "columns", "source": "absent"}, "no such file or folder"),
+        ({"name": "ncbi_disease", "source": "absent"}, "unpack ncbi_disease there"),
+    ],
+)
+def test_unknown_names_are_refused(tmp_path, arguments, what):
+    source = write(tmp_path / "in", train=TRAIN, dev=TRAIN)
+    source = tmp_path / arguments.pop("source", source)
+    with pytest.raises(BiomedError, match=what):
+        convert_corpus(source=source, output=tmp_path / "out", **arguments)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_format_refuses_a_missing_path(tmp_path, format):
+    with pytest.raises(BiomedError, match="absent"):
+        list(read_documents(format, [tmp_path / "absent"]))
+
+
+def test_mention_replacement_multiplies_train_alone_and_counts_for_the_unseen_share(tmp_path):
+    sentences = "Lung\tB-D\ncancer\tI-D\nhurts\tO\n\n" * 20
+    source = write(tmp_path / "in", train=sentences, dev=TRAIN, test="Gout\tB-D\nhurts\tO\n")
+    terms = tmp_path / "terms"
+    terms.mkdir()
+    (terms / "D.txt").write_text("gout\n")
+    plain = convert_corpus("own", source, tmp_path / "a", format="columns")
+    multiplied = convert_corpus(
+        "own", source, tmp_path / "b", format="columns", replace_mentions=terms, copies=2
+    )
+    assert [plain.parts[part].documents for part in ("train", "dev", "test")] == [20, 2, 1]
+    assert [multiplied.parts[part].documents for part in ("train", "dev", "test")] == [60, 2, 1]
+    assert (plain.unseen_share, multiplied.unseen_share) == (1.0, 0.0)
+
+
+def test_overlapping_mentions_are_counted_in_a_flat_layer_alone(tmp_path):
+    folder = tmp_path / "train"
+    folder.mkdir()
+    (folder / "a.txt").write_text("lung cancer\n")
+    (folder / "a.ann").write_text("T1\tD 0 11\tlung cancer\nT2\tD 5 11\tcancer\nT3\tD 0 3\tlun\n")
+    flat = convert_corpus("own", tmp_path, tmp_path / "out", format="brat")
+    spans = convert_corpus("own", tmp_path, tmp_path / "out", format="brat", spans_key="own")
+    assert (flat.parts["train"].overlapping, flat.parts["train"].inside_token) == (1, 1)
+    assert (spans.parts["train"].overlapping, spans.parts["train"].inside_token) == (0, 1)
+    (doc,) = load(tmp_path / "out" / "train.spacy")
+    assert [span.text for span in doc.spans["own"]] == ["lung cancer", "cancer"]
+    assert doc._.unaligned_mentions == [(0, 3, "D")]
+
+
+@pytest.mark.parametrize(
+    ("corpus", "documents", "mentions", "off"),
+    [
+        ("ncbi_disease", (5424, 923, 940), (5134, 787, 960), 0),
+        ("cantemist", (501, 500, 300), (6396, 6001, 3633), 16),
+    ],
+)
+def test_catalogue_corpora_convert_with_every_mention_kept(
+    corpora_dir, tmp_path, corpus, documents, mentions, off
+):
+    report = convert_corpus(corpus, corpora_dir(corpus), tmp_path / "out")
+    parts = [report.parts[part] for part in ("train", "dev", "test")]
+    assert tuple(part.documents for part in parts) == documents
+    assert tuple(sum(part.mentions.values()) for part in parts) == mentions
+    assert sum(part.inside_token for part in parts) <= off
+    for name, part in report.parts.items():
+        docs = load(tmp_path / "out" / f"{name}.spacy")
+        kept = sum(len(doc.ents) for doc in docs)
+        unaligned = sum(len(doc._.unaligned_mentions) for doc in docs)
+        assert kept + unaligned == sum(part.mentions.values())
+        assert unaligned == part.unaligned

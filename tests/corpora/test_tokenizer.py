@@ -1,0 +1,70 @@
+import pytest
+import spacy
+
+from spacy_biomed.corpora.brat import read_brat
+from spacy_biomed.corpora.gold import create_doc, place_mentions
+from spacy_biomed.corpora.tokenizer import create_tokenizer
+
+
+def pipeline(language="en"):
+    nlp = spacy.blank(language)
+    nlp.tokenizer = create_tokenizer()(nlp)
+    return nlp
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "tokens"),
+    [
+        ("en", "IL-2/p53+ (TNFα)", "IL - 2 / p53 + ( TNFα )"),
+        ("en", "p<0.05, 1,25-D3.", "p < 0.05 , 1,25 - D3 ."),
+        ("en", "Crohn's don't e.g. 5'-end", "Crohn 's do n't e.g. 5 ' - end"),
+        ("en", "Id binds Ras, in Fig. 2.", "Id binds Ras , in Fig . 2 ."),
+        ("es", "(G3pT2N0M0), Dra.Pérez", "( G3 pT2N0M0 ) , Dra . Pérez"),
+        ("es", "p.ej. 12/03/2010 y ana.b@x.es.", "p.ej. 12 / 03 / 2010 y ana.b@x.es ."),
+        ("fr", "l'apnée d’effort, qu'est-ce", "l' apnée d’ effort , qu' est -ce"),
+        ("fr", "aujourd'hui", "aujourd ' hui"),
+        ("en", "a_b e\u0301t\u00e9 😀!", "a _ b e\u0301t\u00e9 😀 !"),
+    ],
+)
+def test_words_numbers_and_signs_are_tokens(language, text, tokens):
+    assert [token.text for token in pipeline(language).make_doc(text)] == tokens.split()
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t ", "😀", "(((", "a  b\n\nc", "..", "l'"])
+@pytest.mark.parametrize("language", ["en", "es", "fr"])
+def test_the_text_is_kept(language, text):
+    assert pipeline(language).make_doc(text).text == text
+
+
+@pytest.mark.parametrize("language", ["en", "es", "fr"])
+def test_a_saved_pipeline_loads_an_equal_tokenizer(tmp_path, language):
+    nlp = pipeline(language)
+    nlp.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path)
+    text = "IL-2/p53 (0.05), l'apnée; don't e.g. Crohn's a.b@c.org G3pT2N0M0."
+    assert [t.text for t in loaded.make_doc(text)] == [t.text for t in nlp.make_doc(text)]
+    assert loaded.tokenizer.to_bytes() == nlp.tokenizer.to_bytes()
+
+
+def test_a_config_names_the_tokenizer():
+    nlp = spacy.blank(
+        "es", config={"nlp": {"tokenizer": {"@tokenizers": "spacy_biomed.Tokenizer.v1"}}}
+    )
+    assert [token.text for token in nlp.make_doc("IL-2")] == ["IL", "-", "2"]
+    nlp.config.to_str()
+
+
+@pytest.mark.parametrize(
+    ("corpus", "language"), [("jnlpba", "en"), ("cantemist", "es"), ("meddocan", "es")]
+)
+def test_of_published_mentions_one_in_a_thousand_at_most_is_off_the_boundaries(
+    corpora_dir, corpus, language
+):
+    nlp = pipeline(language)
+    total = inside = 0
+    for document in read_brat(corpora_dir(corpus)):
+        placement = place_mentions(create_doc(nlp, document), document.mentions, flat=False)
+        total += len(placement.mentions)
+        inside += len(placement.inside_token)
+    assert total > 10_000
+    assert inside / total <= 0.001

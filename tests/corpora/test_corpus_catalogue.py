@@ -164,3 +164,9 @@ def test_repositories_and_commits_are_those_of_the_archives() -> None:
     for name in shared:
         assert known[name].repository == f"https://{manifest[name]['source']}"
         assert known[name].commit == manifest[name]["commit"]
+
+
+def test_the_labels_of_hoc_are_its_readers() -> None:
+    from spacy_biomed.corpora.hoc import HALLMARKS
+
+    assert set(find_corpus("hoc").labels) == set(HALLMARKS)

@@ -8,6 +8,7 @@ import os
 import random
 import re
 import shutil
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -160,7 +161,9 @@ def convert_corpus(
     source, output = Path(source), Path(output)
     if not paths:
         paths = _catalogue_parts(entry, source) if entry and entry.splits else find_parts(source)
-    parts, seeded = _read_parts(format, paths, encoding, source, seed)
+    parts, seeded = _read_parts(format, paths, encoding, seed)
+    if replace_mentions is not None and "train" not in parts:
+        raise BiomedError(f"{name}: no training part to replace mentions in; give it with --train")
     if replace_mentions is not None:
         parts["train"] = _multiply(parts["train"], Path(replace_mentions), copies, seed)
 
@@ -197,6 +200,8 @@ def create_pipeline(language: str) -> Language:
             f"spaCy knows no language {language!r}; give its code, such as en, es or fr"
         ) from None
     nlp.tokenizer = create_tokenizer()(nlp)
+    # The limit guards parsers and taggers; this pipeline has none.
+    nlp.max_length = sys.maxsize
     return nlp
 
 
@@ -249,15 +254,13 @@ def _read_parts(
     format: str,
     paths: Mapping[str, Sequence[Path | str]],
     encoding: str,
-    source: Path,
     seed: int,
 ) -> tuple[dict[str, list[Document]], list[str]]:
     """Return the documents by part, and the parts that were drawn rather than published."""
-    if format == "hoc":
+    if format == "hoc" and set(paths) == {"all"}:
         from .hoc import has_id_lists, split_hoc
 
-        # HoC lists documents, not files, so whatever the paths are they lead to the one folder.
-        folder = source if (source / "text").is_dir() else Path(next(iter(paths.values()))[0])
+        (folder,) = map(Path, paths["all"])
         documents = list(read_documents(format, [folder], encoding))
         return split_hoc(documents, folder), [] if has_id_lists(folder) else list(PARTS)
     read = {part: list(read_documents(format, paths[part], encoding)) for part in paths}

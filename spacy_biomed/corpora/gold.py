@@ -68,8 +68,10 @@ def place_mentions(doc: Doc, mentions: Sequence[Mention], *, flat: bool) -> Plac
         ones the first. A mention that the source gives twice (same label, same characters) is
         one mention.
     """
-    starts = {token.idx: token.i for token in doc}
-    ends = {token.idx + len(token): token.i + 1 for token in doc}
+    starts, ends = {}, {}
+    for token in doc if mentions else ():
+        starts[token.idx] = token.i
+        ends[token.idx + len(token)] = token.i + 1
     unique = {(mention.label, mention.fragments): mention for mention in mentions}
     placement = Placement(mentions=list(unique.values()))
     taken: set[int] = set()

@@ -62,8 +62,8 @@ def read_hoc(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
 def _read_abstract(text_path: Path, labels_path: Path, encoding: str) -> Document:
     lines = [line.strip() for line in read_lines(text_path, encoding)]
     sentences = [line for line in lines if line]
-    cells = read_text(labels_path, encoding).strip("\ufeff\r\n").split("<")[1:]
-    if len(cells) != len(sentences):
+    before, *cells = read_text(labels_path, encoding).strip("\ufeff\r\n").split("<")
+    if before.strip() or len(cells) != len(sentences):
         raise BiomedError(
             f"{labels_path}:1: {len(cells)} cells for the {len(sentences)} sentences of "
             f"{text_path.parent.name}/{text_path.name}; write one cell, after a '<', a sentence"

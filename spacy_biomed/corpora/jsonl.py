@@ -119,4 +119,9 @@ def _parse_tokens(record: dict[str, Any], text: str, where: str) -> list[tuple[i
             )
         tokens.append((start, end))
         last_end = end
+    if text[last_end:].strip():
+        raise BiomedError(
+            f"{where}: the tokens end at {last_end}, before the text's end at {len(text)}; "
+            f"correct the tokens, or leave them out"
+        )
     return tokens

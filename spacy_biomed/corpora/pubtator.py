@@ -38,6 +38,7 @@ def read_pubtator(path: Path | str, encoding: str = "utf-8") -> Iterator[Documen
 def _read_file(path: Path, encoding: str) -> Iterator[Document]:
     document: Document | None = None
     covered: list[tuple[Mention, str, str]] = []
+    has_abstract = False
     for number, line in enumerate(read_lines(path, encoding), start=1):
         where = f"{path}:{number}"
         text_line = _TEXT_LINE.fullmatch(line)
@@ -47,7 +48,7 @@ def _read_file(path: Path, encoding: str) -> Iterator[Document]:
             if document is not None:
                 yield _finish(document, covered)
             id, _, title = text_line.groups()
-            document, covered = _start(id, title, where), []
+            document, covered, has_abstract = _start(id, title, where), [], False
             continue
         if document is None:
             raise BiomedError(
@@ -55,8 +56,12 @@ def _read_file(path: Path, encoding: str) -> Iterator[Document]:
             )
         if text_line:
             _check_id(text_line.group(1), document, where)
-            if covered:
-                raise BiomedError(f"{where}: the abstract comes after mentions; move it up")
+            if has_abstract or covered:
+                raise BiomedError(
+                    f"{where}: an abstract after mentions or another abstract; write one, right "
+                    f"after the title"
+                )
+            has_abstract = True
             document.text = f"{document.text} {text_line.group(3)}"
             continue
         fields = line.split("\t")

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 
 from spacy.language import Language
-from spacy.symbols import ORTH
 from spacy.tokenizer import Tokenizer
 
 # A word character is a letter, a digit or a mark that combines with the letter before it. What is
@@ -29,9 +28,11 @@ def create_tokenizer() -> Callable[[Language], Tokenizer]:
     A token is a run of letters and digits, a decimal number, an e-mail address, or one sign:
     `IL-2/p53` becomes `IL`, `-`, `2`, `/`, `p53`. Letters and digits are not separated, except
     after a tumour's grade (`G3`, `pT2N0M0`): fewer than one mention in a thousand of jnlpba,
-    cantemist and meddocan starts or ends inside such a run. Of the language's own exceptions, contractions (`don't`) and abbreviations of several points
-    (`e.g.`, `p.ej.`) stay, as do the English genitive (`Crohn`, `'s`) and the French elision (`l'`,
-    `apnée`); a single point stands alone, because mentions end before it.
+    cantemist and meddocan starts or ends inside such a run.
+
+    Of the language's own exceptions, those with an apostrophe (`don't`) and the abbreviations of
+    several points (`e.g.`, `p.ej.`) hold, and so do the English genitive (`Crohn`, `'s`) and the
+    French elision (`l'`, `apnée`). A single point stands alone, because mentions end before it.
 
     The tokenizer is spaCy's own class and serialises as part of the pipeline.
     """
@@ -53,9 +54,9 @@ def create_tokenizer() -> Callable[[Language], Tokenizer]:
 
 
 def _is_kept(word: str, tokens: list[dict[int, str]]) -> bool:
-    """Tell whether an exception of the language is a contraction or a many-pointed abbreviation."""
+    """Tell whether an exception has an apostrophe or is an abbreviation of several points."""
     if not any(character.isalpha() for character in word) or any(map(str.isdigit, word)):
         return False
-    if len(tokens) > 1:
-        return "'" in word or "’" in word
-    return word == tokens[0][ORTH] and re.fullmatch(r"(?:[^\W\d_]+\.){2,}", word) is not None
+    if "'" in word or "’" in word:
+        return True
+    return len(tokens) == 1 and re.fullmatch(r"(?:[^\W\d_]+\.){2,}", word) is not None

@@ -111,6 +111,26 @@ def test_given_paths_go_before_names(tmp_path):
     assert report.unseen_share is None
 
 
+def test_hoc_in_one_folder_is_split_as_documented(tmp_path):
+    for part, content in (("text", "One .\n"), ("labels", "<Cellular energetics--")):
+        (tmp_path / "in" / part).mkdir(parents=True)
+        for number in range(20):
+            (tmp_path / "in" / part / f"{number}.txt").write_text(content)
+    report = convert_corpus("hoc", tmp_path / "in", tmp_path / "out")
+    assert [each.documents for each in report.parts.values()] == [14, 2, 4]
+    assert report.parts["train"].classes == {"Cellular energetics": 14}
+    assert report.seeded_parts == ["train", "dev", "test"]
+
+
+def test_a_text_longer_than_a_million_characters_is_converted(tmp_path):
+    source = write(tmp_path, train="")
+    line = json.dumps({"text": "word " * 210_000, "spans": []})
+    (source / "train.jsonl").write_text(line)
+    paths = {"train": [source / "train.jsonl"]}
+    report = convert_corpus("own", source, tmp_path / "out", format="jsonl", paths=paths)
+    assert report.parts["train"].tokens == 210_000
+
+
 def test_bad_input_leaves_no_output(tmp_path):
     source = write(tmp_path / "in", train=TRAIN, dev=TRAIN, test="a\tB-D\nb\tI-C\n")
     with pytest.raises(BiomedError, match=r"test\.tsv:2: "):

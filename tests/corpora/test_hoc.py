@@ -42,6 +42,12 @@ def test_another_number_of_cells_than_of_sentences_is_named(tmp_path):
         list(read_hoc(tmp_path))
 
 
+def test_text_before_the_first_cell_is_named(tmp_path):
+    write(tmp_path, {"7": ("One .\n", "Resisting cell death--< ")})
+    with pytest.raises(BiomedError, match=r"labels/7\.txt:1: .*write one cell, after a '<'"):
+        list(read_hoc(tmp_path))
+
+
 def test_an_unknown_hallmark_is_named(tmp_path):
     write(tmp_path, {"7": ("One .\n", "<Resisting death--x")})
     with pytest.raises(BiomedError, match=r"labels/7\.txt:1: 'Resisting death' in cell 1"):

@@ -73,6 +73,7 @@ def test_tokens_are_kept(tmp_path):
         ({"text": "a", "cats": {"X": "yes"}}, "the class 'X' has the value 'yes'"),
         ({"text": "a", "options": [{"id": "A"}], "accept": ["B"]}, "'B' is accepted"),
         ({"text": "a b", "tokens": [{"start": 2, "end": 3}]}, "the token from 2 to 3"),
+        ({"text": "a b", "tokens": [{"start": 0, "end": 1}]}, "the tokens end at 1"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path, record, what):

@@ -62,12 +62,17 @@ def test_relations_are_between_concepts(tmp_path):
         ("12\t37\t60\tpain\tDisease", "beyond the text's end at 42"),
         ("12\t0\t8\tNaloxon!\tChemical", "the annotation reads 'Naloxon!'"),
         ("12\t8\t8\t\tChemical", "covers nothing"),
-        ("12|a|again", "the abstract comes after mentions"),
+        ("12|a|again", "an abstract after mentions"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path, line, what):
     with pytest.raises(BiomedError, match=rf"part\.txt:6: .*{re.escape(what)}"):
         read(tmp_path, f"{ONE}{line}\n13|t|Next\n")
+
+
+def test_a_second_abstract_is_named(tmp_path):
+    with pytest.raises(BiomedError, match=r"part\.txt:3: .*another abstract"):
+        read(tmp_path, "1|t|a\n1|a|b\n1|a|c\n")
 
 
 def test_text_before_the_first_title_is_named(tmp_path):

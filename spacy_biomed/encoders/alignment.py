@@ -1,0 +1,59 @@
+"""Which word pieces cover which tokens, by character offsets, for a whole batch in arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+from spacy.attrs import IDX, LENGTH
+from spacy.tokens import Doc
+from thinc.types import Ints1d
+
+from .word_pieces import WordPieces
+
+
+def token_offsets(docs: list[Doc]) -> tuple[Ints1d, Ints1d, Ints1d]:
+    """Character offsets of all tokens of the documents.
+
+    RETURNS: starts (tokens,), ends (tokens,), both counted from the beginning of the token's own
+        document, and lengths (docs,), the tokens of each document.
+    """
+    attributes = [doc.to_array([IDX, LENGTH]).astype("int64") for doc in docs]
+    flat = np.concatenate(attributes) if attributes else np.zeros((0, 2), dtype="int64")
+    lengths = np.array([len(doc) for doc in docs], dtype="int64")
+    return flat[:, 0], flat[:, 0] + flat[:, 1], lengths
+
+
+def align_tokens(docs: list[Doc], pieces: WordPieces) -> tuple[Ints1d, Ints1d, Ints1d]:
+    """Align the tokens of each document with the word pieces of its text.
+
+    A piece belongs to every token with which it shares a character: a token may have several
+    pieces, several tokens may share one, and a token of white space has none.
+
+    RETURNS: indices (aligned,), the pieces of the first token, then of the second, and so on,
+        counted from the beginning of their document; piece_counts (tokens,); and token_counts
+        (docs,).
+    """
+    token_starts, token_ends, token_counts = token_offsets(docs)
+    # Texts are laid one after the other, so that one binary search serves the whole batch.
+    text_lengths = np.array([len(doc.text) + 1 for doc in docs], dtype="int64")
+    bases = np.cumsum(text_lengths) - text_lengths
+    token_bases = np.repeat(bases, token_counts)
+    piece_bases = np.repeat(bases, pieces.lengths)
+    starts, ends = pieces.starts + piece_bases, pieces.ends + piece_bases
+    first = np.searchsorted(token_ends + token_bases, starts, side="right")
+    last = np.searchsorted(token_starts + token_bases, ends, side="left")
+    counts = np.where(ends > starts, np.maximum(last - first, 0), 0)
+    tokens = ranges(first, counts)
+    piece_offsets = np.cumsum(pieces.lengths) - pieces.lengths
+    local = np.arange(len(starts)) - np.repeat(piece_offsets, pieces.lengths)
+    indices = np.repeat(local, counts)
+    if np.any(np.diff(tokens) < 0):  # several pieces of one character that lies in several tokens
+        order = np.argsort(tokens, kind="stable")
+        tokens, indices = tokens[order], indices[order]
+    return indices, np.bincount(tokens, minlength=len(token_starts)), token_counts
+
+
+def ranges(starts: Ints1d, lengths: Ints1d) -> Ints1d:
+    """Concatenate `range(start, start + length)` for all pairs: (sum of lengths,)."""
+    total = int(lengths.sum())
+    offsets = np.cumsum(lengths) - lengths
+    return np.arange(total) + np.repeat(starts - offsets, lengths)

@@ -1,0 +1,125 @@
+"""What an encoder hands to the components that listen to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from spacy.tokens import Doc
+from thinc.api import get_array_module
+from thinc.types import Floats2d, Ints1d
+
+# Where a document keeps its encoding until the last listener has read it.
+ENCODING_KEY = "spacy_biomed_encoding"
+
+
+@dataclass(slots=True)
+class EncodedDoc:
+    """The encoding of one document.
+
+    hidden: (rows, width) vectors of the special tokens before the text, of its word pieces, and of
+        the special tokens after it.
+    ids: (rows,) vocabulary ids.
+    indices: (aligned,) the rows of the first token's word pieces, then of the second's, ...
+    piece_counts: (tokens,) word pieces of each token.
+    id_to_token: gives a vocabulary id's word piece.
+    readers: listeners that still have to read it; the document lets go of it after the last.
+    """
+
+    hidden: Floats2d
+    ids: Ints1d
+    indices: Ints1d
+    piece_counts: Ints1d
+    id_to_token: Callable[[int], str]
+    readers: int = 0
+
+
+@dataclass(slots=True)
+class EncodedBatch:
+    """The encodings of a batch of documents, one after the other in the same arrays.
+
+    hidden (rows, width), ids (rows,), indices (aligned,) and piece_counts (tokens,) are those of
+    `EncodedDoc`; indices count from the beginning of their own document.
+    row_counts, token_counts: (docs,) rows and tokens of each document.
+    """
+
+    hidden: Floats2d
+    ids: Ints1d
+    indices: Ints1d
+    piece_counts: Ints1d
+    row_counts: Ints1d
+    token_counts: Ints1d
+    id_to_token: Callable[[int], str]
+
+    def __len__(self) -> int:
+        return len(self.row_counts)
+
+    @classmethod
+    def from_docs(cls, docs: list[EncodedDoc]) -> EncodedBatch:
+        xp = get_array_module(docs[0].hidden)
+        return cls(
+            hidden=xp.concatenate([doc.hidden for doc in docs]),
+            ids=np.concatenate([doc.ids for doc in docs]),
+            indices=np.concatenate([doc.indices for doc in docs]),
+            piece_counts=np.concatenate([doc.piece_counts for doc in docs]),
+            row_counts=np.array([len(doc.ids) for doc in docs], dtype="int64"),
+            token_counts=np.array([len(doc.piece_counts) for doc in docs], dtype="int64"),
+            id_to_token=docs[0].id_to_token,
+        )
+
+    def split(self, readers: int = 0) -> list[EncodedDoc]:
+        """One `EncodedDoc` a document, viewing this batch's arrays."""
+        rows = _borders(self.row_counts)
+        tokens = _borders(self.token_counts)
+        aligned = _borders(self.piece_counts)[tokens]
+        return [
+            EncodedDoc(
+                self.hidden[rows[i] : rows[i + 1]],
+                self.ids[rows[i] : rows[i + 1]],
+                self.indices[aligned[i] : aligned[i + 1]],
+                self.piece_counts[tokens[i] : tokens[i + 1]],
+                self.id_to_token,
+                readers,
+            )
+            for i in range(len(self))
+        ]
+
+    def aligned_rows(self) -> Ints1d:
+        """(aligned,) as `indices`, counted from the beginning of the batch."""
+        tokens = _borders(self.token_counts)
+        aligned = np.diff(_borders(self.piece_counts)[tokens])
+        return self.indices + np.repeat(_borders(self.row_counts)[:-1], aligned)
+
+    def first_rows(self) -> Ints1d:
+        """(tokens,) the row of each token's first word piece in the batch; -1 where it has none."""
+        borders = _borders(self.piece_counts)[:-1]
+        rows = np.full(len(self.piece_counts), -1, dtype="int64")
+        has_pieces = self.piece_counts > 0
+        rows[has_pieces] = self.aligned_rows()[borders[has_pieces]]
+        return rows
+
+
+# Takes the gradient with respect to `EncodedBatch.hidden`, (rows, width).
+EncodedBackprop = Callable[[Floats2d], object]
+
+
+def _borders(counts: Ints1d) -> Ints1d:
+    return np.concatenate([[0], np.cumsum(counts)])
+
+
+def get_encoding(doc: Doc) -> EncodedDoc | None:
+    return doc.user_data.get(ENCODING_KEY)
+
+
+def set_encoding(doc: Doc, encoding: EncodedDoc) -> None:
+    doc.user_data[ENCODING_KEY] = encoding
+
+
+def release_encoding(doc: Doc) -> None:
+    """Count one reader off; after the last, the document lets go of its encoding."""
+    encoding = get_encoding(doc)
+    if encoding is not None and encoding.readers > 0:
+        encoding.readers -= 1
+        if encoding.readers == 0:
+            del doc.user_data[ENCODING_KEY]

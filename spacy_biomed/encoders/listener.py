@@ -1,0 +1,178 @@
+"""`spacy_biomed.EncoderListener.v1`: a head's view of the encoder, whichever one runs upstream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from spacy.errors import Errors
+from spacy.tokens import Doc
+from thinc.api import Model, Ops
+from thinc.types import Floats2d, Ragged
+
+from .encoded import EncodedBackprop, EncodedBatch, get_encoding, release_encoding
+
+Pooling = Literal["first", "mean", "pieces"]
+
+
+class EncoderListener(Model):
+    """A layer that an encoder component feeds: it computes nothing of its own but the pooling.
+
+    In training the encoder calls `receive` before the head runs, and the head's gradient goes back
+    to it. In prediction the encodings are read off the documents.
+    """
+
+    def __init__(self, pooling: Pooling, grad_factor: float, upstream: str):
+        super().__init__(
+            "encoder_listener",
+            forward,
+            dims={"nO": None},
+            attrs={"pooling": pooling, "grad_factor": grad_factor},
+        )
+        self.upstream_name = upstream
+        self._batch_id: tuple[int, ...] | None = None
+        self._outputs: EncodedBatch | None = None
+        self._backprop: EncodedBackprop | None = None
+
+    @staticmethod
+    def get_batch_id(docs: list[Doc]) -> tuple[int, ...]:
+        return tuple(map(id, docs))
+
+    def receive(self, docs: list[Doc], outputs: EncodedBatch, backprop: EncodedBackprop) -> None:
+        """Take a training batch from the encoder, to be consumed by the next `begin_update`."""
+        self._batch_id = self.get_batch_id(docs)
+        self._outputs = outputs
+        self._backprop = backprop
+
+    def take(self, docs: list[Doc]) -> tuple[EncodedBatch, EncodedBackprop]:
+        """Hand out the batch that was received, once.
+
+        RAISES ValueError: if it was another batch.
+        """
+        if self._batch_id != self.get_batch_id(docs):
+            raise ValueError(f"{self.name}: the encoder was given other documents than this layer")
+        outputs, backprop = self._outputs, self._backprop
+        assert outputs is not None and backprop is not None
+        self._batch_id = self._outputs = self._backprop = None
+        return outputs, backprop
+
+
+def EncoderListener_v1(
+    pooling: Pooling = "first", grad_factor: float = 1.0, upstream: str = "*"
+) -> Model[list[Doc], list[Floats2d] | list[Ragged]]:
+    """Listen to an encoder component upstream in the pipeline.
+
+    pooling: "first" gives a token the vector of its first word piece, "mean" the mean over all its
+        word pieces, and the layer returns (tokens, width) for each document; a token without word
+        pieces gets zeros. "pieces" keeps the word pieces apart and returns for each document a
+        Ragged of data (aligned, width) and lengths (tokens,).
+    grad_factor: multiplies the gradient that goes back to the encoder; 0.0 keeps this head from
+        training it.
+    upstream: name of the encoder component, or "*" for any.
+    """
+    if pooling not in ("first", "mean", "pieces"):
+        raise ValueError(f"unknown pooling '{pooling}': use 'first', 'mean' or 'pieces'")
+    return EncoderListener(pooling, grad_factor, upstream)
+
+
+def forward(
+    model: EncoderListener, docs: list[Doc], is_train: bool
+) -> tuple[list, Callable[[list], list]]:
+    batch, backprop_batch = _read(model, docs, is_train)
+    if batch is None:
+        return _zeros(model, docs), lambda d_outputs: []
+    pool = POOLINGS[model.attrs["pooling"]]
+    outputs, backprop_pooling = pool(model.ops, batch)
+
+    def backprop(d_outputs: list) -> list:
+        d_hidden = backprop_pooling(d_outputs)
+        d_hidden *= model.attrs["grad_factor"]
+        backprop_batch(d_hidden)
+        return []
+
+    return outputs, backprop
+
+
+def _read(
+    model: EncoderListener, docs: list[Doc], is_train: bool
+) -> tuple[EncodedBatch | None, EncodedBackprop]:
+    if is_train and model._batch_id is not None:
+        return model.take(docs)
+    encodings = [get_encoding(doc) for doc in docs]
+    present = [encoding for encoding in encodings if encoding is not None]
+    if len(present) < len(docs):
+        if is_train:  # the encoder is frozen and not among the annotating components
+            raise ValueError(Errors.E203.format(name=model.upstream_name))
+        return None, lambda d_hidden: []
+    for doc in docs:
+        release_encoding(doc)
+    return EncodedBatch.from_docs(present), lambda d_hidden: []
+
+
+def _zeros(model: EncoderListener, docs: list[Doc]) -> list:
+    """What an encoder that did not run gives: a head can still be initialised with it."""
+    width = model.get_dim("nO")
+    outputs = [model.ops.alloc2f(len(doc), width) for doc in docs]
+    if model.attrs["pooling"] != "pieces":
+        return outputs
+    return [Ragged(data, model.ops.alloc1i(len(data)) + 1) for data in outputs]
+
+
+def _first(ops: Ops, batch: EncodedBatch) -> tuple[list[Floats2d], Callable]:
+    rows = batch.first_rows()
+    missing = np.flatnonzero(rows < 0)
+    rows = np.maximum(rows, 0)
+    vectors = batch.hidden[ops.xp.asarray(rows)]
+    vectors[ops.xp.asarray(missing)] = 0.0
+
+    def backprop(d_outputs: list[Floats2d]) -> Floats2d:
+        d_vectors = ops.xp.concatenate(d_outputs)
+        d_vectors[ops.xp.asarray(missing)] = 0.0
+        return _scatter(ops, batch, rows, d_vectors)
+
+    return _split(ops, vectors, batch.token_counts), backprop
+
+
+def _mean(ops: Ops, batch: EncodedBatch) -> tuple[list[Floats2d], Callable]:
+    rows = batch.aligned_rows()
+    counts = ops.asarray1i(batch.piece_counts)
+    vectors = ops.reduce_mean(batch.hidden[ops.xp.asarray(rows)], counts)
+
+    def backprop(d_outputs: list[Floats2d]) -> Floats2d:
+        d_vectors = ops.xp.concatenate(d_outputs)
+        return _scatter(ops, batch, rows, ops.backprop_reduce_mean(d_vectors, counts))
+
+    return _split(ops, vectors, batch.token_counts), backprop
+
+
+def _pieces(ops: Ops, batch: EncodedBatch) -> tuple[list[Ragged], Callable]:
+    rows = batch.aligned_rows()
+    token_borders = np.cumsum(batch.token_counts)[:-1]
+    lengths = np.split(batch.piece_counts, token_borders)
+    sizes = np.array([int(doc_lengths.sum()) for doc_lengths in lengths], dtype="int64")
+    vectors = _split(ops, batch.hidden[ops.xp.asarray(rows)], sizes)
+    outputs = [
+        Ragged(data, ops.asarray1i(doc_lengths))
+        for data, doc_lengths in zip(vectors, lengths, strict=True)
+    ]
+
+    def backprop(d_outputs: list[Ragged]) -> Floats2d:
+        d_vectors = ops.xp.concatenate([d_output.dataXd for d_output in d_outputs])
+        return _scatter(ops, batch, rows, d_vectors)
+
+    return outputs, backprop
+
+
+POOLINGS = {"first": _first, "mean": _mean, "pieces": _pieces}
+
+
+def _split(ops: Ops, vectors: Floats2d, counts: np.ndarray) -> list[Floats2d]:
+    return ops.xp.split(vectors, np.cumsum(counts)[:-1].tolist())
+
+
+def _scatter(ops: Ops, batch: EncodedBatch, rows: np.ndarray, d_vectors: Floats2d) -> Floats2d:
+    """Add each vector to the row it came from."""
+    d_hidden = ops.alloc2f(*batch.hidden.shape)
+    ops.scatter_add(d_hidden, ops.asarray1i(rows), d_vectors)
+    return d_hidden

@@ -1,0 +1,54 @@
+"""Which number format the encoder's matrix products use."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import torch
+
+Precision = Literal["auto", "fp32", "bf16", "fp16"]
+PRECISIONS = ("auto", "fp32", "bf16", "fp16")
+
+
+def resolve_precision(precision: Precision, device: torch.device) -> str:
+    """Settle "auto": bf16 where the device computes it faster than fp32, else fp32."""
+    if precision != "auto":
+        return precision
+    return "bf16" if _bf16_is_faster(device.type) else "fp32"
+
+
+@lru_cache
+def _bf16_is_faster(device_type: str) -> bool:
+    """Time the matrix product that dominates a small encoder, both ways.
+
+    Processors without bf16 instructions emulate them, many times slower; the ratio is far from 1 on
+    either side, so that the choice does not hang on timing noise.
+    """
+    import torch
+
+    if device_type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    if device_type != "cpu":
+        return False
+    seconds = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        left = torch.ones((1024, 384), dtype=dtype)
+        right = torch.ones((384, 1536), dtype=dtype)
+        times = []
+        for _ in range(5):
+            start = time.perf_counter()
+            torch.matmul(left, right)
+            times.append(time.perf_counter() - start)
+        seconds[dtype] = min(times)
+    return seconds[torch.bfloat16] < 0.8 * seconds[torch.float32]
+
+
+def autocast(precision: str, device: torch.device) -> AbstractContextManager:
+    import torch
+
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.bfloat16)
+    return torch.autocast(device.type, dtype=dtype, enabled=precision != "fp32")

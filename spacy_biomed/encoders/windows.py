@@ -1,0 +1,70 @@
+"""Sequences that an encoder can take, out of documents of any length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from thinc.types import Ints1d
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Stretches of word pieces to encode, and the part of each that is kept.
+
+    All are (windows,): doc is the document's place in the batch, the others count word pieces from
+    the document's beginning. Over the windows of one document the kept parts
+    `keep_start:keep_end` cover every piece exactly once.
+    """
+
+    doc: Ints1d
+    start: Ints1d
+    end: Ints1d
+    keep_start: Ints1d
+    keep_end: Ints1d
+
+    def __len__(self) -> int:
+        return len(self.doc)
+
+
+def make_windows(lengths: Ints1d, capacity: int, context: int) -> Windows:
+    """Cut documents into windows of at most `capacity` word pieces.
+
+    A document that fits is one window. A longer one is cut into equally spaced windows that overlap
+    by at least `2 * context` pieces, and each piece is kept from the window in which it lies most
+    centrally, so that it has at least `context` neighbours on each side that the document offers.
+
+    lengths: (docs,) word pieces in each document; documents of none get no window.
+    """
+    if capacity <= 2 * context:
+        raise ValueError(f"context ({context}) must be less than half the window ({capacity})")
+    stride = capacity - 2 * context
+    counts = np.where(lengths > capacity, -(-(lengths - 2 * context) // stride), lengths > 0)
+    doc = np.repeat(np.arange(len(lengths)), counts)
+    length, count = lengths[doc], counts[doc]
+    place = np.arange(len(doc)) - np.repeat(np.cumsum(counts) - counts, counts)
+    spread = np.maximum(length - capacity, 0)
+    start = place * spread // np.maximum(count - 1, 1)
+    end = np.minimum(start + capacity, length)
+    keep_start, keep_end = start.copy(), end.copy()
+    follows = place > 0
+    border = (start[follows] + end[np.flatnonzero(follows) - 1]) // 2
+    keep_start[follows] = border
+    keep_end[np.flatnonzero(follows) - 1] = border
+    return Windows(doc, start, end, keep_start, keep_end)
+
+
+def batch_by_length(lengths: Ints1d, budget: int) -> list[Ints1d]:
+    """Group sequences of similar length into batches of at most `budget` padded word pieces.
+
+    RETURNS: indices of the sequences of each batch, longest batch first, so that a budget that does
+        not fit into memory shows at once. A sequence longer than the budget is a batch of its own.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    batches = []
+    start = 0
+    while start < len(order):
+        size = max(int(budget // max(lengths[order[start]], 1)), 1)
+        batches.append(order[start : start + size])
+        start += size
+    return batches

@@ -1,0 +1,481 @@
+"""The component `biomed_ner`: entities as token classification over a shared encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from spacy.attrs import ENT_IOB
+from spacy.language import Language
+from spacy.pipeline.trainable_pipe import TrainablePipe
+from spacy.scorer import PRFScore
+from spacy.tokens import Doc, Span
+from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.util import filter_spans
+from spacy.vocab import Vocab
+from thinc.api import Config, Model, Optimizer, set_dropout_rate, to_numpy
+from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
+
+from ..corpora.gold import UNALIGNED_MENTIONS
+from ..corpora.seen import SEEN_KEY
+from ..encoders.alignment import token_offsets
+from ..errors import BiomedError
+from .tagging import MISSING, Scheme, Spans, TagScheme
+
+# Score names of mentions not seen in training: `spans_unseen_p`, `spans_unseen_r`, `spans_unseen_f`.
+UNSEEN = "unseen"
+
+DEFAULT_CONFIG = """
+[biomed_ner]
+scheme = "biluo"
+spans_key = null
+learn_rate_factor = 1.0
+
+[biomed_ner.model]
+@architectures = "spacy_biomed.TokenClassifier.v1"
+window_size = 0
+dropout = 0.1
+
+[biomed_ner.model.tok2vec]
+@architectures = "spacy_biomed.EncoderListener.v1"
+pooling = "first"
+grad_factor = 1.0
+upstream = "*"
+
+[biomed_ner.scorer]
+@scorers = "spacy_biomed.mention_scorer.v1"
+"""
+
+
+@Language.factory(
+    "biomed_ner",
+    assigns=["doc.ents", "doc.spans", "token.ent_iob", "token.ent_type", "span._.confidence"],
+    default_config=Config().from_str(DEFAULT_CONFIG)["biomed_ner"],
+    default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
+)
+def make_biomed_ner(
+    nlp: Language,
+    name: str,
+    model: Model[list[Doc], Ragged],
+    scheme: Scheme,
+    spans_key: str | None,
+    learn_rate_factor: float,
+    scorer: Callable | None,
+) -> BiomedNER:
+    """Create the component; see `BiomedNER` for the settings."""
+    return BiomedNER(
+        nlp.vocab,
+        model,
+        name,
+        scheme=scheme,
+        spans_key=spans_key,
+        learn_rate_factor=learn_rate_factor,
+        scorer=scorer,
+    )
+
+
+def mention_scorer_v1() -> Callable:
+    """`spacy_biomed.mention_scorer.v1`: see `score_mentions`."""
+    return score_mentions
+
+
+class BiomedNER(TrainablePipe):
+    """Recognise entities by classifying tokens and decoding the best valid tag sequence.
+
+    The architecture is a linear layer over the encoder, trained with cross-entropy, as in the
+    fine-tuning of BERT; the tag scheme and the decoding forbid invalid sequences.
+
+    Extension that it declares: `span._.confidence`, the probability that the model gives to just
+    this span and label: the product of its tags' probabilities over its tokens. With `spans_key`
+    the same numbers are in `doc.spans[spans_key].attrs["scores"]`.
+
+    vocab: the pipeline's vocabulary.
+    model: `spacy_biomed.TokenClassifier.v1`, or any model that gives a Ragged of scores: data
+        (rows, tags), lengths (tokens,).
+    name: name of the component in the pipeline.
+    scheme: "biluo", or "bio" as in the papers.
+    spans_key: span group that takes the entities, so that several components can annotate the same
+        text with overlapping layers; None for `doc.ents`.
+    learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
+    scorer: scoring method.
+
+    >>> import spacy
+    >>> nlp = spacy.blank("en")
+    >>> ner = nlp.add_pipe("biomed_ner", config={"scheme": "bio"})
+    >>> ner.add_label("DISEASE")
+    1
+    >>> ner.tag_scheme.tag_names()
+    ['O', 'B-DISEASE', 'I-DISEASE']
+    """
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Model[list[Doc], Ragged],
+        name: str = "biomed_ner",
+        *,
+        scheme: Scheme = "biluo",
+        spans_key: str | None = None,
+        learn_rate_factor: float = 1.0,
+        scorer: Callable | None = None,
+    ):
+        if scheme not in ("biluo", "bio"):
+            raise BiomedError(f"[components.{name}] scheme = '{scheme}': use 'biluo' or 'bio'")
+        install_extensions()
+        self.vocab = vocab
+        self.model = model
+        self.name = name
+        self.scorer = scorer
+        self.cfg = {
+            "labels": [],
+            "scheme": scheme,
+            "spans_key": spans_key,
+            "learn_rate_factor": learn_rate_factor,
+        }
+        self._tag_scheme: TagScheme | None = None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The entity labels, in the order of their tags."""
+        return tuple(self.cfg["labels"])
+
+    @property
+    def label_data(self) -> list[str]:
+        """The labels, for `spacy init labels` and `initialize.components.biomed_ner.labels`."""
+        return list(self.cfg["labels"])
+
+    @property
+    def tag_scheme(self) -> TagScheme:
+        scheme, labels = self.cfg["scheme"], self.cfg["labels"]
+        known = self._tag_scheme
+        if known is None or known.scheme != scheme or known.labels != labels:
+            self._tag_scheme = TagScheme(scheme, list(labels))
+        return self._tag_scheme
+
+    def add_label(self, label: str) -> int:
+        """Add a label; 1 if it is new, 0 if it was there.
+
+        RAISES ValueError: if the model's output is already sized.
+        """
+        if label in self.cfg["labels"]:
+            return 0
+        self._allow_extra_label()
+        self.cfg["labels"] = [*self.cfg["labels"], label]
+        self.vocab.strings.add(label)
+        return 1
+
+    def predict(self, docs: Iterable[Doc]) -> list[PredictedMentions]:
+        """Find the entities of each document, without modifying it."""
+        docs = list(docs)
+        lengths = np.array([len(doc) for doc in docs], dtype="int64")
+        if lengths.sum() == 0:
+            nothing = np.zeros(0, dtype="int64")
+            empty = PredictedMentions(Spans(nothing, nothing, nothing), np.zeros(0))
+            return [empty for _ in docs]
+        log_probs = token_log_probs(self.model.predict(docs))
+        scheme = self.tag_scheme
+        tags = scheme.viterbi(log_probs, lengths)
+        spans = scheme.decode(tags, lengths)
+        chosen = log_probs[np.arange(len(tags)), tags]
+        total = np.concatenate([[0.0], np.cumsum(chosen, dtype="float64")])
+        confidence = np.exp(total[spans.end] - total[spans.start])
+        return split_mentions(spans, confidence, lengths)
+
+    def set_annotations(self, docs: Iterable[Doc], mentions: list[PredictedMentions]) -> None:
+        """Write the entities and their probabilities to the documents."""
+        hashes = [self.vocab.strings.add(label) for label in self.cfg["labels"]]
+        key = self.cfg["spans_key"]
+        for doc, found in zip(docs, mentions, strict=True):
+            spans = [
+                Span(doc, start, end, label=hashes[label])
+                for start, end, label in zip(
+                    found.spans.start.tolist(),
+                    found.spans.end.tolist(),
+                    found.spans.label.tolist(),
+                    strict=True,
+                )
+            ]
+            confidence = found.confidence.tolist()
+            for span, probability in zip(spans, confidence, strict=True):
+                span._.confidence = probability
+            if key is None:
+                doc.set_ents(spans)
+            else:
+                doc.spans[key] = spans
+                doc.spans[key].attrs["scores"] = confidence
+
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+    ) -> dict[str, float]:
+        """Learn from a batch; examples without the layer cost nothing and teach nothing."""
+        examples = list(examples)
+        losses = {} if losses is None else losses
+        losses.setdefault(self.name, 0.0)
+        validate_examples(examples, "BiomedNER.update")
+        docs = [example.predicted for example in examples]
+        if not any(len(doc) for doc in docs):
+            return losses
+        set_dropout_rate(self.model, drop)
+        scores, backprop = self.model.begin_update(docs)
+        loss, d_scores = self.get_loss(examples, scores)
+        backprop(Ragged(d_scores, scores.lengths))
+        if sgd is not None:
+            self.finish_update(sgd)
+        losses[self.name] += loss
+        return losses
+
+    def get_loss(self, examples: Iterable[Example], scores: Ragged) -> tuple[float, Floats2d]:
+        """Mean cross-entropy over the annotated rows of the batch, and its gradient.
+
+        A token whose gold tag is missing counts for nothing. Where tokens have several rows (word
+        pieces), each row is to predict its token's tag.
+
+        RETURNS: the loss, and its gradient with respect to the scores, (rows, tags).
+        """
+        xp = self.model.ops.xp
+        tags = np.concatenate([self._gold_tags(example) for example in examples])
+        rows = xp.repeat(xp.asarray(tags), to_numpy(scores.lengths).tolist())
+        log_probs = log_softmax(scores.dataXd)
+        annotated = xp.flatnonzero(rows != MISSING)
+        d_scores = self.model.ops.alloc2f(*log_probs.shape)
+        if len(annotated) == 0:
+            return 0.0, d_scores
+        gold = rows[annotated]
+        loss = -log_probs[annotated, gold].mean()
+        d_scores[annotated] = xp.exp(log_probs[annotated])
+        d_scores[annotated, gold] -= 1.0
+        d_scores /= len(annotated)
+        return float(loss), d_scores
+
+    def _gold_tags(self, example: Example) -> Ints1d:
+        """Tags of the predicted document's tokens: (tokens,); MISSING where not annotated."""
+        doc, reference = example.predicted, example.reference
+        gold = gold_spans(reference, self.cfg["spans_key"])
+        if gold is None:
+            return np.full(len(doc), MISSING)
+        starts, ends, _ = token_offsets([doc])
+        label_ids = {label: i for i, label in enumerate(self.cfg["labels"])}
+        for span in gold:
+            if span.label_ not in label_ids:
+                raise BiomedError(
+                    f"label '{span.label_}' of a gold mention ('{span.text}') is not among the "
+                    f"labels of '{self.name}' ({', '.join(self.labels)}); add it to "
+                    f"initialize.components.{self.name}.labels, or leave that setting out"
+                )
+        char_starts = np.array([span.start_char for span in gold], dtype="int64")
+        char_ends = np.array([span.end_char for span in gold], dtype="int64")
+        labels = np.array([label_ids[span.label_] for span in gold], dtype="int64")
+        first = np.searchsorted(starts, char_starts)
+        last = np.searchsorted(ends, char_ends)
+        fits = np.zeros(len(gold), dtype=bool)
+        inside = (first < len(doc)) & (last < len(doc))
+        fits[inside] = (starts[first[inside]] == char_starts[inside]) & (
+            ends[last[inside]] == char_ends[inside]
+        )
+        spans = Spans(first[fits], last[fits] + 1, labels[fits])
+        tags = self.tag_scheme.encode(len(doc), spans)
+        # Tokens that a mention covers in part are neither inside nor outside an entity.
+        for char_start, char_end in zip(char_starts[~fits], char_ends[~fits], strict=True):
+            tags[(starts < char_end) & (ends > char_start)] = MISSING
+        if self.cfg["spans_key"] is None:
+            tags[_missing_tokens(reference, starts, ends)] = MISSING
+        return tags
+
+    def finish_update(self, sgd: Optimizer) -> None:
+        """Step the head's own parameters, at its own learning rate."""
+        self.model.finish_update(partial(sgd, lr_scale=self.cfg["learn_rate_factor"]))
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        labels: list[str] | None = None,
+    ) -> None:
+        """Size the model for the labels.
+
+        get_examples: gives the training examples.
+        nlp: the pipeline.
+        labels: the entity labels; by default those of all training examples, sorted.
+        RAISES BiomedError: if there are none.
+        """
+        validate_get_examples(get_examples, "BiomedNER.initialize")
+        if labels is None:
+            found: set[str] = set()
+            for example in get_examples():
+                gold = gold_spans(example.reference, self.cfg["spans_key"])
+                found.update(span.label_ for span in gold or ())
+            labels = sorted(found)
+        for label in labels:
+            self.add_label(label)
+        if not self.labels:
+            layer = "doc.ents" if self.cfg["spans_key"] is None else self.cfg["spans_key"]
+            raise BiomedError(
+                f"the training corpus has no mention for '{self.name}' to learn from (layer "
+                f"{layer}): check the corpus, or give initialize.components.{self.name}.labels"
+            )
+        sample = [example.predicted for example in islice(get_examples(), 4)]
+        self.model.set_dim("nO", self.tag_scheme.size)
+        self.model.initialize(X=sample)
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedMentions:
+    """The entities found in one document: token spans, and the probability of each, (spans,)."""
+
+    spans: Spans
+    confidence: Floats1d
+
+
+def split_mentions(spans: Spans, confidence: Floats1d, lengths: Ints1d) -> list[PredictedMentions]:
+    """Share the spans of a batch out among its documents, counted from each one's beginning."""
+    ends = np.cumsum(lengths)
+    borders = np.concatenate([[0], np.searchsorted(spans.start, ends)])
+    result = []
+    for i, offset in enumerate(ends - lengths):
+        part = slice(borders[i], borders[i + 1])
+        own = Spans(spans.start[part] - offset, spans.end[part] - offset, spans.label[part])
+        result.append(PredictedMentions(own, confidence[part]))
+    return result
+
+
+def log_softmax(scores: Floats2d) -> Floats2d:
+    shifted = scores - scores.max(axis=1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+
+
+def token_log_probs(scores: Ragged) -> Floats2d:
+    """Log probability of each tag for each token, (tokens, tags), in main memory.
+
+    Where a token has several rows (word pieces) it is their mean; where it has none, 0 for all.
+    """
+    rows = log_softmax(to_numpy(scores.dataXd))
+    lengths = to_numpy(scores.lengths).astype("int64")
+    if np.all(lengths == 1):
+        return rows
+    result = np.zeros((len(lengths), rows.shape[1]), dtype=rows.dtype)
+    filled = np.flatnonzero(lengths)
+    starts = (np.cumsum(lengths) - lengths)[filled]
+    if len(filled):
+        result[filled] = np.add.reduceat(rows, starts, axis=0) / lengths[filled, None]
+    return result
+
+
+def gold_spans(reference: Doc, spans_key: str | None) -> list[Span] | None:
+    """The gold mentions of a layer that token tags can hold; None where it is not annotated."""
+    if spans_key is None:
+        return list(reference.ents) if reference.has_annotation("ENT_IOB") else None
+    if spans_key not in reference.spans:
+        return None
+    return sorted(filter_spans(reference.spans[spans_key]))
+
+
+def _missing_tokens(reference: Doc, starts: Ints1d, ends: Ints1d) -> Ints1d:
+    """Tokens, given by their offsets, that touch a token without annotation in the reference."""
+    missing = np.flatnonzero(reference.to_array(ENT_IOB) == 0)
+    if len(missing) == 0:
+        return missing
+    gold_starts, gold_ends, _ = token_offsets([reference])
+    is_missing = np.zeros(len(starts), dtype=bool)
+    for start, end in zip(gold_starts[missing], gold_ends[missing], strict=True):
+        is_missing |= (starts < end) & (ends > start)
+    return np.flatnonzero(is_missing)
+
+
+def score_mentions(
+    examples: Iterable[Example], *, spans_key: str | None = None, **cfg: Any
+) -> dict[str, Any]:
+    """Exact-match precision, recall and F1 against all gold mentions of the source.
+
+    A mention counts as found if both its character offsets and its label are predicted. Gold
+    mentions that no span of tokens could hold (`doc._.unaligned_mentions`) count as missed.
+    Documents without the layer are not scored; predictions that touch a token without annotation
+    are not counted.
+
+    Where references tell which spans were seen in training (`doc.spans["seen_in_training"]`), the
+    same is measured over gold and predicted mentions that were not.
+
+    RETURNS: `ents_p`, `ents_r`, `ents_f`, `ents_per_type` and `spans_unseen_p`, `_r`, `_f`,
+        `_per_type`; with a spans key `spans_{key}_p`, ... and `spans_{key}_unseen_p`, ...; None
+        where no document has the layer.
+    """
+    names = "ents" if spans_key is None else f"spans_{spans_key}"
+    unseen_names = f"spans_{UNSEEN}" if spans_key is None else f"{names}_{UNSEEN}"
+    every, unseen = _Tally(), _Tally()
+    for example in examples:
+        reference = example.reference
+        gold = gold_spans(reference, spans_key)
+        if gold is None:
+            continue
+        found = {_key(span) for span in gold}
+        predicted = {_key(span) for span in _predicted_spans(example, spans_key)}
+        unaligned = reference.user_data.get(UNALIGNED_MENTIONS, ())
+        lost = [(start, end, label) for start, end, label in unaligned]
+        every.add(found, predicted, lost)
+        if SEEN_KEY in reference.spans:
+            seen = {_key(span) for span in reference.spans[SEEN_KEY]}
+            unseen.add(found - seen, predicted - seen, lost)
+    return {**every.scores(names), **(unseen.scores(unseen_names) if unseen.documents else {})}
+
+
+def _key(span: Span) -> tuple[int, int, str]:
+    return span.start_char, span.end_char, span.label_
+
+
+def _predicted_spans(example: Example, spans_key: str | None) -> Iterator[Span]:
+    if spans_key is not None:
+        yield from example.predicted.spans.get(spans_key, ())
+        return
+    starts, ends, _ = token_offsets([example.predicted])
+    missing = set(_missing_tokens(example.reference, starts, ends).tolist())
+    for span in example.predicted.ents:
+        if missing.isdisjoint(range(span.start, span.end)):
+            yield span
+
+
+class _Tally:
+    """Counts of found, wrong and missed mentions, overall and by label."""
+
+    def __init__(self) -> None:
+        self.documents = 0
+        self.overall = PRFScore()
+        self.by_label: dict[str, PRFScore] = {}
+
+    def add(self, gold: set, predicted: set, lost: list) -> None:
+        self.documents += 1
+        self.overall.score_set(predicted, gold)
+        self.overall.fn += len(lost)
+        labels = {label for *_, label in [*gold, *predicted, *lost]}
+        for label in labels:
+            score = self.by_label.setdefault(label, PRFScore())
+            score.score_set(
+                {mention for mention in predicted if mention[2] == label},
+                {mention for mention in gold if mention[2] == label},
+            )
+            score.fn += sum(1 for mention in lost if mention[2] == label)
+
+    def scores(self, names: str) -> dict[str, Any]:
+        if self.documents == 0:
+            return {f"{names}_{which}": None for which in ("p", "r", "f", "per_type")}
+        return {
+            f"{names}_p": self.overall.precision,
+            f"{names}_r": self.overall.recall,
+            f"{names}_f": self.overall.fscore,
+            f"{names}_per_type": {
+                label: score.to_dict() for label, score in sorted(self.by_label.items())
+            },
+        }
+
+
+def install_extensions() -> None:
+    if not Span.has_extension("confidence"):
+        Span.set_extension("confidence", default=None)

@@ -1,0 +1,93 @@
+"""`spacy_biomed.AdamW.v1`: AdamW that steps a PyTorch encoder in PyTorch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from thinc.api import Optimizer
+from thinc.types import FloatsXd, Generator
+
+if TYPE_CHECKING:
+    import torch
+
+
+class AdamW(Optimizer):
+    """AdamW (Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization").
+
+    To thinc's layers it is an ordinary thinc optimizer. A PyTorch encoder hands over its whole
+    module instead (`step_module`), whose step runs in PyTorch's fused kernel with the same
+    learning rate. Biases and normalisation weights, the parameters of fewer than two dimensions,
+    do not decay.
+    """
+
+    __slots__ = ["_torch_optimizers"]
+
+    def __init__(self, learn_rate: float | Generator, **settings: Any):
+        super().__init__(learn_rate, use_averages=False, L2_is_weight_decay=True, **settings)
+        self._torch_optimizers: dict[int, torch.optim.AdamW] = {}
+
+    def __call__(
+        self,
+        key: tuple[int, str],
+        weights: FloatsXd,
+        gradient: FloatsXd,
+        *,
+        lr_scale: float = 1.0,
+    ) -> tuple[FloatsXd, FloatsXd]:
+        decay = self.L2
+        if weights.ndim < 2:
+            self.L2 = 0.0
+        try:
+            return super().__call__(key, weights, gradient, lr_scale=lr_scale)
+        finally:
+            self.L2 = decay
+
+    def step_module(self, key: int, module: torch.nn.Module) -> None:
+        """Clip the module's gradients to the norm `grad_clip` and step all its parameters.
+
+        key: identifies the module from one step to the next.
+        """
+        import torch
+
+        parameters = [p for p in module.parameters() if p.requires_grad and p.grad is not None]
+        if not parameters:
+            return
+        optimizer = self._torch_optimizers.get(key)
+        if optimizer is None:
+            trained = [p for p in module.parameters() if p.requires_grad]
+            optimizer = torch.optim.AdamW(
+                [
+                    {"params": [p for p in trained if p.ndim >= 2], "weight_decay": self.L2},
+                    {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
+                ],
+                betas=(self.b1, self.b2),
+                eps=self.eps,
+                fused=True,
+            )
+            self._torch_optimizers[key] = optimizer
+        if self.grad_clip:
+            norm = torch.nn.utils.get_total_norm([p.grad for p in parameters])
+            if norm > self.grad_clip:
+                torch.nn.utils.clip_grads_with_norm_(parameters, self.grad_clip, norm)
+        for group in optimizer.param_groups:
+            group["lr"] = self.learn_rate
+        optimizer.step()
+
+
+def AdamW_v1(
+    learn_rate: float | Generator = 5e-5,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+    L2: float = 0.01,
+    grad_clip: float = 1.0,
+) -> AdamW:
+    """Create the optimizer.
+
+    learn_rate: a number, or a schedule such as thinc's `warmup_linear.v1`.
+    beta1, beta2, eps: as in the paper.
+    L2: decoupled weight decay.
+    grad_clip: largest norm of the gradient: of all parameters of an encoder together, and of each
+        parameter of the heads; 0 for no limit.
+    """
+    return AdamW(learn_rate, beta1=beta1, beta2=beta2, eps=eps, L2=L2, grad_clip=grad_clip)

@@ -11,10 +11,14 @@ import typer
 from spacy.cli._util import app as spacy_app
 
 from ..errors import BiomedError
+from .annotate import annotate
+from .card import card
 from .convert import convert
 from .corpora import corpora
 from .encoders import encoders
+from .init_config import init_config
 from .init_encoder import init_encoder
+from .install import install
 
 app = typer.Typer(
     name="biomed",
@@ -24,7 +28,11 @@ app = typer.Typer(
 app.command("corpora")(corpora)
 app.command("encoders")(encoders)
 app.command("convert")(convert)
+app.command("init-config")(init_config)
 app.command("init-encoder")(init_encoder)
+app.command("annotate")(annotate)
+app.command("card")(card)
+app.command("install")(install)
 
 spacy_app.add_typer(app, name="biomed")
 

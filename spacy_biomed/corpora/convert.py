@@ -24,6 +24,7 @@ from spacy.tokens import Doc, DocBin
 from ..errors import BiomedError
 from .documents import Document
 from .gold import annotate, create_doc
+from .seen import SeenMentions
 from .tokenizer import create_tokenizer
 
 if TYPE_CHECKING:
@@ -170,9 +171,11 @@ def convert_corpus(
     nlp = create_pipeline(language)
     reports: dict[str, PartReport] = {}
     bins: dict[str, DocBin] = {}
-    for part, documents in parts.items():
+    seen = SeenMentions(nlp.vocab, spans_key)
+    for part, documents in parts.items():  # train comes first
         shown = progress(documents, part) if progress else documents
-        bins[part], reports[part] = _convert_part(nlp, shown, spans_key)
+        each_doc = seen.learn if part == "train" else seen.mark
+        bins[part], reports[part] = _convert_part(nlp, shown, spans_key, each_doc)
     _count_duplicates(parts, reports)
     report = ConversionReport(
         name=entry.name if entry else name,
@@ -301,7 +304,10 @@ def _multiply(documents: list[Document], terms: Path, copies: int, seed: int) ->
 
 
 def _convert_part(
-    nlp: Language, documents: Iterable[Document], spans_key: str | None
+    nlp: Language,
+    documents: Iterable[Document],
+    spans_key: str | None,
+    each_doc: Callable[[Doc], None],
 ) -> tuple[DocBin, PartReport]:
     report = PartReport()
     mentions: Counter[str] = Counter()
@@ -311,6 +317,7 @@ def _convert_part(
     for document in documents:
         doc = create_doc(nlp, document)
         placement = annotate(doc, document, spans_key)
+        each_doc(doc)
         report.documents += 1
         report.tokens += len(doc)
         report.relations += len(document.relations or ())

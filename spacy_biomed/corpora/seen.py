@@ -22,24 +22,27 @@ class SeenMentions:
     """The mentions of a training part, to be found again in other documents.
 
     vocab: the vocabulary that all documents share.
-    train: the training documents, annotated, tokenized as the others will be.
     spans_key: layer of the mentions; None for `doc.ents`.
     """
 
-    def __init__(self, vocab: Vocab, train: Iterable[Doc], spans_key: str | None = None):
+    def __init__(self, vocab: Vocab, spans_key: str | None = None):
         self.spans_key = spans_key
         self.matcher = PhraseMatcher(vocab, attr="LOWER")
-        mentions: dict[str, dict[str, Span]] = {}
-        for doc in train:
-            for span in mentions_of(doc, spans_key):
-                mentions.setdefault(span.label_, {}).setdefault(span.text.lower(), span)
-        for label, spans in mentions.items():
-            self.matcher.add(label, list(spans.values()))
+        self._known: set[tuple[str, str]] = set()
+
+    def learn(self, doc: Doc) -> None:
+        """Remember the mentions of a training document."""
+        for span in mentions_of(doc, self.spans_key):
+            mention = (span.text.lower(), span.label_)
+            if mention not in self._known:
+                self._known.add(mention)
+                self.matcher.add(span.label_, [span.as_doc()])
 
     def mark(self, doc: Doc) -> None:
-        """Set `doc.spans["seen_in_training"]`, if the document has the layer."""
-        annotated = (
-            doc.has_annotation("ENT_IOB") if self.spans_key is None else self.spans_key in doc.spans
-        )
-        if annotated:
+        """Set `doc.spans["seen_in_training"]` of a document that has the layer."""
+        if self.spans_key is None:
+            is_annotated = doc.has_annotation("ENT_IOB")
+        else:
+            is_annotated = self.spans_key in doc.spans
+        if is_annotated:
             doc.spans[SEEN_KEY] = self.matcher(doc, as_spans=True)

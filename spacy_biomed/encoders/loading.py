@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,14 +46,15 @@ def load_pretrained(
         entry = find_encoder(name)
         if entry and entry.hub_id is None:
             raise BiomedError(
-                f"encoder '{entry.name}' is on no hub: get it from {entry.download}, unpack it, and "
-                "give the directory as the encoder's name"
+                f"encoder '{entry.name}' is on no hub: get it from {entry.download}, unpack it, "
+                "and give the directory as the encoder's name"
             )
         source = entry.hub_id if entry else name
         revision = revision or (entry.revision if entry else None)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, use_fast=True)
-        model = AutoModel.from_pretrained(source, revision=revision, **_attention())
+        with _quiet():
+            tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, use_fast=True)
+            model = AutoModel.from_pretrained(source, revision=revision, **_attention())
     except (OSError, ValueError) as error:
         raise BiomedError(_explain(name, source, revision, error)) from error
     if not tokenizer.is_fast:
@@ -62,6 +65,19 @@ def load_pretrained(
     pad = tokenizer.pad_token_id
     pad = pad if pad is not None else (model.config.pad_token_id or 0)
     return WordPieceTokenizer.from_str(tokenizer.backend_tokenizer.to_str(), pad), model
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep transformers from warning of the pooling layer, which checkpoints lack and we drop."""
+    from transformers.utils import logging
+
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
 
 
 def _attention() -> dict[str, str]:
@@ -122,7 +138,8 @@ def load_directory(path: Path) -> tuple[WordPieceTokenizer, PreTrainedModel]:
     from transformers import AutoConfig, AutoModel
 
     config = AutoConfig.from_pretrained(path)
-    model = AutoModel.from_pretrained(path, config=config, **_attention())
+    with _quiet():
+        model = AutoModel.from_pretrained(path, config=config, **_attention())
     settings = json.loads((path / "tokenizer_config.json").read_text(encoding="utf8"))
     text = (path / "tokenizer.json").read_text(encoding="utf8")
     tokenizer = WordPieceTokenizer.from_str(text, 0)

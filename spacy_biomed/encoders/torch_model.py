@@ -212,9 +212,7 @@ def _rows_of_ids(tokenizer: WordPieceTokenizer, pieces: WordPieces, row_counts: 
     return ids
 
 
-def _encode(
-    model: Model, pieces: WordPieces, row_counts: Ints1d, is_train: bool
-) -> torch.Tensor:
+def _encode(model: Model, pieces: WordPieces, row_counts: Ints1d, is_train: bool) -> torch.Tensor:
     """Encode all rows of the batch: (rows, width), fp32, on the encoder's device."""
     shim = model.shims[0]
     tokenizer = shim.tokenizer
@@ -240,9 +238,7 @@ def _encode(
     return torch.cat(outputs).float()[torch.from_numpy(order).to(shim.device)]
 
 
-def _with_special_rows(
-    lengths: Ints1d, row_counts: Ints1d, capacity: int, context: int
-) -> Windows:
+def _with_special_rows(lengths: Ints1d, row_counts: Ints1d, capacity: int, context: int) -> Windows:
     """Windows of all documents that have rows; white space alone makes an empty window."""
     windows = make_windows(lengths, capacity, context)
     blank = np.flatnonzero((row_counts > 0) & (lengths == 0))

@@ -1,6 +1,6 @@
 """Word-piece tokenization of whole batches, into flat arrays.
 
-Only the `tokenizers` library is needed, so that a pipeline without torch tokenizes with this very code.
+Only the `tokenizers` library is needed: a pipeline without torch tokenizes with this very code.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from ..encoders.alignment import token_offsets
 from ..errors import BiomedError
 from .tagging import MISSING, Scheme, Spans, TagScheme
 
-# Score names of mentions not seen in training: `spans_unseen_p`, `spans_unseen_r`, `spans_unseen_f`.
+# In score names, mentions not seen in training: `spans_unseen_p`, `spans_unseen_r`, ...
 UNSEEN = "unseen"
 
 DEFAULT_CONFIG = """

@@ -1,0 +1,66 @@
+"""`spacy biomed annotate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+
+def annotate(
+    pipeline: str = typer.Argument(help="Installed package or pipeline directory."),
+    text: str = typer.Argument("", help="Text to annotate; else standard input."),
+    corpus: Path = typer.Option(None, help="Annotate the first text of a .spacy file instead."),
+) -> None:
+    """Annotate one text and print what was found, with probabilities.
+
+    Example: python -m spacy biomed annotate en_biomed_ner "Aspirin reduced the risk of cancer."
+    """
+    import sys
+
+    import spacy
+    from rich.console import Console
+
+    from ..errors import BiomedError
+
+    try:
+        nlp = spacy.load(pipeline)
+    except OSError as error:
+        raise BiomedError(
+            f"{pipeline}: neither an installed pipeline package nor a pipeline directory; "
+            "`python -m spacy biomed install FOLDER` installs a wheel"
+        ) from error
+    if corpus is not None:
+        text = _first_text(corpus)
+    doc = nlp(text or sys.stdin.read())
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console.print(pipeline, style="bold")
+    console.print(doc.text.strip())
+    for line in findings(doc):
+        console.print(f"  {line}")
+
+
+def findings(doc: Doc) -> list[str]:
+    """A line for each entity, and for each class with its probability."""
+    entities = [
+        f"{ent.text} [{ent.label_}]"
+        + (f" {ent._.confidence:.2f}" if ent.has_extension("confidence") else "")
+        for ent in doc.ents
+    ]
+    ranked = sorted(doc.cats.items(), key=lambda item: -item[1])
+    return [*entities, *(f"{label} {value:.2f}" for label, value in ranked)]
+
+
+def _first_text(corpus: Path) -> str:
+    from spacy.tokens import DocBin
+    from spacy.vocab import Vocab
+
+    from ..errors import BiomedError
+
+    if not corpus.is_file():
+        raise BiomedError(f"{corpus}: no such file; `python -m spacy biomed convert` makes it")
+    return next(DocBin().from_disk(corpus).get_docs(Vocab())).text

@@ -1,0 +1,206 @@
+"""The meta and the model card that a wheel carries: what it does, how well, out of what."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from spacy.util import load_config, load_meta
+
+from ..corpora.catalogue import find_corpus
+from ..encoders.catalogue import EncoderEntry, find_encoder
+from ..errors import BiomedError
+from ..training.config import read_description
+
+
+def write_described_pipeline(
+    pipeline: Path,
+    output: Path,
+    *,
+    corpus: Path,
+    metrics: Path,
+    name: str | None = None,
+    pipeline_version: str = "0.1.0",
+) -> dict[str, Any]:
+    """Copy a trained pipeline and describe the copy, ready for `spacy package`.
+
+    pipeline: directory of a trained pipeline, such as `training/ncbi_disease/model-best`.
+    output: directory to write; replaced if it is there.
+    corpus: folder of the converted corpus that it was trained and tested on.
+    metrics: JSON file that `spacy evaluate` wrote for the corpus's test part.
+    name: the package's name without its language; by default the corpus's.
+    pipeline_version: the package's version.
+    RETURNS: the meta.
+    RAISES BiomedError: if the pipeline or the metrics are not there.
+    """
+    if not (pipeline / "meta.json").is_file():
+        raise BiomedError(f"{pipeline}: no pipeline there; `python -m spacy train` makes one")
+    if not metrics.is_file():
+        raise BiomedError(f"{metrics}: not there; `python -m spacy evaluate --output` writes it")
+    description = read_description(corpus)
+    scores = json.loads(metrics.read_text(encoding="utf8"))
+    meta = load_meta(pipeline)
+    config = load_config(pipeline / "config.cfg")
+    encoder_name = _encoder_name(config)
+    encoder = find_encoder(encoder_name)
+    meta["name"] = name or description["name"]
+    meta["version"] = pipeline_version
+    meta["description"] = _summary(meta, description)
+    meta["author"] = meta.get("author") or "trained with spacy-biomed"
+    meta["license"] = "; ".join(_licences(description, encoder))
+    meta["performance"] = scores
+    meta["sources"] = _sources(description, encoder, encoder_name)
+    meta["requirements"] = [_requirement()]
+    meta["spacy_biomed"] = {
+        "corpus": description["name"],
+        "documents": {part: counts["documents"] for part, counts in description["parts"].items()},
+        "encoder": encoder.name if encoder else encoder_name,
+        "seed": config["training"]["seed"],
+        "unseen_test_mentions": description.get("unseen_share"),
+    }
+    partial = output.with_name(output.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    shutil.copytree(pipeline, partial)
+    (partial / "meta.json").write_text(
+        json.dumps(meta, indent=2, ensure_ascii=False), encoding="utf8"
+    )
+    (partial / "README.md").write_text(create_card(meta, description), encoding="utf8")
+    shutil.rmtree(output, ignore_errors=True)
+    partial.rename(output)
+    return meta
+
+
+def _encoder_name(config: dict[str, Any]) -> str:
+    for component in config["components"].values():
+        model = component.get("model", {})
+        if "TransformerModel" in model.get("@architectures", ""):
+            return model["name"]
+    return "none"
+
+
+def _summary(meta: dict[str, Any], description: dict[str, Any]) -> str:
+    tasks = {
+        "biomed_ner": "named entity recognition",
+        "ner": "named entity recognition",
+        "textcat_multilabel": "document classification",
+    }
+    done = [tasks[component] for component in meta["pipeline"] if component in tasks]
+    return f"{' and '.join(done).capitalize()}, trained on {description['name']}."
+
+
+def _licences(description: dict[str, Any], encoder: EncoderEntry | None) -> list[str]:
+    licences = [f"corpus: {description.get('licence') or 'not stated'}"]
+    if encoder is not None:
+        licences.append(f"encoder: {encoder.licence or 'not stated'}")
+    return licences
+
+
+def _sources(
+    description: dict[str, Any], encoder: EncoderEntry | None, encoder_name: str
+) -> list[dict[str, str]]:
+    corpus = {
+        "name": description["name"],
+        "url": description.get("source", ""),
+        "license": description.get("licence", ""),
+    }
+    with suppress(BiomedError):  # a corpus of the user's own
+        corpus["name"] = find_corpus(description["name"]).title
+    if encoder is None:
+        return [corpus, {"name": f"encoder: {Path(encoder_name).name}"}]
+    url = f"https://huggingface.co/{encoder.hub_id}" if encoder.hub_id else encoder.download or ""
+    return [
+        corpus,
+        {"name": f"encoder: {encoder.name}", "url": url, "license": encoder.licence or ""},
+    ]
+
+
+def _requirement() -> str:
+    """spacy-biomed from this version on, up to the next that may break it."""
+    current = version("spacy-biomed")
+    major, minor, *_ = current.split(".")
+    return f"spacy-biomed[train]>={current},<{major}.{int(minor) + 1}"
+
+
+def create_card(meta: dict[str, Any], description: dict[str, Any]) -> str:
+    """Write the model card, in Markdown."""
+    package = f"{meta['lang']}_{meta['name']}"
+    own = meta["spacy_biomed"]
+    lines = [
+        f"# {package} {meta['version']}",
+        "",
+        meta["description"],
+        "",
+        "```python",
+        "import spacy",
+        "",
+        f'nlp = spacy.load("{package}")',
+        'doc = nlp("...")',
+        *_usage(meta),
+        "```",
+        "",
+        "## Made of",
+        "",
+        "| | |",
+        "| --- | --- |",
+        f"| Pipeline | {', '.join(meta['pipeline'])} |",
+        f"| Encoder | {own['encoder']} |",
+        f"| Corpus | {own['corpus']} |",
+        *(f"| Documents, {part} | {n:,} |" for part, n in own["documents"].items()),
+        f"| Seed | {own['seed']} |",
+        f"| Licence | {meta['license']} |",
+        f"| Requires | {', '.join([*meta['requirements'], 'spaCy ' + meta['spacy_version']])} |",
+        "",
+        "## Scores on the test part",
+        "",
+        *_score_table(meta["performance"]),
+        "",
+        *_score_notes(meta, description),
+        "## Limits",
+        "",
+        "It knows the kind of text that it was trained on. Measure it on your own before you rely "
+        "on it; it is not a medical device.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _usage(meta: dict[str, Any]) -> list[str]:
+    if any("textcat" in component for component in meta["pipeline"]):
+        return ["print(doc.cats)"]
+    return ["print([(ent.text, ent.label_, ent._.confidence) for ent in doc.ents])"]
+
+
+def _score_table(scores: dict[str, Any]) -> list[str]:
+    rows = ["| | precision | recall | F1 |", "| --- | ---: | ---: | ---: |"]
+
+    def row(title: str, values: list[float | None]) -> str:
+        shown = ["" if value is None else f"{100 * value:.2f}" for value in values]
+        return f"| {title} | {' | '.join(shown)} |"
+
+    if "ents_f" in scores:
+        rows.append(row("all mentions", [scores[f"ents_{x}"] for x in "prf"]))
+    if scores.get("spans_unseen_f") is not None:
+        rows.append(row("not seen in training", [scores[f"spans_unseen_{x}"] for x in "prf"]))
+    if "cats_score" in scores:
+        rows.append(row("macro average over classes", [None, None, scores["cats_score"]]))
+    for per_type in ("ents_per_type", "cats_f_per_type"):
+        for label, values in sorted((scores.get(per_type) or {}).items()):
+            rows.append(row(label, [values[x] for x in "prf"]))
+    return rows
+
+
+def _score_notes(meta: dict[str, Any], description: dict[str, Any]) -> list[str]:
+    if "ents_f" not in meta["performance"]:
+        return []
+    unseen = description.get("unseen_share")
+    share = f" ({100 * unseen:.1f}% of the test mentions)" if unseen is not None else ""
+    return [
+        "Exact match of characters and label, against all gold mentions of the source. Not seen in "
+        f"training{share}: mentions whose lower-cased text is nowhere a mention of that label in "
+        "the training part.",
+        "",
+    ]

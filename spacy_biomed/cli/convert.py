@@ -41,8 +41,8 @@ def convert(
     spans_key: str | None = typer.Option(
         None, help="Put mentions in doc.spans[KEY], overlapping ones too, rather than doc.ents."
     ),
-    replace_mentions: Path | None = typer.Option(
-        None, help="Folder of term lists: add copies of the training part with other mentions."
+    replace_mentions: str = typer.Option(
+        "", help="Folder of term lists: add copies of the training part with other mentions."
     ),
     copies: int = typer.Option(1, min=1, help="How many copies --replace-mentions adds."),
     seed: int = typer.Option(0, help="Of parts that are not published, and of the copies."),
@@ -74,7 +74,7 @@ def convert(
         },
         encoding=encoding,
         spans_key=spans_key,
-        replace_mentions=replace_mentions,
+        replace_mentions=Path(replace_mentions) if replace_mentions else None,
         copies=copies,
         seed=seed,
         progress=_show_progress,

@@ -43,8 +43,8 @@ def write_described_pipeline(
         raise BiomedError(f"{metrics}: not there; `python -m spacy evaluate --output` writes it")
     description = read_description(corpus)
     scores = json.loads(metrics.read_text(encoding="utf8"))
-    meta = load_meta(pipeline)
-    config = load_config(pipeline / "config.cfg")
+    meta = load_meta(pipeline / "meta.json")
+    config = load_config(pipeline / "config.cfg", interpolate=True)
     encoder_name = _encoder_name(config)
     encoder = find_encoder(encoder_name)
     meta["name"] = name or description["name"]

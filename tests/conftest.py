@@ -1,5 +1,6 @@
 """Fixtures that every room's tests share."""
 
+import json
 import os
 import tarfile
 from collections.abc import Callable
@@ -33,3 +34,93 @@ def corpora_dir(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
         return folder
 
     return unpack
+
+
+# What the small encoders below learn their vocabularies on.
+SENTENCES = [
+    "Aspirin reduced the risk of colorectal cancer in patients with diabetes.",
+    "El paciente presentó náuseas, vómitos y fiebre de 39 °C tras la quimioterapia.",
+    "Mutations of BRCA1 and TP53 were found in breast and ovarian tumours.",
+    "No se observó metástasis; se administró paracetamol 500 mg cada 8 horas.",
+]
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BERT of two layers and width 16 with random weights, without dropout."""
+    from spacy_biomed.language_models.initialization import create_encoder
+
+    path = tmp_path_factory.mktemp("encoders") / "tiny-bert"
+    shape = {"layers": 2, "width": 16, "heads": 2}
+    create_encoder(SENTENCES * 2, path, vocabulary=200, lowercase=False, seed=1, **shape)
+    config = json.loads((path / "config.json").read_text(encoding="utf8"))
+    config["hidden_dropout_prob"] = config["attention_probs_dropout_prob"] = 0.0
+    (path / "config.json").write_text(json.dumps(config), encoding="utf8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with RoBERTa's byte-level BPE and positions, saved by transformers itself."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+    from tokenizers.trainers import BpeTrainer
+    from transformers import RobertaConfig, RobertaModel, RobertaTokenizerFast
+
+    path = tmp_path_factory.mktemp("encoders") / "tiny-roberta"
+    path.mkdir()
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = BpeTrainer(
+        vocab_size=330,
+        special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(SENTENCES, trainer)
+    tokenizer.post_processor = processors.RobertaProcessing(
+        ("</s>", 2), ("<s>", 0), add_prefix_space=False
+    )
+    tokenizer.save(str(path / "learned.json"))
+    RobertaTokenizerFast(tokenizer_file=str(path / "learned.json")).save_pretrained(path)
+    (path / "learned.json").unlink()
+    torch.manual_seed(2)
+    config = RobertaConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=514,
+        type_vocab_size=1,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    RobertaModel(config, add_pooling_layer=False).save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def tiny_distilbert(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A DistilBERT of the same size with the vocabulary of `tiny_bert`."""
+    import torch
+    from transformers import DistilBertConfig, DistilBertModel, DistilBertTokenizerFast
+
+    path = tmp_path_factory.mktemp("encoders") / "tiny-distilbert"
+    tokenizer = DistilBertTokenizerFast(
+        tokenizer_file=str(tiny_bert / "tokenizer.json"), do_lower_case=False
+    )
+    tokenizer.save_pretrained(path)
+    torch.manual_seed(3)
+    config = DistilBertConfig(
+        vocab_size=len(tokenizer),
+        dim=16,
+        n_layers=2,
+        n_heads=2,
+        hidden_dim=32,
+        dropout=0.0,
+        attention_dropout=0.0,
+    )
+    DistilBertModel(config).save_pretrained(path)
+    return path

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import srsly
 from spacy.tokens import Doc
-from thinc.api import get_array_module
+from thinc.api import get_array_module, to_numpy
 from thinc.types import Floats2d, Ints1d
 
 # Where a document keeps its encoding until the last listener has read it.
 ENCODING_KEY = "spacy_biomed_encoding"
+ENCODED_ARRAYS = ("hidden", "ids", "indices", "piece_counts")
 
 
 @dataclass(slots=True)
@@ -98,6 +100,26 @@ class EncodedBatch:
         has_pieces = self.piece_counts > 0
         rows[has_pieces] = self.aligned_rows()[borders[has_pieces]]
         return rows
+
+
+# So that a document that keeps its encoding can be written, and passed between the processes of
+# `nlp.pipe`. Not an entry point: spaCy would import this module whenever it writes anything.
+@srsly.msgpack_encoders("spacy_biomed.EncodedDoc.v1")
+def encode_encoding(obj: object, chain: Callable | None = None) -> object:
+    if not isinstance(obj, EncodedDoc):
+        return obj if chain is None else chain(obj)
+    values = {name: to_numpy(getattr(obj, name)) for name in ENCODED_ARRAYS}
+    known = {str(i): obj.id_to_token(i) for i in set(obj.ids.tolist())}
+    return {"__encoded_doc__": True, "readers": obj.readers, "known": known, **values}
+
+
+@srsly.msgpack_decoders("spacy_biomed.EncodedDoc.v1")
+def decode_encoding(obj: object, chain: Callable | None = None) -> object:
+    if not (isinstance(obj, dict) and "__encoded_doc__" in obj):
+        return obj if chain is None else chain(obj)
+    known = {int(i): piece for i, piece in obj["known"].items()}
+    arrays = {name: obj[name] for name in ENCODED_ARRAYS}
+    return EncodedDoc(**arrays, id_to_token=known.__getitem__, readers=obj["readers"])
 
 
 # Takes the gradient with respect to `EncodedBatch.hidden`, (rows, width).

@@ -136,6 +136,8 @@ def _first(ops: Ops, batch: EncodedBatch) -> tuple[list[Floats2d], Callable]:
 
 def _mean(ops: Ops, batch: EncodedBatch) -> tuple[list[Floats2d], Callable]:
     rows = batch.aligned_rows()
+    if len(rows) == 0:  # white space alone, which thinc's means refuse
+        return _first(ops, batch)
     counts = ops.asarray1i(batch.piece_counts)
     vectors = ops.reduce_mean(batch.hidden[ops.xp.asarray(rows)], counts)
 

@@ -29,7 +29,7 @@ def load_pretrained(
     """
     from transformers import AutoModel, AutoTokenizer
 
-    directory = Path(name)
+    directory = Path(name).expanduser()
     if directory.is_dir():
         source, revision = str(directory), None
         if not (directory / "config.json").is_file():
@@ -55,7 +55,7 @@ def load_pretrained(
         with _quiet():
             tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, use_fast=True)
             model = AutoModel.from_pretrained(source, revision=revision, **_attention())
-    except (OSError, ValueError) as error:
+    except Exception as error:  # safetensors and tokenizers raise nothing more specific
         raise BiomedError(_explain(name, source, revision, error)) from error
     if not tokenizer.is_fast:
         raise BiomedError(
@@ -94,7 +94,7 @@ def _looks_like_path(name: str) -> bool:
 
 
 def _explain(name: str, source: str, revision: str | None, error: Exception) -> str:
-    reason = str(error).strip().splitlines()[0]
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
     if Path(source).is_dir():
         return f"{source}: not a readable encoder ({reason})"
     at = f" at revision {revision}" if revision else ""

@@ -15,8 +15,12 @@ PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 
 
 def resolve_precision(precision: Precision, device: torch.device) -> str:
-    """Settle "auto": bf16 where the device computes it faster than fp32, else fp32."""
-    if precision != "auto":
+    """Settle "auto": bf16 where the device computes it faster than fp32, else fp32.
+
+    "fp16", which needs a GPU, is settled the same way elsewhere, so that a pipeline trained with it
+    opens on any machine.
+    """
+    if precision != "auto" and not (precision == "fp16" and device.type != "cuda"):
         return precision
     return "bf16" if _bf16_is_faster(device.type) else "fp32"
 

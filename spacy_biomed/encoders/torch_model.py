@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from spacy.errors import Errors
 from spacy.tokens import Doc
 from thinc.api import (
     Model,
@@ -48,7 +49,8 @@ def TransformerModel_v1(
         carries its own weights.
     revision: commit, tag or branch on the hub; by default the one the catalogue pins.
     precision: "fp32", "bf16", "fp16", or "auto", which is bf16 where this machine computes it
-        faster. Weights are kept and updated in fp32 whichever it is.
+        faster. Weights are kept and updated in fp32 whichever it is. "fp16" is for GPUs; on a CPU
+        it means "auto".
     window: word pieces, special tokens included, that the encoder sees at once; at most what its
         position embeddings cover. Longer documents are read in overlapping windows.
     context: word pieces on each side of a window that serve as context only.
@@ -109,13 +111,11 @@ class EncoderShim(PyTorchShim):
             torch.autograd.backward(outputs, d_outputs)
             return
         torch.autograd.backward(outputs, self._grad_scaler.scale(d_outputs))
-        grads = [p.grad for p in self._model.parameters() if p.grad is not None]
-        if self._grad_scaler.unscale(grads):
-            for grad in grads:
-                grad.zero_()
 
     def finish_update(self, optimizer: Optimizer) -> None:
         """Step in PyTorch where the optimizer can, else parameter by parameter through thinc."""
+        # Only here, so that the gradients of several batches are unscaled once.
+        self._grad_scaler.unscale([p.grad for p in self._model.parameters() if p.grad is not None])
         step_module = getattr(optimizer, "step_module", None)
         if step_module is None:
             super().finish_update(optimizer)
@@ -176,6 +176,8 @@ def forward(
 ) -> tuple[EncodedBatch, Callable[[Floats2d], list]]:
     shim = model.shims[0]
     tokenizer = shim.tokenizer
+    if tokenizer is None:
+        raise ValueError(Errors.E109.format(name=model.name))
     pieces = tokenizer([doc.text for doc in docs])
     indices, piece_counts, token_counts = align_tokens(docs, pieces)
     around = len(tokenizer.prefix) + len(tokenizer.suffix)
@@ -219,6 +221,11 @@ def _encode(model: Model, pieces: WordPieces, row_counts: Ints1d, is_train: bool
     around = len(tokenizer.prefix) + len(tokenizer.suffix)
     limit = min(model.attrs["window"], max_sequence_length(shim._model))
     capacity = limit - around
+    if capacity < 1:
+        raise BiomedError(
+            f"window = {limit} leaves no room for word pieces beside {around} special tokens: "
+            "make it larger"
+        )
     context = min(model.attrs["context"], (capacity - 1) // 2)
     # The special tokens travel with the pieces: a window's rows are contiguous.
     windows = _with_special_rows(pieces.lengths, row_counts, capacity, context)

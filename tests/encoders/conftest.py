@@ -1,0 +1,24 @@
+"""Encoder models around the small encoders of the shared fixtures."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from thinc.api import Model
+
+from spacy_biomed.encoders.torch_model import TransformerModel_v1
+
+
+@pytest.fixture(scope="session")
+def make_model() -> Callable[..., Model]:
+    """Initialise a `TransformerModel.v1` from a directory; fp32 unless told."""
+
+    def make(path: Path, **settings) -> Model:
+        return TransformerModel_v1(str(path), **{"precision": "fp32", **settings}).initialize()
+
+    return make
+
+
+@pytest.fixture(scope="session", params=["tiny_bert", "tiny_roberta", "tiny_distilbert"])
+def any_encoder(request: pytest.FixtureRequest) -> Path:
+    return request.getfixturevalue(request.param)

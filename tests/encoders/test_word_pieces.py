@@ -1,0 +1,108 @@
+import pytest
+from transformers import AutoTokenizer
+
+from spacy_biomed.encoders.loading import load_pretrained
+from spacy_biomed.encoders.word_pieces import WordPieceTokenizer
+
+AWKWARD = {
+    "plain": "Aspirin reduced the risk of cancer.",
+    "accents": "náuseas y vómitos; Ångström, Sjögren",
+    "emoji": "dolor 😀 👩‍⚕️ fin",
+    "combining marks": "na\u0301useas e\u0301\u0302 a",
+    "tabs and line breaks": "fever\t39\r\n\r\nchills\n",
+    "double spaces": "  two  spaces   here  ",
+    "a very long word": "pneumono" * 40,
+    "nothing": "",
+    "white space": " \t\n ",
+    "Spanish": "¿Cuándo presentó el niño la fiebre? «Ayer», dijo.",
+    "control characters": "a\x00b\u200bc\ufeffd\xa0e",
+    "other scripts": "β-catenin 阿司匹林 IL‑2 αβ",
+    "special tokens": "[CLS] a [SEP] <s> b </s> [MASK] <mask>",
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizers(any_encoder):
+    return load_pretrained(str(any_encoder))[0], AutoTokenizer.from_pretrained(any_encoder)
+
+
+@pytest.mark.parametrize("text", AWKWARD.values(), ids=AWKWARD.keys())
+def test_ids_and_offsets_are_those_of_the_transformers_tokenizer(tokenizers, text):
+    ours, theirs = tokenizers
+    expected = theirs(text, add_special_tokens=False, return_offsets_mapping=True)
+    pieces = ours([text])
+    assert pieces.ids.tolist() == expected["input_ids"]
+    offsets = zip(pieces.starts.tolist(), pieces.ends.tolist(), strict=True)
+    assert list(offsets) == expected["offset_mapping"]
+    assert pieces.lengths.tolist() == [len(expected["input_ids"])]
+
+
+def test_a_batch_is_its_texts_one_after_the_other(tokenizers):
+    ours, _ = tokenizers
+    texts = list(AWKWARD.values())
+    pieces = ours(texts)
+    alone = [ours([text]) for text in texts]
+    assert pieces.lengths.tolist() == [len(one.ids) for one in alone]
+    assert pieces.ids.tolist() == [i for one in alone for i in one.ids.tolist()]
+    assert pieces.starts.tolist() == [i for one in alone for i in one.starts.tolist()]
+    assert pieces.ends.tolist() == [i for one in alone for i in one.ends.tolist()]
+
+
+def test_no_texts_give_no_pieces(tokenizers):
+    pieces = tokenizers[0]([])
+    assert len(pieces.ids) == len(pieces.starts) == len(pieces.ends) == len(pieces.lengths) == 0
+
+
+def test_special_ids_around_a_text_are_the_tokenizers_own(tokenizers):
+    ours, theirs = tokenizers
+    text = "Aspirin reduced pain"
+    inside = ours([text]).ids.tolist()
+    assert ours.prefix == [theirs.cls_token_id]
+    assert ours.suffix == [theirs.sep_token_id]
+    assert [*ours.prefix, *inside, *ours.suffix] == theirs(text)["input_ids"]
+    assert ours.pad == theirs.pad_token_id
+
+
+def test_special_ids_of_bert_and_roberta(tiny_bert, tiny_roberta):
+    bert, roberta = (load_pretrained(str(path))[0] for path in (tiny_bert, tiny_roberta))
+    assert (bert.prefix, bert.suffix, bert.pad) == ([2], [3], 0)  # [PAD] [UNK] [CLS] [SEP]
+    assert (roberta.prefix, roberta.suffix, roberta.pad) == ([0], [2], 1)  # <s> <pad> </s>
+
+
+def test_a_tokenizer_without_special_tokens_puts_nothing_around():
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    backend = Tokenizer(models.WordLevel({"a": 0, "b": 1, "[UNK]": 2}, unk_token="[UNK]"))
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = WordPieceTokenizer(backend)
+    assert (tokenizer.prefix, tokenizer.suffix) == ([], [])
+    assert tokenizer(["b a c"]).ids.tolist() == [1, 0, 2]
+
+
+def test_special_ids_are_found_where_the_vocabulary_cannot_spell_the_probe():
+    from tokenizers import Tokenizer, models, processors
+
+    backend = Tokenizer(models.BPE({"<s>": 0, "</s>": 1, "x": 2}, []))
+    backend.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
+    )
+    tokenizer = WordPieceTokenizer(backend)
+    assert (tokenizer.prefix, tokenizer.suffix) == ([0], [1])
+
+
+def test_truncation_and_padding_that_a_tokenizer_was_saved_with_are_switched_off(tiny_bert):
+    from tokenizers import Tokenizer
+
+    backend = Tokenizer.from_file(str(tiny_bert / "tokenizer.json"))
+    backend.enable_truncation(4)
+    backend.enable_padding(length=8)
+    pieces = WordPieceTokenizer(backend)(["a a a a a a", "a"])
+    assert pieces.lengths.tolist() == [6, 1]
+
+
+def test_it_survives_a_string(tokenizers):
+    ours, _ = tokenizers
+    again = WordPieceTokenizer.from_str(ours.to_str(), ours.pad)
+    texts = list(AWKWARD.values())
+    assert again(texts).ids.tolist() == ours(texts).ids.tolist()
+    assert (again.prefix, again.suffix, again.pad) == (ours.prefix, ours.suffix, ours.pad)

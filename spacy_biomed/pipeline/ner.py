@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from spacy.attrs import ENT_IOB
+from spacy.errors import Errors
 from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.scorer import PRFScore
@@ -137,6 +138,7 @@ class BiomedNER(TrainablePipe):
             "learn_rate_factor": learn_rate_factor,
         }
         self._tag_scheme: TagScheme | None = None
+        self._has_gradient = False
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -163,7 +165,8 @@ class BiomedNER(TrainablePipe):
         """
         if label in self.cfg["labels"]:
             return 0
-        self._allow_extra_label()
+        if self.model.has_dim("nO"):
+            raise ValueError(Errors.E922.format(name=self.name, nO=self.model.get_dim("nO")))
         self.cfg["labels"] = [*self.cfg["labels"], label]
         self.vocab.strings.add(label)
         return 1
@@ -227,6 +230,8 @@ class BiomedNER(TrainablePipe):
         set_dropout_rate(self.model, drop)
         scores, backprop = self.model.begin_update(docs)
         loss, d_scores = self.get_loss(examples, scores)
+        # Without annotation the encoder still waits for this head's gradient, zeros.
+        self._has_gradient |= bool(d_scores.any())
         backprop(Ragged(d_scores, scores.lengths))
         if sgd is not None:
             self.finish_update(sgd)
@@ -264,6 +269,7 @@ class BiomedNER(TrainablePipe):
             return np.full(len(doc), MISSING)
         starts, ends, _ = token_offsets([doc])
         label_ids = {label: i for i, label in enumerate(self.cfg["labels"])}
+        gold = sorted(filter_spans(gold))  # what tags can hold: of overlapping mentions the longest
         for span in gold:
             if span.label_ not in label_ids:
                 raise BiomedError(
@@ -291,7 +297,14 @@ class BiomedNER(TrainablePipe):
         return tags
 
     def finish_update(self, sgd: Optimizer) -> None:
-        """Step the head's own parameters, at its own learning rate."""
+        """Step the head's own parameters, at its own learning rate.
+
+        After batches without annotation they stay as they are: neither the optimizer's momentum nor
+        its weight decay moves them.
+        """
+        if not self._has_gradient:
+            return
+        self._has_gradient = False
         self.model.finish_update(partial(sgd, lr_scale=self.cfg["learn_rate_factor"]))
 
     def initialize(
@@ -371,12 +384,12 @@ def token_log_probs(scores: Ragged) -> Floats2d:
 
 
 def gold_spans(reference: Doc, spans_key: str | None) -> list[Span] | None:
-    """The gold mentions of a layer that token tags can hold; None where it is not annotated."""
+    """The gold mentions of a layer; None where it is not annotated."""
     if spans_key is None:
         return list(reference.ents) if reference.has_annotation("ENT_IOB") else None
     if spans_key not in reference.spans:
         return None
-    return sorted(filter_spans(reference.spans[spans_key]))
+    return list(reference.spans[spans_key])
 
 
 def _missing_tokens(reference: Doc, starts: Ints1d, ends: Ints1d) -> Ints1d:
@@ -398,6 +411,7 @@ def score_mentions(
 
     A mention counts as found if both its character offsets and its label are predicted. Gold
     mentions that no span of tokens could hold (`doc._.unaligned_mentions`) count as missed.
+    So do those of a span group that overlap a longer one, which tags cannot hold either.
     Documents without the layer are not scored; predictions that touch a token without annotation
     are not counted.
 

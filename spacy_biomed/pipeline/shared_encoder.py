@@ -120,6 +120,7 @@ class SharedEncoder(Transformer):
         encodings = predictions.split(readers=0 if stays else len(listeners))
         for doc, encoding in zip(docs, encodings, strict=True):
             set_encoding(doc, encoding)
+            doc.user_data.pop(STOCK_DATA_KEY, None)  # built from an earlier encoding
 
     def update(
         self,

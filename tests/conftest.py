@@ -124,3 +124,9 @@ def tiny_distilbert(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -
     )
     DistilBertModel(config).save_pretrained(path)
     return path
+
+
+@pytest.fixture(scope="session", params=["tiny_bert", "tiny_roberta", "tiny_distilbert"])
+def any_encoder(request: pytest.FixtureRequest) -> Path:
+    """Each of the small encoders."""
+    return request.getfixturevalue(request.param)

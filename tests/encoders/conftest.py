@@ -17,8 +17,3 @@ def make_model() -> Callable[..., Model]:
         return TransformerModel_v1(str(path), **{"precision": "fp32", **settings}).initialize()
 
     return make
-
-
-@pytest.fixture(scope="session", params=["tiny_bert", "tiny_roberta", "tiny_distilbert"])
-def any_encoder(request: pytest.FixtureRequest) -> Path:
-    return request.getfixturevalue(request.param)

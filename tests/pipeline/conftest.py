@@ -1,0 +1,48 @@
+"""Pipelines over the small encoders of the shared fixtures."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+from spacy.language import Language
+
+
+@pytest.fixture
+def make_pipeline(tiny_bert: Path) -> Callable[..., Language]:
+    """Build `biomed_transformer` and the heads after it.
+
+    heads: name of each head to its config; the factory is the name up to a "-".
+    """
+
+    def make(heads: dict[str, dict], encoder: Path = tiny_bert, **transformer) -> Language:
+        spacy.util.fix_random_seed(0)
+        nlp = spacy.blank("en")
+        model = {"name": str(encoder), "precision": "fp32"}
+        nlp.add_pipe("biomed_transformer", config={"model": model, **transformer})
+        for name, config in heads.items():
+            nlp.add_pipe(name.split("-")[0], name, config=config)
+        return nlp
+
+    return make
+
+
+@pytest.fixture
+def weights() -> Callable[[Language, str], np.ndarray]:
+    """All weights of a component in one array, copied."""
+
+    def flatten(nlp: Language, name: str) -> np.ndarray:
+        model = nlp.get_pipe(name).model
+        if model.shims:
+            parts = [p.detach().numpy().ravel() for p in model.shims[0]._model.parameters()]
+        else:
+            parts = [
+                np.asarray(node.get_param(param)).ravel()
+                for node in model.walk()
+                for param in node.param_names
+                if node.has_param(param)
+            ]
+        return np.concatenate(parts).copy()
+
+    return flatten

@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+from thinc.api import Model
+from thinc.types import Ragged
+
+from spacy_biomed.pipeline.token_classifier import TokenClassifier_v1
+
+WIDTH, TAGS = 3, 4
+
+
+def vectors(lengths, ragged):
+    """A layer that gives documents of so many rows fixed vectors, and keeps their gradient."""
+    rng = np.random.default_rng(0)
+    data = [rng.normal(size=(length, WIDTH)).astype("float32") for length in lengths]
+    # With pieces: every token has two rows but the last, which has what is left.
+    pieces = [[2] * (length // 2) + [length % 2] for length in lengths]
+    received = []
+
+    def forward(model, docs, is_train):
+        if not ragged:
+            return data, lambda d: received.extend(d) or []
+        outputs = [Ragged(x, np.array(n, dtype="i")) for x, n in zip(data, pieces, strict=True)]
+        return outputs, lambda d: received.extend(one.dataXd for one in d) or []
+
+    return Model("vectors", forward, dims={"nO": WIDTH}), data, pieces, received
+
+
+def neighbours(rows, window):
+    """Each row with its neighbours before and after it, zeros beyond the document's ends."""
+    length = len(rows)
+    padded = np.concatenate([np.zeros((window, WIDTH)), rows, np.zeros((window, WIDTH))])
+    return np.stack([padded[i : i + 2 * window + 1].ravel() for i in range(length)])
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("window", [0, 1])
+def test_scores_and_gradients_are_those_of_numpy(window, ragged):
+    lengths = [3, 1, 5]
+    tok2vec, data, pieces, received = vectors(lengths, ragged)
+    model = TokenClassifier_v1(tok2vec, window_size=window, dropout=0.0, nO=TAGS)
+    docs = ["stand-ins"] * 3
+    model.initialize(X=docs)
+    output = model.get_ref("output")
+    rng = np.random.default_rng(1)
+    W = rng.normal(size=(TAGS, WIDTH * (2 * window + 1))).astype("float32")
+    b = rng.normal(size=TAGS).astype("float32")
+    assert output.get_param("W").shape == W.shape
+    output.set_param("W", W)
+    output.set_param("b", b)
+
+    scores, backprop = model.begin_update(docs)
+    X = np.concatenate([neighbours(rows, window) for rows in data])
+    np.testing.assert_allclose(scores.dataXd, X @ W.T + b, rtol=1e-4, atol=1e-5)
+    expected = [n for own in pieces for n in own] if ragged else [1] * sum(lengths)
+    assert scores.lengths.tolist() == expected
+
+    d_scores = rng.normal(size=(sum(lengths), TAGS)).astype("float32")
+    backprop(Ragged(d_scores.copy(), scores.lengths))
+    np.testing.assert_allclose(output.get_grad("W"), d_scores.T @ X, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(output.get_grad("b"), d_scores.sum(axis=0), rtol=1e-4, atol=1e-5)
+    # A row is the vector of its own place, of the place after it and of the place before it.
+    offset = 0
+    for length, d_rows in zip(lengths, received, strict=True):
+        d_X = (d_scores[offset : offset + length] @ W).reshape(length, 2 * window + 1, WIDTH)
+        d_expected = np.zeros((length, WIDTH))
+        for place in range(length):
+            for k in range(2 * window + 1):
+                source = place + k - window
+                if 0 <= source < length:
+                    d_expected[source] += d_X[place, k]
+        np.testing.assert_allclose(d_rows, d_expected, rtol=1e-4, atol=1e-5)
+        offset += length
+
+
+@pytest.mark.parametrize("lengths", [[0, 2, 0], [0], [2, 0]])
+@pytest.mark.parametrize("window", [0, 1])
+def test_documents_without_rows_have_no_scores(window, lengths):
+    tok2vec, _, _, received = vectors(lengths, ragged=False)
+    model = TokenClassifier_v1(tok2vec, window_size=window, nO=TAGS)
+    model.initialize(X=lengths)
+    scores, backprop = model.begin_update(lengths)
+    assert scores.dataXd.shape == (sum(lengths), TAGS)
+    backprop(scores)
+    assert [len(d_rows) for d_rows in received] == lengths
+
+
+def test_dropout_is_for_training_alone():
+    tok2vec, _, _, _ = vectors([200], ragged=False)
+    model = TokenClassifier_v1(tok2vec, dropout=0.5, nO=TAGS)
+    model.initialize(X=["doc"])
+    model.get_ref("output").set_param("W", np.ones((TAGS, WIDTH), dtype="float32"))
+    first, second = model.predict(["doc"]).dataXd, model.predict(["doc"]).dataXd
+    np.testing.assert_array_equal(first, second)
+    assert not np.allclose(model.begin_update(["doc"])[0].dataXd, first)

@@ -1,0 +1,441 @@
+import numpy as np
+import pytest
+import spacy
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+from thinc.api import Adam
+from thinc.types import Ragged
+
+from spacy_biomed.corpora.gold import UNALIGNED_MENTIONS
+from spacy_biomed.corpora.seen import SEEN_KEY
+from spacy_biomed.errors import BiomedError
+from spacy_biomed.pipeline.ner import score_mentions, token_log_probs
+from spacy_biomed.pipeline.tagging import MISSING
+from spacy_biomed.training.optimizer import AdamW_v1
+
+NER, ENCODER = "biomed_ner", "biomed_transformer"
+PIECES = {"@architectures": "spacy_biomed.EncoderListener.v1", "pooling": "pieces"}
+TOY = [
+    ("Aspirin reduced the risk of colorectal cancer", [(0, 7, "DRUG"), (28, 45, "DISEASE")]),
+    ("No breast cancer with paracetamol", [(3, 16, "DISEASE"), (22, 33, "DRUG")]),
+    ("paracetamol aspirin", [(0, 11, "DRUG"), (12, 19, "DRUG")]),
+    ("patients were found", []),
+    ("diabetes, ovarian tumours and cancer", [(0, 8, "DISEASE"), (10, 25, "DISEASE")]),
+]
+
+
+def gold_doc(nlp, text, mentions, key=None):
+    """A reference with mentions by characters; None leaves the layer out."""
+    doc = nlp.make_doc(text)
+    if mentions is None:
+        return doc
+    spans = [doc.char_span(*mention) for mention in mentions]
+    if key is None:
+        doc.set_ents(spans, default="outside")
+    else:
+        doc.spans[key] = spans
+    return doc
+
+
+def make_example(nlp, text, mentions, key=None):
+    return Example(nlp.make_doc(text), gold_doc(nlp, text, mentions, key))
+
+
+def toy_examples(nlp, key=None):
+    return [make_example(nlp, text, mentions, key) for text, mentions in TOY]
+
+
+def trained(make_pipeline, steps=60, **config):
+    nlp = make_pipeline({NER: config})
+    examples = toy_examples(nlp, config.get("spans_key"))
+    nlp.initialize(lambda: examples)
+    optimizer = AdamW_v1(5e-3)
+    for _ in range(steps):
+        nlp.update(examples, sgd=optimizer)
+    return nlp
+
+
+def ready(make_pipeline, labels=("A", "B"), **config):
+    """A head over documents, sized but not trained, with weights that are not zeros."""
+    nlp = make_pipeline({NER: config})
+    key = config.get("spans_key")
+    nlp.initialize(lambda: [make_example(nlp, "a", [(0, 1, label)], key) for label in labels])
+    head = nlp.get_pipe(NER)
+    output = head.model.get_ref("output")
+    rng = np.random.default_rng(0)
+    output.set_param("W", rng.normal(size=output.get_param("W").shape).astype("float32"))
+    return nlp, head
+
+
+def softmax(scores):
+    exp = np.exp(scores.astype("float64"))
+    return exp / exp.sum(axis=1, keepdims=True)
+
+
+# Learning
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"scheme": "bio"},
+        {"model": {"window_size": 1}},
+        {"model": {"tok2vec": PIECES}},
+        {"model": {"tok2vec": {**PIECES, "pooling": "mean"}}, "scheme": "bio"},
+        {"spans_key": "gold"},
+    ],
+    ids=["biluo", "bio", "window", "pieces", "mean", "spans key"],
+)
+def test_it_learns_a_toy_task(make_pipeline, config, tmp_path):
+    nlp = trained(make_pipeline, **config)
+    key = config.get("spans_key")
+    scores = nlp.evaluate(toy_examples(nlp, key))
+    names = "ents" if key is None else "spans_gold"
+    assert (scores[f"{names}_p"], scores[f"{names}_r"], scores[f"{names}_f"]) == (1.0, 1.0, 1.0)
+    nlp.to_disk(tmp_path)
+    again = spacy.load(tmp_path)
+    assert again.get_pipe(NER).labels == ("DISEASE", "DRUG")
+    assert again.evaluate(toy_examples(again, key))[f"{names}_f"] == 1.0
+
+
+def test_entities_have_labels_and_probabilities(make_pipeline):
+    doc = trained(make_pipeline)("paracetamol aspirin")
+    assert [(ent.text, ent.label_) for ent in doc.ents] == [
+        ("paracetamol", "DRUG"),
+        ("aspirin", "DRUG"),
+    ]
+    assert all(0.5 < ent._.confidence <= 1.0 for ent in doc.ents)
+    assert doc[0].ent_iob_ == "B"
+
+
+def test_a_spans_key_takes_the_entities_and_their_scores(make_pipeline):
+    doc = trained(make_pipeline, spans_key="gold")("No breast cancer with paracetamol")
+    spans = doc.spans["gold"]
+    assert [(span.text, span.label_) for span in spans] == [
+        ("breast cancer", "DISEASE"),
+        ("paracetamol", "DRUG"),
+    ]
+    assert spans.attrs["scores"] == [span._.confidence for span in spans]
+    assert doc.ents == ()
+
+
+@pytest.mark.parametrize("pooling", ["first", "pieces"])
+@pytest.mark.parametrize("scheme", ["biluo", "bio"])
+def test_confidence_is_the_product_of_the_tags_probabilities(make_pipeline, scheme, pooling):
+    tok2vec = {**PIECES, "pooling": pooling}
+    nlp = trained(make_pipeline, steps=25, scheme=scheme, model={"tok2vec": tok2vec})
+    docs = [nlp.make_doc(text) for text, _ in TOY]
+    nlp.get_pipe(ENCODER).set_annotations(docs, nlp.get_pipe(ENCODER).predict(docs))
+    head = nlp.get_pipe(NER)
+    scores = head.model.predict(docs)
+    rows = np.split(softmax(scores.dataXd), np.cumsum(scores.lengths)[:-1])
+    names, token, count = head.tag_scheme.tag_names(), 0, 0
+    for doc, found in zip(docs, nlp.pipe([text for text, _ in TOY]), strict=True):
+        for ent in found.ents:
+            parts = ["B"] + ["I"] * (len(ent) - 1)
+            if scheme == "biluo":
+                parts = ["U"] if len(ent) == 1 else [*parts[:-1], "L"]
+            expected = 1.0
+            for place, part in zip(range(ent.start, ent.end), parts, strict=True):
+                column = rows[token + place][:, names.index(f"{part}-{ent.label_}")]
+                # Of several word pieces, the geometric mean.
+                expected *= np.prod(column) ** (1 / len(column))
+            assert ent._.confidence == pytest.approx(expected, rel=1e-4)
+            count += 1
+        token += len(doc)
+    assert count >= 4
+
+
+def test_token_probabilities_are_means_over_word_pieces():
+    scores = np.log(np.array([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]], dtype="float32"))
+    log_probs = token_log_probs(Ragged(scores, np.array([2, 0, 1], dtype="i")))
+    expected = [[np.log(0.9 * 0.4) / 2, np.log(0.1 * 0.6) / 2], [0, 0], [np.log(0.5)] * 2]
+    np.testing.assert_allclose(log_probs, expected, rtol=1e-5)
+
+
+# The loss
+
+
+@pytest.mark.parametrize("pooling", ["first", "pieces"])
+def test_the_loss_is_the_mean_cross_entropy_of_annotated_rows(make_pipeline, pooling):
+    _, head = ready(make_pipeline, model={"tok2vec": {**PIECES, "pooling": pooling}})
+    nlp = spacy.blank("en")
+    first = make_example(nlp, "a b c", [(2, 5, "B")])  # O, B-B, L-B
+    second = make_example(nlp, "d e", [(0, 1, "A")])  # U-A, and a missing token
+    second.reference.set_ents(
+        [Span(second.reference, 0, 1, label="A")], missing=[second.reference[1:2]]
+    )
+    absent = make_example(nlp, "f", None)
+    lengths = [2, 1, 1, 1, 2, 1] if pooling == "pieces" else [1] * 6
+    tags = np.repeat([0, 5, 7, 4, MISSING, MISSING], lengths)
+    scores = np.random.default_rng(1).normal(size=(sum(lengths), 9)).astype("float32")
+    loss, d_scores = head.get_loss(
+        [first, second, absent], Ragged(scores, np.array(lengths, dtype="i"))
+    )
+    probabilities = softmax(scores)
+    known = np.flatnonzero(tags >= 0)
+    expected = -np.log(probabilities[known, tags[known]]).mean()
+    assert loss == pytest.approx(expected, rel=1e-5)
+    d_expected = np.zeros_like(scores)
+    for row in known:
+        d_expected[row] = (probabilities[row] - np.eye(9)[tags[row]]) / len(known)
+    np.testing.assert_allclose(d_scores, d_expected, atol=1e-6)
+    assert not d_scores[tags < 0].any()
+
+
+def test_the_gradient_of_the_loss_is_that_of_finite_differences(make_pipeline):
+    _, head = ready(make_pipeline, scheme="bio")
+    example = make_example(spacy.blank("en"), "a b c", [(2, 5, "B")])
+    scores, ones = np.random.default_rng(2).normal(size=(3, 5)), np.ones(3, dtype="i")
+    _, d_scores = head.get_loss([example], Ragged(scores, ones))
+    for place in np.ndindex(*scores.shape):
+        values = []
+        for step in (1e-5, -1e-5):
+            moved = scores.copy()
+            moved[place] += step
+            values.append(head.get_loss([example], Ragged(moved, ones))[0])
+        assert d_scores[place] == pytest.approx((values[0] - values[1]) / 2e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("key", [None, "gold"])
+@pytest.mark.parametrize("optimizer", [AdamW_v1, Adam])
+def test_documents_without_the_layer_leave_the_head_as_it_is(
+    make_pipeline, weights, key, optimizer
+):
+    nlp = trained(make_pipeline, steps=3, spans_key=key)
+    sgd = optimizer(1e-2, L2=0.1)
+    nlp.update(toy_examples(nlp, key), sgd=sgd)  # the optimizer has momentum
+    before = weights(nlp, NER)
+    for _ in range(2):
+        losses = nlp.update([make_example(nlp, "Aspirin risk", None)], sgd=sgd, losses={})
+        assert losses[NER] == 0.0
+    np.testing.assert_array_equal(weights(nlp, NER), before)
+    nlp.update(toy_examples(nlp, key), sgd=sgd)
+    assert not np.array_equal(weights(nlp, NER), before)
+
+
+def test_an_empty_layer_is_learned_from(make_pipeline, weights):
+    nlp = trained(make_pipeline, steps=3)
+    before = weights(nlp, NER)
+    nlp.update([make_example(nlp, "Aspirin risk", [])], sgd=AdamW_v1(1e-2))
+    assert not np.array_equal(weights(nlp, NER), before)
+
+
+def test_a_mention_off_token_boundaries_makes_its_tokens_missing(make_pipeline):
+    _, head = ready(make_pipeline)
+    vocab = spacy.blank("en").vocab
+    predicted = Doc(vocab, words=["pre", "B-cell", "x", "post"])
+    reference = Doc(
+        vocab,
+        words=["pre", "B-", "cell", "x", "post"],
+        spaces=[True, False, True, True, False],
+    )
+    reference.set_ents(
+        [Span(reference, 0, 1, label="A"), Span(reference, 2, 4, label="B")], default="outside"
+    )
+    # "cell x" starts inside the predicted token "B-cell".
+    tags = head._gold_tags(Example(predicted, reference))
+    assert tags.tolist() == [4, MISSING, MISSING, 0]
+
+
+def test_gold_is_carried_over_to_a_finer_tokenization(make_pipeline):
+    _, head = ready(make_pipeline)
+    vocab = spacy.blank("en").vocab
+    reference = Doc(vocab, words=["B-cell", "x", "y"])
+    reference.set_ents([Span(reference, 0, 1, label="B")], missing=[reference[1:2]])
+    predicted = Doc(vocab, words=["B", "-", "cell", "x", "y"], spaces=[False, False] + [True] * 3)
+    assert head._gold_tags(Example(predicted, reference)).tolist() == [5, 6, 7, MISSING, 0]
+
+
+def test_of_overlapping_gold_mentions_the_longest_is_learned(make_pipeline):
+    _, head = ready(make_pipeline, spans_key="gold")
+    example = make_example(spacy.blank("en"), "a b c", [(2, 3, "A"), (2, 5, "B")], "gold")
+    assert head._gold_tags(example).tolist() == [0, 5, 7]
+
+
+def test_a_label_that_the_head_does_not_know_is_refused(make_pipeline):
+    nlp, _ = ready(make_pipeline)
+    with pytest.raises(BiomedError, match="'VIRUS'.*'Zika'.*biomed_ner.*A, B") as error:
+        nlp.update([make_example(nlp, "Zika", [(0, 4, "VIRUS")])])
+    assert "\n" not in str(error.value)
+
+
+# Labels and settings
+
+
+def test_labels_come_from_all_examples_or_from_the_config(make_pipeline):
+    nlp = make_pipeline({NER: {}})
+    nlp.initialize(lambda: toy_examples(nlp))
+    assert nlp.get_pipe(NER).labels == ("DISEASE", "DRUG")
+    nlp = make_pipeline({NER: {}})
+    nlp.config["initialize"]["components"] = {NER: {"labels": ["Z", "DRUG", "DISEASE"]}}
+    nlp.initialize(lambda: toy_examples(nlp))
+    assert nlp.get_pipe(NER).label_data == ["Z", "DRUG", "DISEASE"]
+    assert nlp.get_pipe(NER).model.get_dim("nO") == 13
+
+
+def test_a_corpus_without_mentions_is_refused(make_pipeline):
+    nlp = make_pipeline({NER: {"spans_key": "gold"}})
+    with pytest.raises(BiomedError, match="no mention.*layer gold"):
+        nlp.initialize(lambda: toy_examples(nlp))
+
+
+def test_no_label_is_added_to_a_sized_model(make_pipeline):
+    _, head = ready(make_pipeline)
+    assert head.add_label("A") == 0
+    with pytest.raises(ValueError, match="E922"):
+        head.add_label("C")
+
+
+def test_an_unknown_scheme_is_refused(make_pipeline):
+    with pytest.raises((BiomedError, ValueError), match="bioes"):
+        make_pipeline({NER: {"scheme": "bioes"}})
+
+
+def test_the_heads_own_learning_rate_factor(make_pipeline, weights):
+    """Plain gradient descent: the step is as many times as long."""
+    from thinc.api import SGD
+
+    moves = {}
+    for factor in (1.0, 10.0):
+        nlp, _ = ready(make_pipeline, learn_rate_factor=factor)
+        before = {name: weights(nlp, name) for name in (NER, ENCODER)}
+        nlp.update([make_example(nlp, "a b", [(0, 1, "A")])], sgd=SGD(1e-3, grad_clip=0))
+        moves[factor] = {name: weights(nlp, name) - before[name] for name in before}
+    assert np.abs(moves[1.0][NER]).sum() > 0
+    np.testing.assert_allclose(moves[10.0][NER], 10 * moves[1.0][NER], rtol=0.02, atol=1e-5)
+    np.testing.assert_allclose(moves[10.0][ENCODER], moves[1.0][ENCODER], atol=1e-6)
+
+
+# Documents of every kind
+
+
+@pytest.mark.parametrize("pooling", ["first", "mean", "pieces"])
+@pytest.mark.parametrize("text", ["", " ", "\n\n\t", "😀", "\u0301", "a"])
+def test_texts_of_hardly_anything_are_annotated(make_pipeline, text, pooling):
+    nlp, _ = ready(
+        make_pipeline, model={"window_size": 1, "tok2vec": {**PIECES, "pooling": pooling}}
+    )
+    assert nlp(text).text == text
+    assert [doc.text for doc in nlp.pipe([text, "", text])] == [text, "", text]
+    nlp.update([make_example(nlp, text, [])], sgd=AdamW_v1(1e-3))
+
+
+def test_a_hundred_thousand_words_are_annotated(make_pipeline):
+    nlp = trained(make_pipeline)
+    words = ["No", "breast", "cancer", "with", "paracetamol", "."] * 16_700
+    doc = nlp(Doc(nlp.vocab, words=words))
+    assert len(doc) > 100_000
+    assert all(token.ent_iob for token in doc)
+    assert {ent.label_ for ent in doc.ents} == {"DISEASE", "DRUG"}
+
+
+# Scores
+
+
+def scored(pairs, key=None, seen=None, lost=None):
+    nlp = spacy.blank("en")
+    examples = []
+    for text, gold, predicted in pairs:
+        example = Example(gold_doc(nlp, text, predicted, key), gold_doc(nlp, text, gold, key))
+        if seen is not None:
+            example.reference.spans[SEEN_KEY] = [example.reference.char_span(*s) for s in seen]
+        if lost is not None:
+            example.reference.user_data[UNALIGNED_MENTIONS] = lost
+        examples.append(example)
+    return score_mentions(examples, spans_key=key)
+
+
+@pytest.mark.parametrize("key, names", [(None, "ents"), ("gold", "spans_gold")])
+def test_exact_matches_count(key, names):
+    scores = scored(
+        [
+            # Found; wrong label; missed; wrong boundary.
+            ("a b c d e", [(0, 1, "A"), (2, 3, "A"), (4, 5, "B")], [(0, 1, "A"), (2, 3, "B")]),
+            ("f g", [(0, 1, "B")], [(0, 3, "B")]),
+            ("nothing here", [], []),
+        ],
+        key,
+    )
+    # 1 found, 2 wrong, 3 missed.
+    assert scores[f"{names}_p"] == pytest.approx(1 / 3)
+    assert scores[f"{names}_r"] == pytest.approx(1 / 4)
+    assert scores[f"{names}_f"] == pytest.approx(2 / 7)
+    by_label = scores[f"{names}_per_type"]
+    assert by_label["A"] == {"p": 1.0, "r": 0.5, "f": pytest.approx(2 / 3)}
+    assert by_label["B"] == {"p": 0.0, "r": 0.0, "f": 0.0}
+
+
+def test_mentions_that_no_token_fits_are_missed():
+    lost = [(0, 1, "A"), (3, 4, "C")]
+    scores = scored([("ab cd", [(0, 2, "A")], [(0, 2, "A")])], lost=lost)
+    assert scores["ents_p"] == 1.0
+    assert scores["ents_r"] == pytest.approx(1 / 3)
+    assert scores["ents_per_type"]["A"]["r"] == 0.5
+    assert scores["ents_per_type"]["C"] == {"p": 0.0, "r": 0.0, "f": 0.0}
+
+
+def test_overlapping_gold_mentions_of_a_span_group_all_count():
+    gold = [(0, 3, "A"), (0, 1, "A"), (2, 3, "B")]
+    scores = scored([("a b", gold, [(0, 3, "A")])], "gold")
+    assert scores["spans_gold_p"] == 1.0
+    assert scores["spans_gold_r"] == pytest.approx(1 / 3)
+
+
+def test_unseen_mentions_are_scored_apart():
+    seen = [(0, 1, "A"), (2, 3, "A")]
+    scores = scored(
+        [
+            # Seen and found; seen and wrong; unseen and found; unseen and missed; unseen and wrong.
+            (
+                "a b c d e",
+                [(0, 1, "A"), (4, 5, "A"), (6, 7, "B")],
+                [(0, 1, "A"), (2, 3, "A"), (4, 5, "A"), (8, 9, "A")],
+            )
+        ],
+        seen=seen,
+    )
+    assert (scores["ents_p"], scores["ents_r"]) == (2 / 4, pytest.approx(2 / 3))
+    assert (scores["spans_unseen_p"], scores["spans_unseen_r"]) == (1 / 2, 1 / 2)
+    assert scores["spans_unseen_f"] == 0.5
+    assert scores["spans_unseen_per_type"]["B"]["r"] == 0.0
+
+
+def test_unseen_mentions_of_a_span_group_have_its_name():
+    scores = scored([("a b", [(0, 1, "A")], [(0, 1, "A")])], "gold", seen=[])
+    assert scores["spans_gold_unseen_f"] == 1.0
+
+
+def test_without_marks_there_is_no_score_of_unseen_mentions():
+    assert set(scored([("a", [(0, 1, "A")], [])])) == {
+        "ents_p",
+        "ents_r",
+        "ents_f",
+        "ents_per_type",
+    }
+
+
+@pytest.mark.parametrize("key, names", [(None, "ents"), ("gold", "spans_gold")])
+def test_without_the_layer_there_is_no_score(key, names):
+    scores = scored([("a b", None, [(0, 1, "A")]), ("c", None, [])], key)
+    assert scores == {f"{names}_{which}": None for which in ("p", "r", "f", "per_type")}
+    together = scored([("a b", None, [(0, 1, "A")]), ("c", [(0, 1, "A")], [(0, 1, "A")])], key)
+    assert together[f"{names}_p"] == together[f"{names}_f"] == 1.0
+
+
+def test_predictions_on_tokens_without_annotation_do_not_count():
+    nlp = spacy.blank("en")
+    example = make_example(nlp, "a b c", None)
+    reference = example.reference
+    reference.set_ents([Span(reference, 0, 1, label="A")], missing=[reference[1:2]])
+    example.predicted.set_ents(
+        [Span(example.predicted, 0, 1, label="A"), Span(example.predicted, 1, 3, label="A")]
+    )
+    assert score_mentions([example])["ents_p"] == 1.0
+
+
+def test_the_component_scores_its_own_layer(make_pipeline):
+    nlp = trained(make_pipeline, steps=1, spans_key="gold")
+    scores = nlp.evaluate(toy_examples(nlp, "gold"))
+    assert "spans_gold_f" in scores and "ents_f" not in scores

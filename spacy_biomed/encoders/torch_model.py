@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -96,12 +97,18 @@ class EncoderShim(PyTorchShim):
         device = get_torch_default_device()
         self.tokenizer = tokenizer
         self._model = encoder.to(device)
+        self._process = os.getpid()
         self.computes_in = resolve_precision(self.precision, device)
         self._grad_scaler = PyTorchGradScaler(self.computes_in == "fp16")
         self._grad_scaler.to_(device)
 
     def encode(self, is_train: bool, **inputs: torch.Tensor) -> torch.Tensor:
         """Last hidden state, (sequences, pieces, width)."""
+        if os.getpid() != self._process:
+            # A process of `nlp.pipe`: OpenMP's threads stayed behind, and to wait for them would
+            # be for ever.
+            torch.set_num_threads(1)
+            self._process = os.getpid()
         self._model.train(is_train)
         with torch.set_grad_enabled(is_train), autocast(self.computes_in, self.device):
             return self._model(**inputs).last_hidden_state

@@ -24,7 +24,7 @@ class AdamW(Optimizer):
 
     def __init__(self, learn_rate: float | Generator, **settings: Any):
         super().__init__(learn_rate, use_averages=False, L2_is_weight_decay=True, **settings)
-        self._torch_optimizers: dict[int, torch.optim.AdamW] = {}
+        self._torch_optimizers: dict[int, tuple[torch.nn.Module, torch.optim.AdamW]] = {}
 
     def __call__(
         self,
@@ -45,15 +45,16 @@ class AdamW(Optimizer):
     def step_module(self, key: int, module: torch.nn.Module) -> None:
         """Clip the module's gradients to the norm `grad_clip` and step all its parameters.
 
-        key: identifies the module from one step to the next.
+        key: identifies the module from one step to the next; for another module under the same key,
+            as after loading, the optimizer starts afresh.
         """
         import torch
 
         parameters = [p for p in module.parameters() if p.requires_grad and p.grad is not None]
         if not parameters:
             return
-        optimizer = self._torch_optimizers.get(key)
-        if optimizer is None:
+        known, optimizer = self._torch_optimizers.get(key, (None, None))
+        if optimizer is None or known is not module:
             trained = [p for p in module.parameters() if p.requires_grad]
             optimizer = torch.optim.AdamW(
                 [
@@ -64,7 +65,7 @@ class AdamW(Optimizer):
                 eps=self.eps,
                 fused=True,
             )
-            self._torch_optimizers[key] = optimizer
+            self._torch_optimizers[key] = module, optimizer
         if self.grad_clip:
             norm = torch.nn.utils.get_total_norm([p.grad for p in parameters])
             if norm > self.grad_clip:

@@ -353,3 +353,16 @@ def test_an_uninitialised_model_survives_bytes(tiny_bert, docs):
     again = TransformerModel_v1("not/there").from_bytes(model.to_bytes())
     assert again.attrs["name"] == str(tiny_bert)
     assert again.initialize().predict(docs).hidden.shape[1] == 16
+
+
+def test_an_optimizer_goes_on_with_weights_that_are_loaded(tiny_bert, make_model, docs):
+    model, sgd, moves = make_model(tiny_bert), AdamW_v1(1e-3), []
+    for _ in range(2):
+        model.from_bytes(model.to_bytes())
+        before = model.shims[0]._model.get_input_embeddings().weight.detach().clone()
+        batch, backprop = model.begin_update(docs)
+        backprop(np.ones_like(batch.hidden) * np.arange(16, dtype="float32"))
+        model.finish_update(sgd)
+        after = model.shims[0]._model.get_input_embeddings().weight.detach()
+        moves.append(float((after - before).abs().max()))
+    assert moves == pytest.approx([1e-3, 1e-3], rel=0.05)  # Adam's first step is the learning rate

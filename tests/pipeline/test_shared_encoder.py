@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pytest
 import spacy
+import torch
 from spacy.tokens import DocBin
 from spacy.training import Example
 from spacy_transformers.layers import TransformerListener
@@ -266,9 +267,18 @@ def test_pipe_keeps_the_order_of_documents(make_pipeline):
         np.testing.assert_allclose(get_encoding(doc).hidden, alone, atol=1e-5)
 
 
+@pytest.fixture
+def two_threads():
+    """PyTorch with threads, which a forked process does not have."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.mark.filterwarnings("ignore:This process")
 @pytest.mark.parametrize("keep", [False, True])
-def test_several_processes_give_what_one_gives(make_pipeline, keep):
+def test_several_processes_give_what_one_gives(make_pipeline, two_threads, keep):
     nlp, examples, optimizer = initialised(make_pipeline, {NER: {}}, keep_encodings=keep)
     for _ in range(8):
         nlp.update(examples, sgd=optimizer)

@@ -201,7 +201,7 @@ def test_stock_listeners_get_what_spacy_transformers_gives(make_pipeline, tiny_b
 
 def test_trf_data_is_one_sequence_over_the_whole_document(make_pipeline, tiny_bert):
     nlp, _, _ = initialised(make_pipeline, {}, keep_encodings=True)
-    doc = nlp("Aspirin reduced cancer. " * 150)
+    doc = nlp("Aspirin reduced cancer. " * 300)
     data = doc._.trf_data
     ids = AutoTokenizer.from_pretrained(tiny_bert)(doc.text)["input_ids"]
     assert len(ids) > 1000

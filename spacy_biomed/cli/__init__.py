@@ -4,14 +4,11 @@ spaCy imports this module through the entry-point group `spacy_cli` before it pa
 nothing heavy may be imported here or at the top of a sub-command's module.
 """
 
-import sys
-from types import TracebackType
-
 import typer
 from spacy.cli._util import app as spacy_app
 
-from ..errors import BiomedError
 from .annotate import annotate
+from .bad_input import OneLineGroup, watch_commands
 from .card import card
 from .convert import convert
 from .corpora import corpora
@@ -24,6 +21,7 @@ app = typer.Typer(
     name="biomed",
     help="Biomedical and clinical pipelines: corpora, encoders and what turns them into wheels.",
     no_args_is_help=True,
+    cls=OneLineGroup,
 )
 app.command("corpora")(corpora)
 app.command("encoders")(encoders)
@@ -35,17 +33,4 @@ app.command("card")(card)
 app.command("install")(install)
 
 spacy_app.add_typer(app, name="biomed")
-
-
-def _print_bad_input(
-    kind: type[BaseException], error: BaseException, traceback: TracebackType | None
-) -> None:
-    """Print bad input as one line, in every `spacy` command (`spacy train` included)."""
-    if issubclass(kind, BiomedError):
-        print(f"✘ {error}", file=sys.stderr)
-    else:
-        _other_errors(kind, error, traceback)
-
-
-_other_errors = sys.excepthook
-sys.excepthook = _print_bad_input
+watch_commands()

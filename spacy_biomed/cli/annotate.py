@@ -30,6 +30,9 @@ def annotate(
     try:
         nlp = spacy.load(pipeline)
     except OSError as error:
+        reason = str(error).splitlines()[0]
+        if not reason.startswith(("[E050]", "[E053]")):
+            raise BiomedError(f"{pipeline}: not a complete pipeline ({reason})") from error
         raise BiomedError(
             f"{pipeline}: neither an installed pipeline package nor a pipeline directory; "
             "`python -m spacy biomed install FOLDER` installs a wheel"
@@ -56,11 +59,11 @@ def findings(doc: Doc) -> list[str]:
 
 
 def _first_text(corpus: Path) -> str:
-    from spacy.tokens import DocBin
     from spacy.vocab import Vocab
 
     from ..errors import BiomedError
+    from ..training.corpus import read_docs
 
-    if not corpus.is_file():
-        raise BiomedError(f"{corpus}: no such file; `python -m spacy biomed convert` makes it")
-    return next(DocBin().from_disk(corpus).get_docs(Vocab())).text
+    for doc in read_docs(corpus, Vocab()):
+        return doc.text
+    raise BiomedError(f"{corpus}: no documents there; give another --corpus, or a text")

@@ -41,10 +41,13 @@ def convert(
     spans_key: str | None = typer.Option(
         None, help="Put mentions in doc.spans[KEY], overlapping ones too, rather than doc.ents."
     ),
-    replace_mentions: str = typer.Option(
-        "", help="Folder of term lists: add copies of the training part with other mentions."
+    replace_mentions: str | None = typer.Option(
+        None,
+        help="Folder of term lists: add copies of the training part with other mentions; '': none.",
     ),
-    copies: int = typer.Option(1, min=1, help="How many copies --replace-mentions adds."),
+    copies: int | None = typer.Option(
+        None, min=1, help="How many copies --replace-mentions adds; else 1."
+    ),
     seed: int = typer.Option(0, help="Of parts that are not published, and of the copies."),
 ) -> None:
     """Convert a corpus to spaCy's format, and say what is in it.
@@ -61,7 +64,10 @@ def convert(
     from rich.console import Console
 
     from ..corpora.convert import convert_corpus
+    from ..errors import BiomedError
 
+    if copies is not None and replace_mentions is None:
+        raise BiomedError("--copies needs --replace-mentions FOLDER, a folder of term lists")
     given = {"train": train, "dev": dev, "test": test}
     report = convert_corpus(
         name,
@@ -75,7 +81,7 @@ def convert(
         encoding=encoding,
         spans_key=spans_key,
         replace_mentions=Path(replace_mentions) if replace_mentions else None,
-        copies=copies,
+        copies=copies or 1,
         seed=seed,
         progress=_show_progress,
     )

@@ -22,6 +22,7 @@ def init_config(
     """
     from wasabi import msg
 
+    from ..outputs import replacing_file
     from ..training.config import fill_config
 
     config = fill_config(
@@ -33,9 +34,7 @@ def init_config(
         learn_rate=learn_rate,
         seed=seed,
     )
-    output.parent.mkdir(parents=True, exist_ok=True)
-    partial = output.with_name(output.name + ".partial")
-    config.to_disk(partial)
-    partial.replace(output)
+    with replacing_file(output) as partial:
+        config.to_disk(partial)
     steps = config["vars"]["max_steps"]
     msg.good(f"{output}: {steps} steps, {epochs} epochs of {steps // epochs}")

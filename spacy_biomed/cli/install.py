@@ -31,6 +31,9 @@ def install(
             )
         wheels.append(found[-1])
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
-    subprocess.run([*command, "--force-reinstall", *map(str, wheels)], check=True)
+    done = subprocess.run([*command, "--force-reinstall", *map(str, wheels)], check=False)
+    if done.returncode:
+        names = ", ".join(str(wheel) for wheel in wheels)
+        raise BiomedError(f"{names}: not installed; what pip says above is why")
     for wheel in wheels:
         msg.good(f"Installed {wheel.name}")

@@ -14,7 +14,8 @@ from spacy.util import load_config, load_meta
 from ..corpora.catalogue import find_corpus
 from ..encoders.catalogue import EncoderEntry, find_encoder
 from ..errors import BiomedError
-from ..training.config import read_description
+from ..outputs import replacing_directory
+from ..training.config import read_description, read_fields
 
 
 def write_described_pipeline(
@@ -35,14 +36,13 @@ def write_described_pipeline(
     name: the package's name without its language; by default the corpus's.
     pipeline_version: the package's version.
     RETURNS: the meta.
-    RAISES BiomedError: if the pipeline or the metrics are not there.
+    RAISES BiomedError: if the pipeline, the corpus or the metrics are not there or damaged, or the
+        output cannot be written.
     """
     if not (pipeline / "meta.json").is_file():
         raise BiomedError(f"{pipeline}: no pipeline there; `python -m spacy train` makes one")
-    if not metrics.is_file():
-        raise BiomedError(f"{metrics}: not there; `python -m spacy evaluate --output` writes it")
     description = read_description(corpus)
-    scores = json.loads(metrics.read_text(encoding="utf8"))
+    scores = read_fields(metrics, (), "python -m spacy evaluate --output")
     meta = load_meta(pipeline / "meta.json")
     config = load_config(pipeline / "config.cfg", interpolate=True)
     encoder_name = _encoder_name(config)
@@ -62,15 +62,12 @@ def write_described_pipeline(
         "seed": config["training"]["seed"],
         "unseen_test_mentions": description.get("unseen_share"),
     }
-    partial = output.with_name(output.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    shutil.copytree(pipeline, partial)
-    (partial / "meta.json").write_text(
-        json.dumps(meta, indent=2, ensure_ascii=False), encoding="utf8"
-    )
-    (partial / "README.md").write_text(create_card(meta, description), encoding="utf8")
-    shutil.rmtree(output, ignore_errors=True)
-    partial.rename(output)
+    with replacing_directory(output, "meta.json") as partial:
+        shutil.copytree(pipeline, partial, dirs_exist_ok=True)
+        (partial / "meta.json").write_text(
+            json.dumps(meta, indent=2, ensure_ascii=False), encoding="utf8"
+        )
+        (partial / "README.md").write_text(create_card(meta, description), encoding="utf8")
     return meta
 
 
@@ -89,7 +86,7 @@ def _summary(meta: dict[str, Any], description: dict[str, Any]) -> str:
         "textcat_multilabel": "document classification",
     }
     done = [tasks[component] for component in meta["pipeline"] if component in tasks]
-    return f"{' and '.join(done).capitalize()}, trained on {description['name']}."
+    return f"{' and '.join(done).capitalize() or 'Pipeline'}, trained on {description['name']}."
 
 
 def _licences(description: dict[str, Any], encoder: EncoderEntry | None) -> list[str]:
@@ -182,9 +179,9 @@ def _score_table(scores: dict[str, Any]) -> list[str]:
         return f"| {title} | {' | '.join(shown)} |"
 
     if "ents_f" in scores:
-        rows.append(row("all mentions", [scores[f"ents_{x}"] for x in "prf"]))
+        rows.append(row("all mentions", [scores.get(f"ents_{x}") for x in "prf"]))
     if scores.get("spans_unseen_f") is not None:
-        rows.append(row("not seen in training", [scores[f"spans_unseen_{x}"] for x in "prf"]))
+        rows.append(row("not seen in training", [scores.get(f"spans_unseen_{x}") for x in "prf"]))
     if "cats_score" in scores:
         rows.append(row("macro average over classes", [None, None, scores["cats_score"]]))
     for per_type in ("ents_per_type", "cats_f_per_type"):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
 from ..encoders.word_pieces import WordPieceTokenizer
 from ..errors import BiomedError
+from ..outputs import replacing_directory
 from .vocabulary import learn_word_pieces
 
 
@@ -31,7 +31,8 @@ def create_encoder(
     lowercase: whether the vocabulary folds case and accents.
     seed: seed of the weights.
     RETURNS: the number of parameters.
-    RAISES BiomedError: if the heads do not divide the width.
+    RAISES BiomedError: if the heads do not divide the width, the vocabulary cannot be learned, or
+        the output cannot be written.
     """
     import torch
     from transformers import BertConfig, BertModel
@@ -40,22 +41,19 @@ def create_encoder(
 
     if width % heads:
         raise BiomedError(f"width {width} is not a multiple of {heads} heads: change one of them")
-    tokenizer = learn_word_pieces(texts, vocabulary, lowercase=lowercase)
-    config = BertConfig(
-        vocab_size=tokenizer.get_vocab_size(),
-        hidden_size=width,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        intermediate_size=4 * width,
-        max_position_embeddings=512,
-        pad_token_id=tokenizer.token_to_id("[PAD]"),
-    )
-    torch.manual_seed(seed)
-    model = BertModel(config, add_pooling_layer=False)
-    partial = output.with_name(output.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    save_encoder(partial, WordPieceTokenizer(tokenizer, config.pad_token_id), model)
-    shutil.rmtree(output, ignore_errors=True)
-    partial.rename(output)
+    with replacing_directory(output, "config.json") as partial:
+        tokenizer = learn_word_pieces(texts, vocabulary, lowercase=lowercase)
+        config = BertConfig(
+            vocab_size=tokenizer.get_vocab_size(),
+            hidden_size=width,
+            num_hidden_layers=layers,
+            num_attention_heads=heads,
+            intermediate_size=4 * width,
+            max_position_embeddings=512,
+            pad_token_id=tokenizer.token_to_id("[PAD]"),
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = BertModel(config, add_pooling_layer=False)
+        save_encoder(partial, WordPieceTokenizer(tokenizer, config.pad_token_id), model)
     return model.num_parameters()

@@ -271,12 +271,7 @@ class BiomedNER(TrainablePipe):
         label_ids = {label: i for i, label in enumerate(self.cfg["labels"])}
         gold = sorted(filter_spans(gold))  # what tags can hold: of overlapping mentions the longest
         for span in gold:
-            if span.label_ not in label_ids:
-                raise BiomedError(
-                    f"label '{span.label_}' of a gold mention ('{span.text}') is not among the "
-                    f"labels of '{self.name}' ({', '.join(self.labels)}); add it to "
-                    f"initialize.components.{self.name}.labels, or leave that setting out"
-                )
+            self._check_label(span.label_, span.text)
         char_starts = np.array([span.start_char for span in gold], dtype="int64")
         char_ends = np.array([span.end_char for span in gold], dtype="int64")
         labels = np.array([label_ids[span.label_] for span in gold], dtype="int64")
@@ -295,6 +290,14 @@ class BiomedNER(TrainablePipe):
         if self.cfg["spans_key"] is None:
             tags[_missing_tokens(reference, starts, ends)] = MISSING
         return tags
+
+    def _check_label(self, label: str, text: str) -> None:
+        if label not in self.cfg["labels"]:
+            raise BiomedError(
+                f"label '{label}' of a gold mention ('{text}') is not among the labels of "
+                f"'{self.name}' ({', '.join(self.labels)}); add it to "
+                f"initialize.components.{self.name}.labels, or leave that setting out"
+            )
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Step the head's own parameters, at its own learning rate.
@@ -319,17 +322,18 @@ class BiomedNER(TrainablePipe):
         get_examples: gives the training examples.
         nlp: the pipeline.
         labels: the entity labels; by default those of all training examples, sorted.
-        RAISES BiomedError: if there are none.
+        RAISES BiomedError: if there are none, or the examples have others.
         """
         validate_get_examples(get_examples, "BiomedNER.initialize")
-        if labels is None:
-            found: set[str] = set()
-            for example in get_examples():
-                gold = gold_spans(example.reference, self.cfg["spans_key"])
-                found.update(span.label_ for span in gold or ())
-            labels = sorted(found)
-        for label in labels:
+        found: dict[str, str] = {}
+        for example in get_examples():
+            for span in gold_spans(example.reference, self.cfg["spans_key"]) or ():
+                found.setdefault(span.label_, span.text)
+        for label in sorted(found) if labels is None else labels:
             self.add_label(label)
+        # Now rather than in the middle of the training, where spaCy would save what there is.
+        for label, text in sorted(found.items()):
+            self._check_label(label, text)
         if not self.labels:
             layer = "doc.ents" if self.cfg["spans_key"] is None else self.cfg["spans_key"]
             raise BiomedError(

@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from spacy.tokens import DocBin
 from spacy.training.batchers import minibatch_by_words
 from spacy.util import load_config
 from spacy.vocab import Vocab
-from thinc.api import Config
+from thinc.api import Config, ConfigValidationError
 
 from ..errors import BiomedError
+from .config_errors import explain_config_error
+from .corpus import read_docs
 
 # What of the training the learning rate takes to rise; then it falls in a line, to 0 at the end.
 WARMUP_SHARE = 0.1
@@ -38,12 +39,10 @@ def fill_config(
     batch_words: tokens in a batch; by default the template's.
     learn_rate: highest learning rate; by default the template's.
     seed: of the initial weights, the order of the examples and dropout.
-    RAISES BiomedError: if the template or the corpus is not there.
+    RAISES BiomedError: if the template or the corpus is not there, or is not one.
     """
-    if not template.is_file():
-        raise BiomedError(f"{template}: no such config; the templates are in configs/")
+    config = read_template(template)
     description = read_description(corpus)
-    config = load_config(template, interpolate=False)
     variables: dict[str, Any] = config["vars"]
     variables["encoder"] = encoder
     variables["seed"] = seed
@@ -61,16 +60,59 @@ def fill_config(
     return config
 
 
+def read_template(path: Path) -> Config:
+    """Read a config that has what `fill_config` fills."""
+    if not path.is_file():
+        raise BiomedError(f"{path}: no such config; the templates are in configs/")
+    try:
+        config = load_config(path, interpolate=False)
+    except ConfigValidationError as error:
+        raise BiomedError(explain_config_error(path, error) or f"{path}: not a config") from error
+    missing = [f"[{section}]" for section in ("paths", "vars", "nlp") if section not in config]
+    if missing:
+        raise BiomedError(
+            f"{path}: no section {' and '.join(missing)} to fill; begin with one of configs/"
+        )
+    if "batch_words" not in config["vars"]:
+        raise BiomedError(f"{path}: no setting batch_words in [vars]; begin with one of configs/")
+    return config
+
+
 def read_description(corpus: Path) -> dict[str, Any]:
     """Read the `corpus.json` of a converted corpus."""
-    path = corpus / "corpus.json"
+    return read_fields(
+        corpus / "corpus.json", ("name", "language", "parts"), "python -m spacy biomed convert"
+    )
+
+
+def read_fields(path: Path, fields: tuple[str, ...], writer: str) -> dict[str, Any]:
+    """Read a JSON object.
+
+    fields: what it must have.
+    writer: the command that writes it, for the error messages.
+    RAISES BiomedError: if it is not there, is not JSON, or lacks a field.
+    """
     if not path.is_file():
-        raise BiomedError(f"{path}: not there; `python -m spacy biomed convert` writes it")
-    return json.loads(path.read_text(encoding="utf8"))
+        raise BiomedError(f"{path}: not there; `{writer}` writes it")
+    try:
+        content = json.loads(path.read_text(encoding="utf8"))
+    except json.JSONDecodeError as error:
+        raise BiomedError(f"{path}:{error.lineno}: not JSON; `{writer}` writes it") from error
+    except UnicodeDecodeError as error:
+        raise BiomedError(f"{path}: not JSON in UTF-8; `{writer}` writes it") from error
+    if not isinstance(content, dict):
+        raise BiomedError(f"{path}:1: not a JSON object; `{writer}` writes it")
+    missing = [field for field in fields if field not in content]
+    if missing:
+        raise BiomedError(f"{path}: no field '{missing[0]}'; `{writer}` writes it anew")
+    return content
 
 
 def count_batches(train: Path, batch_words: int) -> int:
-    """Batches that `spacy.batch_by_words.v1` makes of a training part, in the file's order."""
-    docs = DocBin().from_disk(train).get_docs(Vocab())
+    """Batches that `spacy.batch_by_words.v1` makes of a training part, in the file's order.
+
+    Training shuffles the documents anew for each epoch, which moves the number by a few.
+    """
+    docs = (doc for doc in read_docs(train, Vocab()) if len(doc))
     batches = minibatch_by_words(docs, batch_words, tolerance=0.2, get_length=len)
     return max(sum(1 for _ in batches), 1)

@@ -1,0 +1,71 @@
+"""`spacy_biomed.Corpus.v1`: converted corpora, checked before training begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from spacy.tokens import Doc, DocBin
+from spacy.training import Corpus
+from spacy.training.corpus import FILE_TYPE, walk_corpus
+from spacy.vocab import Vocab
+
+from ..errors import BiomedError
+
+
+def Corpus_v1(
+    path: Path | None,
+    gold_preproc: bool = False,
+    max_length: int = 0,
+    limit: int = 0,
+    augmenter: Callable | None = None,
+) -> Corpus:
+    """spaCy's `spacy.Corpus.v1`, which sees at once whether there is something to read.
+
+    A missing or damaged development part is thereby found before training begins, and not at its
+    first evaluation, when the pipeline of an earlier run is gone.
+
+    path: a .spacy file, or a folder of such files.
+    gold_preproc, max_length, limit, augmenter: as in spaCy.
+    RAISES BiomedError: if the path is not there, or is no corpus, or has no documents.
+    """
+    if path is None:
+        raise BiomedError(
+            "a corpus has no path: fill in [paths] of the config (`python -m spacy biomed "
+            "init-config` does), or give --paths.train and --paths.dev"
+        )
+    files = walk_corpus(path, FILE_TYPE) if Path(path).exists() else [Path(path)]
+    if not files or not sum(len(read_doc_bin(file)) for file in files):
+        raise BiomedError(f"{path}: no documents there; `python -m spacy biomed convert` makes it")
+    return Corpus(
+        path,
+        gold_preproc=gold_preproc,
+        max_length=max_length,
+        limit=limit,
+        augmenter=augmenter,
+    )
+
+
+def read_docs(path: Path, vocab: Vocab) -> Iterator[Doc]:
+    """Read the documents of a .spacy file.
+
+    RAISES BiomedError: if it is not there, or not such a file.
+    """
+    return read_doc_bin(path).get_docs(vocab)
+
+
+def read_doc_bin(path: Path) -> DocBin:
+    """Read a .spacy file.
+
+    RAISES BiomedError: if it is not there, or not such a file.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise BiomedError(f"{path}: no such file; `python -m spacy biomed convert` makes it")
+    try:
+        return DocBin().from_disk(path)
+    except (OSError, ValueError) as error:
+        raise BiomedError(
+            f"{path}: not a readable .spacy file, or damaged; `python -m spacy biomed convert` "
+            "makes it anew"
+        ) from error

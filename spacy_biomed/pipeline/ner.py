@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from spacy.attrs import ENT_IOB
+from spacy.attrs import ENT_IOB, IS_SPACE
 from spacy.errors import Errors
 from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
@@ -181,6 +181,8 @@ class BiomedNER(TrainablePipe):
             return [empty for _ in docs]
         log_probs = token_log_probs(self.model.predict(docs))
         scheme = self.tag_scheme
+        is_space = np.concatenate([doc.to_array(IS_SPACE) for doc in docs]).astype(bool)
+        log_probs[np.ix_(is_space, scheme.is_edge)] = -np.inf  # as in spaCy's own `ner`
         tags = scheme.viterbi(log_probs, lengths)
         spans = scheme.decode(tags, lengths)
         chosen = log_probs[np.arange(len(tags)), tags]

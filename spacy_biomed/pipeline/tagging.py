@@ -60,6 +60,8 @@ class TagScheme:
         self.may_end = ~must_continue
         self.begins_span = np.isin(letters, ["B", "U"])
         self.continues_span = continues
+        # Tags of a token that is known to be the first or the last of its span.
+        self.is_edge = np.isin(letters, ["B", "L", "U"])
 
     def tag_names(self) -> list[str]:
         names = [f"{part}-{label}" for label in self.labels for part in self.parts]

@@ -3,7 +3,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc, Span
 from spacy.training import Example
-from thinc.api import Adam
+from thinc.api import Adam, Model
 from thinc.types import Ragged
 
 from spacy_biomed.corpora.gold import UNALIGNED_MENTIONS
@@ -439,3 +439,16 @@ def test_the_component_scores_its_own_layer(make_pipeline):
     nlp = trained(make_pipeline, steps=1, spans_key="gold")
     scores = nlp.evaluate(toy_examples(nlp, "gold"))
     assert "spans_gold_f" in scores and "ents_f" not in scores
+
+
+def test_no_entity_begins_or_ends_with_white_space():
+    nlp = spacy.blank("en")
+    doc = Doc(nlp.vocab, words=["a", "\n", "b", " ", "c"], spaces=[False] * 5)
+    ner = nlp.add_pipe("biomed_ner")
+    ner.add_label("X")
+    scores = np.zeros((5, ner.tag_scheme.size), dtype="float32")
+    for token, tag in enumerate(["B-X", "I-X", "L-X", "U-X", "O"]):
+        scores[token, ner.tag_scheme.tag_names().index(tag)] = 5.0
+    ner.model = Model("fixed", lambda m, docs, is_train: (Ragged(scores, np.ones(5, "i")), None))
+    (found,) = ner.predict([doc])
+    assert [found.spans.start.tolist(), found.spans.end.tolist()] == [[0], [3]]

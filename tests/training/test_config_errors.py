@@ -1,0 +1,109 @@
+"""What is wrong with a config, and in which line."""
+
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.util import load_config, load_model_from_config
+
+from spacy_biomed.training.config_errors import (
+    explain_config_error,
+    locate_mentioned,
+    locate_section,
+    locate_setting,
+)
+
+TEMPLATE = Path(__file__).parents[2] / "configs" / "ner.cfg"
+
+
+def explain(path):
+    """What a pipeline made of the config, and its training settings, cannot be made of."""
+    try:
+        config = load_config(path)
+        load_model_from_config(config, auto_fill=True)
+        spacy.registry.resolve(config.interpolate()["training"])
+    except Exception as error:
+        return explain_config_error(path, error)
+    raise AssertionError("nothing wrong with the config")
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        (
+            '"spacy_biomed.TokenClassifier.v1"',
+            '"spacy_biomed.TokenClasifier.v1"',
+            "'spacy_biomed.TokenClasifier.v1' is not among the architectures; did you mean "
+            "spacy_biomed.TokenClassifier.v1",
+        ),
+        (
+            '"spacy_biomed.AdamW.v1"',
+            '"nothing.like.it"',
+            "'nothing.like.it' is not among the optimizers; check its spelling, or install",
+        ),
+        (
+            'factory = "biomed_ner"',
+            'factory = "biomed_nre"',
+            "'biomed_nre' is not among the factories; did you mean biomed_ner",
+        ),
+        (
+            '"biomed_transformer", "biomed_ner"]',
+            '"biomed_transformer", "biomed_nre"]',
+            "'biomed_nre' is not among the [components]; did you mean biomed_ner",
+        ),
+        (
+            'scheme = "biluo"',
+            'sheme = "biluo"',
+            "[biomed_ner] sheme: unexpected argument: 'sheme'; did you mean scheme?",
+        ),
+        (
+            'scheme = "biluo"',
+            'scheme = "bilou"',
+            "[biomed_ner] scheme: 'bilou' is not one of 'biluo', 'bio'; correct it",
+        ),
+        (
+            'pooling = "first"',
+            "pooling = 3",
+            "[biomed_ner.model.tok2vec] pooling: 3 is not one of",
+        ),
+        (
+            "name = ${vars.encoder}",
+            "name = ${vars.encodr}",
+            "[components.biomed_transformer.model] name: ${vars.encodr} refers to a setting that",
+        ),
+        ("[training.batcher]", "[training.batcher", "Make sure the sections"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_the_line_of_the_config(tmp_path, right, wrong, message):
+    text = TEMPLATE.read_text(encoding="utf8")
+    lines = text.splitlines()
+    number = next(i for i, line in enumerate(lines, start=1) if right in line)
+    path = tmp_path / "train.cfg"
+    filled = text.replace(right, wrong, 1).replace("encoder = null", 'encoder = "biobert"')
+    path.write_text(filled, encoding="utf8")
+    explained = explain(path)
+    assert explained.startswith(f"{path}:{number}: {message}")
+    assert "\n" not in explained
+
+
+def test_an_error_that_is_not_about_the_config_is_not_explained():
+    assert explain_config_error(TEMPLATE, ValueError("something else")) is None
+    assert explain_config_error(TEMPLATE, KeyError("name")) is None
+
+
+def test_settings_and_sections_are_found_by_the_end_of_their_path():
+    text = "[a]\nx = 1\n\n[a.b]\n# x = 0\nx = 2\n[c.b]\nx = 3\n"
+    assert locate_setting(text, "a", "x") == 2
+    assert locate_setting(text, "a.b", "x") == 6
+    assert locate_setting(text, "b", "x") == 6
+    assert locate_setting(text, "d", "x") is None
+    assert locate_section(text, "c.b") == 7
+    assert locate_section(text, "") is None
+
+
+def test_the_line_that_a_message_is_about_is_found():
+    text = '[paths]\ntrain = "a/train.spacy"\ndev = "a"\n[initialize.components.ner]\nlabels = []'
+    assert locate_mentioned(text, "a/train.spacy: no such file") == 2
+    assert locate_mentioned(text, "no corpus 'a/train.spacy'") == 2
+    assert locate_mentioned(text, "label 'X': see initialize.components.ner.labels.") == 5
+    assert locate_mentioned(text, "about something else") is None

@@ -1,0 +1,66 @@
+"""`spacy_biomed.Corpus.v1`."""
+
+import pytest
+import spacy
+from spacy.tokens import DocBin
+from spacy.training import Corpus
+from spacy.vocab import Vocab
+
+from spacy_biomed.errors import BiomedError
+from spacy_biomed.training.corpus import Corpus_v1, read_docs
+
+
+@pytest.fixture(scope="module")
+def nlp():
+    return spacy.blank("es")
+
+
+def texts(reader, nlp):
+    return [example.reference.text for example in reader(nlp)]
+
+
+def test_the_registered_reader_reads_what_spacys_own_reads(converted, nlp):
+    config = {"@readers": "spacy_biomed.Corpus.v1", "path": str(converted / "dev.spacy")}
+    reader = spacy.registry.resolve({"corpus": config})["corpus"]
+    assert texts(reader, nlp) == texts(Corpus(converted / "dev.spacy"), nlp)
+
+
+def test_a_folder_is_read_file_after_file(converted, nlp):
+    assert texts(Corpus_v1(converted), nlp) == texts(Corpus(converted), nlp)
+
+
+def test_settings_are_spacys(converted, nlp):
+    assert len(texts(Corpus_v1(converted / "dev.spacy", limit=1), nlp)) == 1
+
+
+def test_no_path_is_bad_input():
+    with pytest.raises(BiomedError, match=r"no path: fill in \[paths\]"):
+        Corpus_v1(None)
+
+
+@pytest.mark.parametrize("content", [b"", b"rubbish", None])
+def test_a_damaged_file_is_bad_input(converted, tmp_path, content):
+    path = tmp_path / "train.spacy"
+    whole = (converted / "train.spacy").read_bytes()
+    path.write_bytes(whole[: len(whole) // 2] if content is None else content)
+    with pytest.raises(BiomedError, match="train.spacy: not a readable .spacy file"):
+        Corpus_v1(path)
+
+
+def test_a_missing_file_is_bad_input(tmp_path):
+    with pytest.raises(BiomedError, match="train.spacy: no such file"):
+        Corpus_v1(tmp_path / "train.spacy")
+
+
+@pytest.mark.filterwarnings("ignore:.*W090")
+def test_a_file_or_folder_without_documents_is_bad_input(tmp_path):
+    with pytest.raises(BiomedError, match="no documents there"):
+        Corpus_v1(tmp_path)
+    DocBin().to_disk(tmp_path / "train.spacy")
+    with pytest.raises(BiomedError, match="no documents there"):
+        Corpus_v1(tmp_path / "train.spacy")
+
+
+def test_documents_are_read_in_order(converted):
+    read = [doc.text for doc in read_docs(converted / "dev.spacy", Vocab())]
+    assert read[:2] == ["Lung cancer .", "Aspirin reduced the risk of stroke ."]

@@ -1,0 +1,180 @@
+"""AdamW: against the formula, against PyTorch's, and the same for thinc layers."""
+
+import math
+
+import numpy as np
+import pytest
+import spacy
+import torch
+
+from spacy_biomed.training.optimizer import AdamW_v1
+
+MATRIX = np.array([[0.5, -1.0], [2.0, 0.25]], dtype="float32")
+BIAS = np.array([0.5, -1.5], dtype="float32")
+GRADIENTS = [
+    (np.array([[0.1, -0.2], [0.3, 0.05]]), np.array([0.2, -0.1])),
+    (np.array([[-0.4, 0.1], [0.2, 0.0]]), np.array([0.1, 0.3])),
+    (np.array([[3.0, -2.0], [1.0, 4.0]]), np.array([-2.0, 5.0])),
+]
+
+
+def make_module():
+    module = torch.nn.Linear(2, 2)
+    module.weight.data = torch.tensor(MATRIX)
+    module.bias.data = torch.tensor(BIAS)
+    return module
+
+
+def set_gradients(module, weight, bias):
+    module.weight.grad = torch.tensor(weight, dtype=torch.float32)
+    module.bias.grad = torch.tensor(bias, dtype=torch.float32)
+
+
+def reference_step(state, gradient, step, *, learn_rate, decay):
+    """One step of algorithm 2 of "Decoupled Weight Decay Regularization", in float64."""
+    weights, mean, square = state
+    mean = 0.9 * mean + 0.1 * gradient
+    square = 0.999 * square + 0.001 * gradient**2
+    corrected, corrected_square = mean / (1 - 0.9**step), square / (1 - 0.999**step)
+    update = corrected / (np.sqrt(corrected_square) + 1e-8) + decay * weights
+    return weights - learn_rate * update, mean, square
+
+
+def test_a_module_steps_by_the_formula_and_its_bias_does_not_decay():
+    module, optimizer = make_module(), AdamW_v1(0.01, L2=0.1, grad_clip=0.0)
+    matrix, bias = (MATRIX.astype("float64"), 0.0, 0.0), (BIAS.astype("float64"), 0.0, 0.0)
+    for step, (d_matrix, d_bias) in enumerate(GRADIENTS, start=1):
+        set_gradients(module, d_matrix, d_bias)
+        optimizer.step_module(1, module)
+        matrix = reference_step(matrix, d_matrix, step, learn_rate=0.01, decay=0.1)
+        bias = reference_step(bias, d_bias, step, learn_rate=0.01, decay=0.0)
+    np.testing.assert_allclose(module.weight.detach().numpy(), matrix[0], atol=1e-6)
+    np.testing.assert_allclose(module.bias.detach().numpy(), bias[0], atol=1e-6)
+
+
+def test_a_module_steps_as_with_pytorchs_adamw():
+    ours, theirs = make_module(), make_module()
+    optimizer = AdamW_v1(0.01, beta1=0.8, beta2=0.99, eps=1e-6, L2=0.1, grad_clip=1.0)
+    groups = [
+        {"params": [theirs.weight], "weight_decay": 0.1},
+        {"params": [theirs.bias], "weight_decay": 0.0},
+    ]
+    reference = torch.optim.AdamW(groups, lr=0.01, betas=(0.8, 0.99), eps=1e-6)
+    for d_matrix, d_bias in GRADIENTS:
+        for module in (ours, theirs):
+            set_gradients(module, d_matrix, d_bias)
+        torch.nn.utils.clip_grad_norm_(theirs.parameters(), 1.0)
+        optimizer.step_module(1, ours)
+        reference.step()
+    torch.testing.assert_close(ours.weight, theirs.weight, atol=1e-6, rtol=0)
+    torch.testing.assert_close(ours.bias, theirs.bias, atol=1e-6, rtol=0)
+
+
+def test_gradients_are_clipped_to_their_norm_over_the_whole_module():
+    module = make_module()
+    set_gradients(module, [[3.0, 0.0], [0.0, 0.0]], [0.0, 4.0])
+    AdamW_v1(0.01, grad_clip=1.0).step_module(1, module)
+    torch.testing.assert_close(module.weight.grad[0, 0], torch.tensor(0.6))
+    torch.testing.assert_close(module.bias.grad[1], torch.tensor(0.8))
+
+
+@pytest.mark.parametrize("limit", [0.0, 6.0])
+def test_gradients_within_the_norm_or_without_a_limit_stay_as_they_are(limit):
+    module = make_module()
+    set_gradients(module, [[3.0, 0.0], [0.0, 0.0]], [0.0, 4.0])
+    AdamW_v1(0.01, grad_clip=limit).step_module(1, module)
+    assert module.weight.grad[0, 0] == 3.0
+    assert module.bias.grad[1] == 4.0
+
+
+def test_a_schedule_gives_the_learning_rate_of_each_step():
+    schedule = spacy.registry.resolve(
+        {
+            "rate": {
+                "@schedules": "warmup_linear.v1",
+                "initial_rate": 0.1,
+                "warmup_steps": 2,
+                "total_steps": 4,
+            }
+        }
+    )["rate"]
+    module, optimizer = make_module(), AdamW_v1(schedule, L2=0.0, grad_clip=0.0)
+    lengths = []
+    for _ in range(5):
+        before = module.bias.detach().clone()
+        set_gradients(module, np.ones((2, 2)), np.ones(2))
+        optimizer.step_module(1, module)
+        lengths.append(float(before[0] - module.bias.detach()[0]))
+        optimizer.step_schedules()
+    # With the same gradient in each step Adam's step is as long as the learning rate.
+    assert lengths == pytest.approx([0.0, 0.05, 0.1, 0.05, 0.0], abs=1e-6)
+
+
+def test_parameters_without_gradient_stay_as_they_are():
+    module = make_module()
+    module.weight.grad = torch.ones(2, 2)
+    optimizer = AdamW_v1(0.1, L2=0.5)
+    optimizer.step_module(1, module)
+    assert module.bias.tolist() == BIAS.tolist()
+    assert not torch.equal(module.weight.detach(), torch.tensor(MATRIX))
+
+
+def test_frozen_parameters_stay_as_they_are():
+    module = make_module()
+    module.weight.requires_grad_(False)
+    module.bias.grad = torch.ones(2)
+    AdamW_v1(0.1, L2=0.5).step_module(1, module)
+    assert module.weight.tolist() == MATRIX.tolist()
+    assert module.bias.tolist() != BIAS.tolist()
+
+
+def test_modules_under_different_keys_have_their_own_moments():
+    optimizer = AdamW_v1(0.01, L2=0.0, grad_clip=0.0)
+    first, second = make_module(), make_module()
+    for d_matrix, d_bias in GRADIENTS:
+        set_gradients(first, d_matrix, d_bias)
+        optimizer.step_module(1, first)
+    set_gradients(second, *GRADIENTS[0])
+    optimizer.step_module(2, second)
+    expected = BIAS - 0.01 * np.sign(GRADIENTS[0][1])
+    np.testing.assert_allclose(second.bias.detach().numpy(), expected, atol=1e-6)
+
+
+def test_thinc_layers_step_as_a_module_does():
+    optimizer = AdamW_v1(0.01, L2=0.1, grad_clip=0.0)
+    module, matrix, bias = make_module(), MATRIX.copy(), BIAS.copy()
+    for d_matrix, d_bias in GRADIENTS:
+        set_gradients(module, d_matrix, d_bias)
+        optimizer.step_module(1, module)
+        matrix, _ = optimizer((9, "W"), matrix, d_matrix.astype("float32"))
+        bias, _ = optimizer((9, "b"), bias, d_bias.astype("float32"))
+    # thinc decays the weights after its step rather than before: the square of the rate apart.
+    np.testing.assert_allclose(matrix, module.weight.detach().numpy(), atol=0.1 * 3 * 0.01**2)
+    np.testing.assert_allclose(bias, module.bias.detach().numpy(), atol=1e-6)
+
+
+def test_thinc_matrices_decay_and_biases_do_not():
+    optimizer = AdamW_v1(0.01, L2=0.1, grad_clip=0.0)
+    matrix, _ = optimizer((9, "W"), MATRIX.copy(), np.zeros((2, 2), dtype="float32"))
+    bias, _ = optimizer((9, "b"), BIAS.copy(), np.zeros(2, dtype="float32"))
+    np.testing.assert_allclose(matrix, MATRIX * (1 - 0.01 * 0.1), rtol=1e-6)
+    assert bias.tolist() == BIAS.tolist()
+    assert optimizer.L2 == 0.1
+
+
+def test_a_heads_factor_scales_its_step():
+    gradient = np.array([0.3, -0.2], dtype="float32")
+    steps = [
+        BIAS - AdamW_v1(0.01)((9, "b"), BIAS.copy(), gradient.copy(), lr_scale=scale)[0]
+        for scale in (1.0, 5.0)
+    ]
+    np.testing.assert_allclose(steps[1], 5 * steps[0], rtol=1e-4)
+
+
+def test_the_registered_name_gives_the_optimizer_with_the_documented_defaults():
+    config = {"optimizer": {"@optimizers": "spacy_biomed.AdamW.v1", "learn_rate": 0.5}}
+    optimizer = spacy.registry.resolve(config)["optimizer"]
+    settings = (optimizer.b1, optimizer.b2, optimizer.eps, optimizer.L2, optimizer.grad_clip)
+    assert math.isclose(optimizer.learn_rate, 0.5)
+    assert settings == (0.9, 0.999, 1e-8, 0.01, 1.0)
+    assert optimizer.averages is None

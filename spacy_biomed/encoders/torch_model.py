@@ -1,4 +1,4 @@
-"""`spacy_biomed.TransformerModel.v1`: a Hugging Face encoder as a thinc model, in PyTorch."""
+"""A Hugging Face encoder as a thinc model, in PyTorch: `spacy_biomed.TransformerModel.v1`."""
 
 from __future__ import annotations
 
@@ -34,31 +34,17 @@ from .word_pieces import WordPieces, WordPieceTokenizer
 BATCH_PIECES = {True: 1024, False: 16384}  # on a CPU: yes or no
 
 
-def TransformerModel_v1(
+def create_model(
     name: str,
-    revision: str | None = None,
-    precision: Precision = "auto",
-    window: int = 512,
-    context: int = 128,
-    batch_pieces: int | None = None,
-    gradient_checkpointing: bool = False,
+    *,
+    revision: str | None,
+    precision: Precision,
+    window: int,
+    context: int,
+    batch_pieces: int | None,
+    gradient_checkpointing: bool,
 ) -> Model[list[Doc], EncodedBatch]:
-    """A pretrained transformer encoder, fine-tuned with the components that listen to it.
-
-    name: a name from the encoder catalogue (`python -m spacy biomed encoders`), a hub id, or a
-        directory in Hugging Face layout. Read when the pipeline is initialised; a saved pipeline
-        carries its own weights.
-    revision: commit, tag or branch on the hub; by default the one the catalogue pins.
-    precision: "fp32", "bf16", "fp16", or "auto", which is bf16 where this machine computes it
-        faster. Weights are kept and updated in fp32 whichever it is. "fp16" is for GPUs; on a CPU
-        it means "auto".
-    window: word pieces, special tokens included, that the encoder sees at once; at most what its
-        position embeddings cover. Longer documents are read in overlapping windows.
-    context: word pieces on each side of a window that serve as context only.
-    batch_pieces: padded word pieces in one forward pass, sequences of similar length together; by
-        default 1,024 on a CPU and 16,384 on a GPU.
-    gradient_checkpointing: recompute activations in the backward pass instead of keeping them.
-    """
+    """Create the model; see `spacy_biomed.encoders.transformer_model` for the settings."""
     if precision not in PRECISIONS:
         raise BiomedError(
             f"unknown precision '{precision}' for encoder '{name}': use one of "

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from spacy.util import load_config, load_meta
+from spacy.util import load_config
 
 from ..corpora.catalogue import find_corpus
 from ..encoders.catalogue import EncoderEntry, find_encoder
@@ -43,8 +43,11 @@ def write_described_pipeline(
         raise BiomedError(f"{pipeline}: no pipeline there; `python -m spacy train` makes one")
     description = read_description(corpus)
     scores = read_fields(metrics, (), "python -m spacy evaluate --output")
-    meta = load_meta(pipeline / "meta.json")
-    config = load_config(pipeline / "config.cfg", interpolate=True)
+    meta = read_fields(pipeline / "meta.json", ("lang", "pipeline"), "python -m spacy train")
+    config_path = pipeline / "config.cfg"
+    if not config_path.is_file():
+        raise BiomedError(f"{config_path}: not there; `python -m spacy train` writes it")
+    config = load_config(config_path, interpolate=True)
     encoder_name = _encoder_name(config)
     encoder = find_encoder(encoder_name)
     meta["name"] = name or description["name"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from thinc.api import Model
 
-from spacy_biomed.encoders.torch_model import TransformerModel_v1
+from spacy_biomed.encoders.transformer_model import TransformerModel_v1
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,54 @@
+"""`spacy_biomed.TransformerModel.v1`, registered where PyTorch is not installed too."""
+
+from __future__ import annotations
+
+from spacy.tokens import Doc
+from thinc.api import Model
+
+from ..errors import BiomedError
+from .encoded import EncodedBatch
+from .precision import Precision
+
+
+def TransformerModel_v1(
+    name: str,
+    revision: str | None = None,
+    precision: Precision = "auto",
+    window: int = 512,
+    context: int = 128,
+    batch_pieces: int | None = None,
+    gradient_checkpointing: bool = False,
+) -> Model[list[Doc], EncodedBatch]:
+    """A pretrained transformer encoder, fine-tuned with the components that listen to it.
+
+    name: a name from the encoder catalogue (`python -m spacy biomed encoders`), a hub id, or a
+        directory in Hugging Face layout. Read when the pipeline is initialised; a saved pipeline
+        carries its own weights.
+    revision: commit, tag or branch on the hub; by default the one the catalogue pins.
+    precision: "fp32", "bf16", "fp16", or "auto", which is bf16 where this machine computes it
+        faster. Weights are kept and updated in fp32 whichever it is. "fp16" is for GPUs; on a CPU
+        it means "auto".
+    window: word pieces, special tokens included, that the encoder sees at once; at most what its
+        position embeddings cover. Longer documents are read in overlapping windows.
+    context: word pieces on each side of a window that serve as context only.
+    batch_pieces: padded word pieces in one forward pass, sequences of similar length together; by
+        default 1,024 on a CPU and 16,384 on a GPU.
+    gradient_checkpointing: recompute activations in the backward pass instead of keeping them.
+    RAISES BiomedError: without the packages of the extra `train`.
+    """
+    try:
+        from .torch_model import create_model
+    except ImportError as error:
+        raise BiomedError(
+            f"'spacy_biomed.TransformerModel.v1' needs PyTorch and transformers ({error}): "
+            "pip install 'spacy-biomed[train]'"
+        ) from error
+    return create_model(
+        name,
+        revision=revision,
+        precision=precision,
+        window=window,
+        context=context,
+        batch_pieces=batch_pieces,
+        gradient_checkpointing=gradient_checkpointing,
+    )

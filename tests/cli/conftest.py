@@ -1,0 +1,72 @@
+"""A tiny corpus, encoder and trained pipeline, made once."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from spacy_biomed.corpora.convert import convert_corpus
+from spacy_biomed.training.config import fill_config
+
+REPOSITORY = Path(__file__).parents[2]
+SENTENCES = [
+    "Lung\tB-D\ncancer\tI-D\n.\tO\n\n",
+    "Aspirin\tB-C\nreduced\tO\nthe\tO\nrisk\tO\nof\tO\nstroke\tB-D\n.\tO\n\n",
+    "No\tO\nsymptoms\tO\n.\tO\n\n",
+    "Metformin\tB-C\nwas\tO\ngiven\tO\nfor\tO\ndiabetes\tB-D\n.\tO\n\n",
+]
+
+
+@pytest.fixture(scope="session")
+def tiny_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A converted corpus: 20 sentences to train on, 4 each to develop and to test."""
+    folder = tmp_path_factory.mktemp("tiny")
+    source = folder / "source"
+    source.mkdir()
+    for part, times in (("train", 5), ("dev", 1), ("test", 1)):
+        (source / f"{part}.tsv").write_text("".join(SENTENCES * times))
+    convert_corpus("tiny", source, folder / "tiny", format="columns")
+    return folder / "tiny"
+
+
+@pytest.fixture(scope="session")
+def tiny_config(tiny_corpus: Path, tiny_bert: Path) -> Path:
+    """A config of three steps on that corpus, from the template `configs/ner.cfg`."""
+    config = fill_config(
+        REPOSITORY / "configs" / "ner.cfg", tiny_corpus, encoder=str(tiny_bert), epochs=1
+    )
+    config["vars"].update(max_steps=3, eval_frequency=3, warmup_steps=1, batch_words=40)
+    path = tiny_corpus.parent / "tiny.cfg"
+    config.to_disk(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def tiny_pipeline(tiny_config: Path) -> Path:
+    """What `spacy train` makes of that config."""
+    from spacy.cli.train import train
+
+    output = tiny_config.parent / "training"
+    train(tiny_config, output)
+    return output / "model-best"
+
+
+@pytest.fixture(scope="session")
+def run_spacy() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run `python -m spacy` with arguments, in a folder of the test's choice."""
+
+    def run(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "spacy", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            encoding="utf8",
+            cwd=cwd,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf8"},
+            check=False,
+        )
+
+    return run

@@ -1,0 +1,254 @@
+"""Bad input is one line that says what, where and what to do, in every command."""
+
+import importlib
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.tokens import DocBin
+from typer.testing import CliRunner
+
+from spacy_biomed.cli import app
+from spacy_biomed.cli.bad_input import COMMANDS_WITH_CONFIG, explain, find_config
+from spacy_biomed.errors import BiomedError
+
+REPOSITORY = Path(__file__).parents[2]
+TEMPLATE = str(REPOSITORY / "configs" / "ner.cfg")
+
+
+def refuse(*arguments) -> str:
+    """Run a sub-command that refuses its input, and return the line."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert isinstance(result.exception, BiomedError), result.output
+    line = str(result.exception)
+    assert "\n" not in line
+    return line
+
+
+def train(run_spacy, config: str, tmp_path: Path, *options: str) -> str:
+    """Run a `spacy train` that refuses its config, and return what it prints as an error."""
+    path = tmp_path / "train.cfg"
+    path.write_text(config, encoding="utf8")
+    done = run_spacy("train", path, "--output", tmp_path / "training", *options)
+    assert done.returncode == 1
+    (line,) = done.stderr.strip().splitlines()
+    assert not any((tmp_path / "training").rglob("*"))
+    return line
+
+
+def number_of(line: str, text: str) -> int:
+    return next(i for i, other in enumerate(text.splitlines(), start=1) if line in other)
+
+
+def test_train_names_the_line_of_an_unknown_architecture(run_spacy, tiny_config, tmp_path):
+    config = tiny_config.read_text().replace("TokenClassifier.v1", "Nope.v1")
+    number = number_of("Nope.v1", config)
+    assert train(run_spacy, config, tmp_path).startswith(
+        f"✘ {tmp_path}/train.cfg:{number}: 'spacy_biomed.Nope.v1' is not among the architectures"
+    )
+
+
+def test_train_names_the_line_of_an_unknown_setting(run_spacy, tiny_config, tmp_path):
+    config = tiny_config.read_text().replace("scheme =", "sheme =")
+    number = number_of("sheme =", config)
+    assert train(run_spacy, config, tmp_path) == (
+        f"✘ {tmp_path}/train.cfg:{number}: [biomed_ner] sheme: unexpected argument: 'sheme'; did "
+        "you mean scheme?"
+    )
+
+
+def test_train_names_the_line_of_an_encoder_that_is_not_there(
+    run_spacy, tiny_config, tiny_bert, tmp_path
+):
+    config = tiny_config.read_text().replace(str(tiny_bert), "encoders/of/none")
+    number = number_of("encoders/of/none", config)
+    assert train(run_spacy, config, tmp_path).startswith(
+        f"✘ {tmp_path}/train.cfg:{number}: encoders/of/none: no such encoder directory"
+    )
+
+
+def test_train_names_the_line_of_labels_that_leave_one_out(run_spacy, tiny_config, tmp_path):
+    config = tiny_config.read_text()
+    config += "\n[initialize]\n\n[initialize.components]\n\n[initialize.components.biomed_ner]\n"
+    config += 'labels = ["D"]\n'
+    number = number_of('labels = ["D"]', config)
+    assert train(run_spacy, config, tmp_path).startswith(
+        f"✘ {tmp_path}/train.cfg:{number}: label 'C' of a gold mention"
+    )
+
+
+def test_train_finds_a_damaged_development_part_before_it_begins(
+    run_spacy, tiny_config, tiny_corpus, tmp_path
+):
+    (tmp_path / "dev.spacy").write_bytes((tiny_corpus / "dev.spacy").read_bytes()[:100])
+    config = tiny_config.read_text().replace(f"{tiny_corpus}/dev.spacy", f"{tmp_path}/dev.spacy")
+    number = number_of(f"{tmp_path}/dev.spacy", config)
+    assert train(run_spacy, config, tmp_path).startswith(
+        f"✘ {tmp_path}/train.cfg:{number}: {tmp_path}/dev.spacy: not a readable .spacy file"
+    )
+
+
+def test_a_sub_command_prints_one_line_and_exits_with_status_1(run_spacy, tmp_path):
+    done = run_spacy("biomed", "init-encoder", "nope.spacy", "-o", "encoder", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("✘ nope.spacy: no such file")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wrong_argument_is_one_line_and_exit_status_1(run_spacy):
+    done = run_spacy("biomed", "convert", "--seeed", "1")
+    assert done.returncode == 1
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("✘ No such option: --seeed")
+    assert line.endswith("see `python -m spacy biomed convert --help`")
+
+
+def test_every_other_error_keeps_its_traceback(tiny_config):
+    assert explain(ZeroDivisionError("one by zero"), ["train", str(tiny_config)]) is None
+    assert explain(FileNotFoundError(2, "No such file", "/of/ours.py"), ["biomed", "card"]) is None
+
+
+def test_a_file_of_the_users_that_cannot_be_read_is_bad_input(tmp_path):
+    error = PermissionError(13, "Permission denied", str(tmp_path / "in" / "a.txt"))
+    line = explain(error, ["biomed", "convert", "own", str(tmp_path / "in"), "out"])
+    assert line == f"{tmp_path}/in/a.txt: Permission denied; check the path and the permissions"
+
+
+def test_configs_without_a_name_of_ours_are_left_to_spacy(tiny_config, tmp_path):
+    (tmp_path / "other.cfg").write_text('[nlp]\npipeline = ["ner"]\n')
+    assert find_config(["train", str(tmp_path / "other.cfg")]) is None
+    assert find_config(["train", str(tiny_config)]) == tiny_config
+
+
+@pytest.mark.parametrize("name", COMMANDS_WITH_CONFIG)
+def test_spacys_commands_with_a_config_explain_what_is_wrong_with_one(
+    name, tiny_config, tmp_path, monkeypatch
+):
+    path = tmp_path / "train.cfg"
+    path.write_text(tiny_config.read_text().replace("scheme =", "sheme ="))
+    monkeypatch.setattr(sys, "argv", ["spacy", name, str(path)])
+    explained = importlib.import_module(f"spacy.cli.{name}").show_validation_error
+    with pytest.raises(BiomedError, match="sheme: unexpected argument"), explained(path):
+        spacy.util.load_model_from_config(spacy.util.load_config(path), auto_fill=True)
+
+
+@pytest.fixture
+def damaged(tiny_corpus, tmp_path):
+    """A folder of converted parts: damaged, without documents, and missing."""
+    folder = tmp_path / "damaged"
+    folder.mkdir()
+    (folder / "cut.spacy").write_bytes((tiny_corpus / "train.spacy").read_bytes()[:200])
+    DocBin().to_disk(folder / "none.spacy")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("cut.spacy", "cut.spacy: not a readable .spacy file"),
+        ("missing.spacy", "missing.spacy: no such file"),
+        ("none.spacy", "no words to learn"),
+    ],
+)
+def test_init_encoder_refuses_a_corpus_it_cannot_read(damaged, tmp_path, file, message):
+    assert message in refuse("init-encoder", damaged / file, "-o", tmp_path / "mine")
+    assert [path.name for path in tmp_path.iterdir()] == ["damaged"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--heads", 3], "width 128 is not a multiple of 3 heads"),
+        (["--layers", 0], "Invalid value for '--layers'"),
+        (["--vocabulary", 8], "a vocabulary of 8 cannot hold the characters"),
+    ],
+)
+def test_init_encoder_refuses_a_shape_that_cannot_be(tiny_corpus, tmp_path, options, message):
+    arguments = ["init-encoder", tiny_corpus / "train.spacy", "-o", tmp_path / "mine", *options]
+    assert message in refuse(*arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_init_config_refuses_what_is_no_converted_corpus(tmp_path):
+    arguments = ["init-config", TEMPLATE, tmp_path, tmp_path / "x.cfg", "--encoder", "biobert"]
+    assert "corpus.json: not there; `python -m spacy biomed convert` writes it" in refuse(
+        *arguments
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [("folder", "this is a directory; name a file"), ("file/x.cfg", "cannot be written")],
+)
+def test_init_config_refuses_an_output_that_cannot_be(tiny_corpus, tmp_path, output, message):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("a file")
+    arguments = ["init-config", TEMPLATE, tiny_corpus, tmp_path / output, "--encoder", "biobert"]
+    assert message in refuse(*arguments)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder"]
+
+
+def test_convert_refuses_copies_of_nothing(tmp_path):
+    line = refuse("convert", "own", tmp_path, tmp_path / "out", "--copies", 2)
+    assert line == "--copies needs --replace-mentions FOLDER, a folder of term lists"
+
+
+def test_convert_takes_the_workflows_empty_term_list_as_none(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "train.tsv").write_text("a\tO\n\nb\tO\n\n")
+    arguments = ["convert", "own", tmp_path / "in", tmp_path / "out", "--format", "columns"]
+    arguments += ["--replace-mentions", "", "--copies", 8]
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == 0
+
+
+def test_convert_refuses_a_folder_that_is_missing_and_one_that_is_a_file(tmp_path):
+    missing = refuse("convert", "own", tmp_path / "no", tmp_path / "out", "--format", "columns")
+    assert missing == f"{tmp_path}/no: no such file or folder; check the path"
+    (tmp_path / "train.tsv").write_text("a\tO\n\nb\tO\n\n")
+    (tmp_path / "out").write_text("a file")
+    arguments = ["convert", "own", tmp_path, tmp_path / "out", "--format", "columns"]
+    assert refuse(*arguments) == f"{tmp_path}/out: this is a file; name a folder to write to"
+
+
+def test_annotate_refuses_what_is_no_pipeline(tmp_path):
+    assert "neither an installed pipeline package nor" in refuse("annotate", tmp_path / "no", "a")
+    assert "neither an installed pipeline package nor" in refuse("annotate", tmp_path, "a")
+
+
+def test_annotate_tells_a_pipeline_with_missing_files_from_none(tiny_pipeline, tmp_path):
+    shutil.copytree(tiny_pipeline, tmp_path / "pipeline")
+    shutil.rmtree(tmp_path / "pipeline" / "biomed_transformer")
+    line = refuse("annotate", tmp_path / "pipeline", "a")
+    assert line.startswith(f"{tmp_path}/pipeline: ")
+    assert "neither" not in line
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("cut.spacy", "cut.spacy: not a readable .spacy file"),
+        ("missing.spacy", "missing.spacy: no such file"),
+        ("none.spacy", "none.spacy: no documents there"),
+    ],
+)
+def test_annotate_refuses_a_corpus_it_cannot_read(tiny_pipeline, damaged, file, message):
+    assert message in refuse("annotate", tiny_pipeline, "--corpus", damaged / file)
+
+
+def test_card_refuses_metrics_that_are_not_json(tiny_pipeline, tiny_corpus, tmp_path):
+    (tmp_path / "m.json").write_text("{\n")
+    arguments = ["--corpus", tiny_corpus, "--metrics", tmp_path / "m.json"]
+    line = refuse("card", tiny_pipeline, tmp_path / "out", *arguments)
+    assert line.startswith(f"{tmp_path}/m.json:2: not JSON")
+    assert not (tmp_path / "out").exists()
+
+
+def test_install_refuses_a_folder_without_a_wheel(tmp_path):
+    line = refuse("install", tmp_path)
+    assert line.startswith(f"{tmp_path}: no wheel there; `python -m spacy package PIPELINE")

@@ -1,0 +1,86 @@
+"""`python -m spacy biomed --help` and what the command line imports."""
+
+import subprocess
+import sys
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from spacy_biomed.cli import app
+
+COMMANDS = typer.main.get_command(app).commands
+
+HEAVY = ("torch", "transformers", "spacy_transformers", "accelerate")
+
+# As if the packages of the extra `train` were not installed.
+WITHOUT_TRAINING = f"""
+import importlib.metadata
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {HEAVY}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Absent())
+discover = importlib.metadata.Distribution.discover
+importlib.metadata.Distribution.discover = lambda **context: (
+    found for found in discover(**context) if found.name.replace("-", "_") not in {HEAVY}
+)
+import spacy
+"""
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_spacy_shows_the_sub_commands(run_spacy):
+    done = run_spacy("biomed", "--help")
+    assert done.returncode == 0
+    for name in ("corpora", "encoders", "convert", "init-config", "init-encoder", "annotate"):
+        assert f"  {name} " in done.stdout
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_the_help_of_a_sub_command_has_an_example(name):
+    result = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "200"})
+    assert result.exit_code == 0
+    assert f"python -m spacy biomed {name} " in " ".join(result.stdout.split())
+
+
+def test_the_package_imports_neither_spacy_nor_what_training_needs():
+    loaded = run(f"import sys, spacy_biomed; print({{*{('spacy', *HEAVY)}}} & sys.modules.keys())")
+    assert loaded.strip() == "set()"
+
+
+def test_the_command_line_imports_nothing_heavy_that_spacys_own_does_not():
+    loaded = run(
+        "import sys, spacy.cli; before = set(sys.modules); import spacy_biomed.cli\n"
+        f"print({{*{(*HEAVY, 'tokenizers', 'onnxruntime')}}} & (sys.modules.keys() - before))"
+    )
+    assert loaded.strip() == "set()"
+
+
+def test_every_registered_name_is_there_without_the_extra():
+    names = run(
+        WITHOUT_TRAINING + "nlp = spacy.blank('en')\n"
+        "nlp.add_pipe('biomed_ner')\n"
+        "for point in importlib.metadata.distribution('spacy-biomed').entry_points:\n"
+        "    assert callable(point.load())\n"
+        "    print(point.name)"
+    ).split()
+    assert {"biomed", "biomed_ner", "biomed_transformer", "spacy_biomed.AdamW.v1"} <= set(names)
+
+
+def test_without_the_extra_the_encoder_says_how_to_install_it():
+    line = run(
+        WITHOUT_TRAINING + "from spacy_biomed.errors import BiomedError\n"
+        "try:\n    spacy.blank('en').add_pipe('biomed_transformer')\n"
+        "except BiomedError as error:\n    print(error)"
+    ).strip()
+    assert "pip install 'spacy-biomed[train]'" in line
+    assert "\n" not in line

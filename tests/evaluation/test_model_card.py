@@ -1,0 +1,194 @@
+"""The meta and the model card of a wheel."""
+
+import json
+import shutil
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+import spacy
+
+from spacy_biomed.errors import BiomedError
+from spacy_biomed.evaluation.model_card import write_described_pipeline
+from spacy_biomed.training.config import fill_config
+
+DESCRIPTION = {
+    "name": "ncbi_disease",
+    "language": "en",
+    "parts": {part: {"documents": n} for part, n in (("train", 5000), ("dev", 50), ("test", 60))},
+    "licence": "CC0",
+    "source": "https://example.org/corpus",
+    "unseen_share": 0.25,
+}
+METRICS = {
+    "ents_p": 0.8,
+    "ents_r": 0.6,
+    "ents_f": 0.6857,
+    "ents_per_type": {"Disease": {"p": 0.81, "r": 0.61, "f": 0.69}},
+    "spans_unseen_p": 0.5,
+    "spans_unseen_r": 0.25,
+    "spans_unseen_f": 0.3333,
+}
+
+
+@pytest.fixture
+def parts(tmp_path):
+    """A pipeline directory without weights, a corpus folder and a metrics file."""
+    corpus, metrics, pipeline = tmp_path / "corpus", tmp_path / "m.json", tmp_path / "model-best"
+    corpus.mkdir()
+    (corpus / "corpus.json").write_text(json.dumps(DESCRIPTION), encoding="utf8")
+    spacy.tokens.DocBin(docs=[spacy.blank("en")("a b")]).to_disk(corpus / "train.spacy")
+    metrics.write_text(json.dumps(METRICS), encoding="utf8")
+    template = Path(__file__).parents[2] / "configs" / "ner.cfg"
+    config = fill_config(template, corpus, encoder="biobert", epochs=1, seed=3)
+    nlp = spacy.util.load_model_from_config(config, auto_fill=True)
+    nlp.get_pipe("biomed_ner").add_label("Disease")
+    pipeline.mkdir()
+    (pipeline / "meta.json").write_text(json.dumps(nlp.meta), encoding="utf8")
+    nlp.config.to_disk(pipeline / "config.cfg")
+    return pipeline, {"corpus": corpus, "metrics": metrics}
+
+
+def describe(parts, output, **settings):
+    pipeline, where = parts
+    meta = write_described_pipeline(pipeline, output, **where, **settings)
+    return meta, (output / "README.md").read_text(encoding="utf8")
+
+
+def change(path, **fields):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}), encoding="utf8")
+
+
+def test_the_meta_tells_labels_scores_corpus_encoder_licence_and_sources(parts, tmp_path):
+    meta, _ = describe(parts, tmp_path / "out", name="biomed_ner", pipeline_version="1.2.3")
+    assert (meta["lang"], meta["name"], meta["version"]) == ("en", "biomed_ner", "1.2.3")
+    assert meta["labels"]["biomed_ner"] == ["Disease"]
+    assert meta["performance"] == METRICS
+    assert meta["description"] == "Named entity recognition, trained on ncbi_disease."
+    assert meta["license"] == "corpus: CC0; encoder: Apache-2.0"
+    assert meta["sources"] == [
+        {
+            "name": "NCBI Disease",
+            "url": "https://example.org/corpus",
+            "license": "CC0",
+        },
+        {
+            "name": "encoder: biobert",
+            "url": "https://huggingface.co/dmis-lab/biobert-v1.1",
+            "license": "Apache-2.0",
+        },
+    ]
+    assert meta["spacy_biomed"] == {
+        "corpus": "ncbi_disease",
+        "documents": {"train": 5000, "dev": 50, "test": 60},
+        "encoder": "biobert",
+        "seed": 3,
+        "unseen_test_mentions": 0.25,
+    }
+
+
+def test_the_wheel_requires_this_version_of_the_package_and_none_that_may_break_it(parts, tmp_path):
+    meta, _ = describe(parts, tmp_path / "out")
+    own = version("spacy-biomed")
+    major, minor = own.split(".")[:2]
+    assert meta["requirements"] == [f"spacy-biomed[train]>={own},<{major}.{int(minor) + 1}"]
+
+
+def test_the_name_is_the_corpuss_unless_given(parts, tmp_path):
+    meta, card = describe(parts, tmp_path / "out")
+    assert meta["name"] == "ncbi_disease"
+    assert 'spacy.load("en_ncbi_disease")' in card
+
+
+def test_what_is_returned_is_what_is_written(parts, tmp_path):
+    meta, _ = describe(parts, tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "meta.json").read_text(encoding="utf8")) == meta
+    assert (tmp_path / "out" / "config.cfg").read_bytes() == (parts[0] / "config.cfg").read_bytes()
+
+
+def test_the_card_gives_scores_in_per_cent_with_unseen_mentions_apart(parts, tmp_path):
+    _, card = describe(parts, tmp_path / "out", name="biomed_ner", pipeline_version="1.2.3")
+    lines = card.splitlines()
+    assert lines[0] == "# en_biomed_ner 1.2.3"
+    assert "| all mentions | 80.00 | 60.00 | 68.57 |" in lines
+    assert "| not seen in training | 50.00 | 25.00 | 33.33 |" in lines
+    assert "| Disease | 81.00 | 61.00 | 69.00 |" in lines
+    assert "(25.0% of the test mentions)" in card
+    for line in (
+        "| Encoder | biobert |",
+        "| Corpus | ncbi_disease |",
+        "| Documents, train | 5,000 |",
+        "| Licence | corpus: CC0; encoder: Apache-2.0 |",
+    ):
+        assert line in lines
+
+
+def test_the_card_of_a_classifier_gives_macro_f1_and_shows_its_classes(parts, tmp_path):
+    pipeline, where = parts
+    meta = json.loads((pipeline / "meta.json").read_text())
+    meta["pipeline"] = ["biomed_transformer", "textcat_multilabel"]
+    (pipeline / "meta.json").write_text(json.dumps(meta))
+    metrics = {
+        "cats_score": 0.5,
+        "cats_f_per_type": {"growth": {"p": 1.0, "r": 0.25, "f": 0.4}},
+    }
+    where["metrics"].write_text(json.dumps(metrics))
+    meta, card = describe(parts, tmp_path / "out")
+    assert meta["description"] == "Document classification, trained on ncbi_disease."
+    assert "print(doc.cats)" in card
+    assert "| macro average over classes |  |  | 50.00 |" in card.splitlines()
+    assert "| growth | 100.00 | 25.00 | 40.00 |" in card.splitlines()
+    assert "all mentions" not in card
+
+
+def test_scores_that_could_not_be_measured_are_left_blank(parts, tmp_path):
+    change(parts[1]["metrics"], ents_p=None, ents_r=None, ents_f=None, ents_per_type=None)
+    _, card = describe(parts, tmp_path / "out")
+    assert "| all mentions |  |  |  |" in card.splitlines()
+
+
+def test_a_corpus_and_an_encoder_of_ones_own_are_named(parts, tmp_path):
+    pipeline, where = parts
+    change(where["corpus"] / "corpus.json", name="my_notes", licence="", source="")
+    config = (pipeline / "config.cfg").read_text().replace('"biobert"', '"encoders/mine"')
+    (pipeline / "config.cfg").write_text(config)
+    meta, _ = describe(parts, tmp_path / "out")
+    assert [source["name"] for source in meta["sources"]] == ["my_notes", "encoder: mine"]
+    assert meta["license"] == "corpus: not stated"
+
+
+def test_a_described_pipeline_that_is_there_is_replaced(parts, tmp_path):
+    describe(parts, tmp_path / "out")
+    (tmp_path / "out" / "old.txt").write_text("of before")
+    describe(parts, tmp_path / "out")
+    assert not (tmp_path / "out" / "old.txt").exists()
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_directory_with_other_things_is_not_replaced(parts, tmp_path):
+    with pytest.raises(BiomedError, match="holds other things"):
+        describe(parts, parts[1]["corpus"])
+    assert (parts[1]["corpus"] / "corpus.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda p, w: shutil.rmtree(p), "model-best: no pipeline there; `python -m spacy train`"),
+        (lambda p, w: w["metrics"].unlink(), "m.json: not there; `python -m spacy evaluate"),
+        (lambda p, w: w["metrics"].write_text("{\n,"), "m.json:2: not JSON"),
+        (lambda p, w: (w["corpus"] / "corpus.json").unlink(), "corpus.json: not there"),
+        (lambda p, w: (w["corpus"] / "corpus.json").write_text("{}"), "no field 'name'"),
+        (lambda p, w: (p / "meta.json").write_text("{"), "meta.json:1: not JSON"),
+        (lambda p, w: (p / "config.cfg").unlink(), "config.cfg: not there"),
+    ],
+)
+def test_bad_input_leaves_what_was_there(parts, tmp_path, damage, message):
+    pipeline, where = parts
+    describe(parts, tmp_path / "out")
+    before = (tmp_path / "out" / "README.md").read_bytes()
+    damage(pipeline, where)
+    with pytest.raises(BiomedError, match=message):
+        describe(parts, tmp_path / "out", name="other")
+    assert (tmp_path / "out" / "README.md").read_bytes() == before
+    assert not list(tmp_path.glob("*.partial"))

@@ -49,11 +49,12 @@ def annotate(
 
 def findings(doc: Doc) -> list[str]:
     """A line for each entity, and for each class with its probability."""
-    entities = [
-        f"{ent.text} [{ent.label_}]"
-        + (f" {ent._.confidence:.2f}" if ent.has_extension("confidence") else "")
-        for ent in doc.ents
-    ]
+    entities = []
+    for ent in doc.ents:
+        # spaCy's own components give no probability.
+        confidence = ent._.confidence if ent.has_extension("confidence") else None
+        probability = "" if confidence is None else f" {confidence:.2f}"
+        entities.append(f"{ent.text} [{ent.label_}]{probability}")
     ranked = sorted(doc.cats.items(), key=lambda item: -item[1])
     return [*entities, *(f"{label} {value:.2f}" for label, value in ranked)]
 

@@ -1,0 +1,172 @@
+"""From a trained pipeline to a wheel that installs and loads."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.tokens import DocBin
+from spacy.vocab import Vocab
+from typer.testing import CliRunner
+
+from spacy_biomed.cli import app
+from spacy_biomed.cli.annotate import findings
+from spacy_biomed.errors import BiomedError
+from spacy_biomed.pipeline.ner import install_extensions
+
+
+def invoke(*arguments) -> str:
+    result = CliRunner().invoke(
+        app, [str(argument) for argument in arguments], env={"COLUMNS": "200"}
+    )
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def described(tiny_pipeline, tiny_corpus):
+    """The tiny pipeline, scored by `spacy evaluate` and described by `spacy biomed card`."""
+    from spacy.cli.evaluate import evaluate
+
+    folder = tiny_corpus.parent
+    metrics = folder / "metrics.json"
+    evaluate(str(tiny_pipeline), tiny_corpus / "test.spacy", metrics, spans_key="unseen")
+    arguments = ["--corpus", tiny_corpus, "--metrics", metrics, "--name", "tiny_ner"]
+    invoke("card", tiny_pipeline, folder / "described", *arguments, "--version", "0.2.0")
+    return folder / "described"
+
+
+@pytest.fixture(scope="module")
+def wheel(described, run_spacy):
+    """The wheel that `spacy package` builds of it, without the network."""
+    output = described.parent / "packages"
+    output.mkdir()
+    done = run_spacy("package", described, output, "--build", "wheel")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = output.rglob("*.whl")
+    return path
+
+
+def test_the_wheel_has_the_card_and_the_meta_with_the_scores(wheel, described):
+    assert wheel.name == "en_tiny_ner-0.2.0-py3-none-any.whl"
+    folder = "en_tiny_ner/en_tiny_ner-0.2.0"
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        meta = json.loads(archive.read("en_tiny_ner/meta.json"))
+        card = archive.read(f"{folder}/README.md").decode("utf8")
+        metadata = archive.read("en_tiny_ner-0.2.0.dist-info/METADATA").decode("utf8")
+    assert card == (described / "README.md").read_text(encoding="utf8")
+    assert "## Scores on the test part" in metadata
+    measured = json.loads((described.parent / "metrics.json").read_text(encoding="utf8"))
+    assert meta["performance"] == measured
+    assert {"ents_f", "ents_per_type", "spans_unseen_f"} <= set(meta["performance"])
+    assert meta["labels"]["biomed_ner"] == ["C", "D"]
+    assert meta["spacy_biomed"]["corpus"] == "tiny"
+    assert "Requires-Dist: spacy-biomed[train]" in metadata
+    assert f"{folder}/biomed_transformer/encoder/model.safetensors" in names
+
+
+def test_the_wheel_has_no_pickle(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    # Pickles begin with the opcode PROTO and a version from 2 to 5; PyTorch's own are zip archives.
+    for name, content in contents.items():
+        assert content[:2] not in {bytes([0x80, version]) for version in range(2, 6)}, name
+        assert not content.startswith(b"PK"), name
+
+
+def test_the_wheel_installs_offline_into_an_environment_and_loads_there(wheel, tmp_path):
+    """Into one that sees the packages of this one, as a user's has spacy-biomed."""
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv", "--without-pip"], check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    (packages,) = (tmp_path / "venv").glob("lib/python*/site-packages")
+    here = [path for path in sys.path if path.endswith("site-packages")]
+    (packages / "here.pth").write_text("\n".join([*here, str(Path(__file__).parents[2])]))
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PIP_NO_INDEX": "1"}
+    command = [python, "-m", "spacy", "biomed", "install", wheel.parents[1]]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=env, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"Installed {wheel.name}" in done.stdout
+    assert (packages / "en_tiny_ner").is_dir()
+    code = (
+        "import spacy; nlp = spacy.load('en_tiny_ner'); print(nlp.meta['version'], nlp('Aspirin'))"
+    )
+    loaded = subprocess.run(
+        [python, "-c", code], capture_output=True, text=True, env=env, cwd=tmp_path, check=False
+    )
+    assert loaded.stdout.split() == ["0.2.0", "Aspirin"], loaded.stderr
+
+
+def test_of_several_wheels_in_a_folder_the_newest_is_installed(tmp_path, monkeypatch):
+    (tmp_path / "new").mkdir()
+    for name, age in (("new/b-2-py3-none-any.whl", 0), ("b-1-py3-none-any.whl", 100)):
+        (tmp_path / name).write_bytes(b"")
+        os.utime(tmp_path / name, (1000 - age, 1000 - age))
+    commands = []
+
+    def record(command, **settings):
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(subprocess, "run", record)
+    assert "Installed b-2-py3-none-any.whl" in invoke("install", tmp_path)
+    (command,) = commands
+    assert command[0] == sys.executable
+    assert command[-1] == str(tmp_path / "new" / "b-2-py3-none-any.whl")
+    assert {"--no-index", "--no-deps", "--force-reinstall"} <= set(command)
+    assert not any("b-1" in argument for argument in command)
+
+
+def test_a_wheel_that_pip_refuses_is_bad_input(tmp_path, monkeypatch):
+    (tmp_path / "b-1-py3-none-any.whl").write_bytes(b"no archive")
+    failed = subprocess.CompletedProcess([], 1)
+    monkeypatch.setattr(subprocess, "run", lambda command, **settings: failed)
+    result = CliRunner().invoke(app, ["install", str(tmp_path)])
+    assert isinstance(result.exception, BiomedError)
+    assert "b-1-py3-none-any.whl: not installed" in str(result.exception)
+
+
+def test_annotate_prints_the_text_and_what_was_found(tiny_pipeline):
+    lines = invoke("annotate", tiny_pipeline, "Aspirin for lung cancer.").splitlines()
+    doc = spacy.load(tiny_pipeline)("Aspirin for lung cancer.")
+    assert lines[1:] == ["Aspirin for lung cancer.", *(f"  {found}" for found in findings(doc))]
+
+
+def test_entities_come_with_their_probabilities_and_classes_by_rank():
+    install_extensions()
+    doc = spacy.blank("en")("Aspirin for gout")
+    doc.set_ents([doc.char_span(0, 7, label="C")])
+    doc.ents[0]._.confidence = 0.987
+    doc.cats = {"low": 0.1, "high": 0.75}
+    assert findings(doc) == ["Aspirin [C] 0.99", "high 0.75", "low 0.10"]
+
+
+def test_entities_without_a_probability_are_printed_without_one():
+    install_extensions()
+    doc = spacy.blank("en")("Aspirin for gout")
+    doc.set_ents([doc.char_span(0, 7, label="C")])  # as by spaCy's own ner
+    assert findings(doc) == ["Aspirin [C]"]
+
+
+def test_annotate_takes_the_first_text_of_a_corpus(tiny_pipeline, tiny_corpus):
+    first = next(DocBin().from_disk(tiny_corpus / "test.spacy").get_docs(Vocab())).text
+    lines = invoke("annotate", tiny_pipeline, "--corpus", tiny_corpus / "test.spacy").splitlines()
+    assert lines[1] == first
+
+
+def test_annotate_reads_standard_input(tiny_pipeline):
+    result = CliRunner().invoke(app, ["annotate", str(tiny_pipeline)], input="Metformin\n")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[1] == "Metformin"
+
+
+@pytest.mark.parametrize("text", [" ", "😀"])
+def test_annotate_takes_texts_without_words(tiny_pipeline, text):
+    result = CliRunner().invoke(app, ["annotate", str(tiny_pipeline), text])
+    assert result.exit_code == 0, result.output

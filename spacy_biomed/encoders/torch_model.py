@@ -21,7 +21,7 @@ from thinc.api import (
     torch2xp,
     xp2torch,
 )
-from thinc.types import Floats2d, Ints1d
+from thinc.types import Floats2d, Ints1d, Ints2d
 
 from ..errors import BiomedError
 from .alignment import align_tokens, ranges
@@ -88,16 +88,33 @@ class EncoderShim(PyTorchShim):
         self._grad_scaler = PyTorchGradScaler(self.computes_in == "fp16")
         self._grad_scaler.to_(device)
 
-    def encode(self, is_train: bool, **inputs: torch.Tensor) -> torch.Tensor:
-        """Last hidden state, (sequences, pieces, width)."""
+    def encode(self, is_train: bool, batches: list[tuple[Ints2d, Ints2d]]) -> list[torch.Tensor]:
+        """Last hidden state, (sequences, pieces, width), of each padded batch.
+
+        All word pieces are looked up at once: the gradient of the vocabulary's table is as large
+        as the table, and one look-up for each batch would make, fill and add up one for each.
+
+        batches: vocabulary ids and attention mask of each, (sequences, pieces).
+        """
         if os.getpid() != self._process:
             # A process of `nlp.pipe`: OpenMP's threads stayed behind, and to wait for them would
             # be for ever.
             torch.set_num_threads(1)
             self._process = os.getpid()
         self._model.train(is_train)
+        ids = np.concatenate([ids.ravel() for ids, _ in batches])
         with torch.set_grad_enabled(is_train), autocast(self.computes_in, self.device):
-            return self._model(**inputs).last_hidden_state
+            table = self._model.get_input_embeddings()
+            vectors = table(torch.from_numpy(ids).to(self.device))
+            return [
+                self._model(
+                    inputs_embeds=own.view(*ids.shape, -1),
+                    attention_mask=torch.from_numpy(mask).to(self.device),
+                ).last_hidden_state
+                for own, (ids, mask) in zip(
+                    vectors.split([ids.size for ids, _ in batches]), batches, strict=True
+                )
+            ]
 
     def backward(self, outputs: torch.Tensor, d_outputs: torch.Tensor) -> None:
         if not self._grad_scaler._enabled:
@@ -223,18 +240,19 @@ def _encode(model: Model, pieces: WordPieces, row_counts: Ints1d, is_train: bool
     # The special tokens travel with the pieces: a window's rows are contiguous.
     windows = _with_special_rows(pieces.lengths, row_counts, capacity, context)
     lengths = windows.end - windows.start + around
-    outputs, targets = [], []
     budget = model.attrs["batch_pieces"] or BATCH_PIECES[shim.device.type == "cpu"]
-    for chosen in batch_by_length(lengths, budget):
-        inputs, source, target = _sequence_batch(tokenizer, pieces, row_counts, windows, chosen)
-        on_device = {key: torch.from_numpy(x).to(shim.device) for key, x in inputs.items()}
-        encoded = shim.encode(is_train, **on_device)
-        flat = encoded.reshape(-1, encoded.shape[-1])
-        outputs.append(flat[torch.from_numpy(source).to(shim.device)])
-        targets.append(target)
-    if not outputs:
+    batches = [
+        _sequence_batch(tokenizer, pieces, row_counts, windows, chosen)
+        for chosen in batch_by_length(lengths, budget)
+    ]
+    if not batches:
         return torch.zeros((0, model.get_dim("nO")), device=shim.device)
-    order = np.argsort(np.concatenate(targets), kind="stable")
+    encoded = shim.encode(is_train, [(ids, mask) for ids, mask, _, _ in batches])
+    outputs = [
+        hidden.reshape(-1, hidden.shape[-1])[torch.from_numpy(source).to(shim.device)]
+        for hidden, (_, _, source, _) in zip(encoded, batches, strict=True)
+    ]
+    order = np.argsort(np.concatenate([target for *_, target in batches]), kind="stable")
     return torch.cat(outputs).float()[torch.from_numpy(order).to(shim.device)]
 
 
@@ -261,11 +279,11 @@ def _sequence_batch(
     row_counts: Ints1d,
     windows: Windows,
     chosen: Ints1d,
-) -> tuple[dict[str, np.ndarray], Ints1d, Ints1d]:
+) -> tuple[Ints2d, Ints2d, Ints1d, Ints1d]:
     """Fill one padded batch.
 
-    RETURNS: the encoder's inputs, (sequences, pieces) each; the kept positions in the flattened
-        batch; and the rows of the document batch that these fill.
+    RETURNS: vocabulary ids and attention mask, (sequences, pieces) each; the kept positions in the
+        flattened batch; and the rows of the document batch that these fill.
     """
     prefix, suffix = np.array(tokenizer.prefix), np.array(tokenizer.suffix)
     before, after = len(prefix), len(suffix)
@@ -291,4 +309,4 @@ def _sequence_batch(
     row_offsets = np.cumsum(row_counts) - row_counts
     source = ranges(sequences * longest + keep_start - start, kept)
     target = ranges(row_offsets[doc] + keep_start, kept)
-    return {"input_ids": ids, "attention_mask": mask.astype("int64")}, source, target
+    return ids, mask.astype("int64"), source, target

@@ -113,6 +113,6 @@ def count_batches(train: Path, batch_words: int) -> int:
 
     Training shuffles the documents anew for each epoch, which moves the number by a few.
     """
-    docs = (doc for doc in read_docs(train, Vocab()) if len(doc))
+    docs = read_docs(train, Vocab())
     batches = minibatch_by_words(docs, batch_words, tolerance=0.2, get_length=len)
     return max(sum(1 for _ in batches), 1)

@@ -55,9 +55,9 @@ def spy_on_shapes(model, monkeypatch):
     """Record the shape of every batch of sequences that reaches the encoder."""
     shapes, encode = [], model.shims[0].encode
 
-    def record(is_train, **inputs):
-        shapes.append(tuple(inputs["input_ids"].shape))
-        return encode(is_train, **inputs)
+    def record(is_train, batches):
+        shapes.extend(ids.shape for ids, _ in batches)
+        return encode(is_train, batches)
 
     monkeypatch.setattr(model.shims[0], "encode", record)
     return shapes

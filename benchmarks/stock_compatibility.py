@@ -11,7 +11,6 @@ import json
 import time
 from pathlib import Path
 
-from spacy.tokens import DocBin
 from spacy.training import Corpus
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import train
@@ -75,7 +74,7 @@ gpu_allocator = ${system.gpu_allocator}
 dropout = 0.1
 patience = 0
 max_steps = 0
-eval_frequency = 100
+eval_frequency = 250
 
 [training.batcher]
 @batchers = "spacy.batch_by_sequence.v1"
@@ -151,15 +150,17 @@ def main() -> None:
     parser.add_argument("corpus", type=Path)
     parser.add_argument("encoder")
     parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument("--batch-size", type=int, default=32, help="documents in a batch")
+    parser.add_argument("--only", choices=list(ENCODERS), help="train with this one alone")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--output", type=Path, default=Path("training/stock_compatibility"))
     args = parser.parse_args()
-    sentences = len(DocBin().from_disk(args.corpus / "test.spacy"))
-    print(f"{args.corpus}, {sentences} test documents, {args.steps} steps of 32 documents")
+    print(f"{args.corpus}: {args.steps} steps of {args.batch_size} documents")
     results = []
     for seed in args.seeds:
-        for which in ENCODERS:
+        for which in [args.only] if args.only else ENCODERS:
             config = create_config(which, args.corpus, args.encoder, args.steps, seed)
+            config["training"]["batcher"]["size"] = args.batch_size
             measured = measure(config, args.corpus, args.output / f"{which}-{seed}")
             results.append({"encoder component": which, "seed": seed, **measured})
             print(

@@ -38,6 +38,9 @@ def convert(
     dev: list[Path] = typer.Option([], help="The same of the development part."),
     test: list[Path] = typer.Option([], help="The same of the test part."),
     encoding: str | None = typer.Option(None, help="Of the text files; else UTF-8."),
+    n_sents: int = typer.Option(
+        1, min=1, help="Sentences in a document, of column files that mark no documents."
+    ),
     spans_key: str | None = typer.Option(
         None, help="Put mentions in doc.spans[KEY], overlapping ones too, rather than doc.ents."
     ),
@@ -79,6 +82,7 @@ def convert(
             part: [_locate(path, source) for path in given[part]] for part in given if given[part]
         },
         encoding=encoding,
+        n_sents=n_sents,
         spans_key=spans_key,
         replace_mentions=Path(replace_mentions) if replace_mentions else None,
         copies=copies or 1,

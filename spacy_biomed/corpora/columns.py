@@ -27,32 +27,35 @@ class Row(NamedTuple):
 
 
 def read_columns(
-    path: Path | str, encoding: str = "utf-8", scheme: str | None = None
+    path: Path | str, encoding: str = "utf-8", scheme: str | None = None, n_sents: int = 1
 ) -> Iterator[Document]:
     """Read column files: the first column is the token, the last is its tag.
 
     Columns are separated by tabs, or by spaces in a line without a tab. A `-DOCSTART-` line begins
-    a document; in a file without one, every sentence is a document. A text is its tokens joined
+    a document; in a file without one, every `n_sents` sentences are. A text is its tokens joined
     with spaces; `tokens` and `sentences` hold their offsets.
 
     path: a file, or a folder whose column files are read in the order of their names.
     scheme: "iob1" (an entity starts with I-, or with B- right after another of its label), "iob2"
         (every entity starts with B-) or "bioes" (also as BILOU). None finds it out from each
         file's tags.
+    n_sents: sentences in a document of a file that marks none. Where sentences follow each other as
+        in the articles they come from, several together give each of them its context.
 
     Raises BiomedError on a line of fewer than two columns, an unknown tag and a tag that its
     scheme does not allow after the one before.
     """
     for file in list_files(Path(path), SUFFIXES):
-        yield from _read_file(file, encoding, scheme)
+        yield from _read_file(file, encoding, scheme, n_sents)
 
 
-def _read_file(path: Path, encoding: str, scheme: str | None) -> Iterator[Document]:
+def _read_file(path: Path, encoding: str, scheme: str | None, n_sents: int) -> Iterator[Document]:
     documents, has_starts = _read_rows(path, encoding)
     if scheme is None:
         scheme = _find_scheme([sentence for sentences in documents for sentence in sentences])
     if not has_starts:
-        documents = [[sentence] for sentences in documents for sentence in sentences]
+        (sentences,) = documents
+        documents = [sentences[i : i + n_sents] for i in range(0, len(sentences), n_sents)]
     for number, sentences in enumerate(documents, start=1):
         if sentences:
             yield _create_document(path, f"{path.stem}-{number}", sentences, scheme)

@@ -109,9 +109,11 @@ class ConversionReport:
 
 
 def read_documents(
-    format: str, paths: Iterable[Path | str], encoding: str = "utf-8"
+    format: str, paths: Iterable[Path | str], encoding: str = "utf-8", n_sents: int = 1
 ) -> Iterator[Document]:
     """Read the documents of files or folders in one of the `FORMATS`, one path after the other.
+
+    n_sents: sentences in a document, of column files that mark no documents.
 
     Raises BiomedError on an unknown format and on what the format's reader finds wrong.
     """
@@ -119,6 +121,10 @@ def read_documents(
         raise BiomedError(f"unknown format {format!r}; choose one of {', '.join(FORMATS)}")
     module, function, arguments = FORMATS[format]
     reader = getattr(importlib.import_module(f"{__package__}.{module}"), function)
+    if module == "columns":
+        arguments = {**arguments, "n_sents": n_sents}
+    elif n_sents != 1:
+        raise BiomedError(f"format {format} has documents of its own: leave --n-sents out")
     for path in paths:
         yield from reader(Path(path), encoding=encoding, **arguments)
 
@@ -132,6 +138,7 @@ def convert_corpus(
     language: str | None = None,
     paths: Mapping[str, Sequence[Path | str]] | None = None,
     encoding: str | None = None,
+    n_sents: int = 1,
     spans_key: str | None = None,
     replace_mentions: Path | str | None = None,
     copies: int = 1,
@@ -146,6 +153,7 @@ def convert_corpus(
     language: spaCy's code of the text's language; the catalogue's, or English.
     paths: the files or folders of each part; the catalogue's, or as `find_parts` finds them.
     encoding: of the text files; the catalogue's, or UTF-8.
+    n_sents: sentences in a document, of column files that mark no documents.
     spans_key: put mentions in `doc.spans[spans_key]` rather than `doc.ents`.
     replace_mentions: folder of term lists to multiply the training part with, `copies` times.
     seed: of mention replacement, and of the parts that the corpus is not published with: a
@@ -162,7 +170,7 @@ def convert_corpus(
     source, output = Path(source), Path(output)
     if not paths:
         paths = _catalogue_parts(entry, source) if entry and entry.splits else find_parts(source)
-    parts, seeded = _read_parts(format, paths, encoding, seed)
+    parts, seeded = _read_parts(format, paths, encoding, n_sents, seed)
     if replace_mentions is not None and "train" not in parts:
         raise BiomedError(f"{name}: no training part to replace mentions in; give it with --train")
     if replace_mentions is not None:
@@ -257,6 +265,7 @@ def _read_parts(
     format: str,
     paths: Mapping[str, Sequence[Path | str]],
     encoding: str,
+    n_sents: int,
     seed: int,
 ) -> tuple[dict[str, list[Document]], list[str]]:
     """Return the documents by part, and the parts that were drawn rather than published."""
@@ -266,7 +275,7 @@ def _read_parts(
         (folder,) = map(Path, paths["all"])
         documents = list(read_documents(format, [folder], encoding))
         return split_hoc(documents, folder), [] if has_id_lists(folder) else list(PARTS)
-    read = {part: list(read_documents(format, paths[part], encoding)) for part in paths}
+    read = {part: list(read_documents(format, paths[part], encoding, n_sents)) for part in paths}
     if set(read) == {"all"}:
         return split_documents(read["all"], {"dev": DEV_SHARE, "test": TEST_SHARE}, seed), [*PARTS]
     if unknown := set(read) - set(PARTS):

@@ -108,3 +108,14 @@ def test_published_files_have_a_mention_for_every_b_tag(corpora_dir, corpus, par
     assert sum(len(document.tokens) for document in documents) == len(
         [line for line in content.split("\n") if line.strip()]
     )
+
+
+def test_several_sentences_make_a_document_where_the_file_marks_none(tmp_path):
+    path = tmp_path / "train.tsv"
+    path.write_text("a\tO\n\nb\tB-X\n\nc\tO\n", encoding="utf-8")
+    documents = list(read_columns(path, n_sents=2))
+    assert [document.text for document in documents] == ["a b", "c"]
+    assert documents[0].sentences == [(0, 1), (2, 3)]
+    assert [(m.label, m.fragments) for m in documents[0].mentions] == [("X", ((2, 3),))]
+    path.write_text("-DOCSTART- O\n\na\tO\n\nb\tB-X\n\nc\tO\n", encoding="utf-8")
+    assert [document.text for document in read_columns(path, n_sents=2)] == ["a b c"]

@@ -134,6 +134,7 @@ def create_config(which: str, corpus: Path, encoder: str, steps: int, seed: int)
 
 def measure(config: Config, corpus: Path, output: Path) -> dict[str, float]:
     """Train, and score the best checkpoint on the test part."""
+    output.mkdir(parents=True, exist_ok=True)
     nlp = init_nlp(config)
     start = time.perf_counter()
     train(nlp, output)

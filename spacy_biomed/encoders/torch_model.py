@@ -21,15 +21,14 @@ from thinc.api import (
     torch2xp,
     xp2torch,
 )
-from thinc.types import Floats2d, Ints1d, Ints2d
+from thinc.types import Floats2d, Ints2d
 
 from ..errors import BiomedError
-from .alignment import align_tokens, ranges
 from .encoded import EncodedBatch
 from .loading import load_directory, load_pretrained, save_encoder
 from .precision import PRECISIONS, Precision, autocast, resolve_precision
-from .windows import Windows, batch_by_length, make_windows
-from .word_pieces import WordPieces, WordPieceTokenizer
+from .sequences import Sequences, make_sequences
+from .word_pieces import WordPieceTokenizer
 
 BATCH_PIECES = {True: 1024, False: 16384}  # on a CPU: yes or no
 
@@ -185,128 +184,34 @@ def forward(
     model: Model, docs: list[Doc], is_train: bool
 ) -> tuple[EncodedBatch, Callable[[Floats2d], list]]:
     shim = model.shims[0]
-    tokenizer = shim.tokenizer
-    if tokenizer is None:
+    if shim.tokenizer is None:
         raise ValueError(Errors.E109.format(name=model.name))
-    pieces = tokenizer([doc.text for doc in docs])
-    indices, piece_counts, token_counts = align_tokens(docs, pieces)
-    around = len(tokenizer.prefix) + len(tokenizer.suffix)
-    # A document without tokens has no rows; one of white space has its special tokens.
-    row_counts = np.where(token_counts > 0, pieces.lengths + around, 0)
-    hidden = _encode(model, pieces, row_counts, is_train)
-    batch = EncodedBatch(
-        hidden=torch2xp(hidden.detach()),
-        ids=_rows_of_ids(tokenizer, pieces, row_counts),
-        indices=indices + len(tokenizer.prefix),
-        piece_counts=piece_counts,
-        row_counts=row_counts,
-        token_counts=token_counts,
-        id_to_token=tokenizer.tokenizer.id_to_token,
+    sequences = make_sequences(
+        docs,
+        shim.tokenizer,
+        window=min(model.attrs["window"], max_sequence_length(shim._model)),
+        context=model.attrs["context"],
+        budget=model.attrs["batch_pieces"] or BATCH_PIECES[shim.device.type == "cpu"],
     )
+    hidden = _encode(model, sequences, is_train)
 
     def backprop(d_hidden: Floats2d) -> list:
         if hidden.requires_grad:
             shim.backward(hidden, xp2torch(d_hidden, device=hidden.device))
         return []
 
-    return batch, backprop
+    return sequences.encoded(torch2xp(hidden.detach()), shim.tokenizer), backprop
 
 
-def _rows_of_ids(tokenizer: WordPieceTokenizer, pieces: WordPieces, row_counts: Ints1d) -> Ints1d:
-    """Vocabulary ids with each document's special tokens around them: (rows,)."""
-    prefix, suffix = len(tokenizer.prefix), len(tokenizer.suffix)
-    ids = np.empty(int(row_counts.sum()), dtype="int64")
-    ends = np.cumsum(row_counts)[row_counts > 0]
-    starts = ends - row_counts[row_counts > 0]
-    ids[(starts[:, None] + np.arange(prefix)).ravel()] = np.tile(tokenizer.prefix, len(starts))
-    ids[(ends[:, None] - suffix + np.arange(suffix)).ravel()] = np.tile(tokenizer.suffix, len(ends))
-    ids[ranges(starts + prefix, ends - starts - prefix - suffix)] = pieces.ids
-    return ids
-
-
-def _encode(model: Model, pieces: WordPieces, row_counts: Ints1d, is_train: bool) -> torch.Tensor:
+def _encode(model: Model, sequences: Sequences, is_train: bool) -> torch.Tensor:
     """Encode all rows of the batch: (rows, width), fp32, on the encoder's device."""
     shim = model.shims[0]
-    tokenizer = shim.tokenizer
-    around = len(tokenizer.prefix) + len(tokenizer.suffix)
-    limit = min(model.attrs["window"], max_sequence_length(shim._model))
-    capacity = limit - around
-    if capacity < 1:
-        raise BiomedError(
-            f"window = {limit} leaves no room for word pieces beside {around} special tokens: "
-            "make it larger"
-        )
-    context = min(model.attrs["context"], (capacity - 1) // 2)
-    # The special tokens travel with the pieces: a window's rows are contiguous.
-    windows = _with_special_rows(pieces.lengths, row_counts, capacity, context)
-    lengths = windows.end - windows.start + around
-    budget = model.attrs["batch_pieces"] or BATCH_PIECES[shim.device.type == "cpu"]
-    batches = [
-        _sequence_batch(tokenizer, pieces, row_counts, windows, chosen)
-        for chosen in batch_by_length(lengths, budget)
-    ]
+    batches = sequences.batches
     if not batches:
         return torch.zeros((0, model.get_dim("nO")), device=shim.device)
-    encoded = shim.encode(is_train, [(ids, mask) for ids, mask, _, _ in batches])
+    encoded = shim.encode(is_train, [(batch.ids, batch.mask) for batch in batches])
     outputs = [
-        hidden.reshape(-1, hidden.shape[-1])[torch.from_numpy(source).to(shim.device)]
-        for hidden, (_, _, source, _) in zip(encoded, batches, strict=True)
+        hidden.reshape(-1, hidden.shape[-1])[torch.from_numpy(batch.kept).to(shim.device)]
+        for hidden, batch in zip(encoded, batches, strict=True)
     ]
-    order = np.argsort(np.concatenate([target for *_, target in batches]), kind="stable")
-    return torch.cat(outputs).float()[torch.from_numpy(order).to(shim.device)]
-
-
-def _with_special_rows(lengths: Ints1d, row_counts: Ints1d, capacity: int, context: int) -> Windows:
-    """Windows of all documents that have rows; white space alone makes an empty window."""
-    windows = make_windows(lengths, capacity, context)
-    blank = np.flatnonzero((row_counts > 0) & (lengths == 0))
-    if len(blank) == 0:
-        return windows
-    zeros = np.zeros(len(blank), dtype="int64")
-    doc = np.concatenate([windows.doc, blank])
-    return Windows(
-        doc,
-        *(
-            np.concatenate([field, zeros])
-            for field in (windows.start, windows.end, windows.keep_start, windows.keep_end)
-        ),
-    )
-
-
-def _sequence_batch(
-    tokenizer: WordPieceTokenizer,
-    pieces: WordPieces,
-    row_counts: Ints1d,
-    windows: Windows,
-    chosen: Ints1d,
-) -> tuple[Ints2d, Ints2d, Ints1d, Ints1d]:
-    """Fill one padded batch.
-
-    RETURNS: vocabulary ids and attention mask, (sequences, pieces) each; the kept positions in the
-        flattened batch; and the rows of the document batch that these fill.
-    """
-    prefix, suffix = np.array(tokenizer.prefix), np.array(tokenizer.suffix)
-    before, after = len(prefix), len(suffix)
-    doc, start, end = windows.doc[chosen], windows.start[chosen], windows.end[chosen]
-    sizes = end - start
-    longest = int(sizes.max()) + before + after
-    sequences = np.arange(len(chosen))
-    ids = np.full((len(chosen), longest), tokenizer.pad, dtype="int64")
-    ids[:, :before] = prefix
-    piece_offsets = np.cumsum(pieces.lengths) - pieces.lengths
-    columns = ranges(np.full(len(chosen), before), sizes)
-    ids[np.repeat(sequences, sizes), columns] = pieces.ids[
-        ranges(piece_offsets[doc] + start, sizes)
-    ]
-    for i in range(after):
-        ids[sequences, before + sizes + i] = suffix[i]
-    mask = np.arange(longest) < (sizes + before + after)[:, None]
-    # The first window of a document keeps the special tokens before it, the last those after it.
-    is_first, is_last = start == 0, end == pieces.lengths[doc]
-    keep_start = windows.keep_start[chosen] + np.where(is_first, 0, before)
-    keep_end = windows.keep_end[chosen] + before + np.where(is_last, after, 0)
-    kept = keep_end - keep_start
-    row_offsets = np.cumsum(row_counts) - row_counts
-    source = ranges(sequences * longest + keep_start - start, kept)
-    target = ranges(row_offsets[doc] + keep_start, kept)
-    return ids, mask.astype("int64"), source, target
+    return torch.cat(outputs).float()[torch.from_numpy(sequences.order()).to(shim.device)]

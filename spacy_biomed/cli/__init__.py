@@ -10,6 +10,7 @@ from spacy.cli._util import app as spacy_app
 from .annotate import annotate
 from .bad_input import OneLineGroup, watch_commands
 from .card import card
+from .compress import compress
 from .convert import convert
 from .corpora import corpora
 from .encoders import encoders
@@ -28,6 +29,7 @@ app.command("encoders")(encoders)
 app.command("convert")(convert)
 app.command("init-config")(init_config)
 app.command("init-encoder")(init_encoder)
+app.command("compress")(compress)
 app.command("annotate")(annotate)
 app.command("card")(card)
 app.command("install")(install)

@@ -22,21 +22,11 @@ def annotate(
     """
     import sys
 
-    import spacy
     from rich.console import Console
 
-    from ..errors import BiomedError
+    from ..pipeline.loading import load_pipeline
 
-    try:
-        nlp = spacy.load(pipeline)
-    except OSError as error:
-        reason = str(error).splitlines()[0]
-        if not reason.startswith(("[E050]", "[E053]")):
-            raise BiomedError(f"{pipeline}: not a complete pipeline ({reason})") from error
-        raise BiomedError(
-            f"{pipeline}: neither an installed pipeline package nor a pipeline directory; "
-            "`python -m spacy biomed install FOLDER` installs a wheel"
-        ) from error
+    nlp = load_pipeline(pipeline)
     if corpus is not None:
         text = _first_text(corpus)
     doc = nlp(text or sys.stdin.read())

@@ -16,6 +16,7 @@ from ..encoders.catalogue import EncoderEntry, find_encoder
 from ..errors import BiomedError
 from ..outputs import replacing_directory
 from ..training.config import read_description, read_fields
+from .compression import exported_settings
 
 
 def write_described_pipeline(
@@ -48,7 +49,7 @@ def write_described_pipeline(
     if not config_path.is_file():
         raise BiomedError(f"{config_path}: not there; `python -m spacy train` writes it")
     config = load_config(config_path, interpolate=True)
-    encoder_name = _encoder_name(config)
+    encoder_name = _encoder_name(config, pipeline)
     encoder = find_encoder(encoder_name)
     meta["name"] = name or description["name"]
     meta["version"] = pipeline_version
@@ -57,7 +58,7 @@ def write_described_pipeline(
     meta["license"] = "; ".join(_licences(description, encoder))
     meta["performance"] = scores
     meta["sources"] = _sources(description, encoder, encoder_name)
-    meta["requirements"] = [_requirement()]
+    meta["requirements"] = [_requirement(config)]
     meta["spacy_biomed"] = {
         "corpus": description["name"],
         "documents": {part: counts["documents"] for part, counts in description["parts"].items()},
@@ -74,11 +75,13 @@ def write_described_pipeline(
     return meta
 
 
-def _encoder_name(config: dict[str, Any]) -> str:
+def _encoder_name(config: dict[str, Any], pipeline: Path) -> str:
     for component in config["components"].values():
         model = component.get("model", {})
-        if "TransformerModel" in model.get("@architectures", ""):
+        if model.get("@architectures") == "spacy_biomed.TransformerModel.v1":
             return model["name"]
+    for settings in exported_settings(pipeline):
+        return settings["name"]
     return "none"
 
 
@@ -118,11 +121,16 @@ def _sources(
     ]
 
 
-def _requirement() -> str:
-    """spacy-biomed from this version on, up to the next that may break it."""
+def _requirement(config: dict[str, Any]) -> str:
+    """spacy-biomed from this version on, up to the next that may break it.
+
+    A pipeline whose encoders are exported needs nothing of the extra `train`.
+    """
     current = version("spacy-biomed")
     major, minor, *_ = current.split(".")
-    return f"spacy-biomed[train]>={current},<{major}.{int(minor) + 1}"
+    factories = {component["factory"] for component in config["components"].values()}
+    extra = "[train]" if "biomed_transformer" in factories else ""
+    return f"spacy-biomed{extra}>={current},<{major}.{int(minor) + 1}"
 
 
 def create_card(meta: dict[str, Any], description: dict[str, Any]) -> str:

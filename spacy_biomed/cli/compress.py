@@ -1,0 +1,67 @@
+"""`spacy biomed compress`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..evaluation.compression import CompressionReport
+
+
+def compress(
+    pipeline: str = typer.Argument(help="Trained pipeline: a directory or an installed package."),
+    output: Path = typer.Argument(help="Directory to write the compressed pipeline to."),
+    precision: str = typer.Option("int8", help="fp32 or int8."),
+    check: Path = typer.Option(
+        None, help=".spacy file to score it on, before and after."
+    ),
+    max_loss: float = typer.Option(0.3, help="How many points of F1 may be lost on it."),
+) -> None:
+    """Export a pipeline's encoder to ONNX Runtime, so that it runs fast and without PyTorch.
+
+    Nothing is written if the exported encoder computes something else, or if a score falls by more
+    than --max-loss. The result is a pipeline like any other: spacy.load, evaluate and package take
+    it.
+
+    Example: python -m spacy biomed compress training/ncbi_disease/model-best
+    compressed/ncbi_disease --precision int8 --check corpus/ncbi_disease/dev.spacy
+    """
+    from rich.console import Console
+
+    from ..evaluation.compression import compress_pipeline
+
+    console = Console()
+    with console.status(f"Exporting in {precision} and checking"):
+        report = compress_pipeline(
+            pipeline, output, precision=precision, check=check, max_loss=max_loss
+        )
+    console.print(_table(report))
+    if check is None:
+        console.print("F1 was not compared: give --check, a .spacy file")
+    console.print(f"✔ Wrote {output}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _table(report: CompressionReport) -> Table:
+    from rich.table import Table
+
+    what = report.precision
+    if what == "int8":
+        what += ", embeddings too" if report.quantized_embeddings else ", embeddings in fp32"
+    table = Table(title=f"Encoder in {what}", title_justify="left")
+    for title in ("", "before", "after", ""):
+        table.add_column(title, justify="right" if title else "left")
+    for name in report.names:
+        before, after = 100 * report.scores_before[name], 100 * report.scores_after[name]
+        table.add_row(name, f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}")
+    if report.bytes_before:
+        share = report.bytes_after / report.bytes_before
+        sizes = [report.bytes_before, report.bytes_after]
+        table.add_row("size, MB", *(f"{size / 1e6:.1f}" for size in sizes), f"{share:.0%}")
+    table.add_row("mean cosine of the encoder's rows", "", f"{report.cosine:.5f}", "")
+    table.add_row("largest difference in them", "", f"{report.difference:.2g}", "")
+    return table

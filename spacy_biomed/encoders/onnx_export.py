@@ -1,0 +1,126 @@
+"""From a PyTorch encoder to the directory that `spacy_biomed.OnnxTransformerModel.v1` reads."""
+
+from __future__ import annotations
+
+import json
+import logging
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from thinc.api import Model
+
+from .onnx_model import INPUTS, MODEL, OUTPUT, SETTINGS, TOKENIZER
+
+if TYPE_CHECKING:
+    import torch
+
+Quantization = Literal["fp32", "int8"]
+
+OPSET = 17  # the first with layer normalisation as one operator
+
+
+def export_encoder(
+    model: Model, path: Path, *, precision: Quantization, quantize_embeddings: bool = True
+) -> None:
+    """Write an exported encoder: model.onnx, tokenizer.json, encoder.json.
+
+    model: `spacy_biomed.TransformerModel.v1` with its encoder loaded; it is left as it was.
+    path: directory to write; made if it is not there.
+    precision: "int8" quantises the weights of the matrix products, one scale for each output
+        channel, and their inputs as they come (dynamic quantisation). Weights take seven of the
+        eight bits, so that processors without VNNI instructions do not saturate in 16-bit sums.
+    quantize_embeddings: with "int8", the embedding tables too, one scale for each table.
+    """
+    shim = model.shims[0]
+    path.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as directory:
+        exported = Path(directory) / MODEL
+        _export(shim._model, exported)
+        if precision == "int8":
+            _quantize(exported, path / MODEL, quantize_embeddings)
+        else:
+            (path / MODEL).write_bytes(exported.read_bytes())
+    (path / TOKENIZER).write_text(shim.tokenizer.to_str(), encoding="utf8")
+    settings = {
+        "name": model.attrs["name"],
+        "precision": precision,
+        "quantized_embeddings": precision == "int8" and quantize_embeddings,
+        "width": model.get_dim("nO"),
+        "max_length": _max_length(shim._model),
+        "pad": shim.tokenizer.pad,
+    }
+    (path / SETTINGS).write_text(json.dumps(settings, indent=2), encoding="utf8")
+
+
+def _max_length(encoder: Any) -> int:
+    from .torch_model import max_sequence_length
+
+    return max_sequence_length(encoder)
+
+
+def _export(encoder: torch.nn.Module, path: Path) -> None:
+    """Trace a copy of the encoder on the CPU in fp32, for batches and sequences of any size."""
+    import torch
+    from transformers import AutoModel
+
+    # The fused attention kernels have no place in an ONNX graph.
+    copied = AutoModel.from_config(encoder.config, attn_implementation="eager").float()
+    if getattr(copied, "pooler", None) is not None:
+        copied.pooler = None
+    copied.load_state_dict(encoder.state_dict())
+
+    class LastHiddenState(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder = copied
+
+        def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+            return self.encoder(
+                input_ids=input_ids, attention_mask=attention_mask
+            ).last_hidden_state
+
+    example = torch.ones((2, 8), dtype=torch.long)
+    axes = {0: "sequences", 1: "pieces"}
+    with torch.no_grad(), _quiet():
+        torch.onnx.export(
+            LastHiddenState().eval(),
+            (example, example),
+            str(path),
+            input_names=list(INPUTS),
+            output_names=[OUTPUT],
+            dynamic_axes={name: axes for name in (*INPUTS, OUTPUT)},
+            opset_version=OPSET,
+            dynamo=False,
+        )
+
+
+def _quantize(source: Path, target: Path, embeddings: bool) -> None:
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    with _quiet():
+        quantize_dynamic(
+            str(source),
+            str(target),
+            op_types_to_quantize=["MatMul", "Gemm", *(["Gather"] if embeddings else [])],
+            per_channel=True,
+            reduce_range=True,
+            weight_type=QuantType.QInt8,
+        )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The tracer and the quantiser warn of what is meant to be so."""
+    root = logging.getLogger()
+    level = root.level
+    root.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        root.setLevel(level)

@@ -1,0 +1,205 @@
+"""An exported encoder as a thinc model, in ONNX Runtime: `spacy_biomed.OnnxTransformerModel.v1`.
+
+Predicts only, on the CPU. Neither torch nor transformers is needed, nor imported.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import srsly
+from spacy.errors import Errors
+from spacy.tokens import Doc
+from thinc.api import Model, Optimizer, Shim
+from thinc.types import Floats2d
+
+from ..errors import BiomedError
+from .encoded import EncodedBatch
+from .sequences import SequenceBatch, make_sequences
+from .word_pieces import WordPieceTokenizer
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+# The files of an exported encoder, as `spacy biomed compress` writes them.
+MODEL, TOKENIZER, SETTINGS = "model.onnx", "tokenizer.json", "encoder.json"
+INPUTS, OUTPUT = ("input_ids", "attention_mask"), "last_hidden_state"
+
+
+def OnnxTransformerModel_v1(
+    path: str | None = None,
+    threads: int | None = None,
+    window: int = 512,
+    context: int = 128,
+    batch_pieces: int = 1024,
+) -> Model[list[Doc], EncodedBatch]:
+    """An encoder that `spacy biomed compress` exported, for prediction on the CPU.
+
+    path: directory of an exported encoder, read when the pipeline is initialised, to train new
+        heads on it; not needed to load a pipeline, which carries its own.
+    threads: of ONNX Runtime; by default OMP_NUM_THREADS, or the processors this process may use.
+    window: word pieces, special tokens included, that the encoder sees at once; at most what its
+        position embeddings cover. Longer documents are read in overlapping windows.
+    context: word pieces on each side of a window that serve as context only.
+    batch_pieces: padded word pieces in one run, sequences of similar length together.
+    """
+    return Model(
+        "biomed_onnx_transformer",
+        forward,
+        init=init,
+        dims={"nO": None},
+        attrs={"path": path, "window": window, "context": context, "batch_pieces": batch_pieces},
+        shims=[OnnxShim(threads)],
+    )
+
+
+class OnnxShim(Shim):
+    """Holds the exported encoder, its tokenizer, and ONNX Runtime's session.
+
+    files: content of the encoder's files by name; empty before anything is loaded.
+    settings: what `encoder.json` says: width, max_length, pad, precision, name.
+    """
+
+    def __init__(self, threads: int | None = None):
+        super().__init__(None)
+        self.threads = threads
+        self.files: dict[str, bytes] = {}
+        self.settings: dict[str, Any] = {}
+        self.tokenizer: WordPieceTokenizer | None = None
+        self._session: onnxruntime.InferenceSession | None = None
+        self._process: int | None = None
+
+    @property
+    def session(self) -> onnxruntime.InferenceSession:
+        """Made when first needed, and anew in a process of `nlp.pipe`: threads do not fork."""
+        if self._session is None or self._process != os.getpid():
+            is_fork = self._process not in (None, os.getpid())
+            self._session = create_session(self.files[MODEL], 1 if is_fork else self.threads)
+            self._process = os.getpid()
+        return self._session
+
+    def encode(self, batch: SequenceBatch) -> Floats2d:
+        """Vectors of the positions of a padded batch that are kept: (kept, width)."""
+        inputs = dict(zip(INPUTS, (batch.ids, batch.mask), strict=True))
+        [hidden] = self.session.run([OUTPUT], inputs)
+        return hidden.reshape(-1, hidden.shape[-1])[batch.kept]
+
+    def load(self, path: Path) -> None:
+        """Read an exported encoder.
+
+        RAISES BiomedError: if the directory holds none, or a damaged one.
+        """
+        missing = [name for name in (MODEL, TOKENIZER, SETTINGS) if not (path / name).is_file()]
+        if missing:
+            raise BiomedError(
+                f"{path}: no exported encoder there ({missing[0]} is missing); "
+                "`python -m spacy biomed compress` writes one"
+            )
+        self._set({name: (path / name).read_bytes() for name in (MODEL, TOKENIZER, SETTINGS)}, path)
+
+    def _set(self, files: dict[str, bytes], place: object = "encoder") -> None:
+        try:
+            settings = json.loads(files[SETTINGS])
+            text = files[TOKENIZER].decode("utf8")
+            tokenizer = WordPieceTokenizer.from_str(text, settings["pad"])
+            # Before the session is needed: a damaged model shows when it is loaded, not in use.
+            session = create_session(files[MODEL], self.threads)
+        except Exception as error:  # ONNX Runtime and tokenizers raise nothing more specific
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise BiomedError(
+                f"{place}: not a readable exported encoder ({reason}); "
+                "`python -m spacy biomed compress` writes it anew"
+            ) from error
+        self.files, self.settings, self.tokenizer = files, settings, tokenizer
+        self._session, self._process = session, os.getpid()
+
+    def save(self, path: Path) -> None:
+        """Write the encoder's files."""
+        path.mkdir(parents=True, exist_ok=True)
+        for name, content in self.files.items():
+            (path / name).write_bytes(content)
+
+    def to_bytes(self) -> bytes:
+        return srsly.msgpack_dumps(self.files)
+
+    def from_bytes(self, bytes_data: bytes) -> OnnxShim:
+        files = srsly.msgpack_loads(bytes_data)
+        if files:
+            self._set(files)
+        return self
+
+    def finish_update(self, optimizer: Optimizer) -> None:
+        """Nothing is learned."""
+
+    def to_device(self, device_type: str, device_id: int) -> None:
+        """The encoder stays on the CPU; the heads may go."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_session": None, "_process": None}
+
+
+def create_session(model: bytes, threads: int | None) -> onnxruntime.InferenceSession:
+    """An inference session on the CPU.
+
+    threads: by default OMP_NUM_THREADS, or the processors this process may use.
+    RAISES BiomedError: where onnxruntime is not installed.
+    """
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise BiomedError(
+            f"'spacy_biomed.OnnxTransformerModel.v1' needs ONNX Runtime ({error}): "
+            "pip install onnxruntime"
+        ) from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads or default_threads()
+    # Plans of memory are kept for each shape of input ever seen, which are without end here.
+    options.enable_mem_pattern = False
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def default_threads() -> int:
+    told = os.environ.get("OMP_NUM_THREADS", "")
+    if told.isdigit() and int(told) > 0:
+        return int(told)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def init(model: Model, X: Any = None, Y: Any = None) -> Model:
+    shim = model.shims[0]
+    if shim.tokenizer is None:
+        if model.attrs["path"] is None:
+            raise BiomedError(
+                "'spacy_biomed.OnnxTransformerModel.v1' has no encoder: give `path`, the directory "
+                "of one that `python -m spacy biomed compress` exported"
+            )
+        shim.load(Path(model.attrs["path"]))
+    model.set_dim("nO", shim.settings["width"])
+    return model
+
+
+def forward(
+    model: Model, docs: list[Doc], is_train: bool
+) -> tuple[EncodedBatch, Callable[[Floats2d], list]]:
+    shim = model.shims[0]
+    if shim.tokenizer is None:
+        raise ValueError(Errors.E109.format(name=model.name))
+    sequences = make_sequences(
+        docs,
+        shim.tokenizer,
+        window=min(model.attrs["window"], shim.settings["max_length"]),
+        context=model.attrs["context"],
+        budget=model.attrs["batch_pieces"],
+    )
+    hidden = np.empty((len(sequences.ids), shim.settings["width"]), dtype="float32")
+    for batch in sequences.batches:
+        hidden[batch.rows] = shim.encode(batch)
+    return sequences.encoded(model.ops.asarray2f(hidden), shim.tokenizer), lambda d_hidden: []

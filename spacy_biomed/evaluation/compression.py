@@ -1,0 +1,238 @@
+"""A trained pipeline with its encoder exported to ONNX, quantised, and checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import spacy
+import srsly
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+from thinc.api import Config, Model, to_numpy
+
+from ..encoders.onnx_model import SETTINGS
+from ..errors import BiomedError
+from ..outputs import replacing_directory
+from ..pipeline.loading import load_pipeline
+from ..training.corpus import read_docs
+
+if TYPE_CHECKING:
+    from ..encoders.onnx_export import Quantization
+    from ..pipeline.encoder_pipe import EncoderPipe
+
+# Texts that the outputs are compared on where no corpus is given.
+SAMPLE_TEXTS = (
+    "Aspirin reduced the risk of colorectal cancer in patients with type 2 diabetes.",
+    "Germline mutations of BRCA1 (c.68_69delAG) were found in 12 of 61 families.",
+    "Paciente de 64 años con adenocarcinoma de colon, en tratamiento con capecitabina.",
+    "No se observaron metástasis hepáticas; la ecografía fue normal.",
+)
+COMPARED_TEXTS = 200
+
+# Smallest mean cosine between a row of the exported encoder and PyTorch's. In fp32 they differ by
+# the order of sums alone; int8 may move single rows, and what it costs is for the scores to say.
+LEAST_COSINE = {"fp32": 0.9999, "int8": 0.9}
+
+Scores = dict[str, float]
+
+
+@dataclass(slots=True)
+class CompressionReport:
+    """What became of a pipeline.
+
+    precision: of the new encoder. quantized_embeddings: whether its tables are int8 too.
+    cosine: mean cosine between a row of the new encoder and one of the old in fp32.
+    difference: largest absolute difference of a number in those rows.
+    bytes_before, bytes_after: size of the pipeline's directory.
+    scores_before, scores_after: the scores that the config's score weights name, 0 to 1, on the
+        check corpus; empty without one.
+    """
+
+    precision: Quantization
+    quantized_embeddings: bool = False
+    cosine: float = 0.0
+    difference: float = 0.0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    scores_before: Scores = field(default_factory=dict)
+    scores_after: Scores = field(default_factory=dict)
+
+    @property
+    def loss(self) -> float:
+        """By how many points, of 100, the score that fell most fell."""
+        return max(
+            (100 * (self.scores_before[name] - self.scores_after[name]) for name in self.names),
+            default=0.0,
+        )
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(self.scores_before)
+
+
+def compress_pipeline(
+    pipeline: str,
+    output: Path,
+    *,
+    precision: Quantization = "int8",
+    check: Path | None = None,
+    max_loss: float = 0.3,
+) -> CompressionReport:
+    """Write a copy of a pipeline whose encoder runs in ONNX Runtime.
+
+    Each `biomed_transformer` becomes a `biomed_onnx_transformer` of the same name; everything else
+    is as it was. With int8 the embedding tables are quantised as well if a check corpus says that
+    it costs no more than `max_loss`; without one they stay in fp32.
+
+    pipeline: directory or installed package.
+    output: directory to write; replaced if it is there.
+    precision: "fp32" or "int8".
+    check: .spacy file to score both pipelines on.
+    max_loss: how many points of 100 a score may fall.
+    RAISES BiomedError: if the pipeline has no encoder to export, if the exported encoder computes
+        something else, or if a score falls by more than `max_loss`; nothing is written then.
+    """
+    if precision not in LEAST_COSINE:
+        raise BiomedError(f"--precision {precision}: use fp32 or int8")
+    nlp = load_pipeline(pipeline)
+    encoders = find_encoders(nlp)
+    if not encoders:
+        raise BiomedError(
+            f"{pipeline}: no component biomed_transformer to export; "
+            "`python -m spacy train` makes pipelines with one"
+        )
+    # Before the work: what cannot be read should not be found out after it.
+    examples = _read_examples(nlp, check) if check else []
+    texts = [example.reference.text for example in examples[:COMPARED_TEXTS]] or SAMPLE_TEXTS
+    before = weighted_scores(nlp, examples) if examples else {}
+    if check and not before:
+        raise BiomedError(
+            f"{check}: has nothing that the pipeline's scores count; give a corpus annotated with "
+            f"what {', '.join(nlp.pipe_names)} annotate"
+        )
+    attempts = [True, False] if precision == "int8" and examples else [False]
+    with replacing_directory(output, "meta.json") as partial:
+        for embeddings in attempts:
+            write_compressed(nlp, partial, precision, embeddings)
+            compressed = spacy.load(partial)
+            report = CompressionReport(precision, embeddings, scores_before=before)
+            report.cosine, report.difference = compare_encoders(nlp, compressed, texts)
+            if examples:
+                again = _read_examples(compressed, check)
+                report.scores_after = weighted_scores(compressed, again)
+            if report.loss <= max_loss and report.cosine >= LEAST_COSINE[precision]:
+                break
+        if report.cosine < LEAST_COSINE[precision]:
+            raise BiomedError(
+                f"{pipeline}: exported in {precision}, the encoder's rows agree with PyTorch's "
+                f"only to a mean cosine of {report.cosine:.4f}, and {LEAST_COSINE[precision]} is "
+                "the least allowed; nothing was written: try --precision fp32"
+            )
+        if report.loss > max_loss:
+            raise BiomedError(
+                f"{check}: in {precision} the score falls by {report.loss:.2f} points and "
+                f"--max-loss is {max_loss}; nothing was written: raise it, or use --precision fp32"
+            )
+        report.bytes_before = _size(nlp.path) if nlp.path else 0
+        report.bytes_after = _size(partial)
+    return report
+
+
+def find_encoders(nlp: Language) -> dict[str, EncoderPipe]:
+    """The components `biomed_transformer` of a pipeline, disabled ones too, by name."""
+    return {
+        name: pipe
+        for name, pipe in nlp.components
+        if nlp.get_pipe_meta(name).factory == "biomed_transformer"
+    }
+
+
+def write_compressed(
+    nlp: Language, path: Path, precision: Quantization, quantize_embeddings: bool
+) -> None:
+    """Write the pipeline to a directory with its encoders exported."""
+    from ..encoders.onnx_export import export_encoder
+
+    encoders = find_encoders(nlp)
+    nlp.to_disk(path, exclude=list(encoders))
+    config = Config(nlp.config)
+    for name, encoder in encoders.items():
+        old = config["components"][name]
+        config["components"][name] = {
+            "factory": "biomed_onnx_transformer",
+            "max_batch_words": old["max_batch_words"],
+            "keep_encodings": old["keep_encodings"],
+            "model": {
+                "@architectures": "spacy_biomed.OnnxTransformerModel.v1",
+                "path": None,
+                "threads": None,
+                "window": old["model"]["window"],
+                "context": old["model"]["context"],
+                "batch_pieces": 1024,
+            },
+        }
+        export_encoder(
+            encoder.model,
+            path / name / "encoder",
+            precision=precision,
+            quantize_embeddings=quantize_embeddings,
+        )
+        srsly.write_json(path / name / "cfg", encoder.cfg)
+    config.to_disk(path / "config.cfg")
+
+
+def compare_encoders(old: Language, new: Language, texts: list[str]) -> tuple[float, float]:
+    """Encode texts with the encoders of both pipelines, PyTorch's in fp32.
+
+    RETURNS: over all encoders and rows, the mean cosine, and the largest absolute difference.
+    """
+    cosines, largest = [], 0.0
+    for name, encoder in find_encoders(old).items():
+        docs = [old.make_doc(text) for text in texts]
+        expected = _predict_in_fp32(encoder.model, docs)
+        actual = to_numpy(new.get_pipe(name).model.predict(docs).hidden)
+        norms = np.linalg.norm(expected, axis=1) * np.linalg.norm(actual, axis=1)
+        cosines.append((expected * actual).sum(axis=1) / np.maximum(norms, 1e-12))
+        largest = max(largest, float(np.abs(expected - actual).max(initial=0.0)))
+    flat = np.concatenate(cosines)
+    return float(flat.mean()) if len(flat) else 1.0, largest
+
+
+def _predict_in_fp32(model: Model, docs: list[Doc]) -> np.ndarray:
+    shim = model.shims[0]
+    precision, shim.computes_in = shim.computes_in, "fp32"
+    try:
+        return to_numpy(model.predict(docs).hidden)
+    finally:
+        shim.computes_in = precision
+
+
+def _read_examples(nlp: Language, path: Path) -> list[Example]:
+    return [Example(nlp.make_doc(doc.text), doc) for doc in read_docs(path, nlp.vocab)]
+
+
+def weighted_scores(nlp: Language, examples: list[Example]) -> Scores:
+    """Evaluate a pipeline, and keep the scores that its config's score weights count."""
+    weights = nlp.config["training"]["score_weights"]
+    scores = nlp.evaluate(examples)
+    return {
+        name: scores[name]
+        for name, weight in weights.items()
+        if weight and isinstance(scores.get(name), int | float)
+    }
+
+
+def _size(path: Path) -> int:
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
+def exported_settings(pipeline: Path) -> Iterator[dict[str, Any]]:
+    """What `encoder.json` says of each exported encoder in a pipeline's directory."""
+    for path in sorted(pipeline.glob(f"*/encoder/{SETTINGS}")):
+        yield json.loads(path.read_text(encoding="utf8"))

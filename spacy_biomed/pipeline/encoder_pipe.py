@@ -1,0 +1,165 @@
+"""What the encoder components have in common: one encoding of a document, many listeners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import srsly
+from spacy import util
+from spacy.pipeline.pipe import deserialize_config
+from spacy.pipeline.trainable_pipe import TrainablePipe
+from spacy.tokens import Doc
+from spacy.util import minibatch
+from thinc.api import Model, get_array_module
+
+from ..encoders.encoded import EncodedBackprop, EncodedBatch, set_encoding
+from ..encoders.listener import EncoderListener
+from ..encoders.stock import forget_stock, to_stock
+from ..encoders.windows import batch_by_length
+
+if TYPE_CHECKING:
+    from spacy_transformers.layers import TransformerListener
+
+    Listener = EncoderListener | TransformerListener
+
+
+class EncoderPipe(TrainablePipe):
+    """Base of `biomed_transformer` and `biomed_onnx_transformer`: whatever encodes, heads listen.
+
+    Listeners are `spacy_biomed.EncoderListener.v1` and spacy-transformers' own. Subclasses set
+    `vocab`, `name`, `model`, `cfg` (with max_batch_words and keep_encodings) and `listener_map`.
+    """
+
+    @property
+    def listeners(self) -> list[Listener]:
+        """The layers downstream that this component feeds."""
+        return [one for own in self.listener_map.values() for one in own]
+
+    @property
+    def listening_components(self) -> list[str]:
+        """The components that hold them."""
+        return list(self.listener_map)
+
+    def add_listener(self, listener: Listener, component_name: str) -> None:
+        own = self.listener_map.setdefault(component_name, [])
+        if listener not in own:
+            own.append(listener)
+        if self.model.has_dim("nO") and listener.has_dim("nO") is None:
+            listener.set_dim("nO", self.model.get_dim("nO"))
+
+    def remove_listener(self, listener: Listener, component_name: str) -> bool:
+        """RETURNS: whether it was there."""
+        own = self.listener_map.get(component_name, [])
+        if listener not in own:
+            return False
+        own.remove(listener)
+        if not own:
+            del self.listener_map[component_name]
+        return True
+
+    def find_listeners(self, component: object) -> None:
+        """Register the listeners in a component's model that listen to this encoder."""
+        model = getattr(component, "model", None)
+        if not isinstance(model, Model):
+            return
+        for node in model.walk():
+            if is_listener(node) and node.upstream_name in ("*", self.name):
+                self.add_listener(node, component.name)
+
+    def __call__(self, doc: Doc) -> Doc:
+        self.set_annotations([doc], self.predict([doc]))
+        return doc
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """Encode a stream of documents, those of similar length together."""
+        for outer in minibatch(stream, batch_size):
+            docs = list(outer)
+            lengths = np.array([len(doc) for doc in docs], dtype="int64")
+            for chosen in batch_by_length(lengths, self.cfg["max_batch_words"]):
+                batch = [docs[i] for i in chosen]
+                self.set_annotations(batch, self.predict(batch))
+            yield from docs
+
+    def predict(self, docs: Iterable[Doc]) -> EncodedBatch:
+        """Encode a batch of documents, without modifying them."""
+        return self.model.predict(list(docs))
+
+    def set_annotations(self, docs: Iterable[Doc], predictions: EncodedBatch) -> None:
+        """Leave each document its encoding, for the listeners."""
+        listeners = self.listeners
+        stays = self.cfg["keep_encodings"] or not all(
+            isinstance(listener, EncoderListener) for listener in listeners
+        )
+        encodings = predictions.split(readers=0 if stays else len(listeners))
+        for doc, encoding in zip(docs, encodings, strict=True):
+            set_encoding(doc, encoding)
+            forget_stock(doc)
+
+    def feed_listeners(
+        self, docs: list[Doc], batch: EncodedBatch, backprop: EncodedBackprop
+    ) -> None:
+        """Give a training batch to all listeners, whose gradients `backprop` takes."""
+        stock_data = None
+        for listener in self.listeners:
+            if isinstance(listener, EncoderListener):
+                listener.receive(docs, batch, backprop)
+                continue
+            if stock_data is None:
+                stock_data = [to_stock(encoding) for encoding in batch.split()]
+            listener.receive(listener.get_batch_id(docs), stock_data, _from_stock(backprop))
+
+    def tell_width(self) -> None:
+        """Tell the listeners that do not know it how wide the vectors are."""
+        for listener in self.listeners:
+            if listener.has_dim("nO") is None:
+                listener.set_dim("nO", self.model.get_dim("nO"))
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Save the component: its settings, and the encoder as a directory `encoder/`."""
+        serialize = {
+            "cfg": lambda p: srsly.write_json(p, self.cfg),
+            "encoder": self.model.shims[0].save,
+        }
+        util.to_disk(path, serialize, exclude)
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> EncoderPipe:
+        """Load what `to_disk` saved."""
+
+        def load_encoder(encoder_path: Path) -> None:
+            self.model.shims[0].load(encoder_path)
+            self.model.initialize()
+            self.tell_width()
+
+        deserialize = {
+            "cfg": lambda p: self.cfg.update(deserialize_config(p)),
+            "encoder": load_encoder,
+        }
+        util.from_disk(path, deserialize, exclude)
+        return self
+
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> EncoderPipe:
+        super().from_bytes(bytes_data, exclude=exclude)
+        self.tell_width()
+        return self
+
+
+def is_listener(node: Model) -> bool:
+    """Whether a layer is a listener of ours or of spacy-transformers, which need not be there."""
+    if isinstance(node, EncoderListener):
+        return True
+    return type(node).__name__ == "TransformerListener" and hasattr(node, "upstream_name")
+
+
+def _from_stock(backprop: EncodedBackprop) -> EncodedBackprop:
+    """Take the gradient that a stock listener sends: it leaves out documents without tokens."""
+
+    def backprop_stock(d_datas: list) -> list:
+        parts = [data.model_output.last_hidden_state[0] for data in d_datas]
+        if parts:
+            backprop(get_array_module(parts[0]).concatenate(parts))
+        return []
+
+    return backprop_stock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from thinc.api import Optimizer
@@ -9,6 +10,9 @@ from thinc.types import FloatsXd, Generator
 
 if TYPE_CHECKING:
     import torch
+
+# The number of a layer in a parameter's name: `encoder.layer.3.attention...`, `layers.3...`.
+LAYER_NUMBER = re.compile(r"\blayers?\.(\d+)\.")
 
 
 class AdamW(Optimizer):
@@ -20,10 +24,11 @@ class AdamW(Optimizer):
     do not decay.
     """
 
-    __slots__ = ["_torch_optimizers"]
+    __slots__ = ["_torch_optimizers", "layer_decay"]
 
-    def __init__(self, learn_rate: float | Generator, **settings: Any):
+    def __init__(self, learn_rate: float | Generator, *, layer_decay: float = 1.0, **settings: Any):
         super().__init__(learn_rate, use_averages=False, L2_is_weight_decay=True, **settings)
+        self.layer_decay = layer_decay
         self._torch_optimizers: dict[int, tuple[torch.nn.Module, torch.optim.AdamW]] = {}
 
     def __call__(
@@ -55,12 +60,8 @@ class AdamW(Optimizer):
             return
         known, optimizer = self._torch_optimizers.get(key, (None, None))
         if optimizer is None or known is not module:
-            trained = [p for p in module.parameters() if p.requires_grad]
             optimizer = torch.optim.AdamW(
-                [
-                    {"params": [p for p in trained if p.ndim >= 2], "weight_decay": self.L2},
-                    {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
-                ],
+                self._parameter_groups(module),
                 betas=(self.b1, self.b2),
                 eps=self.eps,
                 fused=True,
@@ -71,8 +72,45 @@ class AdamW(Optimizer):
             if norm > self.grad_clip:
                 torch.nn.utils.clip_grads_with_norm_(parameters, self.grad_clip, norm)
         for group in optimizer.param_groups:
-            group["lr"] = self.learn_rate
+            group["lr"] = self.learn_rate * group["lr_scale"]
         optimizer.step()
+
+    def _parameter_groups(self, module: torch.nn.Module) -> list[dict[str, Any]]:
+        """One group for each depth, with and without weight decay."""
+        trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
+        depths = layer_depths(list(trained))
+        top = max(depths.values(), default=0)
+        return [
+            {
+                "params": parameters,
+                "weight_decay": self.L2 if decays else 0.0,
+                "lr_scale": self.layer_decay ** (top - depth),
+            }
+            for depth in sorted(set(depths.values()))
+            for decays in (True, False)
+            if (
+                parameters := [
+                    p
+                    for name, p in trained.items()
+                    if depths[name] == depth and (p.ndim >= 2) == decays
+                ]
+            )
+        ]
+
+
+def layer_depths(names: list[str]) -> dict[str, int]:
+    """Depth of each parameter of an encoder by its name: 0 for the embeddings, then the layers
+    from 1; what belongs to no layer and comes after one has the last layer's depth.
+
+    >>> layer_depths(["embeddings.word.weight", "encoder.layer.0.bias", "encoder.layer.1.bias"])
+    {'embeddings.word.weight': 0, 'encoder.layer.0.bias': 1, 'encoder.layer.1.bias': 2}
+    """
+    depths, current = {}, 0
+    for name in names:
+        found = LAYER_NUMBER.search(name)
+        current = int(found.group(1)) + 1 if found else current
+        depths[name] = current
+    return depths
 
 
 def AdamW_v1(
@@ -82,6 +120,7 @@ def AdamW_v1(
     eps: float = 1e-8,
     L2: float = 0.01,
     grad_clip: float = 1.0,
+    layer_decay: float = 1.0,
 ) -> AdamW:
     """Create the optimizer.
 
@@ -90,5 +129,16 @@ def AdamW_v1(
     L2: decoupled weight decay.
     grad_clip: largest norm of the gradient: of all parameters of an encoder together, and of each
         parameter of the heads; 0 for no limit.
+    layer_decay: multiplies an encoder's learning rate once for each layer below its last, and once
+        more for the embeddings (Howard and Ruder 2018, "Universal Language Model Fine-tuning for
+        Text Classification", discriminative fine-tuning); 1 for one rate for all.
     """
-    return AdamW(learn_rate, beta1=beta1, beta2=beta2, eps=eps, L2=L2, grad_clip=grad_clip)
+    return AdamW(
+        learn_rate,
+        layer_decay=layer_decay,
+        beta1=beta1,
+        beta2=beta2,
+        eps=eps,
+        L2=L2,
+        grad_clip=grad_clip,
+    )

@@ -178,3 +178,25 @@ def test_the_registered_name_gives_the_optimizer_with_the_documented_defaults():
     assert math.isclose(optimizer.learn_rate, 0.5)
     assert settings == (0.9, 0.999, 1e-8, 0.01, 1.0)
     assert optimizer.averages is None
+
+
+def test_layer_decay_shrinks_the_step_once_for_each_layer_below_the_last():
+    """Adam's first step is the learning rate whatever the gradient."""
+
+    class Encoder(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embeddings = torch.nn.Linear(2, 2)
+            self.layer = torch.nn.ModuleList([torch.nn.Linear(2, 2) for _ in range(2)])
+            self.norm = torch.nn.LayerNorm(2)
+
+    encoder, optimizer = Encoder(), AdamW_v1(0.1, L2=0.0, grad_clip=0.0, layer_decay=0.5)
+    before = {name: p.detach().clone() for name, p in encoder.named_parameters()}
+    for p in encoder.parameters():
+        p.grad = torch.full_like(p, 3.0)
+    optimizer.step_module(1, encoder)
+    steps = {name: before[name] - p.detach() for name, p in encoder.named_parameters()}
+    expected = {"embeddings": 0.025, "layer.0": 0.05, "layer.1": 0.1, "norm": 0.1}
+    for name, step in steps.items():
+        prefix = name.rpartition(".")[0]
+        np.testing.assert_allclose(step.numpy(), expected[prefix], rtol=1e-4)

@@ -13,7 +13,7 @@ from .catalogue import find_encoder
 from .word_pieces import WordPieceTokenizer
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 
 def load_pretrained(
@@ -27,44 +27,75 @@ def load_pretrained(
     RETURNS: the tokenizer, and the encoder without pooling layer and language-model head.
     RAISES BiomedError: if the encoder cannot be had, or cannot be read.
     """
-    from transformers import AutoModel, AutoTokenizer
+    from transformers import AutoModel
 
+    source, revision = _locate(name, revision)
+    tokenizer = _load_fast_tokenizer(name, source, revision)
+    with _explaining(name, source, revision):
+        model = AutoModel.from_pretrained(source, revision=revision, **_attention())
+    return _keep_word_pieces(tokenizer, model.config.pad_token_id), model
+
+
+def load_tokenizer(name: str, revision: str | None = None) -> WordPieceTokenizer:
+    """Load an encoder's tokenizer alone; arguments and errors are those of `load_pretrained`."""
+    source, revision = _locate(name, revision)
+    return _keep_word_pieces(_load_fast_tokenizer(name, source, revision), None)
+
+
+def _locate(name: str, revision: str | None) -> tuple[str, str | None]:
+    """The directory or hub id of an encoder, and the revision to ask the hub for."""
     directory = Path(name).expanduser()
     if directory.is_dir():
-        source, revision = str(directory), None
         if not (directory / "config.json").is_file():
             raise BiomedError(
                 f"{directory}: no config.json there; an encoder directory holds config.json, "
                 "model.safetensors and tokenizer.json (Hugging Face layout)"
             )
-    elif _looks_like_path(name):
+        return str(directory), None
+    if _looks_like_path(name):
         raise BiomedError(
             f"{directory}: no such encoder directory; give a directory in Hugging Face layout, a "
             "hub id or a name that `python -m spacy biomed encoders` lists"
         )
-    else:
-        entry = find_encoder(name)
-        if entry and entry.hub_id is None:
-            raise BiomedError(
-                f"encoder '{entry.name}' is on no hub: get it from {entry.download}, unpack it, "
-                "and give the directory as the encoder's name"
-            )
-        source = entry.hub_id if entry else name
-        revision = revision or (entry.revision if entry else None)
-    try:
-        with _quiet():
-            tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, use_fast=True)
-            model = AutoModel.from_pretrained(source, revision=revision, **_attention())
-    except Exception as error:  # safetensors and tokenizers raise nothing more specific
-        raise BiomedError(_explain(name, source, revision, error)) from error
+    entry = find_encoder(name)
+    if entry is None:
+        return name, revision
+    if entry.hub_id is None:
+        raise BiomedError(
+            f"encoder '{entry.name}' is on no hub: get it from {entry.download}, unpack it, "
+            "and give the directory as the encoder's name"
+        )
+    return entry.hub_id, revision or entry.revision
+
+
+def _load_fast_tokenizer(name: str, source: str, revision: str | None) -> PreTrainedTokenizerFast:
+    from transformers import AutoTokenizer
+
+    with _explaining(name, source, revision):
+        tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, use_fast=True)
     if not tokenizer.is_fast:
         raise BiomedError(
             f"encoder '{name}' ({source}): its tokenizer has no fast version; convert it with "
             "`tokenizers` and save a tokenizer.json beside it"
         )
-    pad = tokenizer.pad_token_id
-    pad = pad if pad is not None else (model.config.pad_token_id or 0)
-    return WordPieceTokenizer.from_str(tokenizer.backend_tokenizer.to_str(), pad), model
+    return tokenizer
+
+
+def _keep_word_pieces(tokenizer: PreTrainedTokenizerFast, pad: int | None) -> WordPieceTokenizer:
+    """What we use of a tokenizer; `pad` is for one that does not know its own padding."""
+    own = tokenizer.pad_token_id
+    pad = own if own is not None else (pad or 0)
+    return WordPieceTokenizer.from_str(tokenizer.backend_tokenizer.to_str(), pad)
+
+
+@contextmanager
+def _explaining(name: str, source: str, revision: str | None) -> Iterator[None]:
+    """Turn whatever loading raises into one line."""
+    try:
+        with _quiet():
+            yield
+    except Exception as error:  # safetensors and tokenizers raise nothing more specific
+        raise BiomedError(_explain(name, source, revision, error)) from error
 
 
 @contextmanager

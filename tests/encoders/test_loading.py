@@ -9,7 +9,12 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer
 
-from spacy_biomed.encoders.loading import load_directory, load_pretrained, save_encoder
+from spacy_biomed.encoders.loading import (
+    load_directory,
+    load_pretrained,
+    load_tokenizer,
+    save_encoder,
+)
 from spacy_biomed.errors import BiomedError
 
 TEXTS = ["Aspirin reduced  the risk.", "", "náuseas\t😀 na\u0301useas", "[MASK] a <mask> b [SEP]"]
@@ -59,6 +64,22 @@ def test_a_saved_encoder_loads_with_automodel_and_autotokenizer(any_encoder, tmp
     weights = AutoModel.from_pretrained(tmp_path).state_dict()
     for name, value in model.state_dict().items():
         torch.testing.assert_close(weights[name], value, rtol=0, atol=0)
+
+
+def test_the_tokenizer_alone_is_the_one_that_comes_with_the_encoder(any_encoder):
+    alone, (tokenizer, _) = load_tokenizer(str(any_encoder)), load_pretrained(str(any_encoder))
+    assert alone.to_str() == tokenizer.to_str()
+    assert (alone.prefix, alone.suffix, alone.pad) == (
+        tokenizer.prefix,
+        tokenizer.suffix,
+        tokenizer.pad,
+    )
+
+
+def test_the_tokenizer_alone_is_refused_as_the_encoder_is(tmp_path):
+    with pytest.raises(BiomedError) as error:
+        load_tokenizer(str(tmp_path))
+    assert str(error.value) == refusal(tmp_path)
 
 
 def test_a_saved_encoder_pads_as_the_original_does(any_encoder, tmp_path):

@@ -1,0 +1,137 @@
+"""`spacy_biomed.batch_by_word_pieces.v1`: batches of what the encoder computes on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.training.batchers import BatcherT
+from spacy.util import minibatch
+
+from ..errors import BiomedError
+
+if TYPE_CHECKING:
+    from ..encoders.word_pieces import WordPieceTokenizer
+
+# An example, or a document, and its word pieces.
+Counted = tuple[int, Example | Doc]
+
+# Texts that are tokenized at a time: enough for all cores, few enough not to read far ahead.
+_TEXTS_AT_A_TIME = 1024
+
+
+def batch_by_word_pieces_v1(
+    encoder: str,
+    size: int,
+    buckets: int,
+    discard_oversize: bool = False,
+    revision: str | None = None,
+) -> BatcherT:
+    """Batch examples by the word pieces that the encoder makes of their texts.
+
+    encoder: catalogue name, hub id or directory, as in `spacy_biomed.TransformerModel.v1`. Its
+        tokenizer is loaded when the first batch is asked for.
+    size: most word pieces in a batch, special tokens included. A longer example is a batch of its
+        own.
+    buckets: batches' worth of examples that are sorted by length together, so that a batch needs
+        little padding. The batches of a pool come in random order. With 0 the examples stay in
+        the order in which they come.
+    discard_oversize: leave out the examples that are longer than `size`.
+    revision: commit, branch or tag on the hub; by default the one the catalogue pins.
+    RAISES BiomedError: if a number cannot be; from the batcher, if the tokenizer cannot be had, or
+        no example is left.
+    """
+    if size < 1:
+        raise BiomedError(f"training.batcher.size is {size}: a batch takes at least 1 word piece")
+    if buckets < 0:
+        raise BiomedError(f"training.batcher.buckets is {buckets}: use 0 for none, or more")
+    count = WordPieceCounter(encoder, revision)
+
+    def batch(examples: Iterable[Example | Doc]) -> Iterator[list[Example | Doc]]:
+        counted = _count(examples, count)
+        if discard_oversize:
+            counted = (one for one in counted if one[0] <= size)
+        batches = _sort_by_length(counted, size, buckets) if buckets else _cut(counted, size)
+        empty = True
+        for chosen in batches:
+            empty = False
+            yield [example for _, example in chosen]
+        if empty:  # spaCy would ask for batches for ever
+            raise BiomedError(
+                f"training.batcher.size is {size}: no example has so few word pieces; raise it, or "
+                "set discard_oversize = false"
+            )
+
+    return batch
+
+
+class WordPieceCounter:
+    """Counts the word pieces of texts, special tokens included; each text once.
+
+    encoder, revision: whose tokenizer; loaded with the first text.
+    """
+
+    def __init__(self, encoder: str, revision: str | None = None):
+        self.encoder = encoder
+        self.revision = revision
+        self._tokenizer: WordPieceTokenizer | None = None
+        # By the texts' hashes: the texts themselves are as large as the corpus.
+        self._counts: dict[int, int] = {}
+
+    def __call__(self, texts: list[str]) -> list[int]:
+        """RETURNS: the number of word pieces of each text."""
+        keys = [hash(text) for text in texts]
+        unknown = {
+            key: text for key, text in zip(keys, texts, strict=True) if key not in self._counts
+        }
+        if unknown:
+            self._counts.update(zip(unknown, self._tokenize(list(unknown.values())), strict=True))
+        return [self._counts[key] for key in keys]
+
+    def _tokenize(self, texts: list[str]) -> list[int]:
+        from ..encoders.loading import load_tokenizer
+
+        if self._tokenizer is None:
+            self._tokenizer = load_tokenizer(self.encoder, self.revision)
+        special = len(self._tokenizer.prefix) + len(self._tokenizer.suffix)
+        return (self._tokenizer(texts).lengths + special).tolist()
+
+
+def _count(
+    examples: Iterable[Example | Doc], count: Callable[[list[str]], list[int]]
+) -> Iterator[Counted]:
+    """Give each example its number of word pieces: of the text that the pipeline gets to see."""
+    for some in minibatch(examples, _TEXTS_AT_A_TIME):
+        docs = [one.predicted if isinstance(one, Example) else one for one in some]
+        yield from zip(count([doc.text for doc in docs]), some, strict=True)
+
+
+def _cut(counted: Iterable[Counted], size: int) -> Iterator[list[Counted]]:
+    """Cut into runs of at most `size` word pieces, or of one example that is longer."""
+    run: list[Counted] = []
+    total = 0
+    for length, example in counted:
+        if run and total + length > size:
+            yield run
+            run, total = [], 0
+        run.append((length, example))
+        total += length
+    if run:
+        yield run
+
+
+def _sort_by_length(counted: Iterable[Counted], size: int, buckets: int) -> Iterator[list[Counted]]:
+    """Cut into batches of examples of similar length, pool after pool.
+
+    The order of a pass is drawn from one number of the module `random`, and so stays the same
+    whatever else draws from there while the batches are learned from.
+    """
+    generator = random.Random(random.getrandbits(64))
+    for pool in _cut(counted, buckets * size):
+        pool.sort(key=lambda one: one[0])
+        batches = list(_cut(pool, size))
+        generator.shuffle(batches)
+        yield from batches

@@ -1,0 +1,205 @@
+"""Batches by word pieces: sizes, length buckets, order, and what is counted once."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+import spacy
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from spacy_biomed.encoders.loading import load_tokenizer
+from spacy_biomed.errors import BiomedError
+from spacy_biomed.training import batcher as module
+from spacy_biomed.training.batcher import WordPieceCounter, batch_by_word_pieces_v1
+
+# "Aspirin" is one word piece of the tiny vocabulary's or several: only the tokenizer knows.
+WORD = "Aspirin "
+
+
+@pytest.fixture
+def make_batcher(monkeypatch) -> Callable:
+    """A batcher whose tokenizer makes one piece of each word and adds two special tokens."""
+    monkeypatch.setattr(
+        WordPieceCounter, "_tokenize", lambda self, texts: [len(t.split()) + 2 for t in texts]
+    )
+    return lambda size, buckets=0, **settings: batch_by_word_pieces_v1(
+        "any", size, buckets, **settings
+    )
+
+
+@pytest.fixture(scope="module")
+def nlp():
+    return spacy.blank("en")
+
+
+@pytest.fixture
+def make_examples(nlp) -> Callable:
+    """Examples of so many words each."""
+
+    def make(*lengths: int) -> list[Example]:
+        docs = [nlp.make_doc(" ".join(["w"] * length)) for length in lengths]
+        return [Example(doc, doc.copy()) for doc in docs]
+
+    return make
+
+
+def word_counts(batches) -> list[list[int]]:
+    return [[len(example) for example in batch] for batch in batches]
+
+
+def test_a_batch_is_filled_up_to_its_size_special_tokens_included(make_batcher, make_examples):
+    # 3 + 2 and 5 + 2 word pieces are 12; 2 + 2 more do not fit.
+    examples = make_examples(3, 5, 2, 1)
+    assert word_counts(make_batcher(12)(examples)) == [[3, 5], [2, 1]]
+    assert word_counts(make_batcher(11)(examples)) == [[3], [5, 2], [1]]
+
+
+def test_an_example_longer_than_a_batch_is_one_by_itself(make_batcher, make_examples):
+    examples = make_examples(2, 20, 2)
+    assert word_counts(make_batcher(10)(examples)) == [[2], [20], [2]]
+
+
+def test_an_example_longer_than_a_batch_is_left_out_where_that_is_asked_for(
+    make_batcher, make_examples
+):
+    examples = make_examples(2, 20, 8, 9, 2)
+    batcher = make_batcher(10, discard_oversize=True)
+    assert word_counts(batcher(examples)) == [[2], [8], [2]]
+
+
+def test_a_size_that_leaves_no_example_is_refused(make_batcher, make_examples):
+    batcher = make_batcher(3, discard_oversize=True)
+    with pytest.raises(BiomedError, match="training.batcher.size is 3: no example"):
+        list(batcher(make_examples(2, 4)))
+
+
+@pytest.mark.parametrize(
+    ("size", "buckets", "message"),
+    [(0, 0, "training.batcher.size is 0"), (9, -1, "training.batcher.buckets is -1")],
+)
+def test_numbers_that_cannot_be_are_refused(size, buckets, message):
+    with pytest.raises(BiomedError, match=message):
+        batch_by_word_pieces_v1("any", size, buckets)
+
+
+def test_without_buckets_the_order_stays(make_batcher, make_examples):
+    lengths = random.Random(0).choices(range(1, 30), k=200)
+    batches = word_counts(make_batcher(64)(make_examples(*lengths)))
+    assert sum(batches, []) == lengths
+    assert all(sum(n + 2 for n in batch) <= 64 for batch in batches)
+
+
+def test_buckets_put_examples_of_similar_length_together(make_batcher, make_examples):
+    lengths = random.Random(0).choices(range(1, 60), k=2000)
+    examples = make_examples(*lengths)
+
+    def padding(buckets: int) -> float:
+        """Padded word pieces for each one that is there."""
+        batches = word_counts(make_batcher(256, buckets)(examples))
+        assert sorted(sum(batches, [])) == sorted(lengths)
+        assert all(sum(n + 2 for n in batch) <= 256 for batch in batches)
+        padded = sum((max(batch) + 2) * len(batch) for batch in batches)
+        return padded / sum(n + 2 for n in lengths)
+
+    assert padding(0) > 1.6
+    assert padding(4) < 1.4
+    assert padding(20) < 1.1
+
+
+def test_a_pool_is_so_many_batches_worth_of_the_examples_as_they_come(make_batcher, make_examples):
+    # Two batches of 8 word pieces are a pool: the first four examples, then the others.
+    examples = make_examples(2, 1, 2, 3, 5, 6, 1)
+    batches = word_counts(make_batcher(8, buckets=2)(examples))
+    assert sorted(batches[:2]) == [[1, 2], [2]] or sorted(batches[:3]) == [[1, 2], [2], [3]]
+    assert sorted(sum(batches, [])) == [1, 1, 2, 2, 3, 5, 6]
+
+
+def test_the_batches_of_a_pool_are_shuffled_by_the_seed(make_batcher, make_examples):
+    examples = make_examples(*range(1, 60))
+
+    def run(seed: int) -> list[list[int]]:
+        random.seed(seed)
+        return word_counts(make_batcher(80, buckets=100)(examples))
+
+    assert run(1) == run(1)
+    assert run(1) != run(2)
+    assert sorted(run(1)) == sorted(run(2))
+    assert run(1) != sorted(run(1))
+
+
+def test_what_draws_random_numbers_between_batches_does_not_change_them(
+    make_batcher, make_examples
+):
+    examples = make_examples(*range(1, 60))
+    random.seed(1)
+    undisturbed = word_counts(make_batcher(80, buckets=3)(examples))
+    random.seed(1)
+    disturbed = []
+    for batch in make_batcher(80, buckets=3)(examples):
+        disturbed.append([len(example) for example in batch])
+        random.random()
+    assert disturbed == undisturbed
+
+
+def test_a_text_is_tokenized_once_and_many_texts_at_a_time(monkeypatch, make_examples):
+    calls = []
+    monkeypatch.setattr(
+        WordPieceCounter,
+        "_tokenize",
+        lambda self, texts: calls.append(len(texts)) or [len(text) for text in texts],
+    )
+    monkeypatch.setattr(module, "_TEXTS_AT_A_TIME", 8)
+    batcher = batch_by_word_pieces_v1("any", 20, 2)
+    examples = make_examples(*range(1, 11), 3)
+    list(batcher(examples))
+    assert calls == [8, 2]
+    list(batcher(examples))
+    assert calls == [8, 2]
+
+
+def test_a_stream_is_not_read_to_its_end_for_the_first_batch(make_batcher, make_examples):
+    read = []
+
+    def stream():
+        for example in make_examples(*([1] * 5000)):
+            read.append(1)
+            yield example
+
+    next(iter(make_batcher(12, buckets=2)(stream())))
+    assert len(read) < 2000
+
+
+def test_documents_are_batched_as_examples_are(make_batcher, make_examples):
+    docs: list[Doc] = [example.predicted for example in make_examples(3, 5, 2, 1)]
+    assert word_counts(make_batcher(12)(docs)) == [[3, 5], [2, 1]]
+
+
+def test_the_counts_are_those_of_the_encoders_tokenizer(any_encoder, nlp):
+    tokenizer = load_tokenizer(str(any_encoder))
+    texts = ["Aspirin reduced the risk.", "", "náuseas", "BRCA1 and TP53"]
+    expected = [
+        len(tokenizer.tokenizer.encode(text, add_special_tokens=True).ids) for text in texts
+    ]
+    assert WordPieceCounter(str(any_encoder))(texts) == expected
+
+
+def test_the_registered_name_batches_by_the_text_of_the_prediction(tiny_bert, nlp):
+    config = {
+        "@batchers": "spacy_biomed.batch_by_word_pieces.v1",
+        "encoder": str(tiny_bert),
+        "size": 16,
+        "buckets": 0,
+    }
+    batcher = spacy.registry.resolve({"batcher": config})["batcher"]
+    doc = nlp.make_doc(WORD)
+    pieces = WordPieceCounter(str(tiny_bert))([WORD])[0]
+    batches = list(batcher([Example(doc, doc.copy())] * 20))
+    assert [len(batch) for batch in batches[:-1]] == [16 // pieces] * (len(batches) - 1)
+    assert sum(len(batch) for batch in batches) == 20
+
+
+def test_an_encoder_that_is_not_there_is_named_when_the_first_batch_is_asked_for(make_examples):
+    batcher = batch_by_word_pieces_v1("./encoders/of/none", 16, 0)
+    with pytest.raises(BiomedError, match="encoders/of/none: no such encoder directory"):
+        next(iter(batcher(make_examples(1))))

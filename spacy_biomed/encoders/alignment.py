@@ -34,8 +34,9 @@ def align_tokens(docs: list[Doc], pieces: WordPieces) -> tuple[Ints1d, Ints1d, I
     """
     token_starts, token_ends, token_counts = token_offsets(docs)
     # Texts are laid one after the other, so that one binary search serves the whole batch.
-    text_lengths = np.array([len(doc.text) + 1 for doc in docs], dtype="int64")
-    bases = np.cumsum(text_lengths) - text_lengths
+    last = np.concatenate([[0], token_ends])[np.cumsum(token_counts) * (token_counts > 0)]
+    room = last + 2  # beyond the last token: a space, and one so that texts do not touch
+    bases = np.cumsum(room) - room
     token_bases = np.repeat(bases, token_counts)
     piece_bases = np.repeat(bases, pieces.lengths)
     starts, ends = pieces.starts + piece_bases, pieces.ends + piece_bases

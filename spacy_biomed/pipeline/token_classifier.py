@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spacy.tokens import Doc
-from thinc.api import Dropout, Gelu, Linear, Model, Ops, chain
+from thinc.api import Dropout, Model, Ops, chain
 from thinc.types import Floats2d, Ints1d, Ragged
+
+from .window_linear import WindowLinear
 
 
 def TokenClassifier_v1(
     tok2vec: Model[list[Doc], list[Floats2d] | list[Ragged]],
     features: Model[list[Doc], list[Floats2d]] | None = None,
     window_size: int = 0,
-    hidden_width: int = 0,
     dropout: float = 0.1,
     nO: int | None = None,
 ) -> Model[list[Doc], Ragged]:
@@ -24,15 +25,14 @@ def TokenClassifier_v1(
         `spacy_biomed.Orthography.v1`.
     window_size: neighbours on each side whose vectors are concatenated to a row's own, documents
         apart; 0 is the plain linear layer of the papers, 1 a convolution of width 3.
-    hidden_width: width of a GELU layer before the linear one; 0 for none, as in the papers.
-    dropout: applied to the rows in training; `training.dropout` of the config overrides it.
+    dropout: applied to the rows in training, before their neighbours are taken; `training.dropout`
+        of the config overrides it.
     nO: number of tags; set on initialisation.
     RETURNS: a model that gives, for the whole batch, a Ragged of data (rows, tags) and lengths
         (tokens,), the rows of each token.
     """
-    output = Linear(nO=nO)
-    inner = [Gelu(nO=hidden_width), Dropout(dropout)] if hidden_width else []
-    layers = [tok2vec, chain(Dropout(dropout), *inner, output)]
+    output = WindowLinear(nO=nO, window_size=window_size)
+    layers = [tok2vec, chain(Dropout(dropout), output)]
     if features is not None:
         layers.append(features)
     return Model(
@@ -42,7 +42,6 @@ def TokenClassifier_v1(
         layers=layers,
         dims={"nO": nO},
         refs={"tok2vec": tok2vec, "output": output, "features": features},
-        attrs={"window_size": window_size},
     )
 
 
@@ -58,12 +57,8 @@ def init(
         width += features.get_dim("nO")
     if model.has_dim("nO"):
         output.set_dim("nO", model.get_dim("nO"))
-    width *= 2 * model.attrs["window_size"] + 1
-    for layer in model.layers[1].layers:
-        if layer.has_dim("nI") is None:
-            layer.set_dim("nI", width)
-            width = layer.maybe_get_dim("nO") or width
-        layer.initialize()
+    output.set_dim("nI", width)
+    output.initialize()
     return model
 
 
@@ -72,7 +67,6 @@ def forward(
 ) -> tuple[Ragged, Callable[[Ragged], list]]:
     tok2vec, classify = model.layers[:2]
     features = model.maybe_get_ref("features")
-    window_size = model.attrs["window_size"]
     ops = model.ops
     outputs, backprop_tok2vec = tok2vec(docs, is_train)
     rows = [output.dataXd if isinstance(output, Ragged) else output for output in outputs]
@@ -84,14 +78,10 @@ def forward(
         vectors, backprop_features = features(docs, is_train)
         repeated = ops.xp.repeat(ops.xp.concatenate(vectors), token_lengths.tolist(), axis=0)
         data = ops.xp.concatenate([data, repeated], axis=1)
-    if window_size:
-        data = ops.seq2col(data, window_size, lengths=doc_lengths)
-    scores, backprop_scores = classify(data, is_train)
+    scores, backprop_scores = classify(Ragged(data, doc_lengths), is_train)
 
     def backprop(d_scores: Ragged) -> list:
-        d_data = backprop_scores(d_scores.dataXd)
-        if window_size:
-            d_data = ops.backprop_seq2col(d_data, window_size, lengths=doc_lengths)
+        d_data = backprop_scores(d_scores.dataXd).dataXd
         if features is not None:
             d_vectors = ops.reduce_sum(ops.as_contig(d_data[:, width:]), token_lengths)
             borders = ops.xp.cumsum(ops.asarray1i([len(doc) for doc in docs]))[:-1]

@@ -9,6 +9,7 @@ from spacy.cli._util import app as spacy_app
 
 from .annotate import annotate
 from .bad_input import OneLineGroup, watch_commands
+from .benchmark import benchmark
 from .card import card
 from .compress import compress
 from .convert import convert
@@ -30,6 +31,7 @@ app.command("convert")(convert)
 app.command("init-config")(init_config)
 app.command("init-encoder")(init_encoder)
 app.command("compress")(compress)
+app.command("benchmark")(benchmark)
 app.command("annotate")(annotate)
 app.command("card")(card)
 app.command("install")(install)

@@ -1,0 +1,121 @@
+"""`spacy biomed benchmark`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..evaluation.benchmark import Measure, PipelineFigures
+
+
+def benchmark(
+    pipeline: str = typer.Argument(help="Pipeline: a directory or an installed package."),
+    texts: Path = typer.Argument(help="Texts: .spacy, .txt (a text a line) or .jsonl (`text`)."),
+    against: str = typer.Option(None, help="Another pipeline, measured in turn with the first."),
+    repeats: int = typer.Option(5, min=1, help="How often everything is measured."),
+    threads: int = typer.Option(
+        None, min=1, help="Threads of every library; else what the environment says."
+    ),
+    batch_size: int = typer.Option(
+        None, min=1, help="Documents that nlp.pipe takes at a time; else the pipeline's."
+    ),
+    output: Path = typer.Option(None, help="JSON file to write all figures to."),
+) -> None:
+    """Measure a pipeline: speed, latency, loading, memory and size.
+
+    Each pipeline runs in processes of its own. Words are the tokens of its own tokenizer.
+    Figures are medians of the repeats; after them stand the least and the most.
+
+    Example: python -m spacy biomed benchmark compressed/ncbi_disease corpus/ncbi_disease/test.spacy
+    --against training/ncbi_disease/model-best --threads 2
+    """
+    import json
+    from contextlib import nullcontext
+
+    from rich.console import Console
+
+    from ..evaluation.benchmark import read_texts, to_json
+    from ..outputs import replacing_file
+
+    read = read_texts(texts)
+    pipelines = [pipeline] if against is None else [pipeline, against]
+    console = Console()
+    # Before the work: that a file cannot be written should not be found out after it.
+    with nullcontext() if output is None else replacing_file(output) as partial:
+        measured = _measure(console, pipelines, read, repeats, threads, batch_size)
+        if partial is not None:
+            content = to_json(measured, texts=texts, repeats=repeats, threads=threads)
+            partial.write_text(json.dumps(content, indent=2), encoding="utf8")
+    for figures in measured:
+        console.print(
+            f"{figures.pipeline}: {figures.documents:,} documents, {figures.words:,} words",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+    console.print(_table(measured))
+    if output is not None:
+        console.print(f"✔ Wrote {output}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _measure(console, pipelines, texts, repeats, threads, batch_size) -> list[PipelineFigures]:
+    from rich.progress import Progress
+
+    from ..evaluation.benchmark import count_parts, measure_pipelines
+
+    with Progress(console=console, transient=True) as bar:
+        task = bar.add_task("Measuring", total=count_parts(len(pipelines), repeats))
+        return measure_pipelines(
+            pipelines,
+            texts,
+            repeats=repeats,
+            threads=threads,
+            batch_size=batch_size,
+            progress=lambda part: bar.update(task, advance=1, description=part),
+        )
+
+
+def _table(measured: list[PipelineFigures]) -> Table:
+    from rich.table import Table
+
+    from ..evaluation.benchmark import MEASURES
+
+    table = Table(title_justify="left")
+    table.add_column("")
+    for name in _short_names([figures.pipeline for figures in measured]):
+        table.add_column(name, justify="right", overflow="fold")
+    if len(measured) > 1:
+        table.add_column("times better", justify="right")
+    for measure in MEASURES:
+        row = [_format(measure, figures) for figures in measured]
+        if len(measured) > 1:
+            ratio = measure.times_better(*measured)
+            row.append("" if ratio is None else f"{ratio:.2f}")
+        title = f"{measure.title}, {measure.unit}" if measure.unit else measure.title
+        table.add_row(title, *row)
+    return table
+
+
+def _short_names(pipelines: list[str]) -> list[str]:
+    """The last parts of the paths, as many as tell them apart."""
+    parts = [Path(pipeline).parts for pipeline in pipelines]
+    for count in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(own[-count:]) for own in parts]
+        if len(set(names)) == len(names):
+            break
+    return names
+
+
+def _format(measure: Measure, figures: PipelineFigures) -> str:
+    value, spread = measure.value(figures), measure.spread(figures)
+    if value is None:
+        return "not known"
+    numbers = [number * measure.scale for number in [value, *(spread or ())]]
+    digits = 0 if numbers[0] >= 1000 else 1 if numbers[0] >= 10 else 2
+    value, *ends = (f"{number:,.{digits}f}" for number in numbers)
+    return f"{value} ({ends[0]} to {ends[1]})" if ends else value

@@ -1,0 +1,329 @@
+"""How fast a pipeline is, how soon it is there, and how much room it takes."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from spacy.vocab import Vocab
+
+from ..corpora.documents import read_lines
+from ..corpora.jsonl import read_jsonl
+from ..errors import BiomedError
+from ..training.corpus import read_docs
+from .workers import Worker, WorkerFailed, thread_settings
+
+SENTENCE = "Aspirin reduced the risk of colorectal cancer in patients with type 2 diabetes."
+DOCUMENTS_SINGLY = 100  # in each repeat
+
+PACKAGES = (
+    "spacy-biomed",
+    "spacy",
+    "thinc",
+    "numpy",
+    "onnxruntime",
+    "tokenizers",
+    "torch",
+    "transformers",
+    "spacy-transformers",
+)
+# What decides how fast a processor computes in bf16 and int8, as Linux names it.
+INSTRUCTIONS = (
+    "avx2",
+    "avx512f",
+    "avx_vnni",
+    "avx512_vnni",
+    "avx512_bf16",
+    "amx_bf16",
+    "amx_int8",
+    "asimddp",
+    "i8mm",
+    "bf16",
+)
+
+Progress = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class PipelineFigures:
+    """What was measured of one pipeline.
+
+    pipeline: directory or package.
+    documents, words: how many the texts are; words are the tokens of the pipeline's tokenizer.
+    batch_size: documents that `nlp.pipe` took at a time.
+    components: names of the pipeline's components.
+    disk_bytes: size of its directory.
+    peak_bytes: largest resident size of the process that annotated the texts.
+    load_seconds: of `spacy.load`, in fresh processes, spaCy imported before.
+    first_seconds: from the start of a fresh process to its first annotated sentence.
+    pipe_seconds: of `nlp.pipe` over all texts.
+    single_seconds: of `nlp(text)`, for texts spread evenly.
+    """
+
+    pipeline: str
+    documents: int = 0
+    words: int = 0
+    batch_size: int = 0
+    components: list[str] = field(default_factory=list)
+    disk_bytes: int = 0
+    peak_bytes: int | None = None
+    load_seconds: list[float] = field(default_factory=list)
+    first_seconds: list[float] = field(default_factory=list)
+    pipe_seconds: list[float] = field(default_factory=list)
+    single_seconds: list[float] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        figures = {
+            measure.name: {"value": measure.value(self), "spread": measure.spread(self)}
+            for measure in MEASURES
+        }
+        return {"pipeline": fields.pop("pipeline"), "figures": figures, **fields}
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One figure of a pipeline.
+
+    name: as in JSON. title, unit: for people; `scale` turns a value into the unit.
+    more_is_better: whether a larger value is.
+    values: all that was measured, in words, documents, seconds or bytes.
+    percentile: the figure is this percentile of the values; by default their median.
+    """
+
+    name: str
+    title: str
+    unit: str
+    more_is_better: bool
+    values: Callable[[PipelineFigures], list[float]]
+    scale: float = 1.0
+    percentile: float | None = None
+
+    def value(self, figures: PipelineFigures) -> float | None:
+        """None where it could not be measured."""
+        values = self.values(figures)
+        if not values:
+            return None
+        return float(np.percentile(values, 50.0 if self.percentile is None else self.percentile))
+
+    def spread(self, figures: PipelineFigures) -> list[float] | None:
+        """The least and the most of the repeats; None where the values are no repeats."""
+        values = self.values(figures)
+        return [min(values), max(values)] if len(values) > 1 and self.percentile is None else None
+
+    def times_better(self, figures: PipelineFigures, other: PipelineFigures) -> float | None:
+        """How many times better one pipeline's value is than another's."""
+        own, others = self.value(figures), self.value(other)
+        if not own or not others:
+            return None
+        return own / others if self.more_is_better else others / own
+
+
+def _words_per_second(figures: PipelineFigures) -> list[float]:
+    return [figures.words / seconds for seconds in figures.pipe_seconds]
+
+
+def _documents_per_second(figures: PipelineFigures) -> list[float]:
+    return [figures.documents / seconds for seconds in figures.pipe_seconds]
+
+
+def _single_seconds(figures: PipelineFigures) -> list[float]:
+    return figures.single_seconds
+
+
+def _known(size: int | None) -> list[float]:
+    return [float(size)] if size else []
+
+
+MEASURES = (
+    Measure("words_per_second", "words a second", "", True, _words_per_second),
+    Measure("documents_per_second", "documents a second", "", True, _documents_per_second),
+    Measure("median_latency", "one document, median", "ms", False, _single_seconds, 1e3, 50.0),
+    Measure(
+        "p99_latency", "one document, 99th percentile", "ms", False, _single_seconds, 1e3, 99.0
+    ),
+    Measure("load_seconds", "loading", "s", False, lambda f: f.load_seconds),
+    Measure("first_seconds", "start to first sentence", "s", False, lambda f: f.first_seconds),
+    Measure("peak_bytes", "peak memory", "MB", False, lambda f: _known(f.peak_bytes), 1e-6),
+    Measure("disk_bytes", "size on disk", "MB", False, lambda f: _known(f.disk_bytes), 1e-6),
+)
+
+
+def measure_pipelines(
+    pipelines: list[str],
+    texts: list[str],
+    *,
+    repeats: int = 5,
+    threads: int | None = None,
+    batch_size: int | None = None,
+    progress: Progress = lambda done: None,
+) -> list[PipelineFigures]:
+    """Measure pipelines, each in processes of its own, one repeat of each in turn.
+
+    pipelines: directories or installed packages.
+    texts: what they annotate; once before it counts, then `repeats` times.
+    threads: for every library in those processes; by default what the environment says.
+    batch_size: documents that `nlp.pipe` takes at a time; by default what each pipeline says.
+    progress: called after each of `count_parts` parts of the work, with what it was.
+    RAISES BiomedError: if a pipeline cannot be loaded, or fails.
+    """
+    environment = thread_settings(threads)
+    measured = [PipelineFigures(pipeline, len(texts)) for pipeline in pipelines]
+    with ExitStack() as stack:
+        workers = [stack.enter_context(_start(environment)) for _ in pipelines]
+        for figures, worker in zip(measured, workers, strict=True):
+            _ask(figures, worker, "load", pipeline=figures.pipeline, text=SENTENCE)
+            counts = _ask(figures, worker, "read", texts=texts, batch_size=batch_size)
+            for name, value in counts.items():
+                setattr(figures, name, value)
+            _ask(figures, worker, "pipe")
+            progress(f"{figures.pipeline}: before it counts")
+        for i in range(repeats):
+            for figures in measured:
+                _measure_start(figures, environment)
+                progress(f"{figures.pipeline}: start {i + 1}")
+        for i in range(repeats):
+            for figures, worker in zip(measured, workers, strict=True):
+                figures.pipe_seconds.append(_ask(figures, worker, "pipe"))
+                progress(f"{figures.pipeline}: repeat {i + 1}")
+        for i in range(repeats):
+            for figures, worker in zip(measured, workers, strict=True):
+                figures.single_seconds += _ask(figures, worker, "singly", count=DOCUMENTS_SINGLY)
+                progress(f"{figures.pipeline}: documents one by one {i + 1}")
+        for figures, worker in zip(measured, workers, strict=True):
+            figures.peak_bytes = _ask(figures, worker, "peak_memory")
+    return measured
+
+
+def count_parts(pipelines: int, repeats: int) -> int:
+    """How often `measure_pipelines` reports progress."""
+    return pipelines * (1 + 3 * repeats)
+
+
+def measure_first_sentence(
+    pipeline: str, environment: dict[str, str], python: str = sys.executable
+) -> tuple[float, float]:
+    """Start a process, load a pipeline in it and annotate a sentence.
+
+    python: the interpreter; this package has to be installed for it.
+    RETURNS: seconds of `spacy.load`, and seconds from the process's start to the annotation.
+    RAISES WorkerFailed: if that fails.
+    """
+    with _start(environment, python) as worker:
+        load_seconds = worker.ask("load", pipeline=pipeline, text=SENTENCE)
+        return load_seconds, time.perf_counter() - worker.started
+
+
+def _measure_start(figures: PipelineFigures, environment: dict[str, str]) -> None:
+    try:
+        load, first = measure_first_sentence(figures.pipeline, environment)
+    except WorkerFailed as error:
+        raise _explain(figures.pipeline, error) from error
+    figures.load_seconds.append(load)
+    figures.first_seconds.append(first)
+
+
+def _start(environment: dict[str, str], python: str = sys.executable) -> Worker:
+    return Worker([python, "-m", f"{__package__}.pipeline_worker"], environment)
+
+
+def _ask(figures: PipelineFigures, worker: Worker, do: str, **arguments: Any) -> Any:
+    try:
+        return worker.ask(do, **arguments)
+    except WorkerFailed as error:
+        raise _explain(figures.pipeline, error) from error
+
+
+def _explain(pipeline: str, error: WorkerFailed) -> BiomedError:
+    if error.kind == BiomedError.__name__:
+        return BiomedError(str(error))
+    reason = f"{error.kind}: {error}" if error.kind else str(error)
+    return BiomedError(
+        f"{pipeline}: cannot be measured ({reason}); try it with `python -m spacy biomed annotate`"
+    )
+
+
+def read_texts(path: Path) -> list[str]:
+    """Read the texts of a .spacy file, a .txt file (a text a line) or a .jsonl file ("text").
+
+    Blank texts are left out.
+    RAISES BiomedError: if the file cannot be read, or has no text.
+    """
+    if not path.is_file():
+        raise BiomedError(f"{path}: no such file; give a .spacy, .txt or .jsonl file of texts")
+    readers: dict[str, Callable[[Path], Iterable[str]]] = {
+        ".spacy": lambda path: (doc.text for doc in read_docs(path, Vocab())),
+        ".txt": lambda path: read_lines(path, may_be_empty=True),
+        ".jsonl": lambda path: (document.text for document in read_jsonl(path)),
+    }
+    if path.suffix not in readers:
+        raise BiomedError(f"{path}: texts are read from {', '.join(readers)}; name such a file")
+    texts = [text for text in readers[path.suffix](path) if text.strip()]
+    if not texts:
+        raise BiomedError(f"{path}: no text there; give a file with at least one")
+    return texts
+
+
+def describe_machine(packages: Iterable[str] = PACKAGES) -> dict[str, Any]:
+    """Processor, system, and the versions of the packages that are installed."""
+    versions = {"python": platform.python_version()}
+    for name in packages:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    processor, instructions = _processor()
+    return {
+        "processor": processor,
+        "instructions": instructions,
+        "processors": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        "system": platform.platform(),
+        "versions": versions,
+    }
+
+
+def _processor() -> tuple[str, list[str]]:
+    """Name of the processor, and those of `INSTRUCTIONS` that it has (on Linux)."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf8", errors="replace")
+    except OSError:
+        return platform.processor() or platform.machine(), []
+    fields = dict(
+        (part.strip() for part in line.split(":", 1)) for line in text.splitlines() if ":" in line
+    )
+    flags = fields.get("flags", fields.get("Features", "")).split()
+    name = fields.get("model name") or platform.processor() or platform.machine()
+    return name, [flag for flag in INSTRUCTIONS if flag in flags]
+
+
+def to_json(
+    measured: list[PipelineFigures], *, texts: Path, repeats: int, threads: int | None
+) -> dict[str, Any]:
+    """Everything that was measured, and how many times better the first pipeline is.
+
+    Seconds and bytes throughout.
+    """
+    result = {
+        "texts": str(texts),
+        "repeats": repeats,
+        "threads": threads,
+        "words": "tokens of each pipeline's own tokenizer",
+        "machine": describe_machine(),
+        "pipelines": [figures.to_json() for figures in measured],
+    }
+    if len(measured) > 1:
+        result["times_better"] = {
+            measure.name: measure.times_better(measured[0], measured[1]) for measure in MEASURES
+        }
+    return result

@@ -1,0 +1,118 @@
+"""The process that `spacy biomed benchmark` measures a pipeline in: `python -m` this module.
+
+Nothing is imported before it is asked for, so that the time to the first annotation is that of a
+program which does nothing else.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .workers import serve
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+
+
+class PipelineWorker:
+    """Measures one pipeline.
+
+    nlp: the pipeline, after `load`. texts, batch_size: what to annotate, after `read`.
+    """
+
+    nlp: Language
+    texts: list[str]
+    batch_size: int
+
+    def load(self, pipeline: str, text: str) -> float:
+        """Load a pipeline and annotate a text.
+
+        RETURNS: seconds that loading took, once spaCy was imported.
+        """
+        from ..pipeline.loading import load_pipeline
+
+        start = time.perf_counter()
+        self.nlp = load_pipeline(pipeline)
+        seconds = time.perf_counter() - start
+        self.nlp(text)
+        return seconds
+
+    def read(self, texts: list[str], batch_size: int | None) -> dict[str, Any]:
+        """Take the texts, and count their tokens with the pipeline's tokenizer."""
+        self.texts = texts
+        self.batch_size = batch_size or self.nlp.batch_size
+        path = self.nlp.path
+        return {
+            "words": sum(len(self.nlp.make_doc(text)) for text in texts),
+            "batch_size": self.batch_size,
+            "disk_bytes": directory_size(path) if path else 0,
+            "components": self.nlp.pipe_names,
+        }
+
+    def pipe(self) -> float:
+        """Annotate all texts in batches: seconds."""
+        start = time.perf_counter()
+        for _ in self.nlp.pipe(self.texts, batch_size=self.batch_size):
+            pass
+        return time.perf_counter() - start
+
+    def singly(self, count: int) -> list[float]:
+        """Annotate that many of the texts, spread evenly over them, one by one: seconds of each."""
+        seconds = []
+        for text in spread(self.texts, count):
+            start = time.perf_counter()
+            self.nlp(text)
+            seconds.append(time.perf_counter() - start)
+        return seconds
+
+    def peak_memory(self) -> int | None:
+        """Largest resident size of this process so far, in bytes; None where it is not told."""
+        return peak_memory()
+
+
+def spread(texts: list[str], count: int) -> list[str]:
+    """As many of the texts, evenly spaced; all of them where there are fewer."""
+    count = min(count, len(texts))
+    return [texts[i * len(texts) // count] for i in range(count)]
+
+
+def directory_size(path: Path) -> int:
+    """Bytes of the files in and below a directory."""
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
+def peak_memory() -> int | None:
+    """Largest resident size of this process so far, in bytes; None where it is not told."""
+    return memory_status("VmHWM") or _peak_of_resource_usage()
+
+
+def resident_memory() -> int | None:
+    """Resident size of this process, in bytes; None where it is not told."""
+    return memory_status("VmRSS")
+
+
+def memory_status(field: str) -> int | None:
+    """A field of Linux's /proc/self/status, in bytes."""
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return None
+    sizes = [line.split()[1] for line in lines if line.startswith(f"{field}:")]
+    return int(sizes[0]) * 1024 if sizes else None
+
+
+def _peak_of_resource_usage() -> int | None:
+    """On Linux this would count the parent's memory at the fork as well."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+if __name__ == "__main__":
+    serve(PipelineWorker())

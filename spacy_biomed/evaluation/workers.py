@@ -1,0 +1,136 @@
+"""Subprocesses that stay alive and answer one request after another.
+
+What is measured runs in a process of its own, so that its memory and its start are its own, and
+several can take turns. This module needs the standard library alone: a worker may run in an
+environment that has none of this package's dependencies.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "RAYON_NUM_THREADS",
+)
+
+
+class WorkerFailed(RuntimeError):
+    """A worker that cannot answer: one line, without place.
+
+    kind: name of the exception in the worker; "" where the process itself ended.
+    """
+
+    def __init__(self, message: str, kind: str = ""):
+        super().__init__(message)
+        self.kind = kind
+
+
+class Worker:
+    """A subprocess that runs `serve`.
+
+    command: what to run.
+    environment: variables to set for it.
+    started: `time.perf_counter()` just before the process started.
+    """
+
+    def __init__(self, command: list[str], environment: dict[str, str] | None = None):
+        # Closed with the process.
+        self._errors = tempfile.TemporaryFile("w+", encoding="utf8", errors="replace")  # noqa: SIM115
+        self.started = time.perf_counter()
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env={**os.environ, **(environment or {})},
+            text=True,
+            encoding="utf8",
+        )
+
+    def ask(self, do: str, **arguments: Any) -> Any:
+        """Send a request and wait for the answer.
+
+        RAISES WorkerFailed: if the request raised an exception there, or the process ended.
+        """
+        try:
+            print(json.dumps({"do": do, **arguments}), file=self._process.stdin, flush=True)
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            raise WorkerFailed(self._last_words())
+        answer = json.loads(line)
+        if "error" in answer:
+            raise WorkerFailed(answer["error"], answer["kind"])
+        return answer["result"]
+
+    def _last_words(self) -> str:
+        status = self._process.wait()
+        self._errors.seek(0)
+        lines = [line.strip() for line in self._errors if line.strip()]
+        return lines[-1] if lines else f"the process ended with status {status}"
+
+    def close(self) -> None:
+        """End the process."""
+        try:
+            self._process.stdin.close()
+            self._process.wait(timeout=10)
+        except (BrokenPipeError, subprocess.TimeoutExpired):
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+        self._errors.close()
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            self._process.kill()  # it may be in the middle of a long answer
+        self.close()
+
+
+def serve(methods: object) -> None:
+    """Answer requests until there are no more.
+
+    methods: a request {"do": "name", ...} calls its method of that name, which returns what JSON
+        can hold.
+    """
+    # What libraries print is no answer.
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    for line in sys.stdin:
+        request: dict[str, Any] = json.loads(line)
+        method: Callable[..., Any] = getattr(methods, request.pop("do"))
+        try:
+            answer = {"result": method(**request)}
+        except Exception as error:
+            traceback.print_exc()
+            answer = {"error": _one_line(error), "kind": type(error).__name__}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+def _one_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def thread_settings(threads: int | None) -> dict[str, str]:
+    """Environment variables that give every library in a process as many threads; None: as is."""
+    return {} if threads is None else dict.fromkeys(THREAD_VARIABLES, str(threads))

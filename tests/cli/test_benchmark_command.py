@@ -1,0 +1,62 @@
+"""`spacy biomed benchmark`."""
+
+import json
+from pathlib import Path
+
+import pytest
+import spacy
+
+TEXTS = ["Aspirin reduced pain.", "No symptoms."]
+
+
+@pytest.fixture
+def files(tmp_path) -> tuple[Path, Path]:
+    """A pipeline and a file of texts."""
+    nlp = spacy.blank("en")
+    nlp.to_disk(tmp_path / "pipeline")
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
+    return tmp_path / "pipeline", tmp_path / "texts.txt"
+
+
+def test_a_pipeline_is_measured_against_another(files, tmp_path, run_spacy):
+    pipeline, texts = files
+    spacy.blank("es").to_disk(tmp_path / "other")
+    output = tmp_path / "figures.json"
+    options = ["--against", tmp_path / "other", "--repeats", 1, "--threads", 1, "--output", output]
+    done = run_spacy("biomed", "benchmark", pipeline, texts, *options)
+    assert done.returncode == 0, done.stderr
+    assert "2 documents, 7 words" in done.stdout
+    for title in ("words a second", "99th percentile", "times better", "size on disk"):
+        assert title in done.stdout
+    content = json.loads(output.read_text(encoding="utf8"))
+    assert [one["words"] for one in content["pipelines"]] == [7, 7]
+    assert content["threads"] == content["repeats"] == 1
+    assert content["times_better"]["words_per_second"] > 0
+
+
+def test_one_pipeline_alone_has_no_ratios(files, tmp_path, run_spacy):
+    output = tmp_path / "figures.json"
+    done = run_spacy("biomed", "benchmark", *files, "--repeats", 1, "--output", output)
+    assert done.returncode == 0, done.stderr
+    assert "times better" not in done.stdout
+    assert "times_better" not in json.loads(output.read_text(encoding="utf8"))
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"pipeline": "nowhere"}, "neither an installed pipeline package nor a pipeline directory"),
+        ({"texts": "nowhere.txt"}, "no such file"),
+        ({"options": ["--repeats", "0"]}, "--repeats"),
+        ({"options": ["--against", "nowhere"]}, "neither an installed pipeline package"),
+    ],
+)
+def test_bad_input_is_one_line(files, tmp_path, run_spacy, change, message):
+    output = tmp_path / "figures.json"
+    pipeline, texts = change.get("pipeline", files[0]), change.get("texts", files[1])
+    options = ["--output", output, *change.get("options", [])]
+    done = run_spacy("biomed", "benchmark", pipeline, texts, *options)
+    assert done.returncode == 1
+    [line] = done.stderr.strip().splitlines()
+    assert message in line
+    assert not output.exists()

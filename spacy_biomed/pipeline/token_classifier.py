@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spacy.tokens import Doc
-from thinc.api import Dropout, Model, Ops, chain
+from thinc.api import Dropout, Linear, Model, Ops, chain
 from thinc.types import Floats2d, Ints1d, Ragged
 
-from .window_linear import WindowLinear
+from .window_linear import Relu, WindowLinear
 
 
 def TokenClassifier_v1(
     tok2vec: Model[list[Doc], list[Floats2d] | list[Ragged]],
     features: Model[list[Doc], list[Floats2d]] | None = None,
     window_size: int = 0,
+    hidden_width: int = 0,
     dropout: float = 0.1,
     nO: int | None = None,
 ) -> Model[list[Doc], Ragged]:
@@ -25,14 +26,18 @@ def TokenClassifier_v1(
         `spacy_biomed.Orthography.v1`.
     window_size: neighbours on each side whose vectors are concatenated to a row's own, documents
         apart; 0 is the plain linear layer of the papers, 1 a convolution of width 3.
+    hidden_width: width of a layer of rectified linear units before the tags' scores; 0 for none, as
+        in the papers.
     dropout: applied to the rows in training, before their neighbours are taken; `training.dropout`
         of the config overrides it.
     nO: number of tags; set on initialisation.
     RETURNS: a model that gives, for the whole batch, a Ragged of data (rows, tags) and lengths
         (tokens,), the rows of each token.
     """
-    output = WindowLinear(nO=nO, window_size=window_size)
-    layers = [tok2vec, chain(Dropout(dropout), output)]
+    first = WindowLinear(nO=hidden_width or nO, window_size=window_size)
+    output = Linear(nO=nO, nI=hidden_width) if hidden_width else first
+    hidden = [Relu(), Dropout(dropout), output] if hidden_width else []
+    layers = [tok2vec, chain(Dropout(dropout), first, *hidden)]
     if features is not None:
         layers.append(features)
     return Model(
@@ -41,7 +46,7 @@ def TokenClassifier_v1(
         init=init,
         layers=layers,
         dims={"nO": nO},
-        refs={"tok2vec": tok2vec, "output": output, "features": features},
+        refs={"tok2vec": tok2vec, "first": first, "output": output, "features": features},
     )
 
 
@@ -57,7 +62,8 @@ def init(
         width += features.get_dim("nO")
     if model.has_dim("nO"):
         output.set_dim("nO", model.get_dim("nO"))
-    output.set_dim("nI", width)
+    model.get_ref("first").set_dim("nI", width)
+    model.get_ref("first").initialize()
     output.initialize()
     return model
 

@@ -92,3 +92,26 @@ def test_dropout_is_for_training_alone():
     first, second = model.predict(["doc"]).dataXd, model.predict(["doc"]).dataXd
     np.testing.assert_array_equal(first, second)
     assert not np.allclose(model.begin_update(["doc"])[0].dataXd, first)
+
+
+def test_a_hidden_layer_is_rectified_and_learns():
+    """Against numpy, with the gradient of the first layer's weights by finite differences."""
+    tok2vec, data, _, _ = vectors([3, 2], ragged=False)
+    model = TokenClassifier_v1(tok2vec, window_size=1, hidden_width=5, dropout=0.0, nO=TAGS)
+    model.initialize(X=["stand-ins"] * 2)
+    first, output = model.get_ref("first"), model.get_ref("output")
+    X = np.concatenate([neighbours(rows, 1) for rows in data]).astype("float64")
+    W, V = first.get_param("W").astype("float64"), output.get_param("W").astype("float64")
+
+    def by_hand(W):
+        return np.maximum(X @ W.T, 0.0) @ V.T
+
+    scores, backprop = model.begin_update(["stand-ins"] * 2)
+    np.testing.assert_allclose(scores.dataXd, by_hand(W), rtol=1e-4, atol=1e-5)
+    d_scores = np.random.default_rng(2).normal(size=scores.dataXd.shape).astype("float32")
+    backprop(Ragged(d_scores, scores.lengths))
+    for place in [(0, 0), (2, 4), (4, 8)]:
+        step = np.zeros_like(W)
+        step[place] = 1e-5
+        slope = ((by_hand(W + step) - by_hand(W - step)) * d_scores).sum() / 2e-5
+        assert first.get_grad("W")[place] == pytest.approx(slope, rel=1e-3, abs=1e-4)

@@ -17,9 +17,7 @@ def compress(
     pipeline: str = typer.Argument(help="Trained pipeline: a directory or an installed package."),
     output: Path = typer.Argument(help="Directory to write the compressed pipeline to."),
     precision: str = typer.Option("int8", help="fp32 or int8."),
-    check: Path = typer.Option(
-        None, help=".spacy file to score it on, before and after."
-    ),
+    check: Path = typer.Option(None, help=".spacy file to score it on, before and after."),
     max_loss: float = typer.Option(0.3, help="How many points of F1 may be lost on it."),
 ) -> None:
     """Export a pipeline's encoder to ONNX Runtime, so that it runs fast and without PyTorch.

@@ -8,11 +8,13 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from thinc.api import Model
 
+from ..errors import BiomedError
 from .onnx_model import INPUTS, MODEL, OUTPUT, SETTINGS, TOKENIZER
 
 if TYPE_CHECKING:
@@ -34,7 +36,10 @@ def export_encoder(
         channel, and their inputs as they come (dynamic quantisation). Weights take seven of the
         eight bits, so that processors without VNNI instructions do not saturate in 16-bit sums.
     quantize_embeddings: with "int8", the embedding tables too, one scale for each table.
+    RAISES BiomedError: where onnx is not installed.
     """
+    if find_spec("onnx") is None:
+        raise BiomedError("to export an encoder needs onnx: pip install 'spacy-biomed[train]'")
     shim = model.shims[0]
     path.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as directory:
@@ -68,7 +73,8 @@ def _export(encoder: torch.nn.Module, path: Path) -> None:
     from transformers import AutoModel
 
     # The fused attention kernels have no place in an ONNX graph.
-    copied = AutoModel.from_config(encoder.config, attn_implementation="eager").float()
+    with torch.random.fork_rng(devices=[]):  # the weights drawn here are not those that count
+        copied = AutoModel.from_config(encoder.config, attn_implementation="eager").float()
     if getattr(copied, "pooler", None) is not None:
         copied.pooler = None
     copied.load_state_dict(encoder.state_dict())
@@ -79,8 +85,11 @@ def _export(encoder: torch.nn.Module, path: Path) -> None:
             self.encoder = copied
 
         def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+            # Vectors, as in training: given ids, RoBERTa gives no position to a padding token that
+            # a text spells out.
+            vectors = self.encoder.get_input_embeddings()(input_ids)
             return self.encoder(
-                input_ids=input_ids, attention_mask=attention_mask
+                inputs_embeds=vectors, attention_mask=attention_mask
             ).last_hidden_state
 
     example = torch.ones((2, 8), dtype=torch.long)

@@ -104,11 +104,14 @@ class OnnxShim(Shim):
 
     def _set(self, files: dict[str, bytes], place: object = "encoder") -> None:
         try:
-            settings = json.loads(files[SETTINGS])
+            settings = read_settings(files[SETTINGS])
             text = files[TOKENIZER].decode("utf8")
             tokenizer = WordPieceTokenizer.from_str(text, settings["pad"])
             # Before the session is needed: a damaged model shows when it is loaded, not in use.
             session = create_session(files[MODEL], self.threads)
+            check_session(session, settings["width"])
+        except BiomedError:
+            raise
         except Exception as error:  # ONNX Runtime and tokenizers raise nothing more specific
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise BiomedError(
@@ -164,7 +167,28 @@ def create_session(model: bytes, threads: int | None) -> onnxruntime.InferenceSe
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
+def read_settings(content: bytes) -> dict[str, Any]:
+    """Read `encoder.json`.
+
+    RAISES ValueError: if it lacks what the model needs.
+    """
+    settings = json.loads(content)
+    for name in ("width", "max_length", "pad"):
+        if not (isinstance(settings, dict) and isinstance(settings.get(name), int)):
+            raise ValueError(f"{SETTINGS} has no number '{name}'")
+    return settings
+
+
+def check_session(session: onnxruntime.InferenceSession, width: int) -> None:
+    """RAISES ValueError: unless the model takes and gives what an exported encoder does."""
+    inputs = {value.name for value in session.get_inputs()}
+    widths = {value.name: value.shape[-1] for value in session.get_outputs()}
+    if inputs != set(INPUTS) or widths.get(OUTPUT) != width:
+        raise ValueError(f"{MODEL} is not the encoder that {SETTINGS} describes")
+
+
 def default_threads() -> int:
+    """OMP_NUM_THREADS, or the processors that this process may use."""
     told = os.environ.get("OMP_NUM_THREADS", "")
     if told.isdigit() and int(told) > 0:
         return int(told)

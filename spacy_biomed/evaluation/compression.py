@@ -20,7 +20,7 @@ from ..encoders.onnx_model import SETTINGS
 from ..errors import BiomedError
 from ..outputs import replacing_directory
 from ..pipeline.loading import load_pipeline
-from ..training.corpus import read_docs
+from ..training.corpus import Corpus_v1
 
 if TYPE_CHECKING:
     from ..encoders.onnx_export import Quantization
@@ -95,30 +95,34 @@ def compress_pipeline(
     precision: "fp32" or "int8".
     check: .spacy file to score both pipelines on.
     max_loss: how many points of 100 a score may fall.
-    RAISES BiomedError: if the pipeline has no encoder to export, if the exported encoder computes
-        something else, or if a score falls by more than `max_loss`; nothing is written then.
+    RAISES BiomedError: if the pipeline has no encoder to export, if the check corpus cannot be read
+        or has nothing to score, if the exported encoder computes something else, or if a score
+        falls by more than `max_loss`; nothing is written then.
     """
     if precision not in LEAST_COSINE:
         raise BiomedError(f"--precision {precision}: use fp32 or int8")
     nlp = load_pipeline(pipeline)
-    encoders = find_encoders(nlp)
-    if not encoders:
+    if not find_encoders(nlp):
         raise BiomedError(
             f"{pipeline}: no component biomed_transformer to export; "
             "`python -m spacy train` makes pipelines with one"
         )
-    # Before the work: what cannot be read should not be found out after it.
-    examples = _read_examples(nlp, check) if check else []
-    texts = [example.reference.text for example in examples[:COMPARED_TEXTS]] or SAMPLE_TEXTS
-    before = weighted_scores(nlp, examples) if examples else {}
-    if check and not before:
+    if nlp.path and output.resolve() == Path(nlp.path).resolve():
         raise BiomedError(
-            f"{check}: has nothing that the pipeline's scores count; give a corpus annotated with "
-            f"what {', '.join(nlp.pipe_names)} annotate"
+            f"{output}: this is the pipeline itself, whose PyTorch encoder would be lost; name "
+            "another directory"
         )
-    attempts = [True, False] if precision == "int8" and examples else [False]
+    # Before the work: what cannot be written or read should not be found out after it.
     with replacing_directory(output, "meta.json") as partial:
-        for embeddings in attempts:
+        examples = _read_examples(nlp, check) if check else []
+        before = weighted_scores(nlp, examples) if examples else {}
+        if check and not before:
+            raise BiomedError(
+                f"{check}: has nothing that the pipeline's scores count; give a corpus annotated "
+                f"with what {', '.join(nlp.pipe_names)} annotate"
+            )
+        texts = [example.reference.text for example in examples[:COMPARED_TEXTS]] or SAMPLE_TEXTS
+        for embeddings in [True, False] if precision == "int8" and examples else [False]:
             write_compressed(nlp, partial, precision, embeddings)
             compressed = spacy.load(partial)
             report = CompressionReport(precision, embeddings, scores_before=before)
@@ -126,22 +130,35 @@ def compress_pipeline(
             if examples:
                 again = _read_examples(compressed, check)
                 report.scores_after = weighted_scores(compressed, again)
-            if report.loss <= max_loss and report.cosine >= LEAST_COSINE[precision]:
+            refusal = _refusal(report, pipeline, check, max_loss)
+            if refusal is None:
                 break
-        if report.cosine < LEAST_COSINE[precision]:
-            raise BiomedError(
-                f"{pipeline}: exported in {precision}, the encoder's rows agree with PyTorch's "
-                f"only to a mean cosine of {report.cosine:.4f}, and {LEAST_COSINE[precision]} is "
-                "the least allowed; nothing was written: try --precision fp32"
-            )
-        if report.loss > max_loss:
-            raise BiomedError(
-                f"{check}: in {precision} the score falls by {report.loss:.2f} points and "
-                f"--max-loss is {max_loss}; nothing was written: raise it, or use --precision fp32"
-            )
+        if refusal is not None:
+            raise BiomedError(refusal)
         report.bytes_before = _size(nlp.path) if nlp.path else 0
         report.bytes_after = _size(partial)
     return report
+
+
+def _refusal(
+    report: CompressionReport, pipeline: str, check: Path | None, max_loss: float
+) -> str | None:
+    """Why a compressed pipeline is not to be written; None if it is."""
+    least, is_int8 = LEAST_COSINE[report.precision], report.precision == "int8"
+    if not report.cosine >= least:  # nor is what is not a number
+        advice = "try --precision fp32" if is_int8 else "keep the pipeline as it is"
+        return (
+            f"{pipeline}: exported in {report.precision}, the encoder's rows agree with PyTorch's "
+            f"only to a mean cosine of {report.cosine:.4f}, and {least} is the least allowed; "
+            f"nothing was written: {advice}"
+        )
+    if report.loss > max_loss:
+        advice = "raise it, or use --precision fp32" if is_int8 else "raise it"
+        return (
+            f"{check}: in {report.precision} the score falls by {report.loss:.2f} points and "
+            f"--max-loss is {max_loss}; nothing was written: {advice}"
+        )
+    return None
 
 
 def find_encoders(nlp: Language) -> dict[str, EncoderPipe]:
@@ -185,6 +202,14 @@ def write_compressed(
         )
         srsly.write_json(path / name / "cfg", encoder.cfg)
     config.to_disk(path / "config.cfg")
+    # What `spacy biomed card` required for PyTorch is not needed any more.
+    meta = srsly.read_json(path / "meta.json")
+    if "requirements" in meta:
+        meta["requirements"] = [
+            requirement.replace("spacy-biomed[train]", "spacy-biomed")
+            for requirement in meta["requirements"]
+        ]
+        srsly.write_json(path / "meta.json", meta)
 
 
 def compare_encoders(old: Language, new: Language, texts: list[str]) -> tuple[float, float]:
@@ -214,13 +239,17 @@ def _predict_in_fp32(model: Model, docs: list[Doc]) -> np.ndarray:
 
 
 def _read_examples(nlp: Language, path: Path) -> list[Example]:
-    return [Example(nlp.make_doc(doc.text), doc) for doc in read_docs(path, nlp.vocab)]
+    """As `spacy evaluate` reads them, so that scores are those that it prints."""
+    return list(Corpus_v1(path)(nlp))
 
 
 def weighted_scores(nlp: Language, examples: list[Example]) -> Scores:
     """Evaluate a pipeline, and keep the scores that its config's score weights count."""
     weights = nlp.config["training"]["score_weights"]
     scores = nlp.evaluate(examples)
+    # Where no classes are annotated, spaCy gives their scores as 0 instead of leaving them out.
+    if not any(example.reference.cats for example in examples):
+        scores = {name: score for name, score in scores.items() if not name.startswith("cats_")}
     return {
         name: scores[name]
         for name, weight in weights.items()

@@ -12,15 +12,20 @@ def load_pipeline(name: str) -> Language:
     """`spacy.load`.
 
     name: an installed package, or a pipeline directory.
-    RAISES BiomedError: if there is none, or an incomplete one.
+    RAISES BiomedError: if there is none, or an incomplete or damaged one.
     """
     try:
         return spacy.load(name)
-    except OSError as error:
-        reason = str(error).splitlines()[0]
-        if not reason.startswith(("[E050]", "[E053]")):
-            raise BiomedError(f"{name}: not a complete pipeline ({reason})") from error
+    except BiomedError:
+        raise
+    except Exception as error:  # every component reads its own files and raises what it likes
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if reason.startswith(("[E050]", "[E053]")):
+            raise BiomedError(
+                f"{name}: neither an installed pipeline package nor a pipeline directory; "
+                "`python -m spacy biomed install FOLDER` installs a wheel"
+            ) from error
+        what = "complete" if isinstance(error, OSError) else "readable"
         raise BiomedError(
-            f"{name}: neither an installed pipeline package nor a pipeline directory; "
-            "`python -m spacy biomed install FOLDER` installs a wheel"
+            f"{name}: not a {what} pipeline ({reason}); copy or install it anew"
         ) from error

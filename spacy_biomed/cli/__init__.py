@@ -18,6 +18,7 @@ from .encoders import encoders
 from .init_config import init_config
 from .init_encoder import init_encoder
 from .install import install
+from .train import CONFIG_OVERRIDES, train
 
 app = typer.Typer(
     name="biomed",
@@ -30,6 +31,7 @@ app.command("encoders")(encoders)
 app.command("convert")(convert)
 app.command("init-config")(init_config)
 app.command("init-encoder")(init_encoder)
+app.command("train", context_settings=CONFIG_OVERRIDES)(train)
 app.command("compress")(compress)
 app.command("benchmark")(benchmark)
 app.command("annotate")(annotate)

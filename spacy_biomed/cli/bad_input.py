@@ -43,7 +43,7 @@ def watch_commands() -> None:
     sys.excepthook = _print_bad_input
     for name in COMMANDS_WITH_CONFIG:
         module = importlib.import_module(f"spacy.cli.{name}")
-        module.show_validation_error = _explain_validation_error
+        module.show_validation_error = explain_validation_error
 
 
 def explain(error: BaseException, arguments: list[str]) -> str | None:
@@ -60,10 +60,12 @@ def explain(error: BaseException, arguments: list[str]) -> str | None:
 
 
 def find_config(arguments: list[str]) -> Path | None:
-    """The config on the command line of a spaCy command, if it is one with a name of ours in it.
+    """The config that a command trains or assembles, if it is one with a name of ours in it.
 
     Other people's configs are left to spaCy: its way of reporting is theirs to expect.
     """
+    if arguments[:2] == ["biomed", "train"]:
+        arguments = arguments[1:]
     if arguments[:1] == ["biomed"]:
         return None
     for argument in arguments[1:]:
@@ -88,7 +90,7 @@ _other_errors = sys.excepthook
 
 
 @contextmanager
-def _explain_validation_error(*args: Any, **settings: Any) -> Iterator[None]:
+def explain_validation_error(*args: Any, **settings: Any) -> Iterator[None]:
     """spaCy's own, except that an error in a config of ours is told in one line, with its place."""
     from ..training.config_errors import explain_config_error
 

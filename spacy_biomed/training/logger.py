@@ -32,6 +32,9 @@ LogStep = Callable[[Info], None]
 # Seconds over which the time left is estimated: several evaluations, most often.
 _ESTIMATE_SECONDS = 300
 
+# Enough for "LOSS BIOMED_TRANSFORMER": spaCy's default cuts all our names to the same.
+_COLUMN_WIDTH = 24
+
 
 def RichLogger_v1(
     progress_bar: bool = True, jsonl: str | None = None, console_output: bool = True
@@ -173,6 +176,7 @@ class Table:
         headers, self.widths, self.aligns = setup_table(
             cols=["E", "#", "W/s", *(f"Loss {pipe}" for pipe in pipes), *self.scores, "Score"],
             widths=[3, 6, 6, *(8 for _ in pipes), *(6 for _ in self.scores), 6],
+            max_width=_COLUMN_WIDTH,
         )
         self.console = Console(file=stdout, markup=False, emoji=False, highlight=False)
         self.progress: Progress | None = None

@@ -97,6 +97,40 @@ class AdamW(Optimizer):
             )
         ]
 
+    def torch_state(self) -> dict[int, dict[str, torch.Tensor]]:
+        """Moments and numbers of steps of all modules stepped so far.
+
+        RETURNS: for each module's key, by the parameter's number and what it is: `12.exp_avg`.
+        """
+        return {
+            key: {
+                f"{number}.{name}": value
+                for number, moments in optimizer.state_dict()["state"].items()
+                for name, value in moments.items()
+            }
+            for key, (_, optimizer) in self._torch_optimizers.items()
+        }
+
+    def load_torch_state(
+        self, key: int, module: torch.nn.Module, state: dict[str, torch.Tensor]
+    ) -> None:
+        """Go on with what `torch_state` gave for this module; its key may be another one now."""
+        moments: dict[int, dict[str, torch.Tensor]] = {}
+        for place, value in state.items():
+            number, _, name = place.partition(".")
+            moments.setdefault(int(number), {})[name] = value
+        optimizer = self._create_torch_optimizer(module)
+        groups = optimizer.state_dict()["param_groups"]
+        optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        self._torch_optimizers[key] = module, optimizer
+
+    def _create_torch_optimizer(self, module: torch.nn.Module) -> torch.optim.AdamW:
+        import torch
+
+        return torch.optim.AdamW(
+            self._parameter_groups(module), betas=(self.b1, self.b2), eps=self.eps, fused=True
+        )
+
 
 def layer_depths(names: list[str]) -> dict[str, int]:
     """Depth of each parameter of an encoder by its name: 0 for the embeddings, then the layers

@@ -27,11 +27,14 @@ def refuse(*arguments) -> str:
     return line
 
 
-def train(run_spacy, config: str, tmp_path: Path, *options: str) -> str:
-    """Run a `spacy train` that refuses its config, and return what it prints as an error."""
+def train(run_spacy, config: str, tmp_path: Path, *command: str) -> str:
+    """Run a training that refuses its config, and return what it prints as an error.
+
+    command: `spacy train` by default.
+    """
     path = tmp_path / "train.cfg"
     path.write_text(config, encoding="utf8")
-    done = run_spacy("train", path, "--output", tmp_path / "training", *options)
+    done = run_spacy(*(command or ("train",)), path, "--output", tmp_path / "training")
     assert done.returncode == 1
     (line,) = done.stderr.strip().splitlines()
     assert not any((tmp_path / "training").rglob("*"))
@@ -65,6 +68,21 @@ def test_train_names_the_line_of_an_encoder_that_is_not_there(
     config = tiny_config.read_text().replace(str(tiny_bert), "encoders/of/none")
     number = number_of("encoders/of/none", config)
     assert train(run_spacy, config, tmp_path).startswith(
+        f"✘ {tmp_path}/train.cfg:{number}: encoders/of/none: no such encoder directory"
+    )
+
+
+def test_biomed_train_names_the_line_as_well(run_spacy, tiny_config, tiny_bert, tmp_path):
+    config = tiny_config.read_text()
+    mistyped = config.replace("scheme =", "sheme =")
+    number = number_of("sheme =", mistyped)
+    assert train(run_spacy, mistyped, tmp_path, "biomed", "train") == (
+        f"✘ {tmp_path}/train.cfg:{number}: [biomed_ner] sheme: unexpected argument: 'sheme'; did "
+        "you mean scheme?"
+    )
+    missing = config.replace(str(tiny_bert), "encoders/of/none")
+    number = number_of("encoders/of/none", missing)
+    assert train(run_spacy, missing, tmp_path, "biomed", "train").startswith(
         f"✘ {tmp_path}/train.cfg:{number}: encoders/of/none: no such encoder directory"
     )
 
@@ -122,6 +140,8 @@ def test_configs_without_a_name_of_ours_are_left_to_spacy(tiny_config, tmp_path)
     (tmp_path / "other.cfg").write_text('[nlp]\npipeline = ["ner"]\n')
     assert find_config(["train", str(tmp_path / "other.cfg")]) is None
     assert find_config(["train", str(tiny_config)]) == tiny_config
+    assert find_config(["biomed", "train", "-o", "out", str(tiny_config)]) == tiny_config
+    assert find_config(["biomed", "init-config", str(tiny_config)]) is None
 
 
 @pytest.mark.parametrize("name", COMMANDS_WITH_CONFIG)
@@ -239,6 +259,13 @@ def test_annotate_tells_a_pipeline_with_missing_files_from_none(tiny_pipeline, t
 )
 def test_annotate_refuses_a_corpus_it_cannot_read(tiny_pipeline, damaged, file, message):
     assert message in refuse("annotate", tiny_pipeline, "--corpus", damaged / file)
+
+
+def test_train_refuses_an_option_that_is_no_setting(tiny_config, tmp_path):
+    line = refuse("train", tiny_config, "-o", tmp_path, "--resum", "yes")
+    assert line.startswith("No such option")
+    assert "--resum" in line
+    assert line.endswith("train --help`")
 
 
 def test_card_refuses_metrics_that_are_not_json(tiny_pipeline, tiny_corpus, tmp_path):

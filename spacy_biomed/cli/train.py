@@ -1,0 +1,85 @@
+"""`spacy biomed train`."""
+
+from pathlib import Path
+
+import typer
+
+# Options that typer does not know are settings of the config.
+CONFIG_OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def train(
+    context: typer.Context,
+    config: Path = typer.Argument(help="Training config.", exists=True, dir_okay=False),
+    output: Path = typer.Option(
+        ..., "--output", "-o", file_okay=False, help="Folder for model-best and model-last."
+    ),
+    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU to train on; -1 for the CPU."),
+    resume: bool = typer.Option(True, help="Continue a run that was stopped."),
+    code: Path = typer.Option(
+        None, "--code", "-c", exists=True, help="Python file that registers functions to use."
+    ),
+) -> None:
+    """Train as `spacy train` does, and continue a run that was stopped.
+
+    Each evaluation leaves a checkpoint in OUTPUT/checkpoint. After the run was killed give the
+    same command again: it goes on from there, and ends with the weights of a run that was not.
+    Settings of the config are overridden as in `spacy train`: --training.max_steps 500.
+
+    Example: python -m spacy biomed train training/ncbi_disease/config.cfg --output
+    training/ncbi_disease --gpu-id 0
+    """
+    from spacy.cli._util import import_code
+    from spacy.training.initialize import init_nlp
+    from spacy.util import load_config
+    from wasabi import msg
+
+    from .bad_input import explain_validation_error
+
+    overrides = _parse_overrides(context)
+    train_pipeline = _import_training()
+    import_code(code)
+    _set_up_gpu(gpu_id)
+    with explain_validation_error(config):
+        settings = load_config(config, overrides=overrides, interpolate=False)
+    msg.divider("Initializing pipeline")
+    with explain_validation_error(config, hint_fill=False):
+        nlp = init_nlp(settings, use_gpu=gpu_id)
+    msg.good("Initialized pipeline")
+    msg.divider("Training pipeline")
+    train_pipeline(nlp, output, use_gpu=gpu_id, resume=resume)
+
+
+def _parse_overrides(context: typer.Context) -> dict[str, object]:
+    from spacy.cli._util import NoSuchOption, parse_config_overrides
+
+    from ..errors import BiomedError
+
+    try:
+        return parse_config_overrides(context.args)
+    except NoSuchOption as error:  # of a click that need not be typer's
+        reason = error.format_message().rstrip(".")
+        raise BiomedError(f"{reason}; see `{context.command_path} --help`") from error
+
+
+def _import_training():
+    from ..errors import BiomedError
+
+    try:
+        from ..training.resumable import train
+    except ImportError as error:
+        raise BiomedError(
+            f"training needs PyTorch ({error}): pip install 'spacy-biomed[train]'"
+        ) from error
+    return train
+
+
+def _set_up_gpu(gpu_id: int) -> None:
+    from spacy.cli._util import setup_gpu
+
+    from ..errors import BiomedError
+
+    try:
+        setup_gpu(gpu_id)
+    except ValueError as error:
+        raise BiomedError(f"--gpu-id {gpu_id}: {error}; -1 trains on the CPU") from error

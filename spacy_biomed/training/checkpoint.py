@@ -1,0 +1,333 @@
+"""A training run on disk, complete enough to go on as if it had never stopped."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import srsly
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from spacy.language import Language
+from thinc.api import Model, Optimizer, PyTorchShim, get_current_ops, to_numpy
+
+from ..errors import BiomedError
+from ..outputs import replacing_file
+
+# Version, words and second normal deviate of Python's generator, as `random.getstate` has them.
+PythonState = tuple[int, tuple[int, ...], float | None]
+
+# Config sections whose paths are inputs: what they hold decides what training makes of them.
+_SECTIONS_WITH_INPUTS = ("corpora", "components", "initialize")
+
+_MOMENTS = ("mom1", "mom2", "averages")
+_COUNTS = ("nr_update", "last_seen")
+
+
+@dataclass
+class Progress:
+    """How far a run has come.
+
+    fingerprint: what it was made from, see `fingerprint`.
+    step: the last step that was made.
+    scores: the main score of each evaluation.
+    words, seconds: trained on, so far.
+    performance: what the pipeline's meta says of it.
+    epochs: the state of Python's generator when each epoch began, before its examples were
+        shuffled.
+    """
+
+    fingerprint: dict[str, str]
+    step: int = -1
+    scores: list[float] = field(default_factory=list)
+    words: int = 0
+    seconds: int = 0
+    performance: dict[str, Any] = field(default_factory=dict)
+    epochs: list[PythonState] = field(default_factory=list)
+
+
+@dataclass
+class Checkpoint:
+    """A run at the end of a step.
+
+    progress: how far it has come.
+    counts: of the optimizer, by name and parameter.
+    generators: states of the random generators of Python and numpy.
+    tensors: weights, the optimizer's moments and averages, the states of PyTorch's generators.
+    """
+
+    progress: Progress
+    counts: dict[str, dict[str, int]]
+    generators: dict[str, Any]
+    tensors: dict[str, torch.Tensor]
+
+    @classmethod
+    def take(cls, nlp: Language, optimizer: Optimizer, progress: Progress) -> Checkpoint:
+        """Look at a run that stands between two steps.
+
+        RAISES BiomedError: if the optimizer knows parameters that no component's model has.
+        """
+        tensors = {f"weight:{place}": value for place, value in _weights(nlp)}
+        tensors.update(_optimizer_tensors(nlp, optimizer))
+        tensors.update(_scaler_tensors(nlp))
+        tensors.update(_torch_generators())
+        places = _places(nlp)
+        counts = {
+            name: {places[key]: count for key, count in getattr(optimizer, name).items()}
+            for name in _COUNTS
+        }
+        return cls(progress, counts, _generators(), tensors)
+
+    def write(self, path: Path) -> None:
+        """Write to a file, which is always whole: the one before stays until this one is."""
+        header = {
+            "progress": dataclasses.asdict(self.progress),
+            "counts": self.counts,
+            "generators": self.generators,
+        }
+        with replacing_file(path) as partial:
+            save_file(
+                _without_shared_memory(self.tensors),
+                partial,
+                metadata={"run": json.dumps(header, default=float)},  # srsly would round
+            )
+
+    @classmethod
+    def read(cls, path: Path) -> Checkpoint:
+        """Read what `write` wrote.
+
+        RAISES BiomedError: if it is something else, or damaged.
+        """
+        try:
+            with safe_open(path, "pt") as file:
+                header = json.loads(file.metadata()["run"])
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            progress = Progress(**header["progress"])
+            progress.epochs = [_python_state(state) for state in progress.epochs]
+            return cls(progress, header["counts"], header["generators"], tensors)
+        except Exception as error:  # safetensors has exceptions of its own
+            raise BiomedError(f"{path}: not a readable checkpoint ({error})") from error
+
+    def fits(self, nlp: Language) -> bool:
+        """Whether the pipeline has the very weights that the checkpoint has."""
+        own = {f"weight:{place}": tuple(value.shape) for place, value in _weights(nlp)}
+        return own == {
+            name: tuple(value.shape)
+            for name, value in self.tensors.items()
+            if name.startswith("weight:")
+        }
+
+    def restore(self, nlp: Language, optimizer: Optimizer) -> None:
+        """Put pipeline, optimizer and random generators where the run was.
+
+        The schedules of the optimizer are left to the caller, who steps them.
+        """
+        self._restore_weights(nlp)
+        self._restore_optimizer(nlp, optimizer)
+        nlp.meta["performance"] = self.progress.performance
+        random.setstate(_python_state(self.generators["python"]))
+        np.random.set_state(_numpy_state(self.generators["numpy"]))
+        torch.set_rng_state(self.tensors["generator:cpu"])
+        for device in range(torch.cuda.device_count()):
+            state = self.tensors.get(f"generator:cuda:{device}")
+            if state is not None:
+                torch.cuda.set_rng_state(state, device)
+
+    def _restore_weights(self, nlp: Language) -> None:
+        for place, node in _nodes(nlp):
+            for name in node.param_names:
+                if node.has_param(name):
+                    node.set_param(name, _array(self.tensors[f"weight:{place}/{name}"]))
+        for place, shim in _shims(nlp):
+            shim._model.load_state_dict(self._section(f"weight:{place}/"))
+            scaler = shim._grad_scaler
+            if f"scale:{place}" in self.tensors:
+                scaler._scale.copy_(self.tensors[f"scale:{place}"])
+                scaler._growth_tracker.copy_(self.tensors[f"growth:{place}"])
+
+    def _restore_optimizer(self, nlp: Language, optimizer: Optimizer) -> None:
+        for key, place in _places(nlp).items():
+            for name in _MOMENTS:
+                tensor = self.tensors.get(f"{name}:{place}")
+                if tensor is not None:
+                    getattr(optimizer, name)[key] = _array(tensor)
+            for name in _COUNTS:
+                if place in self.counts[name]:
+                    getattr(optimizer, name)[key] = self.counts[name][place]
+        for place, shim in _shims(nlp):
+            if state := self._section(f"torch:{place}/"):
+                copied = {name: value.clone() for name, value in state.items()}
+                optimizer.load_torch_state(shim.id, shim._model, copied)
+
+    def _section(self, prefix: str) -> dict[str, torch.Tensor]:
+        return {
+            name.removeprefix(prefix): value
+            for name, value in self.tensors.items()
+            if name.startswith(prefix)
+        }
+
+
+def fingerprint(nlp: Language) -> dict[str, str]:
+    """What decides how training goes: digests of the config, of the labels, and of all inputs.
+
+    The logger does not count. The inputs are the files, and the folders with all that is in them,
+    that the config names as the corpora, for the components, or for their initialization.
+    """
+    config = nlp.config.interpolate()
+    config["training"].pop("logger", None)
+    labels = {name: list(getattr(pipe, "labels", ())) for name, pipe in nlp.pipeline}
+    digests = {"the config": _digest(config), "the labels": _digest(labels)}
+    for section in _SECTIONS_WITH_INPUTS:
+        for path in _paths(config.get(section, {})):
+            digests[str(path)] = _digest_files(path)
+    return digests
+
+
+def _paths(settings: Any) -> Iterator[Path]:
+    if isinstance(settings, dict):
+        for key, value in settings.items():
+            if key != "factory" and not key.startswith("@"):
+                yield from _paths(value)
+    elif isinstance(settings, str) and settings and Path(settings).exists():
+        yield Path(settings)
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(srsly.json_dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _digest_files(path: Path) -> str:
+    """Of the contents of a file, or of a folder's files and their names."""
+    digest = hashlib.sha256()
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    for file in files:
+        if file.is_file():
+            digest.update(str(file.relative_to(path)).encode())
+            with file.open("rb") as content:
+                while chunk := content.read(1 << 20):
+                    digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _nodes(nlp: Language) -> Iterator[tuple[str, Model]]:
+    """Every layer of every component once, by component and number: the same in each process."""
+    seen = set()
+    for name, pipe in nlp.pipeline:
+        model = getattr(pipe, "model", None)
+        for number, node in enumerate(model.walk() if isinstance(model, Model) else ()):
+            if node.id not in seen:
+                seen.add(node.id)
+                yield f"{name}/{number}", node
+
+
+def _shims(nlp: Language) -> Iterator[tuple[str, PyTorchShim]]:
+    """The layers' PyTorch modules."""
+    for place, node in _nodes(nlp):
+        for number, shim in enumerate(node.shims):
+            if isinstance(shim, PyTorchShim) and shim._model is not None:
+                yield f"{place}/{number}", shim
+
+
+def _weights(nlp: Language) -> Iterator[tuple[str, torch.Tensor]]:
+    for place, node in _nodes(nlp):
+        for name in node.param_names:
+            if node.has_param(name):
+                yield f"{place}/{name}", _tensor(node.get_param(name))
+    for place, shim in _shims(nlp):
+        for name, value in shim._model.state_dict().items():
+            yield f"{place}/{name}", _tensor(value)
+
+
+def _places(nlp: Language) -> dict[tuple[int, str], str]:
+    """The keys by which a thinc optimizer knows parameters, which differ between processes."""
+    places = {}
+    for place, node in _nodes(nlp):
+        places.update({(node.id, name): f"{place}/{name}" for name in node.param_names})
+    for place, shim in _shims(nlp):
+        names = [name for name, _ in shim._model.named_parameters()]
+        places.update({(shim.id, name): f"{place}/{name}" for name in names})
+    return places
+
+
+def _optimizer_tensors(nlp: Language, optimizer: Optimizer) -> dict[str, torch.Tensor]:
+    places = _places(nlp)
+    tensors = {}
+    for name in _MOMENTS:
+        for key, value in (getattr(optimizer, name) or {}).items():
+            if key not in places:
+                raise BiomedError(
+                    f"the parameter {key} belongs to no component's model, so that training could "
+                    "not be continued; use `python -m spacy train` for this pipeline"
+                )
+            tensors[f"{name}:{places[key]}"] = _tensor(value)
+    if hasattr(optimizer, "torch_state"):
+        modules = {shim.id: place for place, shim in _shims(nlp)}
+        for key, state in optimizer.torch_state().items():
+            for name, value in state.items():
+                tensors[f"torch:{modules[key]}/{name}"] = _tensor(value)
+    return tensors
+
+
+def _scaler_tensors(nlp: Language) -> dict[str, torch.Tensor]:
+    """Of fp16: by how much losses are scaled, and since how many steps."""
+    tensors = {}
+    for place, shim in _shims(nlp):
+        scaler = shim._grad_scaler
+        if scaler._enabled:
+            tensors[f"scale:{place}"] = _tensor(scaler._scale)
+            tensors[f"growth:{place}"] = _tensor(scaler._growth_tracker)
+    return tensors
+
+
+def _torch_generators() -> dict[str, torch.Tensor]:
+    states = {"generator:cpu": torch.get_rng_state()}
+    for device in range(torch.cuda.device_count()):
+        states[f"generator:cuda:{device}"] = torch.cuda.get_rng_state(device)
+    return states
+
+
+def _generators() -> dict[str, Any]:
+    numpy_state = np.random.get_state(legacy=False)
+    words = {**numpy_state["state"], "key": numpy_state["state"]["key"].tolist()}
+    return {"python": random.getstate(), "numpy": {**numpy_state, "state": words}}
+
+
+def _python_state(state: list) -> PythonState:
+    version, words, deviate = state
+    return version, tuple(words), deviate
+
+
+def _numpy_state(state: dict[str, Any]) -> dict[str, Any]:
+    words = {**state["state"], "key": np.array(state["state"]["key"], dtype="uint32")}
+    return {**state, "state": words}
+
+
+def _tensor(value: Any) -> torch.Tensor:
+    """An array of numpy, cupy or PyTorch in main memory."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().cpu().contiguous()
+    return torch.from_numpy(np.ascontiguousarray(to_numpy(value)))
+
+
+def _array(tensor: torch.Tensor) -> Any:
+    """A copy, as the layers' own: that of the file need not lie where arithmetic is fast."""
+    return get_current_ops().asarray(tensor.numpy().copy())
+
+
+def _without_shared_memory(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Copy what shares its memory with another: tied weights, which safetensors refuses."""
+    seen: set[int] = set()
+    apart = {}
+    for name, value in tensors.items():
+        pointer = value.data_ptr()
+        apart[name] = value.clone() if pointer in seen else value
+        seen.add(pointer)
+    return apart

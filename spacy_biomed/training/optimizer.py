@@ -60,12 +60,7 @@ class AdamW(Optimizer):
             return
         known, optimizer = self._torch_optimizers.get(key, (None, None))
         if optimizer is None or known is not module:
-            optimizer = torch.optim.AdamW(
-                self._parameter_groups(module),
-                betas=(self.b1, self.b2),
-                eps=self.eps,
-                fused=True,
-            )
+            optimizer = self._create_torch_optimizer(module)
             self._torch_optimizers[key] = module, optimizer
         if self.grad_clip:
             norm = torch.nn.utils.get_total_norm([p.grad for p in parameters])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from thinc.api import (
 from thinc.types import Floats2d, Ints2d
 
 from ..errors import BiomedError
+from .dropout import use_byte_dropout
 from .encoded import EncodedBatch
 from .loading import load_directory, load_pretrained, save_encoder
 from .precision import PRECISIONS, Precision, autocast, resolve_precision
@@ -42,6 +44,7 @@ def create_model(
     context: int,
     batch_pieces: int | None,
     gradient_checkpointing: bool,
+    word_piece_dropout: float,
 ) -> Model[list[Doc], EncodedBatch]:
     """Create the model; see `spacy_biomed.encoders.transformer_model` for the settings."""
     if precision not in PRECISIONS:
@@ -61,15 +64,18 @@ def create_model(
             "context": context,
             "batch_pieces": batch_pieces,
         },
-        shims=[EncoderShim(precision, gradient_checkpointing)],
+        shims=[EncoderShim(precision, gradient_checkpointing, word_piece_dropout)],
     )
 
 
 class EncoderShim(PyTorchShim):
     """Holds the PyTorch encoder and its tokenizer, and steps its optimizer."""
 
-    def __init__(self, precision: Precision, gradient_checkpointing: bool):
+    def __init__(
+        self, precision: Precision, gradient_checkpointing: bool, word_piece_dropout: float = 0.0
+    ):
         super().__init__(None)
+        self.word_piece_dropout = word_piece_dropout
         self.precision = precision
         self.gradient_checkpointing = gradient_checkpointing
         self.tokenizer: WordPieceTokenizer | None = None
@@ -79,7 +85,14 @@ class EncoderShim(PyTorchShim):
             encoder.pooler = None  # never trained by a listener, and not part of the encoder
         if self.gradient_checkpointing:
             encoder.gradient_checkpointing_enable({"use_reentrant": False})
+        if self.word_piece_dropout and tokenizer.mask is None:
+            raise BiomedError(
+                "word_piece_dropout needs a mask token, and this encoder's vocabulary has none: "
+                "set it to 0.0"
+            )
         device = get_torch_default_device()
+        if device.type == "cpu":
+            use_byte_dropout(encoder)
         self.tokenizer = tokenizer
         self._model = encoder.to(device)
         self._process = os.getpid()
@@ -101,10 +114,12 @@ class EncoderShim(PyTorchShim):
             torch.set_num_threads(1)
             self._process = os.getpid()
         self._model.train(is_train)
-        ids = np.concatenate([ids.ravel() for ids, _ in batches])
+        ids = torch.from_numpy(np.concatenate([ids.ravel() for ids, _ in batches]))
+        if is_train and self.word_piece_dropout:
+            ids = self._drop_word_pieces(ids)
         with torch.set_grad_enabled(is_train), autocast(self.computes_in, self.device):
             table = self._model.get_input_embeddings()
-            vectors = table(torch.from_numpy(ids).to(self.device))
+            vectors = table(ids.to(self.device))
             return [
                 self._model(
                     inputs_embeds=own.view(*ids.shape, -1),
@@ -114,6 +129,13 @@ class EncoderShim(PyTorchShim):
                     vectors.split([ids.size for ids, _ in batches]), batches, strict=True
                 )
             ]
+
+    def _drop_word_pieces(self, ids: torch.Tensor) -> torch.Tensor:
+        """Put the mask token in place of a share of the word pieces, never of special tokens."""
+        tokenizer = self.tokenizer
+        special = torch.tensor([*tokenizer.prefix, *tokenizer.suffix, tokenizer.pad])
+        dropped = torch.rand(ids.shape) < self.word_piece_dropout
+        return torch.where(dropped & ~torch.isin(ids, special), tokenizer.mask, ids)
 
     def backward(self, outputs: torch.Tensor, d_outputs: torch.Tensor) -> None:
         if not self._grad_scaler._enabled:
@@ -133,6 +155,28 @@ class EncoderShim(PyTorchShim):
             step_module(self.id, self._model)
         self._model.zero_grad(set_to_none=True)
         self._grad_scaler.update()
+
+    @contextmanager
+    def use_params(self, params: dict[Any, Any]) -> Iterator[None]:
+        """Compute with other weights for a while, such as an optimizer's averages.
+
+        params: arrays by this shim's id and the parameter's name; what is missing stays.
+        """
+        chosen = {
+            parameter: params[self.id, name]
+            for name, parameter in (self._model.named_parameters() if self._model else ())
+            if (self.id, name) in params
+        }
+        own = {parameter: parameter.detach().clone() for parameter in chosen}
+        try:
+            with torch.no_grad():
+                for parameter, value in chosen.items():
+                    parameter.copy_(xp2torch(value, device=parameter.device))
+            yield
+        finally:
+            with torch.no_grad():
+                for parameter, value in own.items():
+                    parameter.copy_(value)
 
     def save(self, path: Path) -> None:
         save_encoder(path, self.tokenizer, self._model)

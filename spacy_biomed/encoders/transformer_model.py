@@ -18,6 +18,7 @@ def TransformerModel_v1(
     context: int = 128,
     batch_pieces: int | None = None,
     gradient_checkpointing: bool = False,
+    word_piece_dropout: float = 0.0,
 ) -> Model[list[Doc], EncodedBatch]:
     """A pretrained transformer encoder, fine-tuned with the components that listen to it.
 
@@ -34,6 +35,8 @@ def TransformerModel_v1(
     batch_pieces: padded word pieces in one forward pass, sequences of similar length together; by
         default 1,024 on a CPU and 16,384 on a GPU.
     gradient_checkpointing: recompute activations in the backward pass instead of keeping them.
+    word_piece_dropout: share of the word pieces that the encoder is given as its mask token in
+        training, so that heads learn from the context of a word too.
     RAISES BiomedError: without the packages of the extra `train`.
     """
     try:
@@ -51,4 +54,5 @@ def TransformerModel_v1(
         context=context,
         batch_pieces=batch_pieces,
         gradient_checkpointing=gradient_checkpointing,
+        word_piece_dropout=word_piece_dropout,
     )

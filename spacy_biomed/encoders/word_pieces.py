@@ -34,6 +34,7 @@ class WordPieceTokenizer:
     prefix, suffix: ids that the encoder was trained to see around one sequence, such as [CLS] and
         [SEP], read off the tokenizer's own post-processor.
     pad: id that fills short sequences of a batch.
+    mask: id of the token that stands for a hidden piece; None where the vocabulary has none.
     """
 
     def __init__(self, tokenizer: Tokenizer, pad: int = 0):
@@ -42,6 +43,8 @@ class WordPieceTokenizer:
         self.tokenizer = tokenizer
         self.pad = pad
         self.prefix, self.suffix = _special_ids(tokenizer)
+        known = map(tokenizer.token_to_id, ("[MASK]", "<mask>"))
+        self.mask = next((token for token in known if token is not None), None)
 
     @classmethod
     def from_str(cls, data: str, pad: int) -> WordPieceTokenizer:

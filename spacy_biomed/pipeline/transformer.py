@@ -28,6 +28,7 @@ window = 512
 context = 128
 batch_pieces = null
 gradient_checkpointing = false
+word_piece_dropout = 0.0
 """
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from thinc.api import Optimizer
+from thinc.api import Optimizer, torch2xp, xp2torch
 from thinc.types import FloatsXd, Generator
 
 if TYPE_CHECKING:
     import torch
+
+# As in thinc's `Ops.update_averages`.
+MAX_AVERAGES_DECAY = 0.9999
 
 # The number of a layer in a parameter's name: `encoder.layer.3.attention...`, `layers.3...`.
 LAYER_NUMBER = re.compile(r"\blayers?\.(\d+)\.")
@@ -27,7 +30,7 @@ class AdamW(Optimizer):
     __slots__ = ["_torch_optimizers", "layer_decay"]
 
     def __init__(self, learn_rate: float | Generator, *, layer_decay: float = 1.0, **settings: Any):
-        super().__init__(learn_rate, use_averages=False, L2_is_weight_decay=True, **settings)
+        super().__init__(learn_rate, L2_is_weight_decay=True, **settings)
         self.layer_decay = layer_decay
         self._torch_optimizers: dict[int, tuple[torch.nn.Module, torch.optim.AdamW]] = {}
 
@@ -69,6 +72,26 @@ class AdamW(Optimizer):
         for group in optimizer.param_groups:
             group["lr"] = self.learn_rate * group["lr_scale"]
         optimizer.step()
+        if self.averages is not None:
+            self._average(key, module, int(optimizer.state[parameters[0]]["step"]))
+
+    def _average(self, key: int, module: torch.nn.Module, step: int) -> None:
+        """Move the running averages of all parameters, by thinc's rule, towards what they are now.
+
+        step: updates made so far, this one included.
+        """
+        import torch
+
+        named = {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
+        for name, parameter in named.items():
+            if (key, name) not in self.averages:
+                self.averages[key, name] = torch2xp(parameter.clone())
+        averages = [
+            xp2torch(self.averages[key, name], device=parameter.device)
+            for name, parameter in named.items()
+        ]
+        decay = min((1 + step) / (10 + step), MAX_AVERAGES_DECAY)
+        torch._foreach_lerp_(averages, list(named.values()), 1 - decay)
 
     def _parameter_groups(self, module: torch.nn.Module) -> list[dict[str, Any]]:
         """One group for each depth, with and without weight decay."""
@@ -150,6 +173,7 @@ def AdamW_v1(
     L2: float = 0.01,
     grad_clip: float = 1.0,
     layer_decay: float = 1.0,
+    use_averages: bool = False,
 ) -> AdamW:
     """Create the optimizer.
 
@@ -161,6 +185,10 @@ def AdamW_v1(
     layer_decay: multiplies an encoder's learning rate once for each layer below its last, and once
         more for the embeddings (Howard and Ruder 2018, "Universal Language Model Fine-tuning for
         Text Classification", discriminative fine-tuning); 1 for one rate for all.
+    use_averages: evaluate and save running averages of the weights rather than the weights, as
+        thinc's own optimizers do (Izmailov et al. 2018, "Averaging Weights Leads to Wider Optima
+        and Better Generalization"). After t updates an average moves a (9 / (t + 10))th towards the
+        weights.
     """
     return AdamW(
         learn_rate,
@@ -170,4 +198,5 @@ def AdamW_v1(
         eps=eps,
         L2=L2,
         grad_clip=grad_clip,
+        use_averages=use_averages,
     )

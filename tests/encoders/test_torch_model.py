@@ -367,3 +367,23 @@ def test_an_optimizer_goes_on_with_weights_that_are_loaded(tiny_bert, make_model
         after = model.shims[0]._model.get_input_embeddings().weight.detach()
         moves.append(float((after - before).abs().max()))
     assert moves == pytest.approx([1e-3, 1e-3], rel=0.05)  # Adam's first step is the learning rate
+
+
+def test_word_piece_dropout_masks_a_share_of_the_pieces_in_training(tiny_bert, make_model, nlp):
+    shim = make_model(tiny_bert, word_piece_dropout=0.25).shims[0]
+    seen = []
+    table = shim._model.get_input_embeddings()
+    table.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0].clone()))
+    tokenizer = shim.tokenizer
+    ids = np.full((100, 50), 20)
+    ids[:, 0], ids[:, 48], ids[:, 49] = tokenizer.prefix[0], tokenizer.suffix[0], tokenizer.pad
+    batches = [(ids, np.ones_like(ids))]
+    torch.manual_seed(0)
+    shim.encode(True, batches)
+    shim.encode(False, batches)
+    trained, predicted = (given.view(100, 50) for given in seen)
+    masked = trained == tokenizer.mask
+    assert masked[:, 1:48].float().mean().item() == pytest.approx(0.25, abs=0.03)
+    assert torch.equal(trained[~masked], torch.from_numpy(ids)[~masked])
+    assert not masked[:, [0, 48, 49]].any()
+    assert torch.equal(predicted, torch.from_numpy(ids))

@@ -420,3 +420,19 @@ def test_a_component_without_a_model_is_no_listener(make_pipeline):
     encoder = nlp.get_pipe(ENCODER)
     assert encoder.listening_components == [NER]
     assert isinstance(encoder.model, Model)
+
+
+def test_averaged_weights_are_used_for_a_while_and_given_back(make_pipeline, weights):
+    nlp, examples, _ = initialised(make_pipeline, {NER: {}})
+    optimizer = AdamW_v1(1e-2, use_averages=True)
+    for _ in range(5):
+        nlp.update(examples, sgd=optimizer)
+    own = weights(nlp, ENCODER)
+    shim = nlp.get_pipe(ENCODER).model.shims[0]
+    expected = np.concatenate(
+        [optimizer.averages[shim.id, name].ravel() for name, _ in shim._model.named_parameters()]
+    )
+    with nlp.use_params(optimizer.averages):
+        np.testing.assert_array_equal(weights(nlp, ENCODER), expected)
+    np.testing.assert_array_equal(weights(nlp, ENCODER), own)
+    assert not np.allclose(expected, own)

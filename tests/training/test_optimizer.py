@@ -200,3 +200,25 @@ def test_layer_decay_shrinks_the_step_once_for_each_layer_below_the_last():
     for name, step in steps.items():
         prefix = name.rpartition(".")[0]
         np.testing.assert_allclose(step.numpy(), expected[prefix], rtol=1e-4)
+
+
+def test_averages_follow_thincs_rule_for_modules_and_layers_alike():
+    """The first average is the first weights; then it moves 9 / (t + 10) of the way."""
+    module, optimizer = make_module(), AdamW_v1(0.1, use_averages=True)
+    average = None
+    for step, (d_matrix, d_bias) in enumerate(GRADIENTS, start=1):
+        set_gradients(module, d_matrix, d_bias)
+        optimizer.step_module(7, module)
+        weights = module.weight.detach().numpy().copy()
+        average = weights if average is None else average
+        average = average + 9 / (step + 10) * (weights - average)
+    np.testing.assert_allclose(optimizer.averages[7, "weight"], average, rtol=1e-5)
+    assert set(optimizer.averages) == {(7, "weight"), (7, "bias")}
+    assert not np.allclose(average, module.weight.detach().numpy())
+
+
+def test_without_averages_none_are_kept():
+    module, optimizer = make_module(), AdamW_v1(0.1)
+    set_gradients(module, *GRADIENTS[0])
+    optimizer.step_module(7, module)
+    assert optimizer.averages is None

@@ -1,0 +1,304 @@
+"""What the programs here share: workers taking turns, ratios with their targets, tables, JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+from contestants import Annotated
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+from spacy.vocab import Vocab
+
+from spacy_biomed.errors import BiomedError
+from spacy_biomed.evaluation.benchmark import describe_machine
+from spacy_biomed.evaluation.workers import Worker, WorkerFailed, thread_settings
+from spacy_biomed.training.corpus import read_docs
+
+Item = TypeVar("Item")
+
+HEAD_EXAMPLES = 320
+CONTESTANTS = Path(__file__).with_name("contestants.py")
+
+console = Console(highlight=False)
+if not console.is_terminal:
+    console.width = 140  # tables in a file need not be as narrow as a terminal
+
+
+@dataclass(frozen=True, slots=True)
+class TextSet:
+    """Texts that every contestant annotates.
+
+    words: tokens that they have in the corpus file, the same number for all contestants.
+    """
+
+    name: str
+    texts: list[str]
+    words: int
+
+
+@dataclass(slots=True)
+class Check:
+    """A figure with its target.
+
+    value: None where it could not be measured. unit: printed after it, such as "x".
+    at_least: whether the target is the least, else the most, that it may be.
+    """
+
+    title: str
+    value: float | None
+    target: float | None
+    unit: str = "x"
+    at_least: bool = True
+
+    @property
+    def met(self) -> bool | None:
+        if self.value is None or self.target is None:
+            return None
+        return self.value >= self.target if self.at_least else self.value <= self.target
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "met": self.met}
+
+
+@dataclass(slots=True)
+class Contest:
+    """Contestants in processes of their own, and what was measured of them.
+
+    threads: for every library in every process.
+    repeats: rounds of each contestant.
+    seconds: of each round, by text set and contestant. entities: found in a round, likewise.
+    missing: contestants that could not be measured, and why.
+    """
+
+    threads: int
+    repeats: int
+    workers: dict[str, Worker] = field(default_factory=dict)
+    seconds: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    entities: dict[str, dict[str, int]] = field(default_factory=dict)
+    sets: dict[str, TextSet] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def start(self, name: str, command: list[str]) -> Worker | None:
+        """Start a contestant's process; one that cannot start is missing."""
+        try:
+            self.workers[name] = Worker(command, worker_environment(self.threads))
+        except OSError as error:
+            self.missing[name] = f"{command[0]}: {error.strerror}"
+            return None
+        return self.workers[name]
+
+    def ask(self, name: str, do: str, /, **arguments: Any) -> Any:
+        """Ask a contestant; one that fails is missing from then on. RETURNS: None for those."""
+        if name not in self.workers:
+            return None
+        try:
+            return self.workers[name].ask(do, **arguments)
+        except WorkerFailed as error:
+            self.missing[name] = f"{do}: {error}"
+            self.workers.pop(name).close()
+            return None
+
+    def run(self, texts: TextSet, names: list[str]) -> None:
+        """Let contestants annotate a set of texts: once before it counts, then in turns."""
+        entities = self.entities.setdefault(texts.name, {})
+        for name in self.among(names, f"{texts.name}: before it counts"):
+            entities[name] = self.ask(name, "read", name=texts.name, texts=texts.texts)
+        self.take_turns(texts, names)
+
+    def take_turns(self, texts: TextSet, names: list[str]) -> None:
+        """A round of each contestant, and again, as often as there are repeats."""
+        self.sets[texts.name] = texts
+        seconds = self.seconds.setdefault(texts.name, {})
+        for i in range(self.repeats):
+            for name in self.among(names, f"{texts.name}: round {i + 1}"):
+                seconds.setdefault(name, []).append(self.ask(name, "round", name=texts.name))
+        for name in self.missing:
+            seconds.pop(name, None)
+
+    def among(self, names: list[str], title: str) -> Iterator[str]:
+        """Those of the contestants that are there, with a progress bar."""
+        there = [name for name in names if name in self.workers]
+        return iter(advance(there, title))
+
+    def close(self) -> None:
+        """End all processes."""
+        for worker in self.workers.values():
+            worker.close()
+        self.workers.clear()
+
+    def words_per_second(self, texts: str, name: str) -> float | None:
+        """Median over the rounds."""
+        seconds = self.seconds.get(texts, {}).get(name)
+        return self.sets[texts].words / median(seconds) if seconds else None
+
+    def ratio(self, texts: str, ours: str, other: str) -> float | None:
+        """How many times as fast a contestant is as another, by their medians."""
+        return divide(self.words_per_second(texts, ours), self.words_per_second(texts, other))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            name: {
+                "documents": len(texts.texts),
+                "words": texts.words,
+                "contestants": {
+                    own: {
+                        "words_per_second": self.words_per_second(name, own),
+                        "entities": self.entities.get(name, {}).get(own),
+                        "seconds": seconds,
+                    }
+                    for own, seconds in self.seconds[name].items()
+                },
+            }
+            for name, texts in self.sets.items()
+        }
+
+    def print_speeds(self) -> None:
+        """A table of words a second: contestants down, sets of texts across."""
+        table = Table(title="Words a second: median (least to most)", title_justify="left")
+        table.add_column("")
+        for texts in self.sets.values():
+            title = f"{texts.name}\n{len(texts.texts):,} texts, {texts.words:,} words"
+            table.add_column(title, justify="right")
+        names = dict.fromkeys(name for seconds in self.seconds.values() for name in seconds)
+        for name in names:
+            table.add_row(name, *(self._speed(texts, name) for texts in self.sets))
+        console.print(table)
+        self.print_missing()
+
+    def print_missing(self) -> None:
+        """The contestants that could not be measured, and why."""
+        for name, reason in self.missing.items():
+            console.print(f"{name} is missing: {reason}", markup=False)
+
+    def _speed(self, texts: str, name: str) -> str:
+        seconds = self.seconds[texts].get(name)
+        if not seconds:
+            return ""
+        words = self.sets[texts].words
+        middle, least, most = median(seconds), max(seconds), min(seconds)
+        return f"{words / middle:,.0f} ({words / least:,.0f} to {words / most:,.0f})"
+
+
+def advance(items: Iterable[Item], title: str) -> Iterable[Item]:
+    """The items, with a progress bar."""
+    hidden = not console.is_terminal
+    return track(items, title, console=console, transient=True, disable=hidden)
+
+
+def worker_environment(threads: int) -> dict[str, str]:
+    """No hub is asked, and every library has so many threads."""
+    offline = dict.fromkeys(("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"), "1")
+    return {**offline, **thread_settings(threads), "TOKENIZERS_PARALLELISM": "true"}
+
+
+def divide(one: float | None, other: float | None) -> float | None:
+    return one / other if one and other else None
+
+
+def ask_once(threads: int, do: str, **arguments: Any) -> Any:
+    """Have something made in a process that ends with it."""
+    with Worker([sys.executable, str(CONTESTANTS)], worker_environment(threads)) as worker:
+        return worker.ask(do, **arguments)
+
+
+def read_text_set(corpus: Path, limit: int | None, name: str = "") -> TextSet:
+    """The first texts of a corpus's test part."""
+    docs = list(read_docs(corpus / "test.spacy", Vocab()))[:limit]
+    return TextSet(name or corpus.name, [doc.text for doc in docs], sum(map(len, docs)))
+
+
+def read_annotated(corpus: Path, limit: int = HEAD_EXAMPLES) -> list[Annotated]:
+    """The first texts of a corpus's training part that have mentions, with them."""
+    docs = (doc for doc in read_docs(corpus / "train.spacy", Vocab()) if doc.ents)
+    return [
+        {
+            "text": doc.text,
+            "entities": [[ent.start_char, ent.end_char, ent.label_] for ent in doc.ents],
+        }
+        for doc, _ in zip(docs, range(limit), strict=False)
+    ]
+
+
+def add_options(parser: argparse.ArgumentParser, *, output: str) -> None:
+    """The options that all programs have."""
+    parser.add_argument("--repeats", type=positive, default=5, help="rounds of each contestant")
+    parser.add_argument("--threads", type=positive, default=2, help="of every library")
+    parser.add_argument("--output", type=Path, default=Path(output), help="JSON file to write")
+
+
+def add_work_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--work",
+        type=Path,
+        help="directory to keep the contestants' pipelines in, and to find them in again as long "
+        "as the pipeline is the same; by default a temporary one",
+    )
+
+
+def positive(text: str) -> int:
+    """A whole number above 0, for argparse."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+    return number
+
+
+@contextmanager
+def work_directory(given: Path | None) -> Iterator[Path]:
+    """The directory given, or a temporary one."""
+    if given is not None:
+        yield given.resolve()
+        return
+    with TemporaryDirectory() as directory:
+        yield Path(directory)
+
+
+def print_checks(checks: list[Check]) -> None:
+    """A table of figures with their targets."""
+    table = Table(title="Targets", title_justify="left")
+    for title in ("", "measured", "target", ""):
+        table.add_column(title, justify="right" if title else "left")
+    words = {True: "met", False: "not met", None: ""}
+    for check in checks:
+        sign = "≥" if check.at_least else "≤"
+        target = "" if check.target is None else f"{sign} {show(check.target)}{check.unit}"
+        value = "not measured" if check.value is None else f"{show(check.value)}{check.unit}"
+        table.add_row(check.title, value, target, words[check.met])
+    console.print(table)
+
+
+def show(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def write_results(
+    path: Path, args: argparse.Namespace, checks: list[Check], **results: Any
+) -> None:
+    """Write everything that was measured."""
+    content = {
+        "settings": {name: str(value) for name, value in vars(args).items() if value is not None},
+        "machine": describe_machine(),
+        "checks": [check.to_json() for check in checks],
+        **results,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=2), encoding="utf8")
+    console.print(f"Wrote {path}")
+
+
+def run_program(main: Callable[[], None]) -> None:
+    """Bad input in one line, exit status 1."""
+    try:
+        main()
+    except (BiomedError, WorkerFailed) as error:
+        sys.exit(f"✘ {error}")

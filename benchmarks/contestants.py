@@ -1,0 +1,548 @@
+"""What `inference.py` and `memory.py` compare, each contestant in a process of its own.
+
+Run as a program, this module is such a process: it loads one contestant and annotates when asked.
+Peers may run in an environment of their own, so that nothing is imported before it is needed.
+
+Every contestant has the same encoder. The heads of the peers, which `spacy train` has not trained,
+learn for some steps on the frozen encoder: a head that marks every other word would be slow for no
+fault of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import runpy
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import cycle, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.training import Example
+    from thinc.api import Config, Model
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+HEAD_STEPS = 60
+HEAD_BATCH = 32
+HEAD_LEARN_RATE = 0.005
+
+# Layers and widths of shapes with random weights, for speed alone.
+SHAPES = {
+    "BERT-base": {
+        "num_hidden_layers": 12,
+        "hidden_size": 768,
+        "num_attention_heads": 12,
+        "intermediate_size": 3072,
+    },
+    "4 layers x 312": {
+        "num_hidden_layers": 4,
+        "hidden_size": 312,
+        "num_attention_heads": 12,
+        "intermediate_size": 1200,
+    },
+}
+
+# As `spacy init config --pipeline ner --gpu` writes it, where it matters.
+STOCK = """
+[nlp]
+lang = "en"
+pipeline = ["transformer", "ner"]
+batch_size = 128
+
+[components]
+
+[components.transformer]
+factory = "transformer"
+max_batch_items = 4096
+
+[components.transformer.model]
+@architectures = "spacy-transformers.TransformerModel.v3"
+name = null
+tokenizer_config = {"use_fast": true}
+
+[components.transformer.model.get_spans]
+@span_getters = "spacy-transformers.strided_spans.v1"
+window = 128
+stride = 96
+
+[components.ner]
+factory = "ner"
+
+[components.ner.model]
+@architectures = "spacy.TransitionBasedParser.v2"
+state_type = "ner"
+extra_state_tokens = false
+hidden_width = 64
+maxout_pieces = 2
+use_upper = false
+
+[components.ner.model.tok2vec]
+@architectures = "spacy-transformers.TransformerListener.v1"
+grad_factor = 1.0
+
+[components.ner.model.tok2vec.pooling]
+@layers = "reduce_mean.v1"
+"""
+
+Annotated = dict[str, Any]  # "text", and "entities": a list of start, end, label
+
+
+def stock_config(encoder: Path | str, lang: str) -> Config:
+    """spacy-transformers' `transformer` and spaCy's `ner`, as spaCy's own quickstart has them."""
+    from thinc.api import Config
+
+    config = Config().from_str(STOCK)
+    config["nlp"]["lang"] = lang
+    config["components"]["transformer"]["model"]["name"] = str(encoder)
+    return config
+
+
+# --- The contestants ---
+
+
+class SpacyPipeline:
+    """A pipeline that `spacy.load` opens.
+
+    precision: what the encoder computes in, for one of ours in PyTorch; else what it chooses.
+    """
+
+    def __init__(self, path: str, precision: str | None = None):
+        import spacy
+
+        self.nlp = spacy.load(path)
+        if precision is not None:
+            find_shim(self.nlp).computes_in = precision
+
+    def stream(self, texts: list[str]) -> Iterable[Any]:
+        """Annotate texts in batches, as its documentation says."""
+        return self.nlp.pipe(texts)
+
+    def single(self, text: str) -> Any:
+        return self.nlp(text)
+
+    def count(self, annotated: Any) -> int:
+        """Entities in what `stream` gives for a text."""
+        return len(annotated.ents)
+
+    def prepare(self, texts: list[str]) -> Callable[[], Any]:
+        """What a round runs."""
+        return lambda: deque(self.stream(texts), maxlen=0)
+
+
+class EncoderAlone(SpacyPipeline):
+    """The encoder of one of our pipelines on the padded batches that it gets there."""
+
+    def count(self, annotated: Any) -> int:
+        return 0
+
+    def prepare(self, texts: list[str]) -> Callable[[], Any]:
+        shim = find_shim(self.nlp)
+        encode = shim.encode
+        with record_calls(shim, "encode") as calls:
+            deque(self.stream(texts), maxlen=0)
+
+        def run() -> None:
+            for arguments, _ in calls:
+                encode(*arguments)
+
+        return run
+
+
+class FreeEncoder(SpacyPipeline):
+    """A pipeline of ours, or the stock one, whose encoder computes nothing in a round.
+
+    It gives what it computed before: with zeros the head would find other mentions, and more.
+    """
+
+    def prepare(self, texts: list[str]) -> Callable[[], Any]:
+        if "transformer" in self.nlp.pipe_names:
+            encoder, method = self.nlp.get_pipe("transformer").model.transformer, "forward"
+        else:
+            encoder, method = find_shim(self.nlp), "encode"
+        compute = getattr(encoder, method)
+        with record_calls(encoder, method) as calls:
+            deque(self.stream(texts), maxlen=0)
+
+        def run() -> None:
+            results = (result for _, result in calls)
+            setattr(encoder, method, lambda *inputs, **named: next(results))
+            deque(self.stream(texts), maxlen=0)
+            setattr(encoder, method, compute)
+
+        return run
+
+
+@contextmanager
+def record_calls(owner: Any, method: str) -> Iterator[list[tuple[tuple, Any]]]:
+    """Collect the arguments and the result of each call of an object's method."""
+    compute = getattr(owner, method)
+    calls: list[tuple[tuple, Any]] = []
+
+    def record(*arguments: Any, **named: Any) -> Any:
+        result = compute(*arguments, **named)
+        calls.append((arguments, result))
+        return result
+
+    setattr(owner, method, record)
+    try:
+        yield calls
+    finally:
+        setattr(owner, method, compute)
+
+
+class TransformersPipeline:
+    """`pipeline("token-classification")` of transformers with a linear head.
+
+    batch_size: on a CPU larger batches of texts in the given order cost more padding than they
+        save.
+    """
+
+    def __init__(self, path: str, annotated: list[Annotated], batch_size: int = 8):
+        from transformers import AutoModelForTokenClassification, AutoTokenizer, pipeline
+
+        tags = bio_tags(annotated)
+        tokenizer = AutoTokenizer.from_pretrained(path)
+        model = AutoModelForTokenClassification.from_pretrained(
+            path, id2label=dict(enumerate(tags)), label2id={tag: i for i, tag in enumerate(tags)}
+        )
+        fit_linear_head(model, tokenizer, annotated)
+        self.pipeline = pipeline(
+            "token-classification",
+            model=model,
+            tokenizer=tokenizer,
+            aggregation_strategy="simple",
+            stride=128,  # texts longer than the encoder's window are read in overlapping ones
+            batch_size=batch_size,
+            device="cpu",
+        )
+
+    def stream(self, texts: list[str]) -> Iterable[Any]:
+        return self.pipeline(texts)
+
+    def single(self, text: str) -> Any:
+        return self.pipeline(text)
+
+    count = staticmethod(len)
+    prepare = SpacyPipeline.prepare
+
+
+class EdsNlp:
+    """EDS-NLP: `eds.ner_crf` over `eds.transformer`, windows and batches as it documents them."""
+
+    def __init__(self, path: str, annotated: list[Annotated]):
+        import edsnlp
+        import edsnlp.pipes as eds
+
+        labels = sorted({label for one in annotated for *_, label in one["entities"]})
+        self.nlp = edsnlp.blank("eds")
+        self.nlp.add_pipe(
+            eds.ner_crf(
+                embedding=eds.transformer(model=path, window=128, stride=96),
+                mode="joint",
+                labels=labels,
+                target_span_getter={"ents": True},
+                span_setter={"ents": True},
+            ),
+            name="ner",
+        )
+        fit_crf_head(self.nlp, annotated)
+
+    stream = SpacyPipeline.stream
+    single = SpacyPipeline.single
+    count = SpacyPipeline.count
+    prepare = SpacyPipeline.prepare
+
+
+KINDS = {
+    "pipeline": SpacyPipeline,
+    "encoder alone": EncoderAlone,
+    "free encoder": FreeEncoder,
+    "transformers": TransformersPipeline,
+    "EDS-NLP": EdsNlp,
+}
+
+
+def find_shim(nlp: Language) -> Any:
+    """What holds and runs the encoder of one of our pipelines."""
+    for _, pipe in nlp.pipeline:
+        model: Model | None = getattr(pipe, "model", None)
+        if model is not None and model.shims and hasattr(model.shims[0], "encode"):
+            return model.shims[0]
+    raise ValueError("the pipeline has no encoder of ours")
+
+
+# --- Heads for the peers ---
+
+
+def bio_tags(annotated: list[Annotated]) -> list[str]:
+    labels = sorted({label for one in annotated for *_, label in one["entities"]})
+    return ["O", *(f"{edge}-{label}" for label in labels for edge in "BI")]
+
+
+def batches(annotated: list[Annotated], steps: int) -> Iterator[list[Annotated]]:
+    """So many batches of the annotated texts, shuffled, over and over."""
+    shuffled = random.Random(0).sample(annotated, len(annotated))
+    endless = cycle(shuffled)
+    for _ in range(steps):
+        yield list(islice(endless, HEAD_BATCH))
+
+
+def fit_linear_head(model: Any, tokenizer: Any, annotated: list[Annotated]) -> None:
+    """Train the classifier of a transformers model; the encoder stays as it is."""
+    import torch
+
+    optimizer = torch.optim.AdamW(model.classifier.parameters(), lr=HEAD_LEARN_RATE)
+    model.eval()
+    model.requires_grad_(False)
+    model.classifier.requires_grad_(True)
+    for batch in batches(annotated, HEAD_STEPS):
+        inputs = tokenizer(
+            [one["text"] for one in batch],
+            padding=True,
+            truncation=True,
+            return_tensors="pt",
+            return_offsets_mapping=True,
+        )
+        offsets = inputs.pop("offset_mapping").tolist()
+        labels = [
+            _piece_tags(own, one["entities"], model.config.label2id)
+            for own, one in zip(offsets, batch, strict=True)
+        ]
+        model(**inputs, labels=torch.tensor(labels)).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def _piece_tags(offsets: list, entities: list, ids: dict[str, int]) -> list[int]:
+    """A BIO tag for each word piece; -100, which counts for nothing, where it has no text."""
+    tags = []
+    for start, end in offsets:
+        tag = "O" if end > start else None
+        for first, last, label in entities:
+            if end > start and first < end and start < last:
+                tag = f"{'B' if start <= first else 'I'}-{label}"
+        tags.append(-100 if tag is None else ids[tag])
+    return tags
+
+
+def fit_crf_head(nlp: Any, annotated: list[Annotated]) -> None:
+    """Train the linear layer of `eds.ner_crf`; the encoder stays as it is."""
+    import torch
+
+    ner = nlp.get_pipe("ner")
+    optimizer = torch.optim.AdamW(ner.linear.parameters(), lr=HEAD_LEARN_RATE)
+    ner.requires_grad_(False)
+    ner.linear.requires_grad_(True)
+    for batch in batches(annotated, HEAD_STEPS):
+        docs = [nlp.make_doc(one["text"]) for one in batch]
+        for doc, one in zip(docs, batch, strict=True):
+            spans = [doc.char_span(*entity) for entity in one["entities"]]
+            doc.ents = [span for span in spans if span is not None]
+        ner(ner.prepare_batch(docs, supervision=True))["loss"].backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    ner.eval()
+
+
+def fit_spacy_head(nlp: Language, annotated: list[Annotated], steps: int) -> None:
+    """Train what comes after the first component, the encoder, which stays as it is."""
+    from thinc.api import Adam
+
+    encoder = nlp.pipe_names[0]
+    optimizer = Adam(0.001)
+    for batch in batches(annotated, steps):
+        examples = make_examples(nlp, batch)
+        nlp.update(examples, sgd=optimizer, exclude=[encoder], annotates=[encoder])
+
+
+def make_examples(nlp: Language, annotated: Iterable[Annotated]) -> list[Example]:
+    from spacy.training import Example
+
+    return [
+        Example.from_dict(nlp.make_doc(one["text"]), {"entities": one["entities"]})
+        for one in annotated
+    ]
+
+
+# --- What has to be made before it can be compared ---
+
+
+def prepare_pipelines(
+    pipeline: str, annotated: list[Annotated], work: Path, *, shapes: bool
+) -> dict[str, str]:
+    """Make the pipelines and encoders of the contestants; what is there already is kept.
+
+    pipeline: one with `biomed_transformer`, fine-tuned.
+    annotated: what the heads learn on.
+    work: directory to write to.
+    shapes: whether to make those of `SHAPES` as well.
+    RETURNS: the directories by what they are.
+    """
+    from spacy_biomed.evaluation.compression import write_compressed
+    from spacy_biomed.pipeline.loading import load_pipeline
+
+    nlp = load_pipeline(pipeline)
+    made = {name: work / name for name in ("int8", "fp32", "encoder", "stock")}
+    once(made["int8"], lambda path: write_compressed(nlp, path, "int8", True))
+    once(made["fp32"], lambda path: write_compressed(nlp, path, "fp32", False))
+    once(made["encoder"], lambda path: write_encoder(nlp, path))
+    once(made["stock"], lambda path: write_stock(made["encoder"], nlp.lang, annotated, path))
+    for shape, settings in SHAPES.items() if shapes else ():
+        folder = work / shape.replace(" ", "_")
+        encoder, ours, stock = folder / "encoder", folder / "int8", folder / "stock"
+        once(encoder, lambda path, own=settings: write_shape(made["encoder"], own, path))
+        once(ours, lambda path, own=encoder: write_untrained(nlp, own, annotated, path))
+        made[f"{shape} int8"] = ours
+        if shape == "BERT-base":
+            once(stock, lambda path, own=encoder: write_stock(own, nlp.lang, annotated, path, 5))
+            made[f"{shape} stock"] = stock
+    return {name: str(path) for name, path in made.items()}
+
+
+def once(path: Path, write: Callable[[Path], None]) -> None:
+    """Make a directory unless it is there; it appears whole or not at all."""
+    if path.is_dir():
+        return
+    partial = path.with_name(path.name + ".partial")
+    partial.mkdir(parents=True, exist_ok=True)
+    write(partial)
+    partial.rename(path)
+
+
+def write_encoder(nlp: Language, path: Path) -> None:
+    """The encoder of one of our pipelines, for transformers."""
+    shim = find_shim(nlp)
+    shim.save(path)
+    # Without it the peers would not cut what is too long for the position embeddings.
+    settings = json.loads((path / "tokenizer_config.json").read_text(encoding="utf8"))
+    settings["model_max_length"] = shim._model.config.max_position_embeddings
+    (path / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf8")
+
+
+def write_shape(like: Path, shape: dict[str, int], path: Path) -> None:
+    """A BERT of random weights with the tokenizer of another encoder."""
+    import torch
+    from transformers import AutoTokenizer, BertConfig, BertModel
+
+    tokenizer = AutoTokenizer.from_pretrained(like)
+    tokenizer.save_pretrained(path)
+    torch.manual_seed(0)
+    config = BertConfig(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **shape)
+    BertModel(config).save_pretrained(path)
+
+
+def write_stock(
+    encoder: Path, lang: str, annotated: list[Annotated], path: Path, steps: int = HEAD_STEPS
+) -> None:
+    """The stock pipeline around an encoder."""
+    from spacy.util import fix_random_seed, load_model_from_config
+
+    fix_random_seed(0)
+    nlp = load_model_from_config(stock_config(encoder, lang), auto_fill=True)
+    nlp.initialize(lambda: make_examples(nlp, annotated))
+    fit_spacy_head(nlp, annotated, steps)
+    nlp.to_disk(path)
+
+
+def write_untrained(
+    like: Language, encoder: Path, annotated: list[Annotated], path: Path, steps: int = 5
+) -> None:
+    """A pipeline of ours in int8, as another one but around an encoder of random weights."""
+    from spacy.util import fix_random_seed, load_model_from_config
+    from thinc.api import Config
+
+    from spacy_biomed.evaluation.compression import find_encoders, write_compressed
+
+    fix_random_seed(0)
+    whole = like.config.interpolate()
+    config = Config({section: whole[section] for section in ("nlp", "components")})
+    for name in find_encoders(like):
+        config["components"][name]["model"]["name"] = str(encoder)
+    nlp = load_model_from_config(config, auto_fill=True)
+    nlp.initialize(lambda: make_examples(nlp, annotated))
+    fit_spacy_head(nlp, annotated, steps)
+    write_compressed(nlp, path, "int8", True)
+
+
+# --- The process of a contestant ---
+
+
+class Process:
+    """Answers requests about one contestant."""
+
+    contestant: Any
+
+    def __init__(self) -> None:
+        self.texts: dict[str, list[str]] = {}
+        self.rounds: dict[str, Callable[[], Any]] = {}
+        self.endless: Iterator[str] = iter(())
+
+    def make(
+        self, pipeline: str, annotated: list[Annotated], work: str, shapes: bool
+    ) -> dict[str, str]:
+        """`prepare_pipelines`."""
+        return prepare_pipelines(pipeline, annotated, Path(work), shapes=shapes)
+
+    def versions(self, packages: list[str]) -> dict[str, str]:
+        """Versions of packages in this environment."""
+        from importlib.metadata import version
+
+        return {name: version(name) for name in packages}
+
+    def load(self, kind: str, **settings: Any) -> None:
+        """Load the contestant: one of `KINDS`, with what it takes."""
+        self.contestant = KINDS[kind](**settings)
+
+    def read(self, name: str, texts: list[str]) -> int:
+        """Take a set of texts, and annotate them once before it counts: entities found."""
+        self.texts[name] = texts
+        self.rounds[name] = self.contestant.prepare(texts)
+        return sum(self.contestant.count(one) for one in self.contestant.stream(texts))
+
+    def round(self, name: str) -> float:
+        """Annotate a set of texts: seconds."""
+        start = time.perf_counter()
+        self.rounds[name]()
+        return time.perf_counter() - start
+
+    def singly(self, name: str, count: int) -> list[float]:
+        """Annotate the first texts of a set one by one: seconds of each."""
+        seconds = []
+        for text in islice(cycle(self.texts[name]), count):
+            start = time.perf_counter()
+            self.contestant.single(text)
+            seconds.append(time.perf_counter() - start)
+        return seconds
+
+    def cycle(self, texts: list[str]) -> None:
+        """Take texts that `zone` annotates over and over."""
+        self.endless = cycle(texts)
+
+    def zone(self, documents: int) -> int | None:
+        """Annotate so many of them in a memory zone: resident size after it, in bytes."""
+        from spacy_biomed.evaluation.pipeline_worker import resident_memory
+
+        nlp = self.contestant.nlp
+        with nlp.memory_zone():
+            deque(nlp.pipe(islice(self.endless, documents)), maxlen=0)
+        return resident_memory()
+
+    def score(self, corpus: str) -> dict[str, float]:
+        """Evaluate a pipeline on a .spacy file: the scores that its config counts."""
+        from spacy.training import Corpus
+
+        from spacy_biomed.evaluation.compression import weighted_scores
+
+        nlp = self.contestant.nlp
+        return weighted_scores(nlp, list(Corpus(corpus)(nlp)))
+
+
+if __name__ == "__main__":
+    # From its file: environments of peers do not have our package.
+    workers = REPOSITORY / "spacy_biomed" / "evaluation" / "workers.py"
+    runpy.run_path(str(workers))["serve"](Process())

@@ -1,0 +1,320 @@
+"""How fast pipelines annotate: ours, the peers, and the encoder alone, side by side.
+
+    python benchmarks/inference.py training/ncbi_disease/model-best --threads 2
+
+takes a fine-tuned pipeline with `biomed_transformer`, and from it makes what is compared: our
+pipeline in PyTorch in bf16 and in ONNX Runtime in fp32 and int8; spacy-transformers with spaCy's
+`ner`; transformers' `pipeline("token-classification")`; EDS-NLP's `eds.ner_crf`; our encoder alone
+on the padded batches that the pipeline makes; and both our pipeline and the stock one with an
+encoder that costs nothing. All have the same encoder. Then the same for shapes with random weights:
+BERT-base, and 4 layers of width 312.
+
+Each contestant lives in a process of its own, and they take turns: one round each, while the others
+wait, and again. Speeds are medians of the rounds; words are the tokens of the corpus file, the same
+for all. Corpora are those that `spacy biomed convert` writes, in --corpora.
+
+EDS-NLP has its own virtual environment:
+
+    python -m venv build/edsnlp
+    build/edsnlp/bin/pip install "edsnlp[ml]" "torch==2.13.0" "transformers<5"
+
+Without it, or where another contestant cannot run, the table says so. Nothing is downloaded.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryFile
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
+
+from comparisons import (
+    CONTESTANTS,
+    Check,
+    Contest,
+    TextSet,
+    add_options,
+    add_work_option,
+    advance,
+    ask_once,
+    console,
+    divide,
+    print_checks,
+    read_annotated,
+    read_text_set,
+    run_program,
+    work_directory,
+    worker_environment,
+    write_results,
+)
+from contestants import REPOSITORY, Annotated
+from rich.table import Table
+
+from spacy_biomed.evaluation.benchmark import describe_machine, measure_first_sentence
+from spacy_biomed.evaluation.workers import WorkerFailed
+
+SENTENCES, DOCUMENTS = "ncbi_disease", ("meddocan", "cantemist")
+SHAPES = f"{SENTENCES}, random weights"
+
+INT8, FP32, BF16 = "ours, int8", "ours, ONNX fp32", "ours, PyTorch bf16"
+STOCK, TRANSFORMERS, EDSNLP = "stock spacy-transformers", "transformers pipeline", "EDS-NLP ner_crf"
+ENCODER_INT8, ENCODER_BF16 = "encoder alone, int8", "encoder alone, bf16"
+FREE, STOCK_FREE = "ours, encoder free", "stock, encoder free"
+PIPELINES = [INT8, FP32, BF16, STOCK, TRANSFORMERS, EDSNLP]
+BASE_INT8, BASE_STOCK = "ours, int8, BERT-base", "stock, BERT-base"
+SMALL_INT8 = "ours, int8, 4 layers x 312"
+
+LATENCY = 40  # documents one by one, in each round
+
+
+def main() -> None:
+    args = parse_arguments()
+    contest = Contest(args.threads, args.repeats)
+    try:
+        with work_directory(args.work) as work:
+            measured = measure(contest, args, work)
+    finally:
+        contest.close()
+    checks = make_checks(contest, measured)
+    print_results(contest, measured)
+    print_checks(checks)
+    write_results(args.output, args, checks, texts=contest.to_json(), **measured)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("pipeline", help="fine-tuned pipeline with biomed_transformer")
+    parser.add_argument("--corpora", type=Path, default=Path("corpus"))
+    parser.add_argument(
+        "--trained-on",
+        default=SENTENCES,
+        help="the corpus that the pipeline was fine-tuned on: the heads of the peers learn on it, "
+        "and F1 is measured on its test part",
+    )
+    parser.add_argument("--texts", nargs="+", default=[SENTENCES, *DOCUMENTS])
+    parser.add_argument("--limit", type=int, help="at most so many sentences (default: all)")
+    parser.add_argument("--document-limit", type=int, default=60, help="at most so many documents")
+    parser.add_argument(
+        "--shape-limit",
+        type=int,
+        default=200,
+        help="at most so many sentences for the shapes with random weights; 0: without them",
+    )
+    parser.add_argument(
+        "--edsnlp-python",
+        default=str(REPOSITORY / "build" / "edsnlp" / "bin" / "python"),
+        help="interpreter of EDS-NLP's environment",
+    )
+    parser.add_argument(
+        "--wheel-python",
+        help="interpreter of an environment with spacy-biomed but without PyTorch, to measure the "
+        "start of the int8 pipeline there as well",
+    )
+    add_work_option(parser)
+    add_options(parser, output="build/benchmarks/inference.json")
+    return parser.parse_args()
+
+
+def measure(contest: Contest, args: argparse.Namespace, work: Path) -> dict[str, Any]:
+    """Run all rounds. RETURNS: latencies, times from the start, sizes and scores."""
+    # Before the work: what cannot be read should not be found out after it.
+    sets = [
+        read_text_set(args.corpora / name, args.limit if name == SENTENCES else args.document_limit)
+        for name in args.texts
+    ]
+    shapes = None
+    if args.shape_limit:
+        limit = min(args.shape_limit, args.limit or args.shape_limit)
+        shapes = read_text_set(args.corpora / SENTENCES, limit, SHAPES)
+    with console.status("Making the pipelines"):
+        annotated = read_annotated(args.corpora / args.trained_on)
+        paths = ask_once(
+            args.threads,
+            "make",
+            pipeline=args.pipeline,
+            annotated=annotated,
+            work=str(work),
+            shapes=shapes is not None,
+        )
+    measured = measure_fine_tuned(contest, args, sets, paths, annotated)
+    measured["first_seconds"] = measure_starts(contest, args, paths)
+    measured["packed_bytes"] = {name: packed_size(Path(paths[name])) for name in ("int8", "fp32")}
+    if shapes:
+        start_shapes(contest, paths)
+        contest.run(shapes, [BASE_INT8, SMALL_INT8, BASE_STOCK])
+        contest.close()
+    return {**measured, "missing": contest.missing}
+
+
+def measure_fine_tuned(
+    contest: Contest,
+    args: argparse.Namespace,
+    sets: list[TextSet],
+    paths: dict[str, str],
+    annotated: list[Annotated],
+) -> dict[str, Any]:
+    """Speeds, latencies and scores of all that have the fine-tuned encoder."""
+    versions = start_contestants(contest, args, paths, annotated)
+    for texts in sets:
+        extras = [ENCODER_INT8, ENCODER_BF16, FREE, STOCK_FREE] if texts.name == SENTENCES else []
+        contest.run(texts, PIPELINES + extras)
+    latencies = measure_latency(contest) if SENTENCES in args.texts else {}
+    test = str(args.corpora / args.trained_on / "test.spacy")
+    scores = {
+        name: contest.ask(name, "score", corpus=test)
+        for name in contest.among([INT8, FP32, BF16], f"{args.trained_on}: scores")
+    }
+    contest.close()
+    return {"latency_seconds": latencies, "scores": scores, "edsnlp_versions": versions}
+
+
+def start_contestants(
+    contest: Contest, args: argparse.Namespace, paths: dict[str, str], annotated: list[Annotated]
+) -> dict | None:
+    """Start and load all that have the fine-tuned encoder. RETURNS: what EDS-NLP runs with."""
+    ours = {"path": args.pipeline, "precision": "bf16"}
+    peers = {"path": paths["encoder"], "annotated": annotated}
+    loads = {
+        INT8: {"kind": "pipeline", "path": paths["int8"]},
+        FP32: {"kind": "pipeline", "path": paths["fp32"]},
+        BF16: {"kind": "pipeline", **ours},
+        STOCK: {"kind": "pipeline", "path": paths["stock"]},
+        TRANSFORMERS: {"kind": "transformers", **peers},
+        EDSNLP: {"kind": "EDS-NLP", **peers},
+        ENCODER_INT8: {"kind": "encoder alone", "path": paths["int8"]},
+        ENCODER_BF16: {"kind": "encoder alone", **ours},
+        FREE: {"kind": "free encoder", "path": paths["int8"]},
+        STOCK_FREE: {"kind": "free encoder", "path": paths["stock"]},
+    }
+    for name in loads:
+        python = args.edsnlp_python if name == EDSNLP else sys.executable
+        contest.start(name, [python, str(CONTESTANTS)])
+    for name in contest.among(list(loads), "Loading"):
+        contest.ask(name, "load", **loads[name])
+    return contest.ask(EDSNLP, "versions", packages=["edsnlp", "torch", "transformers", "spacy"])
+
+
+def start_shapes(contest: Contest, paths: dict[str, str]) -> None:
+    """Start and load the pipelines with random weights."""
+    loads = {
+        BASE_INT8: paths["BERT-base int8"],
+        SMALL_INT8: paths["4 layers x 312 int8"],
+        BASE_STOCK: paths["BERT-base stock"],
+    }
+    for name in loads:
+        contest.start(name, [sys.executable, str(CONTESTANTS)])
+    for name in contest.among(list(loads), "Loading shapes"):
+        contest.ask(name, "load", kind="pipeline", path=loads[name])
+
+
+def measure_latency(contest: Contest) -> dict[str, list[float]]:
+    """Annotate short documents one by one, contestants in turns: seconds of each."""
+    seconds: dict[str, list[float]] = {name: [] for name in PIPELINES if name in contest.workers}
+    for i in range(contest.repeats):
+        for name in contest.among(list(seconds), f"one by one: round {i + 1}"):
+            seconds[name] += contest.ask(name, "singly", name=SENTENCES, count=LATENCY) or []
+    return seconds
+
+
+def measure_starts(
+    contest: Contest, args: argparse.Namespace, paths: dict[str, str]
+) -> dict[str, list[float]]:
+    """From the start of a fresh process to its first annotated sentence, in turns: seconds."""
+    starts = {INT8: (paths["int8"], sys.executable), STOCK: (paths["stock"], sys.executable)}
+    if args.wheel_python:
+        starts[f"{INT8}, without PyTorch"] = (paths["int8"], args.wheel_python)
+    environment = worker_environment(args.threads)
+    seconds: dict[str, list[float]] = {name: [] for name in starts}
+    for i in advance(range(1 + args.repeats), "Starts"):
+        for name, (path, python) in starts.items():
+            if name in contest.missing:
+                continue
+            try:
+                _, first = measure_first_sentence(path, environment, python)
+            except (OSError, WorkerFailed) as error:
+                contest.missing[name] = f"start: {error}"
+                continue
+            if i:  # the first brings the files into memory
+                seconds[name].append(first)
+    return {name: own for name, own in seconds.items() if own}
+
+
+def packed_size(directory: Path) -> int:
+    """Bytes of a directory when it is compressed as in a wheel."""
+    with TemporaryFile() as file:
+        with ZipFile(file, "w", ZIP_DEFLATED) as archive:
+            for path in sorted(directory.rglob("*")):
+                archive.write(path, path.relative_to(directory))
+        return file.tell()
+
+
+def make_checks(contest: Contest, measured: dict[str, Any]) -> list[Check]:
+    """The targets, and what was measured."""
+    speed = contest.ratio
+    starts = {name: median(own) for name, own in measured["first_seconds"].items()}
+    latency = {name: median(own) for name, own in measured["latency_seconds"].items() if own}
+    sizes = measured["packed_bytes"]
+    int8, without = starts.get(INT8), starts.get(f"{INT8}, without PyTorch")
+    return [
+        Check(f"int8 vs stock, {SENTENCES}", speed(SENTENCES, INT8, STOCK), 7),
+        Check(f"int8 vs EDS-NLP, {SENTENCES}", speed(SENTENCES, INT8, EDSNLP), 5),
+        Check(f"PyTorch bf16 vs stock, {SENTENCES}", speed(SENTENCES, BF16, STOCK), 4),
+        Check("BERT-base: int8 vs stock", speed(SHAPES, BASE_INT8, BASE_STOCK), 5),
+        Check("4 layers x 312 int8 vs stock BERT-base", speed(SHAPES, SMALL_INT8, BASE_STOCK), 45),
+        Check("int8 vs its encoder alone", speed(SENTENCES, INT8, ENCODER_INT8), 0.9),
+        Check("bf16 vs its encoder alone", speed(SENTENCES, BF16, ENCODER_BF16), None),
+        Check("encoder free, vs stock's", speed(SENTENCES, FREE, STOCK_FREE), 2),
+        Check("encoder free", contest.words_per_second(SENTENCES, FREE), 150_000, " words/s"),
+        Check("one short document vs stock", divide(latency.get(STOCK), latency.get(INT8)), 3),
+        Check("start to first sentence, int8 vs stock", divide(starts.get(STOCK), int8), 3),
+        Check(
+            "the same, int8 where PyTorch is not installed", divide(starts.get(STOCK), without), 3
+        ),
+        *(
+            Check(f"int8 vs stock, {name}", speed(name, INT8, STOCK), target)
+            for name, target in zip(DOCUMENTS, (7, None), strict=True)
+        ),
+        Check("int8 vs transformers' pipeline", speed(SENTENCES, INT8, TRANSFORMERS), None),
+        Check("size of int8 vs fp32, packed", divide(sizes["int8"], sizes["fp32"]), 0.3, "", False),
+        *score_checks(measured["scores"]),
+    ]
+
+
+def score_checks(scores: dict[str, Any]) -> list[Check]:
+    """int8 against fp32, in points of 100."""
+    int8, fp32 = scores.get(INT8), scores.get(FP32)
+    if not int8 or not fp32:
+        return []
+    return [
+        Check(f"{name}, int8 minus fp32", 100 * (int8[name] - fp32[name]), -0.2, " points")
+        for name in int8
+    ]
+
+
+def print_results(contest: Contest, measured: dict[str, Any]) -> None:
+    machine = describe_machine()
+    console.print(
+        f"{machine['processor']}, {contest.threads} threads, {contest.repeats} rounds each"
+    )
+    contest.print_speeds()
+    table = Table(title="Milliseconds: median (least to most)", title_justify="left")
+    for title in ("", "one short document", "start to first sentence"):
+        table.add_column(title, justify="right" if title else "left")
+    latencies, starts = measured["latency_seconds"], measured["first_seconds"]
+    for name in {**latencies, **starts}:
+        table.add_row(name, *(milliseconds(own.get(name)) for own in (latencies, starts)))
+    console.print(table)
+
+
+def milliseconds(seconds: list[float] | None) -> str:
+    if not seconds:
+        return ""
+    middle, least, most = (1e3 * of(seconds) for of in (median, min, max))
+    return f"{middle:,.1f} ({least:,.1f} to {most:,.1f})"
+
+
+if __name__ == "__main__":
+    run_program(main)

@@ -1,0 +1,107 @@
+"""Does memory grow with the documents that a pipeline has annotated?
+
+    python benchmarks/memory.py training/ncbi_disease/model-best corpus/ncbi_disease --threads 2
+
+Our pipeline in int8 and stock spacy-transformers with `ner`, around the same encoder, annotate the
+texts of the corpus's test part over and over in `nlp.memory_zone()`, in turns, each in a process of
+its own. Printed is the resident size after 20,000 documents minus that after 2,000.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from comparisons import (
+    CONTESTANTS,
+    Check,
+    Contest,
+    add_work_option,
+    advance,
+    ask_once,
+    console,
+    positive,
+    print_checks,
+    read_annotated,
+    read_text_set,
+    run_program,
+    work_directory,
+    write_results,
+)
+
+OURS, STOCK = "ours, ONNX int8", "spacy-transformers + ner"
+
+
+def main() -> None:
+    args = parse_arguments()
+    contest = Contest(args.threads, repeats=1)
+    try:
+        with work_directory(args.work) as work:
+            sizes = measure(contest, args, work)
+    finally:
+        contest.close()
+    growth = {
+        name: own[args.documents] - own[args.after]
+        for name, own in sizes.items()
+        if name not in contest.missing
+    }
+    what = f"MB more after {args.documents:,} documents than after {args.after:,}"
+    checks = [
+        Check(f"{name}: {what}", megabytes(growth.get(name)), target, "", at_least=False)
+        for name, target in ((OURS, 30), (STOCK, None))
+    ]
+    print_checks(checks)
+    contest.print_missing()
+    write_results(args.output, args, checks, resident_bytes=sizes, missing=contest.missing)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("pipeline", help="fine-tuned pipeline with biomed_transformer")
+    parser.add_argument("corpus", type=Path, help="the corpus that it was fine-tuned on")
+    parser.add_argument("--documents", type=positive, default=20_000)
+    parser.add_argument("--after", type=positive, default=2_000, help="documents not to count")
+    parser.add_argument("--zone", type=positive, default=500, help="documents in a memory zone")
+    parser.add_argument("--limit", type=positive, help="at most so many different texts")
+    parser.add_argument("--threads", type=positive, default=2, help="of every library")
+    parser.add_argument("--output", type=Path, default=Path("build/benchmarks/memory.json"))
+    add_work_option(parser)
+    args = parser.parse_args()
+    if args.after >= args.documents:
+        parser.error("--after has to be less than --documents")
+    return args
+
+
+def measure(contest: Contest, args: argparse.Namespace, work: Path) -> dict[str, dict[int, int]]:
+    """Resident size of each contestant, in bytes, by the documents it has annotated."""
+    with console.status("Making the pipelines"):
+        paths = ask_once(
+            args.threads,
+            "make",
+            pipeline=args.pipeline,
+            annotated=read_annotated(args.corpus),
+            work=str(work),
+            shapes=False,
+        )
+    texts = read_text_set(args.corpus, args.limit)
+    names = {OURS: paths["int8"], STOCK: paths["stock"]}
+    for name in names:
+        contest.start(name, [sys.executable, str(CONTESTANTS)])
+    for name in contest.among(list(names), "Loading"):
+        contest.ask(name, "load", kind="pipeline", path=names[name])
+        contest.ask(name, "cycle", texts=texts.texts)
+    stops = sorted({*range(args.zone, args.documents, args.zone), args.after, args.documents})
+    sizes: dict[str, dict[int, int]] = {name: {} for name in names}
+    for before, stop in zip([0, *stops], advance(stops, "Annotating"), strict=False):
+        for name in names:
+            sizes[name][stop] = contest.ask(name, "zone", documents=stop - before)
+    return sizes
+
+
+def megabytes(size: int | None) -> float | None:
+    return None if size is None else size / 1e6
+
+
+if __name__ == "__main__":
+    run_program(main)

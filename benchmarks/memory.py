@@ -28,7 +28,7 @@ from comparisons import (
     write_results,
 )
 
-OURS, STOCK = "ours, ONNX int8", "spacy-transformers + ner"
+OURS, STOCK = "ours, int8", "stock spacy-transformers"
 
 
 def main() -> None:

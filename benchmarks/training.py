@@ -54,7 +54,7 @@ from spacy_biomed.training.corpus import read_docs
 if TYPE_CHECKING:
     import torch
 
-OURS, STOCK, PLAIN = "ours", "spacy-transformers + ner", "transformers, plain loop in fp32"
+OURS, STOCK, PLAIN = "ours", "stock spacy-transformers", "plain transformers loop, fp32"
 
 # As `spacy init config --gpu` writes it, but for the batches.
 STOCK_TRAINING = """
@@ -102,7 +102,7 @@ class Schedule:
 class SpacyTrainer:
     """spaCy's own training loop.
 
-    config: what it trains, filled but for nothing.
+    config: a whole training config.
     """
 
     def __init__(self, config: Config, schedule: Schedule):
@@ -156,6 +156,8 @@ class SpacyTrainer:
 
 
 class OurTrainer(SpacyTrainer):
+    """Our components and optimizer, as `configs/ner.cfg` has them."""
+
     def __init__(self, corpus: Path, encoder: str, schedule: Schedule, epochs: int):
         config = fill_config(
             REPOSITORY / "configs" / "ner.cfg",
@@ -176,6 +178,8 @@ class OurTrainer(SpacyTrainer):
 
 
 class StockTrainer(SpacyTrainer):
+    """spacy-transformers and spaCy's `ner`, with spaCy's optimizer."""
+
     def __init__(self, corpus: Path, encoder: str, schedule: Schedule, epochs: int):
         language = fill_config(
             REPOSITORY / "configs" / "ner.cfg", corpus, encoder=encoder, epochs=epochs
@@ -341,9 +345,7 @@ def f1(examples: list[Example]) -> float:
 class Process:
     """Answers requests about one contestant, in a process of its own."""
 
-    def load(
-        self, name: str, corpus: str, encoder: str, epochs: int, **schedule: Any
-    ) -> dict[str, Any]:
+    def load(self, name: str, corpus: str, encoder: str, epochs: int, **schedule: Any) -> None:
         """Set up a contestant."""
         self.corpus = Path(corpus)
         self.trainer = TRAINERS[name](self.corpus, encoder, Schedule(**schedule), epochs)

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-from spacy.cli.train import train as spacy_train
 from typer.testing import CliRunner
 
 from spacy_biomed.cli import app
@@ -19,10 +18,11 @@ OPTIONS = [part for name, value in OVERRIDES.items() for part in (f"--{name}", s
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tiny_config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `spacy train` makes of the config."""
+def uninterrupted(run_spacy, tiny_config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `spacy train` makes of the config, with as many threads as the runs compared to it."""
     output = tmp_path_factory.mktemp("uninterrupted")
-    spacy_train(tiny_config, output, overrides=OVERRIDES)
+    done = run_spacy("train", tiny_config, "--output", output, *OPTIONS)
+    assert done.returncode == 0, done.stderr
     return output
 
 

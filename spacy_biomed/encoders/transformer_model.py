@@ -15,7 +15,7 @@ def TransformerModel_v1(
     revision: str | None = None,
     precision: Precision = "auto",
     window: int = 512,
-    context: int = 128,
+    context: int = 64,
     batch_pieces: int | None = None,
     gradient_checkpointing: bool = False,
     word_piece_dropout: float = 0.0,

@@ -30,9 +30,10 @@ class Windows:
 def make_windows(lengths: Ints1d, capacity: int, context: int) -> Windows:
     """Cut documents into windows of at most `capacity` word pieces.
 
-    A document that fits is one window. A longer one is cut into equally spaced windows that overlap
-    by at least `2 * context` pieces, and each piece is kept from the window in which it lies most
-    centrally, so that it has at least `context` neighbours on each side that the document offers.
+    A document that fits is one window. A longer one is cut into as few equally spaced windows as
+    can overlap by `2 * context` pieces, each as short as that allows, and each piece is kept from
+    the window in which it lies most centrally, so that it has at least `context` neighbours on each
+    side that the document offers.
 
     lengths: (docs,) word pieces in each document; documents of none get no window.
     """
@@ -43,9 +44,9 @@ def make_windows(lengths: Ints1d, capacity: int, context: int) -> Windows:
     doc = np.repeat(np.arange(len(lengths)), counts)
     length, count = lengths[doc], counts[doc]
     place = np.arange(len(doc)) - np.repeat(np.cumsum(counts) - counts, counts)
-    spread = np.maximum(length - capacity, 0)
-    start = place * spread // np.maximum(count - 1, 1)
-    end = np.minimum(start + capacity, length)
+    size = -(-(length + 2 * context * (count - 1)) // count)
+    start = place * (length - size) // np.maximum(count - 1, 1)
+    end = start + size
     keep_start, keep_end = start.copy(), end.copy()
     follows = place > 0
     border = (start[follows] + end[np.flatnonzero(follows) - 1]) // 2

@@ -21,6 +21,7 @@ from ..errors import BiomedError
 from ..outputs import replacing_directory
 from ..pipeline.loading import load_pipeline
 from ..training.corpus import Corpus_v1
+from .pipeline_worker import directory_size
 
 if TYPE_CHECKING:
     from ..encoders.onnx_export import Quantization
@@ -135,8 +136,8 @@ def compress_pipeline(
                 break
         if refusal is not None:
             raise BiomedError(refusal)
-        report.bytes_before = _size(nlp.path) if nlp.path else 0
-        report.bytes_after = _size(partial)
+        report.bytes_before = directory_size(nlp.path) if nlp.path else 0
+        report.bytes_after = directory_size(partial)
     return report
 
 
@@ -187,11 +188,8 @@ def write_compressed(
             "keep_encodings": old["keep_encodings"],
             "model": {
                 "@architectures": "spacy_biomed.OnnxTransformerModel.v1",
-                "path": None,
-                "threads": None,
                 "window": old["model"]["window"],
                 "context": old["model"]["context"],
-                "batch_pieces": 1024,
             },
         }
         export_encoder(
@@ -255,10 +253,6 @@ def weighted_scores(nlp: Language, examples: list[Example]) -> Scores:
         for name, weight in weights.items()
         if weight and isinstance(scores.get(name), int | float)
     }
-
-
-def _size(path: Path) -> int:
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
 def exported_settings(pipeline: Path) -> Iterator[dict[str, Any]]:

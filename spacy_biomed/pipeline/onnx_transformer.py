@@ -25,7 +25,7 @@ keep_encodings = false
 path = null
 threads = null
 window = 512
-context = 128
+context = 64
 batch_pieces = 1024
 """
 

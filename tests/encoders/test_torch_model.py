@@ -161,7 +161,7 @@ def test_the_encoder_sees_at_most_what_its_positions_cover(
     assert model.shims[0]._model.config.max_position_embeddings == 514
     shapes = spy_on_shapes(model, monkeypatch)
     batch = model.predict([words(nlp, 1200)])
-    assert {length for _, length in shapes} == {512}
+    assert 256 < max(length for _, length in shapes) <= 512
     assert np.isfinite(batch.hidden).all()
 
 

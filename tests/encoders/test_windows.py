@@ -58,7 +58,8 @@ def test_a_document_that_fits_is_one_window():
 
 def test_one_piece_too_many_makes_two_windows():
     windows = make_windows(np.array([511]), 510, 128)
-    assert (windows.start.tolist(), windows.end.tolist()) == ([0, 1], [510, 511])
+    # Half of the pieces each, and half of the 256 that they share.
+    assert (windows.start.tolist(), windows.end.tolist()) == ([0, 127], [384, 511])
     assert (windows.keep_start.tolist(), windows.keep_end.tolist()) == ([0, 255], [255, 511])
 
 
@@ -73,6 +74,15 @@ def test_no_more_windows_than_the_context_asks_for():
     # Each window after the first brings 510 - 2 * 128 = 254 new pieces.
     assert len(make_windows(np.array([510 + 254]), 510, 128)) == 2
     assert len(make_windows(np.array([510 + 255]), 510, 128)) == 3
+
+
+@pytest.mark.parametrize("lengths, capacity, context", CASES)
+def test_windows_are_no_longer_than_the_context_asks_for(lengths, capacity, context):
+    windows = make_windows(lengths, capacity, context)
+    encoded = np.bincount(windows.doc, windows.end - windows.start, minlength=len(lengths))
+    count = np.bincount(windows.doc, minlength=len(lengths))
+    needed = lengths + 2 * context * np.maximum(count - 1, 0)
+    assert ((encoded >= needed) & (encoded < needed + np.maximum(count, 1))).all()
 
 
 def test_context_that_leaves_nothing_to_keep_is_refused():

@@ -11,6 +11,7 @@ import json
 import time
 from pathlib import Path
 
+from contestants import stock_config
 from spacy.training import Corpus
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import train
@@ -19,7 +20,7 @@ from thinc.api import Config
 
 from spacy_biomed.pipeline.ner import score_mentions
 
-CONFIG = """
+TRAINING = """
 [paths]
 train = null
 dev = null
@@ -27,36 +28,6 @@ dev = null
 [system]
 gpu_allocator = null
 seed = 0
-
-[nlp]
-lang = "en"
-pipeline = ["encoder", "ner"]
-batch_size = 128
-
-[nlp.tokenizer]
-@tokenizers = "spacy_biomed.Tokenizer.v1"
-
-[components]
-
-[components.encoder]
-
-[components.ner]
-factory = "ner"
-
-[components.ner.model]
-@architectures = "spacy.TransitionBasedParser.v2"
-state_type = "ner"
-extra_state_tokens = false
-hidden_width = 64
-maxout_pieces = 2
-use_upper = false
-
-[components.ner.model.tok2vec]
-@architectures = "spacy-transformers.TransformerListener.v1"
-grad_factor = 1.0
-
-[components.ner.model.tok2vec.pooling]
-@layers = "reduce_mean.v1"
 
 [corpora]
 
@@ -95,37 +66,18 @@ total_steps = 0
 ents_f = 1.0
 """
 
-ENCODERS = {
-    "spacy-biomed": """
-[encoder]
-factory = "biomed_transformer"
-
-[encoder.model]
-@architectures = "spacy_biomed.TransformerModel.v1"
-""",
-    "spacy-transformers": """
-[encoder]
-factory = "transformer"
-max_batch_items = 4096
-
-[encoder.model]
-@architectures = "spacy-transformers.TransformerModel.v3"
-tokenizer_config = {"use_fast": true}
-
-[encoder.model.get_spans]
-@span_getters = "spacy-transformers.strided_spans.v1"
-window = 128
-stride = 96
-""",
-}
+OURS, STOCK = "spacy-biomed", "spacy-transformers"
 
 
 def create_config(which: str, corpus: Path, encoder: str, steps: int, seed: int) -> Config:
-    config = Config().from_str(CONFIG, interpolate=False)
-    config["components"]["encoder"] = Config().from_str(ENCODERS[which])["encoder"]
-    config["components"]["encoder"]["model"]["name"] = encoder
-    config["paths"]["train"] = str(corpus / "train.spacy")
-    config["paths"]["dev"] = str(corpus / "dev.spacy")
+    config = stock_config(encoder, "en").merge(Config().from_str(TRAINING, interpolate=False))
+    config["nlp"]["tokenizer"] = {"@tokenizers": "spacy_biomed.Tokenizer.v1"}
+    if which == OURS:
+        config["components"]["transformer"] = {
+            "factory": "biomed_transformer",
+            "model": {"@architectures": "spacy_biomed.TransformerModel.v1", "name": encoder},
+        }
+    config["paths"] = {"train": str(corpus / "train.spacy"), "dev": str(corpus / "dev.spacy")}
     config["system"]["seed"] = seed
     config["training"]["max_steps"] = steps
     config["training"]["optimizer"]["learn_rate"]["total_steps"] = steps
@@ -152,14 +104,14 @@ def main() -> None:
     parser.add_argument("encoder")
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--batch-size", type=int, default=32, help="documents in a batch")
-    parser.add_argument("--only", choices=list(ENCODERS), help="train with this one alone")
+    parser.add_argument("--only", choices=[OURS, STOCK], help="train with this one alone")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--output", type=Path, default=Path("training/stock_compatibility"))
     args = parser.parse_args()
     print(f"{args.corpus}: {args.steps} steps of {args.batch_size} documents")
     results = []
     for seed in args.seeds:
-        for which in [args.only] if args.only else ENCODERS:
+        for which in [args.only] if args.only else [OURS, STOCK]:
             config = create_config(which, args.corpus, args.encoder, args.steps, seed)
             config["training"]["batcher"]["size"] = args.batch_size
             measured = measure(config, args.corpus, args.output / f"{which}-{seed}")

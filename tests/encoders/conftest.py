@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import spacy
+from spacy.language import Language
 from thinc.api import Model
 
 from spacy_biomed.encoders.transformer_model import TransformerModel_v1
@@ -17,3 +19,8 @@ def make_model() -> Callable[..., Model]:
         return TransformerModel_v1(str(path), **{"precision": "fp32", **settings}).initialize()
 
     return make
+
+
+@pytest.fixture(scope="session")
+def nlp() -> Language:
+    return spacy.blank("en")

@@ -9,7 +9,6 @@ import shutil
 import numpy as np
 import onnx
 import pytest
-import spacy
 import torch
 from spacy.tokens import Doc
 from transformers import AutoModel
@@ -29,11 +28,6 @@ TEXTS = [
     # What special tokens look like: tokenizers take it for one.
     "a <pad> [PAD] </s> [SEP] b",
 ]
-
-
-@pytest.fixture(scope="module")
-def nlp():
-    return spacy.blank("en")
 
 
 @pytest.fixture(scope="module")

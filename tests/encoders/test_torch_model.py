@@ -3,7 +3,6 @@ import shutil
 
 import numpy as np
 import pytest
-import spacy
 import torch
 from spacy.tokens import Doc
 from thinc.api import SGD, Adam
@@ -22,11 +21,6 @@ TEXTS = [
     "",
     "No metastasis.\n\n",
 ]
-
-
-@pytest.fixture(scope="module")
-def nlp():
-    return spacy.blank("en")
 
 
 @pytest.fixture(scope="module")

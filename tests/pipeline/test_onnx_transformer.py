@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import spacy
 from spacy.tokens import DocBin
-from spacy.training import Example
+from stock_heads import STOCK_HEADS, TRAINING, make_examples
 from thinc.api import Adam
 
 from spacy_biomed.encoders.encoded import get_encoding
@@ -18,60 +18,12 @@ from spacy_biomed.evaluation.compression import write_compressed
 from spacy_biomed.training.optimizer import AdamW_v1
 
 NER, ENCODER, ONNX = "biomed_ner", "biomed_transformer", "biomed_onnx_transformer"
-STOCK_LISTENER = {
-    "@architectures": "spacy-transformers.TransformerListener.v1",
-    "grad_factor": 1.0,
-    "pooling": {"@layers": "reduce_mean.v1"},
-}
-STOCK_HEADS = {
-    "ner": {
-        "model": {
-            "@architectures": "spacy.TransitionBasedParser.v2",
-            "state_type": "ner",
-            "extra_state_tokens": False,
-            "hidden_width": 16,
-            "maxout_pieces": 2,
-            "use_upper": False,
-            "tok2vec": STOCK_LISTENER,
-        }
-    },
-    "textcat_multilabel": {
-        "model": {
-            "@architectures": "spacy.TextCatReduce.v1",
-            "exclusive_classes": False,
-            "use_reduce_first": False,
-            "use_reduce_last": False,
-            "use_reduce_max": False,
-            "use_reduce_mean": True,
-            "tok2vec": STOCK_LISTENER,
-        }
-    },
-    "tagger": {"model": {"@architectures": "spacy.Tagger.v2", "tok2vec": STOCK_LISTENER}},
-}
-TRAINING = [
-    ("Aspirin reduced cancer", {"entities": [(16, 22, "D")]}),
-    ("No diabetes  was found", {"entities": [(3, 11, "D")]}),
-    ("mutations of BRCA1", {"entities": []}),
-    ("   ", {"entities": []}),
-    ("", {"entities": []}),
-]
-EVEN = {"cats": {"DISEASE": 1.0, "GENE": 0.0}}, {"cats": {"DISEASE": 0.0, "GENE": 1.0}}
 TEXTS = [
     *(text for text, _ in TRAINING),
     "cancer",
     "Aspirin for cancer. No diabetes. " * 60,
     "BRCA1 mutations reduced diabetes",
 ]
-
-
-def make_examples(nlp):
-    examples = []
-    for text, annotations in TRAINING:
-        doc = nlp.make_doc(text)
-        tags = {"tags": [token.shape_[:1] for token in doc]} if len(doc) else {}
-        gold = {**annotations, **EVEN["BRCA1" in text], **tags}
-        examples.append(Example.from_dict(doc, gold))
-    return examples
 
 
 def train(nlp, steps, sgd=None, **settings):

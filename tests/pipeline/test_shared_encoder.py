@@ -5,8 +5,8 @@ import pytest
 import spacy
 import torch
 from spacy.tokens import DocBin
-from spacy.training import Example
 from spacy_transformers.layers import TransformerListener
+from stock_heads import STOCK_HEADS, TRAINING, make_examples
 from thinc.api import Model
 from transformers import AutoModel, AutoTokenizer
 
@@ -15,54 +15,6 @@ from spacy_biomed.errors import BiomedError
 from spacy_biomed.training.optimizer import AdamW_v1
 
 NER, ENCODER = "biomed_ner", "biomed_transformer"
-STOCK_LISTENER = {
-    "@architectures": "spacy-transformers.TransformerListener.v1",
-    "grad_factor": 1.0,
-    "pooling": {"@layers": "reduce_mean.v1"},
-}
-STOCK_HEADS = {
-    "ner": {
-        "model": {
-            "@architectures": "spacy.TransitionBasedParser.v2",
-            "state_type": "ner",
-            "extra_state_tokens": False,
-            "hidden_width": 16,
-            "maxout_pieces": 2,
-            "use_upper": False,
-            "tok2vec": STOCK_LISTENER,
-        }
-    },
-    "textcat_multilabel": {
-        "model": {
-            "@architectures": "spacy.TextCatReduce.v1",
-            "exclusive_classes": False,
-            "use_reduce_first": False,
-            "use_reduce_last": False,
-            "use_reduce_max": False,
-            "use_reduce_mean": True,
-            "tok2vec": STOCK_LISTENER,
-        }
-    },
-    "tagger": {"model": {"@architectures": "spacy.Tagger.v2", "tok2vec": STOCK_LISTENER}},
-}
-TRAINING = [
-    ("Aspirin reduced cancer", {"entities": [(16, 22, "D")]}),
-    ("No diabetes  was found", {"entities": [(3, 11, "D")]}),
-    ("mutations of BRCA1", {"entities": []}),
-    ("   ", {"entities": []}),
-    ("", {"entities": []}),
-]
-EVEN = {"cats": {"DISEASE": 1.0, "GENE": 0.0}}, {"cats": {"DISEASE": 0.0, "GENE": 1.0}}
-
-
-def make_examples(nlp):
-    examples = []
-    for text, annotations in TRAINING:
-        doc = nlp.make_doc(text)
-        cats = EVEN["BRCA1" in text]
-        tags = {"tags": [token.shape_[:1] for token in doc]} if len(doc) else {}
-        examples.append(Example.from_dict(doc, {**annotations, **cats, **tags}))
-    return examples
 
 
 def entities(docs):

@@ -32,7 +32,8 @@ from .precision import PRECISIONS, Precision, autocast, resolve_precision
 from .sequences import Sequences, make_sequences
 from .word_pieces import WordPieceTokenizer
 
-BATCH_PIECES = {True: 1024, False: 16384}  # on a CPU: yes or no
+GPU_BATCH_PIECES = 16384
+CPU_BATCH_PIECES = {True: 512, False: 1024}  # in training: yes or no
 
 
 def create_model(
@@ -224,6 +225,11 @@ def max_sequence_length(encoder: Any) -> int:
     return positions if padding is None else positions - padding - 1
 
 
+def default_batch_pieces(device: torch.device, is_train: bool) -> int:
+    """Padded word pieces in a forward pass that are fastest: on a CPU, what stays in its cache."""
+    return CPU_BATCH_PIECES[is_train] if device.type == "cpu" else GPU_BATCH_PIECES
+
+
 def forward(
     model: Model, docs: list[Doc], is_train: bool
 ) -> tuple[EncodedBatch, Callable[[Floats2d], list]]:
@@ -235,7 +241,7 @@ def forward(
         shim.tokenizer,
         window=min(model.attrs["window"], max_sequence_length(shim._model)),
         context=model.attrs["context"],
-        budget=model.attrs["batch_pieces"] or BATCH_PIECES[shim.device.type == "cpu"],
+        budget=model.attrs["batch_pieces"] or default_batch_pieces(shim.device, is_train),
     )
     hidden = _encode(model, sequences, is_train)
 

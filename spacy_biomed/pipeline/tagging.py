@@ -102,9 +102,9 @@ class TagScheme:
         """
         tags = log_probs.argmax(axis=1)
         borders = np.concatenate([[0], np.cumsum(lengths)])
-        for i in self._invalid_documents(tags, borders):
-            part = slice(borders[i], borders[i + 1])
-            tags[part] = self._viterbi_document(log_probs[part])
+        invalid = self._invalid_documents(tags, borders)
+        if len(invalid):
+            self._search(log_probs, borders[invalid], lengths[invalid], tags)
         return tags
 
     def _invalid_documents(self, tags: Ints1d, borders: Ints1d) -> Ints1d:
@@ -119,18 +119,26 @@ class TagScheme:
         bad = np.flatnonzero(is_bad)
         return np.unique(np.searchsorted(borders, bad, side="right") - 1)
 
-    def _viterbi_document(self, log_probs: Floats2d) -> Ints1d:
-        """The dynamic programme over one document: (tokens, tags) to (tokens,)."""
+    def _search(self, log_probs: Floats2d, starts: Ints1d, lengths: Ints1d, tags: Ints1d) -> None:
+        """The dynamic programme, over some documents at once; sets their tags.
+
+        log_probs: (tokens, tags) of all documents.
+        starts, lengths: (docs,) first token and number of tokens of each document to search.
+        tags: (tokens,) of all documents.
+        """
+        order = np.argsort(-lengths, kind="stable")
+        starts, lengths = starts[order], lengths[order]
+        # How many documents, the longest first, have a token at each place.
+        reach = np.searchsorted(-lengths, -np.arange(lengths[0]), side="left")
         penalty = np.where(self.allowed, 0.0, -np.inf)
-        score = log_probs[0] + np.where(self.may_start, 0.0, -np.inf)
-        back = np.zeros(log_probs.shape, dtype="int64")
-        columns = np.arange(self.size)
-        for t in range(1, len(log_probs)):
-            through = score[:, None] + penalty
-            back[t] = through.argmax(axis=0)
-            score = through[back[t], columns] + log_probs[t]
-        tags = np.zeros(len(log_probs), dtype="int64")
-        tags[-1] = (score + np.where(self.may_end, 0.0, -np.inf)).argmax()
-        for t in range(len(log_probs) - 1, 0, -1):
-            tags[t - 1] = back[t, tags[t]]
-        return tags
+        back = np.empty(log_probs.shape, dtype="int64")
+        scores = log_probs[starts] + np.where(self.may_start, 0.0, -np.inf)
+        for place in range(1, lengths[0]):
+            rows = starts[: reach[place]] + place
+            through = scores[: reach[place], :, None] + penalty
+            back[rows] = through.argmax(axis=1)
+            scores[: reach[place]] = through.max(axis=1) + log_probs[rows]
+        tags[starts + lengths - 1] = (scores + np.where(self.may_end, 0.0, -np.inf)).argmax(axis=1)
+        for place in range(lengths[0] - 1, 0, -1):
+            rows = starts[: reach[place]] + place
+            tags[rows - 1] = back[rows, tags[rows]]

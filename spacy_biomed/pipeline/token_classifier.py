@@ -78,12 +78,15 @@ def forward(
     rows = [output.dataXd if isinstance(output, Ragged) else output for output in outputs]
     doc_lengths = ops.asarray1i([len(row) for row in rows])
     token_lengths = _token_lengths(ops, outputs)
-    data = ops.xp.concatenate(rows)
-    width = data.shape[1]
-    if features is not None:
+    width = rows[0].shape[1]
+    if features is None:
+        data = ops.xp.concatenate(rows)
+    else:
         vectors, backprop_features = features(docs, is_train)
-        repeated = ops.xp.repeat(ops.xp.concatenate(vectors), token_lengths.tolist(), axis=0)
-        data = ops.xp.concatenate([data, repeated], axis=1)
+        vectors = ops.xp.concatenate(vectors)
+        data = ops.xp.empty((int(doc_lengths.sum()), width + vectors.shape[1]), dtype="float32")
+        ops.xp.concatenate(rows, out=data[:, :width])
+        data[:, width:] = ops.xp.repeat(vectors, token_lengths.tolist(), axis=0)
     scores, backprop_scores = classify(Ragged(data, doc_lengths), is_train)
 
     def backprop(d_scores: Ragged) -> list:

@@ -166,8 +166,8 @@ def create_session(model: bytes, threads: int | None) -> onnxruntime.InferenceSe
     options.intra_op_num_threads = threads or default_threads()
     # Plans of memory are kept for each shape of input ever seen, which are without end here.
     options.enable_mem_pattern = False
-    # Threads that wait for the next batch would take the processors from the heads.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # Threads that went on waiting between batches would take the processors from the heads.
+    options.add_session_config_entry("session.force_spinning_stop", "1")
     options.log_severity_level = 3
     return onnxruntime.InferenceSession(
         model, options, providers=["CPUExecutionProvider"], disabled_optimizers=SLOW_FUSIONS

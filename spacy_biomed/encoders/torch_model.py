@@ -226,7 +226,7 @@ def max_sequence_length(encoder: Any) -> int:
 
 
 def default_batch_pieces(device: torch.device, is_train: bool) -> int:
-    """Padded word pieces in a forward pass that are fastest: on a CPU, what stays in its cache."""
+    """Padded word pieces in a forward pass; on a CPU, those measured to be fastest."""
     return CPU_BATCH_PIECES[is_train] if device.type == "cpu" else GPU_BATCH_PIECES
 
 

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from thinc.api import Model
 
 from ..errors import BiomedError
@@ -35,7 +36,7 @@ def export_encoder(
     precision: "int8" quantises the weights of the matrix products, one scale for each output
         channel, and their inputs as they come (dynamic quantisation). Weights take seven of the
         eight bits, so that processors without VNNI instructions do not saturate in 16-bit sums.
-    quantize_embeddings: with "int8", the embedding tables too, one scale for each table.
+    quantize_embeddings: with "int8", the embedding tables too, one scale for each row.
     RAISES BiomedError: where onnx is not installed.
     """
     if find_spec("onnx") is None:
@@ -114,11 +115,51 @@ def _quantize(source: Path, target: Path, embeddings: bool) -> None:
         quantize_dynamic(
             str(source),
             str(target),
-            op_types_to_quantize=["MatMul", "Gemm", *(["Gather"] if embeddings else [])],
+            op_types_to_quantize=["MatMul", "Gemm"],
             per_channel=True,
             reduce_range=True,
             weight_type=QuantType.QInt8,
         )
+    if embeddings:
+        _quantize_embeddings(target)
+
+
+def _quantize_embeddings(path: Path) -> None:
+    """Store embedding tables in eight bits, with a scale for each row.
+
+    ONNX Runtime's own quantisation has one scale for a whole table, which a few large numbers set.
+    """
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    model = onnx.load(path)
+    graph = model.graph
+    tables = {one.name: one for one in graph.initializer if len(one.dims) == 2}
+    lookups = [node for node in graph.node if node.op_type == "Gather" and node.input[0] in tables]
+    for node in lookups:
+        table, place = node.input[0], list(graph.node).index(node)
+        if not any(one.name == f"{table}_codes" for one in graph.initializer):
+            rows = numpy_helper.to_array(tables[table])
+            scales = np.abs(rows).max(axis=1, keepdims=True) / 127
+            codes = np.rint(rows / np.maximum(scales, np.finfo("float32").tiny)).astype("int8")
+            graph.initializer.append(numpy_helper.from_array(codes, f"{table}_codes"))
+            graph.initializer.append(numpy_helper.from_array(scales, f"{table}_scales"))
+        ids, output = node.input[1], node.output[0]
+        names = [f"{output}_{part}" for part in ("codes", "values", "scales")]
+        replacement = [
+            helper.make_node("Gather", [f"{table}_codes", ids], names[:1]),
+            helper.make_node("Cast", names[:1], names[1:2], to=TensorProto.FLOAT),
+            helper.make_node("Gather", [f"{table}_scales", ids], names[2:]),
+            helper.make_node("Mul", names[1:], [output]),
+        ]
+        graph.node.remove(node)
+        for offset, new in enumerate(replacement):
+            graph.node.insert(place + offset, new)
+    used = {name for node in graph.node for name in node.input}
+    for name, one in tables.items():
+        if name not in used:
+            graph.initializer.remove(one)
+    onnx.save(model, path)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from thinc.api import Model, Optimizer, Shim
 from thinc.types import Floats2d
 
 from ..errors import BiomedError
+from .concurrency import default_threads, map_concurrently
 from .encoded import EncodedBatch
 from .sequences import SequenceBatch, make_sequences
 from .word_pieces import WordPieceTokenizer
@@ -33,23 +34,27 @@ INPUTS, OUTPUT = ("input_ids", "attention_mask"), "last_hidden_state"
 # The fused kernel takes ten times as long as the addition and the normalisation it replaces.
 SLOW_FUSIONS = ["SkipLayerNormFusion"]
 
+# Sessions of the process that this one was forked from.
+_INHERITED: list[dict[int, onnxruntime.InferenceSession]] = []
+
 
 def OnnxTransformerModel_v1(
     path: str | None = None,
     threads: int | None = None,
     window: int = 512,
     context: int = 64,
-    batch_pieces: int = 1024,
+    batch_pieces: int = 256,
 ) -> Model[list[Doc], EncodedBatch]:
     """An encoder that `spacy biomed compress` exported, for prediction on the CPU.
 
     path: directory of an exported encoder, read when the pipeline is initialised, to train new
         heads on it; not needed to load a pipeline, which carries its own.
-    threads: of ONNX Runtime; by default OMP_NUM_THREADS, or the processors this process may use.
+    threads: to encode on; by default OMP_NUM_THREADS, or the processors this process may use.
     window: word pieces, special tokens included, that the encoder sees at once; at most what its
         position embeddings cover. Longer documents are read in overlapping windows.
     context: word pieces on each side of a window that serve as context only.
-    batch_pieces: padded word pieces in one run, sequences of similar length together.
+    batch_pieces: padded word pieces in one run, sequences of similar length together; as many runs
+        at the same time as there are threads.
     """
     return Model(
         "biomed_onnx_transformer",
@@ -62,7 +67,7 @@ def OnnxTransformerModel_v1(
 
 
 class OnnxShim(Shim):
-    """Holds the exported encoder, its tokenizer, and ONNX Runtime's session.
+    """Holds the exported encoder, its tokenizer, and ONNX Runtime's sessions.
 
     files: content of the encoder's files by name; empty before anything is loaded.
     settings: what `encoder.json` says: width, max_length, pad, precision, name.
@@ -74,23 +79,35 @@ class OnnxShim(Shim):
         self.files: dict[str, bytes] = {}
         self.settings: dict[str, Any] = {}
         self.tokenizer: WordPieceTokenizer | None = None
-        self._session: onnxruntime.InferenceSession | None = None
+        self._sessions: dict[int, onnxruntime.InferenceSession] = {}
         self._process: int | None = None
 
-    @property
-    def session(self) -> onnxruntime.InferenceSession:
-        """Made when first needed, and anew in a process of `nlp.pipe`: threads do not fork."""
-        if self._session is None or self._process != os.getpid():
-            is_fork = self._process not in (None, os.getpid())
-            self._session = create_session(self.files[MODEL], 1 if is_fork else self.threads)
-            self._process = os.getpid()
-        return self._session
+    def encode(self, batches: list[SequenceBatch]) -> list[Floats2d]:
+        """Vectors of the positions that are kept, (kept, width), of each padded batch.
 
-    def encode(self, batch: SequenceBatch) -> Floats2d:
-        """Vectors of the positions of a padded batch that are kept: (kept, width)."""
-        inputs = dict(zip(INPUTS, (batch.ids, batch.mask), strict=True))
-        [hidden] = self.session.run([OUTPUT], inputs)
-        return hidden.reshape(-1, hidden.shape[-1])[batch.kept]
+        A batch alone is computed on all threads; of several batches each has a thread of its own.
+        """
+        threads = self.usable_threads()
+        if len(batches) == 1 or threads == 1:
+            session = self.session(threads)
+            return [run_session(session, batch) for batch in batches]
+        session = self.session(1)
+        return map_concurrently(lambda batch: run_session(session, batch), batches, threads)
+
+    def usable_threads(self) -> int:
+        """The threads to encode on: one in a forked process, as those of `nlp.pipe` are."""
+        if self._process not in (None, os.getpid()):
+            # Kept, because a session that goes waits for its threads, and threads do not fork.
+            _INHERITED.append(self._sessions)
+            self._sessions, self.threads = {}, 1
+        self._process = os.getpid()
+        return self.threads or default_threads()
+
+    def session(self, threads: int) -> onnxruntime.InferenceSession:
+        """The session whose runs compute on so many threads each, made when first needed."""
+        if threads not in self._sessions:
+            self._sessions[threads] = create_session(self.files[MODEL], threads)
+        return self._sessions[threads]
 
     def load(self, path: Path) -> None:
         """Read an exported encoder.
@@ -110,8 +127,9 @@ class OnnxShim(Shim):
             settings = read_settings(files[SETTINGS])
             text = files[TOKENIZER].decode("utf8")
             tokenizer = WordPieceTokenizer.from_str(text, settings["pad"])
-            # Before the session is needed: a damaged model shows when it is loaded, not in use.
-            session = create_session(files[MODEL], self.threads)
+            # Before a session is needed: a damaged model shows when it is loaded, not in use.
+            threads = self.usable_threads()
+            session = create_session(files[MODEL], threads)
             check_session(session, settings["width"])
         except BiomedError:
             raise
@@ -122,7 +140,7 @@ class OnnxShim(Shim):
                 "`python -m spacy biomed compress` writes it anew"
             ) from error
         self.files, self.settings, self.tokenizer = files, settings, tokenizer
-        self._session, self._process = session, os.getpid()
+        self._sessions = {threads: session}
 
     def save(self, path: Path) -> None:
         """Write the encoder's files."""
@@ -146,13 +164,12 @@ class OnnxShim(Shim):
         """The encoder stays on the CPU; the heads may go."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_session": None, "_process": None}
+        return {**self.__dict__, "_sessions": {}, "_process": None}
 
 
-def create_session(model: bytes, threads: int | None) -> onnxruntime.InferenceSession:
-    """An inference session on the CPU.
+def create_session(model: bytes, threads: int) -> onnxruntime.InferenceSession:
+    """An inference session on the CPU, each of whose runs computes on so many threads.
 
-    threads: by default OMP_NUM_THREADS, or the processors this process may use.
     RAISES BiomedError: where onnxruntime is not installed.
     """
     try:
@@ -163,7 +180,7 @@ def create_session(model: bytes, threads: int | None) -> onnxruntime.InferenceSe
             "pip install onnxruntime"
         ) from error
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads or default_threads()
+    options.intra_op_num_threads = threads
     # Plans of memory are kept for each shape of input ever seen, which are without end here.
     options.enable_mem_pattern = False
     # Threads that went on waiting between batches would take the processors from the heads.
@@ -172,6 +189,13 @@ def create_session(model: bytes, threads: int | None) -> onnxruntime.InferenceSe
     return onnxruntime.InferenceSession(
         model, options, providers=["CPUExecutionProvider"], disabled_optimizers=SLOW_FUSIONS
     )
+
+
+def run_session(session: onnxruntime.InferenceSession, batch: SequenceBatch) -> Floats2d:
+    """Vectors of the positions of a padded batch that are kept: (kept, width)."""
+    inputs = dict(zip(INPUTS, (batch.ids, batch.mask), strict=True))
+    [hidden] = session.run([OUTPUT], inputs)
+    return hidden.reshape(-1, hidden.shape[-1])[batch.kept]
 
 
 def read_settings(content: bytes) -> dict[str, Any]:
@@ -192,16 +216,6 @@ def check_session(session: onnxruntime.InferenceSession, width: int) -> None:
     widths = {value.name: value.shape[-1] for value in session.get_outputs()}
     if inputs != set(INPUTS) or widths.get(OUTPUT) != width:
         raise ValueError(f"{MODEL} is not the encoder that {SETTINGS} describes")
-
-
-def default_threads() -> int:
-    """OMP_NUM_THREADS, or the processors that this process may use."""
-    told = os.environ.get("OMP_NUM_THREADS", "")
-    if told.isdigit() and int(told) > 0:
-        return int(told)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def init(model: Model, X: Any = None, Y: Any = None) -> Model:
@@ -231,6 +245,6 @@ def forward(
         budget=model.attrs["batch_pieces"],
     )
     hidden = np.empty((len(sequences.ids), shim.settings["width"]), dtype="float32")
-    for batch in sequences.batches:
-        hidden[batch.rows] = shim.encode(batch)
+    for batch, own in zip(sequences.batches, shim.encode(sequences.batches), strict=True):
+        hidden[batch.rows] = own
     return sequences.encoded(model.ops.asarray2f(hidden), shim.tokenizer), lambda d_hidden: []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ from thinc.api import (
 from thinc.types import Floats2d, Ints2d
 
 from ..errors import BiomedError
+from .concurrency import map_concurrently
 from .dropout import use_byte_dropout
 from .encoded import EncodedBatch
 from .loading import load_directory, load_pretrained, save_encoder
@@ -97,6 +99,14 @@ class EncoderShim(PyTorchShim):
         self.tokenizer = tokenizer
         self._model = encoder.to(device)
         self._process = os.getpid()
+        self._linear_parameters = [
+            parameter
+            for module in encoder.modules()
+            if isinstance(module, torch.nn.Linear)
+            for parameter in module.parameters()
+        ]
+        self._cast: torch.nn.Module | None = None
+        self._cast_of: list[tuple[int, int]] = []
         self.computes_in = resolve_precision(self.precision, device)
         self._grad_scaler = PyTorchGradScaler(self.computes_in == "fp16")
         self._grad_scaler.to_(device)
@@ -114,22 +124,51 @@ class EncoderShim(PyTorchShim):
             # be for ever.
             torch.set_num_threads(1)
             self._process = os.getpid()
-        self._model.train(is_train)
+        if self._model.training != is_train:  # it visits every module
+            self._model.train(is_train)
         ids = torch.from_numpy(np.concatenate([ids.ravel() for ids, _ in batches]))
         if is_train and self.word_piece_dropout:
             ids = self._drop_word_pieces(ids)
-        with torch.set_grad_enabled(is_train), autocast(self.computes_in, self.device):
-            table = self._model.get_input_embeddings()
-            vectors = table(ids.to(self.device))
-            return [
-                self._model(
-                    inputs_embeds=own.view(*ids.shape, -1),
+        encoder = self._model if is_train else self._predictor()
+
+        def run(batch: tuple[torch.Tensor, Ints2d]) -> torch.Tensor:
+            vectors, mask = batch
+            # Both of these are each thread's own.
+            with torch.set_grad_enabled(is_train), autocast(self.computes_in, self.device):
+                return encoder(
+                    inputs_embeds=vectors,
                     attention_mask=torch.from_numpy(mask).to(self.device),
                 ).last_hidden_state
-                for own, (ids, mask) in zip(
-                    vectors.split([ids.size for ids, _ in batches]), batches, strict=True
-                )
-            ]
+
+        with torch.set_grad_enabled(is_train):
+            vectors = self._model.get_input_embeddings()(ids.to(self.device))
+        parts = vectors.split([ids.size for ids, _ in batches])
+        padded = [
+            (own.view(*ids.shape, -1), mask)
+            for own, (ids, mask) in zip(parts, batches, strict=True)
+        ]
+        threads = torch.get_num_threads()
+        if is_train or len(batches) == 1 or threads == 1 or self.device.type != "cpu":
+            return [run(batch) for batch in padded]
+        return map_on_single_threads(run, padded, threads)
+
+    def _predictor(self) -> torch.nn.Module:
+        """The encoder to predict with: weights of linear layers as autocast would cast them.
+
+        Cast once, and again after they have changed, not for every call; all else is shared.
+        """
+        if self.computes_in == "fp32" or self.device.type != "cpu":
+            return self._model
+        dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}[self.computes_in]
+        own = self._linear_parameters
+        state = [(parameter.data_ptr(), parameter._version) for parameter in own]
+        if self._cast is None or self._cast_of != state:
+            memo = {id(one): one for one in (*self._model.parameters(), *self._model.buffers())}
+            for one in own:
+                cast = torch.nn.Parameter(one.detach().to(dtype), requires_grad=False)
+                memo[id(one)] = cast
+            self._cast, self._cast_of = copy.deepcopy(self._model, memo).eval(), state
+        return self._cast
 
     def _drop_word_pieces(self, ids: torch.Tensor) -> torch.Tensor:
         """Put the mask token in place of a share of the word pieces, never of special tokens."""
@@ -148,6 +187,7 @@ class EncoderShim(PyTorchShim):
         """Step in PyTorch where the optimizer can, else parameter by parameter through thinc."""
         # Only here, so that the gradients of several batches are unscaled once.
         self._grad_scaler.unscale([p.grad for p in self._model.parameters() if p.grad is not None])
+        self._cast = None  # fused optimizers change weights without a trace in their versions
         step_module = getattr(optimizer, "step_module", None)
         if step_module is None:
             super().finish_update(optimizer)
@@ -213,6 +253,20 @@ def init(model: Model, X: Any = None, Y: Any = None) -> Model:
         shim.set_encoder(*load_pretrained(model.attrs["name"], model.attrs["revision"]))
     model.set_dim("nO", shim._model.config.hidden_size)
     return model
+
+
+def map_on_single_threads(
+    function: Callable[[Any], torch.Tensor], items: list[Any], threads: int
+) -> list[torch.Tensor]:
+    """The function's results, so many computed at a time, each on one of PyTorch's threads."""
+
+    def run(item: Any) -> torch.Tensor:
+        torch.set_num_threads(1)  # of this thread, and of those that have not asked yet
+        return function(item)
+
+    results = map_concurrently(run, items, threads)
+    torch.set_num_threads(threads)
+    return results
 
 
 def max_sequence_length(encoder: Any) -> int:

@@ -13,8 +13,9 @@ from spacy.pipeline.pipe import deserialize_config
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
 from spacy.util import minibatch
-from thinc.api import Model, get_array_module
+from thinc.api import CupyOps, Model, get_array_module
 
+from ..encoders.concurrency import map_ahead
 from ..encoders.encoded import EncodedBackprop, EncodedBatch, set_encoding
 from ..encoders.listener import EncoderListener
 from ..encoders.stock import forget_stock, to_stock
@@ -74,14 +75,28 @@ class EncoderPipe(TrainablePipe):
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Encode a stream of documents, those of similar length together."""
-        for outer in minibatch(stream, batch_size):
-            docs = list(outer)
-            lengths = np.array([len(doc) for doc in docs], dtype="int64")
-            for chosen in batch_by_length(lengths, self.cfg["max_batch_words"]):
-                batch = [docs[i] for i in chosen]
-                self.set_annotations(batch, self.predict(batch))
+        """Encode a stream of documents, those of similar length together.
+
+        On the CPU a batch is encoded while the components before this one prepare the next and
+        those after it annotate the last, so that three batches are in memory; not with a batch size
+        of 1, where whoever feeds the stream may wait for each document.
+        """
+        batches = map(list, minibatch(stream, batch_size))
+        is_ahead = batch_size > 1 and not isinstance(self.model.ops, CupyOps)
+        mapping = map_ahead if is_ahead else map
+        for docs, groups in mapping(self._predict_by_length, batches):
+            for group, predictions in groups:
+                self.set_annotations(group, predictions)
             yield from docs
+
+    def _predict_by_length(
+        self, docs: list[Doc]
+    ) -> tuple[list[Doc], list[tuple[list[Doc], EncodedBatch]]]:
+        """The documents, and their encodings in groups of similar length."""
+        lengths = np.array([len(doc) for doc in docs], dtype="int64")
+        chosen = batch_by_length(lengths, self.cfg["max_batch_words"])
+        groups = [[docs[i] for i in indices] for indices in chosen]
+        return docs, [(group, self.predict(group)) for group in groups]
 
     def predict(self, docs: Iterable[Doc]) -> EncodedBatch:
         """Encode a batch of documents, without modifying them."""

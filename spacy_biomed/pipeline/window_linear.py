@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
 from thinc.api import Model, Ops, glorot_uniform_init
 from thinc.types import Floats2d, Ints1d, Ragged
+
+from ..encoders.concurrency import matmul
 
 
 def WindowLinear(
@@ -15,6 +18,8 @@ def WindowLinear(
 
     The same as concatenating each row with its neighbours and applying a linear layer, but the
     rows, many times wider than the output, are neither copied nor multiplied more than once.
+
+    Its weights W, (neighbours * nO, nI), are a block for each neighbour, from the left.
 
     nO: width of the output.
     nI: width of a row.
@@ -50,9 +55,14 @@ def init(
         model.set_dim("nI", X.dataXd.shape[1])
     if Y is not None:
         model.set_dim("nO", Y.shape[1])
-    width, n_out = 2 * model.attrs["window_size"] + 1, model.get_dim("nO")
-    shape = (n_out, width * model.get_dim("nI"))
-    model.set_param("W", glorot_uniform_init(model.ops, shape))
+    places, n_out, n_in = (
+        2 * model.attrs["window_size"] + 1,
+        model.get_dim("nO"),
+        model.get_dim("nI"),
+    )
+    # Drawn as the rows of one linear layer over all neighbours, whose width counts here.
+    W = glorot_uniform_init(model.ops, (n_out, places * n_in)).reshape(n_out, places, n_in)
+    model.set_param("W", model.ops.as_contig(W.transpose(1, 0, 2).reshape(-1, n_in)))
     model.set_param("b", model.ops.alloc1f(n_out))
     return model
 
@@ -62,11 +72,9 @@ def forward(
 ) -> tuple[Floats2d, Callable[[Floats2d], Ragged]]:
     n_out, n_in = model.get_dim("nO"), model.get_dim("nI")
     rows = X.dataXd.reshape(-1, n_in)  # an empty Ragged forgets its width
-    # From a row of weights for each output, neighbours side by side, to a block for each neighbour.
-    by_output = model.get_param("W").reshape(n_out, -1, n_in)
-    W = model.ops.as_contig(by_output.transpose(1, 0, 2).reshape(-1, n_in))
+    W = model.get_param("W")  # (neighbours * nO, nI)
     # Not `ops.gemm`, whose library on CPUs is several times slower on these shapes.
-    blocks = rows @ W.T  # (rows, neighbours * nO)
+    blocks = rows @ W.T if is_train or model.ops.xp is not np else matmul(rows, W.T)
     output = model.ops.alloc2f(len(rows), n_out) + model.get_param("b")
     pairs = list(_neighbours(model.ops, X.lengths, model.attrs["window_size"]))
     for block, (own, neighbour) in enumerate(pairs):
@@ -76,8 +84,7 @@ def forward(
         d_blocks = model.ops.alloc2f(*blocks.shape)
         for block, (own, neighbour) in enumerate(pairs):
             d_blocks[neighbour, block * n_out : (block + 1) * n_out] = d_output[own]
-        d_W = (d_blocks.T @ rows).reshape(-1, n_out, n_in)
-        model.inc_grad("W", model.ops.as_contig(d_W.transpose(1, 0, 2).reshape(n_out, -1)))
+        model.inc_grad("W", d_blocks.T @ rows)
         model.inc_grad("b", d_output.sum(axis=0))
         return Ragged(d_blocks @ W, X.lengths)
 

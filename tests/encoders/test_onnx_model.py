@@ -13,8 +13,9 @@ import torch
 from spacy.tokens import Doc
 from transformers import AutoModel
 
+from spacy_biomed.encoders.concurrency import default_threads
 from spacy_biomed.encoders.onnx_export import export_encoder
-from spacy_biomed.encoders.onnx_model import OnnxTransformerModel_v1, default_threads
+from spacy_biomed.encoders.onnx_model import OnnxTransformerModel_v1
 from spacy_biomed.errors import BiomedError
 
 TEXTS = [
@@ -75,9 +76,9 @@ def spy_on_shapes(model, monkeypatch):
     """Record the shape of every batch of sequences that reaches ONNX Runtime."""
     shapes, encode = [], model.shims[0].encode
 
-    def record(batch):
-        shapes.append(batch.ids.shape)
-        return encode(batch)
+    def record(batches):
+        shapes.extend(batch.ids.shape for batch in batches)
+        return encode(batches)
 
     monkeypatch.setattr(model.shims[0], "encode", record)
     return shapes
@@ -179,15 +180,23 @@ def test_int8_quantises_the_products_and_if_told_the_embeddings(
 ):
     model = make_model(tiny_bert)
     export_encoder(model, tmp_path, precision="int8", quantize_embeddings=embeddings)
-    table = model.shims[0]._model.get_input_embeddings().weight.shape
-    arrays = initializers(tmp_path).values()
-    [dtype] = [a.dtype for a in arrays if a.shape == table]
-    assert (dtype.itemsize == 1) is embeddings
+    table = model.shims[0]._model.get_input_embeddings().weight.detach().numpy()
+    named = initializers(tmp_path)
+    [stored] = [a for a in named.values() if a.shape == table.shape]
+    assert (stored.dtype.itemsize == 1) is embeddings
+    if embeddings:
+        [scales] = [a for name, a in named.items() if a.shape == (len(table), 1)]
+        np.testing.assert_allclose(scales[:, 0], np.abs(table).max(axis=1) / 127, rtol=1e-6)
+        assert (np.abs(stored * scales - table) <= scales * 0.501).all()
     # Query, key, value and output, and two layers of the feed-forward network, of two layers.
-    products = [a for a in arrays if a.dtype == np.int8 and a.ndim == 2 and 16 in a.shape]
+    products = [
+        a
+        for name, a in named.items()
+        if a.dtype == np.int8 and a.ndim == 2 and 16 in a.shape and not name.endswith("_codes")
+    ]
     assert sum(a.shape in {(16, 16), (16, 64), (64, 16)} for a in products) == 12
     # Seven bits, for processors that sum up pairs of products in 16 bits.
-    assert all(np.abs(a.astype(int)).max() <= 64 for a in products if a.shape != table)
+    assert all(np.abs(a.astype(int)).max() <= 64 for a in products)
     settings = json.loads((tmp_path / "encoder.json").read_text(encoding="utf8"))
     assert settings["precision"] == "int8"
     assert settings["quantized_embeddings"] is embeddings
@@ -346,7 +355,9 @@ def test_threads_are_the_usable_processors_where_openmp_is_told_nothing(monkeypa
 @pytest.mark.parametrize("threads, used", [(None, 3), (2, 2)])
 def test_the_session_has_the_threads_of_the_setting(tiny, monkeypatch, threads, used):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    session = load(tiny, threads=threads).shims[0].session
+    shim = load(tiny, threads=threads).shims[0]
+    assert shim.usable_threads() == used
+    session = shim.session(used)
     assert session.get_session_options().intra_op_num_threads == used
     assert session.get_providers() == ["CPUExecutionProvider"]
 
@@ -356,7 +367,7 @@ def test_a_shim_can_be_pickled(tiny, docs):
     expected = model.predict(docs).hidden
     shim = pickle.loads(pickle.dumps(model.shims[0]))
     assert shim.settings == model.shims[0].settings
-    assert shim.session.get_session_options().intra_op_num_threads == 2
+    assert shim.usable_threads() == 2
     model.shims[0] = shim
     np.testing.assert_array_equal(model.predict(docs).hidden, expected)
 
@@ -364,13 +375,14 @@ def test_a_shim_can_be_pickled(tiny, docs):
 def test_a_forked_process_has_a_session_of_its_own_with_one_thread(tiny, docs):
     """Threads do not fork, and processes of `nlp.pipe` are not to take each other's processor."""
     model = load(tiny, threads=2)
-    expected, session = model.predict(docs).hidden, model.shims[0].session
+    expected, session = model.predict(docs).hidden, model.shims[0].session(1)
+    model.shims[0].session(2)
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe()
 
     def predict():
-        own = model.shims[0].session
-        threads = own.get_session_options().intra_op_num_threads
+        shim = model.shims[0]
+        threads, own = shim.usable_threads(), shim.session(1)
         there.send((own is session, threads, model.predict(docs).hidden))
 
     process = context.Process(target=predict)
@@ -380,7 +392,8 @@ def test_a_forked_process_has_a_session_of_its_own_with_one_thread(tiny, docs):
     process.join()
     assert (is_the_same, threads) == (False, 1)
     np.testing.assert_allclose(hidden, expected, atol=1e-6)
-    assert model.shims[0].session is session
+    assert model.shims[0].session(1) is session
+    assert model.shims[0].usable_threads() == 2
 
 
 def test_a_model_can_be_copied(tiny, docs):

@@ -276,6 +276,58 @@ def test_bf16_keeps_the_weights_and_their_gradients_in_fp32(tiny_bert, make_mode
     assert {p.grad.dtype for p in parameters if p.grad is not None} == {torch.float32}
 
 
+def autocast_rows(model, docs):
+    """What the encoder of fp32 weights gives under autocast, without the copy."""
+    shim = model.shims[0]
+    cast, shim._predictor = shim._predictor, lambda: shim._model
+    rows = model.predict(docs).hidden
+    shim._predictor = cast
+    return rows
+
+
+def test_weights_cast_once_predict_what_autocast_predicts(any_encoder, make_model, docs):
+    model = make_model(any_encoder, precision="bf16")
+    np.testing.assert_array_equal(model.predict(docs).hidden, autocast_rows(model, docs))
+    assert model.shims[0]._predictor() is model.shims[0]._predictor()
+
+
+@pytest.mark.parametrize("change", ["step", "averages"])
+def test_weights_are_cast_again_after_they_changed(tiny_bert, make_model, docs, change):
+    model = make_model(tiny_bert, precision="bf16")
+    shim = model.shims[0]
+    before = model.predict(docs).hidden
+    if change == "step":
+        batch, backprop = model.begin_update(docs)
+        backprop(np.ones_like(batch.hidden))
+        model.finish_update(AdamW_v1(0.1))
+        after = model.predict(docs).hidden
+        expected = autocast_rows(model, docs)
+    else:
+        params = {
+            (shim.id, name): 2 * value.detach().numpy()
+            for name, value in shim._model.named_parameters()
+        }
+        with model.use_params(params):
+            after = model.predict(docs).hidden
+            expected = autocast_rows(model, docs)
+        np.testing.assert_array_equal(model.predict(docs).hidden, before)
+    np.testing.assert_array_equal(after, expected)
+    assert not np.allclose(after, before, atol=1e-2)
+
+
+def test_batches_at_the_same_time_give_what_one_thread_gives(any_encoder, make_model, docs):
+    model = make_model(any_encoder, precision="fp32", batch_pieces=16)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        expected = model.predict(docs * 5).hidden
+        torch.set_num_threads(2)
+        np.testing.assert_allclose(model.predict(docs * 5).hidden, expected, atol=1e-6)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+
+
 def test_an_unknown_precision_is_refused_in_one_line():
     with pytest.raises(BiomedError, match="'half'.*fp32") as error:
         TransformerModel_v1("bert", precision="half")

@@ -32,6 +32,15 @@ def neighbours(rows, window):
     return np.stack([padded[i : i + 2 * window + 1].ravel() for i in range(length)])
 
 
+def by_output(W, window):
+    """From a block of weights for each neighbour to a row over all neighbours for each output."""
+    return np.concatenate(np.split(W, 2 * window + 1), axis=1)
+
+
+def by_neighbour(W, window):
+    return np.concatenate(np.split(W, 2 * window + 1, axis=1))
+
+
 @pytest.mark.parametrize("ragged", [False, True])
 @pytest.mark.parametrize("window", [0, 1])
 def test_scores_and_gradients_are_those_of_numpy(window, ragged):
@@ -44,8 +53,8 @@ def test_scores_and_gradients_are_those_of_numpy(window, ragged):
     rng = np.random.default_rng(1)
     W = rng.normal(size=(TAGS, WIDTH * (2 * window + 1))).astype("float32")
     b = rng.normal(size=TAGS).astype("float32")
-    assert output.get_param("W").shape == W.shape
-    output.set_param("W", W)
+    assert by_output(output.get_param("W"), window).shape == W.shape
+    output.set_param("W", by_neighbour(W, window))
     output.set_param("b", b)
 
     scores, backprop = model.begin_update(docs)
@@ -56,7 +65,8 @@ def test_scores_and_gradients_are_those_of_numpy(window, ragged):
 
     d_scores = rng.normal(size=(sum(lengths), TAGS)).astype("float32")
     backprop(Ragged(d_scores.copy(), scores.lengths))
-    np.testing.assert_allclose(output.get_grad("W"), d_scores.T @ X, rtol=1e-4, atol=1e-5)
+    d_W = by_output(output.get_grad("W"), window)
+    np.testing.assert_allclose(d_W, d_scores.T @ X, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(output.get_grad("b"), d_scores.sum(axis=0), rtol=1e-4, atol=1e-5)
     # A row is the vector of its own place, of the place after it and of the place before it.
     offset = 0
@@ -101,7 +111,8 @@ def test_a_hidden_layer_is_rectified_and_learns():
     model.initialize(X=["stand-ins"] * 2)
     first, output = model.get_ref("first"), model.get_ref("output")
     X = np.concatenate([neighbours(rows, 1) for rows in data]).astype("float64")
-    W, V = first.get_param("W").astype("float64"), output.get_param("W").astype("float64")
+    W = by_output(first.get_param("W"), 1).astype("float64")
+    V = output.get_param("W").astype("float64")
 
     def by_hand(W):
         return np.maximum(X @ W.T, 0.0) @ V.T
@@ -110,8 +121,9 @@ def test_a_hidden_layer_is_rectified_and_learns():
     np.testing.assert_allclose(scores.dataXd, by_hand(W), rtol=1e-4, atol=1e-5)
     d_scores = np.random.default_rng(2).normal(size=scores.dataXd.shape).astype("float32")
     backprop(Ragged(d_scores, scores.lengths))
+    d_W = by_output(first.get_grad("W"), 1)
     for place in [(0, 0), (2, 4), (4, 8)]:
         step = np.zeros_like(W)
         step[place] = 1e-5
         slope = ((by_hand(W + step) - by_hand(W - step)) * d_scores).sum() / 2e-5
-        assert first.get_grad("W")[place] == pytest.approx(slope, rel=1e-3, abs=1e-4)
+        assert d_W[place] == pytest.approx(slope, rel=1e-3, abs=1e-4)

@@ -1,0 +1,125 @@
+"""Batches that do not depend on each other, each on a thread of its own.
+
+Two batches on one thread each are done sooner than two after each other on two threads: nothing
+within a batch waits for another thread. Encoders release Python's lock while they compute, so that
+Python can prepare the next batch meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from functools import cache
+from itertools import pairwise
+from threading import Lock
+from typing import Any, TypeVar
+
+import numpy as np
+from thinc.types import Floats2d
+from threadpoolctl import ThreadpoolController
+
+# Fewer rows of a product are not worth a thread of their own.
+_LEAST_ROWS = 256
+_PROCESS = os.getpid()
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def map_concurrently(
+    function: Callable[[Item], Result], items: Iterable[Item], threads: int
+) -> list[Result]:
+    """The function's results, in the order of the items, computed on so many threads."""
+    return list(_pool(os.getpid(), threads, "encoder").map(function, items))
+
+
+def map_ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """The function's results, each computed while the next item is drawn and the last one used.
+
+    Only `function` runs on another thread, one call at a time; the items are drawn on the caller's.
+    """
+    ahead = ThreadPoolExecutor(1, thread_name_prefix="spacy-biomed-ahead")
+    pending: Future[Result] | None = None
+    try:
+        for item in items:
+            following = ahead.submit(copy_context().run, function, item)
+            if pending is not None:
+                yield pending.result()
+            pending = following
+        if pending is not None:
+            yield pending.result()
+    finally:
+        ahead.shutdown(cancel_futures=True)
+
+
+def matmul(left: Floats2d, right: Floats2d) -> Floats2d:
+    """The product of two NumPy matrices, (rows, n) and (n, columns), on all threads.
+
+    OpenBLAS, left to itself, has its threads wait actively for the next product, for milliseconds,
+    and takes the processors from the encoder. These wait passively.
+    """
+    threads = min(default_threads(), len(left) // _LEAST_ROWS)
+    with _one_blas_thread:
+        if threads < 2:
+            return left @ right
+        product = np.empty((len(left), right.shape[1]), dtype=np.result_type(left, right))
+        borders = [len(left) * i // threads for i in range(threads + 1)]
+        parts = [slice(start, end) for start, end in pairwise(borders)]
+        pool = _pool(os.getpid(), threads, "matmul")
+        list(pool.map(lambda part: np.matmul(left[part], right, out=product[part]), parts))
+        return product
+
+
+class _OneBlasThread:
+    """Context in which OpenBLAS uses one thread, whoever calls it, until the last user has left.
+
+    Other libraries for matrix products are left as they are.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._users = 0
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._users == 0:
+                self._limit = _openblas().limit(limits=1)
+            self._users += 1
+
+    def __exit__(self, *exception: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._limit.restore_original_limits()
+
+
+_one_blas_thread = _OneBlasThread()
+
+
+@cache
+def _openblas() -> ThreadpoolController:
+    return ThreadpoolController().select(internal_api="openblas")
+
+
+@cache
+def _pool(process: int, threads: int, purpose: str) -> ThreadPoolExecutor:
+    """The pool of a process: a forked one inherits no threads and makes its own."""
+    return ThreadPoolExecutor(threads, thread_name_prefix=f"spacy-biomed-{purpose}")
+
+
+def default_threads() -> int:
+    """OMP_NUM_THREADS, or the processors that this process may use; one in a forked process.
+
+    The processes of `nlp.pipe` are not to take each other's processor.
+    """
+    if os.getpid() != _PROCESS:
+        return 1
+    told = os.environ.get("OMP_NUM_THREADS", "")
+    if told.isdigit() and int(told) > 0:
+        return int(told)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,109 @@
+"""What runs at the same time gives what it would give one after the other."""
+
+import multiprocessing
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import ThreadpoolController, threadpool_limits
+
+from spacy_biomed.encoders import concurrency
+from spacy_biomed.encoders.concurrency import (
+    default_threads,
+    map_ahead,
+    map_concurrently,
+    matmul,
+)
+
+
+def test_results_come_in_the_order_of_the_items():
+    first_may_go = threading.Event()
+
+    def work(item):
+        if item == 0:
+            assert first_may_go.wait(10)
+        else:
+            first_may_go.set()
+        return item * 10
+
+    assert map_concurrently(work, range(4), 2) == [0, 10, 20, 30]
+
+
+def test_an_item_is_drawn_while_the_one_before_is_computed():
+    second_is_drawn = threading.Event()
+
+    def items():
+        yield 0
+        second_is_drawn.set()
+        yield 1
+
+    def work(item):
+        assert second_is_drawn.wait(10)
+        return item, threading.current_thread() is threading.main_thread()
+
+    assert list(map_ahead(work, items())) == [(0, False), (1, False)]
+
+
+def test_no_more_than_one_item_is_drawn_ahead():
+    drawn = []
+
+    def items():
+        for item in range(5):
+            drawn.append(item)
+            yield item
+
+    results = map_ahead(str, items())
+    assert next(results) == "0"
+    assert drawn == [0, 1]
+    results.close()
+    assert drawn == [0, 1]
+
+
+def test_an_error_arises_where_its_result_is_wanted():
+    results = map_ahead(lambda item: 1 // item, [1, 0, 1])
+    assert next(results) == 1
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+
+
+def test_nothing_gives_nothing():
+    assert list(map_ahead(str, [])) == []
+
+
+@pytest.mark.parametrize("rows", [0, 1, 255, 513, 4099])
+def test_products_are_those_of_numpy(rows, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    rng = np.random.default_rng(0)
+    left = rng.normal(size=(rows, 20)).astype("float32")
+    right = rng.normal(size=(7, 20)).astype("float32").T
+    product = matmul(left, right)
+    assert product.dtype == "float32"
+    np.testing.assert_allclose(product, left @ right, rtol=1e-4, atol=1e-5)
+
+
+def openblas_threads():
+    return [
+        library["num_threads"]
+        for library in ThreadpoolController().select(internal_api="openblas").info()
+    ]
+
+
+def test_numpy_has_its_threads_again_after_a_product():
+    with threadpool_limits(2, user_api="blas"):
+        before = openblas_threads()
+        with concurrency._one_blas_thread:
+            matmul(np.ones((2, 2)), np.ones((2, 2)))
+            assert openblas_threads() == [1] * len(before)
+        assert openblas_threads() == before
+
+
+def test_a_forked_process_has_one_thread(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert default_threads() == 3
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+    process = context.Process(target=lambda: there.send(default_threads()))
+    process.start()
+    assert here.poll(60)
+    assert here.recv() == 1
+    process.join()

@@ -43,7 +43,7 @@ def OnnxTransformerModel_v1(
     threads: int | None = None,
     window: int = 512,
     context: int = 64,
-    batch_pieces: int = 256,
+    batch_pieces: int = 128,
 ) -> Model[list[Doc], EncodedBatch]:
     """An encoder that `spacy biomed compress` exported, for prediction on the CPU.
 

@@ -6,7 +6,7 @@ import copy
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +23,15 @@ from thinc.api import (
     torch2xp,
     xp2torch,
 )
-from thinc.types import Floats2d, Ints2d
+from thinc.types import Floats2d
 
 from ..errors import BiomedError
-from .concurrency import map_concurrently
-from .dropout import use_byte_dropout
+from .concurrency import Item, Result, map_concurrently
+from .dropout import random_numbers, use_byte_dropout
 from .encoded import EncodedBatch
 from .loading import load_directory, load_pretrained, save_encoder
 from .precision import PRECISIONS, Precision, autocast, resolve_precision
-from .sequences import Sequences, make_sequences
+from .sequences import SequenceBatch, make_sequences
 from .word_pieces import WordPieceTokenizer
 
 GPU_BATCH_PIECES = 16384
@@ -99,76 +99,173 @@ class EncoderShim(PyTorchShim):
         self.tokenizer = tokenizer
         self._model = encoder.to(device)
         self._process = os.getpid()
-        self._linear_parameters = [
-            parameter
-            for module in encoder.modules()
-            if isinstance(module, torch.nn.Linear)
-            for parameter in module.parameters()
-        ]
+        self._linear_parameters = linear_parameters(encoder)
         self._cast: torch.nn.Module | None = None
         self._cast_of: list[tuple[int, int]] = []
+        self._table_gradient: torch.Tensor | None = None
+        self._touched_rows: list[torch.Tensor] = []
         self.computes_in = resolve_precision(self.precision, device)
         self._grad_scaler = PyTorchGradScaler(self.computes_in == "fp16")
         self._grad_scaler.to_(device)
 
-    def encode(self, is_train: bool, batches: list[tuple[Ints2d, Ints2d]]) -> list[torch.Tensor]:
-        """Last hidden state, (sequences, pieces, width), of each padded batch.
+    def encode(self, batches: list[SequenceBatch]) -> list[torch.Tensor]:
+        """Vectors of the positions that are kept, (kept, width), of each padded batch.
 
-        All word pieces are looked up at once: the gradient of the vocabulary's table is as large
-        as the table, and one look-up for each batch would make, fill and add up one for each.
-
-        batches: vocabulary ids and attention mask of each, (sequences, pieces).
+        On a CPU several batches are computed at the same time, each on one thread.
         """
+        self._enter_process()
+        encoder = self._encoder(is_train=False)
+        table = self._model.get_input_embeddings()
+
+        def run(some: list[SequenceBatch]) -> list[torch.Tensor]:
+            with torch.no_grad(), autocast(self.computes_in, self.device):
+                return [
+                    self._kept(encoder, table(torch.from_numpy(batch.ids).to(self.device)), batch)
+                    for batch in some
+                ]
+
+        threads = self._threads(len(batches))
+        if threads == 1:
+            return run(batches)
+        encoded = map_on_single_threads(run, [[batch] for batch in batches], threads)
+        return [own for [own] in encoded]
+
+    def begin_update(
+        self, batches: list[SequenceBatch]
+    ) -> tuple[list[torch.Tensor], Callable[[list[torch.Tensor]], None]]:
+        """Encode in training: what `encode` gives, and what takes its gradient.
+
+        On a CPU the batches are shared out among the threads, which go forward and back through
+        theirs at the same time. Which batch has which random numbers, and the order in which
+        gradients add up, hang on nothing but the seed and the number of threads.
+        """
+        self._enter_process()
+        encoder = self._encoder(is_train=True)
+        table = self._model.get_input_embeddings()
+        ids = torch.from_numpy(np.concatenate([batch.ids.ravel() for batch in batches]))
+        if self.word_piece_dropout:
+            ids = self._drop_word_pieces(ids)
+        # Only the rows in use, because the gradient of the whole table is as large as the table.
+        pieces, places = torch.unique(ids, return_inverse=True)
+        pieces, places = pieces.to(self.device), places.to(self.device)
+        rows = table.weight.detach()[pieces].requires_grad_(table.weight.requires_grad)
+        parts = places.split([batch.ids.size for batch in batches])
+        seeds = torch.randint(2**62, (len(batches),)).tolist()
+        threads = 1 if self.gradient_checkpointing else self._threads(len(batches))
+        groups = [range(first, len(batches), threads) for first in range(threads)]
+        # Where activations are computed anew, PyTorch restores its own generator's state.
+        seeded = nullcontext if self.gradient_checkpointing else random_numbers
+
+        def forward(group: range) -> list[torch.Tensor]:
+            outputs = []
+            with torch.enable_grad(), autocast(self.computes_in, self.device):
+                for i in group:
+                    shape = (*batches[i].ids.shape, -1)
+                    vectors = torch.nn.functional.embedding(parts[i], rows).view(shape)
+                    with seeded(seeds[i]):
+                        outputs.append(self._kept(encoder, vectors, batches[i]))
+            return outputs
+
+        grouped = map_on_single_threads(forward, groups, threads)
+        outputs: list[Any] = [None] * len(batches)
+        for group, own in zip(groups, grouped, strict=True):
+            for i, output in zip(group, own, strict=True):
+                outputs[i] = output
+        own_parameters = self._model.parameters()
+        pairs = [
+            (parameter, used)
+            for parameter, used in zip(own_parameters, encoder.parameters(), strict=True)
+            if used.requires_grad and parameter is not table.weight
+        ]
+        inputs = [used for _, used in pairs] + [rows] * rows.requires_grad
+
+        def backprop(d_outputs: list[torch.Tensor]) -> None:
+            if not inputs:
+                return
+            if self._grad_scaler._enabled:
+                d_outputs = [self._grad_scaler.scale(one) for one in d_outputs]
+
+            def backward(group: range) -> tuple[torch.Tensor | None, ...]:
+                return torch.autograd.grad(
+                    [outputs[i] for i in group],
+                    inputs,
+                    [d_outputs[i] for i in group],
+                    allow_unused=True,
+                )
+
+            gradients = map_on_single_threads(backward, groups, threads)
+            outputs.clear()
+            for number, (parameter, _) in enumerate(pairs):
+                add_gradient(parameter, [own[number] for own in gradients])
+            if rows.requires_grad:
+                self._add_table_gradient(table, pieces, [own[-1] for own in gradients])
+
+        return [output.detach() for output in outputs], backprop
+
+    def _enter_process(self) -> None:
         if os.getpid() != self._process:
             # A process of `nlp.pipe`: OpenMP's threads stayed behind, and to wait for them would
             # be for ever.
             torch.set_num_threads(1)
             self._process = os.getpid()
-        if self._model.training != is_train:  # it visits every module
-            self._model.train(is_train)
-        ids = torch.from_numpy(np.concatenate([ids.ravel() for ids, _ in batches]))
-        if is_train and self.word_piece_dropout:
-            ids = self._drop_word_pieces(ids)
-        encoder = self._model if is_train else self._predictor()
 
-        def run(batch: tuple[torch.Tensor, Ints2d]) -> torch.Tensor:
-            vectors, mask = batch
-            # Both of these are each thread's own.
-            with torch.set_grad_enabled(is_train), autocast(self.computes_in, self.device):
-                return encoder(
-                    inputs_embeds=vectors,
-                    attention_mask=torch.from_numpy(mask).to(self.device),
-                ).last_hidden_state
+    def _threads(self, batches: int) -> int:
+        """How many batches to compute at the same time."""
+        return min(torch.get_num_threads(), batches) if self.device.type == "cpu" else 1
 
-        with torch.set_grad_enabled(is_train):
-            vectors = self._model.get_input_embeddings()(ids.to(self.device))
-        parts = vectors.split([ids.size for ids, _ in batches])
-        padded = [
-            (own.view(*ids.shape, -1), mask)
-            for own, (ids, mask) in zip(parts, batches, strict=True)
-        ]
-        threads = torch.get_num_threads()
-        if is_train or len(batches) == 1 or threads == 1 or self.device.type != "cpu":
-            return [run(batch) for batch in padded]
-        return map_on_single_threads(run, padded, threads)
+    def _kept(
+        self, encoder: torch.nn.Module, vectors: torch.Tensor, batch: SequenceBatch
+    ) -> torch.Tensor:
+        mask = torch.from_numpy(batch.mask).to(self.device)
+        hidden = encoder(inputs_embeds=vectors, attention_mask=mask).last_hidden_state
+        return hidden.reshape(-1, hidden.shape[-1])[torch.from_numpy(batch.kept).to(self.device)]
 
-    def _predictor(self) -> torch.nn.Module:
-        """The encoder to predict with: weights of linear layers as autocast would cast them.
+    def _encoder(self, is_train: bool) -> torch.nn.Module:
+        """The encoder to compute with.
 
-        Cast once, and again after they have changed, not for every call; all else is shared.
+        On a CPU its linear layers have weights of their own, such as autocast would make for every
+        call; all other weights are the encoder's. They follow it when it has changed.
         """
         if self.computes_in == "fp32" or self.device.type != "cpu":
-            return self._model
-        dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}[self.computes_in]
-        own = self._linear_parameters
-        state = [(parameter.data_ptr(), parameter._version) for parameter in own]
-        if self._cast is None or self._cast_of != state:
-            memo = {id(one): one for one in (*self._model.parameters(), *self._model.buffers())}
-            for one in own:
-                cast = torch.nn.Parameter(one.detach().to(dtype), requires_grad=False)
-                memo[id(one)] = cast
-            self._cast, self._cast_of = copy.deepcopy(self._model, memo).eval(), state
-        return self._cast
+            encoder = self._model
+        else:
+            own = self._linear_parameters
+            state = [(parameter.data_ptr(), parameter._version) for parameter in own]
+            if self._cast is None:
+                self._cast = copy_with_casts(self._model, own, torch.bfloat16)
+            if self._cast_of != state:
+                with torch.no_grad():
+                    casts = linear_parameters(self._cast)
+                    for cast, parameter in zip(casts, own, strict=True):
+                        cast.copy_(parameter)
+                self._cast_of = state
+            encoder = self._cast
+        if encoder.training != is_train:  # it visits every module
+            encoder.train(is_train)
+        return encoder
+
+    def _add_table_gradient(
+        self, table: torch.nn.Embedding, pieces: torch.Tensor, gradients: list[torch.Tensor | None]
+    ) -> None:
+        """Add the gradients of some rows to the table's, in memory that is kept between steps."""
+        if self._table_gradient is None:
+            self._table_gradient = torch.zeros_like(table.weight)
+        if table.weight.grad is not self._table_gradient:
+            self._clear_table_gradient()
+            if table.weight.grad is not None:
+                self._table_gradient.copy_(table.weight.grad)
+            table.weight.grad = self._table_gradient
+        for own in gradients:
+            if own is not None:
+                if table.padding_idx is not None:
+                    own[pieces == table.padding_idx] = 0.0
+                self._table_gradient.index_add_(0, pieces, own)
+        self._touched_rows.append(pieces)
+
+    def _clear_table_gradient(self) -> None:
+        for pieces in self._touched_rows:
+            self._table_gradient[pieces] = 0.0
+        self._touched_rows.clear()
 
     def _drop_word_pieces(self, ids: torch.Tensor) -> torch.Tensor:
         """Put the mask token in place of a share of the word pieces, never of special tokens."""
@@ -177,24 +274,21 @@ class EncoderShim(PyTorchShim):
         dropped = torch.rand(ids.shape) < self.word_piece_dropout
         return torch.where(dropped & ~torch.isin(ids, special), tokenizer.mask, ids)
 
-    def backward(self, outputs: torch.Tensor, d_outputs: torch.Tensor) -> None:
-        if not self._grad_scaler._enabled:
-            torch.autograd.backward(outputs, d_outputs)
-            return
-        torch.autograd.backward(outputs, self._grad_scaler.scale(d_outputs))
-
     def finish_update(self, optimizer: Optimizer) -> None:
         """Step in PyTorch where the optimizer can, else parameter by parameter through thinc."""
         # Only here, so that the gradients of several batches are unscaled once.
         self._grad_scaler.unscale([p.grad for p in self._model.parameters() if p.grad is not None])
-        self._cast = None  # fused optimizers change weights without a trace in their versions
+        self._cast_of = []  # fused optimizers leave no trace in the versions of weights
         step_module = getattr(optimizer, "step_module", None)
         if step_module is None:
             super().finish_update(optimizer)
+            self._table_gradient = None  # it may have been written to
+            self._touched_rows.clear()
             return
         if not self._grad_scaler.found_inf:
             step_module(self.id, self._model)
         self._model.zero_grad(set_to_none=True)
+        self._clear_table_gradient()
         self._grad_scaler.update()
 
     @contextmanager
@@ -255,17 +349,51 @@ def init(model: Model, X: Any = None, Y: Any = None) -> Model:
     return model
 
 
-def map_on_single_threads(
-    function: Callable[[Any], torch.Tensor], items: list[Any], threads: int
-) -> list[torch.Tensor]:
-    """The function's results, so many computed at a time, each on one of PyTorch's threads."""
+def linear_parameters(encoder: torch.nn.Module) -> list[torch.nn.Parameter]:
+    return [
+        parameter
+        for module in encoder.modules()
+        if isinstance(module, torch.nn.Linear)
+        for parameter in module.parameters()
+    ]
 
-    def run(item: Any) -> torch.Tensor:
+
+def copy_with_casts(
+    encoder: torch.nn.Module, parameters: list[torch.nn.Parameter], dtype: torch.dtype
+) -> torch.nn.Module:
+    """A copy that has some parameters in another number format and shares all others."""
+    memo: dict[int, Any] = {id(one): one for one in (*encoder.parameters(), *encoder.buffers())}
+    for one in parameters:
+        cast = torch.nn.Parameter(one.detach().to(dtype), requires_grad=one.requires_grad)
+        memo[id(one)] = cast
+    return copy.deepcopy(encoder, memo)
+
+
+def add_gradient(parameter: torch.nn.Parameter, gradients: list[torch.Tensor | None]) -> None:
+    """Add gradients to a parameter's, in its number format and in this order."""
+    for gradient in gradients:
+        if gradient is None:
+            continue
+        if parameter.grad is None:
+            parameter.grad = gradient.to(parameter.dtype, copy=True)
+        else:
+            parameter.grad.add_(gradient)
+
+
+def map_on_single_threads(
+    function: Callable[[Item], Result], items: list[Item], threads: int
+) -> list[Result]:
+    """The function's results, so many computed at a time, each on one of PyTorch's threads."""
+    if threads == 1:
+        return list(map(function, items))
+    told = torch.get_num_threads()
+
+    def run(item: Item) -> Result:
         torch.set_num_threads(1)  # of this thread, and of those that have not asked yet
         return function(item)
 
     results = map_concurrently(run, items, threads)
-    torch.set_num_threads(threads)
+    torch.set_num_threads(told)
     return results
 
 
@@ -297,25 +425,24 @@ def forward(
         context=model.attrs["context"],
         budget=model.attrs["batch_pieces"] or default_batch_pieces(shim.device, is_train),
     )
-    hidden = _encode(model, sequences, is_train)
+    if not sequences.batches:
+        nothing = model.ops.alloc2f(0, model.get_dim("nO"))
+        return sequences.encoded(nothing, shim.tokenizer), lambda d_hidden: []
+    if is_train:
+        outputs, backprop_outputs = shim.begin_update(sequences.batches)
+    else:
+        outputs = shim.encode(sequences.batches)
+    order = torch.from_numpy(sequences.order()).to(shim.device)
+    hidden = torch.cat(outputs).float()[order]
 
     def backprop(d_hidden: Floats2d) -> list:
-        if hidden.requires_grad:
-            shim.backward(hidden, xp2torch(d_hidden, device=hidden.device))
+        d_rows = xp2torch(d_hidden, device=hidden.device)
+        backprop_outputs(
+            [
+                d_rows[torch.from_numpy(batch.rows).to(d_rows.device)].to(output.dtype)
+                for batch, output in zip(sequences.batches, outputs, strict=True)
+            ]
+        )
         return []
 
-    return sequences.encoded(torch2xp(hidden.detach()), shim.tokenizer), backprop
-
-
-def _encode(model: Model, sequences: Sequences, is_train: bool) -> torch.Tensor:
-    """Encode all rows of the batch: (rows, width), fp32, on the encoder's device."""
-    shim = model.shims[0]
-    batches = sequences.batches
-    if not batches:
-        return torch.zeros((0, model.get_dim("nO")), device=shim.device)
-    encoded = shim.encode(is_train, [(batch.ids, batch.mask) for batch in batches])
-    outputs = [
-        hidden.reshape(-1, hidden.shape[-1])[torch.from_numpy(batch.kept).to(shim.device)]
-        for hidden, batch in zip(encoded, batches, strict=True)
-    ]
-    return torch.cat(outputs).float()[torch.from_numpy(sequences.order()).to(shim.device)]
+    return sequences.encoded(torch2xp(hidden), shim.tokenizer), backprop

@@ -26,7 +26,7 @@ path = null
 threads = null
 window = 512
 context = 64
-batch_pieces = 256
+batch_pieces = 128
 """
 
 

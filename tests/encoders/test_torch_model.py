@@ -8,7 +8,9 @@ from spacy.tokens import Doc
 from thinc.api import SGD, Adam
 from transformers import AutoModel, AutoTokenizer
 
+from spacy_biomed.encoders.dropout import ByteDropout
 from spacy_biomed.encoders.precision import resolve_precision
+from spacy_biomed.encoders.sequences import SequenceBatch
 from spacy_biomed.encoders.torch_model import max_sequence_length
 from spacy_biomed.encoders.transformer_model import TransformerModel_v1
 from spacy_biomed.errors import BiomedError
@@ -49,9 +51,9 @@ def spy_on_shapes(model, monkeypatch):
     """Record the shape of every batch of sequences that reaches the encoder."""
     shapes, encode = [], model.shims[0].encode
 
-    def record(is_train, batches):
-        shapes.extend(ids.shape for ids, _ in batches)
-        return encode(is_train, batches)
+    def record(batches):
+        shapes.extend(batch.ids.shape for batch in batches)
+        return encode(batches)
 
     monkeypatch.setattr(model.shims[0], "encode", record)
     return shapes
@@ -279,16 +281,16 @@ def test_bf16_keeps_the_weights_and_their_gradients_in_fp32(tiny_bert, make_mode
 def autocast_rows(model, docs):
     """What the encoder of fp32 weights gives under autocast, without the copy."""
     shim = model.shims[0]
-    cast, shim._predictor = shim._predictor, lambda: shim._model
+    cast, shim._encoder = shim._encoder, lambda is_train: shim._model.train(is_train)
     rows = model.predict(docs).hidden
-    shim._predictor = cast
+    shim._encoder = cast
     return rows
 
 
 def test_weights_cast_once_predict_what_autocast_predicts(any_encoder, make_model, docs):
     model = make_model(any_encoder, precision="bf16")
     np.testing.assert_array_equal(model.predict(docs).hidden, autocast_rows(model, docs))
-    assert model.shims[0]._predictor() is model.shims[0]._predictor()
+    assert model.shims[0]._encoder(False) is model.shims[0]._encoder(False)
 
 
 @pytest.mark.parametrize("change", ["step", "averages"])
@@ -326,6 +328,73 @@ def test_batches_at_the_same_time_give_what_one_thread_gives(any_encoder, make_m
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def threads():
+    """Sets PyTorch's threads, for a test."""
+    told = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(told)
+
+
+def gradients(model, docs):
+    batch, backprop = model.begin_update(docs)
+    weights = np.random.default_rng(0).normal(size=batch.hidden.shape).astype("float32")
+    backprop(weights)
+    named = model.shims[0]._model.named_parameters()
+    return {name: p.grad.clone() for name, p in named if p.grad is not None}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_threads_do_not_change_what_is_learned(tiny_bert, make_model, docs, threads, precision):
+    """Each batch has random numbers of its own, whichever thread computes it."""
+    found = []
+    for count in (1, 2, 2):
+        threads(count)
+        model = make_model(tiny_bert, precision=precision, batch_pieces=16)
+        for module in model.shims[0]._model.modules():
+            if isinstance(module, ByteDropout):
+                module.threshold = 64
+        torch.manual_seed(0)
+        found.append(gradients(model, docs * 3))
+    assert found[0].keys() == found[1].keys()
+    for name, gradient in found[1].items():
+        assert torch.equal(gradient, found[2][name])
+        coarse = {"fp32": 1e-4, "bf16": 0.05}[precision]
+        scale = float(gradient.abs().max()) + 1e-3
+        torch.testing.assert_close(found[0][name] / scale, gradient / scale, atol=coarse, rtol=0)
+
+
+def test_rows_of_the_table_are_clear_again_after_a_step(tiny_bert, make_model, docs):
+    """Whatever was in the last batch: the memory of the table's gradient is kept."""
+    model, fresh = make_model(tiny_bert), make_model(tiny_bert)
+    gradients(model, docs)
+    model.finish_update(AdamW_v1(0.0, L2=0.0))
+    name = "embeddings.word_embeddings.weight"
+    torch.testing.assert_close(
+        gradients(model, docs[:2])[name], gradients(fresh, docs[:2])[name], atol=1e-6, rtol=1e-5
+    )
+
+
+def test_the_padding_piece_has_no_gradient(tiny_bert, make_model, docs):
+    model = make_model(tiny_bert)
+    table = model.shims[0]._model.get_input_embeddings()
+    gradient = gradients(model, docs)["embeddings.word_embeddings.weight"]
+    assert gradient[table.padding_idx].abs().sum() == 0
+    assert gradient.abs().sum() > 0
+
+
+def test_frozen_parameters_get_no_gradient(tiny_bert, make_model, docs):
+    model = make_model(tiny_bert)
+    model.shims[0]._model.embeddings.requires_grad_(False)
+    model.shims[0]._model.encoder.layer[0].requires_grad_(False)
+    learned = gradients(model, docs)
+    assert learned
+    assert all(name.startswith("encoder.layer.1.") for name in learned)
+    model.shims[0]._model.requires_grad_(False)
+    model.finish_update(AdamW_v1(0.0))
+    assert not gradients(model, docs)
 
 
 def test_an_unknown_precision_is_refused_in_one_line():
@@ -418,18 +487,18 @@ def test_an_optimizer_goes_on_with_weights_that_are_loaded(tiny_bert, make_model
 def test_word_piece_dropout_masks_a_share_of_the_pieces_in_training(tiny_bert, make_model, nlp):
     shim = make_model(tiny_bert, word_piece_dropout=0.25).shims[0]
     seen = []
-    table = shim._model.get_input_embeddings()
-    table.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0].clone()))
+    drop = shim._drop_word_pieces
+    shim._drop_word_pieces = lambda ids: seen.append(drop(ids)) or seen[-1]
     tokenizer = shim.tokenizer
     ids = np.full((100, 50), 20)
     ids[:, 0], ids[:, 48], ids[:, 49] = tokenizer.prefix[0], tokenizer.suffix[0], tokenizer.pad
-    batches = [(ids, np.ones_like(ids))]
+    nothing = np.zeros(0, dtype="int64")
+    batch = SequenceBatch(ids, np.ones_like(ids), nothing, nothing)
     torch.manual_seed(0)
-    shim.encode(True, batches)
-    shim.encode(False, batches)
-    trained, predicted = (given.view(100, 50) for given in seen)
+    shim.begin_update([batch])
+    shim.encode([batch])
+    [trained] = (given.view(100, 50) for given in seen)
     masked = trained == tokenizer.mask
     assert masked[:, 1:48].float().mean().item() == pytest.approx(0.25, abs=0.03)
     assert torch.equal(trained[~masked], torch.from_numpy(ids)[~masked])
     assert not masked[:, [0, 48, 49]].any()
-    assert torch.equal(predicted, torch.from_numpy(ids))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -32,6 +31,7 @@ from .encoded import EncodedBatch
 from .loading import load_directory, load_pretrained, save_encoder
 from .precision import PRECISIONS, Precision, autocast, resolve_precision
 from .sequences import SequenceBatch, make_sequences
+from .torch_weights import LinearCasts, TableGradient, add_gradient
 from .word_pieces import WordPieceTokenizer
 
 GPU_BATCH_PIECES = 16384
@@ -99,11 +99,8 @@ class EncoderShim(PyTorchShim):
         self.tokenizer = tokenizer
         self._model = encoder.to(device)
         self._process = os.getpid()
-        self._linear_parameters = linear_parameters(encoder)
-        self._cast: torch.nn.Module | None = None
-        self._cast_of: list[tuple[int, int]] = []
-        self._table_gradient: torch.Tensor | None = None
-        self._touched_rows: list[torch.Tensor] = []
+        self._casts = LinearCasts(self._model, torch.bfloat16)
+        self._table_gradient = TableGradient()
         self.computes_in = resolve_precision(self.precision, device)
         self._grad_scaler = PyTorchGradScaler(self.computes_in == "fp16")
         self._grad_scaler.to_(device)
@@ -198,7 +195,7 @@ class EncoderShim(PyTorchShim):
             for number, (parameter, _) in enumerate(pairs):
                 add_gradient(parameter, [own[number] for own in gradients])
             if rows.requires_grad:
-                self._add_table_gradient(table, pieces, [own[-1] for own in gradients])
+                self._table_gradient.add(table, pieces, [own[-1] for own in gradients])
 
         return [output.detach() for output in outputs], backprop
 
@@ -221,51 +218,12 @@ class EncoderShim(PyTorchShim):
         return hidden.reshape(-1, hidden.shape[-1])[torch.from_numpy(batch.kept).to(self.device)]
 
     def _encoder(self, is_train: bool) -> torch.nn.Module:
-        """The encoder to compute with.
-
-        On a CPU its linear layers have weights of their own, such as autocast would make for every
-        call; all other weights are the encoder's. They follow it when it has changed.
-        """
-        if self.computes_in == "fp32" or self.device.type != "cpu":
-            encoder = self._model
-        else:
-            own = self._linear_parameters
-            state = [(parameter.data_ptr(), parameter._version) for parameter in own]
-            if self._cast is None:
-                self._cast = copy_with_casts(self._model, own, torch.bfloat16)
-            if self._cast_of != state:
-                with torch.no_grad():
-                    casts = linear_parameters(self._cast)
-                    for cast, parameter in zip(casts, own, strict=True):
-                        cast.copy_(parameter)
-                self._cast_of = state
-            encoder = self._cast
+        """The encoder to compute with: on a CPU, the one whose weights autocast need not cast."""
+        is_cast = self.computes_in != "fp32" and self.device.type == "cpu"
+        encoder = self._casts.encoder() if is_cast else self._model
         if encoder.training != is_train:  # it visits every module
             encoder.train(is_train)
         return encoder
-
-    def _add_table_gradient(
-        self, table: torch.nn.Embedding, pieces: torch.Tensor, gradients: list[torch.Tensor | None]
-    ) -> None:
-        """Add the gradients of some rows to the table's, in memory that is kept between steps."""
-        if self._table_gradient is None:
-            self._table_gradient = torch.zeros_like(table.weight)
-        if table.weight.grad is not self._table_gradient:
-            self._clear_table_gradient()
-            if table.weight.grad is not None:
-                self._table_gradient.copy_(table.weight.grad)
-            table.weight.grad = self._table_gradient
-        for own in gradients:
-            if own is not None:
-                if table.padding_idx is not None:
-                    own[pieces == table.padding_idx] = 0.0
-                self._table_gradient.index_add_(0, pieces, own)
-        self._touched_rows.append(pieces)
-
-    def _clear_table_gradient(self) -> None:
-        for pieces in self._touched_rows:
-            self._table_gradient[pieces] = 0.0
-        self._touched_rows.clear()
 
     def _drop_word_pieces(self, ids: torch.Tensor) -> torch.Tensor:
         """Put the mask token in place of a share of the word pieces, never of special tokens."""
@@ -278,17 +236,16 @@ class EncoderShim(PyTorchShim):
         """Step in PyTorch where the optimizer can, else parameter by parameter through thinc."""
         # Only here, so that the gradients of several batches are unscaled once.
         self._grad_scaler.unscale([p.grad for p in self._model.parameters() if p.grad is not None])
-        self._cast_of = []  # fused optimizers leave no trace in the versions of weights
+        self._casts.forget()
         step_module = getattr(optimizer, "step_module", None)
         if step_module is None:
             super().finish_update(optimizer)
-            self._table_gradient = None  # it may have been written to
-            self._touched_rows.clear()
+            self._table_gradient.forget()
             return
         if not self._grad_scaler.found_inf:
             step_module(self.id, self._model)
         self._model.zero_grad(set_to_none=True)
-        self._clear_table_gradient()
+        self._table_gradient.clear()
         self._grad_scaler.update()
 
     @contextmanager
@@ -347,37 +304,6 @@ def init(model: Model, X: Any = None, Y: Any = None) -> Model:
         shim.set_encoder(*load_pretrained(model.attrs["name"], model.attrs["revision"]))
     model.set_dim("nO", shim._model.config.hidden_size)
     return model
-
-
-def linear_parameters(encoder: torch.nn.Module) -> list[torch.nn.Parameter]:
-    return [
-        parameter
-        for module in encoder.modules()
-        if isinstance(module, torch.nn.Linear)
-        for parameter in module.parameters()
-    ]
-
-
-def copy_with_casts(
-    encoder: torch.nn.Module, parameters: list[torch.nn.Parameter], dtype: torch.dtype
-) -> torch.nn.Module:
-    """A copy that has some parameters in another number format and shares all others."""
-    memo: dict[int, Any] = {id(one): one for one in (*encoder.parameters(), *encoder.buffers())}
-    for one in parameters:
-        cast = torch.nn.Parameter(one.detach().to(dtype), requires_grad=one.requires_grad)
-        memo[id(one)] = cast
-    return copy.deepcopy(encoder, memo)
-
-
-def add_gradient(parameter: torch.nn.Parameter, gradients: list[torch.Tensor | None]) -> None:
-    """Add gradients to a parameter's, in its number format and in this order."""
-    for gradient in gradients:
-        if gradient is None:
-            continue
-        if parameter.grad is None:
-            parameter.grad = gradient.to(parameter.dtype, copy=True)
-        else:
-            parameter.grad.add_(gradient)
 
 
 def map_on_single_threads(

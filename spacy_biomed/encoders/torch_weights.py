@@ -1,0 +1,113 @@
+"""Weights and gradients of a PyTorch encoder that are costly to make anew each time."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+
+
+class LinearCasts:
+    """A copy of an encoder whose linear layers have weights in another number format.
+
+    Autocast would make these for every call. All other weights are the encoder's own.
+
+    encoder: in fp32.
+    dtype: number format of the weights.
+    """
+
+    def __init__(self, encoder: torch.nn.Module, dtype: torch.dtype):
+        self._encoder = encoder
+        self._dtype = dtype
+        self._own = _linear_parameters(encoder)
+        self._copy: torch.nn.Module | None = None
+        self._casts: list[torch.nn.Parameter] = []
+        self._made_of: list[tuple[int, int]] | None = None
+
+    def encoder(self) -> torch.nn.Module:
+        """The copy, made when first needed; it follows the encoder when that has changed."""
+        if self._copy is None:
+            self._copy = self._make()
+            self._casts = _linear_parameters(self._copy)
+        state = [(parameter.data_ptr(), parameter._version) for parameter in self._own]
+        if self._made_of != state:
+            with torch.no_grad():
+                for cast, parameter in zip(self._casts, self._own, strict=True):
+                    cast.copy_(parameter)
+            self._made_of = state
+        return self._copy
+
+    def forget(self) -> None:
+        """Cast again, after a change that leaves no trace in the versions of weights."""
+        self._made_of = None
+
+    def _make(self) -> torch.nn.Module:
+        shared = (*self._encoder.parameters(), *self._encoder.buffers())
+        memo: dict[int, Any] = {id(one): one for one in shared}
+        for one in self._own:
+            memo[id(one)] = torch.nn.Parameter(
+                torch.empty_like(one, dtype=self._dtype), requires_grad=one.requires_grad
+            )
+        return copy.deepcopy(self._encoder, memo)
+
+
+class TableGradient:
+    """The gradient of an embedding table, in memory that is kept from step to step.
+
+    To make one as large as the table and fill it with zeros takes a tenth of a step.
+    """
+
+    def __init__(self) -> None:
+        self._memory: torch.Tensor | None = None
+        self._touched: list[torch.Tensor] = []
+
+    def add(
+        self, table: torch.nn.Embedding, ids: torch.Tensor, gradients: list[torch.Tensor | None]
+    ) -> None:
+        """Add the gradients of some rows, (ids, width) each, to those of the table."""
+        weight = table.weight
+        if self._memory is None:
+            self._memory = torch.zeros_like(weight)
+        if weight.grad is not self._memory:
+            self.clear()
+            if weight.grad is not None:
+                self._memory.copy_(weight.grad)
+            weight.grad = self._memory
+        for own in gradients:
+            if own is not None:
+                if table.padding_idx is not None:
+                    own[ids == table.padding_idx] = 0.0
+                self._memory.index_add_(0, ids, own)
+        self._touched.append(ids)
+
+    def clear(self) -> None:
+        """Fill the rows in use with zeros, after a step."""
+        for ids in self._touched:
+            self._memory[ids] = 0.0
+        self._touched.clear()
+
+    def forget(self) -> None:
+        """Let go of the memory, after something else has written to it."""
+        self._memory = None
+        self._touched.clear()
+
+
+def add_gradient(parameter: torch.nn.Parameter, gradients: list[torch.Tensor | None]) -> None:
+    """Add gradients to a parameter's, in its number format and in this order."""
+    for gradient in gradients:
+        if gradient is None:
+            continue
+        if parameter.grad is None:
+            parameter.grad = gradient.to(parameter.dtype, copy=True)
+        else:
+            parameter.grad.add_(gradient)
+
+
+def _linear_parameters(encoder: torch.nn.Module) -> list[torch.nn.Parameter]:
+    return [
+        parameter
+        for module in encoder.modules()
+        if isinstance(module, torch.nn.Linear)
+        for parameter in module.parameters()
+    ]

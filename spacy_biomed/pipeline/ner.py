@@ -35,7 +35,6 @@ DEFAULT_CONFIG = """
 scheme = "biluo"
 spans_key = null
 learn_rate_factor = 1.0
-consistency = 0.0
 
 [biomed_ner.model]
 @architectures = "spacy_biomed.TokenClassifier.v1"
@@ -66,7 +65,6 @@ def make_biomed_ner(
     scheme: Scheme,
     spans_key: str | None,
     learn_rate_factor: float,
-    consistency: float,
     scorer: Callable | None,
 ) -> BiomedNER:
     """Create the component; see `BiomedNER` for the settings."""
@@ -77,7 +75,6 @@ def make_biomed_ner(
         scheme=scheme,
         spans_key=spans_key,
         learn_rate_factor=learn_rate_factor,
-        consistency=consistency,
         scorer=scorer,
     )
 
@@ -105,8 +102,6 @@ class BiomedNER(TrainablePipe):
     spans_key: span group that takes the entities, so that several components can annotate the same
         text with overlapping layers; None for `doc.ents`.
     learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
-    consistency: weight of what the predictions for an example that is in the batch twice may
-        differ, each under its own dropout; see `get_loss` and `spacy_biomed.twice.v1`.
     scorer: scoring method.
 
     >>> import spacy
@@ -127,7 +122,6 @@ class BiomedNER(TrainablePipe):
         scheme: Scheme = "biluo",
         spans_key: str | None = None,
         learn_rate_factor: float = 1.0,
-        consistency: float = 0.0,
         scorer: Callable | None = None,
     ):
         if scheme not in ("biluo", "bio"):
@@ -142,7 +136,6 @@ class BiomedNER(TrainablePipe):
             "scheme": scheme,
             "spans_key": spans_key,
             "learn_rate_factor": learn_rate_factor,
-            "consistency": consistency,
         }
         self._tag_scheme: TagScheme | None = None
         self._has_gradient = False
@@ -248,12 +241,7 @@ class BiomedNER(TrainablePipe):
         return losses
 
     def get_loss(self, examples: Iterable[Example], scores: Ragged) -> tuple[float, Floats2d]:
-        """The loss over the annotated rows of the batch, and its gradient.
-
-        Mean cross-entropy; and, where `consistency` is not 0 and examples are in the batch twice,
-        that times the mean over their rows of half the sum of both Kullback-Leibler divergences
-        between the two predictions (Liang et al. 2021, "R-Drop: Regularized Dropout for Neural
-        Networks", equations 2 to 4, where alpha is twice this weight).
+        """Mean cross-entropy over the annotated rows of the batch, and its gradient.
 
         A token whose gold tag is missing counts for nothing. Where tokens have several rows (word
         pieces), each row is to predict its token's tag.
@@ -261,9 +249,8 @@ class BiomedNER(TrainablePipe):
         RETURNS: the loss, and its gradient with respect to the scores, (rows, tags).
         """
         xp = self.model.ops.xp
-        examples = list(examples)
-        tags = [self._gold_tags(example) for example in examples]
-        rows = xp.repeat(xp.asarray(np.concatenate(tags)), to_numpy(scores.lengths).tolist())
+        tags = np.concatenate([self._gold_tags(example) for example in examples])
+        rows = xp.repeat(xp.asarray(tags), to_numpy(scores.lengths).tolist())
         log_probs = log_softmax(scores.dataXd)
         annotated = xp.flatnonzero(rows != MISSING)
         d_scores = self.model.ops.alloc2f(*log_probs.shape)
@@ -274,18 +261,6 @@ class BiomedNER(TrainablePipe):
         d_scores[annotated] = xp.exp(log_probs[annotated])
         d_scores[annotated, gold] -= 1.0
         d_scores /= len(annotated)
-        if self.cfg["consistency"]:
-            first, second = (
-                xp.asarray(side)[rows[side] != MISSING]
-                for side in _rows_of_twins(examples, [len(own) for own in tags], scores.lengths)
-            )
-            divergence, d_first, d_second = symmetric_divergence(
-                log_probs[first], log_probs[second]
-            )
-            weight = self.cfg["consistency"] / max(len(first), 1)
-            loss += weight * divergence
-            d_scores[first] += weight * d_first
-            d_scores[second] += weight * d_second
         return float(loss), d_scores
 
     def _gold_tags(self, example: Example) -> Ints1d:
@@ -395,39 +370,6 @@ def split_mentions(spans: Spans, confidence: Floats1d, lengths: Ints1d) -> list[
 def log_softmax(scores: Floats2d) -> Floats2d:
     shifted = scores - scores.max(axis=1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-
-
-def symmetric_divergence(first: Floats2d, second: Floats2d) -> tuple[float, Floats2d, Floats2d]:
-    """Half the sum of both Kullback-Leibler divergences between two predictions, over all rows.
-
-    first, second: log probabilities, (rows, tags).
-    RETURNS: the sum over the rows, and its gradients with respect to the scores from which the
-        first and the second came by `log_softmax`, (rows, tags).
-    """
-    p, q, ratio = np.exp(first), np.exp(second), first - second
-    p_to_q, q_to_p = p * ratio, -q * ratio
-    d_first = p_to_q - p * p_to_q.sum(axis=1, keepdims=True) + p - q
-    d_second = q_to_p - q * q_to_p.sum(axis=1, keepdims=True) + q - p
-    return 0.5 * (p_to_q.sum() + q_to_p.sum()), 0.5 * d_first, 0.5 * d_second
-
-
-def _rows_of_twins(
-    examples: list[Example], token_counts: list[int], row_counts: Ints1d
-) -> tuple[Ints1d, Ints1d]:
-    """Rows of the examples that are in the batch twice, and those of their second occurrence."""
-    token_borders = np.concatenate([[0], np.cumsum(token_counts)])
-    row_borders = np.concatenate([[0], np.cumsum(to_numpy(row_counts))])[token_borders]
-    seen: dict[int, int] = {}
-    first, second = [], []
-    for i, example in enumerate(examples):
-        twin = seen.pop(id(example.reference), None)
-        if twin is None:
-            seen[id(example.reference)] = i
-            continue
-        first.append(np.arange(row_borders[twin], row_borders[twin + 1]))
-        second.append(np.arange(row_borders[i], row_borders[i + 1]))
-    nothing = np.zeros(0, dtype="int64")
-    return np.concatenate([nothing, *first]), np.concatenate([nothing, *second])
 
 
 def token_log_probs(scores: Ragged) -> Floats2d:

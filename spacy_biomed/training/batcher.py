@@ -1,6 +1,4 @@
-"""Batches of what the encoder computes on: `spacy_biomed.batch_by_word_pieces.v1`,
-`spacy_biomed.twice.v1`.
-"""
+"""`spacy_biomed.batch_by_word_pieces.v1`: batches of what the encoder computes on."""
 
 from __future__ import annotations
 
@@ -66,22 +64,6 @@ def batch_by_word_pieces_v1(
                 f"training.batcher.size is {size}: no example has so few word pieces; raise it, or "
                 "set discard_oversize = false"
             )
-
-    return batch
-
-
-def twice_v1(batcher: BatcherT) -> BatcherT:
-    """Put every example of a batch into it a second time.
-
-    Each copy is encoded with dropout of its own, and `biomed_ner` can be told to predict the same
-    for both (its setting `consistency`). A batch costs twice as much.
-
-    batcher: what makes the batches, as `spacy.batch_by_words.v1`.
-    """
-
-    def batch(examples: Iterable[Example]) -> Iterator[list[Example]]:
-        for once in batcher(examples):
-            yield [*once, *once]
 
     return batch
 

@@ -198,51 +198,6 @@ def test_the_gradient_of_the_loss_is_that_of_finite_differences(make_pipeline):
         assert d_scores[place] == pytest.approx((values[0] - values[1]) / 2e-5, abs=1e-6)
 
 
-@pytest.mark.parametrize("pooling", ["first", "pieces"])
-def test_what_two_predictions_for_one_example_differ_costs(make_pipeline, pooling):
-    """By hand: half of both divergences, over the annotated rows of what is there twice."""
-    tok2vec = {**PIECES, "pooling": pooling}
-    nlp, head = ready(make_pipeline, consistency=0.5, model={"tok2vec": tok2vec})
-    once, missing = make_example(nlp, "a b", [(0, 1, "A")]), make_example(nlp, "a b", None)
-    alone = make_example(nlp, "c a", [(2, 3, "B")])
-    examples = [once, alone, missing, Example(once.predicted.copy(), once.reference)]
-    examples.append(Example(missing.predicted.copy(), missing.reference))
-    pieces = [2, 1] if pooling == "pieces" else [1, 1]
-    lengths = np.array(pieces * 5, dtype="int32")
-    size = sum(pieces)
-    data = np.random.default_rng(0).normal(size=(5 * size, 9)).astype("float32")
-
-    loss, d_scores = head.get_loss(examples, Ragged(data, lengths))
-    head.cfg["consistency"] = 0.0
-    plain, d_plain = head.get_loss(examples, Ragged(data, lengths))
-    p, q = softmax(data[:size]), softmax(data[3 * size : 4 * size])
-    divergence = 0.5 * ((p * np.log(p / q)).sum(axis=1) + (q * np.log(q / p)).sum(axis=1))
-    assert loss - plain == pytest.approx(0.5 * divergence.mean(), rel=1e-4)
-
-    # What is there once, or not annotated, gets the gradient that it had.
-    changed = np.abs(d_scores - d_plain).max(axis=1) > 1e-6
-    twins = [*range(size), *range(3 * size, 4 * size)]
-    assert np.flatnonzero(changed).tolist() == twins
-    head.cfg["consistency"] = 0.5
-    for row, tag in [(0, 0), (size - 1, 4), (3 * size, 2), (4 * size - 1, 8)]:
-        slopes = []
-        for step in (0.01, -0.01):
-            moved = data.astype("float64")
-            moved[row, tag] += step
-            slopes.append(head.get_loss(examples, Ragged(moved, lengths))[0])
-        slope = (slopes[0] - slopes[1]) / 0.02
-        assert d_scores[row, tag] == pytest.approx(slope, rel=1e-2, abs=1e-5)
-
-
-def test_a_batch_without_twins_costs_cross_entropy_alone(make_pipeline):
-    nlp, head = ready(make_pipeline)
-    examples = [make_example(nlp, "a b", [(0, 1, "A")]), make_example(nlp, "a b", [(0, 1, "A")])]
-    scores = Ragged(np.random.default_rng(0).normal(size=(4, 9)), np.ones(4, dtype="int32"))
-    plain = head.get_loss(examples, scores)[0]
-    head.cfg["consistency"] = 1.0
-    assert head.get_loss(examples, scores)[0] == plain
-
-
 @pytest.mark.parametrize("key", [None, "gold"])
 @pytest.mark.parametrize("optimizer", [AdamW_v1, Adam])
 def test_documents_without_the_layer_leave_the_head_as_it_is(

@@ -11,7 +11,7 @@ from spacy.training import Example
 from spacy_biomed.encoders.loading import load_tokenizer
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.training import batcher as module
-from spacy_biomed.training.batcher import WordPieceCounter, batch_by_word_pieces_v1, twice_v1
+from spacy_biomed.training.batcher import WordPieceCounter, batch_by_word_pieces_v1
 
 # "Aspirin" is one word piece of the tiny vocabulary's or several: only the tokenizer knows.
 WORD = "Aspirin "
@@ -53,13 +53,6 @@ def test_a_batch_is_filled_up_to_its_size_special_tokens_included(make_batcher, 
     examples = make_examples(3, 5, 2, 1)
     assert word_counts(make_batcher(12)(examples)) == [[3, 5], [2, 1]]
     assert word_counts(make_batcher(11)(examples)) == [[3], [5, 2], [1]]
-
-
-def test_every_example_of_a_batch_is_in_it_twice(make_batcher, make_examples):
-    examples = make_examples(3, 5, 2)
-    batches = list(twice_v1(make_batcher(12))(examples))
-    assert word_counts(batches) == [[3, 5, 3, 5], [2, 2]]
-    assert batches[0][0].reference is batches[0][2].reference
 
 
 def test_an_example_longer_than_a_batch_is_one_by_itself(make_batcher, make_examples):

@@ -48,9 +48,9 @@ def test_batch_words_and_learning_rate_are_the_templates_unless_given(converted)
     template = load_config(REPOSITORY / "configs" / "ner.cfg")["vars"]
     given = fill(converted, batch_words=123, learn_rate=0.5).interpolate()
     left = fill(converted).interpolate()
-    assert left["training"]["batcher"]["batcher"]["size"] == template["batch_words"]
+    assert left["training"]["batcher"]["size"] == template["batch_words"]
     assert left["vars"]["learn_rate"] == template["learn_rate"]
-    assert given["training"]["batcher"]["batcher"]["size"] == 123
+    assert given["training"]["batcher"]["size"] == 123
     assert given["training"]["optimizer"]["learn_rate"]["initial_rate"] == 0.5
 
 

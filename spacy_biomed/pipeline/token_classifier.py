@@ -23,7 +23,7 @@ def TokenClassifier_v1(
 
     tok2vec: usually `spacy_biomed.EncoderListener.v1`; its pooling decides what a row is.
     features: a second layer, of a vector for each token, that is concatenated to its rows, such as
-        `spacy_biomed.Orthography.v1`.
+        `spacy.MultiHashEmbed.v2`.
     window_size: neighbours on each side whose vectors are concatenated to a row's own, documents
         apart; 0 is the plain linear layer of the papers, 1 a convolution of width 3.
     hidden_width: width of a layer of rectified linear units before the tags' scores; 0 for none, as

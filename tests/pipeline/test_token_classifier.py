@@ -127,3 +127,32 @@ def test_a_hidden_layer_is_rectified_and_learns():
         step[place] = 1e-5
         slope = ((by_hand(W + step) - by_hand(W - step)) * d_scores).sum() / 2e-5
         assert d_W[place] == pytest.approx(slope, rel=1e-3, abs=1e-4)
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_features_of_tokens_stand_beside_the_vectors_of_their_rows(ragged):
+    lengths = [3, 1, 4]
+    tok2vec, data, pieces, received = vectors(lengths, ragged)
+    tokens = [len(own) if ragged else length for own, length in zip(pieces, lengths, strict=True)]
+    features, values, _, d_features = vectors(tokens, False)
+    model = TokenClassifier_v1(tok2vec, features=features, dropout=0.0, nO=TAGS)
+    docs = ["stand-ins"] * 3
+    model.initialize(X=docs)
+    output = model.get_ref("output")
+    W = np.random.default_rng(1).normal(size=(TAGS, 2 * WIDTH)).astype("float32")
+    output.set_param("W", W)
+
+    scores, backprop = model.begin_update(docs)
+    counts = np.concatenate(pieces) if ragged else np.ones(sum(lengths), dtype="i")
+    repeated = np.repeat(np.concatenate(values), counts, axis=0)
+    X = np.concatenate([np.concatenate(data), repeated], axis=1)
+    np.testing.assert_allclose(scores.dataXd, X @ W.T, rtol=1e-4, atol=1e-5)
+
+    d_scores = np.random.default_rng(2).normal(size=scores.dataXd.shape).astype("float32")
+    backprop(Ragged(d_scores.copy(), scores.lengths))
+    d_X = d_scores @ W
+    np.testing.assert_allclose(np.concatenate(received), d_X[:, :WIDTH], rtol=1e-4, atol=1e-5)
+    token = np.repeat(np.arange(len(counts)), counts)
+    expected = np.zeros((len(counts), WIDTH))
+    np.add.at(expected, token, d_X[:, WIDTH:])
+    np.testing.assert_allclose(np.concatenate(d_features), expected, rtol=1e-4, atol=1e-5)

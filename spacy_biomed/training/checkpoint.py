@@ -61,7 +61,8 @@ class Checkpoint:
     progress: how far it has come.
     counts: of the optimizer, by name and parameter.
     generators: states of the random generators of Python and numpy.
-    tensors: weights, the optimizer's moments and averages, the states of PyTorch's generators.
+    tensors: weights, rates of dropout, the moments and averages of the optimizer, the states of
+        PyTorch's generators.
     """
 
     progress: Progress
@@ -78,6 +79,7 @@ class Checkpoint:
         tensors = {f"weight:{place}": value for place, value in _weights(nlp)}
         tensors.update(_optimizer_tensors(nlp, optimizer))
         tensors.update(_scaler_tensors(nlp))
+        tensors.update(_dropout_tensors(nlp))
         tensors.update(_torch_generators())
         places = _places(nlp)
         counts = {
@@ -143,6 +145,8 @@ class Checkpoint:
 
     def _restore_weights(self, nlp: Language) -> None:
         for place, node in _nodes(nlp):
+            if f"dropout:{place}" in self.tensors:
+                node.attrs["dropout_rate"] = self.tensors[f"dropout:{place}"].item()
             for name in node.param_names:
                 if node.has_param(name):
                     node.set_param(name, _array(self.tensors[f"weight:{place}/{name}"]))
@@ -285,6 +289,15 @@ def _scaler_tensors(nlp: Language) -> dict[str, torch.Tensor]:
             tensors[f"scale:{place}"] = _tensor(scaler._scale)
             tensors[f"growth:{place}"] = _tensor(scaler._growth_tracker)
     return tensors
+
+
+def _dropout_tensors(nlp: Language) -> dict[str, torch.Tensor]:
+    """Of thinc's layers: the rate that the last batch set, which is saved with the weights."""
+    return {
+        f"dropout:{place}": torch.tensor(float(node.attrs["dropout_rate"]), dtype=torch.float64)
+        for place, node in _nodes(nlp)
+        if "dropout_rate" in node.attrs
+    }
 
 
 def _torch_generators() -> dict[str, torch.Tensor]:

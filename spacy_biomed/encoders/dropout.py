@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import local
-
 import torch
-
-_thread = local()
 
 
 class ByteDropout(torch.nn.Module):
@@ -31,21 +25,10 @@ class ByteDropout(torch.nn.Module):
             return inputs
         count = inputs.numel()
         # From the smallest integer on: all 64 bits are random.
-        generator = getattr(_thread, "generator", None)
         words = torch.empty(-(-count // 8), dtype=torch.int64)
-        words.random_(-(2**63), None, generator=generator)
+        words.random_(-(2**63), None)
         kept = words.view(torch.uint8)[:count].view(inputs.shape) >= self.threshold
         return inputs * kept.to(inputs.dtype).mul_(256 / (256 - self.threshold))
-
-
-@contextmanager
-def random_numbers(seed: int) -> Iterator[None]:
-    """`ByteDropout` on this thread draws from a generator of its own, not from PyTorch's."""
-    _thread.generator = torch.Generator().manual_seed(seed)
-    try:
-        yield
-    finally:
-        _thread.generator = None
 
 
 def use_byte_dropout(module: torch.nn.Module) -> None:

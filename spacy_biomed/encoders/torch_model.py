@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from thinc.types import Floats2d
 
 from ..errors import BiomedError
 from .concurrency import Item, Result, map_concurrently
-from .dropout import random_numbers, use_byte_dropout
+from .dropout import use_byte_dropout
 from .encoded import EncodedBatch
 from .loading import load_directory, load_pretrained, save_encoder
 from .precision import PRECISIONS, Precision, autocast, resolve_precision
@@ -114,28 +114,19 @@ class EncoderShim(PyTorchShim):
         encoder = self._encoder(is_train=False)
         table = self._model.get_input_embeddings()
 
-        def run(some: list[SequenceBatch]) -> list[torch.Tensor]:
+        def run(batch: SequenceBatch) -> torch.Tensor:
             with torch.no_grad(), autocast(self.computes_in, self.device):
-                return [
-                    self._kept(encoder, table(torch.from_numpy(batch.ids).to(self.device)), batch)
-                    for batch in some
-                ]
+                vectors = table(torch.from_numpy(batch.ids).to(self.device))
+                return self._kept(encoder, vectors, batch)
 
-        threads = self._threads(len(batches))
-        if threads == 1:
-            return run(batches)
-        encoded = map_on_single_threads(run, [[batch] for batch in batches], threads)
-        return [own for [own] in encoded]
+        on_cpu = self.device.type == "cpu"
+        threads = min(torch.get_num_threads(), len(batches)) if on_cpu else 1
+        return map_on_single_threads(run, batches, threads)
 
     def begin_update(
         self, batches: list[SequenceBatch]
     ) -> tuple[list[torch.Tensor], Callable[[list[torch.Tensor]], None]]:
-        """Encode in training: what `encode` gives, and what takes its gradient.
-
-        On a CPU the batches are shared out among the threads, which go forward and back through
-        theirs at the same time. Which batch has which random numbers, and the order in which
-        gradients add up, hang on nothing but the seed and the number of threads.
-        """
+        """Encode in training: what `encode` gives, and what takes its gradient."""
         self._enter_process()
         encoder = self._encoder(is_train=True)
         table = self._model.get_input_embeddings()
@@ -147,27 +138,11 @@ class EncoderShim(PyTorchShim):
         pieces, places = pieces.to(self.device), places.to(self.device)
         rows = table.weight.detach()[pieces].requires_grad_(table.weight.requires_grad)
         parts = places.split([batch.ids.size for batch in batches])
-        seeds = torch.randint(2**62, (len(batches),)).tolist()
-        threads = 1 if self.gradient_checkpointing else self._threads(len(batches))
-        groups = [range(first, len(batches), threads) for first in range(threads)]
-        # Where activations are computed anew, PyTorch restores its own generator's state.
-        seeded = nullcontext if self.gradient_checkpointing else random_numbers
-
-        def forward(group: range) -> list[torch.Tensor]:
-            outputs = []
-            with torch.enable_grad(), autocast(self.computes_in, self.device):
-                for i in group:
-                    shape = (*batches[i].ids.shape, -1)
-                    vectors = torch.nn.functional.embedding(parts[i], rows).view(shape)
-                    with seeded(seeds[i]):
-                        outputs.append(self._kept(encoder, vectors, batches[i]))
-            return outputs
-
-        grouped = map_on_single_threads(forward, groups, threads)
-        outputs: list[Any] = [None] * len(batches)
-        for group, own in zip(groups, grouped, strict=True):
-            for i, output in zip(group, own, strict=True):
-                outputs[i] = output
+        outputs = []
+        with torch.enable_grad(), autocast(self.computes_in, self.device):
+            for batch, part in zip(batches, parts, strict=True):
+                vectors = torch.nn.functional.embedding(part, rows).view(*batch.ids.shape, -1)
+                outputs.append(self._kept(encoder, vectors, batch))
         own_parameters = self._model.parameters()
         pairs = [
             (parameter, used)
@@ -181,21 +156,13 @@ class EncoderShim(PyTorchShim):
                 return
             if self._grad_scaler._enabled:
                 d_outputs = [self._grad_scaler.scale(one) for one in d_outputs]
-
-            def backward(group: range) -> tuple[torch.Tensor | None, ...]:
-                return torch.autograd.grad(
-                    [outputs[i] for i in group],
-                    inputs,
-                    [d_outputs[i] for i in group],
-                    allow_unused=True,
-                )
-
-            gradients = map_on_single_threads(backward, groups, threads)
+            gradients = torch.autograd.grad(outputs, inputs, d_outputs, allow_unused=True)
             outputs.clear()
-            for number, (parameter, _) in enumerate(pairs):
-                add_gradient(parameter, [own[number] for own in gradients])
+            for (parameter, _), gradient in zip(pairs, gradients, strict=False):
+                if gradient is not None:
+                    add_gradient(parameter, gradient)
             if rows.requires_grad:
-                self._table_gradient.add(table, pieces, [own[-1] for own in gradients])
+                self._table_gradient.add(table, pieces, gradients[-1])
 
         return [output.detach() for output in outputs], backprop
 
@@ -205,10 +172,6 @@ class EncoderShim(PyTorchShim):
             # be for ever.
             torch.set_num_threads(1)
             self._process = os.getpid()
-
-    def _threads(self, batches: int) -> int:
-        """How many batches to compute at the same time."""
-        return min(torch.get_num_threads(), batches) if self.device.type == "cpu" else 1
 
     def _kept(
         self, encoder: torch.nn.Module, vectors: torch.Tensor, batch: SequenceBatch

@@ -62,10 +62,8 @@ class TableGradient:
         self._memory: torch.Tensor | None = None
         self._touched: list[torch.Tensor] = []
 
-    def add(
-        self, table: torch.nn.Embedding, ids: torch.Tensor, gradients: list[torch.Tensor | None]
-    ) -> None:
-        """Add the gradients of some rows, (ids, width) each, to those of the table."""
+    def add(self, table: torch.nn.Embedding, ids: torch.Tensor, gradient: torch.Tensor) -> None:
+        """Add the gradient of some rows, (ids, width), to that of the table."""
         weight = table.weight
         if self._memory is None:
             self._memory = torch.zeros_like(weight)
@@ -74,11 +72,9 @@ class TableGradient:
             if weight.grad is not None:
                 self._memory.copy_(weight.grad)
             weight.grad = self._memory
-        for own in gradients:
-            if own is not None:
-                if table.padding_idx is not None:
-                    own[ids == table.padding_idx] = 0.0
-                self._memory.index_add_(0, ids, own)
+        if table.padding_idx is not None:
+            gradient[ids == table.padding_idx] = 0.0
+        self._memory.index_add_(0, ids, gradient)
         self._touched.append(ids)
 
     def clear(self) -> None:
@@ -93,15 +89,12 @@ class TableGradient:
         self._touched.clear()
 
 
-def add_gradient(parameter: torch.nn.Parameter, gradients: list[torch.Tensor | None]) -> None:
-    """Add gradients to a parameter's, in its number format and in this order."""
-    for gradient in gradients:
-        if gradient is None:
-            continue
-        if parameter.grad is None:
-            parameter.grad = gradient.to(parameter.dtype, copy=True)
-        else:
-            parameter.grad.add_(gradient)
+def add_gradient(parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
+    """Add to a parameter's gradient, in the parameter's number format."""
+    if parameter.grad is None:
+        parameter.grad = gradient.to(parameter.dtype, copy=True)
+    else:
+        parameter.grad.add_(gradient)
 
 
 def _linear_parameters(encoder: torch.nn.Module) -> list[torch.nn.Parameter]:

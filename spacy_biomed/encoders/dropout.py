@@ -35,6 +35,6 @@ def use_byte_dropout(module: torch.nn.Module) -> None:
     """Replace all dropout layers of a module that computes on a CPU."""
     for name, layer in module.named_children():
         if isinstance(layer, torch.nn.Dropout) and layer.p < 1.0:
-            setattr(module, name, ByteDropout(layer.p))
+            setattr(module, name, ByteDropout(layer.p).train(layer.training))
         else:
             use_byte_dropout(layer)

@@ -52,3 +52,10 @@ def test_layers_are_replaced_at_any_depth():
         "Dropout",
     ]
     assert (inner[1].p, module[1].p) == (0.3, 0.2)
+
+
+def test_layers_that_predict_go_on_predicting():
+    module = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Dropout(0.5)).eval()
+    use_byte_dropout(module)
+    assert isinstance(module[1], ByteDropout)
+    assert not module[1].training

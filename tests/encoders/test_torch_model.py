@@ -257,6 +257,7 @@ def test_prediction_keeps_no_graph_and_switches_dropout_off(tiny_bert, make_mode
     (path / "config.json").write_text(json.dumps(config), encoding="utf8")
     model = make_model(path)
     plain = make_model(tiny_bert).predict(docs).hidden
+    np.testing.assert_allclose(model.predict(docs).hidden, plain, atol=1e-6)  # as loaded
     assert not np.allclose(model.begin_update(docs)[0].hidden, plain, atol=1e-2)
     np.testing.assert_allclose(model.predict(docs).hidden, plain, atol=1e-6)
 

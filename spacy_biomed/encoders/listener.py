@@ -13,7 +13,7 @@ from thinc.types import Floats2d, Ragged
 
 from .encoded import EncodedBackprop, EncodedBatch, get_encoding, release_encoding
 
-Pooling = Literal["first", "mean", "pieces"]
+Pooling = Literal["first", "mean", "pieces", "cls"]
 
 
 class EncoderListener(Model):
@@ -66,13 +66,15 @@ def EncoderListener_v1(
     pooling: "first" gives a token the vector of its first word piece, "mean" the mean over all its
         word pieces, and the layer returns (tokens, width) for each document; a token without word
         pieces gets zeros. "pieces" keeps the word pieces apart and returns for each document a
-        Ragged of data (aligned, width) and lengths (tokens,).
+        Ragged of data (aligned, width) and lengths (tokens,). "cls" gives one row for each
+        document, (1, width): the vector of its first position, which is the special token [CLS] or
+        <s> of its first window; a document without tokens gets zeros.
     grad_factor: multiplies the gradient that goes back to the encoder; 0.0 keeps this head from
         training it.
     upstream: name of the encoder component, or "*" for any.
     """
-    if pooling not in ("first", "mean", "pieces"):
-        raise ValueError(f"unknown pooling '{pooling}': use 'first', 'mean' or 'pieces'")
+    if pooling not in POOLINGS:
+        raise ValueError(f"unknown pooling '{pooling}': use one of {', '.join(POOLINGS)}")
     return EncoderListener(pooling, grad_factor, upstream)
 
 
@@ -112,9 +114,9 @@ def _read(
 
 def _zeros(model: EncoderListener, docs: list[Doc]) -> list:
     """What an encoder that did not run gives: a head can still be initialised with it."""
-    width = model.get_dim("nO")
-    outputs = [model.ops.alloc2f(len(doc), width) for doc in docs]
-    if model.attrs["pooling"] != "pieces":
+    width, pooling = model.get_dim("nO"), model.attrs["pooling"]
+    outputs = [model.ops.alloc2f(1 if pooling == "cls" else len(doc), width) for doc in docs]
+    if pooling != "pieces":
         return outputs
     return [Ragged(data, model.ops.alloc1i(len(data)) + 1) for data in outputs]
 
@@ -166,7 +168,22 @@ def _pieces(ops: Ops, batch: EncodedBatch) -> tuple[list[Ragged], Callable]:
     return outputs, backprop
 
 
-POOLINGS = {"first": _first, "mean": _mean, "pieces": _pieces}
+def _cls(ops: Ops, batch: EncodedBatch) -> tuple[list[Floats2d], Callable]:
+    has_rows = np.flatnonzero(batch.row_counts)
+    rows = (np.cumsum(batch.row_counts) - batch.row_counts)[has_rows]
+    has_rows, rows = ops.xp.asarray(has_rows), ops.xp.asarray(rows)
+    vectors = ops.alloc2f(len(batch), batch.hidden.shape[1])
+    vectors[has_rows] = batch.hidden[rows]
+
+    def backprop(d_outputs: list[Floats2d]) -> Floats2d:
+        d_hidden = ops.alloc2f(*batch.hidden.shape)
+        d_hidden[rows] = ops.xp.concatenate(d_outputs)[has_rows]
+        return d_hidden
+
+    return _split(ops, vectors, np.ones(len(batch), dtype="int64")), backprop
+
+
+POOLINGS = {"first": _first, "mean": _mean, "pieces": _pieces, "cls": _cls}
 
 
 def _split(ops: Ops, vectors: Floats2d, counts: np.ndarray) -> list[Floats2d]:

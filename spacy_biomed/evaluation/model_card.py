@@ -88,6 +88,7 @@ def _encoder_name(config: dict[str, Any], pipeline: Path) -> str:
 def _summary(meta: dict[str, Any], description: dict[str, Any]) -> str:
     tasks = {
         "biomed_ner": "named entity recognition",
+        "biomed_textcat": "document classification",
         "ner": "named entity recognition",
         "textcat_multilabel": "document classification",
     }

@@ -26,6 +26,7 @@ from ..corpora.seen import SEEN_KEY
 from ..encoders.alignment import token_offsets
 from ..errors import BiomedError
 from .tagging import MISSING, Scheme, Spans, TagScheme
+from .taught import get_taught, taught_classes
 
 # In score names, mentions not seen in training: `spans_unseen_p`, `spans_unseen_r`, ...
 UNSEEN = "unseen"
@@ -35,6 +36,7 @@ DEFAULT_CONFIG = """
 scheme = "biluo"
 spans_key = null
 learn_rate_factor = 1.0
+teacher_share = 0.5
 
 [biomed_ner.model]
 @architectures = "spacy_biomed.TokenClassifier.v1"
@@ -65,6 +67,7 @@ def make_biomed_ner(
     scheme: Scheme,
     spans_key: str | None,
     learn_rate_factor: float,
+    teacher_share: float,
     scorer: Callable | None,
 ) -> BiomedNER:
     """Create the component; see `BiomedNER` for the settings."""
@@ -75,6 +78,7 @@ def make_biomed_ner(
         scheme=scheme,
         spans_key=spans_key,
         learn_rate_factor=learn_rate_factor,
+        teacher_share=teacher_share,
         scorer=scorer,
     )
 
@@ -102,6 +106,8 @@ class BiomedNER(TrainablePipe):
     spans_key: span group that takes the entities, so that several components can annotate the same
         text with overlapping layers; None for `doc.ents`.
     learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
+    teacher_share: how much of the target of a token is the teacher's, between 0 and 1, where it has
+        a gold tag and the corpus carries a teacher's probabilities (`spacy biomed teach`).
     scorer: scoring method.
 
     >>> import spacy
@@ -122,10 +128,15 @@ class BiomedNER(TrainablePipe):
         scheme: Scheme = "biluo",
         spans_key: str | None = None,
         learn_rate_factor: float = 1.0,
+        teacher_share: float = 0.5,
         scorer: Callable | None = None,
     ):
         if scheme not in ("biluo", "bio"):
             raise BiomedError(f"[components.{name}] scheme = '{scheme}': use 'biluo' or 'bio'")
+        if not 0.0 <= teacher_share <= 1.0:
+            raise BiomedError(
+                f"[components.{name}] teacher_share = {teacher_share}: use a number from 0 to 1"
+            )
         install_extensions()
         self.vocab = vocab
         self.model = model
@@ -136,6 +147,7 @@ class BiomedNER(TrainablePipe):
             "scheme": scheme,
             "spans_key": spans_key,
             "learn_rate_factor": learn_rate_factor,
+            "teacher_share": teacher_share,
         }
         self._tag_scheme: TagScheme | None = None
         self._has_gradient = False
@@ -190,6 +202,21 @@ class BiomedNER(TrainablePipe):
         confidence = np.exp(total[spans.end] - total[spans.start])
         return split_mentions(spans, confidence, lengths)
 
+    def classes(self) -> list[str]:
+        """The tags, in the order of the columns of `probabilities`."""
+        return self.tag_scheme.tag_names()
+
+    def probabilities(self, docs: Iterable[Doc]) -> list[Floats2d]:
+        """The probability of each tag for each token, (tokens, tags), of each document.
+
+        It is what this component teaches as a teacher.
+        """
+        docs = list(docs)
+        if not any(len(doc) for doc in docs):
+            return [np.zeros((0, self.tag_scheme.size), dtype="float32") for _ in docs]
+        probabilities = np.exp(token_log_probs(self.model.predict(docs)))
+        return np.split(probabilities, np.cumsum([len(doc) for doc in docs])[:-1])
+
     def set_annotations(self, docs: Iterable[Doc], mentions: list[PredictedMentions]) -> None:
         """Write the entities and their probabilities to the documents."""
         hashes = [self.vocab.strings.add(label) for label in self.cfg["labels"]]
@@ -243,25 +270,37 @@ class BiomedNER(TrainablePipe):
     def get_loss(self, examples: Iterable[Example], scores: Ragged) -> tuple[float, Floats2d]:
         """Mean cross-entropy over the annotated rows of the batch, and its gradient.
 
-        A token whose gold tag is missing counts for nothing. Where tokens have several rows (word
-        pieces), each row is to predict its token's tag.
+        The target of a token is its gold tag, a teacher's probabilities, or a mixture of the two
+        (Hinton et al. 2015, "Distilling the Knowledge in a Neural Network", at temperature 1). A
+        token that has neither counts for nothing. Where tokens have several rows (word pieces),
+        each row is to predict its token's tag.
 
         RETURNS: the loss, and its gradient with respect to the scores, (rows, tags).
         """
         xp = self.model.ops.xp
-        tags = np.concatenate([self._gold_tags(example) for example in examples])
-        rows = xp.repeat(xp.asarray(tags), to_numpy(scores.lengths).tolist())
+        targets = xp.asarray(np.concatenate([self._targets(example) for example in examples]))
+        targets = xp.repeat(targets, to_numpy(scores.lengths).tolist(), axis=0)
+        mass = targets.sum(axis=1, keepdims=True)  # a teacher's are rounded
         log_probs = log_softmax(scores.dataXd)
-        annotated = xp.flatnonzero(rows != MISSING)
-        d_scores = self.model.ops.alloc2f(*log_probs.shape)
-        if len(annotated) == 0:
-            return 0.0, d_scores
-        gold = rows[annotated]
-        loss = -log_probs[annotated, gold].mean()
-        d_scores[annotated] = xp.exp(log_probs[annotated])
-        d_scores[annotated, gold] -= 1.0
-        d_scores /= len(annotated)
+        count = max(int((mass > 0).sum()), 1)
+        loss = -(targets * log_probs).sum() / count
+        d_scores = (xp.exp(log_probs) * mass - targets) / count
         return float(loss), d_scores
+
+    def _targets(self, example: Example) -> Floats2d:
+        """The probability that each tag should have: (tokens, tags); zeros where not annotated."""
+        tags = self._gold_tags(example)
+        targets = np.zeros((len(tags), self.tag_scheme.size), dtype="float32")
+        has_gold = tags != MISSING
+        targets[has_gold, tags[has_gold]] = 1.0
+        taught = get_taught(example.reference, self.name, self.classes())
+        if taught is None:
+            return targets
+        predicted, reference = _same_tokens(example)
+        share = np.where(has_gold, self.cfg["teacher_share"], 1.0).astype("float32")
+        share = share[predicted, None]
+        targets[predicted] = share * taught[reference] + (1.0 - share) * targets[predicted]
+        return targets
 
     def _gold_tags(self, example: Example) -> Ints1d:
         """Tags of the predicted document's tokens: (tokens,); MISSING where not annotated."""
@@ -331,6 +370,9 @@ class BiomedNER(TrainablePipe):
         for example in get_examples():
             for span in gold_spans(example.reference, self.cfg["spans_key"]) or ():
                 found.setdefault(span.label_, span.text)
+            for tag in taught_classes(example.reference, self.name):
+                if tag != "O":
+                    found.setdefault(tag[2:], tag)
         for label in sorted(found) if labels is None else labels:
             self.add_label(label)
         # Now rather than in the middle of the training, where spaCy would save what there is.
@@ -396,6 +438,19 @@ def gold_spans(reference: Doc, spans_key: str | None) -> list[Span] | None:
     if spans_key not in reference.spans:
         return None
     return list(reference.spans[spans_key])
+
+
+def _same_tokens(example: Example) -> tuple[Ints1d, Ints1d]:
+    """Tokens of the predicted and of the reference document that cover the same characters."""
+    starts, ends, _ = token_offsets([example.predicted])
+    gold_starts, gold_ends, _ = token_offsets([example.reference])
+    _, predicted, reference = np.intersect1d(
+        starts * (ends.max(initial=0) + 1) + ends,
+        gold_starts * (ends.max(initial=0) + 1) + gold_ends,
+        assume_unique=True,
+        return_indices=True,
+    )
+    return predicted, reference
 
 
 def _missing_tokens(reference: Doc, starts: Ints1d, ends: Ints1d) -> Ints1d:

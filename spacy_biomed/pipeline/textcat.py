@@ -1,17 +1,495 @@
-"""Scoring of document classification as the papers do it."""
+"""The component `biomed_textcat`: classes of a text over a shared encoder."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from functools import partial
+from itertools import islice
+from typing import Any, NamedTuple
 
+import numpy as np
+from spacy.errors import Errors
+from spacy.language import Language
 from spacy.pipeline.textcat_multilabel import textcat_multilabel_score
-from spacy.training import Example
+from spacy.pipeline.trainable_pipe import TrainablePipe
+from spacy.scorer import Scorer
+from spacy.tokens import Doc
+from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.vocab import Vocab
+from thinc.api import Config, Model, Optimizer, get_array_module, set_dropout_rate, to_numpy
+from thinc.types import Floats1d, Floats2d
+
+from ..errors import BiomedError
+from .taught import get_taught, taught_classes
+
+FACTORY = "biomed_textcat"
+
+# How far from 1 the values of exclusive classes may add up, since people round: 0.33 three times.
+SUM_TOLERANCE = 0.02
+
+DEFAULT_CONFIG = """
+[biomed_textcat]
+exclusive = false
+threshold = 0.5
+learn_rate_factor = 1.0
+teacher_share = 0.5
+
+[biomed_textcat.model]
+@architectures = "spacy_biomed.TextClassifier.v1"
+hidden_width = 0
+dropout = 0.1
+
+[biomed_textcat.model.tok2vec]
+@architectures = "spacy_biomed.EncoderListener.v1"
+pooling = "cls"
+grad_factor = 1.0
+upstream = "*"
+
+[biomed_textcat.scorer]
+@scorers = "spacy_biomed.classification_scorer.v1"
+"""
+
+
+@Language.factory(
+    FACTORY,
+    assigns=["doc.cats"],
+    default_config=Config().from_str(DEFAULT_CONFIG)[FACTORY],
+    default_score_weights={
+        "cats_score": 1.0,
+        "cats_score_desc": None,
+        "cats_acc": None,
+        "cats_micro_p": None,
+        "cats_micro_r": None,
+        "cats_micro_f": None,
+        "cats_macro_p": None,
+        "cats_macro_r": None,
+        "cats_macro_f": None,
+        "cats_macro_auc": None,
+        "cats_f_per_type": None,
+        "cats_auc_per_type": None,
+    },
+)
+def make_biomed_textcat(
+    nlp: Language,
+    name: str,
+    model: Model[list[Doc], Floats2d],
+    exclusive: bool,
+    threshold: float,
+    learn_rate_factor: float,
+    teacher_share: float,
+    scorer: Callable | None,
+) -> BiomedTextCategorizer:
+    """Create the component; see `BiomedTextCategorizer` for the settings."""
+    return BiomedTextCategorizer(
+        nlp.vocab,
+        model,
+        name,
+        exclusive=exclusive,
+        threshold=threshold,
+        learn_rate_factor=learn_rate_factor,
+        teacher_share=teacher_share,
+        scorer=scorer,
+    )
+
+
+def classification_scorer_v1() -> Callable:
+    """`spacy_biomed.classification_scorer.v1`: see `score_classes`."""
+    return score_classes
 
 
 def multilabel_scorer_v1() -> Callable:
     """`spacy_biomed.multilabel_scorer.v1`: see `score_multilabel`."""
     return score_multilabel
+
+
+class BiomedTextCategorizer(TrainablePipe):
+    """Classify documents by the encoder's vector of their first position.
+
+    The architecture is a linear layer over the vector of [CLS] or <s>, as in the fine-tuning of
+    BERT. Classes that exclude each other have a softmax, trained with cross-entropy, and others
+    each a sigmoid, trained with binary cross-entropy. Probabilities are in `doc.cats`.
+
+    The component reads and writes `doc.cats` of its own labels only, so that several stand side by
+    side. A label that is not in a reference's `cats` is not annotated: it costs nothing, teaches
+    nothing and is not scored. Of classes that exclude each other a document has to have all;
+    if one is missing, none of them counts as annotated. Values between 0 and 1 are learned as the
+    probability of the label.
+
+    Scores are spaCy's `cats_score`, `cats_macro_f`, ... So that those of several components are
+    told apart, a component of another name than the factory's has that name in them:
+    `cats_{name}_score`, ..., which `training.score_weights` then has to name.
+
+    vocab: the pipeline's vocabulary.
+    model: `spacy_biomed.TextClassifier.v1`, or any model that gives scores, (docs, labels).
+    name: name of the component in the pipeline.
+    exclusive: whether exactly one label applies to a document.
+    threshold: probability from which on a label that is not exclusive counts as predicted, in the
+        scores.
+    learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
+    teacher_share: how much of the target of a label is the teacher's, between 0 and 1, where it is
+        annotated and the corpus carries a teacher's probabilities (`spacy biomed teach`).
+    scorer: scoring method.
+
+    >>> import spacy
+    >>> nlp = spacy.blank("en")
+    >>> textcat = nlp.add_pipe("biomed_textcat", config={"exclusive": True})
+    >>> [textcat.add_label(label) for label in ("entailment", "neutral", "contradiction")]
+    [1, 1, 1]
+    >>> textcat.labels
+    ('entailment', 'neutral', 'contradiction')
+    """
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Model[list[Doc], Floats2d],
+        name: str = FACTORY,
+        *,
+        exclusive: bool = False,
+        threshold: float = 0.5,
+        learn_rate_factor: float = 1.0,
+        teacher_share: float = 0.5,
+        scorer: Callable | None = None,
+    ):
+        for setting, value in (("threshold", threshold), ("teacher_share", teacher_share)):
+            if not 0.0 <= value <= 1.0:
+                raise BiomedError(
+                    f"[components.{name}] {setting} = {value}: use a number from 0 to 1"
+                )
+        self.vocab = vocab
+        self.model = model
+        self.name = name
+        self.scorer = scorer
+        self.cfg = {
+            "labels": [],
+            "exclusive": exclusive,
+            "threshold": threshold,
+            "positive_label": None,
+            "learn_rate_factor": learn_rate_factor,
+            "teacher_share": teacher_share,
+        }
+        self._has_gradient = False
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels, in the order of their scores."""
+        return tuple(self.cfg["labels"])
+
+    @property
+    def label_data(self) -> list[str]:
+        """The labels, for `spacy init labels` and `initialize.components.biomed_textcat.labels`."""
+        return list(self.cfg["labels"])
+
+    def add_label(self, label: str) -> int:
+        """Add a label; 1 if it is new, 0 if it was there.
+
+        RAISES ValueError: if the model's output is already sized.
+        """
+        if label in self.cfg["labels"]:
+            return 0
+        if self.model.has_dim("nO"):
+            raise ValueError(Errors.E922.format(name=self.name, nO=self.model.get_dim("nO")))
+        self.cfg["labels"] = [*self.cfg["labels"], label]
+        self.vocab.strings.add(label)
+        return 1
+
+    def predict(self, docs: Iterable[Doc]) -> Floats2d:
+        """The probability of each label for each document, (docs, labels), in main memory.
+
+        A document without text has what the labels' biases say.
+        """
+        docs = list(docs)
+        if not docs:
+            return np.zeros((0, len(self.labels)), dtype="float32")
+        scores = to_numpy(self.model.predict(docs))
+        return np.exp(scores - log_normalizer(scores, self.cfg["exclusive"]))
+
+    def classes(self) -> list[str]:
+        """The labels, in the order of the columns of `probabilities`."""
+        return list(self.labels)
+
+    def probabilities(self, docs: Iterable[Doc]) -> list[Floats2d]:
+        """The probability of each label, (1, labels), of each document.
+
+        It is what this component teaches as a teacher.
+        """
+        return list(self.predict(docs)[:, None])
+
+    def set_annotations(self, docs: Iterable[Doc], probabilities: Floats2d) -> None:
+        """Write the probabilities to `doc.cats`, where other components' labels stay."""
+        for doc, row in zip(docs, probabilities.tolist(), strict=True):
+            doc.cats.update(zip(self.labels, row, strict=True))
+
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+    ) -> dict[str, float]:
+        """Learn from a batch; examples without the labels cost nothing and teach nothing."""
+        examples = list(examples)
+        losses = {} if losses is None else losses
+        losses.setdefault(self.name, 0.0)
+        validate_examples(examples, "BiomedTextCategorizer.update")
+        docs = [example.predicted for example in examples]
+        if not any(len(doc) for doc in docs):
+            return losses
+        set_dropout_rate(self.model, drop)
+        scores, backprop = self.model.begin_update(docs)
+        loss, d_scores = self.get_loss(examples, scores)
+        # Without annotation the encoder still waits for this head's gradient, zeros.
+        self._has_gradient |= bool(d_scores.any())
+        backprop(d_scores)
+        if sgd is not None:
+            self.finish_update(sgd)
+        losses[self.name] += loss
+        return losses
+
+    def get_loss(self, examples: Iterable[Example], scores: Floats2d) -> tuple[float, Floats2d]:
+        """Mean cross-entropy over what is annotated in the batch, and its gradient.
+
+        Over annotated documents where the classes exclude each other, else binary cross-entropy
+        over annotated labels of documents. The target is gold, a teacher's probability, or a
+        mixture of the two (Hinton et al. 2015, "Distilling the Knowledge in a Neural Network", at
+        temperature 1).
+
+        scores: (docs, labels).
+        RETURNS: the loss, and its gradient with respect to the scores.
+        """
+        xp = self.model.ops.xp
+        targets = xp.asarray(np.stack([self._targets(example) for example in examples]))
+        known = ~xp.isnan(targets)
+        targets[~known] = 0.0
+        normalizer = log_normalizer(scores, self.cfg["exclusive"])
+        if self.cfg["exclusive"]:
+            losses = targets * (normalizer - scores)
+            count = int(known.all(axis=1).sum())
+        else:
+            losses = known * (normalizer - targets * scores)
+            count = int(known.sum())
+        count = max(count, 1)
+        d_scores = known * (xp.exp(scores - normalizer) - targets) / count
+        return float(losses.sum()) / count, d_scores
+
+    def _targets(self, example: Example) -> Floats1d:
+        """The probability that each label should have: (labels,); NaN where nobody says."""
+        exclusive = self.cfg["exclusive"]
+        if len(example.predicted) == 0:  # nothing was encoded
+            return np.full(len(self.labels), np.nan, dtype="float32")
+        gold = gold_probabilities(example.reference, self.labels, exclusive)
+        rows = get_taught(example.reference, self.name, self.classes())
+        if rows is None:
+            return gold
+        (taught,) = rows
+        if exclusive:
+            total = taught.sum()
+            if abs(total - 1.0) > SUM_TOLERANCE:
+                raise BiomedError(
+                    f"the teacher's classes of '{self.name}' do not exclude each other, and the "
+                    "student's do: give both the same setting `exclusive`"
+                )
+            taught = taught / total
+        share = self.cfg["teacher_share"]
+        return np.where(np.isnan(gold), taught, share * taught + (1.0 - share) * gold)
+
+    def finish_update(self, sgd: Optimizer) -> None:
+        """Step the head's own parameters, at its own learning rate.
+
+        After batches without annotation they stay as they are: neither the optimizer's momentum nor
+        its weight decay moves them.
+        """
+        if not self._has_gradient:
+            return
+        self._has_gradient = False
+        self.model.finish_update(partial(sgd, lr_scale=self.cfg["learn_rate_factor"]))
+
+    def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
+        """The scorer's scores, with the component's name in theirs if it is not the factory's."""
+        scores = super().score(examples, **kwargs)
+        if self.name == FACTORY:
+            return scores
+        prefix = f"cats_{self.name}_"
+        return {prefix + name.removeprefix("cats_"): score for name, score in scores.items()}
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        labels: list[str] | None = None,
+        positive_label: str | None = None,
+    ) -> None:
+        """Size the model for the labels.
+
+        get_examples: gives the training examples.
+        nlp: the pipeline.
+        labels: the labels; by default those of all training examples, sorted.
+        positive_label: of two labels that exclude each other, the one whose F1 is the main score.
+        RAISES BiomedError: if there are no labels, or not enough for the settings, or the examples
+            cannot teach them.
+        """
+        validate_get_examples(get_examples, "BiomedTextCategorizer.initialize")
+        for label in self._find_labels(get_examples()) if labels is None else labels:
+            self.add_label(label)
+        self._check_labels(positive_label)
+        self.cfg["positive_label"] = positive_label
+        # Now rather than in the middle of the training, where spaCy would save what there is.
+        self._check_examples(get_examples())
+        sample = [example.predicted for example in islice(get_examples(), 4)]
+        self.model.initialize(X=sample, Y=self.model.ops.alloc2f(len(sample), len(self.labels)))
+
+    def _find_labels(self, examples: Iterable[Example]) -> list[str]:
+        found: set[str] = set()
+        for example in examples:
+            found.update(example.reference.cats)
+            found.update(taught_classes(example.reference, self.name))
+        return sorted(found)
+
+    def _check_labels(self, positive_label: str | None) -> None:
+        labels, setting = self.labels, f"initialize.components.{self.name}"
+        if not labels:
+            raise BiomedError(
+                f"the training corpus has no class for '{self.name}' to learn (doc.cats): check "
+                f"the corpus, or give {setting}.labels"
+            )
+        if self.cfg["exclusive"] and len(labels) == 1:
+            raise BiomedError(
+                f"'{self.name}' has the one label '{labels[0]}', and of classes that exclude each "
+                f"other there are at least two: give {setting}.labels, or set exclusive = false"
+            )
+        if positive_label is None:
+            return
+        if positive_label not in labels or len(labels) != 2 or not self.cfg["exclusive"]:
+            raise BiomedError(
+                f"{setting}.positive_label = '{positive_label}': it has to be one of two labels "
+                f"that exclude each other; '{self.name}' has {', '.join(labels)}"
+            )
+
+    def _check_examples(self, examples: Iterable[Example]) -> None:
+        """Look whether the examples, if they tell of any label, tell of all."""
+        labels = self.labels
+        is_mentioned, is_known = False, np.zeros(len(labels), dtype=bool)
+        for example in examples:
+            is_mentioned |= not example.reference.cats.keys().isdisjoint(labels)
+            is_known |= ~np.isnan(self._targets(example))
+        if not is_mentioned or is_known.all():
+            return
+        if self.cfg["exclusive"]:
+            raise BiomedError(
+                f"no document of the training corpus has all labels of '{self.name}' "
+                f"({', '.join(labels)}), as it must if they exclude each other: give it 0.0 for "
+                f"those that do not apply, or give initialize.components.{self.name}.labels"
+            )
+        label = labels[int(np.flatnonzero(~is_known)[0])]
+        raise BiomedError(
+            f"no document of the training corpus tells whether '{label}' of '{self.name}' applies: "
+            f"give it 0.0 or 1.0 in doc.cats, or take it out of "
+            f"initialize.components.{self.name}.labels"
+        )
+
+
+def log_normalizer(scores: Floats2d, exclusive: bool) -> Floats2d:
+    """What is to be taken from scores for log probabilities, in numbers of any size.
+
+    scores: (docs, labels).
+    RETURNS: (docs, 1) for a softmax over the labels, or (docs, labels) for a sigmoid of each.
+    """
+    xp = get_array_module(scores)
+    if exclusive:
+        largest = scores.max(axis=1, keepdims=True)
+        return largest + xp.log(xp.exp(scores - largest).sum(axis=1, keepdims=True))
+    return xp.maximum(scores, 0.0) + xp.log1p(xp.exp(-xp.abs(scores)))
+
+
+def gold_probabilities(reference: Doc, labels: Iterable[str], exclusive: bool) -> Floats1d:
+    """The gold value of each label: (labels,); NaN where it is not annotated.
+
+    Labels that exclude each other are annotated if all of them are.
+
+    RAISES BiomedError: if a value is not between 0 and 1, or those of labels that exclude each
+        other do not add up to 1.
+    """
+    labels = list(labels)
+    values = [reference.cats.get(label, np.nan) for label in labels]
+    gold = np.array(values, dtype="float32")
+    text = " ".join(reference.text.split())[:50]
+    for label, value in zip(labels, gold.tolist(), strict=True):
+        if value < 0.0 or value > 1.0:
+            raise BiomedError(f"'{label}' of '{text}' is {value:g}: use a number from 0 to 1")
+    if not exclusive:
+        return gold
+    if np.isnan(gold).any():
+        return np.full_like(gold, np.nan)
+    total = gold.sum()
+    if abs(total - 1.0) > SUM_TOLERANCE:
+        applying = [f"'{label}' {values[i]:g}" for i, label in enumerate(labels) if values[i]]
+        raise BiomedError(
+            f"of {len(labels)} labels that exclude each other, '{text}' has "
+            f"{' and '.join(applying) or 'none'}: let them add up to 1, or set exclusive = false"
+        )
+    return gold / total
+
+
+class _Classes(NamedTuple):
+    """What a document is scored by: label to number, predicted and gold."""
+
+    predicted: dict[str, float]
+    reference: dict[str, float]
+
+
+def score_classes(
+    examples: Iterable[Example],
+    *,
+    labels: Iterable[str],
+    exclusive: bool = False,
+    threshold: float = 0.5,
+    positive_label: str | None = None,
+    **cfg: Any,
+) -> dict[str, Any]:
+    """spaCy's scores of classes, over the given labels, where they are annotated.
+
+    The main score is macro F1 over the classes, which the BLUE benchmark and the papers report for
+    Hallmarks of Cancer, or the positive label's F1 if there is one. Classes that exclude each other
+    have accuracy too, as the papers report it for inference. Gold values between 0 and 1 count as
+    positive from 0.5 on; of classes that exclude each other, the largest counts.
+
+    RETURNS: spaCy's `cats_*` scores, and `cats_acc`; all None but `cats_score_desc` where no
+        document is annotated.
+    """
+    labels = list(labels)
+    documents = []
+    for example in examples:
+        gold = _gold_classes(example.reference, labels, exclusive)
+        if gold:
+            predicted = {label: example.predicted.cats.get(label, 0.0) for label in labels}
+            documents.append(_Classes(predicted, gold))
+    scores = Scorer.score_cats(
+        documents,
+        "cats",
+        getter=lambda cats, attr: cats,
+        labels=labels,
+        multi_label=not exclusive,
+        positive_label=positive_label,
+        threshold=threshold,
+    )
+    # With a decision and a gold class for each document, micro-averaged F1 is accuracy.
+    scores["cats_acc"] = scores["cats_micro_f"] if exclusive else None
+    if not exclusive:
+        _prefer_macro_f(scores)
+    if not documents:  # `spacy evaluate` prints the description all the same
+        return {**dict.fromkeys(scores), "cats_score_desc": scores["cats_score_desc"]}
+    return scores
+
+
+def _gold_classes(reference: Doc, labels: list[str], exclusive: bool) -> dict[str, float]:
+    """Each annotated label, with 1.0 where it applies and 0.0 where it does not."""
+    gold = gold_probabilities(reference, labels, exclusive)
+    if exclusive and not np.isnan(gold).any():
+        gold = np.eye(len(gold))[gold.argmax()]
+    values = zip(labels, gold.tolist(), strict=True)
+    return {label: float(value >= 0.5) for label, value in values if not np.isnan(value)}
 
 
 def score_multilabel(examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
@@ -24,6 +502,10 @@ def score_multilabel(examples: Iterable[Example], **kwargs: Any) -> dict[str, An
     """
     scores = textcat_multilabel_score(examples, **kwargs)
     if scores.get("cats_macro_f") is not None:
-        scores["cats_score"] = scores["cats_macro_f"]
-        scores["cats_score_desc"] = "macro F"
+        _prefer_macro_f(scores)
     return scores
+
+
+def _prefer_macro_f(scores: dict[str, Any]) -> None:
+    scores["cats_score"] = scores["cats_macro_f"]
+    scores["cats_score_desc"] = "macro F"

@@ -8,6 +8,7 @@ from spacy.tokens import Doc
 from thinc.api import Dropout, Linear, Model, Ops, chain
 from thinc.types import Floats2d, Ints1d, Ragged
 
+from ..errors import BiomedError
 from .window_linear import Relu, WindowLinear
 
 
@@ -33,7 +34,13 @@ def TokenClassifier_v1(
     nO: number of tags; set on initialisation.
     RETURNS: a model that gives, for the whole batch, a Ragged of data (rows, tags) and lengths
         (tokens,), the rows of each token.
+    RAISES BiomedError: if tok2vec gives a row for the document.
     """
+    if tok2vec.attrs.get("pooling") == "cls":
+        raise BiomedError(
+            "[model.tok2vec] pooling = 'cls' gives one row for the document, and tokens need rows "
+            "of their own: use 'first', 'mean' or 'pieces'"
+        )
     first = WindowLinear(nO=hidden_width or nO, window_size=window_size)
     output = Linear(nO=nO, nI=hidden_width) if hidden_width else first
     hidden = [Relu(), Dropout(dropout), output] if hidden_width else []

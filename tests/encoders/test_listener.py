@@ -63,11 +63,27 @@ def test_pieces_are_kept_apart(docs, batch):
     np.testing.assert_array_equal(outputs[3].dataXd, batch.hidden[[8, 9, 10]])
 
 
+def test_cls_is_the_vector_of_each_documents_first_position(docs, batch):
+    outputs, _, _ = listen(batch, docs, "cls")
+    assert [output.shape for output in outputs] == [(1, 3)] * 4
+    expected = [batch.hidden[0], np.zeros(3), batch.hidden[5], batch.hidden[7]]
+    np.testing.assert_array_equal(np.concatenate(outputs), expected)
+
+
+def test_documents_without_tokens_alone_have_a_row_of_zeros(batch):
+    docs = [spacy.blank("en")("")] * 2
+    empty = EncodedBatch.from_docs([batch.split()[1]] * 2)
+    outputs, backprop, received = listen(empty, docs, "cls")
+    assert [output.tolist() for output in outputs] == [[[0.0] * 3]] * 2
+    backprop(outputs)
+    assert received[0].shape == (0, 3)
+
+
 def flat(outputs):
     return np.concatenate([o.dataXd if isinstance(o, Ragged) else o for o in outputs])
 
 
-@pytest.mark.parametrize("pooling", ["first", "mean", "pieces"])
+@pytest.mark.parametrize("pooling", ["first", "mean", "pieces", "cls"])
 def test_gradients_are_those_of_finite_differences(docs, batch, pooling):
     outputs, backprop, received = listen(batch, docs, pooling)
     weights = np.random.default_rng(1).normal(size=flat(outputs).shape).astype("float32")
@@ -109,7 +125,7 @@ def test_the_gradient_of_a_piece_that_tokens_share_adds_up(pooling):
     assert received[0].tolist() == [[11.0, 22.0]]
 
 
-@pytest.mark.parametrize("pooling", ["first", "mean", "pieces"])
+@pytest.mark.parametrize("pooling", ["first", "mean", "pieces", "cls"])
 @pytest.mark.parametrize("factor", [0.0, 0.25])
 def test_the_factor_multiplies_the_gradient(docs, batch, pooling, factor):
     gradients = []
@@ -121,7 +137,7 @@ def test_the_factor_multiplies_the_gradient(docs, batch, pooling, factor):
     np.testing.assert_allclose(gradients[1], factor * gradients[0], rtol=1e-6)
 
 
-@pytest.mark.parametrize("pooling", ["first", "mean", "pieces"])
+@pytest.mark.parametrize("pooling", ["first", "mean", "pieces", "cls"])
 def test_backprop_leaves_the_heads_gradient_as_it_was(docs, batch, pooling):
     outputs, backprop, _ = listen(batch, docs, pooling)
     d_outputs = [
@@ -132,7 +148,7 @@ def test_backprop_leaves_the_heads_gradient_as_it_was(docs, batch, pooling):
     assert (flat(d_outputs) == 1.0).all()
 
 
-@pytest.mark.parametrize("pooling", ["first", "mean", "pieces"])
+@pytest.mark.parametrize("pooling", ["first", "mean", "pieces", "cls"])
 def test_prediction_reads_off_the_documents_what_training_receives(docs, batch, pooling):
     expected, _, _ = listen(batch, docs, pooling)
     for doc, encoding in zip(docs, batch.split(readers=1), strict=True):
@@ -188,13 +204,16 @@ def test_a_batch_is_handed_out_once(docs, batch):
         listener.begin_update(docs)
 
 
-@pytest.mark.parametrize("pooling", ["first", "pieces"])
-def test_without_an_encoder_prediction_gives_zeros_of_the_right_shape(docs, pooling):
+@pytest.mark.parametrize(
+    ("pooling", "lengths"),
+    [("first", [3, 0, 1, 1]), ("pieces", [3, 0, 1, 1]), ("cls", [1, 1, 1, 1])],
+)
+def test_without_an_encoder_prediction_gives_zeros_of_the_right_shape(docs, pooling, lengths):
     listener = EncoderListener_v1(pooling)
     listener.set_dim("nO", 3)
     outputs = listener.predict(docs)
-    assert flat(outputs).tolist() == [[0.0] * 3] * 5
-    assert [len(o.lengths if isinstance(o, Ragged) else o) for o in outputs] == [3, 0, 1, 1]
+    assert flat(outputs).tolist() == [[0.0] * 3] * sum(lengths)
+    assert [len(o.lengths if isinstance(o, Ragged) else o) for o in outputs] == lengths
 
 
 def test_an_unknown_pooling_is_refused():

@@ -11,6 +11,7 @@ from spacy_biomed.corpora.seen import SEEN_KEY
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.pipeline.ner import score_mentions, token_log_probs
 from spacy_biomed.pipeline.tagging import MISSING
+from spacy_biomed.pipeline.taught import set_taught
 from spacy_biomed.training.optimizer import AdamW_v1
 
 NER, ENCODER = "biomed_ner", "biomed_transformer"
@@ -196,6 +197,54 @@ def test_the_gradient_of_the_loss_is_that_of_finite_differences(make_pipeline):
             moved[place] += step
             values.append(head.get_loss([example], Ragged(moved, ones))[0])
         assert d_scores[place] == pytest.approx((values[0] - values[1]) / 2e-5, abs=1e-6)
+
+
+def test_the_target_of_a_token_is_mixed_of_gold_and_what_a_teacher_finds_probable(make_pipeline):
+    _, head = ready(make_pipeline, labels=["A"], scheme="bio", teacher_share=0.25)
+    nlp = spacy.blank("en")
+    taught = np.array([[0.5, 0.25, 0.25], [0.125, 0.75, 0.125]], dtype="float32")
+    annotated = make_example(nlp, "a b", [(0, 1, "A")])  # B-A, O
+    unlabelled, nothing = make_example(nlp, "c d", None), make_example(nlp, "e", None)
+    for example in (annotated, unlabelled):
+        set_taught(example.reference, NER, ["O", "B-A", "I-A"], taught)
+    targets = np.zeros((5, 3))
+    targets[:2] = 0.25 * taught + 0.75 * np.array([[0, 1, 0], [1, 0, 0]])
+    targets[2:4] = taught
+    scores = np.random.default_rng(1).normal(size=(5, 3)).astype("float32")
+    loss, d_scores = head.get_loss(
+        [annotated, unlabelled, nothing], Ragged(scores, np.ones(5, dtype="i"))
+    )
+    log_probs = np.log(softmax(scores))
+    assert loss == pytest.approx(-(targets * log_probs).sum() / 4, rel=1e-5)
+    expected = (np.exp(log_probs) - targets) / 4
+    expected[4] = 0.0
+    np.testing.assert_allclose(d_scores, expected, atol=1e-6)
+
+
+def test_a_teacher_of_other_tokens_teaches_those_that_are_the_same(make_pipeline):
+    _, head = ready(make_pipeline, labels=["A"], scheme="bio")
+    nlp = spacy.blank("en")
+    reference = Doc(nlp.vocab, words=["a", "b-c"], spaces=[True, False])
+    set_taught(reference, NER, ["O", "B-A", "I-A"], np.array([[0.25, 0.75, 0], [0, 0, 1.0]]))
+    example = Example(Doc(nlp.vocab, ["a", "b", "-", "c"], [True, False, False, False]), reference)
+    scores, ones = np.zeros((4, 3), dtype="float32"), np.ones(4, dtype="i")
+    _, d_scores = head.get_loss([example], Ragged(scores, ones))
+    np.testing.assert_allclose(d_scores[0], [1 / 3 - 0.25, 1 / 3 - 0.75, 1 / 3], atol=1e-6)
+    assert not d_scores[1:].any()
+
+
+def test_a_student_of_unlabelled_text_has_its_teachers_labels(make_pipeline):
+    nlp = make_pipeline({NER: {"scheme": "bio"}})
+    example = make_example(nlp, "a", None)
+    set_taught(example.reference, NER, ["O", "B-X", "I-X"], np.array([[1.0, 0, 0]]))
+    nlp.initialize(lambda: [example])
+    assert nlp.get_pipe(NER).labels == ("X",)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5])
+def test_a_teachers_share_outside_0_to_1_is_refused(make_pipeline, share):
+    with pytest.raises(BiomedError, match=r"\[components.biomed_ner\] teacher_share = "):
+        make_pipeline({NER: {"teacher_share": share}})
 
 
 @pytest.mark.parametrize("key", [None, "gold"])

@@ -3,6 +3,8 @@ import pytest
 from thinc.api import Model
 from thinc.types import Ragged
 
+from spacy_biomed.encoders.listener import EncoderListener_v1
+from spacy_biomed.errors import BiomedError
 from spacy_biomed.pipeline.token_classifier import TokenClassifier_v1
 
 WIDTH, TAGS = 3, 4
@@ -156,3 +158,8 @@ def test_features_of_tokens_stand_beside_the_vectors_of_their_rows(ragged):
     expected = np.zeros((len(counts), WIDTH))
     np.add.at(expected, token, d_X[:, WIDTH:])
     np.testing.assert_allclose(np.concatenate(d_features), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_listener_with_one_row_for_the_document_is_refused():
+    with pytest.raises(BiomedError, match="pooling = 'cls' gives one row for the document"):
+        TokenClassifier_v1(EncoderListener_v1(pooling="cls"))

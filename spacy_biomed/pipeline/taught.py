@@ -1,0 +1,66 @@
+"""A teacher's probabilities on a document, for a student to learn from.
+
+They stay on the reference document, in corpora too: `doc.user_data` is written with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from spacy.tokens import Doc
+from thinc.types import Floats2d
+
+from ..errors import BiomedError
+
+TAUGHT_KEY = "spacy_biomed_taught"
+
+
+@runtime_checkable
+class Teacher(Protocol):
+    """A component that can tell how probable it finds each of its classes."""
+
+    name: str
+
+    def classes(self) -> list[str]:
+        """What the columns of `probabilities` stand for."""
+
+    def probabilities(self, docs: Iterable[Doc]) -> list[Floats2d]:
+        """(rows, classes) of each document; a row for each token, or one for the document."""
+
+
+def set_taught(doc: Doc, name: str, classes: list[str], probabilities: Floats2d) -> None:
+    """Leave a teacher's probabilities on a document.
+
+    name: the component that gave them, and that learns from them in the student.
+    classes: what the columns stand for.
+    probabilities: (rows, classes); a row for each token, or one for the document.
+    """
+    taught = doc.user_data.setdefault(TAUGHT_KEY, {})
+    # Half precision is a thousandth of a probability, and half the size of a corpus.
+    taught[name] = {"classes": classes, "probabilities": probabilities.astype("float16")}
+
+
+def taught_classes(doc: Doc, name: str) -> list[str]:
+    """The classes of which a teacher left the probabilities; none if it has not seen this."""
+    taught = doc.user_data.get(TAUGHT_KEY, {}).get(name)
+    return list(taught["classes"]) if taught else []
+
+
+def get_taught(doc: Doc, name: str, classes: list[str]) -> Floats2d | None:
+    """A teacher's probabilities, (rows, classes), in the student's order; None if there are none.
+
+    RAISES BiomedError: if the teacher's classes are not the student's.
+    """
+    known = taught_classes(doc, name)
+    if not known:
+        return None
+    if set(known) != set(classes):
+        raise BiomedError(
+            f"the teacher of '{name}' has the classes {', '.join(known)}, and the student "
+            f"{', '.join(classes)}: give both the same labels and, for entities, the same scheme"
+        )
+    columns = [known.index(name) for name in classes]
+    probabilities = doc.user_data[TAUGHT_KEY][name]["probabilities"]
+    return np.asarray(probabilities, dtype="float32")[:, columns]

@@ -11,6 +11,7 @@ from .annotate import annotate
 from .bad_input import OneLineGroup, watch_commands
 from .benchmark import benchmark
 from .card import card
+from .clean import clean
 from .compress import compress
 from .convert import convert
 from .corpora import corpora
@@ -18,6 +19,7 @@ from .encoders import encoders
 from .init_config import init_config
 from .init_encoder import init_encoder
 from .install import install
+from .teach import teach
 from .train import CONFIG_OVERRIDES, train
 
 app = typer.Typer(
@@ -28,10 +30,12 @@ app = typer.Typer(
 )
 app.command("corpora")(corpora)
 app.command("encoders")(encoders)
+app.command("clean")(clean)
 app.command("convert")(convert)
 app.command("init-config")(init_config)
 app.command("init-encoder")(init_encoder)
 app.command("train", context_settings=CONFIG_OVERRIDES)(train)
+app.command("teach")(teach)
 app.command("compress")(compress)
 app.command("benchmark")(benchmark)
 app.command("annotate")(annotate)

@@ -1,0 +1,134 @@
+"""`spacy biomed clean`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..language_models.cleaning import Source
+    from ..language_models.cleaning_report import CleaningReport
+
+
+def clean(
+    sources: list[str] = typer.Argument(
+        help="Files (.txt, .jsonl, .parquet; .gz, .xz, .zst) and folders, each a source of its "
+        "own; NAME=PATH names a source, which may have several paths."
+    ),
+    output: Path = typer.Option(
+        ..., "--output", "-o", help="Text file to write: .txt, .txt.gz, .txt.xz or .txt.zst."
+    ),
+    lang: str = typer.Option(..., help="Language of the corpus, such as en; others are removed."),
+    text_field: str = typer.Option("text", help="JSON field or Parquet column with the text."),
+    min_words: int = typer.Option(3, min=1, help="Fewest words of a sentence."),
+    max_words: int = typer.Option(250, min=1, help="Most words of a sentence."),
+    similarity: float = typer.Option(
+        0.8, min=0.5, max=0.95, help="Jaccard similarity of near-duplicate documents."
+    ),
+    workers: int = typer.Option(1, min=1, help="Processes that split and filter."),
+) -> None:
+    """Clean a corpus to learn from: split sentences, remove noise, other languages, duplicates.
+
+    Duplicates are found within a source and over all of them; the first is kept. Writes a document
+    on each line, and a report beside it with what was removed and why. Memory does not grow with
+    the corpus.
+
+    Example: python -m spacy biomed clean abstracts=data/pubmed cases.jsonl.zst --output
+    corpus/clean.txt.xz --lang en
+    """
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    from ..language_models.cleaning import clean_corpus, report_path
+    from ..language_models.cleaning_report import CleaningSettings
+    from ..language_models.deduplication import NearDuplicates
+    from ..language_models.sentence_filters import Thresholds
+
+    settings = CleaningSettings(
+        lang,
+        Thresholds(min_words=min_words, max_words=max_words),
+        NearDuplicates(similarity=similarity),
+    )
+    console = Console(highlight=False)
+    with Progress(
+        TextColumn("Cleaning"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
+        # Without a total, the bar shows that documents are being counted.
+        task = progress.add_task("", total=None)
+        report = clean_corpus(
+            group_sources(sources),
+            output,
+            settings,
+            text_field=text_field,
+            workers=workers,
+            on_progress=lambda done, total: progress.update(task, completed=done, total=total),
+        )
+    console.print(_sources_table(report))
+    console.print(_reasons_table(report))
+    for path in (output, report_path(output)):
+        console.print(f"✔ Wrote {path}", markup=False, soft_wrap=True)
+
+
+def group_sources(arguments: list[str]) -> list[Source]:
+    """The sources that arguments name: NAME=PATH, or a path whose source is named like it."""
+    from ..language_models.cleaning import Source
+
+    paths: dict[str, list[Path]] = {}
+    for argument in arguments:
+        name, sign, path = argument.partition("=")
+        if not sign or Path(argument).exists():
+            name = path = argument
+        paths.setdefault(name, []).append(Path(path))
+    return [Source(name, tuple(own)) for name, own in paths.items()]
+
+
+def _sources_table(report: CleaningReport) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title="Kept", title_justify="left")
+    for title in ("source", ""):
+        table.add_column(title, overflow="fold")
+    for title in ("in", "out", "share"):
+        table.add_column(title, justify="right", no_wrap=True)
+    total = {"all sources": report.total} if len(report.sources) > 1 else {}
+    for name, account in [*report.sources.items(), *total.items()]:
+        for kind, counts in account.to_json().items():
+            share = counts["out"] / max(counts["in"], 1)
+            title = escape(name) if kind == "documents" else ""
+            table.add_row(title, kind, f"{counts['in']:,}", f"{counts['out']:,}", f"{share:.1%}")
+    return table
+
+
+def _reasons_table(report: CleaningReport) -> Table:
+    from rich.table import Table
+
+    counts = report.total.to_json()
+    table = Table(title="Removed", title_justify="left")
+    table.add_column("")
+    for kind in ("documents", "sentences"):
+        table.add_column(kind, justify="right")
+    reasons = dict.fromkeys(
+        reason for kind in ("documents", "sentences") for reason in counts[kind]["removed"]
+    )
+    for reason in reasons:
+        cells = [counts[kind]["removed"].get(reason, 0) for kind in ("documents", "sentences")]
+        if any(cells):
+            table.add_row(reason, *(f"{count:,}" if count else "" for count in cells))
+    return table

@@ -1,0 +1,290 @@
+"""Text made fit to learn from: sentences, language, noise, duplicates; with a full account."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import srsly
+
+from ..errors import BiomedError
+from ..outputs import replacing_file
+from .cleaning_report import (
+    DUPLICATE,
+    IN_DUPLICATE,
+    NEAR_DUPLICATE,
+    NO_SENTENCE_LEFT,
+    NO_STOP_WORDS,
+    OF_OTHER_SOURCE,
+    OTHER_LANGUAGE,
+    Account,
+    CleaningReport,
+    CleaningSettings,
+)
+from .deduplication import DuplicateIndex, Sketch, Sketcher, hash_text, normalize
+from .language_identification import LanguageIdentifier
+from .sentence_filters import SentenceFilter
+from .sentence_splitting import SentenceSplitter
+from .sources import COMPRESSED_ENDINGS, find_files, is_text, open_binary, read_documents
+
+# Byte-order marks, zero-width spaces and joiners, soft hyphens: nothing that can be seen.
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")
+
+# Documents that a process gets at a time, and how many such batches wait for each process.
+_BATCH = 64
+_WAITING = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Texts of one origin: files and folders, and the name that the report has for them."""
+
+    name: str
+    paths: tuple[Path, ...]
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A document whose sentences are well-formed; whether it was there before is yet to be found.
+
+    words: that it had. removed: sentences that it lost, by rule. sentences: that it has, with their
+    keys. key: of the whole. sketch: None if it is too short for one.
+    """
+
+    words: int
+    removed: Counter[str]
+    sentences: list[str]
+    sentence_keys: list[int]
+    key: int
+    sketch: Sketch | None
+
+
+class Sifter:
+    """What can be done with a document regardless of others: all but finding duplicates.
+
+    RAISES BiomedError: if the language is unknown or a package is not installed.
+    """
+
+    def __init__(self, settings: CleaningSettings):
+        limits = settings.thresholds
+        self.splitter = SentenceSplitter(settings.lang)
+        self.filter = SentenceFilter(settings.lang, limits)
+        self.identifier = LanguageIdentifier(
+            settings.lang, language_from=limits.language_from, language_odds=limits.language_odds
+        )
+        self.sketcher = Sketcher(settings.near_duplicates)
+
+    def sift(self, document: str) -> Candidate:
+        removed: Counter[str] = Counter()
+        sentences = list(self._select(document, removed))
+        normalized = [normalize(sentence) for sentence in sentences]
+        text = " ".join(normalized)
+        return Candidate(
+            words=len(document.split()),
+            removed=removed,
+            sentences=sentences,
+            sentence_keys=[hash_text(sentence) for sentence in normalized],
+            key=hash_text(text),
+            sketch=self.sketcher.sketch(text),
+        )
+
+    def _select(self, document: str, removed: Counter[str]) -> Iterator[str]:
+        """The sentences that break no rule; the others are counted."""
+        well_formed = []
+        for sentence in self.splitter.split(_INVISIBLE.sub("", document)):
+            rule = self.filter.broken_rule(sentence)
+            if rule is None:
+                well_formed.append(sentence)
+            else:
+                removed[rule] += 1
+        foreign = self.identifier.find_foreign(well_formed)
+        for sentence, is_foreign in zip(well_formed, foreign, strict=True):
+            if is_foreign:
+                removed[OTHER_LANGUAGE] += 1
+            elif self.filter.lacks_stop_words(sentence):
+                removed[NO_STOP_WORDS] += 1
+            else:
+                yield sentence
+
+
+class Deduplicator:
+    """Takes out of candidates what was there before, and keeps the account of a source."""
+
+    def __init__(self, index: DuplicateIndex, source: int):
+        self.index = index
+        self.source = source
+        self.account = Account()
+
+    def keep(self, candidate: Candidate) -> list[str]:
+        """The sentences that a document keeps; none if it is to go."""
+        account = self.account
+        account.documents_in += 1
+        account.words_in += candidate.words
+        account.sentences_in += len(candidate.sentences) + candidate.removed.total()
+        account.removed_sentences.update(candidate.removed)
+        reason = self._find_duplicate(candidate)
+        if reason is not None:
+            account.removed_documents[reason] += 1
+            account.removed_sentences[IN_DUPLICATE] += len(candidate.sentences)
+            return []
+        kept = self._keep_new(candidate)
+        if not kept:
+            account.removed_documents[NO_SENTENCE_LEFT] += 1
+            return []
+        account.documents_out += 1
+        account.sentences_out += len(kept)
+        account.words_out += sum(len(sentence.split()) for sentence in kept)
+        return kept
+
+    def _find_duplicate(self, candidate: Candidate) -> str | None:
+        """Why a document is a duplicate, None if it is not."""
+        if not candidate.sentences:
+            return None
+        found = self.index.last_source("document", candidate.key, self.source)
+        if found is not None:
+            return self._name(DUPLICATE, found)
+        if candidate.sketch is None:
+            return None
+        found = self.index.find_near(candidate.sketch, self.source)
+        if found is not None:
+            return self._name(NEAR_DUPLICATE, found)
+        self.index.add_near(candidate.sketch, self.source)
+        return None
+
+    def _keep_new(self, candidate: Candidate) -> list[str]:
+        kept = []
+        for sentence, key in zip(candidate.sentences, candidate.sentence_keys, strict=True):
+            found = self.index.last_source("sentence", key, self.source)
+            if found is None:
+                kept.append(sentence)
+            else:
+                self.account.removed_sentences[self._name(DUPLICATE, found)] += 1
+        return kept
+
+    def _name(self, reason: str, source: int) -> str:
+        return reason if source == self.source else reason + OF_OTHER_SOURCE
+
+
+def clean_corpus(
+    sources: Sequence[Source],
+    output: Path,
+    settings: CleaningSettings,
+    *,
+    text_field: str = "text",
+    workers: int = 1,
+    on_progress: Callable[[int, int], object] = lambda done, total: None,
+) -> CleaningReport:
+    """Clean sources and write them to one file, a document on each line.
+
+    The steps are those of Carrino et al. (2022, "Pre-trained Biomedical Language Models for
+    Clinical NLP in Spanish", section 2): sentences are split, noisy and ill-formed ones and those
+    in another language removed, then documents and sentences that were there before, in the same
+    source or in an earlier one. Memory does not grow with the corpus: what is needed to recognise
+    duplicates lies in a temporary directory beside the output.
+
+    sources: with different names, in the order in which they are written; of duplicates the first
+        is kept. They are read twice: before the work, all documents are counted, so that a damaged
+        file is known then.
+    output: text file to write, with the sentences of a document joined by a blank; compressed if
+        the name ends in .gz, .xz or .zst. The report goes beside it (`report_path`).
+    text_field: of JSON lines and Parquet.
+    workers: processes that split and filter; what comes out does not depend on it.
+    on_progress: called with the number of documents done and that of all, at the start and after
+        each document.
+    RAISES BiomedError: if a source cannot be read, the output cannot be written, the language is
+        unknown, or nothing is left; nothing is written then.
+    """
+    _check_output(output, sources)
+    with (
+        replacing_file(report_path(output)) as new_report,
+        replacing_file(output) as new_output,
+        TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as folder,
+        open_sifter(settings, workers) as sift_all,
+        closing(
+            DuplicateIndex(Path(folder) / "seen", settings.near_duplicates.similarity)
+        ) as index,
+    ):
+        read = partial(read_documents, text_field=text_field)
+        total = sum(1 for source in sources for _ in read(source.paths))
+        on_progress(0, total)
+        done = 0
+        report = CleaningReport(settings, {})
+        with open_binary(new_output, "wb", output.suffix.lower()) as file:
+            for number, source in enumerate(sources):
+                deduplicator = Deduplicator(index, number)
+                for candidate in sift_all(read(source.paths)):
+                    done += 1
+                    kept = deduplicator.keep(candidate)
+                    if kept:
+                        file.write(f"{' '.join(kept)}\n".encode())
+                    on_progress(done, total)
+                report.sources[source.name] = deduplicator.account
+        if report.total.documents_out == 0:
+            raise BiomedError(
+                f"{output}: not written, since no document would be left; is {settings.lang!r} the "
+                "language of the sources?"
+            )
+        srsly.write_json(new_report, report.to_json())
+    return report
+
+
+def report_path(output: Path) -> Path:
+    """Where the report on a cleaned corpus lies: `text.report.json` beside `text.txt.xz`."""
+    if output.suffix.lower() in COMPRESSED_ENDINGS:
+        output = output.with_suffix("")
+    return output.with_suffix(".report.json")
+
+
+@contextmanager
+def open_sifter(
+    settings: CleaningSettings, workers: int
+) -> Iterator[Callable[[Iterable[str]], Iterator[Candidate]]]:
+    """Give what makes a candidate of each text, in order, in so many processes."""
+    sifter = Sifter(settings)
+    if workers == 1:
+        yield partial(map, sifter.sift)
+        return
+    with ProcessPoolExecutor(workers, initializer=_start_worker, initargs=(sifter,)) as pool:
+        yield partial(_sift_in, pool, workers * _WAITING)
+
+
+def _sift_in(pool: ProcessPoolExecutor, most: int, texts: Iterable[str]) -> Iterator[Candidate]:
+    """most: batches that may wait; the pool's own `map` would take in the whole corpus."""
+    texts = iter(texts)
+    waiting: deque[Future[list[Candidate]]] = deque()
+    while batch := list(islice(texts, _BATCH)):
+        waiting.append(pool.submit(_sift_batch, batch))
+        if len(waiting) > most:
+            yield from waiting.popleft().result()
+    while waiting:
+        yield from waiting.popleft().result()
+
+
+_sifter: Sifter  # of a worker process
+
+
+def _start_worker(sifter: Sifter) -> None:
+    global _sifter
+    _sifter = sifter
+
+
+def _sift_batch(texts: list[str]) -> list[Candidate]:
+    return [_sifter.sift(text) for text in texts]
+
+
+def _check_output(output: Path, sources: Sequence[Source]) -> None:
+    if not is_text(output):
+        raise BiomedError(
+            f"{output}: the output is text; let the name end in .txt, .txt.gz, .txt.xz or .txt.zst"
+        )
+    for source in sources:
+        if any(path.resolve() == output.resolve() for path in find_files(source.paths)):
+            raise BiomedError(f"{output}: this is one of the sources; name another output")

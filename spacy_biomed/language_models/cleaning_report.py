@@ -1,0 +1,98 @@
+"""What came of cleaning a corpus, source by source and reason by reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from .deduplication import NearDuplicates
+from .sentence_filters import RULES, Thresholds
+
+OTHER_LANGUAGE, NO_STOP_WORDS = "other_language", "no_stop_words"
+DUPLICATE, NEAR_DUPLICATE = "duplicate", "near_duplicate"
+OF_OTHER_SOURCE = "_of_other_source"
+IN_DUPLICATE = "in_duplicate_document"
+NO_SENTENCE_LEFT = "no_sentence_left"
+
+# Why sentences and documents are removed, in the order in which it is tried.
+SENTENCE_REASONS = (
+    *RULES,
+    OTHER_LANGUAGE,
+    NO_STOP_WORDS,
+    IN_DUPLICATE,
+    DUPLICATE,
+    DUPLICATE + OF_OTHER_SOURCE,
+)
+DOCUMENT_REASONS = (
+    *(kind + source for kind in (DUPLICATE, NEAR_DUPLICATE) for source in ("", OF_OTHER_SOURCE)),
+    NO_SENTENCE_LEFT,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningSettings:
+    """How to clean. lang: code of the language that the corpus is to have."""
+
+    lang: str
+    thresholds: Thresholds = Thresholds()
+    near_duplicates: NearDuplicates = NearDuplicates()
+
+
+@dataclass(slots=True)
+class Account:
+    """What came in, what went out, and what was removed why. Words are what white space separates.
+
+    removed_documents, removed_sentences: by reason; see `DOCUMENT_REASONS`, `SENTENCE_REASONS`.
+        Sentences of a document that is a duplicate count as `in_duplicate_document`.
+    """
+
+    documents_in: int = 0
+    documents_out: int = 0
+    sentences_in: int = 0
+    sentences_out: int = 0
+    words_in: int = 0
+    words_out: int = 0
+    removed_documents: Counter[str] = field(default_factory=Counter)
+    removed_sentences: Counter[str] = field(default_factory=Counter)
+
+    def __add__(self, other: Account) -> Account:
+        own, others = (
+            [getattr(account, name) for name in self.__slots__] for account in (self, other)
+        )
+        return Account(*(one + another for one, another in zip(own, others, strict=True)))
+
+    def to_json(self) -> dict[str, Any]:
+        documents, sentences = self.removed_documents, self.removed_sentences
+        return {
+            "documents": {
+                "in": self.documents_in,
+                "out": self.documents_out,
+                "removed": {reason: documents[reason] for reason in DOCUMENT_REASONS},
+            },
+            "sentences": {
+                "in": self.sentences_in,
+                "out": self.sentences_out,
+                "removed": {reason: sentences[reason] for reason in SENTENCE_REASONS},
+            },
+            "words": {"in": self.words_in, "out": self.words_out},
+        }
+
+
+@dataclass(slots=True)
+class CleaningReport:
+    """The account of each source by its name, and the settings that it was cleaned by."""
+
+    settings: CleaningSettings
+    sources: dict[str, Account]
+
+    @property
+    def total(self) -> Account:
+        return sum(self.sources.values(), Account())
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "settings": asdict(self.settings),
+            "sources": {name: account.to_json() for name, account in self.sources.items()},
+            "total": self.total.to_json(),
+        }

@@ -1,0 +1,187 @@
+"""Noisy and ill-formed sentences: rules with names, each of which can be counted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from .sentence_splitting import find_language
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Where noise begins. Shares are from 0 to 1.
+
+    They were chosen by what each of them removes from biomedical abstracts, patients' information
+    and clinical cases in English and Spanish, so that it is noise nearly always: laboratory values,
+    doses and gene names make ordinary sentences of medicine look noisier than newspapers' are.
+
+    min_words, max_words: words (what white space separates, if it has a letter) of a sentence.
+        Below are headings and remains; above, tables and lists that lost their line breaks.
+    max_word_length: characters of a word. Beyond are sequences, addresses, and words that lost
+        their blanks.
+    max_digits, max_symbols: shares of digits, and of what is neither digit nor letter, in the
+        characters that are not white space: tables, formulas, references.
+    min_letters: share of letters in the same.
+    max_repeats: how often a character that is no digit may stand in a row: dot leaders, rules.
+    max_capitals, capitals_from: share of capitals among the letters, in sentences of so many words
+        or more: headings and disclaimers.
+    min_distinct, distinct_from: share of different words among the words, in sentences of so many
+        or more: menus, key words, formulas.
+    stop_words_from: number of words from which on a sentence has a stop word of its language;
+        enumerations and remains of tables have none.
+    language_from: characters from which on a sentence tells its language.
+    language_odds: how many times as probable as the corpus's language another has to be.
+    """
+
+    min_words: int = 3
+    max_words: int = 250
+    max_word_length: int = 60
+    max_digits: float = 0.3
+    max_symbols: float = 0.3
+    min_letters: float = 0.5
+    max_repeats: int = 5
+    max_capitals: float = 0.7
+    capitals_from: int = 4
+    min_distinct: float = 0.35
+    distinct_from: int = 10
+    stop_words_from: int = 15
+    language_from: int = 50
+    language_odds: float = 10.0
+
+
+# Control, private and replacement characters; UTF-8 that was read as Latin-1 or Windows-1252.
+_BROKEN_ENCODING = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd]"
+    "|[ÂÃ][\u00a0-\u00bf]|Ã[‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]|â€"
+)
+_MARKUP = re.compile(
+    r"</?(?:a|abbr|article|b|blockquote|body|br|cite|code|div|em|fig|font|form|h[1-6]|head|hr|html"
+    r"|i|iframe|img|input|italic|label|li|link|meta|ol|option|p|pre|script|sec|section|select|small"
+    r"|span|strong|style|sub|sup|table|tbody|td|th|thead|title|tr|u|ul|xref)\b[^<>]*>"
+    r"|<!--|&(?:[a-z]{2,8}|#\d{2,5}|#x[0-9a-f]{2,5});"  # SGML's
+    r"|\\[a-z]{3,}|\{[^{}:;]*[:;][^{}]*\}|\{\{|\}\}",  # TeX's; style sheets' and programs'; wikis'
+    re.IGNORECASE,
+)
+_ADDRESS = re.compile(r"\b(?:https?|ftp):|\bwww\.|\w@[\w-]+\.\w", re.IGNORECASE)
+_CUT_OFF = re.compile(r"(?:…|\.\.\.|\[\.\.\.\]|\w,|\w-|[(\[/&])[\"'”’»)\]]*$")
+_ENUMERATOR = re.compile(r"(?<!\S)\w{1,3}\)")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_DIGIT = re.compile(r"\d")
+
+
+# A text of so many characters that the patterns should not be tried on it: they can take quadratic
+# time.
+_LONGEST = 20_000
+
+
+class Sentence:
+    """A sentence, and what the rules count in it.
+
+    words: what white space separates, if it has a letter.
+    runs: uninterrupted runs of letters, in lower case.
+    size, letters, digits: numbers of characters that are not white space, of letters, of digits.
+    """
+
+    def __init__(self, text: str):
+        self.text = text
+        pieces = text.split()
+        runs = _LETTERS.findall(text)
+        self.size = sum(map(len, pieces))
+        self.letters = sum(map(len, runs))
+        self.digits = len(_DIGIT.findall(text))
+        self.words = [piece for piece in pieces if _LETTERS.search(piece)]
+        self.runs = [run.lower() for run in runs]
+
+
+Rule = Callable[[Sentence, Thresholds], bool]
+
+
+def _too_many_symbols(sentence: Sentence, limits: Thresholds) -> bool:
+    symbols = sentence.size - sentence.letters - sentence.digits
+    return symbols > limits.max_symbols * sentence.size
+
+
+def _repeated_characters(sentence: Sentence, limits: Thresholds) -> bool:
+    return _repeats(limits.max_repeats).search(sentence.text) is not None
+
+
+@cache
+def _repeats(most: int) -> re.Pattern[str]:
+    return re.compile(rf"([^\d\s])\1{{{most}}}")
+
+
+def _all_capitals(sentence: Sentence, limits: Thresholds) -> bool:
+    if len(sentence.words) < limits.capitals_from:
+        return False
+    return sum(map(str.isupper, sentence.text)) > limits.max_capitals * sentence.letters
+
+
+def _repeated_words(sentence: Sentence, limits: Thresholds) -> bool:
+    count = len(sentence.runs)
+    return count >= limits.distinct_from and len(set(sentence.runs)) < limits.min_distinct * count
+
+
+def _unbalanced(sentence: Sentence, _: object) -> bool:
+    """A bracket is missing: part of the sentence is.
+
+    Kinds of brackets are not told apart, as in half-open intervals; those of enumerators, such as
+    "a)", have no other half.
+    """
+    count = sentence.text.count
+    open_ones = count("(") + count("[") - count(")") - count("]")
+    return open_ones > 0 or (open_ones < 0 and len(_ENUMERATOR.findall(sentence.text)) < -open_ones)
+
+
+# In the order in which they are tried: a sentence counts for the first that it breaks.
+RULES: dict[str, Rule] = {
+    "broken_encoding": lambda s, _: _BROKEN_ENCODING.search(s.text) is not None,
+    "markup": lambda s, _: _MARKUP.search(s.text) is not None,
+    "address": lambda s, _: _ADDRESS.search(s.text) is not None,
+    "repeated_characters": _repeated_characters,
+    "too_many_digits": lambda s, limits: s.digits > limits.max_digits * s.size,
+    "too_many_symbols": _too_many_symbols,
+    "too_few_letters": lambda s, limits: s.letters < limits.min_letters * s.size,
+    "too_short": lambda s, limits: len(s.words) < limits.min_words,
+    "too_long": lambda s, limits: len(s.words) > limits.max_words,
+    "long_word": lambda s, limits: max(map(len, s.words), default=0) > limits.max_word_length,
+    "all_capitals": _all_capitals,
+    "repeated_words": _repeated_words,
+    "unbalanced": _unbalanced,
+    "cut_off": lambda s, _: _CUT_OFF.search(s.text) is not None,
+}
+
+
+class SentenceFilter:
+    """Tells noisy and ill-formed sentences.
+
+    lang: code of the language whose stop words are looked for.
+    RAISES BiomedError: if spaCy does not know the language.
+    """
+
+    def __init__(self, lang: str, thresholds: Thresholds):
+        self.thresholds = thresholds
+        self.stop_words = frozenset(find_language(lang).stop_words)
+
+    def broken_rule(self, text: str) -> str | None:
+        """The first of `RULES` that a sentence breaks; None if it is well-formed."""
+        if len(text) > _LONGEST:
+            return "too_long"
+        sentence = Sentence(text)
+        for name, breaks in RULES.items():
+            if breaks(sentence, self.thresholds):
+                return name
+        return None
+
+    def lacks_stop_words(self, text: str) -> bool:
+        """Whether a sentence with single blanks is long and has no stop word of its language.
+
+        It is no rule among the others since a sentence in another language should count as that.
+        """
+        if text.count(" ") + 1 < self.thresholds.stop_words_from:
+            return False
+        sentence = Sentence(text)
+        enough = len(sentence.words) >= self.thresholds.stop_words_from
+        return enough and self.stop_words.isdisjoint(sentence.runs)

@@ -1,0 +1,216 @@
+"""Documents out of text files, JSON lines and Parquet, compressed or not, one at a time."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import lzma
+import zlib
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, cast
+
+from ..errors import BiomedError
+
+TEXT_ENDINGS = (".txt", ".text")
+JSON_ENDINGS = (".jsonl", ".ndjson")
+PARQUET_ENDINGS = (".parquet",)
+COMPRESSED_ENDINGS = (".gz", ".xz", ".zst")
+
+_ENDINGS_IN_WORDS = ".txt, .jsonl (each of them also .gz, .xz or .zst) or .parquet"
+
+# Rows of a Parquet file that are in memory at a time.
+_BATCH_ROWS = 256
+
+# What a damaged file can raise while it is read; pyarrow's errors are among them.
+_DAMAGE = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
+
+
+def read_documents(paths: Iterable[Path], *, text_field: str = "text") -> Iterator[str]:
+    """Read documents one after the other, in the order of the paths, in flat memory.
+
+    The ending of a file's name says what it is: `.txt` has a document on each line; `.jsonl` (or
+    `.ndjson`) a JSON object on each line; both may be compressed (`.gz`, `.xz`, `.zst`); `.parquet`
+    has a document in each row. Documents of nothing but white space are left out.
+
+    paths: files, or folders of them, which are searched through in order of name; what has another
+        ending or a name that begins with a dot is passed over in them.
+    text_field: name of the JSON field or the Parquet column that has the text.
+    RAISES BiomedError: at once if a path is not there, has an unknown ending, or is a folder
+        without any such file; while reading, if a file is damaged, not UTF-8 or not JSON, or a
+        document has no text field.
+    """
+    files = find_files(paths)
+    return (text for path in files for text in _read_file(path, text_field) if text.strip())
+
+
+def find_files(paths: Iterable[Path]) -> list[Path]:
+    """The files that paths stand for; see `read_documents`."""
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            files.extend(_search(path))
+        elif not path.exists():
+            raise BiomedError(f"{path}: no such file or folder; check the path")
+        elif _kind(path) is None:
+            raise BiomedError(
+                f"{path}: the ending of the name is unknown; rename the file to {_ENDINGS_IN_WORDS}"
+            )
+        else:
+            files.append(path)
+    return files
+
+
+def is_text(path: Path) -> bool:
+    """Whether the name of a file says that it is text with a document on each line."""
+    return _kind(path) == "text"
+
+
+def open_binary(path: Path, mode: Literal["rb", "wb"], ending: str) -> BinaryIO:
+    """Open a file that is compressed as the ending of a name says.
+
+    ending: `.gz`, `.xz`, `.zst`; any other means that it is not compressed.
+    """
+    if ending == ".gz":
+        return cast(BinaryIO, gzip.open(path, mode, compresslevel=6))
+    if ending == ".xz":
+        # Half the memory of the default preset, for a few per cent in size.
+        return cast(BinaryIO, lzma.open(path, mode, preset=4 if mode == "wb" else None))
+    if ending == ".zst":
+        return _open_zstandard(path, mode)
+    return path.open(mode)
+
+
+def _search(folder: Path) -> list[Path]:
+    files = [
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+        and _kind(path) is not None
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    ]
+    if not files:
+        raise BiomedError(
+            f"{folder}: no text in this folder; its files have to end in {_ENDINGS_IN_WORDS}"
+        )
+    return files
+
+
+def _kind(path: Path) -> Literal["text", "json", "parquet"] | None:
+    """What a file is by its name; None if the name does not say."""
+    name = path.name.lower()
+    if name.endswith(PARQUET_ENDINGS):
+        return "parquet"
+    if name.endswith(COMPRESSED_ENDINGS):
+        name = name.rpartition(".")[0]
+    if name.endswith(TEXT_ENDINGS):
+        return "text"
+    return "json" if name.endswith(JSON_ENDINGS) else None
+
+
+def _read_file(path: Path, text_field: str) -> Iterator[str]:
+    kind = _kind(path)
+    if kind == "parquet":
+        return _read_parquet(path, text_field)
+    if kind == "json":
+        return _read_json_lines(path, text_field)
+    return (line for _, line in _read_lines(path))
+
+
+def _read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers, from 1; they end at line feeds alone."""
+    number = 0
+    try:
+        with open_binary(path, "rb", path.suffix.lower()) as file:
+            for number, line in enumerate(file, start=1):
+                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+    except BiomedError:
+        raise
+    except UnicodeDecodeError as error:
+        raise BiomedError(
+            f"{path}:{number}: not UTF-8 (byte {error.start + 1} of the line: {error.reason}); "
+            "convert the file to UTF-8"
+        ) from error
+    except _DAMAGE as error:
+        raise _cannot_read(path, f"after line {number}", error) from error
+
+
+def _read_json_lines(path: Path, text_field: str) -> Iterator[str]:
+    for number, line in _read_lines(path):
+        if not line.strip():
+            continue
+        place = f"{path}:{number}"
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise BiomedError(f"{place}: not JSON ({error}); put an object on each line") from error
+        if not isinstance(row, dict):
+            raise BiomedError(f"{place}: JSON, but no object; put an object on each line")
+        if text_field not in row:
+            raise _no_field(place, text_field, row)
+        text = _checked(row[text_field], text_field, place)
+        # An escaped half of a surrogate pair is no character and could not be written again.
+        if "\\ud" in line.lower():
+            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        yield text
+
+
+def _read_parquet(path: Path, text_field: str) -> Iterator[str]:
+    _require_pyarrow(path)
+    from pyarrow.parquet import ParquetFile
+
+    row = 0
+    try:
+        # Page by page: with its defaults, the reader takes in all of a row group.
+        with ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+            if text_field not in file.schema_arrow.names:
+                raise _no_field(str(path), text_field, file.schema_arrow.names)
+            for batch in file.iter_batches(_BATCH_ROWS, columns=[text_field]):
+                for value in batch.column(0).to_pylist():
+                    row += 1
+                    yield _checked(value, text_field, f"{path}: row {row}")
+    except BiomedError:
+        raise
+    except _DAMAGE as error:
+        raise _cannot_read(path, f"after row {row}", error) from error
+
+
+def _checked(value: Any, text_field: str, place: str) -> str:
+    if not isinstance(value, str):
+        raise BiomedError(
+            f"{place}: field {text_field} is no text but {json.dumps(value, default=str)[:40]}; "
+            "name the field with the text, or leave out what has none"
+        )
+    return value
+
+
+def _open_zstandard(path: Path, mode: str) -> BinaryIO:
+    """With pyarrow, which notices that a file has been cut off where python-zstandard does not."""
+    _require_pyarrow(path)
+    import pyarrow
+
+    if mode == "wb":
+        return cast(BinaryIO, pyarrow.output_stream(str(path), compression="zstd"))
+    stream = pyarrow.input_stream(str(path), compression="zstd")
+    return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, stream)))
+
+
+def _require_pyarrow(path: Path) -> None:
+    if find_spec("pyarrow") is None:
+        raise BiomedError(f"{path}: needs pyarrow: pip install 'spacy-biomed[train]'")
+
+
+def _no_field(place: str, text_field: str, fields: Iterable[str]) -> BiomedError:
+    return BiomedError(
+        f"{place}: no field {text_field}, but {', '.join(fields) or 'none'}; name the one with the "
+        "text"
+    )
+
+
+def _cannot_read(path: Path, where: str, error: Exception) -> BiomedError:
+    reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+    return BiomedError(
+        f"{path}: cannot be read {where} ({reason}); is it complete, and what its ending says?"
+    )

@@ -15,12 +15,15 @@ from .clean import clean
 from .compress import compress
 from .convert import convert
 from .corpora import corpora
+from .distill import distill
 from .encoders import encoders
 from .init_config import init_config
 from .init_encoder import init_encoder
 from .install import install
+from .pretrain import pretrain
 from .teach import teach
 from .train import CONFIG_OVERRIDES, train
+from .vocabulary import vocabulary
 
 app = typer.Typer(
     name="biomed",
@@ -35,6 +38,9 @@ app.command("convert")(convert)
 app.command("init-config")(init_config)
 app.command("init-encoder")(init_encoder)
 app.command("train", context_settings=CONFIG_OVERRIDES)(train)
+app.command("vocabulary")(vocabulary)
+app.command("pretrain", context_settings=CONFIG_OVERRIDES)(pretrain)
+app.command("distill", context_settings=CONFIG_OVERRIDES)(distill)
 app.command("teach")(teach)
 app.command("compress")(compress)
 app.command("benchmark")(benchmark)

@@ -1,14 +1,18 @@
-"""Encoders before any training."""
+"""Encoders and language models before any training of ours."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..encoders.word_pieces import WordPieceTokenizer
 from ..errors import BiomedError
 from ..outputs import replacing_directory
 from .vocabulary import learn_word_pieces
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel
 
 
 def create_encoder(
@@ -35,25 +39,130 @@ def create_encoder(
         the output cannot be written.
     """
     import torch
-    from transformers import BertConfig, BertModel
+    from transformers import BertModel
 
     from ..encoders.loading import save_encoder
 
     if width % heads:
         raise BiomedError(f"width {width} is not a multiple of {heads} heads: change one of them")
     with replacing_directory(output, "config.json") as partial:
-        tokenizer = learn_word_pieces(texts, vocabulary, lowercase=lowercase)
-        config = BertConfig(
-            vocab_size=tokenizer.get_vocab_size(),
-            hidden_size=width,
-            num_hidden_layers=layers,
-            num_attention_heads=heads,
-            intermediate_size=4 * width,
-            max_position_embeddings=512,
-            pad_token_id=tokenizer.token_to_id("[PAD]"),
+        learned = learn_word_pieces(texts, vocabulary, lowercase=lowercase)
+        tokenizer = WordPieceTokenizer(learned, learned.token_to_id("[PAD]"))
+        config = create_config(
+            tokenizer,
+            "bert",
+            layers=layers,
+            width=width,
+            heads=heads,
+            feed_forward=4 * width,
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = BertModel(config, add_pooling_layer=False)
-        save_encoder(partial, WordPieceTokenizer(tokenizer, config.pad_token_id), model)
+        save_encoder(partial, tokenizer, model)
     return model.num_parameters()
+
+
+def create_language_model(
+    config: PretrainedConfig, *, seed: int, on_cpu: bool = False
+) -> PreTrainedModel:
+    """A model for masked language modelling with random weights.
+
+    seed: seed of the weights.
+    on_cpu: whether it is to be trained on a CPU.
+    """
+    import torch
+    from transformers import AutoModelForMaskedLM
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return AutoModelForMaskedLM.from_config(config, **_attention(config, on_cpu))
+
+
+def create_config(
+    tokenizer: WordPieceTokenizer,
+    type: Literal["bert", "roberta"],
+    *,
+    layers: int,
+    width: int,
+    heads: int,
+    feed_forward: int,
+    positions: int = 512,
+    dropout: float = 0.1,
+) -> PretrainedConfig:
+    """The shape of an encoder for transformers; see `recipe.FreshEncoder` for the settings."""
+    from transformers import BertConfig, RobertaConfig
+
+    shape: dict[str, Any] = {
+        "vocab_size": tokenizer.tokenizer.get_vocab_size(),
+        "hidden_size": width,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "intermediate_size": feed_forward,
+        "hidden_dropout_prob": dropout,
+        "attention_probs_dropout_prob": dropout,
+        "pad_token_id": tokenizer.pad,
+    }
+    if type == "bert":
+        return BertConfig(**shape, max_position_embeddings=positions)
+    return RobertaConfig(
+        **shape,
+        # RoBERTa counts positions from one past the padding id.
+        max_position_embeddings=positions + tokenizer.pad + 1,
+        type_vocab_size=1,
+        layer_norm_eps=1e-5,
+        bos_token_id=tokenizer.prefix[0],
+        eos_token_id=tokenizer.suffix[-1],
+    )
+
+
+def load_language_model(
+    name: str, revision: str | None = None, *, on_cpu: bool = False, seed: int = 0
+) -> tuple[WordPieceTokenizer, PreTrainedModel, bool]:
+    """Load an encoder with its head for masked language modelling.
+
+    name, revision: as `encoders.loading.load_pretrained` takes them.
+    on_cpu: whether it is to be trained on a CPU.
+    seed: seed of the weights of a head that the encoder was published without.
+    RETURNS: the tokenizer, the model, and whether its head is new.
+    RAISES BiomedError: if the encoder cannot be had, or is of a type without such a head.
+    """
+    import torch
+    from transformers import AutoModelForMaskedLM
+    from transformers.utils import logging
+
+    from ..encoders.loading import load_pretrained
+
+    tokenizer, encoder = load_pretrained(name, revision)
+    if tokenizer.mask is None:
+        raise BiomedError(
+            f"encoder '{name}': its vocabulary has no mask token to train with; choose another"
+        )
+    config = encoder.config
+    if type(config) not in AutoModelForMaskedLM._model_mapping:
+        raise BiomedError(
+            f"encoder '{name}': transformers has no head for masked language modelling on encoders "
+            f"of type {config.model_type}; choose another"
+        )
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # a head that is missing is reported by us
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model, found = AutoModelForMaskedLM.from_pretrained(
+                config.name_or_path,
+                revision=config._commit_hash,
+                output_loading_info=True,
+                **_attention(config, on_cpu),
+            )
+    finally:
+        logging.set_verbosity(verbosity)
+    return tokenizer, model, bool(found["missing_keys"])
+
+
+def _attention(config: PretrainedConfig, on_cpu: bool) -> dict[str, str]:
+    """On a CPU the fused kernel has no dropout, and is slower than plain products without it."""
+    dropout = getattr(config, "attention_probs_dropout_prob", None)
+    if dropout is None:
+        dropout = getattr(config, "attention_dropout", 0.0)
+    return {"attn_implementation": "eager"} if on_cpu and dropout else {}

@@ -2,15 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
-from tokenizers.trainers import WordPieceTrainer
+from tokenizers import (
+    AddedToken,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+)
+from tokenizers.trainers import BpeTrainer, WordPieceTrainer
 
+from ..encoders.word_pieces import WordPieceTokenizer
 from ..errors import BiomedError
+from .sources import read_documents
 
 # In this order, so that the padding id is 0, as in BERT.
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+# RoBERTa's; its mask token comes after all others.
+BPE_SPECIAL_TOKENS = ["<s>", "<pad>", "</s>", "<unk>"]
+BPE_MASK = "<mask>"
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """The documents of some files, read anew each time they are gone through.
+
+    paths, field: as `sources.read_documents` takes them.
+    progress: called with the number of documents that were read since the last call.
+    """
+
+    paths: list[Path]
+    field: str = "text"
+    progress: Callable[[int], None] | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        for number, text in enumerate(read_documents(self.paths, text_field=self.field), start=1):
+            if self.progress is not None and number % 1000 == 0:
+                self.progress(1000)
+            yield text
+
+
+def learn_vocabulary(
+    texts: Iterable[str], kind: Literal["bpe", "wordpiece"], size: int, *, lowercase: bool = False
+) -> Tokenizer:
+    """Learn a vocabulary of either kind; `lowercase` is for WordPiece alone."""
+    if kind == "bpe":
+        return learn_byte_pairs(texts, size)
+    return learn_word_pieces(texts, size, lowercase=lowercase)
 
 
 def learn_word_pieces(
@@ -18,20 +64,22 @@ def learn_word_pieces(
 ) -> Tokenizer:
     """Learn a WordPiece vocabulary (Wu et al. 2016, "Google's Neural Machine Translation System").
 
-    texts: any number of texts, kept in memory: they are read twice.
+    texts: any number of texts. They are gone through twice: those of an iterator, which can be gone
+        through once, are kept in memory.
     size: largest number of entries, special tokens and single characters included.
     lowercase: whether to fold case and accents, as BERT's uncased vocabularies do.
     min_frequency: how often a pair must occur to be merged.
     RETURNS: a tokenizer that treats text and special tokens as BERT's does.
     RAISES BiomedError: if there is no text, or it has more characters than the vocabulary can hold.
     """
-    texts = list(texts)
+    if iter(texts) is texts:
+        texts = list(texts)
     # The trainer numbers the characters inside words in the order of a randomly seeded hash table,
     # and breaks ties between pairs by number. Numbered beforehand, they give the same vocabulary
     # each time.
     letters = _train(texts, 0, SPECIAL_TOKENS, lowercase, min_frequency)
     if len(letters) == len(SPECIAL_TOKENS):
-        raise BiomedError("no words to learn a vocabulary from: the texts are empty; give others")
+        raise _no_words()
     if len(letters) > size:
         raise BiomedError(
             f"a vocabulary of {size} cannot hold the characters of the texts: at least "
@@ -49,8 +97,107 @@ def learn_word_pieces(
     return tokenizer
 
 
+def learn_byte_pairs(texts: Iterable[str], size: int, *, min_frequency: int = 2) -> Tokenizer:
+    """Learn a vocabulary by byte-level byte-pair encoding.
+
+    Radford et al. 2019, "Language Models are Unsupervised Multitask Learners".
+
+    texts: any number of texts, read once.
+    size: largest number of entries, special tokens and the 256 bytes included; at least 261.
+    min_frequency: how often a pair must occur to be merged.
+    RETURNS: a tokenizer that treats text and special tokens as RoBERTa's does, with its ids for
+        them: <s> 0, <pad> 1, </s> 2, <unk> 3, and <mask> last.
+    RAISES BiomedError: if there is no text, or the vocabulary cannot hold the bytes.
+    """
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    least = len(BPE_SPECIAL_TOKENS) + len(alphabet) + 1
+    if size < least:
+        raise BiomedError(f"a vocabulary of {size} cannot hold all bytes: at least {least}")
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = BpeTrainer(
+        vocab_size=size - 1,
+        min_frequency=min_frequency,
+        special_tokens=BPE_SPECIAL_TOKENS,
+        initial_alphabet=alphabet,
+        show_progress=False,
+    )
+    seen = _Counted(texts)
+    tokenizer.train_from_iterator(seen, trainer)
+    if not seen.has_words:
+        raise _no_words()
+    # A space before it belongs to it, as in RoBERTa.
+    tokenizer.add_special_tokens([AddedToken(BPE_MASK, lstrip=True, special=True)])
+    tokenizer.post_processor = processors.RobertaProcessing(
+        ("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=False
+    )
+    return tokenizer
+
+
+def save_tokenizer(tokenizer: Tokenizer, directory: Path) -> None:
+    """Write a learned tokenizer so that transformers' `AutoTokenizer` and `read_tokenizer` load it.
+
+    directory: one that is there.
+    """
+    names = ("pad", "unk", "cls", "sep", "mask")
+    is_bpe = tokenizer.token_to_id(BPE_MASK) is not None
+    tokens = ("<pad>", "<unk>", "<s>", "</s>", BPE_MASK) if is_bpe else _in_order(names)
+    settings: dict[str, object] = {
+        f"{name}_token": token for name, token in zip(names, tokens, strict=True)
+    }
+    settings["tokenizer_class"] = "PreTrainedTokenizerFast"
+    settings["clean_up_tokenization_spaces"] = False
+    tokenizer.save(str(directory / "tokenizer.json"))
+    text = json.dumps(settings, indent=2)
+    (directory / "tokenizer_config.json").write_text(text, encoding="utf8")
+
+
+def read_tokenizer(name: str, revision: str | None = None) -> WordPieceTokenizer:
+    """The tokenizer of a directory with or without an encoder, of a catalogue name or a hub id.
+
+    RAISES BiomedError: if it cannot be had.
+    """
+    from ..encoders.loading import load_tokenizer
+
+    directory = Path(name).expanduser()
+    if not (directory / "tokenizer.json").is_file() or (directory / "config.json").is_file():
+        return load_tokenizer(name, revision)
+    try:
+        text = (directory / "tokenizer_config.json").read_text(encoding="utf8")
+        pad = json.loads(text)["pad_token"]
+        tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
+        return WordPieceTokenizer(tokenizer, tokenizer.token_to_id(pad))
+    except Exception as error:  # tokenizers raises nothing more specific
+        raise BiomedError(
+            f"{directory}: not a readable tokenizer ({error}); `python -m spacy biomed vocabulary` "
+            "makes one"
+        ) from error
+
+
+class _Counted:
+    """Texts, and whether there was anything but white space in them."""
+
+    def __init__(self, texts: Iterable[str]):
+        self.texts = texts
+        self.has_words = False
+
+    def __iter__(self) -> Iterator[str]:
+        for text in self.texts:
+            self.has_words = self.has_words or not text.isspace() and bool(text)
+            yield text
+
+
+def _in_order(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"[{name.upper()}]" for name in names)
+
+
+def _no_words() -> BiomedError:
+    return BiomedError("no words to learn a vocabulary from: the texts are empty; give others")
+
+
 def _train(
-    texts: list[str], size: int, first: list[str], lowercase: bool, min_frequency: int
+    texts: Iterable[str], size: int, first: list[str], lowercase: bool, min_frequency: int
 ) -> dict[str, int]:
     """Learn a vocabulary that begins with the given entries; all characters if the size is 0."""
     tokenizer = _create_tokenizer({}, lowercase)

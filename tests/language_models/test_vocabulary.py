@@ -3,7 +3,15 @@
 import pytest
 
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.language_models.vocabulary import SPECIAL_TOKENS, learn_word_pieces
+from spacy_biomed.language_models.vocabulary import (
+    SPECIAL_TOKENS,
+    Documents,
+    learn_byte_pairs,
+    learn_vocabulary,
+    learn_word_pieces,
+    read_tokenizer,
+    save_tokenizer,
+)
 
 TEXTS = [
     "Náuseas y vómitos tras la quimioterapia.",
@@ -81,3 +89,77 @@ def test_a_vocabulary_too_small_for_the_characters_says_how_many_it_needs():
     assert learn_word_pieces(TEXTS, least).get_vocab_size() == least
     with pytest.raises(BiomedError):
         learn_word_pieces(TEXTS, least - 1)
+
+
+def test_byte_pairs_have_robertas_special_tokens_and_ids():
+    tokenizer = learn_byte_pairs(TEXTS, 300)
+    ids = [tokenizer.token_to_id(token) for token in ("<s>", "<pad>", "</s>", "<unk>", "<mask>")]
+    assert ids == [0, 1, 2, 3, 299]
+    assert tokenizer.get_vocab_size() == 300
+    assert tokenizer.encode("lung", "cancer").tokens.count("</s>") == 3
+    assert tokenizer.encode("lung").ids[0] == 0
+
+
+def test_byte_pairs_spell_everything_and_give_it_back():
+    tokenizer = learn_byte_pairs(TEXTS, 300)
+    text = "Náuseas 😀 y\tvómitos  µg/ml"
+    encoding = tokenizer.encode(text, add_special_tokens=False)
+    assert 3 not in encoding.ids
+    assert tokenizer.decode(encoding.ids) == text
+    assert len(tokenizer.encode(" chemotherapy", add_special_tokens=False).ids) < 12
+
+
+def test_the_same_texts_give_the_same_byte_pairs():
+    assert len({learn_byte_pairs(iter(TEXTS), 300).to_str() for _ in range(5)}) == 1
+
+
+def test_byte_pairs_need_words_and_room_for_all_bytes():
+    with pytest.raises(BiomedError, match="no words to learn a vocabulary from"):
+        learn_byte_pairs(["", " \n"], 300)
+    with pytest.raises(
+        BiomedError, match="a vocabulary of 260 cannot hold all bytes: at least 261"
+    ):
+        learn_byte_pairs(TEXTS, 260)
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "lowercase"),
+    [("bpe", 300, False), ("wordpiece", 100, False), ("wordpiece", 100, True)],
+)
+def test_a_saved_tokenizer_is_read_by_transformers_and_by_us(tmp_path, kind, size, lowercase):
+    from transformers import AutoTokenizer
+
+    learned = learn_vocabulary(TEXTS, kind, size, lowercase=lowercase)
+    save_tokenizer(learned, tmp_path)
+    expected = learned.encode("Chemotherapy and náuseas").ids
+    theirs, ours = AutoTokenizer.from_pretrained(tmp_path), read_tokenizer(str(tmp_path))
+    assert theirs("Chemotherapy and náuseas")["input_ids"] == expected
+    assert (theirs.is_fast, len(theirs)) == (True, size)
+    pieces = ours(["Chemotherapy and náuseas"])
+    assert [*ours.prefix, *pieces.ids.tolist(), *ours.suffix] == expected
+    assert (ours.pad, ours.mask) == (theirs.pad_token_id, theirs.mask_token_id)
+    assert (ours.prefix, ours.suffix) == ([theirs.cls_token_id], [theirs.sep_token_id])
+
+
+def test_the_tokenizer_of_an_encoder_is_read_as_well(tiny_roberta):
+    tokenizer = read_tokenizer(str(tiny_roberta))
+    assert (tokenizer.prefix, tokenizer.suffix, tokenizer.pad) == ([0], [2], 1)
+
+
+def test_a_damaged_tokenizer_is_refused(tmp_path):
+    save_tokenizer(learn_byte_pairs(TEXTS, 300), tmp_path)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(BiomedError, match="not a readable tokenizer") as error:
+        read_tokenizer(str(tmp_path))
+    assert "\n" not in str(error.value)
+
+
+def test_documents_of_files_are_read_each_time_and_never_held(tmp_path):
+    (tmp_path / "a.txt").write_text("\n".join(TEXTS * 300), encoding="utf8")
+    counted = []
+    documents = Documents([tmp_path / "a.txt"], progress=counted.append)
+    assert list(documents) == list(documents) == TEXTS * 300
+    assert counted == [1000] * 4
+    assert (
+        learn_word_pieces(documents, 110).to_str() == learn_word_pieces(TEXTS * 300, 110).to_str()
+    )

@@ -1,0 +1,271 @@
+"""How fast a language model is pretrained: ours in bf16 and in fp32, and transformers' plain loop.
+
+    python benchmarks/pretraining.py configs/language_models/starter_en.cfg texts.txt.xz --threads 2
+
+All three train the same model on the same sequences in steps of the recipe's batch: ours with the
+loop of `spacy biomed pretrain`, and the plain one with transformers' `Trainer` and
+`DataCollatorForLanguageModeling`, which computes the head at all positions, in fp32. Each lives in
+a process of its own, and they take turns: some steps each, while the others wait. Speeds are
+medians of these rounds, in word pieces a second. Nothing is downloaded.
+
+On a GPU (`--device cuda`) the share of the card's peak is told as well, where `--peak` gives that
+in TFLOPS: six operations for each weight of a matrix product and word piece, the head's at masked
+positions only, and those of attention.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from threading import Semaphore, Thread
+from typing import TYPE_CHECKING, Any
+
+from comparisons import (
+    Check,
+    Contest,
+    TextSet,
+    add_options,
+    console,
+    positive,
+    print_checks,
+    run_program,
+    write_results,
+)
+from rich.table import Table
+from transformers import TrainerCallback
+
+from spacy_biomed.evaluation.workers import serve
+from spacy_biomed.language_models.recipe import PretrainingRecipe, read_recipe
+from spacy_biomed.language_models.sources import read_documents
+
+if TYPE_CHECKING:
+    from transformers import Trainer
+
+BF16, FP32, PLAIN = "ours, bf16", "ours, fp32", "plain transformers loop, fp32"
+CONTESTANTS = [BF16, FP32, PLAIN]
+
+
+class Gate(TrainerCallback):
+    """Lets a training go on for some steps at a time."""
+
+    def __init__(self, steps: int):
+        self.steps = steps
+        self.opened, self.reached = Semaphore(0), Semaphore(0)
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        if state.global_step % self.steps == 0:
+            self.reached.release()
+            self.opened.acquire()
+
+    def round(self) -> float:
+        """The next steps: seconds."""
+        start = time.perf_counter()
+        self.opened.release()
+        self.reached.acquire()
+        return time.perf_counter() - start
+
+
+class Process:
+    """Answers requests about one contestant, in a process of its own."""
+
+    def load(self, name: str, recipe: str, overrides: dict[str, Any], steps: int) -> dict[str, Any]:
+        """Set up a contestant, and take a round that does not count.
+
+        RETURNS: word pieces in a round, special tokens included, and operations for each.
+        """
+        precision = {BF16: "bf16", FP32: "fp32", PLAIN: "fp32"}[name]
+        settings = read_recipe(
+            Path(recipe), PretrainingRecipe, {**overrides, "training.precision": precision}
+        )
+        trainer = (make_plain if name == PLAIN else make_ours)(settings)
+        trainer.args.eval_strategy = trainer.args.save_strategy = "no"
+        self.gate = Gate(steps)
+        trainer.add_callback(self.gate)
+        Thread(target=trainer.train, daemon=True).start()
+        self.gate.reached.acquire()
+        self.gate.round()
+        pieces = steps * settings.training.batch * settings.packing.length
+        return {"pieces": pieces, "operations": operations(trainer.model, settings)}
+
+    def round(self, name: str) -> float:
+        return self.gate.round()
+
+
+def make_ours(recipe: PretrainingRecipe) -> "Trainer":
+    """The trainer of `spacy biomed pretrain`."""
+    from spacy_biomed.language_models.packing import prepare_text
+    from spacy_biomed.language_models.pretraining import prepare_model
+    from spacy_biomed.language_models.runs import TEXT, start_processes
+    from spacy_biomed.language_models.trainer import MaskedLanguageModelTrainer
+
+    tokenizer, model, _ = prepare_model(recipe, start_processes(recipe))
+    texts = prepare_text(recipe, tokenizer, recipe.output.work / TEXT)
+    return MaskedLanguageModelTrainer(model, recipe, tokenizer, *texts)
+
+
+def make_plain(recipe: PretrainingRecipe) -> "Trainer":
+    """What one writes with transformers alone, on the same sequences."""
+    from transformers import (
+        AutoModelForMaskedLM,
+        DataCollatorForLanguageModeling,
+        PreTrainedTokenizerFast,
+        Trainer,
+        TrainingArguments,
+    )
+
+    ours = make_ours(recipe)
+    masking, text = ours.batches.masking, ours.batches.text
+    prefix, suffix = masking.prefix.tolist(), masking.suffix.tolist()
+    sequences = [{"input_ids": [*prefix, *text[i].ids.tolist(), *suffix]} for i in range(len(text))]
+    vocabulary = next((recipe.output.work / "vocabulary").iterdir())
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(vocabulary)
+    args = ours.args
+    return Trainer(
+        AutoModelForMaskedLM.from_config(ours.model.config),
+        TrainingArguments(
+            output_dir=args.output_dir,
+            max_steps=args.max_steps,
+            per_device_train_batch_size=args.per_device_train_batch_size,
+            gradient_accumulation_steps=args.gradient_accumulation_steps,
+            learning_rate=args.learning_rate,
+            max_grad_norm=args.max_grad_norm,
+            use_cpu=args.use_cpu,
+            report_to="none",
+            disable_tqdm=True,
+        ),
+        train_dataset=sequences,
+        data_collator=DataCollatorForLanguageModeling(
+            tokenizer, mlm_probability=recipe.masking.probability
+        ),
+    )
+
+
+def operations(model: Any, recipe: PretrainingRecipe) -> float:
+    """Floating-point operations of forward and backward pass for one word piece."""
+    import torch
+
+    head = model.get_output_embeddings()
+    encoder = model.base_model
+    body = sum(
+        module.weight.numel() for module in encoder.modules() if isinstance(module, torch.nn.Linear)
+    )
+    config = model.config
+    attention = 2 * config.num_hidden_layers * recipe.packing.length * config.hidden_size
+    return 6 * (body + recipe.masking.probability * head.weight.numel() + attention)
+
+
+# --- The program ---
+
+
+def main() -> None:
+    args = parse_arguments()
+    with TemporaryDirectory() as folder:
+        compare(args, Path(folder))
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("recipe", type=Path, help="of an encoder from scratch")
+    parser.add_argument("text", type=Path, help="as `spacy biomed pretrain` takes it")
+    parser.add_argument(
+        "--documents", type=positive, default=2000, help="of the text, from its start"
+    )
+    parser.add_argument("--batch", type=positive, help="sequences in a step; else the recipe's")
+    parser.add_argument(
+        "--device-batch", type=positive, help="sequences at once; else the recipe's"
+    )
+    parser.add_argument("--steps", type=positive, default=4, help="in a round")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--peak", type=float, help="TFLOPS that the GPU has in bf16")
+    add_options(parser, output="build/benchmarks/pretraining.json")
+    return parser.parse_args()
+
+
+def compare(args: argparse.Namespace, folder: Path) -> None:
+    """Rounds in turns."""
+    text = folder / "text.txt"
+    documents = islice(read_documents([args.text]), args.documents)
+    text.write_text("".join(f"{document}\n" for document in documents), encoding="utf8")
+    overrides = {
+        "paths.text": str(text),
+        "paths.output": str(folder / "encoder"),
+        "text.validation": 10,
+        "training.steps": args.steps * (args.repeats + 2),
+        "training.arguments.use_cpu": args.device == "cpu",
+        "training.arguments.logging_steps": 10**9,
+    }
+    for name in ("batch", "device_batch"):
+        if getattr(args, name):
+            overrides[f"training.{name}"] = getattr(args, name)
+    contest = Contest(args.threads, args.repeats)
+    try:
+        for name in CONTESTANTS:
+            contest.start(name, [sys.executable, __file__, "--serve"])
+        answers = [
+            contest.ask(
+                name,
+                "load",
+                name=name,
+                recipe=str(args.recipe.resolve()),
+                overrides=overrides,
+                steps=args.steps,
+            )
+            for name in contest.among(CONTESTANTS, "Before it counts")
+        ]
+        known = next((answer for answer in answers if answer), {"pieces": 0, "operations": 0})
+        rounds = TextSet(args.recipe.stem, [], known["pieces"])
+        contest.take_turns(rounds, CONTESTANTS)
+    finally:
+        contest.close()
+    checks = [
+        Check("bf16 vs fp32", contest.ratio(rounds.name, BF16, FP32), 2.5),
+        Check("fp32 vs plain loop", contest.ratio(rounds.name, FP32, PLAIN), None),
+        Check("bf16 vs plain loop", contest.ratio(rounds.name, BF16, PLAIN), None),
+        *peak_shares(args, contest, rounds.name, known["operations"]),
+    ]
+    print_speeds(contest, rounds)
+    print_checks(checks)
+    speeds = {
+        name: {"pieces_per_second": contest.words_per_second(rounds.name, name), "seconds": seconds}
+        for name, seconds in contest.seconds[rounds.name].items()
+    }
+    write_results(
+        args.output, args, checks, pieces=rounds.words, speeds=speeds, missing=contest.missing
+    )
+
+
+def peak_shares(
+    args: argparse.Namespace, contest: Contest, rounds: str, operations: float
+) -> Iterator[Check]:
+    """What part of the GPU's peak our loop in bf16 makes use of."""
+    speed = contest.words_per_second(rounds, BF16)
+    if args.peak and speed:
+        share = 100 * speed * operations / (1e12 * args.peak)
+        yield Check("share of the GPU's peak, bf16", share, None, "%")
+
+
+def print_speeds(contest: Contest, rounds: TextSet) -> None:
+    title = f"Word pieces a second, {rounds.name}: median (least to most)"
+    table = Table(title=title, title_justify="left")
+    table.add_column("")
+    table.add_column(f"rounds of {rounds.words:,} word pieces", justify="right")
+    for name, seconds in contest.seconds[rounds.name].items():
+        middle, most, least = (
+            rounds.words / one for one in (median(seconds), min(seconds), max(seconds))
+        )
+        table.add_row(name, f"{middle:,.0f} ({least:,.0f} to {most:,.0f})")
+    console.print(table)
+    contest.print_missing()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--serve"]:
+        serve(Process())
+    else:
+        run_program(main)

@@ -1,0 +1,56 @@
+"""`spacy biomed distill`."""
+
+from math import isnan
+from pathlib import Path
+
+import typer
+
+
+def distill(
+    context: typer.Context,
+    recipe: Path = typer.Argument(help="Recipe, such as configs/language_models/tinybiobert.cfg."),
+) -> None:
+    """Train a small encoder to compute what a larger one does, on any text.
+
+    After a run was killed give the same command again: it goes on from the last checkpoint.
+    Settings of the recipe are overridden as in spacy train: --teacher.name biobert. For several
+    GPUs or machines begin with `torchrun --nproc_per_node N -m spacy biomed distill` or
+    `accelerate launch -m spacy biomed distill`.
+
+    Example: python -m spacy biomed distill configs/language_models/starter_from_teacher.cfg
+    --paths.text texts.txt --paths.teacher biobert --paths.output encoders/mine
+    """
+    from rich.console import Console
+
+    from .overrides import parse_overrides
+
+    overrides = parse_overrides(context)
+    run, read_recipe, schema = _import_distillation()
+    console = Console()
+    report = run(read_recipe(recipe, schema, overrides), console)
+    if report is None:
+        return
+    perplexity = "" if isnan(report.perplexity) else f", perplexity {report.perplexity:.2f},"
+    console.print(
+        f"✔ Wrote {report.output}: {report.parameters / 1e6:.2f} million parameters, "
+        f"{report.megabytes:.1f} MB; validation loss {report.loss:.4f}{perplexity} "
+        f"after step {report.step:,} of {report.steps:,}",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _import_distillation():
+    from ..errors import BiomedError
+
+    try:
+        from ..language_models.distillation import distill as run
+        from ..language_models.distillation_recipe import DistillationRecipe
+        from ..language_models.recipe import read_recipe
+    except ImportError as error:
+        raise BiomedError(
+            f"distillation needs PyTorch and transformers ({error}): "
+            "pip install 'spacy-biomed[train]'"
+        ) from error
+    return run, read_recipe, DistillationRecipe

@@ -1,0 +1,53 @@
+"""`spacy biomed pretrain`."""
+
+from pathlib import Path
+
+import typer
+
+
+def pretrain(
+    context: typer.Context,
+    recipe: Path = typer.Argument(help="Recipe, such as configs/language_models/adapt.cfg."),
+) -> None:
+    """Train an encoder by masked language modelling, from scratch or on from another.
+
+    After a run was killed give the same command again: it goes on from the last checkpoint, and
+    ends as a run that was not. Settings of the recipe are overridden as in spacy train:
+    --training.steps 1000. For several GPUs or machines begin with `torchrun --nproc_per_node N -m
+    spacy biomed pretrain` or `accelerate launch -m spacy biomed pretrain`.
+
+    Example: python -m spacy biomed pretrain configs/language_models/starter_en.cfg --paths.text
+    texts.txt --paths.output encoders/mine
+    """
+    from rich.console import Console
+
+    from .overrides import parse_overrides
+
+    overrides = parse_overrides(context)
+    run, read_recipe, schema = _import_pretraining()
+    console = Console()
+    report = run(read_recipe(recipe, schema, overrides), console)
+    if report is None:
+        return
+    console.print(
+        f"✔ Wrote {report.output}: {report.parameters / 1e6:.2f} million parameters, "
+        f"{report.megabytes:.1f} MB; validation loss {report.loss:.4f}, perplexity "
+        f"{report.perplexity:.2f}, after step {report.step:,} of {report.steps:,}",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _import_pretraining():
+    from ..errors import BiomedError
+
+    try:
+        from ..language_models.pretraining import pretrain as run
+        from ..language_models.recipe import PretrainingRecipe, read_recipe
+    except ImportError as error:
+        raise BiomedError(
+            f"pretraining needs PyTorch and transformers ({error}): "
+            "pip install 'spacy-biomed[train]'"
+        ) from error
+    return run, read_recipe, PretrainingRecipe

@@ -1,0 +1,51 @@
+"""`spacy biomed vocabulary`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+
+def vocabulary(
+    text: list[Path] = typer.Argument(help="Files or folders of text: .txt, .jsonl, .parquet."),
+    output: Path = typer.Option(..., "--output", "-o", help="Tokenizer directory to write."),
+    kind: str = typer.Option("wordpiece", help="wordpiece (BERT's) or bpe (RoBERTa's)."),
+    size: int = typer.Option(..., min=1, help="Largest number of entries."),
+    lowercase: bool = typer.Option(
+        False, "--lowercase", help="Fold case and accents; for wordpiece."
+    ),
+    text_field: str = typer.Option("text", help="Field of .jsonl and .parquet with the text."),
+) -> None:
+    """Learn a vocabulary from text, and write it as a Hugging Face fast tokenizer.
+
+    A recipe for `spacy biomed pretrain` takes the directory as [vocabulary] name; or it has the
+    vocabulary learned itself.
+
+    Example: python -m spacy biomed vocabulary texts/ --output vocabularies/mine --kind bpe
+    --size 50262
+    """
+    from rich.console import Console
+
+    from ..errors import BiomedError
+    from ..language_models.vocabulary import Documents, learn_vocabulary, save_tokenizer
+    from ..outputs import replacing_directory
+
+    if kind not in ("bpe", "wordpiece"):
+        raise BiomedError(f"--kind {kind}: use bpe or wordpiece")
+    if lowercase and kind == "bpe":
+        raise BiomedError("--lowercase: only --kind wordpiece folds case; leave it out")
+    console = Console()
+    with (
+        replacing_directory(output, "tokenizer.json") as partial,
+        console.status("Learning the vocabulary"),
+    ):
+        documents = Documents(text, text_field)
+        tokenizer = learn_vocabulary(documents, kind, size, lowercase=lowercase)
+        save_tokenizer(tokenizer, partial)
+    console.print(
+        f"✔ Wrote {output}: {tokenizer.get_vocab_size():,} entries",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )

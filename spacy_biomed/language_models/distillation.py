@@ -1,0 +1,215 @@
+"""Task-agnostic distillation, from a teacher to an encoder directory: `spacy biomed distill`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from accelerate import PartialState
+from rich.console import Console
+
+from ..encoders.torch_model import max_sequence_length
+from ..encoders.word_pieces import WordPieceTokenizer
+from ..errors import BiomedError
+from .distillation_recipe import DistillationRecipe
+from .distillation_trainer import DistillationTrainer, TermLog, show_attention
+from .initialization import load_language_model
+from .objectives import Objective, Shape
+from .objectives.layer_maps import map_layers
+from .packing import fingerprint, prepare_text
+from .progress import counting
+from .runs import LOG, TEXT, RunReport, claim_folder, open_run, start_processes, write_encoder
+from .students import create_smaller, take_layers
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+def distill(recipe: DistillationRecipe, console: Console | None = None) -> RunReport | None:
+    """Train a student as a recipe says, from the last checkpoint on if there is one.
+
+    console: where the main process shows how it goes.
+    RETURNS: what became of it; None in processes other than the main one. An objective without
+        distributions gives no perplexity: it is nan, and the loss is the objective's.
+    RAISES BiomedError: if something that the recipe names cannot be had, does not fit together, or
+        the run's folder has a run of another recipe.
+    """
+    state = start_processes(recipe)
+    console = console if state.is_main_process else None
+    work = recipe.output.work
+    with open_run(recipe, state) as partial:
+        with state.main_process_first():
+            tokenizer, student, teacher, objective = prepare_models(recipe, state)
+            text = fingerprint(recipe, tokenizer)
+            if state.is_main_process:
+                claim_folder(recipe, text)
+            with counting("Tokenizing", "documents", console) as progress:
+                training, validation = prepare_text(recipe, tokenizer, work / TEXT, progress)
+        trainer = DistillationTrainer(
+            student, teacher, objective, recipe, tokenizer, training, validation
+        )
+        if state.is_main_process:
+            trainer.add_callback(TermLog(work / LOG, trainer.batches, console))
+        trainer.run()
+        if partial is None:
+            return None
+        report = write_encoder(partial, recipe, trainer, tokenizer, describe(recipe, objective))
+    if objective.needs.logits == "none":
+        return replace(report, perplexity=math.nan)
+    return report
+
+
+def prepare_models(
+    recipe: DistillationRecipe, state: PartialState
+) -> tuple[WordPieceTokenizer, PreTrainedModel, PreTrainedModel, Objective]:
+    """Get what a recipe begins with.
+
+    RETURNS: the student's tokenizer, the student, the teacher, and the objective.
+    RAISES BiomedError: if one of them cannot be had, or they do not fit together.
+    """
+    on_cpu = state.device.type == "cpu"
+    tokenizer, teacher, has_new_head = load_language_model(
+        recipe.teacher.name, recipe.teacher.revision, on_cpu=on_cpu
+    )
+    tokenizer, student = prepare_student(recipe, tokenizer, teacher, on_cpu=on_cpu)
+    for setting, model in (("teacher", teacher), ("student", student)):
+        positions = max_sequence_length(model.base_model)
+        if recipe.packing.length > positions:
+            raise recipe.error(
+                "packing.length", f"the {setting} has {positions} positions; make it no longer"
+            )
+    objective = prepare_objective(recipe, student, teacher)
+    if has_new_head:
+        _check_without_head(recipe, objective)
+    if objective.needs.attentions:
+        student, teacher = show_attention(student), show_attention(teacher)
+    return tokenizer, student, teacher, objective
+
+
+def prepare_student(
+    recipe: DistillationRecipe,
+    tokenizer: WordPieceTokenizer,
+    teacher: PreTrainedModel,
+    *,
+    on_cpu: bool = False,
+) -> tuple[WordPieceTokenizer, PreTrainedModel]:
+    """Get the student that a recipe begins with, and its tokenizer.
+
+    tokenizer: of the teacher.
+    on_cpu: whether it is to be trained on a CPU.
+    RAISES BiomedError: if it cannot be had, or reads other word pieces than the teacher.
+    """
+    section = recipe.student
+    if section.name is not None:
+        own, student, _ = load_language_model(section.name, section.revision, on_cpu=on_cpu)
+        _check_vocabulary(recipe, own, tokenizer)
+        _check_logits(recipe, student, teacher)
+        return own, student
+    try:
+        if section.width is None:
+            student = take_layers(teacher, section.teacher_layers or section.layers)
+        else:
+            student = create_smaller(
+                teacher,
+                layers=section.layers,
+                width=section.width,
+                heads=section.heads,
+                feed_forward=section.feed_forward,
+                seed=recipe.training.seed,
+            )
+    except BiomedError as error:
+        raise recipe.error("student", str(error)) from error
+    return tokenizer, student
+
+
+def prepare_objective(
+    recipe: DistillationRecipe, student: PreTrainedModel, teacher: PreTrainedModel
+) -> Objective:
+    """Get the objective of a recipe, its projections at random by the recipe's seed.
+
+    RAISES BiomedError: if it does not fit the two encoders.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.training.seed)
+        return recipe.create_objective(_shape(student), _shape(teacher))
+
+
+def describe(recipe: DistillationRecipe, objective: Objective) -> str:
+    """How a student was made, for its model card."""
+    section = recipe.student
+    if section.name is not None:
+        start = f"as {_short(section.name)}"
+    elif section.width is not None:
+        start = "with random weights"
+    else:
+        taken = section.teacher_layers or map_layers(
+            objective.student.layers, objective.teacher.layers
+        )
+        start = f"as layers {_enumerate(taken)} of the teacher, with its embeddings"
+    weights = " + ".join(f"{weight:g} × {name}" for name, weight in objective.weights.items())
+    parts = [
+        f"Distilled from {_short(recipe.teacher.name)} with the objective "
+        f"`{recipe.objective.name}`: {weights}. The student began {start}."
+    ]
+    if objective.needs.logits == "none":
+        parts.append(
+            "The objective takes no vocabulary distributions: the validation loss is the "
+            "objective's, it is no perplexity, and the language-model head has not been trained."
+        )
+    return " ".join(parts)
+
+
+def _shape(model: PreTrainedModel) -> Shape:
+    config = model.config
+    return Shape(config.num_hidden_layers, config.hidden_size, config.num_attention_heads)
+
+
+def _check_vocabulary(
+    recipe: DistillationRecipe, student: WordPieceTokenizer, teacher: WordPieceTokenizer
+) -> None:
+    """Both read the same ids: every term compares the two position by position."""
+    mine, theirs = (tokenizer.tokenizer.get_vocab() for tokenizer in (student, teacher))
+    around = [(tokenizer.prefix, tokenizer.suffix) for tokenizer in (student, teacher)]
+    if mine == theirs and around[0] == around[1]:
+        return
+    shared = len(mine.items() & theirs.items())
+    raise recipe.error(
+        "student.name",
+        f"its vocabulary is not the teacher's ({len(mine):,} entries and {len(theirs):,}, "
+        f"{shared:,} of them the same); take a student with the teacher's, or give it layers",
+    )
+
+
+def _check_logits(
+    recipe: DistillationRecipe, student: PreTrainedModel, teacher: PreTrainedModel
+) -> None:
+    """Tables may have more rows than the vocabulary has entries."""
+    mine, theirs = student.config.vocab_size, teacher.config.vocab_size
+    if mine != theirs:
+        raise recipe.error(
+            "student.name",
+            f"its embedding table has {mine:,} rows and the teacher's {theirs:,}, so that their "
+            "distributions cannot be compared; take another student, or give it layers",
+        )
+
+
+def _check_without_head(recipe: DistillationRecipe, objective: Objective) -> None:
+    if objective.needs.teacher_logits:
+        [term] = objective.weights.keys() & {"soft_mlm", "output"}
+        raise recipe.error(
+            "teacher.name",
+            "has no head for masked language modelling, so that it has no distributions to learn "
+            f"from; set objective.{term}_weight = 0, or take another teacher",
+        )
+
+
+def _short(name: str) -> str:
+    return Path(name).name if Path(name).is_dir() else name
+
+
+def _enumerate(layers: Sequence[int]) -> str:
+    return ", ".join(map(str, layers))

@@ -1,0 +1,131 @@
+"""Recipes for distillation: `[teacher]`, `[student]` and `[objective]` beside what all have."""
+
+from __future__ import annotations
+
+import inspect
+from difflib import get_close_matches
+from typing import Any, get_type_hints
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    PositiveInt,
+    ValidationError,
+    create_model,
+    model_validator,
+)
+
+from ..errors import BiomedError
+from .objectives import OBJECTIVES, Objective, Shape
+from .recipe import Section, TrainingRecipe
+
+
+class Teacher(Section):
+    """[teacher]: a directory, a catalogue name or a hub id."""
+
+    name: str
+    revision: str | None = None
+
+
+class Student(Section):
+    """[student]: layers of the teacher, its kind in another shape, or an encoder that is there.
+
+    name, revision: an encoder with the teacher's vocabulary, named as the teacher is.
+    layers: how many layers. Without a width they are the teacher's, every k-th, with its embeddings
+        and its head.
+    teacher_layers: which of the teacher's layers, counted from 1, in place of `layers`.
+    width, heads, feed_forward: size of the hidden states, attention heads, and size of the
+        feed-forward layers inside, four times the width by default; with random weights.
+    """
+
+    name: str | None = None
+    revision: str | None = None
+    layers: PositiveInt | None = None
+    teacher_layers: list[PositiveInt] | None = None
+    width: PositiveInt | None = None
+    heads: PositiveInt | None = None
+    feed_forward: PositiveInt | None = None
+
+    @model_validator(mode="after")
+    def _is_of_one_kind(self) -> Student:
+        given = self.model_fields_set
+        if sum([self.name is not None, self.layers is not None, bool(self.teacher_layers)]) != 1:
+            raise ValueError(
+                "give one of name (an encoder that is there), layers (how many) and teacher_layers "
+                "(which of the teacher's)"
+            )
+        if "revision" in given and self.name is None:
+            raise ValueError("revision is that of an encoder with a name; give one, or remove it")
+        if self.layers is None or self.width is None:
+            for size in {"width", "heads", "feed_forward"} & given:
+                raise ValueError(
+                    f"{size} is for a student with random weights, which has layers, width and "
+                    "heads; give these, or remove it"
+                )
+        elif self.heads is None:
+            raise ValueError("a student with a width needs heads; add them")
+        elif self.width % self.heads:
+            raise ValueError(f"width {self.width} is not a multiple of {self.heads} heads")
+        return self
+
+
+class ObjectiveSection(Section):
+    """[objective]: its name, and the settings of its class in `objectives/`.
+
+    name: "distilbert", "tinybert", "compact", "mobilebert" or "large_to_base".
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: str
+
+    @model_validator(mode="after")
+    def _has_settings_of_the_objective(self) -> ObjectiveSection:
+        if self.name not in OBJECTIVES:
+            raise ValueError(
+                f"there is no objective '{self.name}'; use one of {', '.join(OBJECTIVES)}"
+            )
+        given = self.model_extra or {}
+        schema = _settings(OBJECTIVES[self.name])
+        for setting in given:
+            if setting not in schema.model_fields:
+                close = get_close_matches(setting, schema.model_fields, n=1)
+                advice = f"did you mean {close[0]}?" if close else "remove it"
+                raise ValueError(f"'{self.name}' has no setting {setting}; {advice}")
+        try:
+            schema.model_validate(given)
+        except ValidationError as error:
+            first = error.errors()[0]
+            problem = first["msg"][:1].lower() + first["msg"][1:]
+            raise ValueError(f"{first['loc'][0]} = {first['input']!r}: {problem}") from error
+        return self
+
+    def create(self, student: Shape, teacher: Shape) -> Objective:
+        """RAISES BiomedError: if the settings do not fit the two encoders."""
+        return OBJECTIVES[self.name](student, teacher, **(self.model_extra or {}))
+
+
+class DistillationRecipe(TrainingRecipe):
+    """A recipe for distillation."""
+
+    teacher: Teacher
+    student: Student
+    objective: ObjectiveSection
+
+    def create_objective(self, student: Shape, teacher: Shape) -> Objective:
+        """RAISES BiomedError: with the place, if the objective does not fit the two encoders."""
+        try:
+            return self.objective.create(student, teacher)
+        except BiomedError as error:
+            raise self.error("objective", str(error)) from error
+
+
+def _settings(objective: type[Objective]) -> type[BaseModel]:
+    """The arguments of an objective that are not the shapes of the two encoders."""
+    hints = get_type_hints(objective.__init__)
+    parameters: dict[str, Any] = {
+        name: (hints[name], parameter.default)
+        for name, parameter in inspect.signature(objective).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
+    return create_model(objective.__name__, **parameters)

@@ -1,0 +1,139 @@
+"""Which word pieces are hidden and predicted: dynamic masking, the same again after a resume.
+
+The collators of transformers draw from one generator that runs through the training: a run that is
+resumed, or spread over another number of processes, gets other masks; and the one for whole words
+knows WordPiece's `##` alone. Here the masks of a sequence follow from the seed and the sequence's
+place in the training, whichever process draws them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Many
+from typing import TypedDict
+
+import numpy as np
+from numpy.random import Generator, Philox
+from thinc.types import Ints1d, Ints2d
+
+from ..encoders.word_pieces import WordPieceTokenizer
+from .packing import Sequence
+
+# Of the pieces that are predicted, what becomes of them: the rest stays as it is.
+HIDDEN, RANDOM = 0.8, 0.1
+
+
+class MaskedBatch(TypedDict):
+    """Padded sequences with some of their pieces hidden.
+
+    input_ids: (sequences, length) vocabulary ids.
+    attention_mask: (sequences, length) 1 for pieces and special tokens, 0 for padding.
+    positions: (predicted,) places in the flattened batch whose pieces are to be predicted, in
+        ascending order; each sequence with a piece that is no special token has at least one.
+    labels: (predicted,) the ids of those pieces.
+    """
+
+    input_ids: Ints2d
+    attention_mask: Ints2d
+    positions: Ints1d
+    labels: Ints1d
+
+
+class Masking:
+    """Masking as in Devlin et al. 2019, "BERT": of the pieces chosen, 80% are replaced by the mask
+    token, 10% by a random piece, and 10% stay.
+
+    tokenizer: of the sequences; it needs a mask token.
+    probability: of a piece to be chosen.
+    whole_words: choose words, and all pieces of each; otherwise pieces.
+    seed: with the place of a sequence it decides its masks.
+    """
+
+    def __init__(
+        self,
+        tokenizer: WordPieceTokenizer,
+        *,
+        probability: float = 0.15,
+        whole_words: bool = False,
+        seed: int = 0,
+    ):
+        if tokenizer.mask is None:
+            raise ValueError("the vocabulary has no mask token")
+        self.prefix = np.array(tokenizer.prefix, dtype="int64")
+        self.suffix = np.array(tokenizer.suffix, dtype="int64")
+        self.pad, self.mask = tokenizer.pad, tokenizer.mask
+        self.probability = probability
+        self.whole_words = whole_words
+        self.seed = seed
+        backend = tokenizer.tokenizer
+        special = [*tokenizer.prefix, *tokenizer.suffix, self.pad, self.mask]
+        special += [i for i, token in backend.get_added_tokens_decoder().items() if token.special]
+        self.is_special = np.zeros(backend.get_vocab_size(), dtype=bool)
+        self.is_special[special] = True
+        self.ordinary = np.flatnonzero(~self.is_special)
+
+    def __call__(self, sequences: Many[Sequence], places: Ints1d, stream: int = 0) -> MaskedBatch:
+        """Pad sequences together and hide pieces of them.
+
+        places: (sequences,) where each sequence comes in the training, counted from its start.
+        stream: another number gives other masks for the same places, such as those of validation.
+        """
+        lengths = np.array([len(sequence.ids) for sequence in sequences])
+        ids, word_starts, inside = self._pad(sequences, lengths)
+        which, what = np.ones((2, *ids.shape))
+        which[inside], what[inside] = self._draw(lengths, places, stream)
+        if self.whole_words:
+            which = _spread(which, word_starts)
+        which[~inside | self.is_special[ids]] = 1.0
+        least = which.min(axis=1, keepdims=True)
+        chosen = (which < self.probability) | ((which == least) & (which < 1.0))
+        positions = np.flatnonzero(chosen)
+        labels = ids.ravel()[positions]
+        ids.ravel()[positions] = self._replace(labels, what.ravel()[positions])
+        ends = lengths + len(self.prefix) + len(self.suffix)
+        mask = np.arange(ids.shape[1]) < ends[:, None]
+        return MaskedBatch(
+            input_ids=ids, attention_mask=mask.astype("int64"), positions=positions, labels=labels
+        )
+
+    def _pad(
+        self, sequences: Many[Sequence], lengths: Ints1d
+    ) -> tuple[Ints2d, np.ndarray, np.ndarray]:
+        """Ids with special tokens and padding, (sequences, length); the first pieces of words among
+        them; and which are of the sequences themselves."""
+        before, after = len(self.prefix), len(self.suffix)
+        columns = np.arange(before + int(lengths.max(initial=0)) + after)
+        inside = (columns >= before) & (columns < before + lengths[:, None])
+        ids = np.full(inside.shape, self.pad, dtype="int64")
+        ids[:, :before] = self.prefix
+        ids[inside] = np.concatenate([sequence.ids for sequence in sequences])
+        rows = np.arange(len(sequences))[:, None]
+        ids[rows, before + lengths[:, None] + np.arange(after)] = self.suffix
+        word_starts = np.ones(ids.shape, dtype=bool)
+        word_starts[inside] = np.concatenate([sequence.word_starts for sequence in sequences])
+        # The rest of a word that was cut is a word.
+        word_starts[:, before] = True
+        return ids, word_starts, inside
+
+    def _draw(self, lengths: Ints1d, places: Ints1d, stream: int) -> np.ndarray:
+        """Two uniform numbers for each piece, (2, pieces), that hang on its sequence alone."""
+        drawn = [
+            Generator(Philox(key=[self.seed, int(place)], counter=[0, 0, 0, stream])).random(
+                (2, length)
+            )
+            for length, place in zip(lengths, places, strict=True)
+        ]
+        return np.concatenate(drawn, axis=1)
+
+    def _replace(self, ids: Ints1d, uniform: np.ndarray) -> Ints1d:
+        """What stands in the input for pieces that are predicted; all arrays are (predicted,)."""
+        share = np.clip((uniform - HIDDEN) / RANDOM, 0.0, 1.0 - 1e-12)
+        others = self.ordinary[(share * len(self.ordinary)).astype("int64")]
+        is_random = (uniform >= HIDDEN) & (uniform < HIDDEN + RANDOM)
+        return np.where(uniform < HIDDEN, self.mask, np.where(is_random, others, ids))
+
+
+def _spread(numbers: np.ndarray, word_starts: np.ndarray) -> np.ndarray:
+    """Give all pieces of a word the number of its first one: (sequences, length)."""
+    columns = np.arange(numbers.shape[1])
+    first = np.maximum.accumulate(np.where(word_starts, columns, 0), axis=1)
+    return np.take_along_axis(numbers, first, axis=1)

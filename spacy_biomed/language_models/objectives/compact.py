@@ -1,0 +1,93 @@
+"""Distillation as for CompactBioBERT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from .layer_maps import map_layers
+from .objective import Needs, Objective, Outputs, Shape, Terms
+from .terms import (
+    attention_divergence,
+    cosine_distance,
+    label_cross_entropy,
+    soft_target_divergence,
+)
+
+
+class CompactObjective(Objective):
+    """Labels, the teacher's distributions, and the hidden states and attention maps of each layer.
+
+    Source: Rohanian et al. 2022, "On the Effectiveness of Compact Biomedical Transformers", section
+    4.3, equations 10 and 11; there it makes CompactBioBERT.
+
+        L = α1 L_mlm + α2 L_softMLM + α3 Σ_l L_compact(l)                                   (11)
+
+        L_compact(l) = mean over n of 1 - cos(h_s^l,n, h_t^g(l),n)
+                     + mean over heads i and n of D_KL(a_s^l,i_n || a_t^g(l),i_n)           (10)
+
+    L_mlm and L_softMLM are equations 1 and 2, the latter at temperature 1. The sum over layers is a
+    sum, as printed. The student's attention comes first in the divergence, as printed. The paper's
+    student is as wide as the teacher; the hidden states of one that is not are projected first by
+    one learned matrix for all layers, as in equation 6.
+
+    mlm_weight, soft_mlm_weight, layer_weight: α1, α2, α3.
+    layer_map: g(1) to g(M), by default every k-th layer of the teacher.
+    """
+
+    def __init__(
+        self,
+        student: Shape,
+        teacher: Shape,
+        *,
+        mlm_weight: float = 1.0,
+        soft_mlm_weight: float = 5.0,
+        layer_weight: float = 3.0,
+        layer_map: Sequence[int] | None = None,
+    ):
+        weights = {
+            "mlm": mlm_weight,
+            "soft_mlm": soft_mlm_weight,
+            "hidden_states": layer_weight,
+            "attentions": layer_weight,
+        }
+        super().__init__(student, teacher, weights)
+        self.layer_map = map_layers(student.layers, teacher.layers, layer_map)
+        if layer_weight:
+            self.project = self.projection()
+
+    @property
+    def needs(self) -> Needs:
+        compares_layers = "hidden_states" in self.weights
+        return Needs(
+            logits="masked" if self.weights.keys() & {"mlm", "soft_mlm"} else "none",
+            teacher_logits="soft_mlm" in self.weights,
+            hidden_states="all" if compares_layers else "none",
+            attentions=compares_layers,
+        )
+
+    def terms(self, student: Outputs, teacher: Outputs, attended: Tensor, labels: Tensor) -> Terms:
+        """Those of layers are sums over them."""
+        terms: Terms = {}
+        if "mlm" in self.weights:
+            terms["mlm"] = label_cross_entropy(student.logits, labels)
+        if "soft_mlm" in self.weights:
+            terms["soft_mlm"] = soft_target_divergence(student.logits, teacher.logits, 1.0)
+        if "hidden_states" in self.weights:
+            layers = list(enumerate(self.layer_map, start=1))
+            terms["hidden_states"] = sum(
+                cosine_distance(
+                    self.project(student.hidden_states[layer]),
+                    teacher.hidden_states[target],
+                    attended,
+                )
+                for layer, target in layers
+            )
+            terms["attentions"] = sum(
+                attention_divergence(
+                    student.attentions[layer - 1], teacher.attentions[target - 1], attended
+                )
+                for layer, target in layers
+            )
+        return terms

@@ -1,0 +1,52 @@
+"""Which layer of the teacher a layer of the student is compared with (paper 2, equation 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...errors import BiomedError
+
+
+def map_layers(student: int, teacher: int, layers: Sequence[int] | None = None) -> list[int]:
+    """The map g of "On the Effectiveness of Compact Biomedical Transformers", equation 5.
+
+    Layers are counted from 1; 0 is the embedding layer, which g leaves where it is. By default the
+    student's layers go to every k-th of the teacher's, last to last; where the numbers do not
+    divide, to those nearest to it from above.
+
+    student, teacher: how many layers each has.
+    layers: g(1) to g(student), in place of the default.
+    RETURNS: g(1) to g(student).
+    RAISES BiomedError: if there are not as many layers given as the student has, if the teacher
+        does not have one of them, or if none are given and the student has more layers than the
+        teacher.
+
+    >>> map_layers(6, 12)
+    [2, 4, 6, 8, 10, 12]
+    >>> map_layers(4, 6)
+    [2, 3, 5, 6]
+    """
+    if layers is None:
+        if student > teacher:
+            raise BiomedError(
+                f"the student has {student} layers and the teacher {teacher}: say with layer_map "
+                "which of the teacher's layers each is compared with"
+            )
+        return [-(-layer * teacher // student) for layer in range(1, student + 1)]
+    if len(layers) != student:
+        raise BiomedError(
+            f"layer_map = {list(layers)}: {len(layers)} layers for a student of {student}; give "
+            "one of the teacher's for each of the student's"
+        )
+    check_layers("layer_map", layers, teacher)
+    return list(layers)
+
+
+def check_layers(name: str, layers: Sequence[int], teacher: int) -> None:
+    """RAISES BiomedError: if the teacher does not have one of the layers of that setting."""
+    for layer in layers:
+        if not 1 <= layer <= teacher:
+            raise BiomedError(
+                f"{name} = {list(layers)}: the teacher has no layer {layer}; its layers are 1 to "
+                f"{teacher}"
+            )

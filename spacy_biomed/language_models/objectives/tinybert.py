@@ -1,0 +1,125 @@
+"""Distillation as for TinyBERT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from ...errors import BiomedError
+from .layer_maps import map_layers
+from .objective import Needs, Objective, Outputs, Shape, Terms
+from .terms import attention_squared_error, soft_target_cross_entropy, squared_error
+
+
+class TinyBertObjective(Objective):
+    """Embeddings, hidden states, attention maps and distributions, without any labels.
+
+    Source: Rohanian et al. 2022, "On the Effectiveness of Compact Biomedical Transformers", section
+    4.2.3, equations 5 to 9; there it makes TinyBioBERT.
+
+        L = λ_0 L_Embed + Σ_l λ_l L_Layer(l) + λ_(M+1) L_output        (9)
+
+        L_Layer(l) = MSE(h_s^l W_h, h_t^g(l))
+                   + mean over heads i of MSE(a_s^l,i, a_t^g(l),i)     (6)
+        L_Embed    = MSE(E_s W_e, E_t)                                 (7)
+        L_output   = - mean over n of Σ_i f_t(X)_i^n ln f_s(X)_i^n     (8)
+
+    W_h and W_e are learned, and there only if the widths differ. W_h has no index in equation 6: it
+    is one for all layers. E are the outputs of the embedding layers, since g(0) = 0 makes them
+    layer 0, and not the tables, whose rare rows would count as much as frequent ones. Attention
+    maps are taken after softmax: equation 10 takes divergences of the same maps. Equation 8 is over
+    all N tokens, not the masked ones alone.
+
+    embedding_weight, output_weight: λ_0, λ_(M+1). The paper takes L_Embed only where the two do not
+        share the embedding layer.
+    layer_weights: λ_1 to λ_M; 1 each by default.
+    layer_map: g(1) to g(M), by default every k-th layer of the teacher.
+    """
+
+    def __init__(
+        self,
+        student: Shape,
+        teacher: Shape,
+        *,
+        embedding_weight: float = 1.0,
+        layer_weights: Sequence[float] | None = None,
+        output_weight: float = 1.0,
+        layer_map: Sequence[int] | None = None,
+    ):
+        layer_weights = _check_layer_weights(layer_weights, student.layers)
+        weights = {
+            "embedding": embedding_weight,
+            "hidden_states": float(any(layer_weights)),
+            "attentions": float(any(layer_weights)),
+            "output": output_weight,
+        }
+        super().__init__(student, teacher, weights)
+        self.layer_weights = layer_weights
+        self.layer_map = map_layers(student.layers, teacher.layers, layer_map)
+        if "embedding" in self.weights:
+            self.project_embeddings = self.projection()
+        if "hidden_states" in self.weights:
+            self.project = self.projection()
+
+    @property
+    def needs(self) -> Needs:
+        compares_layers = "hidden_states" in self.weights
+        return Needs(
+            logits="attended" if "output" in self.weights else "none",
+            teacher_logits="output" in self.weights,
+            hidden_states="all" if compares_layers or "embedding" in self.weights else "none",
+            attentions=compares_layers,
+        )
+
+    def terms(self, student: Outputs, teacher: Outputs, attended: Tensor, labels: Tensor) -> Terms:
+        """Those of layers are already weighted sums over them, by λ_1 to λ_M."""
+        terms: Terms = {}
+        if "embedding" in self.weights:
+            terms["embedding"] = squared_error(
+                self.project_embeddings(student.hidden_states[0]),
+                teacher.hidden_states[0],
+                attended,
+            )
+        if "hidden_states" in self.weights:
+            terms["hidden_states"] = sum(
+                weight
+                * squared_error(
+                    self.project(student.hidden_states[layer]),
+                    teacher.hidden_states[target],
+                    attended,
+                )
+                for layer, target, weight in self._compared()
+            )
+            terms["attentions"] = sum(
+                weight
+                * attention_squared_error(
+                    student.attentions[layer - 1], teacher.attentions[target - 1], attended
+                )
+                for layer, target, weight in self._compared()
+            )
+        if "output" in self.weights:
+            terms["output"] = soft_target_cross_entropy(student.logits, teacher.logits)
+        return terms
+
+    def _compared(self) -> list[tuple[int, int, float]]:
+        """Layer of the student, of the teacher, and λ, for each that has a weight."""
+        compared = zip(self.layer_map, self.layer_weights, strict=True)
+        return [
+            (layer, target, weight)
+            for layer, (target, weight) in enumerate(compared, start=1)
+            if weight
+        ]
+
+
+def _check_layer_weights(weights: Sequence[float] | None, layers: int) -> list[float]:
+    if weights is None:
+        return [1.0] * layers
+    if len(weights) != layers:
+        raise BiomedError(
+            f"layer_weights = {list(weights)}: {len(weights)} weights for a student of {layers} "
+            "layers; give one for each"
+        )
+    if min(weights) < 0:
+        raise BiomedError(f"layer_weights = {list(weights)}: give weights of 0 or more")
+    return list(weights)

@@ -1,0 +1,116 @@
+"""Masked language modelling, from text to an encoder directory: `spacy biomed pretrain`."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accelerate import PartialState
+from rich.console import Console
+
+from ..encoders.torch_model import max_sequence_length
+from ..encoders.word_pieces import WordPieceTokenizer
+from ..outputs import replacing_directory
+from .initialization import create_config, create_language_model, load_language_model
+from .packing import fingerprint, hash_text, prepare_text
+from .progress import RunLog, counting
+from .recipe import ExistingEncoder, ExistingVocabulary, LearnedVocabulary, PretrainingRecipe
+from .runs import LOG, TEXT, RunReport, claim_folder, open_run, start_processes, write_encoder
+from .trainer import MaskedLanguageModelTrainer
+from .vocabulary import Documents, learn_vocabulary, read_tokenizer, save_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+def pretrain(recipe: PretrainingRecipe, console: Console | None = None) -> RunReport | None:
+    """Train an encoder as a recipe says, from the last checkpoint on if there is one.
+
+    console: where the main process shows how it goes.
+    RETURNS: what became of it; None in processes other than the main one.
+    RAISES BiomedError: if something that the recipe names cannot be had, does not fit together, or
+        the run's folder has a run of another recipe.
+    """
+    state = start_processes(recipe)
+    console = console if state.is_main_process else None
+    work = recipe.output.work
+    with open_run(recipe, state) as partial:
+        with state.main_process_first():
+            tokenizer, model, made = prepare_model(recipe, state, console)
+            text = fingerprint(recipe, tokenizer)
+            if state.is_main_process:
+                claim_folder(recipe, text)
+            with counting("Tokenizing", "documents", console) as progress:
+                training, validation = prepare_text(recipe, tokenizer, work / TEXT, progress)
+        trainer = MaskedLanguageModelTrainer(model, recipe, tokenizer, training, validation)
+        if state.is_main_process:
+            trainer.add_callback(RunLog(work / LOG, trainer.batches, console))
+        trainer.run()
+        if partial is None:
+            return None
+        return write_encoder(partial, recipe, trainer, tokenizer, made)
+
+
+def prepare_model(
+    recipe: PretrainingRecipe, state: PartialState, console: Console | None = None
+) -> tuple[WordPieceTokenizer, PreTrainedModel, str]:
+    """Get the model that a recipe begins with.
+
+    RETURNS: the tokenizer, the model, and where it comes from, for the model card.
+    RAISES BiomedError: if it cannot be had, or is too short for the recipe's sequences.
+    """
+    on_cpu = state.device.type == "cpu"
+    encoder = recipe.encoder
+    if not isinstance(encoder, ExistingEncoder):
+        tokenizer = prepare_vocabulary(recipe, console)
+        config = create_config(tokenizer, **encoder.model_dump())
+        model = create_language_model(config, seed=recipe.training.seed, on_cpu=on_cpu)
+        return tokenizer, model, "Trained from scratch by masked language modelling."
+    tokenizer, model, has_new_head = load_language_model(
+        encoder.name, encoder.revision, on_cpu=on_cpu, seed=recipe.training.seed
+    )
+    positions = max_sequence_length(model.base_model)
+    if recipe.packing.length > positions:
+        raise recipe.error(
+            "packing.length", f"the encoder has {positions} positions; make it no longer"
+        )
+    head = ", with a new language-model head" if has_new_head else ""
+    if has_new_head and console is not None:
+        console.print("The encoder has no head for masked language modelling: a new one is trained")
+    name = Path(encoder.name).name if Path(encoder.name).is_dir() else encoder.name
+    return tokenizer, model, f"Trained by masked language modelling on from {name}{head}."
+
+
+def prepare_vocabulary(
+    recipe: PretrainingRecipe, console: Console | None = None
+) -> WordPieceTokenizer:
+    """Get the vocabulary of an encoder that is trained from scratch.
+
+    One that is to be learned is learned from the training text, documents set aside for validation
+    included, once: a later run of the same finds it in the run's folder.
+
+    RAISES BiomedError: if it cannot be had or learned, or has no mask token.
+    """
+    section = recipe.vocabulary
+    if isinstance(section, ExistingVocabulary):
+        tokenizer = read_tokenizer(section.name, section.revision)
+        if tokenizer.mask is None:
+            raise recipe.error("vocabulary.name", "has no mask token to train with; take another")
+        return tokenizer
+    place = recipe.output.work / "vocabulary" / _vocabulary_fingerprint(recipe, section)
+    if not place.is_dir():
+        with (
+            counting("Learning the vocabulary", "documents read", console) as progress,
+            replacing_directory(place, "tokenizer.json") as partial,
+        ):
+            documents = Documents(recipe.text.paths, recipe.text.field, progress)
+            save_tokenizer(learn_vocabulary(documents, **section.model_dump()), partial)
+    return read_tokenizer(str(place))
+
+
+def _vocabulary_fingerprint(recipe: PretrainingRecipe, section: LearnedVocabulary) -> str:
+    digest = hashlib.sha256(section.model_dump_json().encode())
+    digest.update(recipe.text.field.encode())
+    digest.update(hash_text(recipe.text.paths))
+    return digest.hexdigest()[:16]

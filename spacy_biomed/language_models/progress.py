@@ -1,0 +1,187 @@
+"""How a training goes: rows in a file, lines and a bar in the terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import srsly
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from ..outputs import replacing_file
+from .batches import TrainingBatches
+
+# Seconds over which the time left is estimated.
+_ESTIMATE_SECONDS = 300
+
+
+class RunLog(TrainerCallback):
+    """Writes and shows how a training goes; only for the process that is to write.
+
+    A row says step, epoch, pieces (word pieces trained on so far), seconds (so far, evaluations and
+    earlier sittings of the run included) and pieces_per_second (since the row before, of training
+    alone); then either loss and learning_rate, or validation_loss and validation_perplexity.
+
+    path: file of JSON lines. The rows of a run that is being continued stay, up to the checkpoint.
+    batches: what is trained on.
+    console: where evaluations and, if it is a terminal, a bar are shown; None for nowhere.
+    """
+
+    def __init__(self, path: Path, batches: TrainingBatches, console: Console | None = None):
+        self.path = path
+        self.batches = batches
+        self.console = console
+        self.progress: Progress | None = None
+        self.pieces = 0
+        self.seconds = 0.0
+        self._loss: float | None = None
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        rows = self._earlier_rows(state.global_step)
+        if rows:
+            self.pieces, self.seconds = rows[-1]["pieces"], rows[-1]["seconds"]
+        self._start = self._mark = time.perf_counter()
+        self._interval = 0.0
+        self._interval_pieces = 0
+        if self.console is not None and self.console.is_terminal:
+            self.progress = _make_bar(self.console)
+            self._task = self.progress.add_task(
+                "", total=state.max_steps, completed=state.global_step, loss="", speed=""
+            )
+            self.progress.start()
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        now = time.perf_counter()
+        pieces = self.batches.pieces(state.global_step - 1)
+        self._interval += now - self._mark
+        self._interval_pieces += pieces
+        self.pieces += pieces
+        self._mark = now
+        if self.progress is not None:
+            speed = f"{self._speed():,.0f} pieces/s"
+            self.progress.update(self._task, completed=state.global_step, speed=speed)
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, float],
+        **others: Any,
+    ) -> None:
+        if "loss" not in logs:
+            return
+        self._loss = logs["loss"]
+        self._write(state, loss=self._loss, learning_rate=logs["learning_rate"])
+        self._interval, self._interval_pieces = 0.0, 0
+        if self.progress is not None:
+            self.progress.update(self._task, loss=f"loss {self._loss:.3f}")
+
+    def on_evaluate(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        metrics: dict[str, float],
+        **others: Any,
+    ) -> None:
+        loss, perplexity = metrics["eval_loss"], metrics["eval_perplexity"]
+        row = self._write(state, validation_loss=loss, validation_perplexity=perplexity)
+        self._mark = time.perf_counter()
+        if self.console is not None:
+            parts = [
+                f"step {state.global_step:,} of {state.max_steps:,}",
+                "" if self._loss is None else f"loss {self._loss:.4f}",
+                f"validation {loss:.4f}, perplexity {perplexity:.2f}",
+                f"{row['seconds'] / 60:.1f} min",
+            ]
+            line = " · ".join(filter(None, parts))
+            self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def on_save(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        self._mark = time.perf_counter()
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        if self.progress is not None:
+            self.progress.stop()
+
+    def _speed(self) -> float:
+        return self._interval_pieces / max(self._interval, 1e-9)
+
+    def _write(self, state: TrainerState, **values: float) -> dict[str, Any]:
+        row = {
+            "step": state.global_step,
+            "epoch": state.epoch,
+            "pieces": self.pieces,
+            "seconds": self.seconds + time.perf_counter() - self._start,
+            "pieces_per_second": self._speed() if self._interval else None,
+            **values,
+        }
+        srsly.write_jsonl(self.path, [row], append=True, append_new_line=False)
+        return row
+
+    def _earlier_rows(self, step: int) -> list[dict[str, Any]]:
+        """The rows of steps up to this one; later ones are dropped from the file."""
+        rows = [row for row in read_rows(self.path) if 0 < row["step"] <= step]
+        with replacing_file(self.path) as partial:
+            srsly.write_jsonl(partial, rows)
+        return rows
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a log; [] where there is none. One that a kill cut short is left out."""
+    return list(srsly.read_jsonl(path, skip=True)) if path.is_file() else []
+
+
+def _make_bar(console: Console) -> Progress:
+    return Progress(
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[loss]}", markup=False),
+        TextColumn("{task.fields[speed]}", markup=False),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        speed_estimate_period=_ESTIMATE_SECONDS,
+    )
+
+
+@contextmanager
+def counting(
+    what: str, unit: str, console: Console | None
+) -> Iterator[Callable[[int], None] | None]:
+    """Show a count while something is done whose end is not known.
+
+    RETURNS: what to call with how many more there are; None without a terminal.
+    """
+    if console is None or not console.is_terminal:
+        yield None
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        TextColumn("{task.completed:,.0f} {task.fields[unit]}", markup=False),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(what, total=None, unit=unit)
+        yield lambda count: progress.advance(task, count)

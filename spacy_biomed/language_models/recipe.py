@@ -1,0 +1,410 @@
+"""Recipes: the one config that says everything about a language model to be trained.
+
+`PretrainingRecipe` lists the sections; `configs/language_models/` has examples. What is wrong in a
+recipe is told in one line with its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from confection import Config, ConfigValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    PrivateAttr,
+    Tag,
+    ValidationError,
+    model_validator,
+)
+
+from ..encoders.precision import Precision
+from ..errors import BiomedError
+
+_HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*$")
+_SETTING = re.compile(r"\s*([^\s=#\[][^=]*?)\s*=")
+# What sections that do not fit together have in their message.
+_MENTIONED = re.compile(r"\[?\b(\w+\.\w+|(?<=\[)\w+(?=\]))")
+_MISSING_VARIABLE = re.compile(
+    r"option '([^']+)' in section '([^']+)' contains an interpolation key '([^']+)'"
+)
+
+Share = Annotated[float, Field(ge=0.0, lt=1.0)]
+Paths = Annotated[
+    list[Path],
+    Field(min_length=1),
+    BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
+]
+
+
+def _choose(tag: str, other: str, is_first: Callable[[Any], bool]) -> Discriminator:
+    """Which of two kinds a value is: errors are about that kind alone."""
+    return Discriminator(lambda value: tag if is_first(value) else other)
+
+
+def _has_name(section: Any) -> bool:
+    return "name" in section if isinstance(section, Mapping) else hasattr(section, "name")
+
+
+# Parts of pydantic's places that are no settings.
+_TAGS = ("documents", "files", "existing", "learned", "fresh")
+
+
+class Section(BaseModel):
+    """A section of a recipe: nothing but its own settings, and those not to be changed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Text(Section):
+    """[text]: what is learned from.
+
+    paths: files or folders, as `sources.read_documents` reads them.
+    field: where a file's records have several fields, the one with the text.
+    validation: files or folders to measure the loss on, or how many documents of the training text
+        to set aside for it, chosen by the seed.
+    """
+
+    paths: Paths
+    field: str = "text"
+    validation: Annotated[
+        Annotated[PositiveInt, Tag("documents")] | Annotated[Paths, Tag("files")],
+        _choose("documents", "files", lambda value: isinstance(value, int)),
+    ]
+
+
+class ExistingVocabulary(Section):
+    """[vocabulary] that is there: a directory, a catalogue name or a hub id."""
+
+    name: str
+    revision: str | None = None
+
+
+class LearnedVocabulary(Section):
+    """[vocabulary] learned from the training text; see `vocabulary.py`."""
+
+    kind: Literal["bpe", "wordpiece"]
+    size: PositiveInt
+    lowercase: bool = False
+
+    @model_validator(mode="after")
+    def _has_case(self) -> LearnedVocabulary:
+        if self.lowercase and self.kind == "bpe":
+            raise ValueError("only kind = wordpiece folds case; leave lowercase out")
+        return self
+
+
+class ExistingEncoder(Section):
+    """[encoder] to go on from: a directory, a catalogue name or a hub id."""
+
+    name: str
+    revision: str | None = None
+
+
+class FreshEncoder(Section):
+    """[encoder] with random weights.
+
+    type: whose architecture it has.
+    layers, width, heads, feed_forward: transformer layers, size of the hidden states, attention
+        heads, and size of the feed-forward layers inside.
+    positions: longest sequence, in word pieces, special tokens included.
+    dropout: of hidden states and attention.
+    """
+
+    type: Literal["bert", "roberta"]
+    layers: PositiveInt
+    width: PositiveInt
+    heads: PositiveInt
+    feed_forward: PositiveInt
+    positions: PositiveInt = 512
+    dropout: Share = 0.1
+
+    @model_validator(mode="after")
+    def _heads_divide_width(self) -> FreshEncoder:
+        if self.width % self.heads:
+            raise ValueError(f"width {self.width} is not a multiple of {self.heads} heads")
+        return self
+
+
+VocabularySection = Annotated[
+    Annotated[ExistingVocabulary, Tag("existing")] | Annotated[LearnedVocabulary, Tag("learned")],
+    _choose("existing", "learned", _has_name),
+]
+EncoderSection = Annotated[
+    Annotated[ExistingEncoder, Tag("existing")] | Annotated[FreshEncoder, Tag("fresh")],
+    _choose("existing", "fresh", _has_name),
+]
+
+
+class Packing(Section):
+    """[packing]: sequences made of documents; see `packing.py`.
+
+    length: word pieces of the longest sequence, special tokens included.
+    across_documents: whether a sequence goes on with the next document after a separator, or ends
+        with its document.
+    """
+
+    length: Annotated[int, Field(ge=8)]
+    across_documents: bool = True
+
+
+class Masking(Section):
+    """[masking]: which word pieces are predicted; see `masking.py`."""
+
+    probability: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.15
+    whole_words: bool = False
+
+
+class Training(Section):
+    """[training]: how long, how fast, in what.
+
+    batch: sequences in a step, over all devices.
+    device_batch: sequences that a device computes at once, as long as gradients accumulate; None
+        for what suits the device.
+    steps, epochs: one of them says how long; an epoch is once over the training text.
+    learning_rate: the highest; it falls linearly to 0 from there.
+    warmup: steps in which the learning rate rises from 0; below 1, their share of all steps.
+    weight_decay, beta1, beta2, epsilon: of AdamW. Biases and normalisations do not decay.
+    gradient_clipping: largest norm of the gradient; 0 for any.
+    precision: "fp32", "bf16", "fp16", or "auto": bf16 where the device computes it faster.
+    evaluate_every: steps between evaluations, each of which leaves a checkpoint.
+    arguments: passed on to transformers' `TrainingArguments`: fsdp, torch_compile,
+        gradient_checkpointing, dataloader_num_workers and so on.
+    """
+
+    batch: PositiveInt
+    device_batch: PositiveInt | None = None
+    steps: PositiveInt | None = None
+    epochs: PositiveFloat | None = None
+    learning_rate: PositiveFloat
+    warmup: NonNegativeFloat = 0.0
+    weight_decay: NonNegativeFloat = 0.01
+    beta1: Share = 0.9
+    beta2: Share = 0.999
+    epsilon: PositiveFloat = 1e-8
+    gradient_clipping: NonNegativeFloat = 0.0
+    precision: Precision = "auto"
+    evaluate_every: PositiveInt
+    seed: NonNegativeInt = 0
+    arguments: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def _has_one_length(self) -> Training:
+        if (self.steps is None) == (self.epochs is None):
+            raise ValueError("give either steps or epochs, and leave the other out")
+        return self
+
+    def total_steps(self, sequences: int) -> int:
+        """Steps of the whole training on so many sequences."""
+        if self.steps is not None:
+            return self.steps
+        return max(round(self.epochs * sequences / self.batch), 1)
+
+    def warmup_steps(self, steps: int) -> int:
+        return round(self.warmup * steps) if self.warmup < 1 else round(self.warmup)
+
+
+class Output(Section):
+    """[output]: the encoder directory to write.
+
+    directory: in Hugging Face layout. What a run needs until it is finished lies beside it, in
+        `<directory>.training`.
+    weights: their number format; "fp16" takes half the space.
+    """
+
+    directory: Path
+    weights: Literal["fp32", "fp16"] = "fp32"
+
+    @property
+    def work(self) -> Path:
+        return self.directory.with_name(self.directory.name + ".training")
+
+
+class TrainingRecipe(Section):
+    """What every recipe has, whatever is learned from the text.
+
+    [paths] is free for variables, which other sections use as ${paths.text}.
+    """
+
+    paths: dict[str, Any] = {}
+    text: Text
+    packing: Packing
+    masking: Masking = Masking()
+    training: Training
+    output: Output
+
+    _source: Path | None = PrivateAttr(default=None)
+    _text: str = PrivateAttr(default="")
+
+    def error(self, setting: str, problem: str) -> BiomedError:
+        """An error about a setting, such as "text.paths", with its place in the recipe."""
+        return BiomedError(f"{self._place(setting)}{setting}: {problem}")
+
+    def _place(self, setting: str) -> str:
+        if self._source is None:
+            return ""
+        line = locate(self._text, setting)
+        return f"{self._source}:{line}: " if line else f"{self._source}: "
+
+    def check_paths(self) -> None:
+        """RAISES BiomedError: if text that the recipe names is not there."""
+        for setting in ("paths", "validation"):
+            paths = getattr(self.text, setting)
+            for path in paths if isinstance(paths, list) else ():
+                if not path.exists():
+                    raise self.error(f"text.{setting}", f"{path} is not there; correct the path")
+
+    def identity(self) -> dict[str, Any]:
+        """What a run must keep to be the same run: all but where and on what it is computed.
+
+        Text is told by its content, not by its place (`packing.fingerprint`).
+        """
+        text = {"paths"} if isinstance(self.text.validation, int) else {"paths", "validation"}
+        training = {"device_batch", "precision", "evaluate_every", "arguments"}
+        exclude = {"paths": True, "output": True, "text": text, "training": training}
+        return self.model_dump(mode="json", exclude=exclude)
+
+
+class PretrainingRecipe(TrainingRecipe):
+    """A recipe for masked language modelling, from the beginning or on from an encoder.
+
+    vocabulary: None for that of the encoder that is gone on from.
+    """
+
+    vocabulary: VocabularySection | None = None
+    encoder: EncoderSection
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> PretrainingRecipe:
+        if isinstance(self.encoder, ExistingEncoder):
+            if self.vocabulary is not None:
+                raise ValueError(
+                    "an encoder that is gone on from has its own [vocabulary]; remove the section, "
+                    "or give [encoder] a type and a shape instead of a name"
+                )
+        elif self.vocabulary is None:
+            raise ValueError("an encoder with random weights needs a [vocabulary]; add the section")
+        elif self.packing.length > self.encoder.positions:
+            raise ValueError(
+                f"packing.length = {self.packing.length} is more than encoder.positions = "
+                f"{self.encoder.positions}; change one of them"
+            )
+        return self
+
+
+AnyRecipe = TypeVar("AnyRecipe", bound=TrainingRecipe)
+
+
+def read_recipe(
+    path: Path, schema: type[AnyRecipe], overrides: Mapping[str, Any] | None = None
+) -> AnyRecipe:
+    """Read and check a recipe.
+
+    schema: `PretrainingRecipe`, or another class of `TrainingRecipe`.
+    overrides: settings by their dotted names, as the command line gives them.
+    RAISES BiomedError: if the file cannot be read, or something in it is wrong or missing.
+    """
+    try:
+        text = path.read_text(encoding="utf8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BiomedError(f"{path}: cannot be read ({error}); give a recipe (.cfg)") from error
+    try:
+        config = Config().from_str(text, overrides=dict(overrides or {}))
+        recipe = schema.model_validate(_without_nulls(config))
+    except ConfigValidationError as error:
+        raise BiomedError(_explain_syntax(path, text, error)) from error
+    except ValidationError as error:
+        raise BiomedError(_explain(path, text, error)) from error
+    recipe._source, recipe._text = path, text
+    recipe.check_paths()
+    return recipe
+
+
+def locate(text: str, setting: str) -> int | None:
+    """The number of the line that gives a setting by its dotted name, or else opens its section."""
+    section, _, key = setting.rpartition(".")
+    current, opened = "", None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := _HEADER.match(line):
+            current = header.group(1)
+            if current in (section, setting):
+                opened = number if current == setting else opened or number
+            continue
+        found = _SETTING.match(line)
+        if found and current == section and found.group(1) == key:
+            return number
+    return opened
+
+
+def _without_nulls(section: Mapping[str, Any]) -> dict[str, Any]:
+    """A setting that is null is one that is not given."""
+    return {
+        key: _without_nulls(value) if isinstance(value, Mapping) else value
+        for key, value in section.items()
+        if value is not None
+    }
+
+
+def _explain(path: Path, text: str, error: ValidationError) -> str:
+    """The first thing that is wrong, in one line."""
+    # A name that is wrong explains one that is missing.
+    first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
+    names = [part for part in first["loc"] if isinstance(part, str) and part not in _TAGS]
+    setting = ".".join(names)
+    mentioned = _MENTIONED.search(first["msg"])
+    line = locate(text, setting or (mentioned.group(1) if mentioned else ""))
+    place = f"{path}:{line}: " if line else f"{path}: "
+    if first["type"] == "missing":
+        variable = _variable_of(text, line)
+        given = f"give --{variable}" if variable else "add it"
+        return f"{place}{setting or 'recipe'}: is missing; {given}"
+    if first["type"] == "extra_forbidden":
+        close = get_close_matches(names[-1], {*_all_settings(Section)} - {names[-1]}, n=2)
+        advice = f"did you mean {' or '.join(close)}?" if close else "remove it"
+        return f"{place}{setting}: no such setting; {advice}"
+    problem = first["msg"].removeprefix("Value error, ")
+    problem = problem[:1].lower() + problem[1:]
+    if first["type"] == "value_error":
+        return f"{place}{setting + ': ' if setting else ''}{problem}"
+    return f"{place}{setting} = {first['input']!r}: {problem}; correct it"
+
+
+def _explain_syntax(path: Path, text: str, error: ConfigValidationError) -> str:
+    """What confection finds wrong before any section is looked at."""
+    message = " ".join(str(error).split())
+    if match := _MISSING_VARIABLE.search(message):
+        option, section, variable = match.groups()
+        line = locate(text, f"{section}.{option}")
+        return (
+            f"{path}:{line}: {section}.{option}: ${{{variable}}} refers to a setting that is not "
+            "there; correct its name, or add it"
+        )
+    line = re.search(r"\[line\s+(\d+)\]|line: (\d+)", message)
+    number = f":{line.group(1) or line.group(2)}" if line else ""
+    return f"{path}{number}: {message}; correct it"
+
+
+def _variable_of(text: str, line: int | None) -> str | None:
+    """The variable that a line takes its value from: `paths.text` for ${paths.text}."""
+    if line is None:
+        return None
+    match = re.search(r"\$\{([\w.]+)\}", text.splitlines()[line - 1])
+    return match.group(1) if match else None
+
+
+def _all_settings(section: type[Section]) -> Iterator[str]:
+    """Names of all settings of all sections."""
+    yield from section.model_fields
+    for kind in section.__subclasses__():
+        yield from _all_settings(kind)

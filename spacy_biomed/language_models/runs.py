@@ -1,0 +1,258 @@
+"""A run of a recipe: its processes, its folder, and the encoder directory that it ends in."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from accelerate import PartialState
+from confection import Config
+
+from ..encoders.loading import save_encoder
+from ..encoders.word_pieces import WordPieceTokenizer
+from ..errors import BiomedError
+from ..outputs import replacing_directory, replacing_file
+from .progress import read_rows
+from .recipe import TrainingRecipe
+from .trainer import (
+    MaskedLanguageModelTrainer,
+    check_arguments,
+    choose_device_batch,
+    last_checkpoint,
+    perplexity,
+    remove_incomplete_checkpoints,
+    without_warnings,
+)
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, TrainingArguments
+
+CHECKPOINTS, TEXT, LOG, RUN = "checkpoints", "text", "log.jsonl", "run.json"
+
+# Processes wait for the first one, which tokenizes the text.
+_PATIENCE = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """What became of a run.
+
+    output: the encoder directory.
+    step, steps: after which step the weights were best, and how many there were.
+    loss, perplexity: of those weights on the validation text.
+    parameters: of the model with its head.
+    megabytes: size of the weights' file, in millions of bytes.
+    seconds: how long the run took, all its sittings together.
+    """
+
+    output: Path
+    step: int
+    steps: int
+    loss: float
+    perplexity: float
+    parameters: int
+    megabytes: float
+    seconds: float
+
+
+def start_processes(recipe: TrainingRecipe) -> PartialState:
+    """Join the processes that `torchrun` or `accelerate launch` has started, if they have.
+
+    RAISES BiomedError: if [training] does not fit transformers or the processes.
+    """
+    check_arguments(recipe)
+    use_cpu = recipe.training.arguments.get("use_cpu", not torch.cuda.is_available())
+    state = PartialState(cpu=use_cpu, timeout=_PATIENCE)
+    choose_device_batch(recipe, state.device, state.num_processes)
+    return state
+
+
+@contextmanager
+def open_run(recipe: TrainingRecipe, state: PartialState) -> Iterator[Path | None]:
+    """Make the run's folder, and give the main process a directory to write its encoder to.
+
+    The directory becomes the recipe's output when the context is left without an error.
+
+    RAISES BiomedError: if the output cannot be written or would replace something else.
+    """
+    if not state.is_main_process:
+        yield None
+        return
+    with replacing_directory(recipe.output.directory, "config.json") as partial:
+        try:
+            recipe.output.work.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise recipe.error(
+                "output.directory", f"cannot be written beside it ({error.strerror})"
+            ) from error
+        yield partial
+
+
+def claim_folder(recipe: TrainingRecipe, text: str) -> None:
+    """See that the run's folder has no run of another recipe; for the main process.
+
+    text: fingerprint of the packed text.
+    RAISES BiomedError: if it has one that could be gone on with.
+    """
+    work = recipe.output.work
+    remove_incomplete_checkpoints(work / CHECKPOINTS)
+    identity = {**recipe.identity(), "text_and_vocabulary": text}
+    path = work / RUN
+    if last_checkpoint(work / CHECKPOINTS) is None or not path.is_file():
+        shutil.rmtree(work / CHECKPOINTS, ignore_errors=True)
+        with replacing_file(path) as partial:
+            partial.write_text(json.dumps(identity, indent=2), encoding="utf8")
+        return
+    changed = _differences(json.loads(path.read_text(encoding="utf8")), identity)
+    if changed:
+        raise BiomedError(
+            f"{work}: holds a run of another recipe ({'; '.join(changed[:2])}); remove the folder "
+            "to begin anew, or give another output.directory"
+        )
+
+
+def write_encoder(
+    directory: Path,
+    recipe: TrainingRecipe,
+    trainer: MaskedLanguageModelTrainer,
+    tokenizer: WordPieceTokenizer,
+    made: str,
+) -> RunReport:
+    """Write the best weights of a run, its log and its model card; for the main process.
+
+    directory: an empty one, to write to.
+    made: how the encoder was made, in a sentence, for the model card.
+    """
+    from transformers import AutoModelForMaskedLM
+
+    with without_warnings():  # of what an objective has added to the model
+        model = AutoModelForMaskedLM.from_pretrained(trainer.best_checkpoint)
+    if recipe.output.weights == "fp16":
+        model.half()
+    save_encoder(directory, tokenizer, model)
+    log = recipe.output.work / LOG
+    shutil.copyfile(log, directory / LOG)
+    report = RunReport(
+        output=recipe.output.directory,
+        step=trainer.state.best_global_step,
+        steps=trainer.state.max_steps,
+        loss=trainer.state.best_metric,
+        perplexity=perplexity(trainer.state.best_metric),
+        parameters=model.num_parameters(),
+        megabytes=(directory / "model.safetensors").stat().st_size / 1e6,
+        seconds=read_rows(log)[-1]["seconds"],
+    )
+    card = create_card(recipe, trainer, report, model.config, made)
+    (directory / "README.md").write_text(card, encoding="utf8")
+    return report
+
+
+def create_card(
+    recipe: TrainingRecipe,
+    trainer: MaskedLanguageModelTrainer,
+    report: RunReport,
+    config: PretrainedConfig,
+    made: str,
+) -> str:
+    """The model card, in Markdown: every figure is of this run."""
+    name = recipe.output.directory.name
+    text, validation = trainer.batches.text, trainer.eval_dataset.text
+    seen = read_rows(recipe.output.work / LOG)[-1]["pieces"]
+    facts = {
+        "Architecture": f"{config.model_type}, {config.num_hidden_layers} layers, width "
+        f"{config.hidden_size}, {config.num_attention_heads} attention heads",
+        "Parameters": f"{report.parameters:,}, the language-model head included",
+        "Vocabulary": f"{config.vocab_size:,} entries",
+        "Weights": f"{recipe.output.weights}, {report.megabytes:.1f} MB",
+        "Text": f"{', '.join(path.name for path in recipe.text.paths)}: {text.documents:,} "
+        f"documents, {text.pieces:,} word pieces",
+        "Validation text": f"{validation.documents:,} documents, {validation.pieces:,} word pieces",
+        "Sequences": f"at most {recipe.packing.length} word pieces, "
+        + ("across" if recipe.packing.across_documents else "within")
+        + " documents",
+        "Masking": f"{recipe.masking.probability:.0%} of the "
+        + ("words" if recipe.masking.whole_words else "word pieces"),
+        "Steps": f"{report.steps:,} of {recipe.training.batch:,} sequences: {seen:,} word pieces, "
+        f"{trainer.state.epoch:.2f} epochs",
+        "Learning rate": f"{recipe.training.learning_rate:g}, "
+        f"{recipe.training.warmup_steps(report.steps):,} steps of warm-up, then linear decay",
+        "Seed": str(recipe.training.seed),
+        "Computed on": f"{trainer.args.world_size} × {_device_name(trainer.args.device)}, "
+        f"in {_precision(trainer.args)}",
+        "Time": f"{report.seconds / 3600:.2f} hours, evaluations included",
+        "Validation loss": f"{report.loss:.4f} (perplexity {report.perplexity:.2f}) after step "
+        f"{report.step:,}, the lowest; these are its weights",
+    }
+    return "\n".join(
+        [
+            f"# {name}",
+            "",
+            made,
+            "",
+            "```python",
+            "from transformers import AutoModel, AutoTokenizer",
+            "",
+            f'tokenizer = AutoTokenizer.from_pretrained("{name}")',
+            f'encoder = AutoModel.from_pretrained("{name}")',
+            "```",
+            "",
+            "In a spaCy config it is the `name` of `spacy_biomed.TransformerModel.v1`.",
+            "",
+            "| | |",
+            "| --- | --- |",
+            *(f"| {title} | {value} |" for title, value in facts.items()),
+            "",
+            "The loss is the mean cross-entropy over masked pieces, with the same masks at each "
+            "evaluation. `log.jsonl` has all of them.",
+            "",
+            "## Recipe",
+            "",
+            "```ini",
+            Config(recipe.identity()).to_str().strip(),
+            "```",
+            "",
+        ]
+    )
+
+
+def _precision(args: TrainingArguments) -> str:
+    return "bf16" if args.bf16 else "fp16" if args.fp16 else "fp32"
+
+
+def _device_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    cpuinfo = Path("/proc/cpuinfo")
+    text = cpuinfo.read_text(encoding="utf8") if cpuinfo.is_file() else ""
+    match = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    name = match.group(1) if match else platform.processor() or platform.machine()
+    return f"{name}, {torch.get_num_threads()} threads"
+
+
+def _differences(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Settings that are not as they were."""
+    before, after = _flatten(earlier), _flatten(now)
+    return [
+        f"{name} was {before.get(name, 'not there')} and is {after.get(name, 'not there')}"
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            flat.update(_flatten(value, f"{prefix}{key}."))
+        else:
+            flat[prefix + key] = value
+    return flat

@@ -1,0 +1,58 @@
+"""`spacy biomed pretrain`: overrides, what it says at the end, bad input."""
+
+import sys
+
+import pytest
+import typer
+from pretraining_recipes import write_recipe
+from typer.testing import CliRunner, Result
+
+from spacy_biomed.cli.pretrain import pretrain
+from spacy_biomed.cli.train import CONFIG_OVERRIDES
+from spacy_biomed.errors import BiomedError
+
+app = typer.Typer()
+app.command(context_settings=CONFIG_OVERRIDES)(pretrain)
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_an_encoder_is_written_with_the_settings_of_the_command_line(tmp_path):
+    path = write_recipe(tmp_path)
+    output = tmp_path / "mine"
+    result = run(path, "--paths.output", output, "--training.steps", 2, "--training.device_batch=8")
+    assert result.exit_code == 0, result.output
+    assert (output / "model.safetensors").is_file()
+    last = result.stdout.splitlines()[-1]
+    assert last.startswith(f"✔ Wrote {output}: ")
+    assert "after step 2 of 2" in last
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--training.steps", "none"], r"recipe\.cfg:\d+: training\.steps = 'none'"),
+        (["--training.stepps", "3"], "training.stepps: no such setting; did you mean steps"),
+        (["--paths.text", "nowhere.txt"], "text.paths: nowhere.txt is not there"),
+        (["--steps", "3"], "see `.*--help`"),
+    ],
+)
+def test_bad_settings_are_bad_input(tmp_path, options, message):
+    result = run(write_recipe(tmp_path), *options)
+    assert isinstance(result.exception, BiomedError)
+    import re
+
+    assert re.search(message, str(result.exception))
+    assert not (tmp_path / "output").exists()
+
+
+def test_without_the_extra_it_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "spacy_biomed.language_models.pretraining", None)
+    result = run(write_recipe(tmp_path))
+    assert "pip install 'spacy-biomed[train]'" in str(result.exception)
+
+
+def test_help_has_an_example():
+    assert "spacy biomed pretrain configs" in " ".join(run("--help").stdout.split())

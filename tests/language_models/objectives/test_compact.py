@@ -1,0 +1,123 @@
+"""The compact objective, against equations 10 and 11 in NumPy."""
+
+import numpy as np
+import pytest
+
+from spacy_biomed.errors import BiomedError
+from spacy_biomed.language_models.objectives.compact import CompactObjective
+from spacy_biomed.language_models.objectives.objective import Needs
+
+
+@pytest.fixture
+def make_reference(positions, unpadded):
+    """Equation 11, token by token."""
+
+    def make(labels, layer_map, mlm, soft, layer):
+        def compact(student, teacher, layer, target):
+            cosines = divergence = 0.0
+            for position in positions:
+                h_s, h_t = (
+                    student[f"hidden.{layer}"][position],
+                    teacher[f"hidden.{target}"][position],
+                )
+                if "project" in student:
+                    h_s = h_s @ student["project"]
+                cosines += 1 - h_s @ h_t / (np.linalg.norm(h_s) * np.linalg.norm(h_t))
+            for sequence in range(3):
+                a_s = unpadded(student[f"attention.{layer}"], sequence)
+                a_t = unpadded(teacher[f"attention.{target}"], sequence)
+                for head in range(len(a_s)):
+                    for n in range(len(a_s[head])):
+                        divergence += np.sum(a_s[head, n] * np.log(a_s[head, n] / a_t[head, n]))
+            heads = student[f"attention.{layer}"].shape[1]
+            return cosines / len(positions) + divergence / (heads * len(positions))
+
+        def reference(student, teacher):
+            cross_entropy = divergence = 0.0
+            for n, label in enumerate(labels):
+                q = np.exp(student["logits.masked"][n])
+                q /= q.sum()
+                p = np.exp(teacher["logits.masked"][n])
+                p /= p.sum()
+                cross_entropy -= np.log(q[label])
+                divergence += np.sum(p * np.log(p / q))
+            layers = sum(compact(student, teacher, *pair) for pair in enumerate(layer_map, start=1))
+            return (
+                mlm * cross_entropy / len(labels) + soft * divergence / len(labels) + layer * layers
+            )
+
+        return reference
+
+    return make
+
+
+def make(case, **settings):
+    return CompactObjective(case.student_shape, case.teacher_shape, **settings)
+
+
+def test_loss_and_gradient_are_those_of_the_paper(make_case, agrees, make_reference):
+    case = make_case(student=(2, 4, 2), teacher=(4, 4, 2))
+    objective = make(case)
+    assert not list(objective.parameters())
+    agrees(objective, case, make_reference(case.labels, [2, 4], mlm=1, soft=5, layer=3))
+
+
+def test_a_narrower_student_is_projected_by_one_matrix(make_case, agrees, make_reference):
+    case = make_case()
+    objective = make(case)
+    assert [name for name, _ in objective.named_parameters()] == ["project.weight"]
+    agrees(objective, case, make_reference(case.labels, [2, 4], mlm=1, soft=5, layer=3))
+
+
+def test_weights_and_layers_are_what_was_given(make_case, agrees, make_reference):
+    case = make_case()
+    objective = make(case, mlm_weight=0.4, soft_mlm_weight=0.2, layer_weight=7, layer_map=[4, 1])
+    reference = make_reference(case.labels, [4, 1], mlm=0.4, soft=0.2, layer=7)
+    agrees(objective, case, reference)
+
+
+def test_terms_are_told_without_their_weights(make_case, make_reference):
+    case = make_case(student=(2, 4, 2), teacher=(4, 4, 2))
+    loss, terms, _ = case.loss(make(case))
+    assert list(terms) == ["mlm", "soft_mlm", "hidden_states", "attentions"]
+    layers = make_reference(case.labels, [2, 4], 0, 0, 1)(case.student, case.teacher)
+    assert (terms["hidden_states"] + terms["attentions"]).item() == pytest.approx(layers)
+    weighted = terms["mlm"] + 5 * terms["soft_mlm"] + 3 * layers
+    assert loss.item() == pytest.approx(weighted.item())
+
+
+@pytest.mark.parametrize("which", ["student", "teacher"])
+def test_values_at_padding_change_nothing(make_case, change_padding, which):
+    case = make_case()
+    objective = make(case).double()
+    before, _, _ = case.loss(objective)
+    change_padding(case, which)
+    after, _, tensors = case.loss(objective)
+    after.backward()
+    assert after.item() == before.item()
+    for layer in (1, 2):
+        assert (tensors[f"hidden.{layer}"].grad[~case.attended] == 0).all()
+        gradient = tensors[f"attention.{layer}"].grad
+        assert (gradient.movedim(1, 3)[~case.attended] == 0).all()  # rows
+        assert (gradient.movedim(3, 1).movedim(3, 2)[~case.attended] == 0).all()  # columns
+
+
+@pytest.mark.parametrize(
+    ("settings", "needs"),
+    [
+        ({}, Needs("masked", True, "all", True)),
+        ({"layer_weight": 0}, Needs("masked", True)),
+        ({"soft_mlm_weight": 0}, Needs("masked", False, "all", True)),
+        ({"soft_mlm_weight": 0, "mlm_weight": 0}, Needs("none", False, "all", True)),
+    ],
+)
+def test_a_term_without_weight_is_not_needed(make_case, settings, needs):
+    case = make_case()
+    objective = make(case, **settings).double()
+    assert objective.needs == needs
+    assert case.loss(objective)[0].isfinite()
+
+
+def test_a_map_that_does_not_fit_is_refused(make_case):
+    with pytest.raises(BiomedError, match="1 layers for a student of 2"):
+        make(make_case(), layer_map=[4])

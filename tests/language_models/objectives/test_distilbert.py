@@ -1,0 +1,130 @@
+"""DistilBERT's objective and that of large into base, against equations 1 to 4 in NumPy."""
+
+import numpy as np
+import pytest
+
+from spacy_biomed.errors import BiomedError
+from spacy_biomed.language_models.objectives.distilbert import DistilBertObjective
+from spacy_biomed.language_models.objectives.objective import Needs
+
+SAME_WIDTH = {"student": (2, 4, 2), "teacher": (4, 4, 2)}
+
+
+@pytest.fixture
+def make_reference(positions):
+    """The weighted sum, token by token."""
+
+    def make(labels, mlm, soft, align, temperature=1.0):
+        def reference(student, teacher):
+            cross_entropy = divergence = 0.0
+            for n, label in enumerate(labels):
+                cross_entropy -= np.log(softmax(student["logits.masked"][n])[label])
+                p = softmax(teacher["logits.masked"][n] / temperature)
+                q = softmax(student["logits.masked"][n] / temperature)
+                divergence += np.sum(p * np.log(p / q))
+            distance = 0.0
+            last_student, last_teacher = (
+                max(name for name in arrays if name.startswith("hidden."))
+                for arrays in (student, teacher)
+            )
+            for position in positions:
+                u = student[last_student][position]
+                if "project" in student:
+                    u = u @ student["project"]
+                v = teacher[last_teacher][position]
+                distance += 1 - u @ v / np.sqrt((u @ u) * (v @ v))
+            return (
+                mlm * cross_entropy / len(labels)
+                + soft * temperature**2 * divergence / len(labels)
+                + align * distance / len(positions)
+            )
+
+        return reference
+
+    return make
+
+
+def softmax(logits):
+    exponentials = np.exp(logits)
+    return exponentials / exponentials.sum()
+
+
+def make(case, **settings):
+    return DistilBertObjective(case.student_shape, case.teacher_shape, **settings)
+
+
+def test_loss_and_gradient_are_those_of_the_paper(make_case, agrees, make_reference):
+    case = make_case(**SAME_WIDTH)
+    objective = make(case)
+    assert not list(objective.parameters())
+    agrees(objective, case, make_reference(case.labels, mlm=2, soft=5, align=1))
+
+
+def test_a_narrower_student_is_projected(make_case, agrees, make_reference):
+    case = make_case()
+    objective = make(case)
+    assert [(n, tuple(p.shape)) for n, p in objective.named_parameters()] == [
+        ("project.weight", (5, 3))
+    ]
+    agrees(objective, case, make_reference(case.labels, mlm=2, soft=5, align=1))
+
+
+def test_weights_and_temperature_are_what_was_given(make_case, agrees, make_reference):
+    case = make_case()
+    settings = {"mlm_weight": 0.3, "soft_mlm_weight": 0.7, "align_weight": 2.5, "temperature": 3.0}
+    reference = make_reference(case.labels, mlm=0.3, soft=0.7, align=2.5, temperature=3.0)
+    agrees(make(case, **settings), case, reference)
+
+
+def test_terms_are_told_without_their_weights(make_case, make_reference):
+    case = make_case()
+    objective = make(case).double()
+    loss, terms, _ = case.loss(objective)
+    assert list(terms) == ["mlm", "soft_mlm", "align"]
+    projections = {"project": objective.project.weight.detach().numpy().T}
+    for name, weights in zip(terms, np.eye(3), strict=True):
+        expected = make_reference(case.labels, *weights)(case.student | projections, case.teacher)
+        assert terms[name].item() == pytest.approx(expected)
+    weighted = 2 * terms["mlm"] + 5 * terms["soft_mlm"] + terms["align"]
+    assert loss.item() == pytest.approx(weighted.item())
+
+
+@pytest.mark.parametrize("which", ["student", "teacher"])
+def test_values_at_padding_change_nothing(make_case, change_padding, which):
+    case = make_case()
+    objective = make(case).double()
+    before, _, _ = case.loss(objective)
+    change_padding(case, which)
+    after, _, tensors = case.loss(objective)
+    after.backward()
+    assert after.item() == before.item()
+    assert (tensors["hidden.2"].grad[~case.attended] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "needs", "terms"),
+    [
+        ({}, Needs("masked", True, "last"), ["mlm", "soft_mlm", "align"]),
+        ({"align_weight": 0}, Needs("masked", True), ["mlm", "soft_mlm"]),
+        ({"soft_mlm_weight": 0}, Needs("masked", False, "last"), ["mlm", "align"]),
+        ({"mlm_weight": 0, "soft_mlm_weight": 0}, Needs("none", False, "last"), ["align"]),
+    ],
+)
+def test_a_term_without_weight_is_neither_needed_nor_computed(make_case, settings, needs, terms):
+    case = make_case()
+    objective = make(case, **settings).double()
+    assert objective.needs == needs
+    assert list(case.loss(objective)[1]) == terms
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"temperature": 0}, "temperature = 0; give one above 0"),
+        ({"mlm_weight": -1}, "the weight of mlm is -1; give 0 or more"),
+        ({"mlm_weight": 0, "soft_mlm_weight": 0, "align_weight": 0}, "all weights are 0"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(make_case, settings, message):
+    with pytest.raises(BiomedError, match=message):
+        make(make_case(), **settings)

@@ -1,0 +1,89 @@
+"""MobileBERT's objective, against equations 12 and 13 in NumPy."""
+
+import numpy as np
+import pytest
+
+from spacy_biomed.errors import BiomedError
+from spacy_biomed.language_models.objectives.mobilebert import MobileBertObjective
+from spacy_biomed.language_models.objectives.objective import Needs
+
+
+@pytest.fixture
+def make_reference(positions, unpadded):
+    """Equation 13, with the mean over positions in equation 12."""
+
+    def make(labels, layer_map, alpha):
+        def mobile(student, teacher, layer, target):
+            squares, divergences = [], []
+            for position in positions:
+                h = student[f"hidden.{layer}"][position]
+                if "project" in student:
+                    h = h @ student["project"]
+                squares.extend((h - teacher[f"hidden.{target}"][position]) ** 2)
+            for sequence in range(3):
+                a_s = unpadded(student[f"attention.{layer}"], sequence)
+                a_t = unpadded(teacher[f"attention.{target}"], sequence)
+                divergences.extend((a_s * np.log(a_s / a_t)).sum(axis=-1).ravel())
+            return np.mean(squares) + np.mean(divergences)
+
+        def reference(student, teacher):
+            mlm = 0.0
+            for n, label in enumerate(labels):
+                logits = student["logits.masked"][n]
+                mlm += (np.log(np.exp(logits).sum()) - logits[label]) / len(labels)
+            layers = [mobile(student, teacher, *pair) for pair in enumerate(layer_map, start=1)]
+            return alpha * mlm + (1 - alpha) * np.mean(layers)
+
+        return reference
+
+    return make
+
+
+def make(case, **settings):
+    return MobileBertObjective(case.student_shape, case.teacher_shape, **settings)
+
+
+def test_loss_and_gradient_are_those_of_the_paper(make_case, agrees, make_reference):
+    case = make_case(student=(3, 4, 2), teacher=(3, 4, 2))
+    objective = make(case)
+    assert not list(objective.parameters())
+    agrees(objective, case, make_reference(case.labels, [1, 2, 3], alpha=0.5))
+
+
+def test_other_shapes_are_mapped_and_projected(make_case, agrees, make_reference):
+    case = make_case()
+    objective = make(case, mlm_share=0.9, layer_map=[1, 4])
+    assert [name for name, _ in objective.named_parameters()] == ["project.weight"]
+    agrees(objective, case, make_reference(case.labels, [1, 4], alpha=0.9))
+
+
+def test_terms_are_told_without_their_weights(make_case):
+    case = make_case()
+    loss, terms, _ = case.loss(make(case, mlm_share=0.2).double())
+    assert list(terms) == ["mlm", "hidden_states", "attentions"]
+    weighted = 0.2 * terms["mlm"] + 0.8 * (terms["hidden_states"] + terms["attentions"])
+    assert loss.item() == pytest.approx(weighted.item())
+
+
+@pytest.mark.parametrize("which", ["student", "teacher"])
+def test_values_at_padding_change_nothing(make_case, change_padding, which):
+    case = make_case()
+    objective = make(case).double()
+    before, _, _ = case.loss(objective)
+    change_padding(case, which)
+    after, _, _ = case.loss(objective)
+    assert after.item() == before.item()
+
+
+def test_a_teacher_without_a_language_model_head_will_do(make_case):
+    case = make_case()
+    objective = make(case).double()
+    assert objective.needs == Needs("masked", False, "all", True)
+    del case.teacher["logits.masked"]
+    assert case.loss(objective)[0].isfinite()
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.5, 2])
+def test_a_share_that_is_none_is_refused(make_case, share):
+    with pytest.raises(BiomedError, match=f"mlm_share = {share}; give one between 0 and 1"):
+        make(make_case(), mlm_share=share)

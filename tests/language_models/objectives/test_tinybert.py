@@ -1,0 +1,152 @@
+"""TinyBERT's objective, against equations 5 to 9 in NumPy."""
+
+import numpy as np
+import pytest
+
+from spacy_biomed.errors import BiomedError
+from spacy_biomed.language_models.objectives.objective import Needs
+from spacy_biomed.language_models.objectives.tinybert import TinyBertObjective
+
+
+@pytest.fixture
+def make_reference(positions, unpadded):
+    """Equation 9, entry by entry, for a layer map and λ_0 to λ_(M+1)."""
+
+    def make(layer_map, lambdas, mean_heads=False):
+        def squared_error(u, v):
+            squares = [(u[position] - v[position]) ** 2 for position in positions]
+            return np.concatenate(squares).mean()
+
+        def attention_error(u, v):
+            squares = []
+            for sequence in range(3):
+                a, b = unpadded(u, sequence), unpadded(v, sequence)
+                if mean_heads:
+                    a, b = a.mean(axis=0), b.mean(axis=0)
+                squares.extend(((a - b) ** 2).ravel())
+            return np.mean(squares)
+
+        def reference(student, teacher):
+            def project(name, states):
+                return states @ student[name] if name in student else states
+
+            loss = lambdas[0] * squared_error(
+                project("project_embeddings", student["hidden.0"]), teacher["hidden.0"]
+            )
+            for layer, target in enumerate(layer_map, start=1):
+                hidden = project("project", student[f"hidden.{layer}"])
+                loss += lambdas[layer] * (
+                    squared_error(hidden, teacher[f"hidden.{target}"])
+                    + attention_error(student[f"attention.{layer}"], teacher[f"attention.{target}"])
+                )
+            for n in range(len(positions)):
+                p, q = (
+                    np.exp(arrays["logits.attended"][n])
+                    / np.exp(arrays["logits.attended"][n]).sum()
+                    for arrays in (teacher, student)
+                )
+                loss -= lambdas[-1] * np.sum(p * np.log(q)) / len(positions)
+            return loss
+
+        return reference
+
+    return make
+
+
+def make(case, **settings):
+    return TinyBertObjective(case.student_shape, case.teacher_shape, **settings)
+
+
+def test_loss_and_gradient_are_those_of_the_paper(make_case, agrees, make_reference):
+    case = make_case()
+    objective = make(case)
+    assert {name: tuple(p.shape) for name, p in objective.named_parameters()} == {
+        "project_embeddings.weight": (5, 3),
+        "project.weight": (5, 3),
+    }
+    agrees(objective, case, make_reference([2, 4], [1, 1, 1, 1]))
+
+
+def test_encoders_of_one_width_need_no_projections(make_case, agrees, make_reference):
+    case = make_case(student=(2, 4, 2), teacher=(4, 4, 2))
+    objective = make(case)
+    assert not list(objective.parameters())
+    agrees(objective, case, make_reference([2, 4], [1, 1, 1, 1]))
+
+
+def test_layers_and_their_weights_are_what_was_given(make_case, agrees, make_reference):
+    case = make_case()
+    objective = make(
+        case, embedding_weight=0.5, layer_weights=[2.0, 0.3], output_weight=4, layer_map=[3, 1]
+    )
+    agrees(objective, case, make_reference([3, 1], [0.5, 2.0, 0.3, 4]))
+
+
+def test_other_numbers_of_heads_are_compared_by_their_means(make_case, agrees, make_reference):
+    case = make_case(student=(2, 3, 2), teacher=(2, 3, 3))
+    agrees(make(case), case, make_reference([1, 2], [1, 1, 1, 1], mean_heads=True))
+
+
+def test_terms_are_told_without_their_weights(make_case, make_reference):
+    case = make_case(student=(2, 4, 2), teacher=(4, 4, 2))
+    loss, terms, _ = case.loss(make(case, embedding_weight=0.5, output_weight=3))
+    assert list(terms) == ["embedding", "hidden_states", "attentions", "output"]
+    alone = {
+        "embedding": [1, 0, 0, 0],
+        "output": [0, 0, 0, 1],
+    }
+    for name, lambdas in alone.items():
+        expected = make_reference([2, 4], lambdas)(case.student, case.teacher)
+        assert terms[name].item() == pytest.approx(expected)
+    layers = make_reference([2, 4], [0, 1, 1, 0])(case.student, case.teacher)
+    assert (terms["hidden_states"] + terms["attentions"]).item() == pytest.approx(layers)
+    assert loss.item() == pytest.approx(
+        (0.5 * terms["embedding"] + layers + 3 * terms["output"]).item()
+    )
+
+
+@pytest.mark.parametrize("which", ["student", "teacher"])
+def test_values_at_padding_change_nothing(make_case, change_padding, which):
+    case = make_case()
+    objective = make(case).double()
+    before, _, _ = case.loss(objective)
+    change_padding(case, which)
+    after, _, tensors = case.loss(objective)
+    after.backward()
+    assert after.item() == before.item()
+    for layer in range(3):
+        assert (tensors[f"hidden.{layer}"].grad[~case.attended] == 0).all()
+    for layer in (1, 2):
+        gradient = tensors[f"attention.{layer}"].grad
+        assert (gradient.movedim(1, 3)[~case.attended] == 0).all()  # rows
+        assert (gradient.movedim(3, 1).movedim(3, 2)[~case.attended] == 0).all()  # columns
+
+
+@pytest.mark.parametrize(
+    ("settings", "needs", "terms"),
+    [
+        ({"output_weight": 0, "embedding_weight": 0}, Needs("none", False, "all", True), 2),
+        ({"layer_weights": [0, 0], "output_weight": 0}, Needs("none", False, "all"), 1),
+        ({"layer_weights": [0, 0], "embedding_weight": 0}, Needs("attended", True), 1),
+        ({}, Needs("attended", True, "all", True), 4),
+    ],
+)
+def test_a_term_without_weight_is_neither_needed_nor_computed(make_case, settings, needs, terms):
+    case = make_case()
+    objective = make(case, **settings).double()
+    assert objective.needs == needs
+    assert len(case.loss(objective)[1]) == terms
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"layer_weights": [1]}, r"layer_weights = \[1\]: 1 weights for a student of 2 layers"),
+        ({"layer_weights": [1, -1]}, r"layer_weights = \[1, -1\]: give weights of 0 or more"),
+        ({"layer_map": [1, 5]}, "the teacher has no layer 5; its layers are 1 to 4"),
+        ({"output_weight": -2}, "the weight of output is -2"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(make_case, settings, message):
+    with pytest.raises(BiomedError, match=message):
+        make(make_case(), **settings)

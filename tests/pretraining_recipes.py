@@ -132,4 +132,5 @@ def running(recipe: Path, *launcher: str) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
+        process.stdout.close()

@@ -35,8 +35,9 @@ def train(
     from wasabi import msg
 
     from .bad_input import explain_validation_error
+    from .overrides import parse_overrides
 
-    overrides = _parse_overrides(context)
+    overrides = parse_overrides(context)
     train_pipeline = _import_training()
     import_code(code)
     _set_up_gpu(gpu_id)
@@ -48,18 +49,6 @@ def train(
     msg.good("Initialized pipeline")
     msg.divider("Training pipeline")
     train_pipeline(nlp, output, use_gpu=gpu_id, resume=resume)
-
-
-def _parse_overrides(context: typer.Context) -> dict[str, object]:
-    from spacy.cli._util import NoSuchOption, parse_config_overrides
-
-    from ..errors import BiomedError
-
-    try:
-        return parse_config_overrides(context.args)
-    except NoSuchOption as error:  # of a click that need not be typer's
-        reason = error.format_message().rstrip(".")
-        raise BiomedError(f"{reason}; see `{context.command_path} --help`") from error
 
 
 def _import_training():

@@ -270,7 +270,7 @@ class MaskedLanguageModelTrainer(Trainer):
     def run(self) -> None:
         """Train, from the last complete checkpoint on if there is one.
 
-        RAISES BiomedError: if the device's memory is too small.
+        RAISES BiomedError: if the device's memory is too small, or nothing was learned.
         """
         checkpoint = last_checkpoint(Path(self.args.output_dir))
         if checkpoint is not None:
@@ -285,6 +285,10 @@ class MaskedLanguageModelTrainer(Trainer):
                 f"{self.batches.device_batch} sequences at once are too many for the memory of "
                 f"{self.args.device}; give fewer",
             ) from error
+        if self.state.best_global_step is None:
+            raise self.recipe.error(
+                "training.learning_rate", "the loss on the validation text was no number; lower it"
+            )
 
     @property
     def best_checkpoint(self) -> Path:

@@ -339,6 +339,15 @@ def test_memory_that_is_too_small_is_told_with_the_setting(make_trainer, monkeyp
         trainer.run()
 
 
+def test_a_loss_that_is_no_number_is_told_with_the_setting(make_trainer, monkeypatch):
+    trainer = make_trainer()
+    monkeypatch.setattr(
+        trainer, "prediction_loss", lambda *args: torch.tensor(math.nan, requires_grad=True)
+    )
+    with pytest.raises(BiomedError, match=r"recipe.cfg:\d+: training.learning_rate: the loss on"):
+        trainer.run()
+
+
 def test_a_step_that_is_no_multiple_is_evaluated_if_it_is_the_last(make_trainer):
     trainer = make_trainer(training__steps=5, training__evaluate_every=3)
     trainer.run()

@@ -7,7 +7,7 @@ recipe is told in one line with its place.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -325,7 +325,7 @@ def read_recipe(
     except ConfigValidationError as error:
         raise BiomedError(_explain_syntax(path, text, error)) from error
     except ValidationError as error:
-        raise BiomedError(_explain(path, text, error)) from error
+        raise BiomedError(_explain(path, text, schema, error)) from error
     recipe._source, recipe._text = path, text
     recipe.check_paths()
     return recipe
@@ -356,7 +356,7 @@ def _without_nulls(section: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _explain(path: Path, text: str, error: ValidationError) -> str:
+def _explain(path: Path, text: str, schema: type[BaseModel], error: ValidationError) -> str:
     """The first thing that is wrong, in one line."""
     # A name that is wrong explains one that is missing.
     first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
@@ -370,7 +370,7 @@ def _explain(path: Path, text: str, error: ValidationError) -> str:
         given = f"give --{variable}" if variable else "add it"
         return f"{place}{setting or 'recipe'}: is missing; {given}"
     if first["type"] == "extra_forbidden":
-        close = get_close_matches(names[-1], {*_all_settings(Section)} - {names[-1]}, n=2)
+        close = get_close_matches(names[-1], _all_settings(schema) - {names[-1]}, n=2)
         advice = f"did you mean {' or '.join(close)}?" if close else "remove it"
         return f"{place}{setting}: no such setting; {advice}"
     problem = first["msg"].removeprefix("Value error, ")
@@ -403,8 +403,8 @@ def _variable_of(text: str, line: int | None) -> str | None:
     return match.group(1) if match else None
 
 
-def _all_settings(section: type[Section]) -> Iterator[str]:
-    """Names of all settings of all sections."""
-    yield from section.model_fields
-    for kind in section.__subclasses__():
-        yield from _all_settings(kind)
+def _all_settings(schema: type[BaseModel]) -> set[str]:
+    """Names of the settings of all sections that a recipe can have, and of the sections."""
+    described = schema.model_json_schema()
+    parts = [described, *described.get("$defs", {}).values()]
+    return {name for part in parts for name in part.get("properties", ())}

@@ -133,3 +133,25 @@ def tiny_distilbert(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -
 def any_encoder(request: pytest.FixtureRequest) -> Path:
     """Each of the small encoders."""
     return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="session")
+def weights() -> Callable:
+    """All weights of a component in one array, copied."""
+
+    def flatten(nlp, name):
+        import numpy as np
+
+        model = nlp.get_pipe(name).model
+        if model.shims:
+            parts = [p.detach().numpy().ravel() for p in model.shims[0]._model.parameters()]
+        else:
+            parts = [
+                np.asarray(node.get_param(param)).ravel()
+                for node in model.walk()
+                for param in node.param_names
+                if node.has_param(param)
+            ]
+        return np.concatenate(parts).copy()
+
+    return flatten

@@ -10,14 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BiomedError
-from ..language_models.sources import (
-    COMPRESSED_ENDINGS,
-    JSON_ENDINGS,
-    find_files,
-    is_text,
-    open_binary,
-    read_lines,
-)
+from ..language_models.sources import find_files, kind_of, open_binary, read_lines, read_rows
 from ..outputs import replacing_directory, replacing_file
 
 # What every folder of written notes has.
@@ -50,11 +43,12 @@ def read_text_documents(path: Path, text_field: str = "text") -> Iterator[TextDo
     if path.is_dir():
         for file in files:
             yield _read_note(file, path)
-    elif is_text(path):
+    elif kind_of(path) == "text":
         for number, line in read_lines(path):
             yield TextDocument(line, f"{path}:{number}")
-    elif _is_json(path):
-        yield from _read_rows(path, text_field)
+    elif kind_of(path) == "json":
+        for place, text, row in read_rows(path, text_field):
+            yield TextDocument(text, place, fields=row)
     else:
         raise BiomedError(f"{path}: give .txt, .jsonl or a folder of .txt files")
 
@@ -79,8 +73,8 @@ def writing_text_documents(
             (folder / FOLDER_SIGN).write_text("{}\n")
             yield lambda document, text: _write_note(folder / document.name, text)
         return
-    if is_text(source) != is_text(output) or _is_json(source) != _is_json(output):
-        kind = ".txt" if is_text(source) else ".jsonl"
+    if kind_of(source) != kind_of(output):
+        kind = ".txt" if kind_of(source) == "text" else ".jsonl"
         raise BiomedError(f"{output}: name a {kind} file, as {source.name} is one")
     with (
         replacing_file(output) as partial,
@@ -88,7 +82,7 @@ def writing_text_documents(
     ):
 
         def write(document: TextDocument, text: str) -> None:
-            if _is_json(source):
+            if kind_of(source) == "json":
                 row = {**document.fields, text_field: text}
                 text = json.dumps(row, ensure_ascii=False)
             file.write(f"{text}\n".encode())
@@ -109,26 +103,3 @@ def _read_note(file: Path, folder: Path) -> TextDocument:
 def _write_note(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text.encode())
-
-
-def _read_rows(path: Path, text_field: str) -> Iterator[TextDocument]:
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        place = f"{path}:{number}"
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise BiomedError(f"{place}: not JSON ({error}); put an object on each line") from error
-        if not isinstance(row, dict) or not isinstance(row.get(text_field), str):
-            raise BiomedError(f"{place}: no object with text in the field {text_field}; name it")
-        # Half of an escaped pair is no character and could not be written.
-        text = row[text_field].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        yield TextDocument(text, place, fields=row)
-
-
-def _is_json(path: Path) -> bool:
-    name = path.name.lower()
-    if name.endswith(COMPRESSED_ENDINGS):
-        name = name.rpartition(".")[0]
-    return name.endswith(JSON_ENDINGS)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ..errors import BiomedError
-from .documents import Document, Mention, check_mention, list_files, read_lines
+from .documents import Document, Mention, check_mention
+from .json_fields import get_field, read_json_lines
+
+_ADVICE = 'write it as {"text": "...", "spans": [{"start": 0, "end": 7, "label": "..."}]}'
 
 
 def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
@@ -27,22 +29,13 @@ def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     Other keys are ignored. Raises BiomedError on a line that is no such object, and on a span
     beyond the text or that reads differently.
     """
-    for file in list_files(Path(path), (".jsonl",)):
-        for number, line in enumerate(read_lines(file, encoding), start=1):
-            if not line.strip():
-                continue
-            document = _parse_line(line, f"{file}:{number}", f"{file.stem}-{number}")
-            if document is not None:
-                yield document
+    for record, where, id in read_json_lines(path, (".jsonl",), encoding):
+        document = _parse_record(record, where, id)
+        if document is not None:
+            yield document
 
 
-def _parse_line(line: str, where: str, id: str) -> Document | None:
-    try:
-        record = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise BiomedError(
-            f"{where}: no JSON at column {error.colno} ({error.msg}); write one object a line"
-        ) from None
+def _parse_record(record: Any, where: str, id: str) -> Document | None:
     text = _get(record, "text", str, where)
     if record.get("answer", "accept") != "accept":
         return None
@@ -59,15 +52,7 @@ def _parse_line(line: str, where: str, id: str) -> Document | None:
 
 
 def _get(record: Any, key: str, kind: type, where: str) -> Any:
-    """Return a value of an object, or raise BiomedError where it is missing or of another type."""
-    names = {str: "a string", int: "a whole number", list: "a list", dict: "an object"}
-    value = record.get(key) if isinstance(record, dict) else None
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise BiomedError(
-            f"{where}: expected {key!r} with {names[kind]}, found {str(value)[:40]!r}; write it as "
-            f'{{"text": "...", "spans": [{{"start": 0, "end": 7, "label": "..."}}]}}'
-        )
-    return value
+    return get_field(record, key, kind, where, _ADVICE)
 
 
 def _parse_spans(record: dict[str, Any], text: str, where: str) -> list[Mention] | None:

@@ -6,13 +6,12 @@ the arguments, as the authors of BioBERT prepared them (Lee et al. 2020).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
 
 from ..errors import BiomedError
 from .documents import Document, Mention, Relation, list_files, read_lines
+from .json_fields import get_field, read_json_lines
 from .marked_arguments import find_marked_arguments
 
 # How corpora name what is no relation, in lower case.
@@ -20,6 +19,8 @@ NEGATIVE_LABELS = ("", "0", "false", "none", "negative", "no_relation", "no rela
 
 HEAD, TAIL = "T1", "T2"
 HEADER = "label"
+
+_ADVICE = 'write it as {"text": "<< Aspirin >> inhibits [[ COX-1 ]].", "label": "INHIBITOR"}'
 
 
 def read_marked_relations(
@@ -41,13 +42,9 @@ def read_marked_relations(
     Other keys are ignored. Raises BiomedError on a line that is no such object, and on a text that
     does not show two arguments.
     """
-    for file in list_files(Path(path), (".jsonl", ".json", ".txt")):
-        for number, line in enumerate(read_lines(file, encoding), start=1):
-            if not line.strip():
-                continue
-            where = f"{file}:{number}"
-            text, label = _parse_object(line, where)
-            yield _create_document(text, label, f"{file.stem}-{number}", where, negative_labels)
+    for record, where, id in read_json_lines(path, (".jsonl", ".json", ".txt"), encoding):
+        text, label = (get_field(record, key, str, where, _ADVICE) for key in ("text", "label"))
+        yield _create_document(text, label, id, where, negative_labels)
 
 
 def read_relation_tsv(
@@ -79,26 +76,6 @@ def read_relation_tsv(
             where = f"{file}:{number}"
             id, text, label = _parse_fields(fields, f"{file.stem}-{number}", where)
             yield _create_document(text, label, id, where, negative_labels)
-
-
-def _parse_object(line: str, where: str) -> tuple[str, str]:
-    try:
-        record: Any = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise BiomedError(
-            f"{where}: no JSON at column {error.colno} ({error.msg}); write one object a line"
-        ) from None
-    values = []
-    for key in ("text", "label"):
-        value = record.get(key) if isinstance(record, dict) else None
-        if not isinstance(value, str):
-            raise BiomedError(
-                f"{where}: expected {key!r} with a string, found {str(value)[:40]!r}; write it as "
-                f'{{"text": "<< Aspirin >> inhibits [[ COX-1 ]].", "label": "INHIBITOR"}}'
-            )
-        values.append(value)
-    text, label = values
-    return text, label
 
 
 def _parse_fields(fields: list[str], id: str, where: str) -> tuple[str, str, str]:

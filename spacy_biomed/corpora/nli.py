@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import BiomedError
-from .documents import Document, create_pair, list_files, read_lines
+from .documents import Document, create_pair
+from .json_fields import get_field, read_json_lines
 
 LABELS = ("contradiction", "entailment", "neutral")
 
 # What SNLI writes where its annotators did not agree.
 NO_LABEL = "-"
+
+_ADVICE = 'write it as {"sentence1": "...", "sentence2": "...", "gold_label": "neutral"}'
 
 
 def read_nli(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
@@ -24,35 +26,14 @@ def read_nli(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
 
     Raises BiomedError on a line that is no such object, an unknown label and an empty sentence.
     """
-    for file in list_files(Path(path), (".jsonl",)):
-        for number, line in enumerate(read_lines(file, encoding), start=1):
-            if not line.strip():
-                continue
-            document = _parse_line(line, f"{file}:{number}", f"{file.stem}-{number}")
-            if document is not None:
-                yield document
-
-
-def _parse_line(line: str, where: str, id: str) -> Document | None:
-    try:
-        record = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise BiomedError(
-            f"{where}: no JSON at column {error.colno} ({error.msg}); write one object a line"
-        ) from None
-    values = []
-    for key in ("sentence1", "sentence2", "gold_label"):
-        value = record.get(key) if isinstance(record, dict) else None
-        if not isinstance(value, str):
-            raise BiomedError(
-                f"{where}: expected {key!r} with a string, found {str(value)[:40]!r}; write it as "
-                f'{{"sentence1": "...", "sentence2": "...", "gold_label": "neutral"}}'
-            )
-        values.append(value)
-    premise, hypothesis, label = values
-    if label == NO_LABEL:
-        return None
-    if label not in LABELS:
-        raise BiomedError(f"{where}: unknown label {label!r}; write one of {', '.join(LABELS)}")
-    cats = {one: float(one == label) for one in LABELS}
-    return create_pair(str(record.get("pairID", id)), premise, hypothesis, cats, where)
+    for record, where, id in read_json_lines(path, (".jsonl",), encoding):
+        premise, hypothesis, label = (
+            get_field(record, key, str, where, _ADVICE)
+            for key in ("sentence1", "sentence2", "gold_label")
+        )
+        if label == NO_LABEL:
+            continue
+        if label not in LABELS:
+            raise BiomedError(f"{where}: unknown label {label!r}; write one of {', '.join(LABELS)}")
+        cats = {one: float(one == label) for one in LABELS}
+        yield create_pair(str(record.get("pairID", id)), premise, hypothesis, cats, where)

@@ -11,6 +11,7 @@ from spacy.util import registry
 from ..corpora.convert import PARTS
 from ..errors import BiomedError
 from ..training.multitask import MultiTaskCorpus
+from .compression import weighted_scores
 
 
 def score_tasks(nlp: Language, part: str = "test") -> dict[str, float]:
@@ -22,14 +23,7 @@ def score_tasks(nlp: Language, part: str = "test") -> dict[str, float]:
     RETURNS: the scores that the config's score weights count, 0 to 1, by name.
     RAISES BiomedError: if the pipeline is of one corpus, or a part is not there.
     """
-    examples = list(read_part(nlp.config.interpolate(), part)(nlp))
-    weights = nlp.config["training"]["score_weights"]
-    scores = nlp.evaluate(examples)
-    return {
-        name: scores[name]
-        for name, weight in weights.items()
-        if weight and isinstance(scores.get(name), int | float)
-    }
+    return weighted_scores(nlp, list(read_part(nlp.config.interpolate(), part)(nlp)))
 
 
 def read_part(config: dict[str, Any], part: str) -> MultiTaskCorpus:

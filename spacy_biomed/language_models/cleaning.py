@@ -33,7 +33,7 @@ from .deduplication import DuplicateIndex, Sketch, Sketcher, hash_text, normaliz
 from .language_identification import LanguageIdentifier
 from .sentence_filters import SentenceFilter
 from .sentence_splitting import SentenceSplitter
-from .sources import COMPRESSED_ENDINGS, find_files, is_text, open_binary, read_documents
+from .sources import COMPRESSED_ENDINGS, find_files, kind_of, open_binary, read_documents
 
 # Byte-order marks, zero-width spaces and joiners, soft hyphens: nothing that can be seen.
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")
@@ -281,7 +281,7 @@ def _sift_batch(texts: list[str]) -> list[Candidate]:
 
 
 def _check_output(output: Path, sources: Sequence[Source]) -> None:
-    if not is_text(output):
+    if kind_of(output) != "text":
         raise BiomedError(
             f"{output}: the output is text; let the name end in .txt, .txt.gz, .txt.xz or .txt.zst"
         )

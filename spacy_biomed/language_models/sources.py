@@ -54,7 +54,7 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
             files.extend(_search(path))
         elif not path.exists():
             raise BiomedError(f"{path}: no such file or folder; check the path")
-        elif _kind(path) is None:
+        elif kind_of(path) is None:
             raise BiomedError(
                 f"{path}: the ending of the name is unknown; rename the file to {_ENDINGS_IN_WORDS}"
             )
@@ -63,9 +63,19 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
     return files
 
 
-def is_text(path: Path) -> bool:
-    """Whether the name of a file says that it is text with a document on each line."""
-    return _kind(path) == "text"
+def kind_of(path: Path) -> Literal["text", "json", "parquet"] | None:
+    """What a file is by its name: text or JSON, a document on each line, or Parquet.
+
+    RETURNS: None if the name does not say.
+    """
+    name = path.name.lower()
+    if name.endswith(PARQUET_ENDINGS):
+        return "parquet"
+    if name.endswith(COMPRESSED_ENDINGS):
+        name = name.rpartition(".")[0]
+    if name.endswith(TEXT_ENDINGS):
+        return "text"
+    return "json" if name.endswith(JSON_ENDINGS) else None
 
 
 def open_binary(path: Path, mode: Literal["rb", "wb"], ending: str) -> BinaryIO:
@@ -88,7 +98,7 @@ def _search(folder: Path) -> list[Path]:
         path
         for path in sorted(folder.rglob("*"))
         if path.is_file()
-        and _kind(path) is not None
+        and kind_of(path) is not None
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     ]
     if not files:
@@ -98,24 +108,12 @@ def _search(folder: Path) -> list[Path]:
     return files
 
 
-def _kind(path: Path) -> Literal["text", "json", "parquet"] | None:
-    """What a file is by its name; None if the name does not say."""
-    name = path.name.lower()
-    if name.endswith(PARQUET_ENDINGS):
-        return "parquet"
-    if name.endswith(COMPRESSED_ENDINGS):
-        name = name.rpartition(".")[0]
-    if name.endswith(TEXT_ENDINGS):
-        return "text"
-    return "json" if name.endswith(JSON_ENDINGS) else None
-
-
 def _read_file(path: Path, text_field: str) -> Iterator[str]:
-    kind = _kind(path)
+    kind = kind_of(path)
     if kind == "parquet":
         return _read_parquet(path, text_field)
     if kind == "json":
-        return _read_json_lines(path, text_field)
+        return (text for _, text, _ in read_rows(path, text_field))
     return (line for _, line in read_lines(path))
 
 
@@ -140,7 +138,13 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
         raise _cannot_read(path, f"after line {number}", error) from error
 
 
-def _read_json_lines(path: Path, text_field: str) -> Iterator[str]:
+def read_rows(path: Path, text_field: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Objects of JSON lines: place, for messages; text; and the whole object. Empty lines are
+    passed over.
+
+    RAISES BiomedError: while reading, if the file is damaged, a line is no object, or an object has
+        no text in the field.
+    """
     for number, line in read_lines(path):
         if not line.strip():
             continue
@@ -157,7 +161,7 @@ def _read_json_lines(path: Path, text_field: str) -> Iterator[str]:
         # An escaped half of a surrogate pair is no character and could not be written again.
         if "\\ud" in line.lower():
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        yield text
+        yield place, text, row
 
 
 def _read_parquet(path: Path, text_field: str) -> Iterator[str]:

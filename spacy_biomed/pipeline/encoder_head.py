@@ -91,15 +91,23 @@ class EncoderHead(TrainablePipe):
         if not any(len(doc) for doc in docs):
             return losses
         set_dropout_rate(self.model, drop)
+        losses[self.name] += self.learn(examples, docs)
+        if sgd is not None:
+            self.finish_update(sgd)
+        return losses
+
+    def learn(self, examples: list[Example], docs: list[Doc]) -> float:
+        """Add up the gradients of a batch, of the head and of its encoder.
+
+        docs: those of the examples that the pipeline sees.
+        RETURNS: the loss.
+        """
         scores, backprop = self.model.begin_update(docs)
         loss, d_scores = self.get_loss(examples, scores)
         # Without annotation the encoder still waits for this head's gradient, zeros.
         self._has_gradient |= bool(d_scores.any())
         backprop(Ragged(d_scores, scores.lengths) if isinstance(scores, Ragged) else d_scores)
-        if sgd is not None:
-            self.finish_update(sgd)
-        losses[self.name] += loss
-        return losses
+        return loss
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         """The scorer's scores, with the component's name in theirs if it is not the factory's."""

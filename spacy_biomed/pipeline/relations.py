@@ -10,9 +10,9 @@ import numpy as np
 from spacy.language import Language
 from spacy.scorer import PRFScore
 from spacy.tokens import Doc, Span
-from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.training import Example, validate_get_examples
 from spacy.vocab import Vocab
-from thinc.api import Config, Model, Optimizer, set_dropout_rate, to_numpy
+from thinc.api import Config, Model, to_numpy
 from thinc.types import Floats2d, Ints1d
 
 from ..corpora.marked_arguments import STYLES, Argument, Style, find_marked_arguments
@@ -258,36 +258,16 @@ class BiomedRelations(EncoderHead):
         for doc, relations in zip(docs, found, strict=True):
             doc._.relations = relations
 
-    def update(
-        self,
-        examples: Iterable[Example],
-        *,
-        drop: float = 0.0,
-        sgd: Optimizer | None = None,
-        losses: dict[str, float] | None = None,
-    ) -> dict[str, float]:
-        """Learn from a batch: the mean cross-entropy over the candidates of all documents.
+    def learn(self, examples: list[Example], docs: list[Doc]) -> float:
+        """Add up the gradients of a batch: of the mean cross-entropy over all its candidates.
 
-        Binary cross-entropies of relations that do not exclude each other are added up. Documents
-        without annotation cost nothing and teach nothing.
+        Binary cross-entropies of relations that do not exclude each other are added up.
         """
-        examples = list(examples)
-        losses = {} if losses is None else losses
-        losses.setdefault(self.name, 0.0)
-        validate_examples(examples, "BiomedRelations.update")
-        docs = [example.predicted for example in examples]
-        if not any(len(doc) for doc in docs):
-            return losses
-        set_dropout_rate(self.model, drop)
         candidates, targets = self._gold(examples)
         self._has_gradient |= bool(candidates)
         # First, since the encoder may make its step as soon as the listener sends its gradient.
         loss = self._learn_windows(candidates, docs, targets)
-        loss += self._learn_documents(candidates, docs, targets)
-        if sgd is not None:
-            self.finish_update(sgd)
-        losses[self.name] += loss
-        return losses
+        return loss + self._learn_documents(candidates, docs, targets)
 
     def initialize(
         self,

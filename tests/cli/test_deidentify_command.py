@@ -122,7 +122,7 @@ def test_in_a_folder_each_file_is_a_document(run, tmp_path):
         (["notes.csv", "out.csv"], "notes.csv: the ending of the name is unknown"),
         (["notes.txt", "out.txt", "--annotations", "out.txt"], "a file of its own"),
         (["notes.txt", "out.txt", "--mode", "stars"], "mode stars: use tags or surrogates"),
-        (["notes.jsonl", "out.jsonl", "--text-field", "body"], "notes.jsonl:1: no object with"),
+        (["notes.jsonl", "out.jsonl", "--text-field", "body"], "notes.jsonl:1: no field body"),
         (["notes.jsonl", "out.jsonl", "--id-field", "nhc"], "notes.jsonl:1: no identifier in"),
         (["bad.jsonl", "out.jsonl"], "bad.jsonl:2: not JSON"),
     ],

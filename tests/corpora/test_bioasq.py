@@ -83,11 +83,11 @@ def test_where_answers_are_found(text, answer, found):
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ({"type": "factoid"}, r"questions\[0\]: expected a field 'id' with a string"),
-        ({"id": "1"}, r"questions\[0\]: expected a field 'type'"),
-        (question(body=3), r"questions\[0\]: expected a field 'body' with a string, found 3"),
-        (question(snippets=[{}]), r"questions\[0\].snippets\[0\]: expected a field 'text'"),
-        (question(snippets="x"), r"questions\[0\]: expected a field 'snippets' with a list"),
+        ({"type": "factoid"}, r"questions\[0\]: expected 'id' with a string"),
+        ({"id": "1"}, r"questions\[0\]: expected 'type'"),
+        (question(body=3), r"questions\[0\]: expected 'body' with a string, found 3"),
+        (question(snippets=[{}]), r"questions\[0\].snippets\[0\]: expected 'text'"),
+        (question(snippets="x"), r"questions\[0\]: expected 'snippets' with a list"),
         (question({"a": 1}), r"questions\[0\]: .* in the exact_answer of a factoid question"),
         (question([["a", 1]]), r"'1' in the exact_answer"),
         (question("x", snippets=[{"text": "a\x1eb"}]), r"snippets\[0\]: .*U\+001E"),
@@ -103,5 +103,5 @@ def test_what_is_wrong_is_said_in_one_line_with_its_place(tmp_path, record, mess
 def test_a_file_without_questions_is_refused(tmp_path):
     path = tmp_path / "a.json"
     path.write_text("[]", encoding="utf-8")
-    with pytest.raises(BiomedError, match="expected a field 'questions' with a list"):
+    with pytest.raises(BiomedError, match="expected 'questions' with a list"):
         list(read_bioasq(path))

@@ -1,8 +1,8 @@
 import pytest
-import spacy
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
+from stored_docs import stored
 
-from spacy_biomed.corpora.convert import ATTRIBUTES, create_pipeline
+from spacy_biomed.corpora.convert import create_pipeline
 from spacy_biomed.corpora.documents import Document, Mention, Relation, create_pair
 from spacy_biomed.corpora.gold import annotate, create_doc, create_gold_doc
 
@@ -17,14 +17,6 @@ def nlp():
 def mention(string, label="D", text=TEXT):
     start = text.index(string)
     return Mention(label, ((start, start + len(string)),))
-
-
-def stored(doc):
-    """Write a Doc as conversion does, and read it again."""
-    doc_bin = DocBin(attrs=ATTRIBUTES, store_user_data=True)
-    doc_bin.add(doc)
-    read = DocBin().from_bytes(doc_bin.to_bytes())
-    return next(read.get_docs(spacy.blank("en").vocab))
 
 
 def test_mentions_that_fit_become_entities(nlp):

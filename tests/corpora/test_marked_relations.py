@@ -1,8 +1,7 @@
 import json
 
 import pytest
-import spacy
-from spacy.tokens import DocBin
+from stored_docs import stored
 
 from spacy_biomed.corpora.convert import convert_corpus, create_pipeline, read_documents
 from spacy_biomed.corpora.documents import Relation
@@ -95,7 +94,7 @@ def test_a_fold_is_chosen_by_the_path(tmp_path):
         ('{"text": "a"', "no JSON at column 13"),
         ('["a"]', "expected 'text' with a string"),
         ({"text": MARKED["text"]}, "expected 'label' with a string"),
-        ({"text": MARKED["text"], "label": 1}, "expected 'label' with a string, found '1'"),
+        ({"text": MARKED["text"], "label": 1}, "expected 'label' with a string, found 1"),
         ({"text": "<< a >> [[b]]", "label": "A"}, "no two arguments in '<< a >>"),
     ],
 )
@@ -128,11 +127,6 @@ def test_a_bad_row_is_named(tmp_path, line, what):
 @pytest.fixture(scope="module")
 def nlp():
     return create_pipeline("en")
-
-
-def stored(doc):
-    read = DocBin().from_bytes(DocBin(docs=[doc], store_user_data=True).to_bytes())
-    return next(read.get_docs(spacy.blank("en").vocab))
 
 
 def facts(doc):

@@ -38,7 +38,7 @@ def test_a_pair_without_agreed_label_is_left_out(tmp_path):
     [
         ("{", "no JSON at column"),
         ("[1]", "expected 'sentence1' with a string"),
-        (record(sentence2=None), "expected 'sentence2' with a string, found 'None'"),
+        (record(sentence2=None), "expected 'sentence2' with a string, found none"),
         (record("maybe"), "unknown label 'maybe'; write one of contradiction, entailment"),
         (record(sentence2=" "), "the second text of the pair is empty"),
         (record(sentence1="a\x1eb"), "U+001E"),

@@ -5,9 +5,9 @@ import json
 import pytest
 import spacy
 from spacy.tokens import DocBin
+from stored_docs import stored
 
 from spacy_biomed.corpora.convert import (
-    ATTRIBUTES,
     convert_corpus,
     create_pipeline,
     split_documents,
@@ -22,14 +22,6 @@ TEXT = "Stage IV non-small cell lung cancer, p70I kappa"
 @pytest.fixture(scope="module")
 def nlp():
     return create_pipeline("en")
-
-
-def stored(doc):
-    """Write a Doc as conversion does, and read it again."""
-    doc_bin = DocBin(attrs=ATTRIBUTES, store_user_data=True)
-    doc_bin.add(doc)
-    read = DocBin().from_bytes(doc_bin.to_bytes())
-    return next(read.get_docs(spacy.blank("en").vocab))
 
 
 def asked(answers):

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 import spacy
 from spacy.language import Language
@@ -26,23 +25,3 @@ def make_pipeline(tiny_bert: Path) -> Callable[..., Language]:
         return nlp
 
     return make
-
-
-@pytest.fixture
-def weights() -> Callable[[Language, str], np.ndarray]:
-    """All weights of a component in one array, copied."""
-
-    def flatten(nlp: Language, name: str) -> np.ndarray:
-        model = nlp.get_pipe(name).model
-        if model.shims:
-            parts = [p.detach().numpy().ravel() for p in model.shims[0]._model.parameters()]
-        else:
-            parts = [
-                np.asarray(node.get_param(param)).ravel()
-                for node in model.walk()
-                for param in node.param_names
-                if node.has_param(param)
-            ]
-        return np.concatenate(parts).copy()
-
-    return flatten

@@ -1,7 +1,6 @@
 import json
 import shutil
 
-import numpy as np
 import pytest
 from multitask_corpora import convert_tasks, write_small_template
 from spacy.training.initialize import init_nlp
@@ -77,23 +76,3 @@ def trained_tasks(make_tasks_config, tiny_bert, tmp_path_factory):
     config["components"]["topics"]["learn_rate_factor"] = 10.0
     train(init_nlp(config), output, stdout=(output / "log.txt").open("w"))
     return output / "model-best"
-
-
-@pytest.fixture(scope="session")
-def weights():
-    """All weights of a component in one array, copied."""
-
-    def flatten(nlp, name):
-        model = nlp.get_pipe(name).model
-        if model.shims:
-            parts = [p.detach().numpy().ravel() for p in model.shims[0]._model.parameters()]
-        else:
-            parts = [
-                np.asarray(node.get_param(param)).ravel()
-                for node in model.walk()
-                for param in node.param_names
-                if node.has_param(param)
-            ]
-        return np.concatenate(parts).copy()
-
-    return flatten

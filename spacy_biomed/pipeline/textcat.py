@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.language import Language
-from spacy.pipeline.textcat_multilabel import textcat_multilabel_score
 from spacy.scorer import Scorer
 from spacy.tokens import Doc
 from spacy.training import Example, validate_get_examples
@@ -94,11 +93,6 @@ def make_biomed_textcat(
 def classification_scorer_v1() -> Callable:
     """`spacy_biomed.classification_scorer.v1`: see `score_classes`."""
     return score_classes
-
-
-def multilabel_scorer_v1() -> Callable:
-    """`spacy_biomed.multilabel_scorer.v1`: see `score_multilabel`."""
-    return score_multilabel
 
 
 class BiomedTextCategorizer(EncoderHead):
@@ -408,7 +402,8 @@ def score_classes(
     # With a decision and a gold class for each document, micro-averaged F1 is accuracy.
     scores["cats_acc"] = scores["cats_micro_f"] if exclusive else None
     if not exclusive:
-        _prefer_macro_f(scores)
+        scores["cats_score"] = scores["cats_macro_f"]
+        scores["cats_score_desc"] = "macro F"
     if not documents:  # `spacy evaluate` prints the description all the same
         return {**dict.fromkeys(scores), "cats_score_desc": scores["cats_score_desc"]}
     return scores
@@ -421,22 +416,3 @@ def _gold_classes(reference: Doc, labels: list[str], exclusive: bool) -> dict[st
         gold = np.eye(len(gold))[gold.argmax()]
     values = zip(labels, gold.tolist(), strict=True)
     return {label: float(value >= 0.5) for label, value in values if not np.isnan(value)}
-
-
-def score_multilabel(examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
-    """spaCy's scores for classes that do not exclude each other, with macro F1 as the main one.
-
-    Macro F1 over the classes is what the BLUE benchmark and the papers report for Hallmarks of
-    Cancer; spaCy's own choice is the area under the ROC curve.
-
-    RETURNS: spaCy's `cats_*` scores, where `cats_score` is `cats_macro_f`.
-    """
-    scores = textcat_multilabel_score(examples, **kwargs)
-    if scores.get("cats_macro_f") is not None:
-        _prefer_macro_f(scores)
-    return scores
-
-
-def _prefer_macro_f(scores: dict[str, Any]) -> None:
-    scores["cats_score"] = scores["cats_macro_f"]
-    scores["cats_score_desc"] = "macro F"

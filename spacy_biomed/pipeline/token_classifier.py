@@ -24,7 +24,7 @@ def TokenClassifier_v1(
 
     tok2vec: usually `spacy_biomed.EncoderListener.v1`; its pooling decides what a row is.
     features: a second layer, of a vector for each token, that is concatenated to its rows, such as
-        `spacy.MultiHashEmbed.v2`.
+        `spacy_biomed.WordEmbed.v1`.
     window_size: neighbours on each side whose vectors are concatenated to a row's own, documents
         apart; 0 is the plain linear layer of the papers, 1 a convolution of width 3.
     hidden_width: width of a layer of rectified linear units before the tags' scores; 0 for none, as
@@ -93,7 +93,9 @@ def forward(
         vectors = ops.xp.concatenate(vectors)
         data = ops.xp.empty((int(doc_lengths.sum()), width + vectors.shape[1]), dtype="float32")
         ops.xp.concatenate(rows, out=data[:, :width])
-        data[:, width:] = ops.xp.repeat(vectors, token_lengths.tolist(), axis=0)
+        if isinstance(outputs[0], Ragged):
+            vectors = ops.xp.repeat(vectors, token_lengths.tolist(), axis=0)
+        data[:, width:] = vectors
     scores, backprop_scores = classify(Ragged(data, doc_lengths), is_train)
 
     def backprop(d_scores: Ragged) -> list:

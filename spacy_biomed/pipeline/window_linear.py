@@ -76,14 +76,18 @@ def forward(
     # Not `ops.gemm`, whose library on CPUs is several times slower on these shapes.
     blocks = rows @ W.T if is_train or model.ops.xp is not np else matmul(rows, W.T)
     output = model.ops.alloc2f(len(rows), n_out) + model.get_param("b")
-    pairs = list(_neighbours(model.ops, X.lengths, model.attrs["window_size"]))
-    for block, (own, neighbour) in enumerate(pairs):
-        output[own] += blocks[neighbour, block * n_out : (block + 1) * n_out]
+    neighbours = list(_neighbours(model.ops, X.lengths, model.attrs["window_size"]))
+    for block, (own, neighbour, outside) in enumerate(neighbours):
+        part = blocks[neighbour, block * n_out : (block + 1) * n_out]
+        part[outside] = 0.0  # nobody else reads these
+        output[own] += part
 
     def backprop(d_output: Floats2d) -> Ragged:
         d_blocks = model.ops.alloc2f(*blocks.shape)
-        for block, (own, neighbour) in enumerate(pairs):
-            d_blocks[neighbour, block * n_out : (block + 1) * n_out] = d_output[own]
+        for block, (own, neighbour, outside) in enumerate(neighbours):
+            d_part = d_blocks[neighbour, block * n_out : (block + 1) * n_out]
+            d_part[:] = d_output[own]
+            d_part[outside] = 0.0
         model.inc_grad("W", d_blocks.T @ rows)
         model.inc_grad("b", d_output.sum(axis=0))
         return Ragged(d_blocks @ W, X.lengths)
@@ -91,11 +95,16 @@ def forward(
     return output, backprop
 
 
-def _neighbours(ops: Ops, lengths: Ints1d, window_size: int) -> Iterator[tuple[Ints1d, Ints1d]]:
-    """For each place in the window, the rows that have such a neighbour, and the neighbours."""
+def _neighbours(
+    ops: Ops, lengths: Ints1d, window_size: int
+) -> Iterator[tuple[slice, slice, Ints1d]]:
+    """For each place in the window, from the left: the rows that have a row there, those rows, and
+    which of them are of another sequence."""
     sequence = ops.xp.repeat(ops.xp.arange(len(lengths)), lengths.tolist())
-    rows = ops.xp.arange(len(sequence))
+    count = len(sequence)
     for offset in range(-window_size, window_size + 1):
-        own = rows[max(-offset, 0) : len(rows) - max(offset, 0)]
-        inside = own[sequence[own] == sequence[own + offset]]
-        yield inside, inside + offset
+        reach = max(count - abs(offset), 0)
+        start = max(-offset, 0)
+        own = slice(start, start + reach)
+        neighbour = slice(start + offset, start + offset + reach)
+        yield own, neighbour, ops.xp.flatnonzero(sequence[own] != sequence[neighbour])

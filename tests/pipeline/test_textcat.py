@@ -15,9 +15,7 @@ from spacy_biomed.evaluation.compression import write_compressed
 from spacy_biomed.pipeline.taught import Teacher, set_taught
 from spacy_biomed.pipeline.textcat import (
     classification_scorer_v1,
-    multilabel_scorer_v1,
     score_classes,
-    score_multilabel,
 )
 from spacy_biomed.training.optimizer import AdamW_v1
 
@@ -724,10 +722,7 @@ def test_scores_survive_the_corpus_and_the_settings_are_the_components(make_pipe
     assert nlp.evaluate(examples)["cats_micro_r"] == 1.0
 
 
-SETTINGS = {"labels": ["A", "B"], "threshold": 0.5}
-
-
-def test_the_multilabel_scorers_main_score_is_macro_f1():
+def test_the_main_score_of_classes_that_do_not_exclude_each_other_is_macro_f1():
     # A: precision 1, recall 1/2: F1 = 2/3. B: precision 1/3, recall 1: F1 = 1/2.
     documents = [
         ({"A": 0.9, "B": 0.9}, {"A": 1.0, "B": 1.0}),
@@ -735,15 +730,7 @@ def test_the_multilabel_scorers_main_score_is_macro_f1():
         ({"A": 0.2, "B": 0.3}, {"A": 0.0, "B": 0.0}),
         ({"A": 0.2, "B": 0.7}, {"A": 0.0, "B": 0.0}),
     ]
-    for score in (score_multilabel, score_classes):
-        scores = scored(documents, score, **SETTINGS)
-        assert scores["cats_macro_f"] == pytest.approx((2 / 3 + 1 / 2) / 2)
-        assert scores["cats_score"] == scores["cats_macro_f"]
-        assert scores["cats_score_desc"] == "macro F"
-
-
-def test_the_multilabel_scorers_scores_of_classes_are_spacys():
-    documents = [({"A": 0.9, "B": 0.1}, {"A": 1.0, "B": 1.0})]
-    scores = scored(documents, multilabel_scorer_v1(), **SETTINGS)
-    assert scores["cats_f_per_type"]["A"] == {"p": 1.0, "r": 1.0, "f": 1.0}
-    assert scores["cats_f_per_type"]["B"]["f"] == 0.0
+    scores = scored(documents, score_classes, labels=["A", "B"], threshold=0.5)
+    assert scores["cats_macro_f"] == pytest.approx((2 / 3 + 1 / 2) / 2)
+    assert scores["cats_score"] == scores["cats_macro_f"]
+    assert scores["cats_score_desc"] == "macro F"

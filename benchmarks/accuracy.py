@@ -1,0 +1,426 @@
+"""How well an encoder is fine-tuned: ours and transformers' own models, task by task.
+
+    python benchmarks/accuracy.py ENCODER_DIRECTORY --tasks ncbi_disease hoc --threads 2
+
+Both get the same encoder, data, epochs, batches of so many documents and learning rate, and keep
+the epoch that is best on the development part: ours as the template in `configs/` says, in spaCy's
+training loop; the other as `plain_transformers.py` says. Where both tag mentions, the plain side is
+trained with twice the learning rate as well, and the better one by development part counts. What
+both find in the test part is scored by the same code, with scikit-learn and scipy where they have
+the metric. Means are over the seeds.
+
+Corpora are those that `spacy biomed convert` writes, in --corpora. Contexts of COVID-QA, whole
+articles, are cut to 300 words around the answer, the answer anywhere in them.
+
+Each training is a line of --runs, and one that is there already is not done again: a run that was
+stopped goes on, and the file has to go when the code changes. Nothing is downloaded.
+"""
+
+import argparse
+import json
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import mean
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from comparisons import (
+    Check,
+    advance,
+    console,
+    positive,
+    print_checks,
+    run_program,
+    worker_environment,
+    write_results,
+)
+from finetuning import Schedule, our_config
+from rich.table import Table
+from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
+
+from spacy_biomed.corpora.gold import ANSWER_KEY, UNALIGNED_MENTIONS
+from spacy_biomed.errors import BiomedError
+from spacy_biomed.evaluation.workers import Worker, serve
+from spacy_biomed.pairs import PAIR_KEY, get_pair
+from spacy_biomed.training.corpus import read_docs
+
+OURS, PLAIN = "ours", "transformers"
+
+CONTEXT_WORDS = 300
+
+
+# --- What is scored ---
+
+
+def gold_mentions(doc: Doc) -> set[tuple[int, int, str]]:
+    return found_mentions(doc) | {tuple(one) for one in doc.user_data.get(UNALIGNED_MENTIONS, ())}
+
+
+def found_mentions(doc: Doc) -> set[tuple[int, int, str]]:
+    return {(ent.start_char, ent.end_char, ent.label_) for ent in doc.ents}
+
+
+def mention_f1(gold: list[set], found: list[set]) -> float:
+    """Micro F1 over character offsets and labels."""
+    right = sum(len(one & other) for one, other in zip(gold, found, strict=True))
+    return 2 * right / max(sum(map(len, gold)) + sum(map(len, found)), 1)
+
+
+def relation(doc: Doc) -> str:
+    """The label of the one relation of a marked sentence; "" for none."""
+    return doc._.relations[0].label if doc._.relations else ""
+
+
+def relation_f1(gold: list[str], found: list[str]) -> float:
+    """Micro F1 over the classes that are relations."""
+    from sklearn.metrics import f1_score
+
+    labels = sorted({*gold, *found} - {""})
+    return float(f1_score(gold, found, labels=labels, average="micro", zero_division=0))
+
+
+def classes(doc: Doc) -> set[str]:
+    return {label for label, value in doc.cats.items() if value >= 0.5}
+
+
+def classes_f1(gold: list[set[str]], found: list[set[str]]) -> float:
+    """Macro F1 over all classes."""
+    from sklearn.metrics import f1_score
+    from sklearn.preprocessing import MultiLabelBinarizer
+
+    binarizer = MultiLabelBinarizer().fit([*gold, *found])
+    rows = binarizer.transform(gold), binarizer.transform(found)
+    return float(f1_score(*rows, average="macro", zero_division=0))
+
+
+def best_class(doc: Doc) -> str:
+    return max(doc.cats, key=doc.cats.__getitem__)
+
+
+def accuracy(gold: list[str], found: list[str]) -> float:
+    from sklearn.metrics import accuracy_score
+
+    return float(accuracy_score(gold, found))
+
+
+def number(doc: Doc) -> float:
+    [value] = doc.cats.values()
+    return value
+
+
+def pearson(gold: list[float], found: list[float]) -> float:
+    from scipy.stats import pearsonr
+
+    return float(pearsonr(gold, found).statistic)
+
+
+def answers(doc: Doc) -> list[str]:
+    return [span.text for span in doc.spans.get(ANSWER_KEY, ())]
+
+
+def answer_f1(gold: list[list[str]], found: list[list[str]]) -> float:
+    """SQuAD's F1 of the first answer."""
+    from spacy_biomed.pipeline.qa_scores import Question, score_questions
+
+    questions = [Question(own, true) for own, true in zip(found, gold, strict=True)]
+    return score_questions(questions)["f1"]
+
+
+class Kind(NamedTuple):
+    """A kind of task.
+
+    metric: its name.
+    gold, found: what documents are annotated with, in the reference and by our pipeline.
+    score: of what was found in all documents against the gold, 0 to 1.
+    plain: the class of `plain_transformers` that does it.
+    rates: the plain side's learning rates, as multiples of ours.
+    """
+
+    metric: str
+    gold: Callable[[Doc], Any]
+    found: Callable[[Doc], Any]
+    score: Callable[[list, list], float]
+    plain: str
+    rates: tuple[float, ...] = (1.0,)
+
+
+ENTITIES = Kind("F1", gold_mentions, found_mentions, mention_f1, "PlainEntities", (1.0, 2.0))
+RELATIONS = Kind("micro F1", relation, relation, relation_f1, "PlainRelations")
+CLASSES = Kind("macro F1", classes, classes, classes_f1, "PlainMultilabel")
+PAIRS = Kind("accuracy", best_class, best_class, accuracy, "PlainClasses")
+NUMBERS = Kind("Pearson", number, number, pearson, "PlainNumber")
+ANSWERS = Kind("F1", answers, answers, answer_f1, "PlainAnswers")
+
+
+class Task(NamedTuple):
+    """A corpus and how an encoder is fine-tuned on it.
+
+    template: in `configs/`. batch: documents. learn_rate: the highest.
+    """
+
+    kind: Kind
+    template: str
+    batch: int
+    learn_rate: float
+    epochs: int = 3
+
+
+TASKS = {
+    "ncbi_disease": Task(ENTITIES, "ner.cfg", 16, 2e-4),
+    "bc5cdr": Task(ENTITIES, "ner.cfg", 16, 2e-4),
+    "meddocan": Task(ENTITIES, "ner.cfg", 2, 2e-4),
+    "chemprot": Task(RELATIONS, "relations.cfg", 16, 1e-4),
+    "hoc": Task(CLASSES, "textcat.cfg", 8, 1e-4),
+    "medrqe": Task(PAIRS, "pair.cfg", 16, 5e-5),
+    "sts": Task(NUMBERS, "similarity.cfg", 16, 5e-5),
+    "covid_qa": Task(ANSWERS, "qa.cfg", 8, 1e-4),
+}
+
+
+# --- The contestants ---
+
+
+class Run(NamedTuple):
+    """One training."""
+
+    task: str
+    system: str
+    seed: int
+    epochs: int
+    learn_rate: float
+    batch: int
+    encoder: str
+    limit: int | None
+
+
+class Process:
+    """Trains, in a process of its own."""
+
+    def train(self, corpora: str, **run: Any) -> dict[str, float]:
+        """RETURNS: the score, 0 to 1, of the development and the test part, and seconds."""
+        own = Run(**run)
+        start = time.perf_counter()
+        with TemporaryDirectory() as directory:
+            corpus = prepare_corpus(Path(corpora) / own.task, Path(directory), own.limit)
+            scores = (fit_ours if own.system == OURS else fit_plain)(corpus, own, Path(directory))
+        return {**scores, "seconds": time.perf_counter() - start}
+
+
+def prepare_corpus(corpus: Path, directory: Path, limit: int | None) -> Path:
+    """The corpus as it is trained on: with short contexts, and with no more than `limit` documents.
+
+    RETURNS: where it is; the corpus itself where nothing is to be changed.
+    """
+    kind = TASKS[corpus.name].kind
+    if kind is not ANSWERS and limit is None:
+        return corpus
+    target = directory / "corpus"
+    target.mkdir()
+    (target / "corpus.json").write_bytes((corpus / "corpus.json").read_bytes())
+    for part in ("train", "dev", "test"):
+        docs = list(read_docs(corpus / f"{part}.spacy", Vocab()))[:limit]
+        if kind is ANSWERS:
+            docs = list(shorten_contexts(docs))
+        DocBin(docs=docs, store_user_data=True).to_disk(target / f"{part}.spacy")
+    return target
+
+
+def shorten_contexts(docs: list[Doc]) -> Iterator[Doc]:
+    """Questions on parts of their contexts that have the answer, at a place drawn at random."""
+    generator = random.Random(0)
+    for doc in docs:
+        question, context = get_pair(doc)
+        answer = doc.spans[ANSWER_KEY][0] if len(doc.spans[ANSWER_KEY]) else context[:1]
+        room = max(CONTEXT_WORDS - len(answer), 0)
+        start = max(answer.start - generator.randint(0, room), context.start)
+        end = min(start + max(CONTEXT_WORDS, answer.end - start), context.end)
+        between = context.start
+        kept = [*range(question.start, between), *range(start, end)]
+        shorter = Doc(
+            doc.vocab,
+            words=[doc[i].text for i in kept],
+            spaces=[bool(doc[i].whitespace_) for i in kept],
+        )
+        shift = start - between
+        shorter.spans[PAIR_KEY] = [shorter[: len(question)], shorter[between : len(kept)]]
+        shorter.spans[ANSWER_KEY] = [
+            shorter[span.start - shift : span.end - shift]
+            for span in doc.spans[ANSWER_KEY]
+            if start <= span.start and span.end <= end
+        ]
+        shorter.user_data.update(doc.user_data)
+        yield shorter
+
+
+def fit_ours(corpus: Path, run: Run, directory: Path) -> dict[str, float]:
+    """Fine-tune as `python -m spacy biomed train` does."""
+    from spacy.training import Corpus
+    from spacy.training.initialize import init_nlp
+    from spacy.training.loop import train
+    from spacy.util import load_model
+
+    task = TASKS[run.task]
+    schedule = create_schedule(corpus, run)
+    config = our_config(task.template, corpus, run.encoder, schedule, run.epochs)
+    train(init_nlp(config), directory / "training")
+    nlp = load_model(directory / "training" / "model-best")
+    scores = {}
+    for part in ("dev", "test"):
+        examples = list(Corpus(corpus / f"{part}.spacy")(nlp))
+        docs = nlp.pipe([example.predicted for example in examples])
+        found = [task.kind.found(doc) for doc in docs]
+        gold = [task.kind.gold(example.reference) for example in examples]
+        scores[part] = task.kind.score(gold, found)
+    return scores
+
+
+def fit_plain(corpus: Path, run: Run, _: Path) -> dict[str, float]:
+    """Fine-tune a model of transformers."""
+    import plain_transformers
+
+    kind = TASKS[run.task].kind
+    trainer_class = getattr(plain_transformers, kind.plain)
+    trainer = trainer_class(corpus, run.encoder, create_schedule(corpus, run))
+    return trainer.fit(
+        run.epochs, lambda docs, found: kind.score([kind.gold(doc) for doc in docs], found)
+    )
+
+
+def create_schedule(corpus: Path, run: Run) -> Schedule:
+    documents = sum(1 for _ in read_docs(corpus / "train.spacy", Vocab()))
+    steps = run.epochs * -(-documents // run.batch)
+    return Schedule(steps, run.learn_rate, run.batch, run.seed)
+
+
+# --- The program ---
+
+
+def main() -> None:
+    args = parse_arguments()
+    encoder = str(Path(args.encoder).resolve()) if Path(args.encoder).is_dir() else args.encoder
+    missing = [name for name in args.tasks if not (args.corpora / name).is_dir()]
+    if missing:
+        raise BiomedError(
+            f"{args.corpora / missing[0]}: not there; `python -m spacy biomed convert` writes it"
+        )
+    plan = list(plan_runs(args, encoder))
+    done = read_runs(args.runs)
+    for run in advance([one for one in plan if one not in done], "Training"):
+        command = [sys.executable, __file__, "--serve"]
+        with Worker(command, worker_environment(args.threads)) as worker:
+            result = worker.ask("train", corpora=str(args.corpora), **run._asdict())
+        done[run] = result
+        args.runs.parent.mkdir(parents=True, exist_ok=True)
+        with args.runs.open("a", encoding="utf8") as file:
+            print(json.dumps({**run._asdict(), **result}), file=file)
+        console.print(
+            f"{run.task}, {run.system}, {run.learn_rate:g}, seed {run.seed}: "
+            f"{100 * result['test']:.2f}, {result['seconds']:.0f} s"
+        )
+    scores = {name: collect(name, plan, done) for name in args.tasks}
+    print_scores(scores)
+    checks = make_checks(scores)
+    print_checks(checks)
+    write_results(args.output, args, checks, scores=scores)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("encoder", help="directory in Hugging Face layout")
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), metavar="NAME")
+    parser.add_argument("--corpora", type=Path, default=Path("corpus"))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--epochs", type=positive, help="by default each task's own")
+    parser.add_argument("--limit", type=positive, help="documents of each part (default: all)")
+    parser.add_argument("--threads", type=positive, default=2, help="of every library")
+    parser.add_argument("--runs", type=Path, default=Path("build/benchmarks/accuracy.jsonl"))
+    parser.add_argument("--output", type=Path, default=Path("build/benchmarks/accuracy.json"))
+    return parser.parse_args()
+
+
+def plan_runs(args: argparse.Namespace, encoder: str) -> Iterator[Run]:
+    for name in args.tasks:
+        task = TASKS[name]
+        systems = [(OURS, 1.0), *((PLAIN, rate) for rate in task.kind.rates)]
+        for seed in args.seeds:
+            for system, rate in systems:
+                yield Run(
+                    name,
+                    system,
+                    seed,
+                    args.epochs or task.epochs,
+                    task.learn_rate * rate,
+                    task.batch,
+                    encoder,
+                    args.limit,
+                )
+
+
+def read_runs(path: Path) -> dict[Run, dict[str, float]]:
+    """What was trained before."""
+    done = {}
+    for line in path.read_text(encoding="utf8").splitlines() if path.exists() else ():
+        record = json.loads(line)
+        run = Run(*(record.pop(name) for name in Run._fields))
+        done[run] = record
+    return done
+
+
+def collect(
+    task: str, plan: list[Run], done: dict[Run, dict[str, float]]
+) -> dict[str, dict[int, float]]:
+    """Points (0 to 100) on the test part, by system and seed, with the best learning rate."""
+    best: dict[str, dict[int, dict[str, float]]] = {OURS: {}, PLAIN: {}}
+    for run in plan:
+        if run.task == task:
+            kept = best[run.system].setdefault(run.seed, done[run])
+            if done[run]["dev"] > kept["dev"]:
+                best[run.system][run.seed] = done[run]
+    return {
+        system: {seed: 100 * result["test"] for seed, result in results.items()}
+        for system, results in best.items()
+    }
+
+
+def print_scores(scores: dict[str, dict[str, dict[int, float]]]) -> None:
+    table = Table(title="Test parts, mean over seeds (each seed)", title_justify="left")
+    for title in ("", "metric", OURS, PLAIN, "difference"):
+        table.add_column(title, justify="right" if title in (OURS, PLAIN, "difference") else "left")
+    for name, systems in scores.items():
+        cells = [
+            f"{mean(own.values()):.2f} ({', '.join(f'{one:.2f}' for one in own.values())})"
+            for own in systems.values()
+        ]
+        table.add_row(name, TASKS[name].kind.metric, *cells, f"{difference(systems):+.2f}")
+    console.print(table)
+
+
+def difference(systems: dict[str, dict[int, float]]) -> float:
+    """Points that ours has more, in the mean over the seeds."""
+    return mean(systems[OURS].values()) - mean(systems[PLAIN].values())
+
+
+def make_checks(scores: dict[str, dict[str, dict[int, float]]]) -> list[Check]:
+    checks = [
+        Check(f"{name}, ours minus transformers", difference(systems), -0.5, " points")
+        for name, systems in scores.items()
+    ]
+    mentions = [
+        difference(systems) for name, systems in scores.items() if TASKS[name].kind is ENTITIES
+    ]
+    if mentions:
+        checks.append(Check("mean over corpora of mentions", mean(mentions), 1.5, " points"))
+    return checks
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--serve"]:
+        serve(Process())
+    else:
+        run_program(main)

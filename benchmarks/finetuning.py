@@ -1,0 +1,56 @@
+"""What fine-tunings that are compared share: the schedule, the batches, and our config."""
+
+from __future__ import annotations
+
+import random
+from itertools import cycle, islice
+from pathlib import Path
+
+from contestants import REPOSITORY
+from thinc.api import Config
+
+from spacy_biomed.training.config import fill_config
+
+
+class Schedule:
+    """How long and how fast to train.
+
+    steps: of the whole training; the learning rate rises for a tenth of them, then falls to 0.
+    batch: documents in a batch.
+    """
+
+    def __init__(self, steps: int, learn_rate: float, batch: int, seed: int):
+        self.steps, self.learn_rate, self.batch, self.seed = steps, learn_rate, batch, seed
+        self.warmup = max(round(0.1 * steps), 1)
+
+
+def first_batches(examples: list, schedule: Schedule, count: int) -> list[list]:
+    """The first batches of the examples in an order that the seed gives: the same for all."""
+    order = random.Random(schedule.seed).sample(range(len(examples)), len(examples))
+    endless = cycle(order)
+    return [[examples[i] for i in islice(endless, schedule.batch)] for _ in range(count)]
+
+
+def our_config(
+    template: str, corpus: Path, encoder: str, schedule: Schedule, epochs: int = 1
+) -> Config:
+    """A template of `configs/`, with batches of so many documents.
+
+    epochs: how often the development part is scored.
+    """
+    config = fill_config(
+        REPOSITORY / "configs" / template,
+        corpus,
+        encoder=encoder,
+        epochs=epochs,
+        learn_rate=schedule.learn_rate,
+        seed=schedule.seed,
+    )
+    config["vars"].update(
+        max_steps=schedule.steps,
+        warmup_steps=schedule.warmup,
+        eval_frequency=max(schedule.steps // epochs, 1),
+    )
+    batcher = {"@batchers": "spacy.batch_by_sequence.v1", "size": schedule.batch}
+    config["training"]["batcher"] = batcher
+    return config

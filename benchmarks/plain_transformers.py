@@ -1,0 +1,367 @@
+"""The plain way to fine-tune an encoder: transformers' own models and the loop of its Trainer.
+
+fp32, AdamW without decay of biases and normalisation, a linear schedule with warm-up, gradients
+clipped at norm 1, the epoch that is best on the development part. The heads are those of
+`AutoModelFor...`; texts longer than the encoder are cut or read in pieces as transformers' example
+scripts do.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import torch
+from finetuning import Schedule, first_batches
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
+from transformers import (
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+    DataCollatorForTokenClassification,
+    DataCollatorWithPadding,
+    PreTrainedModel,
+    get_linear_schedule_with_warmup,
+)
+
+from spacy_biomed.corpora.gold import ANSWER_KEY
+from spacy_biomed.pairs import get_pair
+from spacy_biomed.training.corpus import read_docs
+
+Sequence = dict[str, Any]  # what a model takes: input_ids, attention_mask, labels, ...
+Score = Callable[[list[Doc], list[Any]], float]
+
+LONGEST = 512  # word pieces
+
+# As transformers' example for SQuAD has them.
+QUESTION_WINDOW, QUESTION_STRIDE = 384, 128
+CANDIDATES, LONGEST_ANSWER = 20, 80
+
+
+class PlainTrainer(ABC):
+    """Fine-tunes an encoder with a head of transformers on a converted corpus.
+
+    corpus: folder that `spacy biomed convert` wrote.
+    encoder: directory in Hugging Face layout.
+    """
+
+    def __init__(self, corpus: Path, encoder: str, schedule: Schedule):
+        torch.manual_seed(schedule.seed)
+        self.corpus, self.schedule = corpus, schedule
+        self.tokenizer = AutoTokenizer.from_pretrained(encoder)
+        self.tokenizer.model_max_length = min(self.tokenizer.model_max_length, LONGEST)
+        docs = self.read("train")
+        self.model = self.create_model(encoder, docs)
+        self.collate = self.create_collator()
+        self.train_inputs = [self.encode(doc) for doc in docs]
+        self.optimizer = torch.optim.AdamW(_decay_groups(self.model), lr=schedule.learn_rate)
+        self.rates = get_linear_schedule_with_warmup(
+            self.optimizer, schedule.warmup, schedule.steps
+        )
+
+    @abstractmethod
+    def create_model(self, encoder: str, docs: list[Doc]) -> PreTrainedModel:
+        """The model, with a head for what the documents are annotated with."""
+
+    @abstractmethod
+    def encode(self, doc: Doc) -> list[Sequence]:
+        """The sequences of a document, with its annotation as the model takes it."""
+
+    @abstractmethod
+    def predict(self, docs: list[Doc]) -> list[Any]:
+        """What the model finds in each document."""
+
+    def create_collator(self) -> Callable[[list[Sequence]], Any]:
+        return DataCollatorWithPadding(self.tokenizer)
+
+    def read(self, part: str) -> list[Doc]:
+        return list(read_docs(self.corpus / f"{part}.spacy", Vocab()))
+
+    def steps(self, count: int) -> Iterator[None]:
+        """Train on the first batches over and over; `count` of them."""
+        for batch in cycle(first_batches(self.train_inputs, self.schedule, count)):
+            self.step(batch)
+            yield
+
+    def step(self, batch: list[list[Sequence]]) -> None:
+        """Train on a batch of documents."""
+        self.model.train()
+        self.forward([sequence for sequences in batch for sequence in sequences]).loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.rates.step()
+        self.optimizer.zero_grad()
+
+    def fit(self, epochs: int, score: Score) -> dict[str, float]:
+        """Train in full.
+
+        score: of the predictions for documents; higher is better.
+        RETURNS: that of the development part, of the best epoch, and of the test part with it.
+        """
+        parts = {part: self.read(part) for part in ("dev", "test")}
+        best, state = float("-inf"), {}
+        order = random.Random(self.schedule.seed)
+        for _ in range(epochs):
+            order.shuffle(self.train_inputs)
+            for start in range(0, len(self.train_inputs), self.schedule.batch):
+                self.step(self.train_inputs[start : start + self.schedule.batch])
+            own = score(parts["dev"], self._predict_all(parts["dev"]))
+            if own > best:
+                best, state = own, copy.deepcopy(self.model.state_dict())
+        self.model.load_state_dict(state)
+        return {"dev": best, "test": score(parts["test"], self._predict_all(parts["test"]))}
+
+    def _predict_all(self, docs: list[Doc]) -> list[Any]:
+        self.model.eval()
+        found = []
+        with torch.no_grad():
+            for start in range(0, len(docs), self.schedule.batch):
+                found += self.predict(docs[start : start + self.schedule.batch])
+        return found
+
+    def forward(self, sequences: list[Sequence]) -> Any:
+        """The model's output for sequences, padded together."""
+        inputs = [
+            {name: value for name, value in sequence.items() if not name.startswith("_")}
+            for sequence in sequences
+        ]
+        return self.model(**self.collate(inputs))
+
+
+class PlainEntities(PlainTrainer):
+    """Named entities: BIO tags of a linear layer, on the first word piece of each token.
+
+    What is longer than the encoder is read in pieces, one after the other.
+    """
+
+    def create_model(self, encoder: str, docs: list[Doc]) -> PreTrainedModel:
+        labels = sorted({ent.label_ for doc in docs for ent in doc.ents})
+        self.tags = ["O", *(f"{edge}-{label}" for label in labels for edge in "BI")]
+        return AutoModelForTokenClassification.from_pretrained(encoder, num_labels=len(self.tags))
+
+    def create_collator(self) -> Callable[[list[Sequence]], Any]:
+        return DataCollatorForTokenClassification(self.tokenizer)
+
+    def encode(self, doc: Doc) -> list[Sequence]:
+        encoded = self.tokenizer(
+            [token.text for token in doc],
+            is_split_into_words=True,
+            truncation=True,
+            return_overflowing_tokens=True,
+        )
+        encoded.pop("overflow_to_sample_mapping", None)
+        tags = [f"{token.ent_iob_}-{token.ent_type_}" if token.ent_type_ else "O" for token in doc]
+        sequences, last = [], -1
+        for row in range(len(encoded["input_ids"])):
+            words = []  # the token that begins with each word piece
+            for word in encoded.word_ids(row):
+                words.append(None if word in (None, last) else word)
+                last = last if word is None else word
+            sequences.append(
+                {
+                    **{name: rows[row] for name, rows in encoded.items()},
+                    "labels": [-100 if i is None else self.tags.index(tags[i]) for i in words],
+                    "_words": words,
+                }
+            )
+        return sequences
+
+    def predict(self, docs: list[Doc]) -> list[set[tuple[int, int, str]]]:
+        """(start, end, label) of each mention, in characters."""
+        encoded = [self.encode(doc) for doc in docs]
+        sequences = [sequence for sequences in encoded for sequence in sequences]
+        rows = iter(self.forward(sequences).logits.argmax(-1).tolist())
+        found = []
+        for doc, own in zip(docs, encoded, strict=True):
+            tags = ["O"] * len(doc)
+            for sequence in own:
+                for word, tag in zip(sequence["_words"], next(rows), strict=False):
+                    if word is not None:
+                        tags[word] = self.tags[tag]
+            found.append(decode_bio(doc, tags))
+        return found
+
+
+class PlainClasses(PlainTrainer):
+    """One class of a text or of a pair of texts."""
+
+    problem_type = "single_label_classification"
+
+    def create_model(self, encoder: str, docs: list[Doc]) -> PreTrainedModel:
+        self.labels = self.find_labels(docs)
+        return AutoModelForSequenceClassification.from_pretrained(
+            encoder, num_labels=len(self.labels), problem_type=self.problem_type
+        )
+
+    def find_labels(self, docs: list[Doc]) -> list[str]:
+        return sorted({self.gold(doc) for doc in docs})
+
+    def gold(self, doc: Doc) -> str:
+        return max(doc.cats, key=doc.cats.__getitem__)
+
+    def target(self, doc: Doc) -> Any:
+        """The annotation as the loss takes it."""
+        return self.labels.index(self.gold(doc))
+
+    def encode(self, doc: Doc) -> list[Sequence]:
+        spans = get_pair(doc)
+        texts = [doc.text] if spans is None else [span.text for span in spans]
+        return [{**self.tokenizer(*texts, truncation=True), "labels": self.target(doc)}]
+
+    def predict(self, docs: list[Doc]) -> list[Any]:
+        logits = self.forward([sequence for doc in docs for sequence in self.encode(doc)]).logits
+        return [self.decode(row) for row in logits]
+
+    def decode(self, row: torch.Tensor) -> Any:
+        return self.labels[int(row.argmax())]
+
+
+class PlainRelations(PlainClasses):
+    """The relation of two marked arguments, as one class of the sentence; "" for none."""
+
+    def gold(self, doc: Doc) -> str:
+        relations = doc._.relations
+        return relations[0].label if relations else ""
+
+
+class PlainMultilabel(PlainClasses):
+    """Any number of classes of a text."""
+
+    problem_type = "multi_label_classification"
+
+    def find_labels(self, docs: list[Doc]) -> list[str]:
+        return sorted({label for doc in docs for label in doc.cats})
+
+    def target(self, doc: Doc) -> list[float]:
+        return [float(doc.cats[label]) for label in self.labels]
+
+    def decode(self, row: torch.Tensor) -> set[str]:
+        return {label for label, logit in zip(self.labels, row.tolist(), strict=True) if logit > 0}
+
+
+class PlainNumber(PlainClasses):
+    """A number for a pair of texts, learned in standard deviations from the mean."""
+
+    problem_type = "regression"
+
+    def find_labels(self, docs: list[Doc]) -> list[str]:
+        [label] = {label for doc in docs for label in doc.cats}
+        values = torch.tensor([doc.cats[label] for doc in docs])
+        self.mean, self.deviation = float(values.mean()), float(values.std(correction=0))
+        return [label]
+
+    def target(self, doc: Doc) -> float:
+        return (doc.cats[self.labels[0]] - self.mean) / self.deviation
+
+    def decode(self, row: torch.Tensor) -> float:
+        return float(row[0]) * self.deviation + self.mean
+
+
+class PlainAnswers(PlainTrainer):
+    """Answers in a context, read in overlapping windows; one without the answer points to [CLS]."""
+
+    def create_model(self, encoder: str, docs: list[Doc]) -> PreTrainedModel:
+        return AutoModelForQuestionAnswering.from_pretrained(encoder)
+
+    def encode(self, doc: Doc) -> list[Sequence]:
+        question, context = get_pair(doc)
+        encoded = self.tokenizer(
+            question.text,
+            context.text,
+            truncation="only_second",
+            max_length=QUESTION_WINDOW,
+            stride=QUESTION_STRIDE,
+            return_overflowing_tokens=True,
+            return_offsets_mapping=True,
+        )
+        encoded.pop("overflow_to_sample_mapping")
+        gold = doc.spans.get(ANSWER_KEY, ())
+        answer = (gold[0].start_char, gold[0].end_char) if len(gold) else (-1, -1)
+        start, end = (place - context.start_char for place in answer)
+        sequences = []
+        for row, offsets in enumerate(encoded.pop("offset_mapping")):
+            segments = encoded.sequence_ids(row)
+            places = [
+                offset if segment == 1 else None
+                for offset, segment in zip(offsets, segments, strict=True)
+            ]
+            sequences.append(
+                {
+                    **{name: rows[row] for name, rows in encoded.items()},
+                    **_locate(places, start, end),
+                    "_places": places,
+                }
+            )
+        return sequences
+
+    def predict(self, docs: list[Doc]) -> list[list[str]]:
+        """Texts of the likeliest answers, the best first, as transformers' example finds them."""
+        encoded = [self.encode(doc) for doc in docs]
+        output = self.forward([sequence for sequences in encoded for sequence in sequences])
+        rows = iter(zip(output.start_logits.tolist(), output.end_logits.tolist(), strict=True))
+        found = []
+        for doc, sequences in zip(docs, encoded, strict=True):
+            context = get_pair(doc)[1].text
+            answers = []
+            for sequence in sequences:
+                answers += _candidates(sequence["_places"], *next(rows))
+            answers.sort(reverse=True)
+            texts = [context[start:end] for _, start, end in answers]
+            found.append(list(dict.fromkeys(texts))[:5])
+        return found
+
+
+def _locate(places: list[tuple[int, int] | None], start: int, end: int) -> dict[str, int]:
+    """The word pieces where an answer starts and ends; 0 and 0 where it is not in the window."""
+    inside = [i for i, place in enumerate(places) if place and place[0] < end and place[1] > start]
+    whole = inside and places[inside[0]][0] <= start and places[inside[-1]][1] >= end
+    first, last = (inside[0], inside[-1]) if whole else (0, 0)
+    return {"start_positions": first, "end_positions": last}
+
+
+def _candidates(
+    places: list[tuple[int, int] | None], starts: list[float], ends: list[float]
+) -> list[tuple[float, int, int]]:
+    """(score, start, end) of the answers that the best starts and ends of a window make."""
+    first, last = (_best(places, scores) for scores in (starts, ends))
+    return [
+        (starts[i] + ends[j], places[i][0], places[j][1])
+        for i in first
+        for j in last
+        if i <= j < i + LONGEST_ANSWER
+    ]
+
+
+def _best(places: list[tuple[int, int] | None], scores: list[float]) -> list[int]:
+    inside = [i for i, place in enumerate(places) if place]
+    return sorted(inside, key=lambda i: -scores[i])[:CANDIDATES]
+
+
+def decode_bio(doc: Doc, tags: list[str]) -> set[tuple[int, int, str]]:
+    """Mentions that tags say, in characters; an "I" that goes on nothing begins one."""
+    found: set[tuple[int, int, str]] = set()
+    start, current = 0, ""
+    for i, tag in enumerate([*tags, "O"]):
+        edge, _, label = tag.partition("-")
+        if current and (edge != "I" or label != current):
+            found.add((doc[start].idx, doc[i - 1].idx + len(doc[i - 1]), current))
+            current = ""
+        if label and not current:
+            start, current = i, label
+    return found
+
+
+def _decay_groups(model: torch.nn.Module) -> list[dict[str, Any]]:
+    """As Trainer does: biases and normalisation weights do not decay."""
+    parameters = list(model.parameters())
+    return [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": 0.01},
+        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+    ]

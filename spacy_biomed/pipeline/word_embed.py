@@ -1,0 +1,82 @@
+"""`spacy_biomed.WordEmbed.v1`: vectors of the words themselves, computed once for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from spacy.ml.models.tok2vec import MultiHashEmbed
+from spacy.tokens import Doc
+from thinc.api import CupyOps, Model
+from thinc.types import Floats2d, Ints1d, Ints2d
+
+# Odd numbers, one for each column, that make one number of a row: the powers of a prime.
+_PRIME = 0x9E3779B97F4A7C15
+
+
+def WordEmbed_v1(width: int, attrs: list[str], rows: list[int]) -> Model[list[Doc], list[Floats2d]]:
+    """spaCy's `MultiHashEmbed`, which in prediction computes each distinct word of a batch once.
+
+    Training, weights and vectors are those of `spacy.MultiHashEmbed.v2`, the latter to rounding.
+
+    width: of the vectors and of the embedding tables.
+    attrs: attributes of tokens to embed, such as NORM, PREFIX, SUFFIX and SHAPE.
+    rows: of the table of each attribute.
+    RETURNS: a model that gives (tokens, width) for each document.
+    RAISES ValueError: if there are not as many rows as attributes.
+    """
+    embed = MultiHashEmbed(width, attrs, rows, include_static_vectors=False)
+    return Model(
+        "word_embed",
+        forward,
+        init=init,
+        dims={"nO": width},
+        attrs={"columns": attrs},
+        layers=[embed],
+    )
+
+
+def init(
+    model: Model[list[Doc], list[Floats2d]], X: list[Doc] | None = None, Y: object = None
+) -> Model[list[Doc], list[Floats2d]]:
+    model.layers[0].initialize(X=X)
+    return model
+
+
+def forward(
+    model: Model[list[Doc], list[Floats2d]], docs: list[Doc], is_train: bool
+) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
+    embed = model.layers[0]
+    lengths = [len(doc) for doc in docs]
+    # Finding equal rows costs a GPU more than embedding them again.
+    if is_train or isinstance(model.ops, CupyOps) or not sum(lengths):
+        return embed(docs, is_train)
+    columns = model.attrs["columns"]
+    words = np.concatenate([doc.to_array(columns).reshape(len(doc), len(columns)) for doc in docs])
+    first, inverse = _distinct(words)
+    [vectors] = embed.predict([_Words(words[first])])
+    return np.split(vectors[inverse], np.cumsum(lengths)[:-1]), lambda d_vectors: []
+
+
+class _Words:
+    """Words as spaCy's layer reads them off a document: (words, attributes)."""
+
+    def __init__(self, attributes: Ints2d):
+        self.attributes = attributes
+
+    def to_array(self, columns: list[str]) -> Ints2d:
+        return self.attributes
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+
+def _distinct(rows: Ints2d) -> tuple[Ints1d, Ints1d]:
+    """The first place of each distinct row, and for each row which of them it is.
+
+    Rows are told apart by a 64-bit number made of the hashes in them.
+    """
+    factors = np.cumprod(np.full(rows.shape[1], _PRIME, dtype="uint64"))
+    numbers = (rows.astype("uint64") * factors).sum(axis=1)
+    _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
+    return first, inverse

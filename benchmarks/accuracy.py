@@ -266,8 +266,8 @@ def fit_ours(corpus: Path, run: Run, directory: Path) -> dict[str, float]:
     task = TASKS[run.task]
     schedule = create_schedule(corpus, run)
     config = our_config(task.template, corpus, run.encoder, schedule, run.epochs)
-    train(init_nlp(config), directory / "training")
-    nlp = load_model(directory / "training" / "model-best")
+    train(init_nlp(config), directory)
+    nlp = load_model(directory / "model-best")
     scores = {}
     for part in ("dev", "test"):
         examples = list(Corpus(corpus / f"{part}.spacy")(nlp))

@@ -348,8 +348,8 @@ def plan_runs(args: argparse.Namespace, encoder: str) -> Iterator[Run]:
     for name in args.tasks:
         task = TASKS[name]
         systems = [(OURS, 1.0), *((PLAIN, rate) for rate in task.kind.rates)]
-        for seed in args.seeds:
-            for system, rate in systems:
+        for system, rate in systems:
+            for seed in args.seeds:
                 yield Run(
                     name,
                     system,

@@ -15,6 +15,7 @@ from spacy_biomed.training.corpus import read_docs
 
 ASSETS = Path(__file__).parents[2] / "assets"
 STARTERS = [entry for entry in all_corpora() if entry.access == "ships"]
+README = (ASSETS / "README.md").read_text(encoding="utf8")
 MARKS = re.compile(r"<< | >>|\[\[ | \]\]")
 
 
@@ -30,7 +31,7 @@ def starter(
 
 def test_the_readme_tells_of_each(starter) -> None:
     entry, report = starter
-    (row,) = re.findall(rf"^\| `{entry.name}` \|.*", (ASSETS / "README.md").read_text(), re.M)
+    (row,) = re.findall(rf"^\| `{entry.name}` \|.*", README, re.MULTILINE)
     counts = ", ".join(str(part.documents) for part in report.parts.values())
     assert counts in row
 

@@ -1,0 +1,220 @@
+"""The pages of docs/tasks: what their first section says to paste is run, line by line."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import shlex
+import shutil
+from collections.abc import Callable, Iterable
+from contextlib import redirect_stdout
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import srsly
+from spacy.tokens import Doc
+from typer.testing import CliRunner
+
+from spacy_biomed.corpora.catalogue import find_corpus
+
+REPOSITORY = Path(__file__).parents[1]
+PAGES = sorted((REPOSITORY / "docs" / "tasks").glob("*.md"))
+SECTION = "Try it"
+
+# All that is different from what a reader runs: trainings stop after so many steps.
+SHORT = ["--vars.max_steps", "4"]
+
+
+class Block(NamedTuple):
+    """What a reader pastes in one go: lines of commands, or a snippet of Python."""
+
+    kind: str
+    text: str
+
+
+def read_section(page: str) -> str:
+    """The text of the section that is run, which has to be the page's first."""
+    _, *sections = re.split(r"^## ", page, flags=re.MULTILINE)
+    title, _, text = sections[0].partition("\n") if sections else ("", "", "")
+    assert title == SECTION, f"the first section has to be '{SECTION}'"
+    return text
+
+
+def find_blocks(section: str) -> list[Block]:
+    """The indented blocks ("commands") and the fenced ones of a section, in their order."""
+    blocks = re.compile(r"^```(\w*)\n(.*?)^```$|((?:^ {4}[^\n]*\n)+)", re.MULTILINE | re.DOTALL)
+    return [
+        Block(language, fenced) if indented is None else Block("commands", indented)
+        for language, fenced, indented in (match.groups() for match in blocks.finditer(section))
+    ]
+
+
+def copy_inputs(section: str, folder: Path) -> None:
+    """Copy what ships: the configs, and the assets that a section names."""
+    shutil.copytree(REPOSITORY / "configs", folder / "configs")
+    for name in sorted(set(re.findall(r"assets/[\w-]+", section))):
+        shutil.copytree(REPOSITORY / name, folder / name)
+
+
+def run_commands(text: str) -> None:
+    """Run lines of `python -m spacy ...`."""
+    # Importing them makes the commands. Training prints to what stdout is when it is imported: that
+    # must not be the one of a runner, which is closed after its command.
+    import spacy.cli
+
+    import spacy_biomed.cli
+    import spacy_biomed.training.resumable  # noqa: F401
+
+    for line in text.replace("\\\n", "").splitlines():
+        words = shlex.split(line)
+        assert words[:3] == ["python", "-m", "spacy"], line
+        arguments = words[3:]
+        if arguments[:2] == ["biomed", "train"]:
+            arguments += SHORT
+        result = CliRunner().invoke(spacy.cli.app, arguments)
+        assert result.exit_code == 0, f"{line}\n{result.output}\n{result.exception!r}"
+
+
+def run_section(section: str) -> tuple[dict[str, Any], list[str]]:
+    """Run the blocks of a section in their order.
+
+    RETURNS: the names that its snippets leave behind, and the lines that they print.
+    """
+    names: dict[str, Any] = {}
+    printed = io.StringIO()
+    for kind, text in find_blocks(section):
+        if kind == "commands":
+            run_commands(text)
+        else:
+            assert kind == "python", text
+            with redirect_stdout(printed):
+                exec(text, names)
+    return names, printed.getvalue().splitlines()
+
+
+def are_probabilities(values: Iterable[float]) -> bool:
+    return all(0.0 <= value <= 1.0 for value in values)
+
+
+def are_relations(doc: Doc, head: str, tail: str) -> bool:
+    """Whether a document has been searched for relations, and has none but of these two."""
+    relations = doc._.relations
+    labels = find_corpus("starter_relations").labels
+    return relations is not None and all(
+        (one.head.text, one.tail.text) == (head, tail)
+        and one.label in labels
+        and are_probabilities([one.score])
+        for one in relations
+    )
+
+
+def check_deidentification(names: dict[str, Any], printed: list[str]) -> None:
+    deidentified = names["doc"]._.deidentified
+    assert printed == [deidentified.text]
+    for one in deidentified.replacements:
+        assert deidentified.text[one.new_start : one.new_end] == one.text == f"[{one.label}]"
+    paths = ("assets/starter_es/test.jsonl", "deidentified.jsonl")
+    given, written = (list(srsly.read_jsonl(path)) for path in paths)
+    assert [set(row) for row in written] == [{"text"}] * len(given)
+
+
+def check_entities(names: dict[str, Any], printed: list[str]) -> None:
+    nlp, doc = names["nlp"], names["doc"]
+    assert set(nlp.pipe_labels["biomed_ner"]) == set(find_corpus("starter_en").labels)
+    assert doc.has_annotation("ENT_IOB")
+    assert are_probabilities(entity._.confidence for entity in doc.ents)
+    found = [f"{entity.text} {entity.label_}" for entity in doc.ents]
+    assert [line.rpartition(" ")[0] for line in printed] == found
+
+
+def check_multitask(names: dict[str, Any], printed: list[str]) -> None:
+    entities, cats = names["doc"].spans["starter_en"], names["doc"].cats
+    assert len(entities) == len(entities.attrs["scores"]) == len(printed) - 2
+    assert are_probabilities(entities.attrs["scores"])
+    assert set(cats) == set(find_corpus("starter_hallmarks").labels)
+    assert are_probabilities(cats.values())
+    assert are_relations(names["marked"], "Olaparib", "PARP1")
+
+
+def check_pairs(names: dict[str, Any], printed: list[str]) -> None:
+    classes, texts, number = printed
+    assert set(eval(classes)) == set(find_corpus("starter_entailment").labels)
+    assert sum(eval(classes).values()) == pytest.approx(1.0)
+    assert texts == f"[{names['premise']}, The patient has bacteremia.]"
+    assert math.isfinite(float(number))
+
+
+def check_question_answering(names: dict[str, Any], printed: list[str]) -> None:
+    answers = names["doc"].spans["answer"]
+    scores = [answer._.confidence for answer in answers]
+    assert len(scores) == len(printed) == 5
+    assert all(answer.text in names["context"] for answer in answers)
+    assert are_probabilities(scores)
+    assert scores == sorted(scores, reverse=True)
+
+
+def check_relations(names: dict[str, Any], printed: list[str]) -> None:
+    assert len(names["doc"]._.relations) == len(printed)
+    assert are_relations(names["doc"], "Aspirin", "COX-1")
+
+
+def check_text_classification(names: dict[str, Any], printed: list[str]) -> None:
+    cats = names["doc"].cats
+    assert set(cats) == set(find_corpus("starter_hallmarks").labels)
+    assert are_probabilities(cats.values())
+    assert [line.split()[0] for line in printed] == sorted(cats, key=cats.get, reverse=True)
+
+
+# What the snippets of a page are to leave behind.
+CHECKS: dict[str, Callable[[dict[str, Any], list[str]], None]] = {
+    "deidentification": check_deidentification,
+    "entities": check_entities,
+    "multitask": check_multitask,
+    "pairs": check_pairs,
+    "question_answering": check_question_answering,
+    "relations": check_relations,
+    "text_classification": check_text_classification,
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_says_to_try_works_as_it_stands(page, tmp_path, monkeypatch):
+    section = read_section(page.read_text(encoding="utf8"))
+    assert {block.kind for block in find_blocks(section)} == {"commands", "python"}
+    assert "python -m spacy biomed train " in section
+    copy_inputs(section, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    CHECKS[page.stem](*run_section(section))
+
+
+def test_every_component_has_a_page():
+    text = "".join(page.read_text(encoding="utf8") for page in PAGES)
+    heads = [entry.name for entry in entry_points(group="spacy_factories")]
+    heads = [name for name in heads if name.startswith("biomed_") and "transformer" not in name]
+    assert heads and all(f"`{name}`" in text for name in heads)
+
+
+@pytest.mark.parametrize(
+    "rest", ["It does much.\n", "## Train\n\n    python -m spacy train x.cfg\n"]
+)
+def test_a_page_without_something_to_try_is_found_out(rest):
+    with pytest.raises(AssertionError, match="first section"):
+        read_section(f"# A task\n\n{rest}")
+
+
+def test_blocks_are_read_as_they_are_pasted():
+    section = "Do:\n\n    python -m spacy a \\\n        --b\n    python -m spacy c\n\n"
+    section += "```python\nif True:\n    print(1)\n```\n\nand not `this`.\n"
+    commands, snippet = find_blocks(section)
+    assert (commands.kind, snippet.kind) == ("commands", "python")
+    assert commands.text.count("python -m spacy") == 2
+    assert snippet.text == "if True:\n    print(1)\n"
+
+
+def test_a_line_that_cannot_be_run_is_found_out():
+    with pytest.raises(AssertionError, match="pip install"):
+        run_commands("    pip install something\n")

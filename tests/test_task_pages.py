@@ -61,12 +61,10 @@ def copy_inputs(section: str, folder: Path) -> None:
 
 def run_commands(text: str) -> None:
     """Run lines of `python -m spacy ...`."""
-    # Importing them makes the commands. Training prints to what stdout is when it is imported: that
-    # must not be the one of a runner, which is closed after its command.
+    # Importing them makes the commands.
     import spacy.cli
 
-    import spacy_biomed.cli
-    import spacy_biomed.training.resumable  # noqa: F401
+    import spacy_biomed.cli  # noqa: F401
 
     for line in text.replace("\\\n", "").splitlines():
         words = shlex.split(line)

@@ -43,8 +43,8 @@ def train(
     *,
     use_gpu: int = -1,
     resume: bool = True,
-    stdout: IO = sys.stdout,
-    stderr: IO = sys.stderr,
+    stdout: IO | None = None,
+    stderr: IO | None = None,
 ) -> None:
     """Train a pipeline, as `spacy.training.loop.train` does: same seed, same weights and scores.
 
@@ -59,9 +59,11 @@ def train(
     use_gpu: number of the GPU, which has been made the current one; -1 for none.
     resume: whether to continue. A checkpoint of another config, or of other data, is not
         continued: the output says so, and training starts from the beginning.
-    stdout, stderr: for messages and the config's logger.
+    stdout, stderr: for messages and the config's logger; by default the process's.
     """
-    run = _Run(nlp, output, use_gpu=use_gpu, stdout=stdout, stderr=stderr)
+    run = _Run(
+        nlp, output, use_gpu=use_gpu, stdout=stdout or sys.stdout, stderr=stderr or sys.stderr
+    )
     checkpoint = run.find_checkpoint() if resume else None
     run.train(checkpoint)
 

@@ -11,7 +11,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -179,6 +179,8 @@ def study_encoders(
     RETURNS: the figures, in the order of the contestants.
     RAISES BiomedError: if an encoder, a corpus or the texts cannot be read, or as training does.
     """
+    if not contestants or not corpora:
+        raise BiomedError("--encoders and --tasks: a study needs one of each at least")
     _check_contestants(contestants, baseline)
     texts = check_corpora(corpora, settings)
     records = _read_records(output / RECORDS)
@@ -248,17 +250,11 @@ def _plan(
             for seed, encoder in zip(settings.seeds, encoders, strict=True):
                 config = template.copy()
                 config["vars"].update(encoder=encoder, seed=seed)
+                digest = _digest(contestant, config, corpus_digest)
+                place = output / RUNS / contestant.name / corpus.name / f"seed_{seed}"
                 is_timed = corpus is corpora[0] and seed == settings.seeds[0]
-                run = Run(
-                    contestant,
-                    corpus,
-                    seed,
-                    config,
-                    output / RUNS / contestant.name / corpus.name / f"seed_{seed}",
-                    _digest(contestant, config, corpus_digest),
-                    output / PIPELINES / contestant.name if is_timed else None,
-                )
-                runs.append(run)
+                pipeline = output / PIPELINES / contestant.name / digest[:16] if is_timed else None
+                runs.append(Run(contestant, corpus, seed, config, place, digest, pipeline))
     return runs
 
 
@@ -355,11 +351,12 @@ def _score(nlp: Language, test: Path) -> float:
 def _read_records(path: Path) -> dict[str, Record]:
     """What was trained so far, by digest."""
     records = {}
+    names = [field.name for field in fields(Record)]
     lines = path.read_text(encoding="utf8").splitlines() if path.is_file() else []
     for number, line in enumerate(lines, start=1):
         try:
             content = json.loads(line)
-            record = Record(**{name: content[name] for name in Record.__slots__})
+            record = Record(**{name: content[name] for name in names})
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise BiomedError(
                 f"{path}:{number}: not the record of a training; remove the line"

@@ -147,7 +147,7 @@ def test_a_study_has_each_score_and_keeps_the_pipelines_that_are_timed(output, c
     assert small["f1"] == {"drugs": [records[0]["f1"]], "diseases": [records[1]["f1"]]}
     assert none["int8_f1"]["diseases"] == [records[3]["int8_f1"]]
     assert small["words_per_second"] == 100.0
-    exported = output / "pipelines" / "small" / "biomed_transformer" / "encoder" / "model.onnx"
+    [exported] = (output / "pipelines" / "small").rglob("model.onnx")
     assert small["int8_bytes"] == exported.stat().st_size
     parameters = load_pretrained(contestants[0].encoder)[1].embeddings.word_embeddings.weight
     assert parameters.numel() < small["parameters"] == none["parameters"]
@@ -230,6 +230,8 @@ def test_bad_input_is_found_before_anything_is_trained(
         BiomedError, match="--baseline x: no encoder is called so; use one of small"
     ):
         study_encoders(contestants, corpora, tmp_path, settings, baseline="x")
+    with pytest.raises(BiomedError, match="a study needs one of each"):
+        study_encoders(contestants, [], tmp_path, settings)
     with pytest.raises(BiomedError, match="no such encoder directory"):
         study_encoders([Contestant("a", "/none")], corpora, tmp_path, settings)
     with pytest.raises(BiomedError, match="two corpora are called drugs"):

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import spacy
 from spacy.language import Language
 from spacy.training.initialize import init_nlp
+from spacy.vocab import Vocab
 from thinc.api import Config
 
 from ..encoders.loading import load_pretrained, save_encoder
@@ -26,7 +27,7 @@ from ..errors import BiomedError
 from ..outputs import replacing_directory, replacing_file
 from ..training.checkpoint import digest_files
 from ..training.config import fill_config
-from ..training.corpus import Corpus_v1, read_doc_bin
+from ..training.corpus import Corpus_v1, read_docs
 from ..training.resumable import DIR_MODEL_BEST, train
 from .benchmark import MEASURES, describe_machine, measure_pipelines, read_texts
 from .compression import find_encoders, write_compressed
@@ -218,7 +219,9 @@ def check_corpora(corpora: list[Corpus], settings: EncoderStudySettings) -> list
     for corpus in corpora:
         _create_config(corpus, settings)
         for part in ("dev", "test"):
-            read_doc_bin(corpus.folder / f"{part}.spacy")
+            path = corpus.folder / f"{part}.spacy"
+            if not any(doc.ents for doc in read_docs(path, Vocab())):
+                raise BiomedError(f"{path}: no mentions to score; give a corpus of entities")
     return read_texts(settings.texts or corpora[0].folder / "test.spacy") if corpora else []
 
 
@@ -342,10 +345,7 @@ def _is_trained(run: Run) -> bool:
 
 
 def _score(nlp: Language, test: Path) -> float:
-    score = nlp.evaluate(list(Corpus_v1(test)(nlp))).get("ents_f")
-    if score is None:
-        raise BiomedError(f"{test}: has no mentions to score; give a corpus of entities")
-    return score
+    return nlp.evaluate(list(Corpus_v1(test)(nlp)))["ents_f"]
 
 
 def _read_records(path: Path) -> dict[str, Record]:

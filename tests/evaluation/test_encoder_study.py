@@ -48,7 +48,7 @@ def contestants(tiny_bert):
 
 @pytest.fixture
 def corpora(folder):
-    return [Corpus(folder / "drugs", 2), Corpus(folder / "diseases", 1)]
+    return [Corpus(folder / "drugs", 2)]
 
 
 class Figures:
@@ -93,7 +93,7 @@ def output(done, contestants, corpora, settings, watched, tmp_path):
     """A copy of a study that is done."""
     if not done.exists():
         study_encoders(contestants, corpora, done, settings, baseline="none")
-        assert len(watched["trained"]) == 4 and watched["timed"] == [(2, 3)]
+        assert len(watched["trained"]) == 2 and watched["timed"] == [(2, 3)]
         watched["trained"].clear(), watched["timed"].clear()
     return Path(shutil.copytree(done, tmp_path / "copy"))
 
@@ -139,13 +139,11 @@ def test_a_study_has_each_score_and_keeps_the_pipelines_that_are_timed(output, c
     records = [json.loads(line) for line in (output / "runs.jsonl").read_text().splitlines()]
     assert [(one["encoder"], one["corpus"], one["seed"]) for one in records] == [
         ("small", "drugs", 0),
-        ("small", "diseases", 0),
         ("none", "drugs", 0),
-        ("none", "diseases", 0),
     ]
     small, none = json.loads((output / "encoders.json").read_text())["encoders"]
-    assert small["f1"] == {"drugs": [records[0]["f1"]], "diseases": [records[1]["f1"]]}
-    assert none["int8_f1"]["diseases"] == [records[3]["int8_f1"]]
+    assert small["f1"] == {"drugs": [records[0]["f1"]]}
+    assert none["int8_f1"] == {"drugs": [records[1]["int8_f1"]]}
     assert small["words_per_second"] == 100.0
     [exported] = (output / "pipelines" / "small").rglob("model.onnx")
     assert small["int8_bytes"] == exported.stat().st_size
@@ -177,12 +175,12 @@ def test_a_study_that_was_stopped_makes_what_is_left(
     other = tmp_path / "other"
     watched["stop_at"] = 1
     with pytest.raises(RuntimeError, match="stopped"):
-        study_encoders(contestants[:1], corpora, other, settings)
+        study_encoders(contestants, corpora, other, settings)
     watched["stop_at"] = None
-    figures = study_encoders(contestants[:1], corpora, other, settings)
-    assert watched["trained"] == ["small drugs", "small diseases"]
-    small = json.loads((output / "encoders.json").read_text())["encoders"][0]
-    assert figures[0].f1 == small["f1"]
+    figures = study_encoders(contestants, corpora, other, settings)
+    assert watched["trained"] == ["small drugs", "none drugs"]
+    unbroken = json.loads((output / "encoders.json").read_text())["encoders"]
+    assert [one.f1 for one in figures] == [one["f1"] for one in unbroken]
 
 
 def test_what_was_trained_but_not_scored_is_not_trained_again(
@@ -191,22 +189,25 @@ def test_what_was_trained_but_not_scored_is_not_trained_again(
     write = encoder_study.write_compressed
     monkeypatch.setattr(encoder_study, "write_compressed", None)
     with pytest.raises(TypeError):
-        study_encoders(contestants[:1], corpora[:1], tmp_path, settings)
+        study_encoders(contestants[:1], corpora, tmp_path, settings)
     monkeypatch.setattr(encoder_study, "write_compressed", write)
-    study_encoders(contestants[:1], corpora[:1], tmp_path, settings)
+    study_encoders(contestants[:1], corpora, tmp_path, settings)
     assert watched["trained"] == ["small drugs"]
 
 
-def test_a_changed_setting_of_one_corpus_trains_that_one_anew_and_times_if_it_is_timed(
-    output, contestants, corpora, settings, watched
+def test_another_corpus_and_other_settings_train_and_time_what_they_concern(
+    output, contestants, corpora, settings, watched, folder
 ):
-    second = [corpora[0], corpora[1]._replace(epochs=2)]
-    study_encoders(contestants[:1], second, output, settings)
-    assert watched["trained"] == ["small diseases"]
-    study_encoders(contestants[:1], [corpora[0]._replace(epochs=1)], output, settings)
+    more = [*corpora, Corpus(folder / "diseases", 1)]
+    figures = study_encoders(contestants[:1], more, output, settings)
+    assert watched["trained"] == ["small diseases"] and list(figures[0].f1) == ["drugs", "diseases"]
+    shorter = [corpora[0]._replace(epochs=1)]
+    study_encoders(contestants[:1], shorter, output, settings)
     assert watched["trained"][1:] == ["small drugs"]
-    # Once since there is one pipeline less, once since it is another.
+    # Timed once since there is one pipeline less, and once since it is another.
     assert watched["timed"] == [(1, 3), (1, 3)]
+    study_encoders(contestants[:1], corpora, output, settings)
+    assert len(watched["trained"]) == 2 and len(watched["timed"]) == 3
 
 
 def test_the_same_files_elsewhere_are_the_same_training(
@@ -219,7 +220,7 @@ def test_the_same_files_elsewhere_are_the_same_training(
     assert watched["trained"] == []
     config = json.loads((moved / "config.json").read_text()) | {"layer_norm_eps": 1e-3}
     (moved / "config.json").write_text(json.dumps(config))
-    study_encoders([replace(contestants[0], encoder=str(moved))], there[:1], output, settings)
+    study_encoders([replace(contestants[0], encoder=str(moved))], there, output, settings)
     assert watched["trained"] == ["small drugs"]
 
 
@@ -244,6 +245,8 @@ def test_bad_input_is_found_before_anything_is_trained(
     assert watched["trained"] == []
 
 
-def test_a_corpus_without_mentions_cannot_be_scored(contestants, folder, settings, tmp_path):
-    with pytest.raises(BiomedError, match="topics"):
-        study_encoders(contestants[:1], [Corpus(folder / "topics", 1)], tmp_path, settings)
+def test_a_part_without_mentions_is_refused(corpora, folder, settings, tmp_path):
+    changed = Path(shutil.copytree(corpora[0].folder, tmp_path / "drugs"))
+    shutil.copyfile(folder / "topics" / "test.spacy", changed / "test.spacy")
+    with pytest.raises(BiomedError, match=r"drugs/test.spacy: no mentions to score"):
+        check_corpora([Corpus(changed, 1)], settings)

@@ -174,7 +174,7 @@ def test_a_study_that_was_stopped_makes_what_is_left(make_recipe, trained, tmp_p
 
 
 def test_a_student_whose_sign_was_not_written_is_taken_from_its_checkpoint(
-    make_recipe, trained, tmp_path, monkeypatch
+    make_recipe, tmp_path, monkeypatch
 ):
     output = tmp_path / "study"
     monkeypatch.setattr(distillation_study, "replacing_file", None)

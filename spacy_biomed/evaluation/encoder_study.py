@@ -29,7 +29,7 @@ from ..training.checkpoint import digest_files
 from ..training.config import fill_config
 from ..training.corpus import Corpus_v1, read_docs
 from ..training.resumable import DIR_MODEL_BEST, train
-from .benchmark import MEASURES, describe_machine, measure_pipelines, read_texts
+from .benchmark import MEASURES, describe_machine, measure_speed, read_texts
 from .compression import find_encoders, write_compressed
 from .encoder_report import EncoderFigures, write_report
 
@@ -77,7 +77,7 @@ class EncoderStudySettings:
     seeds: each training is made once with each.
     texts: file whose texts the pipelines are timed on, as `read_texts` reads it; by default the
         test part of the first corpus.
-    repeats, threads: of the timing, as in `measure_pipelines`.
+    repeats, threads: of the timing, as in `measure_speed`.
     gpu: number of the one to train on; -1 for none. Pipelines are timed on the CPU.
     """
 
@@ -386,7 +386,7 @@ def _time(
         content = json.loads(path.read_text(encoding="utf8"))
         if content["run"] == digest:
             return content["words_per_second"]
-    measured = measure_pipelines(
+    measured = measure_speed(
         [str(run.pipeline) for run in runs],
         texts,
         repeats=settings.repeats,

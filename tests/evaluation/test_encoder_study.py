@@ -78,7 +78,7 @@ def watched(monkeypatch):
         return [Figures() for _ in pipelines]
 
     monkeypatch.setattr(encoder_study, "train", count)
-    monkeypatch.setattr(encoder_study, "measure_pipelines", time)
+    monkeypatch.setattr(encoder_study, "measure_speed", time)
     return made
 
 

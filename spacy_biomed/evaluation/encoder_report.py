@@ -119,8 +119,10 @@ def describe_settings(settings: dict[str, Any]) -> str:
     """What is the same for all encoders, as a paragraph."""
     epochs = ", ".join(f"{name} {count}" for name, count in settings["epochs"].items())
     seeds = ", ".join(map(str, settings["seeds"]))
+    several = f"mean over seeds ({seeds} in this order)"
+    seeds = several if len(settings["seeds"]) > 1 else f"seed {seeds}"
     return (
-        f"F1 on the test parts, mean over seeds ({seeds} in this order); epochs: {epochs}; "
+        f"F1 on the test parts, {seeds}; epochs: {epochs}; "
         f"learning rate {settings['learn_rate']:g}, batches of {settings['batch_words']:,} words. "
         "Parameters are those of the encoder alone; fp16 is the size of its weights, int8 that of "
         "its exported file. Words a second are those of the whole int8 pipeline on the CPU, on "

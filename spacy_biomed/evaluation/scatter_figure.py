@@ -23,7 +23,7 @@ PANEL_WIDTH, PANEL_HEIGHT = 460.0, 340.0
 LEFT, TOP, BOTTOM, GAP, RIGHT = 70.0, 50.0, 60.0, 50.0, 25.0
 MARGIN = 0.08  # of an axis, beyond the outermost dots
 RADIUS = 5.0
-LABEL_DISTANCE, LABEL_HEIGHT = 14.0, 15.0
+LABEL_DISTANCE, LABEL_HEIGHT, NEAR = 14.0, 15.0, 60.0
 TICKS = 5  # about
 
 
@@ -130,13 +130,17 @@ def _draw_dots(dots: Sequence[Dot], x: Scale, y: Scale, colours: dict[str, str])
         side = [dot for dot in dots if (x.place(dot.x) < middle) == names_on_right]
         heights = spread_labels([y.place(dot.y) for dot in side], y.end, y.start)
         shift, anchor = (LABEL_DISTANCE, "start") if names_on_right else (-LABEL_DISTANCE, "end")
+        outermost = max if names_on_right else min
+        places = [x.place(dot.x) for dot in side]
         for dot, height in zip(side, heights, strict=True):
             across, down, colour = x.place(dot.x), y.place(dot.y), colours[dot.name]
+            # Beside all dots that are near, so that no name lies on one.
+            label = shift + outermost(place for place in places if abs(place - across) < NEAR)
             lines += [
-                f'<path d="M{across:.1f} {down:.1f}L{across + shift - shift / 7:.1f} {height:.1f}" '
+                f'<path d="M{across:.1f} {down:.1f}L{label - shift / 7:.1f} {height:.1f}" '
                 f'stroke="{colour}" stroke-width="0.8"/>',
                 f'<circle cx="{across:.1f}" cy="{down:.1f}" r="{RADIUS:g}" fill="{colour}"/>',
-                f'<text x="{across + shift:.1f}" y="{height + 4:.1f}" text-anchor="{anchor}" '
+                f'<text x="{label:.1f}" y="{height + 4:.1f}" text-anchor="{anchor}" '
                 f'fill="{colour}">{escape(dot.name)}</text>',
             ]
     return lines

@@ -68,6 +68,7 @@ def test_without_a_baseline_and_with_one_seed_the_table_has_no_more_than_the_sco
 def test_the_paragraph_says_what_is_the_same_for_all():
     text = describe_settings(SETTINGS)
     assert "seeds (0, 1 in this order); epochs: x 2, y 1; learning rate 0.0002" in text
+    assert "test parts, seed 3; epochs" in describe_settings({**SETTINGS, "seeds": [3]})
     assert "batches of 1,400 words" in text and "on 9 texts (test part of x)." in text
 
 

@@ -90,3 +90,12 @@ def test_titles_and_names_are_there_whatever_characters_they_have():
     assert {"Title <", "F1 & more", "size <MB>", "a & b", "c"} <= set(texts)
     anchors = {text.text: text.get("text-anchor") for text in root.iter(f"{SVG}text")}
     assert (anchors["a & b"], anchors["c"]) == ("start", "end")
+
+
+def test_names_of_dots_that_are_near_each_other_lie_beside_all_of_them():
+    dots = [Dot("a", 90, 5), Dot("b", 100, 5.01), Dot("far", 60, 5)]
+    root = read([("speed", dots)])
+    centres = dict(zip("abf", [float(c.get("cx")) for c in root.iter(f"{SVG}circle")], strict=True))
+    ends = {text.text: float(text.get("x", "0")) for text in root.iter(f"{SVG}text")}
+    assert ends["a"] == ends["b"] < centres["a"] < centres["b"]
+    assert ends["far"] < centres["f"] < ends["a"]

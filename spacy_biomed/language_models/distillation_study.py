@@ -123,7 +123,7 @@ def plan_students(
     weights = hashlib.sha256(_hash_weights(teacher) + _hash_weights(start)).hexdigest()
     text = fingerprint(recipe, tokenizer)
     # A run that is gone on with is told by the name of its encoder: another start, another name.
-    begin = output / START / weights[:16]
+    begin = output / START / f"student_{weights[:16]}"
     if not begin.is_dir():
         from ..encoders.loading import save_encoder
 

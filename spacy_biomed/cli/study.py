@@ -1,4 +1,4 @@
-"""`spacy biomed study`: what several tasks on one encoder are worth to each other."""
+"""`spacy biomed study`: experiments of many trainings, as the papers make them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from pathlib import Path
 import typer
 
 from .bad_input import OneLineGroup
+from .encoder_studies import distillation, encoders
 from .init_config import split_names
-from .train import import_training, set_up_gpu
+from .train import CONFIG_OVERRIDES, import_training, set_up_gpu
 
 study = typer.Typer(cls=OneLineGroup, no_args_is_help=True)
+study.command()(encoders)
+study.command(context_settings=CONFIG_OVERRIDES)(distillation)
 
 
 @study.callback()
 def describe() -> None:
-    """Score the tasks of a pipeline, and find out which of them help which.
+    """Score the tasks of a pipeline, find out which help which, and compare encoders.
 
     Examples: python -m spacy biomed study scores training/multitask/model-best --part test
 

@@ -181,11 +181,7 @@ def measure_pipelines(
     with ExitStack() as stack:
         workers = [stack.enter_context(_start(environment)) for _ in pipelines]
         for figures, worker in zip(measured, workers, strict=True):
-            _ask(figures, worker, "load", pipeline=figures.pipeline, text=SENTENCE)
-            counts = _ask(figures, worker, "read", texts=texts, batch_size=batch_size)
-            for name, value in counts.items():
-                setattr(figures, name, value)
-            _ask(figures, worker, "pipe")
+            _load(figures, worker, texts, batch_size)
             progress(f"{figures.pipeline}: before it counts")
         for i in range(repeats):
             for figures in measured:
@@ -201,6 +197,25 @@ def measure_pipelines(
                 progress(f"{figures.pipeline}: documents one by one {i + 1}")
         for figures, worker in zip(measured, workers, strict=True):
             figures.peak_bytes = _ask(figures, worker, "peak_memory")
+    return measured
+
+
+def measure_speed(
+    pipelines: list[str], texts: list[str], *, repeats: int = 5, threads: int | None = None
+) -> list[PipelineFigures]:
+    """Measure how long pipelines take for texts in batches, and nothing else.
+
+    Arguments and errors are those of `measure_pipelines`.
+    """
+    environment = thread_settings(threads)
+    measured = [PipelineFigures(pipeline, len(texts)) for pipeline in pipelines]
+    with ExitStack() as stack:
+        workers = [stack.enter_context(_start(environment)) for _ in pipelines]
+        for figures, worker in zip(measured, workers, strict=True):
+            _load(figures, worker, texts, None)
+        for _ in range(repeats):
+            for figures, worker in zip(measured, workers, strict=True):
+                figures.pipe_seconds.append(_ask(figures, worker, "pipe"))
     return measured
 
 
@@ -221,6 +236,17 @@ def measure_first_sentence(
     with _start(environment, python) as worker:
         load_seconds = worker.ask("load", pipeline=pipeline, text=SENTENCE)
         return load_seconds, time.perf_counter() - worker.started
+
+
+def _load(
+    figures: PipelineFigures, worker: Worker, texts: list[str], batch_size: int | None
+) -> None:
+    """Have a worker load the pipeline, and annotate the texts once before it counts."""
+    _ask(figures, worker, "load", pipeline=figures.pipeline, text=SENTENCE)
+    counts = _ask(figures, worker, "read", texts=texts, batch_size=batch_size)
+    for name, value in counts.items():
+        setattr(figures, name, value)
+    _ask(figures, worker, "pipe")
 
 
 def _measure_start(figures: PipelineFigures, environment: dict[str, str]) -> None:

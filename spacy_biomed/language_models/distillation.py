@@ -191,13 +191,21 @@ def _check_logits(
         )
 
 
+def logits_setting(objective: Objective) -> str:
+    """The setting that is the weight of what takes the teacher's distributions.
+
+    objective: one that needs them.
+    """
+    [term] = objective.weights.keys() & {"soft_mlm", "output"}
+    return f"{term}_weight"
+
+
 def _check_without_head(recipe: DistillationRecipe, objective: Objective) -> None:
     if objective.needs.teacher_logits:
-        [term] = objective.weights.keys() & {"soft_mlm", "output"}
         raise recipe.error(
             "teacher.name",
             "has no head for masked language modelling, so that it has no distributions to learn "
-            f"from; set objective.{term}_weight = 0, or take another teacher",
+            f"from; set objective.{logits_setting(objective)} = 0, or take another teacher",
         )
 
 

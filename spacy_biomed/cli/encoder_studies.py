@@ -1,0 +1,201 @@
+"""`spacy biomed study encoders` and `spacy biomed study distillation`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from .init_config import split_names
+from .train import import_training, set_up_gpu
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..evaluation.encoder_study import Contestant, Corpus, EncoderStudySettings
+
+OUTPUT = typer.Argument(help="Folder for the table, the figure and all that belongs to the study.")
+TASKS = typer.Option(
+    ...,
+    help="Converted corpora of entities: names with commas between them, each NAME or NAME=EPOCHS.",
+)
+EPOCHS = typer.Option(8, min=1, help="Of each training on a corpus that has no number of its own.")
+BATCH_WORDS = typer.Option(None, min=1, help="Tokens in a batch; else the template's.")
+LEARN_RATE = typer.Option(None, help="Highest learning rate; else the template's.")
+SEEDS = typer.Option(3, min=1, help="How many times to make each training: seeds 0, 1, ...")
+TEXTS = typer.Option(None, help="File of texts to time pipelines on; else the first test part.")
+REPEATS = typer.Option(5, min=1, help="Of the timing.")
+THREADS = typer.Option(None, min=1, help="Of each library, in the timing.")
+CORPORA_DIR = typer.Option(Path("corpus"), help="Folder of the converted corpora.")
+TEMPLATE = typer.Option(Path("configs/ner.cfg"), help="Config to fill.")
+GPU_ID = typer.Option(-1, "--gpu-id", "-g", help="GPU to fine-tune on; -1 for the CPU.")
+
+
+def encoders(
+    output: Path = OUTPUT,
+    encoders: str = typer.Option(
+        ...,
+        help="Directories, catalogue names or hub ids with commas between them; random:ENCODER for "
+        "its shape with initial weights; NAME=ENCODER gives it another name.",
+    ),
+    tasks: str = TASKS,
+    baseline: str = typer.Option(None, help="Name of the encoder to compare the others with."),
+    epochs: int = EPOCHS,
+    batch_words: int = BATCH_WORDS,
+    learn_rate: float = LEARN_RATE,
+    seeds: int = SEEDS,
+    texts: Path = TEXTS,
+    repeats: int = REPEATS,
+    threads: int = THREADS,
+    corpora_dir: Path = CORPORA_DIR,
+    template: Path = TEMPLATE,
+    gpu_id: int = GPU_ID,
+) -> None:
+    """Fine-tune encoders on corpora of entities: a table and a figure of F1, speed and size.
+
+    Give the same command again after the study was stopped: trainings that are finished are kept,
+    and the one that was stopped goes on.
+
+    Example: python -m spacy biomed study encoders metrics/starter --encoders
+    encoders/starter_en,random:encoders/starter_en,minilm --tasks ncbi_disease=6,bc5cdr=4
+    """
+    import_training()
+    from ..evaluation.encoder_study import parse_contestants
+
+    settings = _settings(template, batch_words, learn_rate, seeds, texts, repeats, threads, gpu_id)
+    contestants = parse_contestants(split_names(encoders))
+    corpora = _read_tasks(tasks, epochs, corpora_dir)
+    _study(_console(), contestants, corpora, output, settings, baseline)
+
+
+def distillation(
+    context: typer.Context,
+    recipe: Path = typer.Argument(help="Recipe of a distillation; its objective is one of many."),
+    output: Path = OUTPUT,
+    tasks: str = typer.Option(None, help=f"{TASKS.help} Without it students are only trained."),
+    objectives: str = typer.Option(None, help="Some of the objectives; by default all."),
+    epochs: int = EPOCHS,
+    batch_words: int = BATCH_WORDS,
+    learn_rate: float = LEARN_RATE,
+    seeds: int = SEEDS,
+    texts: Path = TEXTS,
+    repeats: int = REPEATS,
+    threads: int = THREADS,
+    corpora_dir: Path = CORPORA_DIR,
+    template: Path = TEMPLATE,
+    gpu_id: int = GPU_ID,
+) -> None:
+    """Distil the recipe's student by every objective, and study all of them and the teacher.
+
+    The same student with as many steps of masked language modelling alone is what they are compared
+    with. Give the same command again after the study was stopped: it goes on from there. Settings
+    of the recipe are overridden as in spacy train: --training.steps 2000.
+
+    Example: python -m spacy biomed study distillation
+    configs/language_models/starter_from_teacher.cfg metrics/distillation --paths.text texts.txt
+    --paths.teacher encoders/teacher --tasks ncbi_disease=6,bc5cdr=4,cantemist=2
+    """
+    from .overrides import parse_overrides
+
+    overrides = parse_overrides(context)
+    import_training()
+    from ..evaluation.encoder_study import Contestant, check_corpora
+    from ..language_models.distillation_recipe import DistillationRecipe
+    from ..language_models.distillation_study import NO_DISTILLATION, make_students
+    from ..language_models.objectives import OBJECTIVES
+    from ..language_models.recipe import read_recipe
+
+    settings = _settings(template, batch_words, learn_rate, seeds, texts, repeats, threads, gpu_id)
+    corpora = _read_tasks(tasks or "", epochs, corpora_dir)
+    check_corpora(corpora, settings)  # before hours of training, not after them
+    console = _console()
+    read = read_recipe(recipe, DistillationRecipe, overrides)
+    students = make_students(
+        read,
+        output,
+        split_names(objectives) if objectives else tuple(OBJECTIVES),
+        console=console,
+        progress=lambda name: console.rule(name, align="left"),
+    )
+    if not corpora:
+        console.print(f"✔ Wrote {', '.join(students)} to {output}")
+        return
+    contestants = [Contestant("teacher", read.teacher.name)]
+    contestants += [Contestant(name, str(path)) for name, path in students.items()]
+    _study(console, contestants, corpora, output, settings, NO_DISTILLATION)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, soft_wrap=True)
+
+
+def _settings(
+    template: Path,
+    batch_words: int | None,
+    learn_rate: float | None,
+    seeds: int,
+    texts: Path | None,
+    repeats: int,
+    threads: int | None,
+    gpu_id: int,
+) -> EncoderStudySettings:
+    from ..evaluation.encoder_study import EncoderStudySettings
+
+    return EncoderStudySettings(
+        template=template,
+        batch_words=batch_words,
+        learn_rate=learn_rate,
+        seeds=tuple(range(seeds)),
+        texts=texts,
+        repeats=repeats,
+        threads=threads,
+        gpu=gpu_id,
+    )
+
+
+def _read_tasks(tasks: str, epochs: int, corpora_dir: Path) -> list[Corpus]:
+    """RAISES BiomedError: if a number of epochs is none."""
+    from ..errors import BiomedError
+    from ..evaluation.encoder_study import Corpus
+
+    corpora = []
+    for task in split_names(tasks):
+        name, given, own = task.partition("=")
+        if given and not (own.isdecimal() and int(own)):
+            raise BiomedError(f"--tasks {task}: '{own}' is no number of epochs; give 1 or more")
+        corpora.append(Corpus(corpora_dir / name, int(own) if given else epochs))
+    return corpora
+
+
+def _study(
+    console: Console,
+    contestants: list[Contestant],
+    corpora: list[Corpus],
+    output: Path,
+    settings: EncoderStudySettings,
+    baseline: str | None,
+) -> None:
+    from itertools import count
+
+    from rich.progress import Progress
+
+    from ..evaluation.encoder_report import FIGURE, RESULTS, TABLE
+    from ..evaluation.encoder_study import count_steps, study_encoders
+
+    set_up_gpu(settings.gpu)
+    steps = count_steps(len(contestants), len(corpora), settings)
+    with Progress(console=console, transient=True) as bar:
+        task, done = bar.add_task("", total=steps), count()
+        study_encoders(
+            contestants,
+            corpora,
+            output,
+            settings,
+            baseline=baseline,
+            progress=lambda doing: bar.update(task, description=doing, completed=next(done)),
+        )
+    console.print((output / TABLE).read_text(encoding="utf8"))
+    console.print(f"✔ Wrote {TABLE}, {RESULTS} and {FIGURE} to {output}")

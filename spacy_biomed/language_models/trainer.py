@@ -43,6 +43,13 @@ from .recipe import TrainingRecipe
 # Padded word pieces that a device computes at once.
 _CPU_PIECES, _GPU_PIECES = 4096, 32768
 
+# Pieces that are predicted at once are filled up to a multiple of this. Logits of another size in
+# every batch break the memory of a process into pieces that none of the next fits in.
+_PREDICTED = 128
+
+# The label of a place that is not predicted.
+IGNORED = -100
+
 # Written into a checkpoint's directory after everything else.
 COMPLETE = "complete"
 
@@ -85,9 +92,9 @@ class RowSelection:
 def masked_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """Mean cross-entropy of the pieces that are predicted, in fp32.
 
-    logits: (predicted, vocabulary). labels: (predicted,).
+    logits: (predicted, vocabulary). labels: (predicted,); IGNORED for rows that do not count.
     """
-    return functional.cross_entropy(logits.float(), labels)
+    return functional.cross_entropy(logits.float(), labels, ignore_index=IGNORED)
 
 
 class MaskedLanguageModelTrainer(Trainer):
@@ -165,9 +172,12 @@ class MaskedLanguageModelTrainer(Trainer):
 
     def prediction_loss(self, model: torch.nn.Module, inputs: Inputs) -> Tensor:
         """Mean cross-entropy of a micro-batch's predicted pieces."""
-        with self.rows(inputs["positions"]):
+        extra = -inputs["labels"].numel() % _PREDICTED
+        positions = functional.pad(inputs["positions"], (0, extra))
+        labels = functional.pad(inputs["labels"], (0, extra), value=IGNORED)
+        with self.rows(positions):
             output = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"])
-        return masked_loss(output.logits, inputs["labels"])
+        return masked_loss(output.logits, labels)
 
     def perplexity(self, loss: float) -> float | None:
         """How many equally probable pieces a validation loss stands for.

@@ -140,6 +140,24 @@ def first_gradient(trainer):
     return loss.item(), micro_batches, gradients(trainer.model)
 
 
+def test_logits_have_few_sizes_and_what_fills_them_up_does_not_count(make_trainer):
+    trainer = make_trainer(training__batch=8, training__device_batch=2)
+    trainer.model.eval()
+    sizes = []
+    trainer.model.register_forward_hook(
+        lambda module, args, output: sizes.append(len(output.logits))
+    )
+    with torch.no_grad():
+        for batch in trainer.get_train_dataloader():
+            loss = trainer.prediction_loss(trainer.model, batch)
+            with trainer.rows(batch["positions"]):
+                logits = trainer.model(batch["input_ids"], batch["attention_mask"]).logits
+            expected = masked_loss(logits, batch["labels"]).item()
+            assert loss.item() == pytest.approx(expected, abs=1e-6)
+    assert set(sizes[::2]) == {128}
+    assert len(set(sizes[1::2])) > 1
+
+
 def test_the_loss_of_a_step_is_the_mean_over_all_its_predicted_pieces(make_trainer):
     settings = {"packing__across_documents": False, "training__batch": 8}
     trainer = make_trainer(**settings, training__device_batch=2)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -10,6 +14,11 @@ from .bad_input import OneLineGroup
 from .encoder_studies import distillation, encoders
 from .init_config import split_names
 from .train import CONFIG_OVERRIDES, import_training, set_up_gpu
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..evaluation.task_runs import Progress
 
 study = typer.Typer(cls=OneLineGroup, no_args_is_help=True)
 study.command()(encoders)
@@ -23,7 +32,7 @@ def describe() -> None:
     Examples: python -m spacy biomed study scores training/multitask/model-best --part test
 
     python -m spacy biomed study pairwise --tasks ncbi_disease,bc5cdr,hoc,medrqe --encoder biobert
-    metrics/pairwise
+    metrics/tasks
     """
 
 
@@ -83,7 +92,8 @@ def pairwise(
 
     import_training()
     set_up_gpu(gpu_id)
-    from ..evaluation.pairwise import FIGURE, RESULTS, TABLE, StudySettings
+    from ..evaluation.pairwise import FIGURE, RESULTS, TABLE, plan_runs, study_pairs
+    from ..evaluation.task_runs import StudySettings
 
     settings = StudySettings(
         template=template,
@@ -98,25 +108,72 @@ def pairwise(
     )
     folders = [corpora_dir / name for name in split_names(tasks)]
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    _study(console, folders, settings, output, margin)
+    with _progress(console, len(plan_runs(folders, settings.seeds))) as progress:
+        study_pairs(folders, output, settings, margin=margin, progress=progress)
     console.print((output / TABLE).read_text(encoding="utf8"))
     console.print(f"✔ Wrote {TABLE}, {RESULTS} and {FIGURE} to {output}")
 
 
-def _study(console, folders, settings, output, margin) -> None:
-    from itertools import count
+@study.command()
+def refinement(
+    output: Path = typer.Argument(help="Folder for the table, the scores and the pipelines."),
+    tasks: str = typer.Option(..., help="Converted corpora: names with commas between them."),
+    encoder: str = typer.Option(..., help="Catalogue name, hub id or directory."),
+    schedule: str = typer.Option("proportional", help="round_robin or proportional."),
+    epochs: int = typer.Option(10, min=1, help="Of each task alone, and of all together."),
+    fine_tune_epochs: int = typer.Option(5, min=1, help="Of each task after that."),
+    batch_words: int = typer.Option(None, min=1, help="Tokens in a batch; else the template's."),
+    learn_rate: float = typer.Option(None, help="Highest learning rate; else the template's."),
+    fine_tune_learn_rate: float = typer.Option(
+        None, help="Of each task after that; else the same."
+    ),
+    seeds: int = typer.Option(1, min=1, help="How many times to make each run: seeds 0, 1, ..."),
+    part: str = typer.Option("test", help="What is scored: test or dev."),
+    corpora_dir: Path = typer.Option(Path("corpus"), help="Folder of the converted corpora."),
+    template: Path = typer.Option(Path("configs/multitask.cfg"), help="Config to fill."),
+    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU to train on; -1 for the CPU."),
+) -> None:
+    """Train tasks alone, all together, and each again from the encoder that all have trained.
 
-    from rich.progress import Progress
+    The table has the score of each task at the three stages. Runs that are finished are kept: give
+    the same command again after the study was stopped. In the folder of a pairwise study the runs
+    of tasks alone are its own.
 
-    from ..evaluation.pairwise import plan_runs, study_pairs
+    Example: python -m spacy biomed study refinement --tasks ncbi_disease,bc5cdr,hoc,medrqe
+    --encoder biobert --fine-tune-learn-rate 0.00002 metrics/tasks
+    """
+    from rich.console import Console
 
-    runs = plan_runs(folders, settings.seeds)
-    with Progress(console=console, transient=True) as bar:
-        task, done = bar.add_task("", total=len(runs)), count()
-        study_pairs(
-            folders,
-            output,
-            settings,
-            margin=margin,
-            progress=lambda run: bar.update(task, description=run, completed=next(done)),
-        )
+    import_training()
+    set_up_gpu(gpu_id)
+    from ..evaluation.refinement import RESULTS, TABLE, FineTuning, count_runs, study_refinement
+    from ..evaluation.task_runs import StudySettings
+
+    settings = StudySettings(
+        template=template,
+        encoder=encoder,
+        schedule=schedule,
+        epochs=epochs,
+        batch_words=batch_words,
+        learn_rate=learn_rate,
+        seeds=tuple(range(seeds)),
+        part=part,
+        gpu=gpu_id,
+    )
+    fine_tuning = FineTuning(fine_tune_epochs, fine_tune_learn_rate or learn_rate)
+    folders = [corpora_dir / name for name in split_names(tasks)]
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    with _progress(console, count_runs(folders, settings)) as progress:
+        study_refinement(folders, output, settings, fine_tuning, progress=progress)
+    console.print((output / TABLE).read_text(encoding="utf8"))
+    console.print(f"✔ Wrote {TABLE} and {RESULTS} to {output}")
+
+
+@contextmanager
+def _progress(console: Console, runs: int) -> Iterator[Progress]:
+    """A bar that tells which of so many runs is made."""
+    from rich.progress import Progress as Bar
+
+    with Bar(console=console, transient=True) as bar:
+        task, done = bar.add_task("", total=runs), count()
+        yield lambda run: bar.update(task, description=run, completed=next(done))

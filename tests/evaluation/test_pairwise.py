@@ -1,21 +1,20 @@
 """Pairwise studies: what is trained, what is kept, and what is written."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 import spacy
-from multitask_corpora import convert_tasks, write_small_template
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import train
 
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.evaluation import pairwise
+from spacy_biomed.evaluation import task_runs
 from spacy_biomed.evaluation.pairwise import (
     PairwiseStudy,
-    StudySettings,
     create_table,
     plan_runs,
     study_pairs,
@@ -28,42 +27,10 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
-def corpora(tmp_path_factory):
-    return convert_tasks(tmp_path_factory.mktemp("tasks"))
-
-
-@pytest.fixture(scope="module")
-def settings(tiny_bert, tmp_path_factory):
-    template = write_small_template(tmp_path_factory.mktemp("template") / "multitask.cfg")
-    return StudySettings(template, str(tiny_bert), epochs=1, batch_words=100)
-
-
-@pytest.fixture
-def folders(corpora):
-    return [corpora / "drugs", corpora / "topics"]
-
-
-@pytest.fixture(scope="module")
 def done(corpora, settings, tmp_path_factory):
     """A study of two tasks, and where it is."""
     output = tmp_path_factory.mktemp("study")
     return study_pairs([corpora / "drugs", corpora / "topics"], output, settings), output
-
-
-@pytest.fixture
-def trainings(monkeypatch):
-    """Count what is trained, and stop before the one of a number."""
-    made, stop_at = [], []
-    train = pairwise.train
-
-    def count(nlp, output, **kwargs):
-        if stop_at and len(made) == stop_at[0]:
-            raise RuntimeError("stopped")
-        made.append(output.parent.name)
-        train(nlp, output, **kwargs)
-
-    monkeypatch.setattr(pairwise, "train", count)
-    return made, stop_at
 
 
 def test_every_task_is_trained_alone_and_every_pair_together_with_each_seed():
@@ -126,23 +93,25 @@ def test_a_study_that_was_stopped_makes_what_is_left(done, folders, settings, tr
     assert made == ["drugs", "topics", "drugs+topics"]
 
 
-def test_other_corpora_or_settings_make_other_runs(done, corpora, settings):
-    def digest(part="test", encoder="", **changes):
-        config, tasks = pairwise._create_config(
-            [corpora / "drugs"], replace(settings, **changes), 0
-        )
-        return pairwise._digest(config, tasks, part, encoder)
+def test_other_corpora_settings_or_encoders_make_other_runs(corpora, settings, tmp_path):
+    folder, encoder = corpora / "drugs", tmp_path / "encoder"
+    shutil.copytree(settings.encoder, encoder)
 
-    digests = {digest(), digest(part="dev"), digest(epochs=2), digest(encoder="other files")}
-    path = corpora / "drugs" / "train.spacy"
-    original = path.read_bytes()
-    try:
-        path.write_bytes((corpora / "drugs" / "dev.spacy").read_bytes())
-        digests.add(digest())
-    finally:
-        path.write_bytes(original)
+    def digest(**changes):
+        own = replace(settings, encoder=str(encoder), **changes)
+        return task_runs._digest(*task_runs._create_config([folder], own, 0), own)
+
+    first = digest()
+    digests = {first, digest(part="dev"), digest(epochs=2)}
+    for path in (folder / "train.spacy", encoder / "config.json"):
+        original = path.read_bytes()
+        try:
+            path.write_bytes(original + b" ")
+            digests.add(digest())
+        finally:
+            path.write_bytes(original)
     assert len(digests) == 5
-    assert digest() in digests
+    assert digest() == first
 
 
 def test_the_table_has_the_changes_in_points_over_the_seeds(settings):

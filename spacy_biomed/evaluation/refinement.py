@@ -1,0 +1,146 @@
+"""Refined together, fine-tuned apart: what both stages bring each task, beside the task alone.
+
+Peng et al. 2020, "An Empirical Study of Multi-Task Learning on BERT for Biomedical Text Mining",
+sections 3.3 and 4.2.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+
+from ..errors import BiomedError
+from ..outputs import replacing_file
+from ..training.corpus import read_doc_bin
+from ..training.resumable import DIR_MODEL_BEST
+from .task_runs import RUNS, Progress, StudySettings, run_tasks
+
+TABLE, RESULTS = "refinement.md", "refinement.json"
+ALONE, TOGETHER, APART = STAGES = ("alone", "together", "together, then apart")
+
+# Folder of the fine-tunings from refined encoders, and where a pipeline has its encoder.
+REFINED, ENCODER = "refined", Path(DIR_MODEL_BEST, "biomed_transformer", "encoder")
+
+
+@dataclass(frozen=True, slots=True)
+class FineTuning:
+    """How a refined encoder is fine-tuned for one task.
+
+    epochs, learn_rate: as in `StudySettings`.
+    """
+
+    epochs: int
+    learn_rate: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refinement:
+    """The scores of tasks at each stage.
+
+    metrics: name of each task's score, in the order of the tasks.
+    scores: by stage and task, the score with each seed, 0 to 1.
+    """
+
+    metrics: dict[str, str]
+    scores: dict[str, dict[str, list[float]]]
+
+
+def study_refinement(
+    folders: list[Path],
+    output: Path,
+    settings: StudySettings,
+    fine_tuning: FineTuning,
+    *,
+    progress: Progress | None = None,
+) -> Refinement:
+    """Train each task alone, all together, and each again from the encoder that all have trained.
+
+    What is written: `refinement.md`, a table, and `refinement.json`, all scores. A run that is
+    finished leaves its scores and config, and that of all tasks its pipeline, in
+    `runs/A+B+.../seed_N/model-best`. Runs that are finished are not made again; those of tasks
+    alone are those of `study_pairs` in the same folder.
+
+    folders: at least two converted corpora.
+    output: folder for all of it.
+    RAISES BiomedError: if there are fewer corpora, or as `run_tasks` does.
+    """
+    if len(folders) < 2:
+        raise BiomedError("--tasks: to refine an encoder needs at least two corpora")
+    for folder in folders:  # now, not when the first run is to be scored
+        read_doc_bin(folder / f"{settings.part}.spacy")
+    report = progress or (lambda doing: None)
+    names = [folder.name for folder in folders]
+    metrics: dict[str, str] = {}
+    scores: dict[str, dict[str, list[float]]] = {
+        stage: {name: [] for name in names} for stage in STAGES
+    }
+    for seed in settings.seeds:
+        ending = f"seed_{seed}"
+        for folder in folders:
+            report(f"{folder.name} alone, seed {seed}")
+            run = run_tasks([folder], output / RUNS / folder.name / ending, settings, seed)
+            metrics.update(run.metrics)
+            scores[ALONE][folder.name].append(run.scores[folder.name])
+        report(f"all together, seed {seed}")
+        place = output / RUNS / "+".join(names) / ending
+        run = run_tasks(folders, place, settings, seed, keep_pipeline=True)
+        for name in names:
+            scores[TOGETHER][name].append(run.scores[name])
+        refined = replace(
+            settings,
+            encoder=str(place / ENCODER),
+            epochs=fine_tuning.epochs,
+            learn_rate=fine_tuning.learn_rate,
+        )
+        for folder in folders:
+            report(f"{folder.name} after all, seed {seed}")
+            run = run_tasks([folder], output / REFINED / folder.name / ending, refined, seed)
+            scores[APART][folder.name].append(run.scores[folder.name])
+    study = Refinement(metrics, scores)
+    _write(study, output, settings, fine_tuning)
+    return study
+
+
+def count_runs(folders: list[Path], settings: StudySettings) -> int:
+    """How often `study_refinement` reports progress."""
+    return (2 * len(folders) + 1) * len(settings.seeds)
+
+
+def _write(
+    study: Refinement, output: Path, settings: StudySettings, fine_tuning: FineTuning
+) -> None:
+    results = {
+        "encoder": settings.encoder,
+        "schedule": settings.schedule,
+        "epochs": settings.epochs,
+        "fine_tuning_epochs": fine_tuning.epochs,
+        "part": settings.part,
+        "seeds": list(settings.seeds),
+        "metrics": study.metrics,
+        "scores": study.scores,
+    }
+    contents = {
+        TABLE: create_table(study, settings, fine_tuning),
+        RESULTS: json.dumps(results, ensure_ascii=False, indent=2) + "\n",
+    }
+    for name, content in contents.items():
+        with replacing_file(output / name) as partial:
+            partial.write_text(content, encoding="utf8")
+
+
+def create_table(study: Refinement, settings: StudySettings, fine_tuning: FineTuning) -> str:
+    """The scores as a table in Markdown: a column for each task and their mean, a row a stage."""
+    rows = [["", *study.metrics, "mean"], ["---", *("---:" for _ in study.metrics), "---:"]]
+    for stage, by_task in study.scores.items():
+        means = [100 * fmean(by_task[task]) for task in study.metrics]
+        rows.append([stage, *(f"{mean:.2f}" for mean in (*means, fmean(means)))])
+    seeds = ", ".join(map(str, settings.seeds))
+    metrics = ", ".join(f"{task}: `{metric}`" for task, metric in study.metrics.items())
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return (
+        "\n".join(lines) + f"\n\nScores on the {settings.part} parts, of 100 points; "
+        f"{settings.encoder}, {settings.epochs} epochs alone and together ({settings.schedule}), "
+        f"then {fine_tuning.epochs} apart, mean over seeds {seeds}. {metrics}.\n"
+    )

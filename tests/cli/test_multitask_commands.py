@@ -119,6 +119,10 @@ def test_help_tells_of_both_forms():
             ["study", "pairwise", "OUT", "--encoder", "x", "--tasks", ""],
             "--tasks: a study of pairs",
         ),
+        (
+            ["study", "refinement", "OUT", "--encoder", "x", "--tasks", "a"],
+            "--tasks: to refine an encoder",
+        ),
         (["study", "scores", "no/pipeline"], "no/pipeline: neither an installed pipeline"),
     ],
 )
@@ -151,3 +155,8 @@ def test_a_study_and_the_scores_of_a_pipeline(corpora, template, tiny_bert, tmp_
     scores = json.loads(file.read_text())
     assert scores["spans_drugs_f"] == results["pairs"][0]["scores"][0]
     assert f"{100 * scores['cats_topics_score']:.2f}" in printed
+    printed = invoke("study", "refinement", *names, *options, "--fine-tune-epochs", 1, output)
+    assert "| together, then apart |" in printed
+    assert f"✔ Wrote refinement.md and refinement.json to {output}" in printed
+    together = json.loads((output / "refinement.json").read_text())["scores"]["together"]
+    assert together["drugs"] == [scores["spans_drugs_f"]]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -21,3 +24,22 @@ def parse_overrides(context: typer.Context) -> dict[str, Any]:
     except NoSuchOption as error:  # of a click that need not be typer's
         reason = error.format_message().rstrip(".")
         raise BiomedError(f"{reason}; see `{context.command_path} --help`") from error
+
+
+def check_variables(overrides: Mapping[str, Any], settings: Mapping[str, Any], path: Path) -> None:
+    """See that settings of [vars] and [paths] are in the config: nothing else reads these sections,
+    so that a misspelt name would change nothing, in silence.
+
+    settings: the config without the overrides.
+    path: of the config, for the message.
+    RAISES BiomedError: if one is not.
+    """
+    from ..errors import BiomedError
+
+    for name in overrides:
+        section, _, setting = name.partition(".")
+        if section not in ("vars", "paths") or setting in settings.get(section, {}):
+            continue
+        close = get_close_matches(setting, settings.get(section, {}))
+        advice = f"did you mean --{section}.{close[0]}?" if close else "see what is there"
+        raise BiomedError(f"--{name}: no such setting in [{section}] of {path}; {advice}")

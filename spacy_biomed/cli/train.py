@@ -35,13 +35,14 @@ def train(
     from wasabi import msg
 
     from .bad_input import explain_validation_error
-    from .overrides import parse_overrides
+    from .overrides import check_variables, parse_overrides
 
     overrides = parse_overrides(context)
     train_pipeline = import_training()
     import_code(code)
     set_up_gpu(gpu_id)
     with explain_validation_error(config):
+        check_variables(overrides, load_config(config, interpolate=False), config)
         settings = load_config(config, overrides=overrides, interpolate=False)
     msg.divider("Initializing pipeline")
     with explain_validation_error(config, hint_fill=False):

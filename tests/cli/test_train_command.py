@@ -86,6 +86,25 @@ def test_its_options_and_overrides_reach_training(
     assert (called["output"], called["use_gpu"], called["resume"]) == (tmp_path, -1, resume)
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("vars.max_step", "did you mean --vars.max_steps?"),
+        ("paths.trian", "did you mean --paths.train?"),
+        ("vars.zzz", "see what is there"),
+    ],
+)
+def test_a_misspelt_variable_is_refused_in_one_line(tiny_config, tmp_path, name, advice):
+    output = tmp_path / "out"
+    arguments = ["train", str(tiny_config), "-o", str(output), f"--{name}", "7"]
+    result = CliRunner().invoke(app, arguments)
+    assert isinstance(result.exception, BiomedError)
+    section = name.partition(".")[0]
+    expected = f"--{name}: no such setting in [{section}] of {tiny_config}; {advice}"
+    assert str(result.exception) == expected
+    assert not output.exists()
+
+
 def test_without_a_gpu_one_is_refused_in_one_line(tiny_config, tmp_path, monkeypatch):
     def fail(gpu_id):
         raise ValueError("No GPU devices detected")

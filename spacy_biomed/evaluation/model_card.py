@@ -6,16 +6,20 @@ import json
 import shutil
 from contextlib import suppress
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from spacy.util import load_config
+from spacy.vocab import Vocab
 
 from ..corpora.catalogue import find_corpus
 from ..encoders.catalogue import EncoderEntry, find_encoder
 from ..errors import BiomedError
 from ..outputs import replacing_directory
+from ..pairs import get_pair
 from ..training.config import read_description, read_fields
+from ..training.corpus import read_docs
 from .compression import exported_settings
 from .tasks import Head, find_heads
 
@@ -73,7 +77,8 @@ def write_described_pipeline(
         (partial / "meta.json").write_text(
             json.dumps(meta, indent=2, ensure_ascii=False), encoding="utf8"
         )
-        (partial / "README.md").write_text(create_card(meta, description, heads), encoding="utf8")
+        card = create_card(meta, description, heads, of_pairs=_has_pairs(corpus))
+        (partial / "README.md").write_text(card, encoding="utf8")
     return meta
 
 
@@ -134,13 +139,22 @@ def _requirement(config: dict[str, Any]) -> str:
     return f"spacy-biomed{extra}>={current},<{major}.{int(minor) + 1}"
 
 
-def create_card(meta: dict[str, Any], description: dict[str, Any], heads: list[Head]) -> str:
+def _has_pairs(corpus: Path) -> bool:
+    """Whether the documents of a converted corpus are pairs of texts."""
+    return any(get_pair(doc) for doc in islice(read_docs(corpus / "train.spacy", Vocab()), 1))
+
+
+def create_card(
+    meta: dict[str, Any], description: dict[str, Any], heads: list[Head], *, of_pairs: bool = False
+) -> str:
     """Write the model card, in Markdown.
 
     heads: the components that the card shows.
+    of_pairs: whether they annotate pairs of texts.
     """
     package = f"{meta['lang']}_{meta['name']}"
     own = meta["spacy_biomed"]
+    argument = 'spacy_biomed.pair(nlp, "...", "...")' if of_pairs else '"..."'
     lines = [
         f"# {package} {meta['version']}",
         "",
@@ -148,9 +162,10 @@ def create_card(meta: dict[str, Any], description: dict[str, Any], heads: list[H
         "",
         "```python",
         "import spacy",
+        *(["import spacy_biomed"] if of_pairs else []),
         "",
         f'nlp = spacy.load("{package}")',
-        'doc = nlp("...")',
+        f"doc = nlp({argument})",
         *dict.fromkeys(head.usage for head in heads),
         "```",
         "",

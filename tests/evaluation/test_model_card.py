@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import spacy
 
+import spacy_biomed
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.evaluation.model_card import write_described_pipeline
 from spacy_biomed.training.config import fill_config
@@ -260,3 +261,18 @@ def test_bad_input_leaves_what_was_there(parts, tmp_path, damage, message):
         describe(parts, tmp_path / "out", name="other")
     assert (tmp_path / "out" / "README.md").read_bytes() == before
     assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_card_of_pairs_shows_how_to_make_one(parts, tmp_path):
+    nlp = spacy.blank("en")
+    doc = spacy_biomed.pair(nlp, "Is it safe?", "It is.")
+    spacy.tokens.DocBin(docs=[doc]).to_disk(parts[1]["corpus"] / "train.spacy")
+    _, card = describe(parts, tmp_path / "out")
+    assert 'doc = nlp(spacy_biomed.pair(nlp, "...", "..."))' in card
+    assert "import spacy\nimport spacy_biomed\n" in card
+
+
+def test_a_card_of_single_texts_does_not(parts, tmp_path):
+    _, card = describe(parts, tmp_path / "out")
+    assert 'doc = nlp("...")' in card
+    assert "import spacy_biomed" not in card

@@ -60,7 +60,7 @@ class PlainTrainer(ABC):
         docs = self.read("train")
         self.model = self.create_model(encoder, docs)
         self.collate = self.create_collator()
-        self.train_inputs = [self.encode(doc) for doc in docs]
+        self.train_inputs = [self.encode(doc, with_targets=True) for doc in docs]
         self.optimizer = torch.optim.AdamW(_decay_groups(self.model), lr=schedule.learn_rate)
         self.rates = get_linear_schedule_with_warmup(
             self.optimizer, schedule.warmup, schedule.steps
@@ -71,8 +71,8 @@ class PlainTrainer(ABC):
         """The model, with a head for what the documents are annotated with."""
 
     @abstractmethod
-    def encode(self, doc: Doc) -> list[Sequence]:
-        """The sequences of a document, with its annotation as the model takes it."""
+    def encode(self, doc: Doc, with_targets: bool = False) -> list[Sequence]:
+        """The sequences of a document, and its annotation as the model's loss takes it."""
 
     @abstractmethod
     def predict(self, docs: list[Doc]) -> list[Any]:
@@ -149,7 +149,7 @@ class PlainEntities(PlainTrainer):
     def create_collator(self) -> Callable[[list[Sequence]], Any]:
         return DataCollatorForTokenClassification(self.tokenizer)
 
-    def encode(self, doc: Doc) -> list[Sequence]:
+    def encode(self, doc: Doc, with_targets: bool = False) -> list[Sequence]:
         encoded = self.tokenizer(
             [token.text for token in doc],
             is_split_into_words=True,
@@ -158,19 +158,17 @@ class PlainEntities(PlainTrainer):
         )
         encoded.pop("overflow_to_sample_mapping", None)
         tags = [f"{token.ent_iob_}-{token.ent_type_}" if token.ent_type_ else "O" for token in doc]
+        targets = [self.tags.index(tag) for tag in tags] if with_targets else []
         sequences, last = [], -1
         for row in range(len(encoded["input_ids"])):
             words = []  # the token that begins with each word piece
             for word in encoded.word_ids(row):
                 words.append(None if word in (None, last) else word)
                 last = last if word is None else word
-            sequences.append(
-                {
-                    **{name: rows[row] for name, rows in encoded.items()},
-                    "labels": [-100 if i is None else self.tags.index(tags[i]) for i in words],
-                    "_words": words,
-                }
-            )
+            sequence = {**{name: rows[row] for name, rows in encoded.items()}, "_words": words}
+            if with_targets:
+                sequence["labels"] = [-100 if i is None else targets[i] for i in words]
+            sequences.append(sequence)
         return sequences
 
     def predict(self, docs: list[Doc]) -> list[set[tuple[int, int, str]]]:
@@ -210,10 +208,11 @@ class PlainClasses(PlainTrainer):
         """The annotation as the loss takes it."""
         return self.labels.index(self.gold(doc))
 
-    def encode(self, doc: Doc) -> list[Sequence]:
+    def encode(self, doc: Doc, with_targets: bool = False) -> list[Sequence]:
         spans = get_pair(doc)
         texts = [doc.text] if spans is None else [span.text for span in spans]
-        return [{**self.tokenizer(*texts, truncation=True), "labels": self.target(doc)}]
+        targets = {"labels": self.target(doc)} if with_targets else {}
+        return [{**self.tokenizer(*texts, truncation=True), **targets}]
 
     def predict(self, docs: list[Doc]) -> list[Any]:
         logits = self.forward([sequence for doc in docs for sequence in self.encode(doc)]).logits
@@ -270,7 +269,7 @@ class PlainAnswers(PlainTrainer):
     def create_model(self, encoder: str, docs: list[Doc]) -> PreTrainedModel:
         return AutoModelForQuestionAnswering.from_pretrained(encoder)
 
-    def encode(self, doc: Doc) -> list[Sequence]:
+    def encode(self, doc: Doc, with_targets: bool = False) -> list[Sequence]:
         question, context = get_pair(doc)
         encoded = self.tokenizer(
             question.text,
@@ -282,7 +281,7 @@ class PlainAnswers(PlainTrainer):
             return_offsets_mapping=True,
         )
         encoded.pop("overflow_to_sample_mapping")
-        gold = doc.spans.get(ANSWER_KEY, ())
+        gold = doc.spans.get(ANSWER_KEY, ()) if with_targets else ()
         answer = (gold[0].start_char, gold[0].end_char) if len(gold) else (-1, -1)
         start, end = (place - context.start_char for place in answer)
         sequences = []
@@ -295,7 +294,7 @@ class PlainAnswers(PlainTrainer):
             sequences.append(
                 {
                     **{name: rows[row] for name, rows in encoded.items()},
-                    **_locate(places, start, end),
+                    **(_locate(places, start, end) if with_targets else {}),
                     "_places": places,
                 }
             )

@@ -56,12 +56,10 @@ CONTEXT_WORDS = 300
 # --- What is scored ---
 
 
-def gold_mentions(doc: Doc) -> set[tuple[int, int, str]]:
-    return found_mentions(doc) | {tuple(one) for one in doc.user_data.get(UNALIGNED_MENTIONS, ())}
-
-
-def found_mentions(doc: Doc) -> set[tuple[int, int, str]]:
-    return {(ent.start_char, ent.end_char, ent.label_) for ent in doc.ents}
+def mentions(doc: Doc) -> set[tuple[int, int, str]]:
+    """(start, end, label) in characters; of a gold document also those that no tokens hold."""
+    unaligned = {tuple(one) for one in doc.user_data.get(UNALIGNED_MENTIONS, ())}
+    return unaligned | {(ent.start_char, ent.end_char, ent.label_) for ent in doc.ents}
 
 
 def mention_f1(gold: list[set], found: list[set]) -> float:
@@ -134,26 +132,25 @@ class Kind(NamedTuple):
     """A kind of task.
 
     metric: its name.
-    gold, found: what documents are annotated with, in the reference and by our pipeline.
+    read: what a document is annotated with, by hand or by our pipeline.
     score: of what was found in all documents against the gold, 0 to 1.
     plain: the class of `plain_transformers` that does it.
     rates: the plain side's learning rates, as multiples of ours.
     """
 
     metric: str
-    gold: Callable[[Doc], Any]
-    found: Callable[[Doc], Any]
+    read: Callable[[Doc], Any]
     score: Callable[[list, list], float]
     plain: str
     rates: tuple[float, ...] = (1.0,)
 
 
-ENTITIES = Kind("F1", gold_mentions, found_mentions, mention_f1, "PlainEntities", (1.0, 2.0))
-RELATIONS = Kind("micro F1", relation, relation, relation_f1, "PlainRelations")
-CLASSES = Kind("macro F1", classes, classes, classes_f1, "PlainMultilabel")
-PAIRS = Kind("accuracy", best_class, best_class, accuracy, "PlainClasses")
-NUMBERS = Kind("Pearson", number, number, pearson, "PlainNumber")
-ANSWERS = Kind("F1", answers, answers, answer_f1, "PlainAnswers")
+ENTITIES = Kind("F1", mentions, mention_f1, "PlainEntities", (1.0, 2.0))
+RELATIONS = Kind("micro F1", relation, relation_f1, "PlainRelations")
+CLASSES = Kind("macro F1", classes, classes_f1, "PlainMultilabel")
+PAIRS = Kind("accuracy", best_class, accuracy, "PlainClasses")
+NUMBERS = Kind("Pearson", number, pearson, "PlainNumber")
+ANSWERS = Kind("F1", answers, answer_f1, "PlainAnswers")
 
 
 class Task(NamedTuple):
@@ -272,8 +269,8 @@ def fit_ours(corpus: Path, run: Run, directory: Path) -> dict[str, float]:
     for part in ("dev", "test"):
         examples = list(Corpus(corpus / f"{part}.spacy")(nlp))
         docs = nlp.pipe([example.predicted for example in examples])
-        found = [task.kind.found(doc) for doc in docs]
-        gold = [task.kind.gold(example.reference) for example in examples]
+        found = [task.kind.read(doc) for doc in docs]
+        gold = [task.kind.read(example.reference) for example in examples]
         scores[part] = task.kind.score(gold, found)
     return scores
 
@@ -286,7 +283,7 @@ def fit_plain(corpus: Path, run: Run, _: Path) -> dict[str, float]:
     trainer_class = getattr(plain_transformers, kind.plain)
     trainer = trainer_class(corpus, run.encoder, create_schedule(corpus, run))
     return trainer.fit(
-        run.epochs, lambda docs, found: kind.score([kind.gold(doc) for doc in docs], found)
+        run.epochs, lambda docs, found: kind.score([kind.read(doc) for doc in docs], found)
     )
 
 

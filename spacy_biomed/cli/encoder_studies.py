@@ -8,6 +8,17 @@ from typing import TYPE_CHECKING
 import typer
 
 from .init_config import split_names
+from .study_options import (
+    BATCH_WORDS,
+    CORPORA_DIR,
+    GPU_ID,
+    LEARN_RATE,
+    create_console,
+    seeds_option,
+    show_written,
+    showing_progress,
+    template_option,
+)
 from .train import import_training, set_up_gpu
 
 if TYPE_CHECKING:
@@ -21,15 +32,11 @@ TASKS = typer.Option(
     help="Converted corpora of entities: names with commas between them, each NAME or NAME=EPOCHS.",
 )
 EPOCHS = typer.Option(8, min=1, help="Of each training on a corpus that has no number of its own.")
-BATCH_WORDS = typer.Option(None, min=1, help="Tokens in a batch; else the template's.")
-LEARN_RATE = typer.Option(None, help="Highest learning rate; else the template's.")
-SEEDS = typer.Option(3, min=1, help="How many times to make each training: seeds 0, 1, ...")
+SEEDS = seeds_option(3)
 TEXTS = typer.Option(None, help="File of texts to time pipelines on; else the first test part.")
 REPEATS = typer.Option(5, min=1, help="Of the timing.")
 THREADS = typer.Option(None, min=1, help="Of each library, in the timing.")
-CORPORA_DIR = typer.Option(Path("corpus"), help="Folder of the converted corpora.")
-TEMPLATE = typer.Option(Path("configs/ner.cfg"), help="Config to fill.")
-GPU_ID = typer.Option(-1, "--gpu-id", "-g", help="GPU to fine-tune on; -1 for the CPU.")
+TEMPLATE = template_option("ner.cfg")
 
 
 def encoders(
@@ -66,7 +73,7 @@ def encoders(
     settings = _settings(template, batch_words, learn_rate, seeds, texts, repeats, threads, gpu_id)
     contestants = parse_contestants(split_names(encoders))
     corpora = _read_tasks(tasks, epochs, corpora_dir)
-    _study(_console(), contestants, corpora, output, settings, baseline)
+    _study(create_console(), contestants, corpora, output, settings, baseline)
 
 
 def distillation(
@@ -109,7 +116,7 @@ def distillation(
     settings = _settings(template, batch_words, learn_rate, seeds, texts, repeats, threads, gpu_id)
     corpora = _read_tasks(tasks or "", epochs, corpora_dir)
     check_corpora(corpora, settings)  # before hours of training, not after them
-    console = _console()
+    console = create_console()
     read = read_recipe(recipe, DistillationRecipe, overrides)
     students = make_students(
         read,
@@ -124,12 +131,6 @@ def distillation(
     contestants = [Contestant("teacher", read.teacher.name)]
     contestants += [Contestant(name, str(path)) for name, path in students.items()]
     _study(console, contestants, corpora, output, settings, NO_DISTILLATION)
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    return Console(highlight=False, markup=False, soft_wrap=True)
 
 
 def _settings(
@@ -178,24 +179,11 @@ def _study(
     settings: EncoderStudySettings,
     baseline: str | None,
 ) -> None:
-    from itertools import count
-
-    from rich.progress import Progress
-
     from ..evaluation.encoder_report import FIGURE, RESULTS, TABLE
     from ..evaluation.encoder_study import count_steps, study_encoders
 
     set_up_gpu(settings.gpu)
     steps = count_steps(len(contestants), len(corpora), settings)
-    with Progress(console=console, transient=True) as bar:
-        task, done = bar.add_task("", total=steps), count()
-        study_encoders(
-            contestants,
-            corpora,
-            output,
-            settings,
-            baseline=baseline,
-            progress=lambda doing: bar.update(task, description=doing, completed=next(done)),
-        )
-    console.print((output / TABLE).read_text(encoding="utf8"))
-    console.print(f"✔ Wrote {TABLE}, {RESULTS} and {FIGURE} to {output}")
+    with showing_progress(console, steps) as progress:
+        study_encoders(contestants, corpora, output, settings, baseline=baseline, progress=progress)
+    show_written(console, output, TABLE, RESULTS, FIGURE)

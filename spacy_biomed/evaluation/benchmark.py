@@ -6,8 +6,8 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -177,27 +177,19 @@ def measure_pipelines(
     RAISES BiomedError: if a pipeline cannot be loaded, or fails.
     """
     environment = thread_settings(threads)
-    measured = [PipelineFigures(pipeline, len(texts)) for pipeline in pipelines]
-    with ExitStack() as stack:
-        workers = [stack.enter_context(_start(environment)) for _ in pipelines]
-        for figures, worker in zip(measured, workers, strict=True):
-            _load(figures, worker, texts, batch_size)
-            progress(f"{figures.pipeline}: before it counts")
+    with _loaded(pipelines, texts, environment, batch_size, progress) as loaded:
         for i in range(repeats):
-            for figures in measured:
+            for figures, _ in loaded:
                 _measure_start(figures, environment)
                 progress(f"{figures.pipeline}: start {i + 1}")
+        _time_batches(loaded, repeats, progress)
         for i in range(repeats):
-            for figures, worker in zip(measured, workers, strict=True):
-                figures.pipe_seconds.append(_ask(figures, worker, "pipe"))
-                progress(f"{figures.pipeline}: repeat {i + 1}")
-        for i in range(repeats):
-            for figures, worker in zip(measured, workers, strict=True):
+            for figures, worker in loaded:
                 figures.single_seconds += _ask(figures, worker, "singly", count=DOCUMENTS_SINGLY)
                 progress(f"{figures.pipeline}: documents one by one {i + 1}")
-        for figures, worker in zip(measured, workers, strict=True):
+        for figures, worker in loaded:
             figures.peak_bytes = _ask(figures, worker, "peak_memory")
-    return measured
+    return [figures for figures, _ in loaded]
 
 
 def measure_speed(
@@ -207,16 +199,9 @@ def measure_speed(
 
     Arguments and errors are those of `measure_pipelines`.
     """
-    environment = thread_settings(threads)
-    measured = [PipelineFigures(pipeline, len(texts)) for pipeline in pipelines]
-    with ExitStack() as stack:
-        workers = [stack.enter_context(_start(environment)) for _ in pipelines]
-        for figures, worker in zip(measured, workers, strict=True):
-            _load(figures, worker, texts, None)
-        for _ in range(repeats):
-            for figures, worker in zip(measured, workers, strict=True):
-                figures.pipe_seconds.append(_ask(figures, worker, "pipe"))
-    return measured
+    with _loaded(pipelines, texts, thread_settings(threads)) as loaded:
+        _time_batches(loaded, repeats)
+    return [figures for figures, _ in loaded]
 
 
 def count_parts(pipelines: int, repeats: int) -> int:
@@ -238,15 +223,39 @@ def measure_first_sentence(
         return load_seconds, time.perf_counter() - worker.started
 
 
-def _load(
-    figures: PipelineFigures, worker: Worker, texts: list[str], batch_size: int | None
+@contextmanager
+def _loaded(
+    pipelines: list[str],
+    texts: list[str],
+    environment: dict[str, str],
+    batch_size: int | None = None,
+    progress: Progress = lambda done: None,
+) -> Iterator[list[tuple[PipelineFigures, Worker]]]:
+    """Each pipeline in a process of its own, which has annotated the texts once."""
+    with ExitStack() as stack:
+        loaded = [
+            (PipelineFigures(pipeline, len(texts)), stack.enter_context(_start(environment)))
+            for pipeline in pipelines
+        ]
+        for figures, worker in loaded:
+            _ask(figures, worker, "load", pipeline=figures.pipeline, text=SENTENCE)
+            counts = _ask(figures, worker, "read", texts=texts, batch_size=batch_size)
+            for name, value in counts.items():
+                setattr(figures, name, value)
+            _ask(figures, worker, "pipe")
+            progress(f"{figures.pipeline}: before it counts")
+        yield loaded
+
+
+def _time_batches(
+    loaded: list[tuple[PipelineFigures, Worker]],
+    repeats: int,
+    progress: Progress = lambda done: None,
 ) -> None:
-    """Have a worker load the pipeline, and annotate the texts once before it counts."""
-    _ask(figures, worker, "load", pipeline=figures.pipeline, text=SENTENCE)
-    counts = _ask(figures, worker, "read", texts=texts, batch_size=batch_size)
-    for name, value in counts.items():
-        setattr(figures, name, value)
-    _ask(figures, worker, "pipe")
+    for i in range(repeats):
+        for figures, worker in loaded:
+            figures.pipe_seconds.append(_ask(figures, worker, "pipe"))
+            progress(f"{figures.pipeline}: repeat {i + 1}")
 
 
 def _measure_start(figures: PipelineFigures, environment: dict[str, str]) -> None:

@@ -10,8 +10,8 @@ from spacy.tokens import Doc
 from thinc.api import CupyOps, Model
 from thinc.types import Floats2d, Ints1d, Ints2d
 
-# Odd numbers, one for each column, that make one number of a row: the powers of a prime.
-_PRIME = 0x9E3779B97F4A7C15
+# Its powers, odd as it is, weight the columns of a row in the one number that is made of them.
+_FACTOR = 0x9E3779B97F4A7C15
 
 
 def WordEmbed_v1(width: int, attrs: list[str], rows: list[int]) -> Model[list[Doc], list[Floats2d]]:
@@ -76,7 +76,7 @@ def _distinct(rows: Ints2d) -> tuple[Ints1d, Ints1d]:
 
     Rows are told apart by a 64-bit number made of the hashes in them.
     """
-    factors = np.cumprod(np.full(rows.shape[1], _PRIME, dtype="uint64"))
+    factors = np.cumprod(np.full(rows.shape[1], _FACTOR, dtype="uint64"))
     numbers = (rows.astype("uint64") * factors).sum(axis=1)
     _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
     return first, inverse

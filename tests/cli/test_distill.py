@@ -5,48 +5,12 @@ import sys
 
 import pytest
 import typer
+from distillation_recipe import RECIPE
 from typer.testing import CliRunner
 
 from spacy_biomed.cli.distill import distill
 from spacy_biomed.cli.train import CONFIG_OVERRIDES
 from spacy_biomed.errors import BiomedError
-
-# Of MobileBERT's kind, since `tiny_bert` has no language-model head.
-RECIPE = """\
-[paths]
-text = null
-teacher = null
-output = null
-
-[text]
-paths = ${paths.text}
-validation = 2
-
-[teacher]
-name = ${paths.teacher}
-
-[student]
-layers = 1
-
-[objective]
-name = "mobilebert"
-
-[packing]
-length = 32
-
-[training]
-batch = 4
-steps = 2
-learning_rate = 0.001
-evaluate_every = 2
-precision = "fp32"
-
-[training.arguments]
-use_cpu = true
-
-[output]
-directory = ${paths.output}
-"""
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from distillation_recipe import RECIPE
 from multitask_corpora import convert_tasks
 from typer.testing import CliRunner
 
@@ -12,40 +13,6 @@ from spacy_biomed.errors import BiomedError
 from spacy_biomed.evaluation.benchmark import PipelineFigures
 
 TEMPLATE = Path(__file__).parents[2] / "configs" / "ner.cfg"
-RECIPE = """\
-[paths]
-text = null
-teacher = null
-
-[text]
-paths = ${paths.text}
-validation = 2
-
-[teacher]
-name = ${paths.teacher}
-
-[student]
-layers = 1
-
-[objective]
-name = "mobilebert"
-
-[packing]
-length = 32
-
-[training]
-batch = 4
-steps = 1
-learning_rate = 0.001
-evaluate_every = 1
-precision = "fp32"
-
-[training.arguments]
-use_cpu = true
-
-[output]
-directory = "unused"
-"""
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +40,7 @@ def distil(invoke, tiny_bert, tmp_path):
     (tmp_path / "recipe.cfg").write_text(RECIPE)
     (tmp_path / "text.txt").write_text("Aspirin reduced the risk of cancer.\n" * 20)
     paths = ["--paths.text", tmp_path / "text.txt", "--paths.teacher", tiny_bert]
+    paths += ["--paths.output", "unused"]
 
     def distil(*arguments, fails=False):
         command = ["distillation", tmp_path / "recipe.cfg", tmp_path / "study", *paths]
@@ -114,11 +82,11 @@ def test_students_are_studied_beside_their_teacher_and_the_one_without_it(
 
 
 def test_without_tasks_students_are_only_trained_and_settings_are_overridden(distil, tmp_path):
-    printed = distil("--objectives", "tinybert", "--training.steps", 2)
+    printed = distil("--objectives", "tinybert", "--training.steps", 3)
     assert f"✔ Wrote no_distillation, tinybert to {tmp_path}/study" in printed
     for name in ("no_distillation", "tinybert"):
         log = (tmp_path / "study" / "students" / name / "log.jsonl").read_text()
-        assert json.loads(log.splitlines()[-1])["step"] == 2
+        assert json.loads(log.splitlines()[-1])["step"] == 3
     assert not (tmp_path / "study" / "encoders.md").exists()
 
 

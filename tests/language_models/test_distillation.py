@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from accelerate import PartialState
+from distillation_recipe import SENTENCES
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
@@ -25,21 +26,8 @@ from spacy_biomed.language_models.objectives import OBJECTIVES, Needs, Outputs
 from spacy_biomed.language_models.packing import prepare_text
 from spacy_biomed.language_models.vocabulary import learn_word_pieces
 
-SENTENCES = [
-    "Aspirin reduced the risk of colorectal cancer in patients with diabetes.",
-    "Mutations of BRCA1 and TP53 were found in breast and ovarian tumours.",
-    "No metastasis was seen; paracetamol was given.",
-    "Chemotherapy of lung cancer was stopped after nausea and vomiting in two patients.",
-]
 SAME_WIDTH = {"layers": 2}
 NARROW = {"layers": 2, "width": 8, "heads": 2}
-
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("text") / "text.txt"
-    path.write_text("\n".join(SENTENCES * 6))
-    return path
 
 
 @pytest.fixture(scope="module")

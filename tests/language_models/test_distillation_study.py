@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from distillation_recipe import SENTENCES
 from safetensors.torch import load_file, save_file
 
 from spacy_biomed.encoders.loading import save_encoder
@@ -30,19 +31,7 @@ from spacy_biomed.language_models.pretraining import prepare_model
 from spacy_biomed.language_models.runs import start_processes
 from spacy_biomed.language_models.vocabulary import learn_word_pieces
 
-SENTENCES = [
-    "Aspirin reduced the risk of colorectal cancer in patients with diabetes.",
-    "Mutations of BRCA1 and TP53 were found in breast and ovarian tumours.",
-    "No metastasis was seen; paracetamol was given.",
-]
 NARROW = {"layers": 2, "width": 8, "heads": 1}
-
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("text") / "text.txt"
-    path.write_text("\n".join(SENTENCES * 6))
-    return path
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,141 @@
+"""`spacy biomed study pairwise` and `spacy biomed study refinement`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from .init_config import split_names
+from .study_options import (
+    BATCH_WORDS,
+    CORPORA_DIR,
+    GPU_ID,
+    LEARN_RATE,
+    create_console,
+    seeds_option,
+    show_written,
+    showing_progress,
+    template_option,
+)
+from .train import import_training, set_up_gpu
+
+if TYPE_CHECKING:
+    from ..evaluation.task_runs import StudySettings
+
+TASKS = typer.Option(..., help="Converted corpora: names with commas between them.")
+ENCODER = typer.Option(..., help="Catalogue name, hub id or directory.")
+SCHEDULE = typer.Option("proportional", help="round_robin or proportional.")
+SEEDS = seeds_option(1)
+PART = typer.Option("test", help="What is scored: test or dev.")
+TEMPLATE = template_option("multitask.cfg")
+
+
+def pairwise(
+    output: Path = typer.Argument(help="Folder for the table, the figure and the runs' scores."),
+    tasks: str = TASKS,
+    encoder: str = ENCODER,
+    schedule: str = SCHEDULE,
+    epochs: int = typer.Option(10, min=1, help="Of each run."),
+    batch_words: int = BATCH_WORDS,
+    learn_rate: float = LEARN_RATE,
+    seeds: int = SEEDS,
+    part: str = PART,
+    margin: float = typer.Option(0.5, min=0.0, help="Fewer points than this are no effect."),
+    corpora_dir: Path = CORPORA_DIR,
+    template: Path = TEMPLATE,
+    gpu_id: int = GPU_ID,
+) -> None:
+    """Train every task alone and every pair together: a table and a figure of which helps which.
+
+    Four tasks are ten runs. Those that are finished are kept: give the same command again after the
+    study was stopped. With `proportional` a task has as many steps in a pair as it has alone.
+
+    Example: python -m spacy biomed study pairwise --tasks ncbi_disease,bc5cdr,hoc,medrqe --encoder
+    biobert metrics/tasks
+    """
+    settings = _prepare(
+        template, encoder, schedule, epochs, batch_words, learn_rate, seeds, part, gpu_id
+    )
+    from ..evaluation.pairwise import FIGURE, RESULTS, TABLE, plan_runs, study_pairs
+
+    folders = [corpora_dir / name for name in split_names(tasks)]
+    console = create_console()
+    with showing_progress(console, len(plan_runs(folders, settings.seeds))) as progress:
+        study_pairs(folders, output, settings, margin=margin, progress=progress)
+    show_written(console, output, TABLE, RESULTS, FIGURE)
+
+
+def refinement(
+    output: Path = typer.Argument(help="Folder for the table, the scores and the pipelines."),
+    tasks: str = TASKS,
+    encoder: str = ENCODER,
+    schedule: str = SCHEDULE,
+    epochs: int = typer.Option(10, min=1, help="Of each task alone, and of all together."),
+    fine_tune_epochs: int = typer.Option(5, min=1, help="Of each task after that."),
+    batch_words: int = BATCH_WORDS,
+    learn_rate: float = LEARN_RATE,
+    fine_tune_learn_rate: float = typer.Option(
+        None, help="Of each task after that; else the same."
+    ),
+    seeds: int = SEEDS,
+    part: str = PART,
+    corpora_dir: Path = CORPORA_DIR,
+    template: Path = TEMPLATE,
+    gpu_id: int = GPU_ID,
+) -> None:
+    """Train tasks alone, all together, and each again from the encoder that all have trained.
+
+    The table has the score of each task at the three stages. Runs that are finished are kept: give
+    the same command again after the study was stopped. In the folder of a pairwise study the runs
+    of tasks alone are its own.
+
+    Example: python -m spacy biomed study refinement --tasks ncbi_disease,bc5cdr,hoc,medrqe
+    --encoder biobert --fine-tune-learn-rate 0.00002 metrics/tasks
+    """
+    settings = _prepare(
+        template, encoder, schedule, epochs, batch_words, learn_rate, seeds, part, gpu_id
+    )
+    from ..evaluation.refinement import RESULTS, TABLE, FineTuning, count_runs, study_refinement
+
+    rate = learn_rate if fine_tune_learn_rate is None else fine_tune_learn_rate
+    folders = [corpora_dir / name for name in split_names(tasks)]
+    console = create_console()
+    with showing_progress(console, count_runs(folders, settings)) as progress:
+        study_refinement(
+            folders, output, settings, FineTuning(fine_tune_epochs, rate), progress=progress
+        )
+    show_written(console, output, TABLE, RESULTS)
+
+
+def _prepare(
+    template: Path,
+    encoder: str,
+    schedule: str,
+    epochs: int,
+    batch_words: int | None,
+    learn_rate: float | None,
+    seeds: int,
+    part: str,
+    gpu_id: int,
+) -> StudySettings:
+    """See that training is possible, and collect the settings.
+
+    RAISES BiomedError: if it is not.
+    """
+    import_training()
+    set_up_gpu(gpu_id)
+    from ..evaluation.task_runs import StudySettings
+
+    return StudySettings(
+        template=template,
+        encoder=encoder,
+        schedule=schedule,
+        epochs=epochs,
+        batch_words=batch_words,
+        learn_rate=learn_rate,
+        seeds=tuple(range(seeds)),
+        part=part,
+        gpu=gpu_id,
+    )

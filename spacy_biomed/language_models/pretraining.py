@@ -15,8 +15,15 @@ from ..outputs import replacing_directory
 from .initialization import create_config, create_language_model, load_language_model
 from .packing import fingerprint, hash_text, prepare_text
 from .progress import RunLog, counting
-from .recipe import ExistingEncoder, ExistingVocabulary, LearnedVocabulary, PretrainingRecipe
+from .recipe import (
+    ExistingEncoder,
+    ExistingVocabulary,
+    FreshEncoder,
+    LearnedVocabulary,
+    PretrainingRecipe,
+)
 from .runs import LOG, TEXT, RunReport, claim_folder, open_run, start_processes, write_encoder
+from .text_start import start_from_text
 from .trainer import MaskedLanguageModelTrainer
 from .vocabulary import Documents, learn_vocabulary, read_tokenizer, save_tokenizer
 
@@ -43,6 +50,8 @@ def pretrain(recipe: PretrainingRecipe, console: Console | None = None) -> RunRe
                 claim_folder(recipe, text)
             with counting("Tokenizing", "documents", console) as progress:
                 training, validation = prepare_text(recipe, tokenizer, work / TEXT, progress)
+        if isinstance(recipe.encoder, FreshEncoder) and recipe.encoder.start == "text":
+            start_from_text(model, training, seed=recipe.training.seed)
         trainer = MaskedLanguageModelTrainer(model, recipe, tokenizer, training, validation)
         if state.is_main_process:
             trainer.add_callback(RunLog(work / LOG, trainer.batches, console))
@@ -64,7 +73,7 @@ def prepare_model(
     encoder = recipe.encoder
     if not isinstance(encoder, ExistingEncoder):
         tokenizer = prepare_vocabulary(recipe, console)
-        config = create_config(tokenizer, **encoder.model_dump())
+        config = create_config(tokenizer, **encoder.model_dump(exclude={"start"}))
         model = create_language_model(config, seed=recipe.training.seed, on_cpu=on_cpu)
         return tokenizer, model, "Trained from scratch by masked language modelling."
     tokenizer, model, has_new_head = load_language_model(

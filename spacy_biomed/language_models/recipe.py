@@ -113,13 +113,15 @@ class ExistingEncoder(Section):
 
 
 class FreshEncoder(Section):
-    """[encoder] with random weights.
+    """[encoder] from scratch.
 
     type: whose architecture it has.
     layers, width, heads, feed_forward: transformer layers, size of the hidden states, attention
         heads, and size of the feed-forward layers inside.
     positions: longest sequence, in word pieces, special tokens included.
     dropout: of hidden states and attention.
+    start: what its weights are in the beginning: "random", as BERT's are, or "text", with what
+        counting the text can tell; see `text_start.py`.
     """
 
     type: Literal["bert", "roberta"]
@@ -129,6 +131,7 @@ class FreshEncoder(Section):
     feed_forward: PositiveInt
     positions: PositiveInt = 512
     dropout: Share = 0.1
+    start: Literal["random", "text"] = "random"
 
     @model_validator(mode="after")
     def _heads_divide_width(self) -> FreshEncoder:

@@ -54,7 +54,8 @@ def OnnxTransformerModel_v1(
     threads: to encode on; by default OMP_NUM_THREADS, or the processors this process may use.
     window: word pieces, special tokens included, that the encoder sees at once; at most what its
         position embeddings cover. Longer documents are read in overlapping windows.
-    context: word pieces on each side of a window that serve as context only.
+    context: word pieces on each side of a window that serve as context only; at most a quarter of
+        the window's.
     batch_pieces: padded word pieces in one run, sequences of similar length together; as many runs
         at the same time as there are threads.
     pair_overflow: what becomes of a pair of texts that is longer than `window`. "truncate" leaves

@@ -90,8 +90,8 @@ def make_sequences(
     of the special tokens beside it, are those of the first window.
 
     window: word pieces, special tokens included, of the longest sequence.
-    context: word pieces on each side of a window that serve as context only; less where the window
-        is too small for so many.
+    context: word pieces on each side of a window that serve as context only, a quarter of the
+        window's at most: half of what is encoded is kept at least.
     budget: padded word pieces in one batch.
     pair_overflow: whether pairs that are too long are truncated or read in windows.
     RAISES BiomedError: if the window has no room for a word piece, or for a pair.
@@ -108,7 +108,7 @@ def make_sequences(
     layout = lay_out(texts, tokenizer, token_counts > 0)
     row_counts, heads, afters = layout.row_counts, layout.heads, layout.sizes[:, AFTER]
     capacity = np.maximum(window - heads - afters, 1)
-    context = np.minimum(context, (capacity - 1) // 2)
+    context = np.minimum(context, capacity // 4)
     windows = _make_windows(texts.second, row_counts, capacity, context)
     lengths = heads[windows.doc] + windows.end - windows.start + afters[windows.doc]
     return Sequences(

@@ -33,7 +33,8 @@ def TransformerModel_v1(
         it means "auto".
     window: word pieces, special tokens included, that the encoder sees at once; at most what its
         position embeddings cover. Longer documents are read in overlapping windows.
-    context: word pieces on each side of a window that serve as context only.
+    context: word pieces on each side of a window that serve as context only; at most a quarter of
+        the window's.
     batch_pieces: padded word pieces in one forward pass, sequences of similar length together; by
         default 1,024 on a CPU (512 in training) and 16,384 on a GPU.
     gradient_checkpointing: recompute activations in the backward pass instead of keeping them.

@@ -1,6 +1,5 @@
 """Fixtures that every room's tests share."""
 
-import json
 import os
 import tarfile
 from collections.abc import Callable
@@ -51,14 +50,22 @@ SENTENCES = [
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BERT of two layers and width 16 with random weights, without dropout."""
-    from spacy_biomed.language_models.initialization import create_encoder
+    import torch
+    from transformers import BertModel
+
+    from spacy_biomed.encoders.loading import save_encoder
+    from spacy_biomed.encoders.word_pieces import WordPieceTokenizer
+    from spacy_biomed.language_models.initialization import create_config
+    from spacy_biomed.language_models.vocabulary import learn_word_pieces
 
     path = tmp_path_factory.mktemp("encoders") / "tiny-bert"
-    shape = {"layers": 2, "width": 16, "heads": 2}
-    create_encoder(SENTENCES * 2, path, vocabulary=200, lowercase=False, seed=1, **shape)
-    config = json.loads((path / "config.json").read_text(encoding="utf8"))
-    config["hidden_dropout_prob"] = config["attention_probs_dropout_prob"] = 0.0
-    (path / "config.json").write_text(json.dumps(config), encoding="utf8")
+    learned = learn_word_pieces(SENTENCES * 2, 200)
+    tokenizer = WordPieceTokenizer(learned, learned.token_to_id("[PAD]"))
+    shape = {"layers": 2, "width": 16, "heads": 2, "feed_forward": 64, "dropout": 0.0}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        model = BertModel(create_config(tokenizer, "bert", **shape), add_pooling_layer=False)
+    save_encoder(path, tokenizer, model)
     return path
 
 

@@ -19,7 +19,6 @@ from .deidentify import deidentify
 from .distill import distill
 from .encoders import encoders
 from .init_config import init_config
-from .init_encoder import init_encoder
 from .install import install
 from .leakage import leakage
 from .pretrain import pretrain
@@ -39,7 +38,6 @@ app.command("encoders")(encoders)
 app.command("clean")(clean)
 app.command("convert")(convert)
 app.add_typer(init_config, name="init-config")
-app.command("init-encoder")(init_encoder)
 app.command("train", context_settings=CONFIG_OVERRIDES)(train)
 app.command("vocabulary")(vocabulary)
 app.command("pretrain", context_settings=CONFIG_OVERRIDES)(pretrain)

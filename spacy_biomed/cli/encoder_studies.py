@@ -65,7 +65,7 @@ def encoders(
     and the one that was stopped goes on.
 
     Example: python -m spacy biomed study encoders metrics/starter --encoders
-    encoders/starter_en,random:encoders/starter_en,minilm --tasks ncbi_disease=6,bc5cdr=4
+    assets/encoders/starter-en,random:assets/encoders/starter-en,minilm --tasks ncbi_disease=6,bc5cdr=4
     """
     import_training()
     from ..evaluation.encoder_study import parse_contestants

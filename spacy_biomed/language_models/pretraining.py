@@ -75,7 +75,8 @@ def prepare_model(
         tokenizer = prepare_vocabulary(recipe, console)
         config = create_config(tokenizer, **encoder.model_dump(exclude={"start"}))
         model = create_language_model(config, seed=recipe.training.seed, on_cpu=on_cpu)
-        return tokenizer, model, "Trained from scratch by masked language modelling."
+        begun = ", begun from counts of its text" if encoder.start == "text" else ""
+        return tokenizer, model, f"Trained from scratch by masked language modelling{begun}."
     tokenizer, model, has_new_head = load_language_model(
         encoder.name, encoder.revision, on_cpu=on_cpu, seed=recipe.training.seed
     )

@@ -109,11 +109,11 @@ def test_train_finds_a_damaged_development_part_before_it_begins(
 
 
 def test_a_sub_command_prints_one_line_and_exits_with_status_1(run_spacy, tmp_path):
-    done = run_spacy("biomed", "init-encoder", "nope.spacy", "-o", "encoder", cwd=tmp_path)
+    done = run_spacy("biomed", "annotate", "nope", "Aspirin.", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stdout == ""
     (line,) = done.stderr.strip().splitlines()
-    assert line.startswith("✘ nope.spacy: no such file")
+    assert line.startswith("✘ nope: neither an installed pipeline package nor a pipeline directory")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -164,33 +164,6 @@ def damaged(tiny_corpus, tmp_path):
     (folder / "cut.spacy").write_bytes((tiny_corpus / "train.spacy").read_bytes()[:200])
     DocBin().to_disk(folder / "none.spacy")
     return folder
-
-
-@pytest.mark.parametrize(
-    ("file", "message"),
-    [
-        ("cut.spacy", "cut.spacy: not a readable .spacy file"),
-        ("missing.spacy", "missing.spacy: no such file"),
-        ("none.spacy", "no words to learn"),
-    ],
-)
-def test_init_encoder_refuses_a_corpus_it_cannot_read(damaged, tmp_path, file, message):
-    assert message in refuse("init-encoder", damaged / file, "-o", tmp_path / "mine")
-    assert [path.name for path in tmp_path.iterdir()] == ["damaged"]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--heads", 3], "width 128 is not a multiple of 3 heads"),
-        (["--layers", 0], "Invalid value for '--layers'"),
-        (["--vocabulary", 8], "a vocabulary of 8 cannot hold the characters"),
-    ],
-)
-def test_init_encoder_refuses_a_shape_that_cannot_be(tiny_corpus, tmp_path, options, message):
-    arguments = ["init-encoder", tiny_corpus / "train.spacy", "-o", tmp_path / "mine", *options]
-    assert message in refuse(*arguments)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_init_config_refuses_what_is_no_converted_corpus(tmp_path):

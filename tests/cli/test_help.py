@@ -41,7 +41,7 @@ def run(code: str) -> str:
 def test_spacy_shows_the_sub_commands(run_spacy):
     done = run_spacy("biomed", "--help")
     assert done.returncode == 0
-    for name in ("corpora", "encoders", "convert", "init-config", "init-encoder", "annotate"):
+    for name in ("corpora", "encoders", "convert", "init-config", "annotate"):
         assert f"  {name} " in done.stdout
 
 

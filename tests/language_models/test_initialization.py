@@ -1,150 +1,52 @@
-"""Encoders made from texts alone."""
+"""Language models before any training."""
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from spacy_biomed.encoders.loading import load_tokenizer
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.language_models.initialization import (
     create_config,
-    create_encoder,
     create_language_model,
     load_language_model,
 )
 
-TEXTS = ["Aspirin reduced the risk of colorectal cancer.", "Náuseas y vómitos."] * 4
 
-
-def create(output: Path, texts=TEXTS, **settings) -> int:
-    settings = {"vocabulary": 90, "layers": 2, "width": 8, "heads": 2, "seed": 0, **settings}
-    return create_encoder(texts, output, **{"lowercase": False, **settings})
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("encoders") / "mine"
-    create(path)
-    return path
-
-
-def count_parameters(vocabulary: int, layers: int, width: int) -> int:
-    """Of a BERT encoder without pooling layer, counted by hand."""
+def count_parameters(vocabulary: int, layers: int, width: int, feed_forward: int) -> int:
+    """Of a BERT language model of 20 positions, counted by hand."""
     normalisation = 2 * width
-    embeddings = (vocabulary + 512 + 2) * width + normalisation
-    attention = 4 * (width * width + width) + normalisation
-    feed_forward = (width * 4 * width + 4 * width) + (4 * width * width + width) + normalisation
-    return embeddings + layers * (attention + feed_forward)
+    square = width * width + width
+    embeddings = (vocabulary + 20 + 2) * width + normalisation
+    attention = 4 * square + normalisation
+    inside = 2 * width * feed_forward + feed_forward + width + normalisation
+    head = square + normalisation + vocabulary  # its decoder is the embeddings, and a bias
+    return embeddings + layers * (attention + inside) + head
 
 
-@pytest.mark.parametrize(("layers", "width"), [(1, 8), (3, 12)])
-def test_the_number_of_parameters_is_that_of_its_shape(tmp_path, layers, width):
-    parameters = create(tmp_path / "mine", layers=layers, width=width)
-    assert parameters == count_parameters(90, layers, width)
-    weights = load_file(tmp_path / "mine" / "model.safetensors")
-    assert sum(weight.numel() for weight in weights.values()) == parameters
+@pytest.mark.parametrize(("layers", "width", "feed_forward"), [(1, 8, 32), (3, 12, 10)])
+def test_the_number_of_parameters_is_that_of_its_shape(tiny_bert, layers, width, feed_forward):
+    tokenizer = load_tokenizer(str(tiny_bert))
+    shape = {"layers": layers, "width": width, "heads": 2, "feed_forward": feed_forward}
+    config = create_config(tokenizer, "bert", **shape, positions=20)
+    vocabulary = tokenizer.tokenizer.get_vocab_size()
+    expected = count_parameters(vocabulary, layers, width, feed_forward)
+    assert create_language_model(config, seed=0).num_parameters() == expected
 
 
-def test_transformers_loads_model_and_tokenizer(encoder):
-    from transformers import AutoModel, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(encoder)
-    model = AutoModel.from_pretrained(encoder, add_pooling_layer=False)
-    assert (len(tokenizer), tokenizer.pad_token, tokenizer.mask_token) == (90, "[PAD]", "[MASK]")
-    inputs = tokenizer(["Aspirin", "cancer risk"], padding=True, return_tensors="pt")
-    assert inputs["input_ids"][0, 0] == tokenizer.cls_token_id
-    inputs.pop("token_type_ids", None)
-    assert model(**inputs).last_hidden_state.shape[-1] == 8
-    assert model.config.num_hidden_layers == 2
-    assert model.config.num_attention_heads == 2
-    assert model.config.intermediate_size == 32
-
-
-def test_the_directory_has_no_pickle(encoder):
-    assert sorted(path.name for path in encoder.iterdir()) == [
-        "config.json",
-        "model.safetensors",
-        "tokenizer.json",
-        "tokenizer_config.json",
-    ]
-
-
-def test_the_seed_alone_decides_the_weights(encoder, tmp_path):
-    torch.manual_seed(123)
-    create(tmp_path / "same")
-    create(tmp_path / "other", seed=1)
-    first, same, other = (
-        load_file(path / "model.safetensors")
-        for path in (encoder, tmp_path / "same", tmp_path / "other")
-    )
-    assert all(torch.equal(first[name], same[name]) for name in first)
-    name = "embeddings.word_embeddings.weight"
-    assert not torch.equal(first[name], other[name])
-
-
-def test_the_random_numbers_of_others_are_left_alone(tmp_path):
+def test_weights_have_berts_initial_spread_and_the_random_numbers_of_others_are_left_alone(
+    tiny_bert,
+):
+    shape = {"layers": 1, "width": 64, "heads": 2, "feed_forward": 12}
+    config = create_config(load_tokenizer(str(tiny_bert)), "bert", **shape)
     torch.manual_seed(5)
     expected = torch.rand(1)
     torch.manual_seed(5)
-    create(tmp_path / "mine")
+    model = create_language_model(config, seed=0)
     assert torch.rand(1) == expected
-
-
-def test_weights_have_berts_initial_spread(tmp_path):
-    create(tmp_path / "mine", width=64)
-    weights = load_file(tmp_path / "mine" / "model.safetensors")
-    spread = weights["embeddings.position_embeddings.weight"].std()
+    spread = model.bert.embeddings.position_embeddings.weight.std().item()
     assert spread == pytest.approx(0.02, rel=0.05)
-
-
-def test_an_encoder_that_is_there_is_replaced(tmp_path):
-    create(tmp_path / "mine")
-    (tmp_path / "mine" / "old.txt").write_text("of before")
-    create(tmp_path / "mine", layers=1)
-    config = json.loads((tmp_path / "mine" / "config.json").read_text())
-    assert config["num_hidden_layers"] == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
-    assert not (tmp_path / "mine" / "old.txt").exists()
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"heads": 3}, "width 8 is not a multiple of 3 heads"),
-        ({"vocabulary": 9}, "a vocabulary of 9 cannot hold"),
-        ({"texts": []}, "no words to learn"),
-    ],
-)
-def test_bad_input_leaves_what_was_there(tmp_path, settings, message):
-    create(tmp_path / "mine")
-    before = (tmp_path / "mine" / "model.safetensors").read_bytes()
-    with pytest.raises(BiomedError, match=message):
-        create(tmp_path / "mine", **settings)
-    assert (tmp_path / "mine" / "model.safetensors").read_bytes() == before
-    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
-
-
-def test_a_directory_with_other_things_is_not_replaced(tmp_path):
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "thesis.txt").write_text("years of it")
-    with pytest.raises(BiomedError, match="holds other things"):
-        create(tmp_path / "work")
-    assert (tmp_path / "work" / "thesis.txt").read_text() == "years of it"
-
-
-def test_a_file_is_not_replaced(tmp_path):
-    (tmp_path / "mine").write_text("a file")
-    with pytest.raises(BiomedError, match="mine: this is a file; name a directory"):
-        create(tmp_path / "mine")
-
-
-def test_a_place_that_cannot_be_written_is_bad_input(tmp_path):
-    (tmp_path / "file").write_text("a file")
-    with pytest.raises(BiomedError, match="mine: cannot be written"):
-        create(tmp_path / "file" / "mine")
 
 
 def test_the_seed_alone_decides_the_weights_of_a_language_model(tiny_roberta):

@@ -65,7 +65,8 @@ def encoders(
     and the one that was stopped goes on.
 
     Example: python -m spacy biomed study encoders metrics/starter --encoders
-    assets/encoders/starter-en,random:assets/encoders/starter-en,minilm --tasks ncbi_disease=6,bc5cdr=4
+    assets/encoders/starter-en,random:assets/encoders/starter-en,minilm
+    --tasks ncbi_disease=6,bc5cdr=4
     """
     import_training()
     from ..evaluation.encoder_study import parse_contestants

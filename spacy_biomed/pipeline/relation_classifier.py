@@ -8,7 +8,6 @@ from thinc.types import Floats2d
 
 from ..encoders.listener import EncoderListener
 from ..errors import BiomedError
-from .text_classifier import check_pooling
 
 ARCHITECTURE = "spacy_biomed.RelationClassifier.v1"
 
@@ -34,7 +33,11 @@ def RelationClassifier_v1(
             f"[model.tok2vec] of {ARCHITECTURE} is '{tok2vec.name}', which knows no encoder for "
             "texts that are not documents: use spacy_biomed.EncoderListener.v1"
         )
-    check_pooling(tok2vec, ARCHITECTURE)
+    if tok2vec.attrs["pooling"] != "cls":
+        raise BiomedError(
+            f"[model.tok2vec] pooling = '{tok2vec.attrs['pooling']}' gives rows for tokens, and "
+            f"{ARCHITECTURE} takes one for the document: use 'cls'"
+        )
     classifier: Model[Floats2d, Floats2d] = chain(Dropout(dropout), Linear(nO=nO))
     model = chain(tok2vec, list2array(), classifier)
     model.set_ref("tok2vec", tok2vec)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spacy.tokens import Doc
-from thinc.api import Dropout, Linear, Model, chain, list2array
+from thinc.api import Dropout, Linear, Model, chain
 from thinc.types import Floats2d
 
 from ..encoders.listener import EncoderListener
@@ -20,31 +20,49 @@ def TextClassifier_v1(
 ) -> Model[list[Doc], Floats2d]:
     """A linear layer over each document's vector.
 
-    The head of MT-Clinical BERT (Mulyar and McInnes 2020) and MT-BlueBERT (Peng et al. 2020,
-    section 3): one fully connected layer over the vector of [CLS].
+    With the listener's pooling "cls", the head of MT-Clinical BERT (Mulyar and McInnes 2020) and
+    MT-BlueBERT (Peng et al. 2020, section 3): one fully connected layer over the vector of [CLS].
+    With "first" or "mean", the mean over all tokens is in its place: for encoders that were not
+    pretrained to put anything into [CLS], for few documents, and for those that are read in
+    several windows, of which [CLS] is that of the first.
 
-    tok2vec: a layer that gives one row for each document, usually `spacy_biomed.EncoderListener.v1`
-        with pooling "cls".
+    tok2vec: a layer that gives rows for each document, of which the mean is taken, usually
+        `spacy_biomed.EncoderListener.v1`.
     hidden_width: width of a layer with tanh before the scores, as BERT's pooler (Devlin et al.
         2019), which encoders here do not bring; 0 for none, as in the papers.
     dropout: applied in training to what the scores are computed from, the vector or the hidden
         layer; `training.dropout` of the config overrides it.
     nO: number of classes; set on initialisation.
     RETURNS: a model that gives scores, (docs, classes).
-    RAISES BiomedError: if the listener's pooling gives rows for tokens.
+    RAISES BiomedError: if the listener keeps word pieces apart.
     """
-    check_pooling(tok2vec, "spacy_biomed.TextClassifier.v1")
-    hidden = [Linear(nO=hidden_width), Tanh()] if hidden_width else []
-    return chain(tok2vec, list2array(), *hidden, Dropout(dropout), Linear(nO=nO))
-
-
-def check_pooling(tok2vec: Model, architecture: str) -> None:
-    """RAISES BiomedError: if a listener's pooling gives rows for tokens."""
-    if isinstance(tok2vec, EncoderListener) and tok2vec.attrs["pooling"] != "cls":
+    if isinstance(tok2vec, EncoderListener) and tok2vec.attrs["pooling"] == "pieces":
         raise BiomedError(
-            f"[model.tok2vec] pooling = '{tok2vec.attrs['pooling']}' gives rows for tokens, and "
-            f"{architecture} takes one for the document: use 'cls'"
+            "[model.tok2vec] pooling = 'pieces' keeps word pieces apart, and "
+            "spacy_biomed.TextClassifier.v1 takes the mean of rows: use 'cls', 'first' or 'mean'"
         )
+    hidden = [Linear(nO=hidden_width), Tanh()] if hidden_width else []
+    return chain(tok2vec, MeanRows(), *hidden, Dropout(dropout), Linear(nO=nO))
+
+
+def MeanRows() -> Model[list[Floats2d], Floats2d]:
+    """(docs, width), the mean of each document's rows; zeros where it has none."""
+    return Model("mean_rows", forward_mean)
+
+
+def forward_mean(
+    model: Model[list[Floats2d], Floats2d], X: list[Floats2d], is_train: bool
+) -> tuple[Floats2d, Callable[[Floats2d], list[Floats2d]]]:
+    counts = [len(rows) for rows in X]
+    if not any(counts):  # thinc's means want a row somewhere
+        return model.ops.alloc2f(len(X), X[0].shape[1]), lambda d_output: X
+    lengths = model.ops.asarray1i(counts)
+    output = model.ops.reduce_mean(model.ops.flatten(X), lengths)
+
+    def backprop(d_output: Floats2d) -> list[Floats2d]:
+        return model.ops.unflatten(model.ops.backprop_reduce_mean(d_output, lengths), lengths)
+
+    return output, backprop
 
 
 def Tanh() -> Model[Floats2d, Floats2d]:

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from ..encoders.torch_model import max_sequence_length
 from ..encoders.word_pieces import WordPieceTokenizer
+from ..errors import BiomedError
 from ..outputs import replacing_directory
 from .initialization import create_config, create_language_model, load_language_model
 from .packing import fingerprint, hash_text, prepare_text
@@ -51,7 +52,10 @@ def pretrain(recipe: PretrainingRecipe, console: Console | None = None) -> RunRe
             with counting("Tokenizing", "documents", console) as progress:
                 training, validation = prepare_text(recipe, tokenizer, work / TEXT, progress)
         if isinstance(recipe.encoder, FreshEncoder) and recipe.encoder.start == "text":
-            start_from_text(model, training, seed=recipe.training.seed)
+            try:
+                start_from_text(model, training, seed=recipe.training.seed)
+            except BiomedError as error:
+                raise recipe.error("encoder.start", str(error)) from error
         trainer = MaskedLanguageModelTrainer(model, recipe, tokenizer, training, validation)
         if state.is_main_process:
             trainer.add_callback(RunLog(work / LOG, trainer.batches, console))

@@ -128,9 +128,9 @@ def test_only_embeddings_queries_keys_and_the_last_bias_change(start):
     random, started = (model.state_dict() for model in start())
     changed = {name for name in random if not torch.equal(random[name], started[name])}
     endings = ("word_embeddings.weight", "position_embeddings.weight", "query.weight")
-    endings += ("key.weight", "decoder.weight", "bias")
+    endings += ("key.weight", "decoder.weight", "decoder.bias", "predictions.bias", "lm_head.bias")
     assert all(name.endswith(endings) for name in changed)
-    assert not any("attention" in name or "LayerNorm" in name for name in changed if "bias" in name)
+    assert all(any(name.endswith(ending) for name in changed) for ending in endings[:6])
     [embeddings] = [name for name in changed if name.endswith("word_embeddings.weight")]
     seen = np.unique(np.concatenate([start.text[i].ids for i in range(len(start.text))]))
     rows = (random[embeddings] != started[embeddings]).any(dim=1).nonzero()[:, 0].tolist()
@@ -171,3 +171,10 @@ def test_a_run_learns_sooner_from_a_text_than_from_chance(tmp_path):
         settings = {"encoder__start": kind, "encoder__width": 32, "encoder__dropout": 0.0}
         losses[kind] = pretrain(make_recipe(folder, training__steps=12, **settings)).loss
     assert losses["text"] < losses["random"] - 0.1
+
+
+def test_a_start_that_cannot_be_is_told_with_its_place_in_the_recipe(tmp_path):
+    recipe = make_recipe(tmp_path, encoder__start="text", encoder__width=150)
+    with pytest.raises(BiomedError, match=r"recipe\.cfg:\d+: encoder\.start.* is too small"):
+        pretrain(recipe)
+    assert not recipe.output.directory.exists()

@@ -73,8 +73,7 @@ def forward(
     n_out, n_in = model.get_dim("nO"), model.get_dim("nI")
     rows = X.dataXd.reshape(-1, n_in)  # an empty Ragged forgets its width
     W = model.get_param("W")  # (neighbours * nO, nI)
-    # Not `ops.gemm`, whose library on CPUs is several times slower on these shapes.
-    blocks = rows @ W.T if is_train or model.ops.xp is not np else matmul(rows, W.T)
+    blocks = _product(model.ops, rows, W.T)
     output = model.ops.alloc2f(len(rows), n_out) + model.get_param("b")
     neighbours = list(_neighbours(model.ops, X.lengths, model.attrs["window_size"]))
     for block, (own, neighbour, outside) in enumerate(neighbours):
@@ -88,11 +87,16 @@ def forward(
             d_part = d_blocks[neighbour, block * n_out : (block + 1) * n_out]
             d_part[:] = d_output[own]
             d_part[outside] = 0.0
-        model.inc_grad("W", d_blocks.T @ rows)
+        model.inc_grad("W", _product(model.ops, d_blocks.T, rows))
         model.inc_grad("b", d_output.sum(axis=0))
-        return Ragged(d_blocks @ W, X.lengths)
+        return Ragged(_product(model.ops, d_blocks, W), X.lengths)
 
     return output, backprop
+
+
+def _product(ops: Ops, left: Floats2d, right: Floats2d) -> Floats2d:
+    """Not `ops.gemm`, whose library on CPUs is several times slower on these shapes."""
+    return matmul(left, right) if ops.xp is np else left @ right
 
 
 def _neighbours(

@@ -1,5 +1,6 @@
 """`spacy_biomed.Corpus.v1`."""
 
+import numpy as np
 import pytest
 import spacy
 from spacy.tokens import DocBin
@@ -64,3 +65,33 @@ def test_a_file_or_folder_without_documents_is_bad_input(tmp_path):
 def test_documents_are_read_in_order(converted):
     read = [doc.text for doc in read_docs(converted / "dev.spacy", Vocab())]
     assert read[:2] == ["Lung cancer .", "Aspirin reduced the risk of stroke ."]
+
+
+def test_documents_are_those_of_spacy_with_all_that_they_carry(nlp, tmp_path):
+    annotated = nlp("Aspirin ayuda")
+    annotated.user_data["relations"] = (("Aspirin", 0, 7),)
+    annotated.user_data["distribution"] = np.arange(6, dtype="float32").reshape(2, 3)
+    annotated.user_data["_", "age", 0, 7] = 41
+    annotated.cats = {"dose": 0.5}
+    doc_bin = DocBin(store_user_data=True, docs=[annotated, nlp("Nada")])
+    doc_bin.to_disk(tmp_path / "docs.spacy")
+    ours = list(read_docs(tmp_path / "docs.spacy", Vocab()))
+    theirs = list(DocBin().from_disk(tmp_path / "docs.spacy").get_docs(Vocab()))
+    assert [doc.to_bytes() for doc in ours] == [doc.to_bytes() for doc in theirs]
+    read = ours[0].user_data
+    np.testing.assert_array_equal(
+        read.pop("distribution"), annotated.user_data.pop("distribution"), strict=True
+    )
+    assert read == annotated.user_data
+    assert ours[1].user_data == {}
+
+
+def test_documents_without_user_data_are_read(nlp, tmp_path):
+    DocBin(docs=[nlp("Aspirin ayuda")]).to_disk(tmp_path / "docs.spacy")
+    assert [doc.text for doc in read_docs(tmp_path / "docs.spacy", Vocab())] == ["Aspirin ayuda"]
+
+
+def test_a_limit_is_for_all_files_of_a_folder_together(converted, nlp):
+    whole = texts(Corpus_v1(converted), nlp)
+    most = len(texts(Corpus_v1(converted / "dev.spacy"), nlp)) + 1
+    assert texts(Corpus_v1(converted, limit=most), nlp) == whole[:most]

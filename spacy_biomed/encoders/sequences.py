@@ -11,6 +11,7 @@ from thinc.types import Floats2d, Ints1d, Ints2d
 from ..errors import BiomedError
 from .alignment import align_tokens, ranges
 from .encoded import EncodedBatch
+from .packing import Placement, one_a_line, pack_by_length
 from .pair_pieces import PairOverflow, tokenize
 from .row_layout import AFTER, SECOND, RowLayout, lay_out
 from .windows import Windows, batch_by_length, make_windows
@@ -19,12 +20,13 @@ from .word_pieces import WordPieceTokenizer
 
 @dataclass(frozen=True, slots=True)
 class SequenceBatch:
-    """Sequences of similar length, padded together.
+    """Sequences of similar length, padded together: each a line, or several in one line.
 
-    ids, mask: (sequences, pieces) vocabulary ids and attention mask.
-    kept: (kept,) positions in the flattened batch whose vectors are wanted.
+    ids, mask: (lines, pieces) vocabulary ids and attention mask.
+    kept: (kept,) places in the flattened batch whose vectors are wanted.
     rows: (kept,) the rows of the batch of documents that these fill.
-    segments: (sequences, pieces) segment ids; None if there are none but zeros.
+    segments: (lines, pieces) segment ids; None if there are none but zeros.
+    shared: where lines have several sequences; None if each has one.
     """
 
     ids: Ints2d
@@ -32,6 +34,20 @@ class SequenceBatch:
     kept: Ints1d
     rows: Ints1d
     segments: Ints2d | None = None
+    shared: SharedLines | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedLines:
+    """What lies where in lines of several sequences.
+
+    owners: (lines, pieces) a number for each sequence, from 1; 0 for padding. Pieces attend to
+        those of their own sequence alone.
+    positions: (lines, pieces) positions within the sequence, from 0.
+    """
+
+    owners: Ints2d
+    positions: Ints2d
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +98,7 @@ def make_sequences(
     context: int,
     budget: int,
     pair_overflow: PairOverflow = "truncate",
+    share_lines: bool = False,
 ) -> Sequences:
     """Tokenize documents into word pieces, cut those that are too long, and pad.
 
@@ -94,6 +111,8 @@ def make_sequences(
         window's at most: half of what is encoded is kept at least.
     budget: padded word pieces in one batch.
     pair_overflow: whether pairs that are too long are truncated or read in windows.
+    share_lines: whether several sequences may lie in one line; where the encoder can tell them
+        apart it has less padding to compute.
     RAISES BiomedError: if the window has no room for a word piece, or for a pair.
     """
     around = len(tokenizer.prefix) + len(tokenizer.suffix)
@@ -111,11 +130,12 @@ def make_sequences(
     context = np.minimum(context, capacity // 4)
     windows = _make_windows(texts.second, row_counts, capacity, context)
     lengths = heads[windows.doc] + windows.end - windows.start + afters[windows.doc]
+    if share_lines:
+        placements = pack_by_length(lengths, budget)
+    else:
+        placements = [one_a_line(chosen) for chosen in batch_by_length(lengths, budget)]
     return Sequences(
-        batches=[
-            _pad(layout, windows, chosen, tokenizer.pad)
-            for chosen in batch_by_length(lengths, budget)
-        ],
+        batches=[_pad(layout, windows, placement, tokenizer.pad) for placement in placements],
         ids=layout.ids,
         indices=layout.rows_of_pieces(indices, _sum_by_doc(piece_counts, token_counts)),
         piece_counts=piece_counts,
@@ -149,12 +169,13 @@ def _make_windows(
     )
 
 
-def _pad(layout: RowLayout, windows: Windows, chosen: Ints1d, pad: int) -> SequenceBatch:
-    """Fill one padded batch with the chosen windows.
+def _pad(layout: RowLayout, windows: Windows, placement: Placement, pad: int) -> SequenceBatch:
+    """Fill one padded batch with the windows that are placed in it.
 
     A window is three stretches of its document's rows: the head, some of the (second) text, and
     what comes after.
     """
+    chosen = placement.sequences
     doc, start, end = windows.doc[chosen], windows.start[chosen], windows.end[chosen]
     stretches = layout.sizes[doc]
     heads = stretches[:, :SECOND].sum(axis=1)
@@ -162,14 +183,13 @@ def _pad(layout: RowLayout, windows: Windows, chosen: Ints1d, pad: int) -> Seque
     starts = layout.starts[doc][:, [0, SECOND, AFTER]]
     starts[:, 1] += start
     lengths = sizes.sum(axis=1)
-    longest = int(lengths.max())
-    sequences = np.arange(len(chosen))
-    filled = np.repeat(sequences, lengths), ranges(np.zeros_like(lengths), lengths)
-    rows = ranges(starts.ravel(), sizes.ravel())
+    shape = int(placement.lines.max()) + 1, int((placement.starts + lengths).max())
+    begins = placement.lines * shape[1] + placement.starts
+    filled = ranges(begins, lengths)
 
     def fill(values: Ints1d, padding: int) -> Ints2d:
-        padded = np.full((len(chosen), longest), padding, dtype="int64")
-        padded[filled] = values[rows]
+        padded = np.full(shape, padding, dtype="int64")
+        padded.ravel()[filled] = values
         return padded
 
     # The first window of a document keeps what comes before its text, the last what comes after.
@@ -180,11 +200,18 @@ def _pad(layout: RowLayout, windows: Windows, chosen: Ints1d, pad: int) -> Seque
     kept_sizes[:, 2] *= end == stretches[:, SECOND]
     offsets = np.cumsum(sizes, axis=1) - sizes
     offsets[:, 1] += keep_start - start
-    starts[:, 1] += keep_start - start
+    kept_starts = starts.copy()
+    kept_starts[:, 1] += keep_start - start
+    rows = ranges(starts.ravel(), sizes.ravel())
+    owners = fill(np.repeat(np.arange(len(chosen)) + 1, lengths), 0)
+    shared = None
+    if len(chosen) > shape[0]:
+        shared = SharedLines(owners, fill(ranges(np.zeros_like(lengths), lengths), 0))
     return SequenceBatch(
-        ids=fill(layout.ids, pad),
-        mask=(np.arange(longest) < lengths[:, None]).astype("int64"),
-        kept=ranges((offsets + sequences[:, None] * longest).ravel(), kept_sizes.ravel()),
-        rows=ranges(starts.ravel(), kept_sizes.ravel()),
-        segments=None if layout.segments is None else fill(layout.segments, 0),
+        ids=fill(layout.ids[rows], pad),
+        mask=(owners > 0).astype("int64"),
+        kept=ranges((offsets + begins[:, None]).ravel(), kept_sizes.ravel()),
+        rows=ranges(kept_starts.ravel(), kept_sizes.ravel()),
+        segments=None if layout.segments is None else fill(layout.segments[rows], 0),
+        shared=shared,
     )

@@ -36,7 +36,10 @@ from .torch_weights import LinearCasts, TableGradient, add_gradient
 from .word_pieces import WordPieceTokenizer
 
 GPU_BATCH_PIECES = 16384
-CPU_BATCH_PIECES = {True: 512, False: 1024}  # in training: yes or no
+CPU_BATCH_PIECES = 1024
+# Encoders whose attention takes a mask for every pair of places, and which take positions.
+PACKING_MODEL_TYPES = ("bert", "camembert", "electra", "roberta", "xlm-roberta")
+PACKING_ATTENTION = ("eager", "sdpa")
 
 
 def create_model(
@@ -102,6 +105,8 @@ class EncoderShim(PyTorchShim):
         self.tokenizer = tokenizer
         self._model = encoder.to(device)
         self._reads_segments = count_segments(encoder) > 1
+        self._first_position = first_position(encoder)
+        self.can_pack = can_pack(encoder)
         self._process = os.getpid()
         self._casts = LinearCasts(self._model, torch.bfloat16)
         self._table_gradient = TableGradient()
@@ -183,6 +188,11 @@ class EncoderShim(PyTorchShim):
         inputs = {"attention_mask": torch.from_numpy(batch.mask).to(self.device)}
         if batch.segments is not None and self._reads_segments:
             inputs["token_type_ids"] = torch.from_numpy(batch.segments).to(self.device)
+        if batch.shared is not None:
+            owners = torch.from_numpy(batch.shared.owners).to(self.device)
+            inputs["attention_mask"] = owners[:, :, None] == owners[:, None, :]
+            positions = torch.from_numpy(batch.shared.positions).to(self.device)
+            inputs["position_ids"] = positions + self._first_position
         hidden = encoder(inputs_embeds=vectors, **inputs).last_hidden_state
         return hidden.reshape(-1, hidden.shape[-1])[torch.from_numpy(batch.kept).to(self.device)]
 
@@ -294,11 +304,22 @@ def map_on_single_threads(
 def max_sequence_length(encoder: Any) -> int:
     """Word pieces, special tokens included, that the encoder's position embeddings cover."""
     positions = getattr(encoder.config, "max_position_embeddings", None) or 512
+    return positions - first_position(encoder)
+
+
+def first_position(encoder: Any) -> int:
+    """The number of a sequence's first position: RoBERTa counts from one past the padding index."""
     embeddings = getattr(encoder, "embeddings", None)
     table = getattr(embeddings, "position_embeddings", None)
     padding = getattr(table, "padding_idx", None)
-    # RoBERTa counts positions from one past the padding index.
-    return positions if padding is None else positions - padding - 1
+    return 0 if padding is None else padding + 1
+
+
+def can_pack(encoder: Any) -> bool:
+    """Whether several sequences in one line do not see each other, given where each lies."""
+    config = encoder.config
+    attention = getattr(config, "_attn_implementation", None)
+    return config.model_type in PACKING_MODEL_TYPES and attention in PACKING_ATTENTION
 
 
 def count_segments(encoder: Any) -> int:
@@ -307,9 +328,9 @@ def count_segments(encoder: Any) -> int:
     return getattr(table, "num_embeddings", 0)
 
 
-def default_batch_pieces(device: torch.device, is_train: bool) -> int:
+def default_batch_pieces(device: torch.device) -> int:
     """Padded word pieces in a forward pass; on a CPU, those measured to be fastest."""
-    return CPU_BATCH_PIECES[is_train] if device.type == "cpu" else GPU_BATCH_PIECES
+    return CPU_BATCH_PIECES if device.type == "cpu" else GPU_BATCH_PIECES
 
 
 def forward(
@@ -323,8 +344,10 @@ def forward(
         shim.tokenizer,
         window=min(model.attrs["window"], max_sequence_length(shim._model)),
         context=model.attrs["context"],
-        budget=model.attrs["batch_pieces"] or default_batch_pieces(shim.device, is_train),
+        budget=model.attrs["batch_pieces"] or default_batch_pieces(shim.device),
         pair_overflow=model.attrs["pair_overflow"],
+        # Batches of training are small and of mixed lengths; in prediction little is padding.
+        share_lines=is_train and shim.can_pack,
     )
     if not sequences.batches:
         nothing = model.ops.alloc2f(0, model.get_dim("nO"))

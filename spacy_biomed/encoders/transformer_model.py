@@ -36,7 +36,7 @@ def TransformerModel_v1(
     context: word pieces on each side of a window that serve as context only; at most a quarter of
         the window's.
     batch_pieces: padded word pieces in one forward pass, sequences of similar length together; by
-        default 1,024 on a CPU (512 in training) and 16,384 on a GPU.
+        default 1,024 on a CPU and 16,384 on a GPU.
     gradient_checkpointing: recompute activations in the backward pass instead of keeping them.
     word_piece_dropout: share of the word pieces that the encoder is given as its mask token in
         training, so that heads learn from the context of a word too.

@@ -15,21 +15,28 @@ _SLACK = 1.1
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where the sequences of one batch lie; all are (sequences,).
+    """Where the sequences of one batch lie.
 
-    sequences: which ones they are.
-    lines: the line of the batch that each lies in.
-    starts: its first place in that line.
+    sequences: (sequences,) which ones they are.
+    lines: (sequences,) the line of the batch that each lies in.
+    starts: (sequences,) its first place in that line.
+    shape: lines of the batch, and places in each.
     """
 
     sequences: Ints1d
     lines: Ints1d
     starts: Ints1d
+    shape: tuple[int, int]
 
 
-def one_a_line(sequences: Ints1d) -> Placement:
-    """Each sequence at the beginning of a line of its own."""
-    return Placement(sequences, np.arange(len(sequences)), np.zeros_like(sequences))
+def one_a_line(sequences: Ints1d, lengths: Ints1d) -> Placement:
+    """Each sequence at the beginning of a line of its own.
+
+    lengths: of all sequences, also of those of other batches.
+    """
+    lines = np.arange(len(sequences))
+    shape = len(sequences), int(lengths[sequences].max())
+    return Placement(sequences, lines, np.zeros_like(sequences), shape)
 
 
 def pack_by_length(lengths: Ints1d, budget: int) -> list[Placement]:
@@ -52,7 +59,8 @@ def pack_by_length(lengths: Ints1d, budget: int) -> list[Placement]:
         width = sizes[order[0]]
         most_lines = max(min(math.ceil(share / width), budget // width), 1)
         placed, order = _fill_lines(order, sizes, width, most_lines)
-        batches.append(Placement(*np.array(placed, dtype="int64").T))
+        sequences, lines, starts = np.array(placed, dtype="int64").T
+        batches.append(Placement(sequences, lines, starts, (int(lines.max()) + 1, width)))
     return batches
 
 

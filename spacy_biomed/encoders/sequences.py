@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from spacy.tokens import Doc
@@ -133,9 +134,9 @@ def make_sequences(
     if share_lines:
         placements = pack_by_length(lengths, budget)
     else:
-        placements = [one_a_line(chosen) for chosen in batch_by_length(lengths, budget)]
+        placements = [one_a_line(chosen, lengths) for chosen in batch_by_length(lengths, budget)]
     return Sequences(
-        batches=[_pad(layout, windows, placement, tokenizer.pad) for placement in placements],
+        batches=_pad(layout, windows, placements, tokenizer.pad) if placements else [],
         ids=layout.ids,
         indices=layout.rows_of_pieces(indices, _sum_by_doc(piece_counts, token_counts)),
         piece_counts=piece_counts,
@@ -169,28 +170,40 @@ def _make_windows(
     )
 
 
-def _pad(layout: RowLayout, windows: Windows, placement: Placement, pad: int) -> SequenceBatch:
-    """Fill one padded batch with the windows that are placed in it.
+def _pad(
+    layout: RowLayout, windows: Windows, placements: list[Placement], pad: int
+) -> list[SequenceBatch]:
+    """Fill padded batches with the windows that are placed in them, all batches at once.
 
     A window is three stretches of its document's rows: the head, some of the (second) text, and
     what comes after.
     """
-    chosen = placement.sequences
+    chosen = np.concatenate([placement.sequences for placement in placements])
     doc, start, end = windows.doc[chosen], windows.start[chosen], windows.end[chosen]
     stretches = layout.sizes[doc]
     heads = stretches[:, :SECOND].sum(axis=1)
     sizes = np.stack([heads, end - start, stretches[:, AFTER]], axis=1)
     starts = layout.starts[doc][:, [0, SECOND, AFTER]]
     starts[:, 1] += start
+    rows = ranges(starts.ravel(), sizes.ravel())
     lengths = sizes.sum(axis=1)
-    shape = int(placement.lines.max()) + 1, int((placement.starts + lengths).max())
-    begins = placement.lines * shape[1] + placement.starts
-    filled = ranges(begins, lengths)
 
-    def fill(values: Ints1d, padding: int) -> Ints2d:
-        padded = np.full(shape, padding, dtype="int64")
-        padded.ravel()[filled] = values
-        return padded
+    # Places count from the beginning of the batch, and all batches lie one after the other.
+    counts = np.array([len(placement.sequences) for placement in placements])
+    shapes = np.array([placement.shape for placement in placements])
+    borders = np.concatenate([[0], np.cumsum(shapes.prod(axis=1))])
+    begins = np.concatenate([placement.lines for placement in placements])
+    begins = begins * np.repeat(shapes[:, 1], counts)
+    begins += np.concatenate([placement.starts for placement in placements])
+    filled = ranges(begins + np.repeat(borders[:-1], counts), lengths)
+
+    def fill(values: Ints1d | int, padding: int) -> list[Ints2d]:
+        padded = np.full(borders[-1], padding, dtype="int64")
+        padded[filled] = values
+        return [
+            part.reshape(placement.shape)
+            for part, placement in zip(_split(padded, borders), placements, strict=True)
+        ]
 
     # The first window of a document keeps what comes before its text, the last what comes after.
     keep_start, keep_end = windows.keep_start[chosen], windows.keep_end[chosen]
@@ -200,18 +213,34 @@ def _pad(layout: RowLayout, windows: Windows, placement: Placement, pad: int) ->
     kept_sizes[:, 2] *= end == stretches[:, SECOND]
     offsets = np.cumsum(sizes, axis=1) - sizes
     offsets[:, 1] += keep_start - start
-    kept_starts = starts.copy()
-    kept_starts[:, 1] += keep_start - start
-    rows = ranges(starts.ravel(), sizes.ravel())
-    owners = fill(np.repeat(np.arange(len(chosen)) + 1, lengths), 0)
-    shared = None
-    if len(chosen) > shape[0]:
-        shared = SharedLines(owners, fill(ranges(np.zeros_like(lengths), lengths), 0))
-    return SequenceBatch(
-        ids=fill(layout.ids[rows], pad),
-        mask=(owners > 0).astype("int64"),
-        kept=ranges((offsets + begins[:, None]).ravel(), kept_sizes.ravel()),
-        rows=ranges(kept_starts.ravel(), kept_sizes.ravel()),
-        segments=None if layout.segments is None else fill(layout.segments[rows], 0),
-        shared=shared,
+    starts[:, 1] += keep_start - start
+    kept = ranges((offsets + begins[:, None]).ravel(), kept_sizes.ravel())
+    kept_rows = ranges(starts.ravel(), kept_sizes.ravel())
+    kept_borders = np.concatenate([[0], np.cumsum(kept_sizes.sum(axis=1))])
+    kept_borders = kept_borders[np.concatenate([[0], np.cumsum(counts)])]
+
+    nothing = [None] * len(placements)
+    segments = nothing if layout.segments is None else fill(layout.segments[rows], 0)
+    is_shared = counts > shapes[:, 0]
+    shared = nothing
+    if is_shared.any():
+        owners = fill(np.repeat(np.arange(len(chosen)) + 1, lengths), 0)
+        positions = fill(ranges(np.zeros_like(lengths), lengths), 0)
+        shared = [
+            SharedLines(*own) if several else None
+            for several, *own in zip(is_shared, owners, positions, strict=True)
+        ]
+    parts = zip(
+        fill(layout.ids[rows], pad),
+        fill(1, 0),
+        _split(kept, kept_borders),
+        _split(kept_rows, kept_borders),
+        segments,
+        shared,
+        strict=True,
     )
+    return [SequenceBatch(*part) for part in parts]
+
+
+def _split(values: Ints1d, borders: Ints1d) -> list[Ints1d]:
+    return [values[start:end] for start, end in pairwise(borders.tolist())]

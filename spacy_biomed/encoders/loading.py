@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import BiomedError
+from .capabilities import max_sequence_length
 from .catalogue import find_encoder
 from .word_pieces import WordPieceTokenizer
 
@@ -154,6 +155,7 @@ def save_encoder(path: Path, tokenizer: WordPieceTokenizer, model: PreTrainedMod
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "pad_token": backend.id_to_token(tokenizer.pad),
+        "model_max_length": max_sequence_length(model.base_model),
         "clean_up_tokenization_spaces": False,
     }
     if first:

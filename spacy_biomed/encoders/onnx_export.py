@@ -16,6 +16,7 @@ import numpy as np
 from thinc.api import Model
 
 from ..errors import BiomedError
+from .capabilities import count_segments, max_sequence_length
 from .onnx_model import INPUTS, MODEL, OUTPUT, SEGMENTS, SETTINGS, TOKENIZER
 
 if TYPE_CHECKING:
@@ -41,8 +42,6 @@ def export_encoder(
     """
     if find_spec("onnx") is None:
         raise BiomedError("to export an encoder needs onnx: pip install 'spacy-biomed[train]'")
-    from .torch_model import count_segments, max_sequence_length
-
     shim = model.shims[0]
     path.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as directory:
@@ -69,8 +68,6 @@ def _export(encoder: torch.nn.Module, path: Path) -> None:
     """Trace a copy of the encoder on the CPU in fp32, for batches and sequences of any size."""
     import torch
     from transformers import AutoModel
-
-    from .torch_model import count_segments
 
     # The fused attention kernels have no place in an ONNX graph.
     with torch.random.fork_rng(devices=[]):  # the weights drawn here are not those that count

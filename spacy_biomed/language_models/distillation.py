@@ -10,7 +10,7 @@ import torch
 from accelerate import PartialState
 from rich.console import Console
 
-from ..encoders.torch_model import max_sequence_length
+from ..encoders.capabilities import max_sequence_length
 from ..encoders.word_pieces import WordPieceTokenizer
 from ..errors import BiomedError
 from .distillation_recipe import DistillationRecipe

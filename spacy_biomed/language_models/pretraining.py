@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from accelerate import PartialState
 from rich.console import Console
 
-from ..encoders.torch_model import max_sequence_length
+from ..encoders.capabilities import max_sequence_length
 from ..encoders.word_pieces import WordPieceTokenizer
 from ..errors import BiomedError
 from ..outputs import replacing_directory

@@ -82,6 +82,14 @@ def test_the_tokenizer_alone_is_refused_as_the_encoder_is(tmp_path):
     assert str(error.value) == refusal(tmp_path)
 
 
+def test_a_saved_tokenizer_truncates_to_what_the_encoder_takes(any_encoder, tmp_path):
+    save_encoder(tmp_path, *load_pretrained(str(any_encoder)))
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    inputs = tokenizer("a " * 1000, truncation=True, return_tensors="pt")
+    assert inputs["input_ids"].shape == (1, 512)
+    AutoModel.from_pretrained(tmp_path)(input_ids=inputs["input_ids"])
+
+
 def test_a_saved_encoder_pads_as_the_original_does(any_encoder, tmp_path):
     tokenizer, model = load_pretrained(str(any_encoder))
     save_encoder(tmp_path, tokenizer, model)

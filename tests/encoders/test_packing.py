@@ -9,8 +9,8 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel
 
+from spacy_biomed.encoders.capabilities import PACKING_ATTENTION, PACKING_MODEL_TYPES
 from spacy_biomed.encoders.packing import one_a_line, pack_by_length
-from spacy_biomed.encoders.torch_model import PACKING_ATTENTION, PACKING_MODEL_TYPES
 from spacy_biomed.encoders.transformer_model import TransformerModel_v1
 from spacy_biomed.encoders.windows import batch_by_length
 from spacy_biomed.pairs import pair

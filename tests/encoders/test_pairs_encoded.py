@@ -314,7 +314,7 @@ def make_earlier_export(make_model, tmp_path):
     """Export an encoder as it was done before there were pairs: without segments as an input."""
 
     def make(path, monkeypatch):
-        monkeypatch.setattr("spacy_biomed.encoders.torch_model.count_segments", lambda encoder: 0)
+        monkeypatch.setattr("spacy_biomed.encoders.onnx_export.count_segments", lambda encoder: 0)
         export_encoder(make_model(path), tmp_path, precision="fp32")
         settings = json.loads((tmp_path / "encoder.json").read_text(encoding="utf8"))
         assert settings.pop("segments") is False

@@ -89,7 +89,8 @@ def compress_pipeline(
 
     Each `biomed_transformer` becomes a `biomed_onnx_transformer` of the same name; everything else
     is as it was. With int8 the embedding tables are quantised as well if a check corpus says that
-    it costs no more than `max_loss`; without one they stay in fp32.
+    it costs no more than `max_loss`; without one they stay in fp32. The scores in its meta are
+    those on the check corpus; with int8 and without one there are none.
 
     pipeline: directory or installed package.
     output: directory to write; replaced if it is there.
@@ -136,9 +137,16 @@ def compress_pipeline(
                 break
         if refusal is not None:
             raise BiomedError(refusal)
+        if report.scores_after or precision == "int8":
+            _replace_scores(partial, report.scores_after)
         report.bytes_before = directory_size(nlp.path) if nlp.path else 0
         report.bytes_after = directory_size(partial)
     return report
+
+
+def _replace_scores(pipeline: Path, scores: Scores) -> None:
+    meta = srsly.read_json(pipeline / "meta.json")
+    srsly.write_json(pipeline / "meta.json", {**meta, "performance": scores})
 
 
 def _refusal(

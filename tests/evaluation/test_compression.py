@@ -224,6 +224,27 @@ def test_every_encoder_is_exported_disabled_ones_too(tiny_bert, tiny_roberta, tm
     assert names == [str(tiny_bert), str(tiny_roberta)]
 
 
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize("checked", [False, True])
+def test_scores_in_the_meta_are_those_of_the_compressed_pipeline(
+    pipeline, check, tmp_path, precision, checked
+):
+    described, output = tmp_path / "described", tmp_path / "output"
+    shutil.copytree(pipeline, described)
+    meta = json.loads((pipeline / "meta.json").read_text(encoding="utf8"))
+    meta["performance"] = {"ents_f": 0.25}
+    (described / "meta.json").write_text(json.dumps(meta), encoding="utf8")
+    compress_pipeline(
+        str(described), output, precision=precision, check=check if checked else None, max_loss=100
+    )
+    written = json.loads((output / "meta.json").read_text(encoding="utf8"))["performance"]
+    if checked:
+        assert written == {"ents_f": scores(output, check)["ents_f"]}
+        assert written["ents_f"] > 0.5
+    else:
+        assert written == ({"ents_f": 0.25} if precision == "fp32" else {})
+
+
 def test_requirements_for_pytorch_are_dropped(pipeline, tmp_path):
     shutil.copytree(pipeline, tmp_path / "described")
     meta = json.loads((pipeline / "meta.json").read_text(encoding="utf8"))

@@ -109,12 +109,13 @@ class SpacyPipeline:
     """A pipeline that `spacy.load` opens.
 
     precision: what the encoder computes in, for one of ours in PyTorch; else what it chooses.
+    exclude: components to leave out.
     """
 
-    def __init__(self, path: str, precision: str | None = None):
+    def __init__(self, path: str, precision: str | None = None, exclude: Iterable[str] = ()):
         import spacy
 
-        self.nlp = spacy.load(path)
+        self.nlp = spacy.load(path, exclude=exclude)
         if precision is not None:
             find_shim(self.nlp).computes_in = precision
 

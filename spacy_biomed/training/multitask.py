@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from spacy.attrs import ORTH, SPACY
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
@@ -141,11 +142,8 @@ class MultiTaskCorpus:
 
 def copy_bare(doc: Doc) -> Doc:
     """The document's tokens, without any annotation."""
-    bare = Doc(
-        doc.vocab,
-        words=[token.text for token in doc],
-        spaces=[bool(token.whitespace_) for token in doc],
-    )
+    tokens = doc.to_array([ORTH, SPACY])
+    bare = Doc(doc.vocab, words=tokens[:, 0], spaces=tokens[:, 1].astype(bool))
     bare.has_unknown_spaces = doc.has_unknown_spaces
     kept = doc.user_data.keys() - _ANNOTATION_KEYS
     bare.user_data.update({key: doc.user_data[key] for key in kept})

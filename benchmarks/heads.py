@@ -1,0 +1,122 @@
+"""What each further head on one encoder costs where it annotates.
+
+    python benchmarks/heads.py compressed/multitask corpus/ncbi_disease --threads 2
+
+The pipeline, with all its heads, annotates the texts of the corpus's test part; so does, for each
+head, the same pipeline without the others, with an encoder of its own. Each lives in a process of
+its own, and they take turns. Printed are words a second, how many times the time of one head (the
+mean over all) all of them take together, and how many times as fast they are as one pipeline for
+each head in turn.
+
+A head that reads what another one found, as relations read entities, is measured with it: name it
+as `--reads relations=entities`.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from statistics import median
+
+from comparisons import (
+    CONTESTANTS,
+    Check,
+    Contest,
+    add_options,
+    divide,
+    positive,
+    print_checks,
+    read_text_set,
+    run_program,
+    write_results,
+)
+
+from spacy_biomed.errors import BiomedError
+
+ALL = "all heads"
+ENCODERS = ("biomed_transformer", "biomed_onnx_transformer")
+
+
+def main() -> None:
+    args = parse_arguments()
+    heads = find_heads(args.pipeline)
+    reads = parse_reads(args.reads, heads)
+    texts = read_text_set(args.corpus, args.limit)
+    contest = Contest(args.threads, args.repeats)
+    excluded = {ALL: []}
+    for head in heads:
+        excluded[head] = [other for other in heads if other not in {head, *reads.get(head, ())}]
+    try:
+        for name in excluded:
+            contest.start(name, [sys.executable, str(CONTESTANTS)])
+        for name in contest.among(list(excluded), "Loading"):
+            contest.ask(
+                name, "load", kind="pipeline", path=str(args.pipeline), exclude=excluded[name]
+            )
+        contest.run(texts, list(excluded))
+    finally:
+        contest.close()
+    contest.print_speeds()
+    checks = make_checks(contest, texts.name, heads)
+    print_checks(checks)
+    write_results(args.output, args, checks, texts=contest.to_json(), missing=contest.missing)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("pipeline", type=Path, help="directory of a pipeline with several heads")
+    parser.add_argument("corpus", type=Path, help="folder that `spacy biomed convert` wrote")
+    parser.add_argument("--reads", nargs="+", default=[], metavar="HEAD=OTHER")
+    parser.add_argument("--limit", type=positive, help="at most so many texts (default: all)")
+    add_options(parser, output="build/benchmarks/heads.json")
+    return parser.parse_args()
+
+
+def find_heads(pipeline: Path) -> list[str]:
+    """The components that are no encoder.
+
+    RAISES BiomedError: if there are not several, or the pipeline is not there.
+    """
+    from spacy.util import load_config
+
+    path = pipeline / "config.cfg"
+    if not path.is_file():
+        raise BiomedError(f"{path}: not there; give the directory of a pipeline")
+    config = load_config(path)
+    heads = [
+        name
+        for name in config["nlp"]["pipeline"]
+        if config["components"][name]["factory"] not in ENCODERS
+    ]
+    if len(heads) < 2:
+        raise BiomedError(f"{pipeline}: has {len(heads)} heads; give a pipeline with several")
+    return heads
+
+
+def parse_reads(given: list[str], heads: list[str]) -> dict[str, list[str]]:
+    """The heads that each head needs, by its name."""
+    reads: dict[str, list[str]] = {}
+    for one in given:
+        head, _, other = one.partition("=")
+        for name in (head, other):
+            if name not in heads:
+                raise BiomedError(f"--reads {one}: '{name}' is none of {', '.join(heads)}")
+        reads.setdefault(head, []).append(other)
+    return reads
+
+
+def make_checks(contest: Contest, texts: str, heads: list[str]) -> list[Check]:
+    seconds = {name: median(own) for name, own in contest.seconds[texts].items() if own}
+    singles = [seconds[head] for head in heads if head in seconds]
+    in_turn = sum(singles) if len(singles) == len(heads) else None
+    together = seconds.get(ALL)
+    mean = divide(in_turn, len(heads))
+    return [
+        Check(f"{len(heads)} heads vs one, time", divide(together, mean), 1.3, at_least=False),
+        Check(f"{len(heads)} heads vs as many pipelines in turn", divide(in_turn, together), 6),
+    ]
+
+
+if __name__ == "__main__":
+    run_program(main)

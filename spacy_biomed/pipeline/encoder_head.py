@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from spacy.errors import Errors
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
-from spacy.training import Example, validate_examples
+from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
 from thinc.types import Ragged
 
 from ..errors import BiomedError
+
+# Examples that are looked at to see whether they are examples.
+_SAMPLE = 16
 
 
 class EncoderHead(TrainablePipe):
@@ -133,3 +137,17 @@ def check_share(component: str, setting: str, value: float) -> None:
     """RAISES BiomedError: if a component's setting is not between 0 and 1."""
     if not 0.0 <= value <= 1.0:
         raise BiomedError(f"[components.{component}] {setting} = {value}: use a number from 0 to 1")
+
+
+def validate_source(get_examples: Callable[[], Iterable[Example]], method: str) -> None:
+    """See that what a component is initialised with gives examples.
+
+    As spaCy's `validate_get_examples`, which reads the whole corpus once more for it.
+
+    method: as error messages call it.
+    RAISES TypeError: if it is no function, or gives something else.
+    """
+    if callable(get_examples):
+        validate_get_examples(lambda: islice(get_examples(), _SAMPLE), method)
+    else:
+        validate_get_examples(get_examples, method)

@@ -12,7 +12,7 @@ from spacy.attrs import ENT_IOB, IS_SPACE
 from spacy.language import Language
 from spacy.scorer import PRFScore
 from spacy.tokens import Doc, Span
-from spacy.training import Example, validate_get_examples
+from spacy.training import Example
 from spacy.util import filter_spans
 from spacy.vocab import Vocab
 from thinc.api import Config, Model, to_numpy
@@ -22,7 +22,7 @@ from ..corpora.gold import UNALIGNED_MENTIONS
 from ..corpora.seen import SEEN_KEY
 from ..encoders.alignment import token_offsets
 from ..errors import BiomedError
-from .encoder_head import EncoderHead, check_share
+from .encoder_head import EncoderHead, check_share, validate_source
 from .tagging import MISSING, Scheme, Spans, TagScheme
 from .taught import get_taught, taught_classes
 
@@ -297,7 +297,7 @@ class BiomedNER(EncoderHead):
         labels: the entity labels; by default those of all training examples, sorted.
         RAISES BiomedError: if there are none, or the examples have others.
         """
-        validate_get_examples(get_examples, "BiomedNER.initialize")
+        validate_source(get_examples, "BiomedNER.initialize")
         found: dict[str, str] = {}
         for example in get_examples():
             for span in gold_spans(example.reference, self.cfg["spans_key"]) or ():

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc, Span
-from spacy.training import Example, validate_get_examples
+from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Config, Model, to_numpy
 from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
@@ -21,7 +21,7 @@ from ..encoders.alignment import token_offsets
 from ..errors import BiomedError
 from ..pairs import get_pair
 from .answer_spans import DocPlaces, best_spans, find_places, log_softmax, log_sum_exp
-from .encoder_head import EncoderHead
+from .encoder_head import EncoderHead, validate_source
 from .ner import install_extensions
 from .qa_scores import Question, fold_answer, score_questions
 
@@ -275,7 +275,7 @@ class BiomedQA(EncoderHead):
         RAISES BiomedError: if none of the examples has an answer to learn, or one has an answer and
             is no pair.
         """
-        validate_get_examples(get_examples, "BiomedQA.initialize")
+        validate_source(get_examples, "BiomedQA.initialize")
         # Now rather than in the middle of the training, where spaCy would save what there is.
         has_answer = False
         for example in get_examples():

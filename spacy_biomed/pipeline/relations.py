@@ -10,7 +10,7 @@ import numpy as np
 from spacy.language import Language
 from spacy.scorer import PRFScore
 from spacy.tokens import Doc, Span
-from spacy.training import Example, validate_get_examples
+from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Config, Model, to_numpy
 from thinc.types import Floats2d, Ints1d
@@ -21,7 +21,7 @@ from ..encoders.encoded import EncodedBatch
 from ..encoders.listener import POOLINGS
 from ..encoders.windows import batch_by_length
 from ..errors import BiomedError
-from .encoder_head import EncoderHead, check_share
+from .encoder_head import EncoderHead, check_share, validate_source
 from .relation_candidates import Candidate, find_candidates
 from .textcat import log_normalizer
 
@@ -283,7 +283,7 @@ class BiomedRelations(EncoderHead):
         labels: the labels; by default those of all training examples, sorted.
         RAISES BiomedError: if there are no labels, or the examples cannot teach them.
         """
-        validate_get_examples(get_examples, "BiomedRelations.initialize")
+        validate_source(get_examples, "BiomedRelations.initialize")
         found, pairs = self._find_labels(get_examples())
         for label in found if labels is None else labels:
             self.add_label(label)

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc
-from spacy.training import Example, validate_get_examples
+from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Config, Model, to_numpy
 from thinc.types import Floats1d, Floats2d
 
 from ..errors import BiomedError
 from ..pairs import mark_pair
-from .encoder_head import EncoderHead
+from .encoder_head import EncoderHead, validate_source
 
 FACTORY = "biomed_similarity"
 
@@ -181,7 +181,7 @@ class BiomedSimilarity(EncoderHead):
         nlp: the pipeline.
         RAISES BiomedError: if no example has the number, or it is none.
         """
-        validate_get_examples(get_examples, "BiomedSimilarity.initialize")
+        validate_source(get_examples, "BiomedSimilarity.initialize")
         numbers = np.array([self._target(example) for example in get_examples()])
         numbers = numbers[~np.isnan(numbers)]
         if len(numbers) == 0:

@@ -10,14 +10,14 @@ import numpy as np
 from spacy.language import Language
 from spacy.scorer import Scorer
 from spacy.tokens import Doc
-from spacy.training import Example, validate_get_examples
+from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Config, Model, get_array_module, to_numpy
 from thinc.types import Floats1d, Floats2d
 
 from ..errors import BiomedError
 from ..pairs import mark_pair
-from .encoder_head import EncoderHead, check_share
+from .encoder_head import EncoderHead, check_share, validate_source
 from .taught import get_taught, taught_classes
 
 FACTORY = "biomed_textcat"
@@ -255,7 +255,7 @@ class BiomedTextCategorizer(EncoderHead):
         RAISES BiomedError: if there are no labels, or not enough for the settings, or the examples
             cannot teach them.
         """
-        validate_get_examples(get_examples, "BiomedTextCategorizer.initialize")
+        validate_source(get_examples, "BiomedTextCategorizer.initialize")
         for label in self._find_labels(get_examples()) if labels is None else labels:
             self.add_label(label)
         self._check_labels(positive_label)

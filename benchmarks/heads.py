@@ -29,16 +29,17 @@ from comparisons import (
     run_program,
     write_results,
 )
+from spacy.util import load_config
 
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.evaluation.tasks import find_heads
 
 ALL = "all heads"
-ENCODERS = ("biomed_transformer", "biomed_onnx_transformer")
 
 
 def main() -> None:
     args = parse_arguments()
-    heads = find_heads(args.pipeline)
+    heads = read_heads(args.pipeline)
     reads = parse_reads(args.reads, heads)
     texts = read_text_set(args.corpus, args.limit)
     contest = Contest(args.threads, args.repeats)
@@ -73,22 +74,15 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def find_heads(pipeline: Path) -> list[str]:
-    """The components that are no encoder.
+def read_heads(pipeline: Path) -> list[str]:
+    """The names of the pipeline's heads.
 
     RAISES BiomedError: if there are not several, or the pipeline is not there.
     """
-    from spacy.util import load_config
-
     path = pipeline / "config.cfg"
     if not path.is_file():
         raise BiomedError(f"{path}: not there; give the directory of a pipeline")
-    config = load_config(path)
-    heads = [
-        name
-        for name in config["nlp"]["pipeline"]
-        if config["components"][name]["factory"] not in ENCODERS
-    ]
+    heads = [head.name for head in find_heads(load_config(path))]
     if len(heads) < 2:
         raise BiomedError(f"{pipeline}: has {len(heads)} heads; give a pipeline with several")
     return heads

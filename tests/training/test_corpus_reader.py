@@ -1,14 +1,16 @@
 """`spacy_biomed.Corpus.v1`."""
 
+import catalogue
 import numpy as np
 import pytest
 import spacy
-from spacy.tokens import DocBin
+from spacy.tokens import DocBin, Span
 from spacy.training import Corpus
 from spacy.vocab import Vocab
+from srsly.msgpack import msgpack_decoders
 
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.training.corpus import Corpus_v1, read_docs
+from spacy_biomed.training.corpus import Corpus_v1, find_decoders_once, read_docs
 
 
 @pytest.fixture(scope="module")
@@ -67,31 +69,36 @@ def test_documents_are_read_in_order(converted):
     assert read[:2] == ["Lung cancer .", "Aspirin reduced the risk of stroke ."]
 
 
-def test_documents_are_those_of_spacy_with_all_that_they_carry(nlp, tmp_path):
+def test_decoders_of_installed_packages_stay_known_when_they_are_no_longer_searched(monkeypatch):
+    searches = []
+
+    def search():
+        searches.append(1)
+        return {"of_a_package": len}
+
+    monkeypatch.setattr(catalogue, "REGISTRY", dict(catalogue.REGISTRY))
+    monkeypatch.setattr(msgpack_decoders, "entry_points", True)
+    monkeypatch.setattr(msgpack_decoders, "get_entry_points", search)
+    before = msgpack_decoders.get_all()
+    assert before["of_a_package"] is len
+    find_decoders_once()
+    searches.clear()
+    find_decoders_once()
+    assert msgpack_decoders.get_all() == before
+    assert searches == []
+
+
+def test_documents_carry_everything_that_was_stored(nlp, tmp_path):
     annotated = nlp("Aspirin ayuda")
-    annotated.user_data["relations"] = (("Aspirin", 0, 7),)
     annotated.user_data["distribution"] = np.arange(6, dtype="float32").reshape(2, 3)
     annotated.user_data["_", "age", 0, 7] = 41
+    annotated.spans["drugs"] = [Span(annotated, 0, 1, "DRUG")]
     annotated.cats = {"dose": 0.5}
-    doc_bin = DocBin(store_user_data=True, docs=[annotated, nlp("Nada")])
-    doc_bin.to_disk(tmp_path / "docs.spacy")
-    ours = list(read_docs(tmp_path / "docs.spacy", Vocab()))
-    theirs = list(DocBin().from_disk(tmp_path / "docs.spacy").get_docs(Vocab()))
-    assert [doc.to_bytes() for doc in ours] == [doc.to_bytes() for doc in theirs]
-    read = ours[0].user_data
+    DocBin(store_user_data=True, docs=[annotated]).to_disk(tmp_path / "docs.spacy")
+    [read] = read_docs(tmp_path / "docs.spacy", Vocab())
     np.testing.assert_array_equal(
-        read.pop("distribution"), annotated.user_data.pop("distribution"), strict=True
+        read.user_data["distribution"], annotated.user_data["distribution"], strict=True
     )
-    assert read == annotated.user_data
-    assert ours[1].user_data == {}
-
-
-def test_documents_without_user_data_are_read(nlp, tmp_path):
-    DocBin(docs=[nlp("Aspirin ayuda")]).to_disk(tmp_path / "docs.spacy")
-    assert [doc.text for doc in read_docs(tmp_path / "docs.spacy", Vocab())] == ["Aspirin ayuda"]
-
-
-def test_a_limit_is_for_all_files_of_a_folder_together(converted, nlp):
-    whole = texts(Corpus_v1(converted), nlp)
-    most = len(texts(Corpus_v1(converted / "dev.spacy"), nlp)) + 1
-    assert texts(Corpus_v1(converted, limit=most), nlp) == whole[:most]
+    assert read.user_data["_", "age", 0, 7] == 41
+    assert [(span.text, span.label_) for span in read.spans["drugs"]] == [("Aspirin", "DRUG")]
+    assert read.cats == annotated.cats

@@ -64,6 +64,7 @@ def lay_out(texts: TextPieces, tokenizer: WordPieceTokenizer, has_rows: np.ndarr
     ]
     sizes = np.zeros((len(has_rows), 5), dtype="int64")
     sizes[:, FIRST], sizes[:, SECOND] = texts.first, texts.second
+    special_ids = [(chosen, ids) for chosen, ids in special_ids if chosen.any()]
     for chosen, ids in special_ids:
         for stretch, values in ids.items():
             sizes[chosen, stretch] = len(values)

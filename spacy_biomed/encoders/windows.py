@@ -40,6 +40,10 @@ def make_windows(lengths: Ints1d, capacity: int | Ints1d, context: int | Ints1d)
     """
     if np.any(capacity <= 2 * context):
         raise ValueError(f"context ({context}) must be less than half the window ({capacity})")
+    if np.all(lengths <= capacity):
+        doc = np.flatnonzero(lengths)
+        start, end = np.zeros_like(doc), lengths[doc]
+        return Windows(doc, start, end, start, end)
     stride = capacity - 2 * context
     counts = np.where(lengths > capacity, -(-(lengths - 2 * context) // stride), lengths > 0)
     doc = np.repeat(np.arange(len(lengths)), counts)

@@ -10,6 +10,9 @@ from spacy.tokens import Doc
 from thinc.api import CupyOps, Model
 from thinc.types import Floats2d, Ints1d, Ints2d
 
+# Among fewer words finding the equal ones costs more than embedding them again.
+_LEAST_WORDS = 64
+
 # Its powers, odd as it is, weight the columns of a row in the one number that is made of them.
 _FACTOR = 0x9E3779B97F4A7C15
 
@@ -48,8 +51,8 @@ def forward(
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
     embed = model.layers[0]
     lengths = [len(doc) for doc in docs]
-    # Finding equal rows costs a GPU more than embedding them again.
-    if is_train or isinstance(model.ops, CupyOps) or not sum(lengths):
+    # A GPU finds equal rows no sooner than it embeds them again.
+    if is_train or isinstance(model.ops, CupyOps) or sum(lengths) < _LEAST_WORDS:
         return embed(docs, is_train)
     columns = model.attrs["columns"]
     words = np.concatenate([doc.to_array(columns).reshape(len(doc), len(columns)) for doc in docs])

@@ -71,6 +71,33 @@ class _Task:
     foreign_labels: frozenset[str]
 
 
+class _KeptCorpus:
+    """A corpus that stays in memory once it is read for the second time.
+
+    Every head reads all corpora when it is initialised, some of them twice, and nearly all of that
+    time would go into reading files. Training reads its own part once, and has no need of this one.
+    """
+
+    def __init__(self, corpus: Corpus):
+        self.corpus = corpus
+        self._nlp: Language | None = None
+        self._passes = 0
+        self._kept: list[Example] | None = None
+
+    def __call__(self, nlp: Language) -> Iterator[Example]:
+        """Give the examples; their predicted documents are new ones each time."""
+        if nlp is not self._nlp:
+            self._nlp, self._passes, self._kept = nlp, 0, None
+        if self._kept is None and self._passes == 0:
+            yield from self.corpus(nlp)
+            self._passes = 1
+            return
+        if self._kept is None:
+            self._kept = list(self.corpus(nlp))
+        for example in self._kept:
+            yield Example(example.predicted.copy(), example.reference)
+
+
 class MultiTaskCorpus:
     """See `MultiTaskCorpus_v1`, whose arguments these are."""
 
@@ -86,8 +113,8 @@ class MultiTaskCorpus:
             if name not in paths:
                 raise BiomedError(f"'{name}' is not among the corpora ({', '.join(paths)})")
         self.paths = paths
-        self.corpora: dict[str, Corpus] = {
-            name: Corpus_v1(path, limit=limit) for name, path in paths.items()
+        self.corpora = {
+            name: _KeptCorpus(Corpus_v1(path, limit=limit)) for name, path in paths.items()
         }
         self.components = {name: components.get(name, name) for name in paths}
         self.prefixed = frozenset(prefixed)

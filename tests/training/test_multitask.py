@@ -240,6 +240,23 @@ def test_a_limit_is_of_each_corpus(nlp, write, full):
     assert len(examples) == 4
 
 
+def test_a_corpus_is_read_from_its_file_twice_at_most(nlp, write, full):
+    path = write("train", full, full)
+    corpus = MultiTaskCorpus_v1({"topics": path})
+    next(corpus(nlp))  # does not count: it was not read to its end
+    passes = [list(corpus(nlp)), list(corpus(nlp))]
+    path.unlink()
+    passes.append(list(corpus(nlp)))
+    assert [len(examples) for examples in passes] == [2, 2, 2]
+    for examples in passes:
+        assert [example.reference.cats for example in examples] == [full.cats, full.cats]
+        assert [example.predicted.text for example in examples] == [full.text, full.text]
+    documents = [doc for own in passes for one in own for doc in (one.predicted, one.reference)]
+    assert len(set(map(id, documents))) == len(documents)  # what is done to one touches no other
+    with pytest.raises((BiomedError, OSError)):  # of another vocabulary they would be others
+        list(corpus(spacy.util.load_model_from_config(nlp.config)))
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 from spacy.errors import Errors
@@ -11,6 +11,7 @@ from spacy.tokens import Doc
 from thinc.api import Model, Ops
 from thinc.types import Floats2d, Ragged
 
+from ..errors import BiomedError
 from .encoded import EncodedBackprop, EncodedBatch, get_encoding, release_encoding
 
 Pooling = Literal["first", "mean", "pieces", "cls"]
@@ -84,6 +85,19 @@ def EncoderListener_v1(
     if pooling not in POOLINGS:
         raise ValueError(f"unknown pooling '{pooling}': use one of {', '.join(POOLINGS)}")
     return EncoderListener(pooling, grad_factor, upstream)
+
+
+def refuse_replacement(encoder: dict[str, Any], listener: dict[str, Any]) -> NoReturn:
+    """What spaCy asks an encoder's model for in `nlp.replace_listeners`: a head with its own copy.
+
+    encoder, listener: config of both models.
+    RAISES BiomedError: always. A head's model has no place for an encoder, which is neither trained
+        nor saved nor run as a layer is.
+    """
+    raise BiomedError(
+        "a head cannot have a copy of its encoder inside (replace_listeners): put a second encoder "
+        "component in front of it, under another name, and freeze it where it is not to learn"
+    )
 
 
 def forward(

@@ -21,6 +21,7 @@ from thinc.types import Floats2d
 from ..errors import BiomedError
 from .concurrency import default_threads, map_concurrently
 from .encoded import EncodedBatch
+from .listener import refuse_replacement
 from .pair_pieces import PairOverflow
 from .sequences import SequenceBatch, make_sequences
 from .word_pieces import WordPieceTokenizer
@@ -73,6 +74,7 @@ def OnnxTransformerModel_v1(
             "context": context,
             "batch_pieces": batch_pieces,
             "pair_overflow": pair_overflow,
+            "replace_listener_cfg": refuse_replacement,
         },
         shims=[OnnxShim(threads)],
     )

@@ -29,6 +29,7 @@ from .capabilities import can_pack, count_segments, first_position, max_sequence
 from .concurrency import Item, Result, map_concurrently
 from .dropout import use_byte_dropout
 from .encoded import EncodedBatch
+from .listener import refuse_replacement
 from .loading import load_directory, load_pretrained, save_encoder
 from .pair_pieces import PairOverflow
 from .precision import PRECISIONS, Precision, autocast, resolve_precision
@@ -70,6 +71,7 @@ def create_model(
             "context": context,
             "batch_pieces": batch_pieces,
             "pair_overflow": pair_overflow,
+            "replace_listener_cfg": refuse_replacement,
         },
         shims=[EncoderShim(precision, gradient_checkpointing, word_piece_dropout)],
     )

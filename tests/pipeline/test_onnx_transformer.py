@@ -255,6 +255,16 @@ def test_components_that_do_not_listen_stand_beside_it(make_pair):
     assert found == entities(nlp.pipe(TEXTS))
 
 
+def test_a_head_cannot_have_a_copy_of_its_encoder(make_pair):
+    nlp, path = make_pair(NER)
+    for own in (nlp, spacy.load(path)):
+        encoder = own.pipe_names[0]
+        with pytest.raises(BiomedError, match="put a second encoder component in front of it"):
+            own.replace_listeners(encoder, NER, ["model.tok2vec"])
+        assert own.get_pipe(encoder).listening_components == [NER]
+        assert entities(own.pipe(TEXTS)) == entities(nlp.pipe(TEXTS))
+
+
 @pytest.fixture(params=["source", "path"])
 def make_trainable(request, make_pair, encoder_path):
     """Build heads on an exported encoder: from a compressed pipeline, or from its directory."""

@@ -14,7 +14,7 @@ from spacy_biomed.errors import BiomedError
 from spacy_biomed.training.config import count_batches, fill_config, read_description
 
 REPOSITORY = Path(__file__).parents[2]
-TEMPLATES = ("ner.cfg", "pair.cfg", "qa.cfg", "similarity.cfg", "textcat.cfg")
+TEMPLATES = ("ner.cfg", "ner_linear.cfg", "pair.cfg", "qa.cfg", "similarity.cfg", "textcat.cfg")
 
 
 def fill(corpus, template="ner.cfg", **settings):

@@ -75,22 +75,23 @@ class _KeptCorpus:
     """A corpus that stays in memory once it is read for the second time.
 
     Every head reads all corpora when it is initialised, some of them twice, and nearly all of that
-    time would go into reading files. Training reads its own part once, and has no need of this one.
+    time would go into reading files. What is read once, as training reads its part unless it is
+    streamed, is not kept; a development part is, from the second evaluation on.
     """
 
     def __init__(self, corpus: Corpus):
         self.corpus = corpus
         self._nlp: Language | None = None
-        self._passes = 0
+        self._was_read = False
         self._kept: list[Example] | None = None
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Give the examples; their predicted documents are new ones each time."""
         if nlp is not self._nlp:
-            self._nlp, self._passes, self._kept = nlp, 0, None
-        if self._kept is None and self._passes == 0:
+            self._nlp, self._was_read, self._kept = nlp, False, None
+        if not self._was_read:
             yield from self.corpus(nlp)
-            self._passes = 1
+            self._was_read = True
             return
         if self._kept is None:
             self._kept = list(self.corpus(nlp))

@@ -1,0 +1,187 @@
+"""The programs in benchmarks/: what they count, keep and compare; not how fast anything is."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from pathlib import Path
+from statistics import mean
+from types import ModuleType
+from typing import Any
+
+import pytest
+from spacy.tokens import Doc, Span
+from spacy.vocab import Vocab
+
+from spacy_biomed.corpora.convert import convert_corpus
+from spacy_biomed.corpora.gold import ANSWER_KEY, UNALIGNED_MENTIONS
+from spacy_biomed.pairs import PAIR_KEY, get_pair
+
+REPOSITORY = Path(__file__).parents[1]
+
+# For each corpus that `accuracy.py` knows, one that ships and is annotated alike.
+STARTERS = {
+    "ncbi_disease": "starter_en",
+    "chemprot": "starter_relations",
+    "hoc": "starter_hallmarks",
+    "medrqe": "starter_entailment",
+    "sts": "starter_similarity",
+    "covid_qa": "starter_questions",
+}
+
+
+@pytest.fixture
+def accuracy(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """`accuracy.py`, whose trainings run in this process."""
+    monkeypatch.syspath_prepend(REPOSITORY / "benchmarks")
+    module = import_module("accuracy")
+    monkeypatch.setattr(module, "Worker", Here)
+    return module
+
+
+class Here:
+    """In place of a worker's process."""
+
+    trained = 0
+
+    def __init__(self, command: list[str], environment: dict[str, str]):
+        assert command[-1] == "--serve"
+        assert environment["HF_HUB_OFFLINE"] == "1"
+
+    def __enter__(self) -> Here:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        pass
+
+    def ask(self, do: str, /, **arguments: Any) -> Any:
+        type(self).trained += 1
+        return getattr(import_module("accuracy").Process(), do)(**arguments)
+
+
+def run(
+    accuracy: ModuleType, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> tuple[dict[str, Any], int]:
+    """RETURNS: what the program wrote, and how many trainings it made."""
+    monkeypatch.setattr("sys.argv", ["accuracy.py", *arguments])
+    before = Here.trained
+    accuracy.main()
+    output = Path(arguments[arguments.index("--output") + 1])
+    return json.loads(output.read_text(encoding="utf8")), Here.trained - before
+
+
+@pytest.mark.parametrize("name", STARTERS)
+def test_accuracy_trains_both_and_each_once(
+    name: str,
+    accuracy: ModuleType,
+    tiny_bert: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    starter = STARTERS[name]
+    convert_corpus(starter, REPOSITORY / "assets" / starter, tmp_path / "corpus" / name)
+    runs, output = tmp_path / "runs.jsonl", tmp_path / "accuracy.json"
+    arguments = [str(tiny_bert), "--tasks", name, "--corpora", str(tmp_path / "corpus")]
+    arguments += ["--epochs", "1", "--limit", "8", "--runs", str(runs), "--output", str(output)]
+    systems = 3 if name == "ncbi_disease" else 2
+
+    _, trained = run(accuracy, monkeypatch, [*arguments, "--seeds", "0"])
+    assert trained == systems
+    result, trained = run(accuracy, monkeypatch, [*arguments, "--seeds", "0", "1"])
+    assert trained == systems  # those of the second seed
+
+    lines = [json.loads(line) for line in runs.read_text(encoding="utf8").splitlines()]
+    assert len(lines) == 2 * systems
+    assert {line["encoder"] for line in lines} == {str(tiny_bert)}
+    ours = [100 * line["test"] for line in lines if line["system"] == accuracy.OURS]
+    assert list(result["scores"][name][accuracy.OURS].values()) == pytest.approx(ours)
+    plain = result["scores"][name][accuracy.PLAIN].values()
+    assert result["checks"][0]["value"] == pytest.approx(mean(ours) - mean(plain))
+
+
+def test_accuracy_says_which_corpus_is_missing(
+    accuracy: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    arguments = ["encoder", "--tasks", "sts", "--corpora", str(tmp_path), "--output", "none.json"]
+    with pytest.raises(accuracy.BiomedError, match="sts: not there; .*convert"):
+        run(accuracy, monkeypatch, arguments)
+
+
+def test_accuracy_takes_the_rate_that_is_best_on_dev(accuracy: ModuleType):
+    def one(system: str, seed: int, rate: float, task: str = "sts") -> Any:
+        return accuracy.Run(task, system, seed, 1, rate, 16, "encoder", None)
+
+    done = {
+        one(accuracy.OURS, 0, 1.0): {"dev": 0.1, "test": 0.5},
+        one(accuracy.PLAIN, 0, 1.0): {"dev": 0.8, "test": 0.6},
+        one(accuracy.PLAIN, 0, 2.0): {"dev": 0.7, "test": 0.9},
+        one(accuracy.PLAIN, 1, 1.0): {"dev": 0.2, "test": 0.3},
+        one(accuracy.PLAIN, 1, 2.0): {"dev": 0.3, "test": 0.2},
+        one(accuracy.PLAIN, 1, 2.0, "hoc"): {"dev": 0.9, "test": 0.9},
+    }
+    scores = accuracy.collect("sts", list(done), done)
+    assert scores == {accuracy.OURS: {0: 50.0}, accuracy.PLAIN: {0: 60.0, 1: 20.0}}
+
+
+def test_accuracy_compares_means_over_seeds_and_corpora(accuracy: ModuleType):
+    scores = {
+        "ncbi_disease": {accuracy.OURS: {0: 84.0, 1: 86.0}, accuracy.PLAIN: {0: 82.0, 1: 83.0}},
+        "bc5cdr": {accuracy.OURS: {0: 80.0}, accuracy.PLAIN: {0: 80.4}},
+        "sts": {accuracy.OURS: {0: 70.0}, accuracy.PLAIN: {0: 71.0}},
+    }
+    checks = accuracy.make_checks(scores)
+    assert [check.value for check in checks] == pytest.approx([2.5, -0.4, -1.0, 1.05])
+    assert [check.met for check in checks] == [True, True, False, False]
+
+
+def test_mentions_are_counted_by_offset_and_label(accuracy: ModuleType):
+    gold = Doc(Vocab(), words=["Lung", "cancer", "and", "aspirin"])
+    gold.ents = [Span(gold, 0, 2, "DISEASE"), Span(gold, 3, 4, "DRUG")]
+    gold.user_data[UNALIGNED_MENTIONS] = [(16, 19, "DRUG")]
+    found = gold.copy()
+    found.user_data.clear()
+    found.ents = [Span(found, 0, 2, "DISEASE"), Span(found, 3, 4, "DISEASE")]
+    own, other = accuracy.mentions(gold), accuracy.mentions(found)
+    assert own == {(0, 11, "DISEASE"), (16, 23, "DRUG"), (16, 19, "DRUG")}
+    assert accuracy.mention_f1([own], [other]) == pytest.approx(2 * 1 / (3 + 2))
+
+
+def test_relations_that_are_none_are_no_class(accuracy: ModuleType):
+    gold, found = ["A", "", "B", "A"], ["A", "A", "", "B"]
+    # One right; two wrong ones found besides, and two missed.
+    assert accuracy.relation_f1(gold, found) == pytest.approx(2 * 1 / (3 + 3))
+
+
+def test_contexts_are_cut_around_their_answer(accuracy: ModuleType):
+    words = ["Who", "?"] + [f"w{i}" for i in range(1000)]
+    doc = Doc(Vocab(), words=words)
+    doc.spans[PAIR_KEY] = [doc[:2], doc[2:]]
+    doc.spans[ANSWER_KEY] = [doc[502:505], doc[2:3]]
+    [short] = accuracy.shorten_contexts([doc])
+    question, context = get_pair(short)
+    assert question.text == "Who ?"
+    assert len(context) == accuracy.CONTEXT_WORDS
+    assert [span.text for span in short.spans[ANSWER_KEY]] == ["w500 w501 w502"]
+
+
+def test_plain_tags_are_read_as_transformers_writes_them(accuracy: ModuleType):
+    decode = import_module("plain_transformers").decode_bio
+    doc = Doc(Vocab(), words=["a", "b", "c", "d", "e"])
+    tags = ["B-X", "I-X", "B-X", "I-Y", "O"]
+    assert decode(doc, tags) == {(0, 3, "X"), (4, 5, "X"), (6, 7, "Y")}
+
+
+def test_heads_are_compared_with_one_and_with_all_in_turn(accuracy: ModuleType):
+    heads = import_module("heads")
+    contest = import_module("comparisons").Contest(threads=1, repeats=3)
+    contest.seconds["texts"] = {
+        heads.ALL: [3.0, 2.0, 2.5],
+        "ner": [2.0, 2.0, 9.0],
+        "hoc": [1.0, 3.0, 2.0],
+    }
+    against_one, in_turn = heads.make_checks(contest, "texts", ["ner", "hoc"])
+    assert (against_one.value, against_one.met) == (pytest.approx(1.25), True)
+    assert (in_turn.value, in_turn.met) == (pytest.approx(1.6), False)
+    # Without the figure of every head there is none of all in turn.
+    contest.seconds["texts"].pop("hoc")
+    assert {check.value for check in heads.make_checks(contest, "texts", ["ner", "hoc"])} == {None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 Scores = dict[str, Any]
@@ -50,6 +50,7 @@ _TEXTCAT = Task(
     macro={"macro average over classes": "score"},
     per_type="f_per_type",
 )
+_EXCLUSIVE_TEXTCAT = replace(_TEXTCAT, numbers={"accuracy": "acc"})
 
 # By factory. Components that are not here find nothing by themselves.
 TASKS = {
@@ -143,7 +144,13 @@ def find_heads(config: dict[str, Any]) -> list[Head]:
     """The components of a pipeline's config that do a task, in the pipeline's order."""
     components = config["components"]
     return [
-        Head(name, TASKS[factory], components[name])
+        Head(name, _find_task(components[name]), components[name])
         for name in config["nlp"]["pipeline"]
-        if (factory := components[name].get("factory")) in TASKS
+        if components[name].get("factory") in TASKS
     ]
+
+
+def _find_task(settings: dict[str, Any]) -> Task:
+    factory = settings["factory"]
+    is_exclusive = factory == "biomed_textcat" and settings.get("exclusive", False)
+    return _EXCLUSIVE_TEXTCAT if is_exclusive else TASKS[factory]

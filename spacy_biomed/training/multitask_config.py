@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import spacy
 from spacy.language import FactoryMeta, Language
@@ -26,15 +26,28 @@ from .corpus import read_docs
 Schedule = Literal["round_robin", "proportional"]
 SCHEDULES: tuple[Schedule, ...] = ("round_robin", "proportional")
 
-# By the task of a corpus, as the catalogue calls it: the head's factory, and its settings.
-HEADS: dict[str, tuple[str, dict[str, Any]]] = {
-    "ner": ("biomed_ner", {}),
-    "deidentification": ("biomed_ner", {}),
-    "textcat_multilabel": ("biomed_textcat", {"exclusive": False}),
-    "pair_classification": ("biomed_textcat", {"exclusive": True}),
-    "similarity": ("biomed_similarity", {}),
-    "relations": ("biomed_relations", {}),
-    "qa": ("biomed_qa", {}),
+
+class HeadKind(NamedTuple):
+    """The head of a kind of task.
+
+    settings: that differ from the factory's defaults.
+    score: its main score, as the factory names it; None for the one that the factory weights most.
+    """
+
+    factory: str
+    settings: dict[str, Any]
+    score: str | None = None
+
+
+# By the task of a corpus, as the catalogue calls it.
+HEADS = {
+    "ner": HeadKind("biomed_ner", {}),
+    "deidentification": HeadKind("biomed_ner", {}),
+    "textcat_multilabel": HeadKind("biomed_textcat", {"exclusive": False}),
+    "pair_classification": HeadKind("biomed_textcat", {"exclusive": True}, "cats_acc"),
+    "similarity": HeadKind("biomed_similarity", {}),
+    "relations": HeadKind("biomed_relations", {}),
+    "qa": HeadKind("biomed_qa", {}),
 }
 
 ENCODER = "biomed_transformer"
@@ -126,7 +139,7 @@ def read_task(folder: Path, batch_words: int) -> Task:
     """
     description = read_description(folder)
     kind = find_task(folder, description)
-    factory, settings = HEADS[kind]
+    factory, settings, _ = HEADS[kind]
     if factory == "biomed_ner":
         settings = {**settings, "spans_key": folder.name}
     task = Task(folder, kind, description["language"], factory, settings)
@@ -244,13 +257,13 @@ def _find_factory(nlp: Language, task: Task) -> FactoryMeta:
 def _main_score(nlp: Language, task: Task) -> str:
     """The name of a head's main score, which has the head's name in it.
 
-    The factory names it for a component of the factory's name; what it becomes in this one the
-    component's own scores tell.
+    For a component of the factory's name it is known; what it becomes in this one the component's
+    own scores tell.
     """
     if task.factory == "biomed_ner":
         return f"spans_{task.name}_f"
     weights = nlp.get_factory_meta(task.factory).default_score_weights
-    main = max(weights, key=lambda score: weights[score] or 0.0)
+    main = HEADS[task.task].score or max(weights, key=lambda score: weights[score] or 0.0)
     head = nlp.add_pipe(task.factory, task.name, config=task.settings)
     scores = head.score([])
     for name in scores:

@@ -184,18 +184,25 @@ def test_the_card_gives_the_scores_of_each_task(parts, tmp_path, factory, scores
     assert set(lines) <= set(card.splitlines())
 
 
+def section(card, head):
+    """The lines under a head's name."""
+    return card.split(f"### {head}\n")[1].split("\n#")[0].splitlines()
+
+
 def test_the_card_of_many_heads_has_the_scores_of_each_under_its_name(parts, tmp_path):
     put_heads(
         parts,
         diseases={"factory": "biomed_ner", "spans_key": "diseases"},
         genes={"factory": "biomed_ner", "spans_key": "genes"},
         hallmarks={"factory": "biomed_textcat"},
+        entailment={"factory": "biomed_textcat", "exclusive": True},
     )
     write_metrics(
         parts,
         **{"spans_diseases_p": 0.5, "spans_diseases_r": 0.5, "spans_diseases_f": 0.5},
         **{"spans_genes_p": 0.25, "spans_genes_r": 0.25, "spans_genes_f": 0.25},
-        cats_hallmarks_score=0.75,
+        **{"cats_hallmarks_score": 0.75, "cats_hallmarks_acc": None},
+        **{"cats_entailment_score": 0.5, "cats_entailment_acc": 0.8},
     )
     meta, card = describe(parts, tmp_path / "out")
     assert meta["description"] == (
@@ -206,8 +213,10 @@ def test_the_card_of_many_heads_has_the_scores_of_each_under_its_name(parts, tmp
         "diseases": "| all mentions | 50.00 | 50.00 | 50.00 |",
         "genes": "| all mentions | 25.00 | 25.00 | 25.00 |",
         "hallmarks": "| macro average over classes |  |  | 75.00 |",
+        "entailment": "| accuracy | 80.00 |",
     }.items():
-        assert line in card.split(f"### {head}\n")[1].split("\n#")[0].splitlines()
+        assert line in section(card, head)
+    assert not any("accuracy" in line for line in section(card, "hallmarks"))
 
 
 def test_scores_that_could_not_be_measured_are_left_blank(parts, tmp_path):

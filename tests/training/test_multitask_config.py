@@ -12,10 +12,10 @@ from spacy.training.initialize import init_nlp
 from spacy.util import load_config
 
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.training import multitask_config
 from spacy_biomed.training.config import count_batches
 from spacy_biomed.training.multitask_config import (
     HEADS,
+    HeadKind,
     count_steps,
     create_multitask_config,
     find_task,
@@ -184,7 +184,7 @@ def judge(monkeypatch):
         default_score_weights={"judge_f": 1.0, "judge_p": None},
     )
     for task in HEADS:
-        monkeypatch.setitem(HEADS, task, ("test_judge", {}))
+        monkeypatch.setitem(HEADS, task, HeadKind("test_judge", {}))
 
 
 def test_the_main_score_is_asked_of_a_component_of_any_factory(three_tasks, judge):
@@ -273,6 +273,6 @@ def test_a_corpus_without_a_development_part_is_refused(own):
 
 
 def test_a_head_that_is_not_installed_is_named(three_tasks, monkeypatch):
-    monkeypatch.setitem(multitask_config.HEADS, "ner", ("biomed_nothing", {}))
+    monkeypatch.setitem(HEADS, "ner", HeadKind("biomed_nothing", {}))
     with pytest.raises(BiomedError, match="ner, needs the component biomed_nothing"):
         create(three_tasks, ["drugs"])

@@ -3,20 +3,22 @@
     python benchmarks/accuracy.py ENCODER_DIRECTORY --tasks ncbi_disease hoc --threads 2
 
 Both get the same encoder, data, epochs, batches of so many documents and learning rate, and keep
-the epoch that is best on the development part: ours as the template in `configs/` says, in spaCy's
-training loop; the other as `plain_transformers.py` says. Where both tag mentions, the plain side is
-trained with twice the learning rate as well, and the better one by development part counts. What
-both find in the test part is scored by the same code, with scikit-learn and scipy where they have
-the metric. Means are over the seeds.
+the epoch that is best on the development part, of several: ours as the template in `configs/` says,
+in spaCy's training loop; the other as `plain_transformers.py` says. Where both tag mentions, the
+plain side is trained with twice the learning rate as well, and the better one by development part
+counts. What both find in the test part is scored by the same code, with scikit-learn and scipy
+where they have the metric. Means are over the seeds.
 
 Corpora are those that `spacy biomed convert` writes, in --corpora. Contexts of COVID-QA, whole
 articles, are cut to 300 words around the answer, the answer anywhere in them.
 
 Each training is a line of --runs, and one that is there already is not done again: a run that was
-stopped goes on, and the file has to go when the code changes. Nothing is downloaded.
+stopped goes on, and the file has to go when the code changes. `--runs benchmarks/accuracy.jsonl`
+goes on from those that docs/performance.md tells of. Nothing is downloaded.
 """
 
 import argparse
+import hashlib
 import json
 import random
 import sys
@@ -182,7 +184,10 @@ TASKS = {
 
 
 class Run(NamedTuple):
-    """One training."""
+    """One training.
+
+    encoder: what `identify` says of it.
+    """
 
     task: str
     system: str
@@ -197,14 +202,21 @@ class Run(NamedTuple):
 class Process:
     """Trains, in a process of its own."""
 
-    def train(self, corpora: str, **run: Any) -> dict[str, float]:
-        """RETURNS: the score, 0 to 1, of the development and the test part, and seconds."""
+    def train(self, corpora: str, encoder_directory: str, **run: Any) -> dict[str, float | None]:
+        """Train.
+
+        corpora: folder of the corpora.
+        encoder_directory: the encoder, or its hub id.
+        RETURNS: the score, 0 to 1, of the development part, None where it chooses nothing, and of
+            the test part, and seconds.
+        """
         own = Run(**run)
         start = time.perf_counter()
-        with TemporaryDirectory() as directory:
-            corpus = prepare_corpus(Path(corpora) / own.task, Path(directory), own.limit)
-            scores = (fit_ours if own.system == OURS else fit_plain)(corpus, own, Path(directory))
-        return {**scores, "seconds": time.perf_counter() - start}
+        with TemporaryDirectory() as temporary:
+            corpus = prepare_corpus(Path(corpora) / own.task, Path(temporary), own.limit)
+            fit = fit_ours if own.system == OURS else fit_plain
+            scores = fit(corpus, encoder_directory, own, Path(temporary))
+        return {**scores, "seconds": round(time.perf_counter() - start, 1)}
 
 
 def prepare_corpus(corpus: Path, directory: Path, limit: int | None) -> Path:
@@ -253,7 +265,7 @@ def shorten_contexts(docs: list[Doc]) -> Iterator[Doc]:
         yield shorter
 
 
-def fit_ours(corpus: Path, run: Run, directory: Path) -> dict[str, float]:
+def fit_ours(corpus: Path, encoder: str, run: Run, directory: Path) -> dict[str, float | None]:
     """Fine-tune as `python -m spacy biomed train` does."""
     from spacy.training import Corpus
     from spacy.training.initialize import init_nlp
@@ -262,28 +274,29 @@ def fit_ours(corpus: Path, run: Run, directory: Path) -> dict[str, float]:
 
     task = TASKS[run.task]
     schedule = create_schedule(corpus, run)
-    config = our_config(task.template, corpus, run.encoder, schedule, run.epochs)
+    config = our_config(task.template, corpus, encoder, schedule, run.epochs)
+    if run.epochs == 1:  # the loop scores the development part before and after all the same
+        config["corpora"]["dev"]["limit"] = 1
     train(init_nlp(config), directory)
-    nlp = load_model(directory / "model-best")
-    scores = {}
-    for part in ("dev", "test"):
-        examples = list(Corpus(corpus / f"{part}.spacy")(nlp))
-        docs = nlp.pipe([example.predicted for example in examples])
-        found = [task.kind.read(doc) for doc in docs]
-        gold = [task.kind.read(example.reference) for example in examples]
-        scores[part] = task.kind.score(gold, found)
-    return scores
+    nlp = load_model(directory / ("model-last" if run.epochs == 1 else "model-best"))
+    examples = list(Corpus(corpus / "test.spacy")(nlp))
+    docs = nlp.pipe([example.predicted for example in examples])
+    found = [task.kind.read(doc) for doc in docs]
+    gold = [task.kind.read(example.reference) for example in examples]
+    return {"dev": None, "test": task.kind.score(gold, found)}
 
 
-def fit_plain(corpus: Path, run: Run, _: Path) -> dict[str, float]:
+def fit_plain(corpus: Path, encoder: str, run: Run, _: Path) -> dict[str, float | None]:
     """Fine-tune a model of transformers."""
     import plain_transformers
 
     kind = TASKS[run.task].kind
     trainer_class = getattr(plain_transformers, kind.plain)
-    trainer = trainer_class(corpus, run.encoder, create_schedule(corpus, run))
+    trainer = trainer_class(corpus, encoder, create_schedule(corpus, run))
     return trainer.fit(
-        run.epochs, lambda docs, found: kind.score([kind.read(doc) for doc in docs], found)
+        run.epochs,
+        lambda docs, found: kind.score([kind.read(doc) for doc in docs], found),
+        needs_dev=len(kind.rates) > 1,
     )
 
 
@@ -304,12 +317,13 @@ def main() -> None:
         raise BiomedError(
             f"{args.corpora / missing[0]}: not there; `python -m spacy biomed convert` writes it"
         )
-    plan = list(plan_runs(args, encoder))
+    plan = list(plan_runs(args, identify(encoder)))
     done = read_runs(args.runs)
     for run in advance([one for one in plan if one not in done], "Training"):
         command = [sys.executable, __file__, "--serve"]
         with Worker(command, worker_environment(args.threads)) as worker:
-            result = worker.ask("train", corpora=str(args.corpora), **run._asdict())
+            places = {"corpora": str(args.corpora), "encoder_directory": encoder}
+            result = worker.ask("train", **places, **run._asdict())
         done[run] = result
         args.runs.parent.mkdir(parents=True, exist_ok=True)
         with args.runs.open("a", encoding="utf8") as file:
@@ -359,7 +373,16 @@ def plan_runs(args: argparse.Namespace, encoder: str) -> Iterator[Run]:
                 )
 
 
-def read_runs(path: Path) -> dict[Run, dict[str, float]]:
+def identify(encoder: str) -> str:
+    """What tells an encoder from others: the beginning of its weights' SHA-256, or its hub id."""
+    for name in ("model.safetensors", "pytorch_model.bin"):
+        weights = Path(encoder) / name
+        if weights.is_file():
+            return hashlib.sha256(weights.read_bytes()).hexdigest()[:16]
+    return encoder
+
+
+def read_runs(path: Path) -> dict[Run, dict[str, Any]]:
     """What was trained before."""
     done = {}
     for line in path.read_text(encoding="utf8").splitlines() if path.exists() else ():
@@ -370,18 +393,19 @@ def read_runs(path: Path) -> dict[Run, dict[str, float]]:
 
 
 def collect(
-    task: str, plan: list[Run], done: dict[Run, dict[str, float]]
+    task: str, plan: list[Run], done: dict[Run, dict[str, Any]]
 ) -> dict[str, dict[int, float]]:
     """Points (0 to 100) on the test part, by system and seed, with the best learning rate."""
-    best: dict[str, dict[int, dict[str, float]]] = {OURS: {}, PLAIN: {}}
+    results: dict[str, dict[int, list[dict[str, Any]]]] = {OURS: {}, PLAIN: {}}
     for run in plan:
         if run.task == task:
-            kept = best[run.system].setdefault(run.seed, done[run])
-            if done[run]["dev"] > kept["dev"]:
-                best[run.system][run.seed] = done[run]
+            results[run.system].setdefault(run.seed, []).append(done[run])
     return {
-        system: {seed: 100 * result["test"] for seed, result in results.items()}
-        for system, results in best.items()
+        system: {
+            seed: 100 * max(of_rates, key=lambda result: result["dev"])["test"]
+            for seed, of_rates in by_seed.items()
+        }
+        for system, by_seed in results.items()
     }
 
 

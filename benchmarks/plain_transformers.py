@@ -99,23 +99,28 @@ class PlainTrainer(ABC):
         self.rates.step()
         self.optimizer.zero_grad()
 
-    def fit(self, epochs: int, score: Score) -> dict[str, float]:
+    def fit(self, epochs: int, score: Score, needs_dev: bool) -> dict[str, float | None]:
         """Train in full.
 
         score: of the predictions for documents; higher is better.
-        RETURNS: that of the development part, of the best epoch, and of the test part with it.
+        needs_dev: whether the development part is scored where there is but one epoch.
+        RETURNS: that of the development part, of the best epoch, or None if it was not scored, and
+            of the test part with it.
         """
         parts = {part: self.read(part) for part in ("dev", "test")}
-        best, state = float("-inf"), {}
+        best, state = None, {}
         order = random.Random(self.schedule.seed)
         for _ in range(epochs):
             order.shuffle(self.train_inputs)
             for start in range(0, len(self.train_inputs), self.schedule.batch):
                 self.step(self.train_inputs[start : start + self.schedule.batch])
+            if epochs == 1 and not needs_dev:
+                break
             own = score(parts["dev"], self._predict_all(parts["dev"]))
-            if own > best:
+            if best is None or own > best:
                 best, state = own, copy.deepcopy(self.model.state_dict())
-        self.model.load_state_dict(state)
+        if epochs > 1:
+            self.model.load_state_dict(state)
         return {"dev": best, "test": score(parts["test"], self._predict_all(parts["test"]))}
 
     def _predict_all(self, docs: list[Doc]) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from statistics import mean
@@ -92,7 +93,11 @@ def test_accuracy_trains_both_and_each_once(
 
     lines = [json.loads(line) for line in runs.read_text(encoding="utf8").splitlines()]
     assert len(lines) == 2 * systems
-    assert {line["encoder"] for line in lines} == {str(tiny_bert)}
+    weights = sha256((tiny_bert / "model.safetensors").read_bytes()).hexdigest()
+    assert {line["encoder"] for line in lines} == {weights[:16]}
+    # Only of two learning rates one is chosen.
+    chooses = [line["dev"] is not None for line in lines]
+    assert chooses == [systems == 3 and line["system"] == accuracy.PLAIN for line in lines]
     ours = [100 * line["test"] for line in lines if line["system"] == accuracy.OURS]
     assert list(result["scores"][name][accuracy.OURS].values()) == pytest.approx(ours)
     plain = result["scores"][name][accuracy.PLAIN].values()

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from ..errors import BiomedError
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -41,6 +43,9 @@ def convert(
     n_sents: int = typer.Option(
         1, min=1, help="Sentences in a document, of column files that mark no documents."
     ),
+    labels: str | None = typer.Option(
+        None, help="Keep mentions of these labels only: names with commas between them."
+    ),
     spans_key: str | None = typer.Option(
         None, help="Put mentions in doc.spans[KEY], overlapping ones too, rather than doc.ents."
     ),
@@ -67,7 +72,6 @@ def convert(
     from rich.console import Console
 
     from ..corpora.convert import convert_corpus
-    from ..errors import BiomedError
 
     if copies is not None and replace_mentions is None:
         raise BiomedError("--copies needs --replace-mentions FOLDER, a folder of term lists")
@@ -83,6 +87,7 @@ def convert(
         },
         encoding=encoding,
         n_sents=n_sents,
+        labels=_parse_labels(labels),
         spans_key=spans_key,
         replace_mentions=Path(replace_mentions) if replace_mentions else None,
         copies=copies or 1,
@@ -93,6 +98,14 @@ def convert(
     console.print(_table(report))
     for line in _remarks(report):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _parse_labels(given: str | None) -> list[str]:
+    """RAISES BiomedError: if an option is there that names nothing."""
+    names = [name.strip() for name in (given or "").split(",")]
+    if given is not None and not all(names):
+        raise BiomedError(f"--labels '{given}': give names with single commas between, as in A,B")
+    return names if given is not None else []
 
 
 def _locate(path: Path, source: Path) -> Path:

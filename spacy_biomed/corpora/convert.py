@@ -25,6 +25,7 @@ from spacy.tokens import Doc, DocBin
 from ..errors import BiomedError
 from .documents import Document
 from .gold import annotate, create_doc
+from .label_choice import keep_labels
 from .questions import group_questions
 from .seen import SeenMentions
 from .tokenizer import create_tokenizer
@@ -168,6 +169,7 @@ def convert_corpus(
     paths: Mapping[str, Sequence[Path | str]] | None = None,
     encoding: str | None = None,
     n_sents: int = 1,
+    labels: Sequence[str] = (),
     spans_key: str | None = None,
     replace_mentions: Path | str | None = None,
     copies: int = 1,
@@ -183,6 +185,7 @@ def convert_corpus(
     paths: the files or folders of each part; the catalogue's, or as `find_parts` finds them.
     encoding: of the text files; the catalogue's, or UTF-8.
     n_sents: sentences in a document, of column files that mark no documents.
+    labels: of the mentions to keep; all, if there are none.
     spans_key: put mentions in `doc.spans[spans_key]` rather than `doc.ents`.
     replace_mentions: folder of term lists to multiply the training part with, `copies` times.
     seed: of mention replacement, and of the parts that the corpus is not published with: a
@@ -201,6 +204,8 @@ def convert_corpus(
         paths = _catalogue_parts(entry, source) if entry and entry.splits else find_parts(source)
     parts, seeded = _read_parts(format, paths, encoding, n_sents, seed)
     dropped = _drop_repeats(parts) if entry and entry.drop_repeats else {}
+    if labels:
+        parts = keep_labels(parts, labels)
     if replace_mentions is not None and "train" not in parts:
         raise BiomedError(f"{name}: no training part to replace mentions in; give it with --train")
     if replace_mentions is not None:
@@ -223,7 +228,7 @@ def convert_corpus(
         language=language,
         format=format,
         output=output,
-        labels=_find_labels(reports, entry),
+        labels=_find_labels(reports, None if labels else entry),
         parts=reports,
         seeded_parts=seeded,
         seed=seed,

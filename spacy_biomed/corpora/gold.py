@@ -152,6 +152,11 @@ def place_relations(
     return list(found), lost
 
 
+def mention_names(mentions: Sequence[Mention]) -> set[str]:
+    """What relations may call their arguments: the ids of mentions, and their concepts."""
+    return set(_spans_by_name(mentions, {}))
+
+
 def _spans_by_name(
     mentions: Sequence[Mention], placed: Mapping[MentionKey, Span]
 ) -> dict[str, list[Span]]:

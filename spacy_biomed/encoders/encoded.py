@@ -123,7 +123,7 @@ def decode_encoding(obj: object, chain: Callable | None = None) -> object:
 
 
 # Takes the gradient with respect to `EncodedBatch.hidden`, (rows, width).
-EncodedBackprop = Callable[[Floats2d], object]
+EncodedBackprop = Callable[[Floats2d | None], object]
 
 
 def _borders(counts: Ints1d) -> Ints1d:

@@ -66,6 +66,19 @@ class EncoderListener(Model):
         self._batch_id = self._outputs = self._backprop = None
         return outputs, backprop
 
+    def skip(self, docs: list[Doc]) -> None:
+        """Let a training batch go that the head has nothing to learn from.
+
+        The encoder, which waits for all listeners, is sent no gradient, as zeros would be; of one
+        that is frozen the documents have the encodings, and let go of them.
+        """
+        if self.has_received(docs):
+            _, backprop = self.take(docs)
+            backprop(None)
+            return
+        for doc in docs:
+            release_encoding(doc)
+
 
 def EncoderListener_v1(
     pooling: Pooling = "first", grad_factor: float = 1.0, upstream: str = "*"

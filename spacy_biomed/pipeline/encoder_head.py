@@ -15,6 +15,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
 from thinc.types import Ragged
 
+from ..encoders.listener import EncoderListener
 from ..errors import BiomedError
 
 # Examples that are looked at to see whether they are examples.
@@ -106,12 +107,31 @@ class EncoderHead(TrainablePipe):
         docs: those of the examples that the pipeline sees.
         RETURNS: the loss.
         """
+        if not any(map(self.has_annotation, examples)) and self.skip(docs):
+            return 0.0
         scores, backprop = self.model.begin_update(docs)
         loss, d_scores = self.get_loss(examples, scores)
-        # Without annotation the encoder still waits for this head's gradient, zeros.
         self._has_gradient |= bool(d_scores.any())
         backprop(Ragged(d_scores, scores.lengths) if isinstance(scores, Ragged) else d_scores)
         return loss
+
+    def has_annotation(self, example: Example) -> bool:
+        """Whether there may be something for this component to learn from an example."""
+        return True
+
+    def skip(self, docs: list[Doc]) -> bool:
+        """Let a batch without annotation go: nothing is computed, and the encoder, which waits for
+        this head's gradient, is told that there is none.
+
+        RETURNS: whether that could be done; not where the model listens to something else too,
+            which is to be sent zeros.
+        """
+        listeners = [node for node in self.model.walk() if hasattr(node, "upstream_name")]
+        if not all(isinstance(listener, EncoderListener) for listener in listeners):
+            return False
+        for listener in listeners:
+            listener.skip(docs)
+        return True
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         """The scorer's scores, with the component's name in theirs if it is not the factory's."""

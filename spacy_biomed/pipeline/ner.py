@@ -210,6 +210,11 @@ class BiomedNER(EncoderHead):
                 doc.spans[key] = spans
                 doc.spans[key].attrs["scores"] = confidence
 
+    def has_annotation(self, example: Example) -> bool:
+        reference = example.reference
+        is_gold = gold_spans(reference, self.cfg["spans_key"]) is not None
+        return is_gold or bool(taught_classes(reference, self.name))
+
     def get_loss(self, examples: Iterable[Example], scores: Ragged) -> tuple[float, Floats2d]:
         """Mean cross-entropy over the annotated rows of the batch, and its gradient.
 

@@ -225,6 +225,9 @@ class BiomedQA(EncoderHead):
             if found.no_answer is not None:
                 doc.spans[ANSWER_KEY].attrs["no_answer"] = found.no_answer
 
+    def has_annotation(self, example: Example) -> bool:
+        return ANSWER_KEY in example.reference.spans
+
     def get_loss(self, examples: Iterable[Example], scores: Ragged) -> tuple[float, Floats2d]:
         """Mean cross-entropy of start and of end over the annotated documents, and its gradient.
 

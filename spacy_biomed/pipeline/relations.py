@@ -264,6 +264,8 @@ class BiomedRelations(EncoderHead):
         Binary cross-entropies of relations that do not exclude each other are added up.
         """
         candidates, targets = self._gold(examples)
+        if not candidates and self.skip(docs):
+            return 0.0
         self._has_gradient |= bool(candidates)
         # First, since the encoder may make its step as soon as the listener sends its gradient.
         loss = self._learn_windows(candidates, docs, targets)

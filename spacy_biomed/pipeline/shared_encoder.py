@@ -78,7 +78,7 @@ class SharedEncoder(EncoderPipe, Transformer):
         """Encode a batch and hand it to the listeners, whose gradients come back.
 
         The last listener's gradient starts the backward pass; every listener must send one for
-        each batch, zeros where it has nothing to learn from it.
+        each batch, zeros where it has nothing to learn from it, for which None stands.
         """
         examples = list(examples)
         validate_examples(examples, "SharedEncoder.update")
@@ -98,9 +98,10 @@ class SharedEncoder(EncoderPipe, Transformer):
         )
         self._pending = pending
 
-        def backprop(d_hidden: Floats2d) -> None:
-            losses[self.name] += float((d_hidden**2).sum())
-            pending.gradient += d_hidden
+        def backprop(d_hidden: Floats2d | None) -> None:
+            if d_hidden is not None:
+                losses[self.name] += float((d_hidden**2).sum())
+                pending.gradient += d_hidden
             pending.received += 1
             if pending.received == pending.waiting_for:
                 self._finish_pending()

@@ -149,6 +149,9 @@ class BiomedSimilarity(EncoderHead):
         for doc, number in zip(docs, numbers.tolist(), strict=True):
             mark_pair(doc).cats[self.label] = number
 
+    def has_annotation(self, example: Example) -> bool:
+        return self.label in example.reference.cats
+
     def get_loss(self, examples: Iterable[Example], scores: Floats2d) -> tuple[float, Floats2d]:
         """Mean squared error over the annotated documents of the batch, and its gradient.
 

@@ -191,6 +191,11 @@ class BiomedTextCategorizer(EncoderHead):
         for doc, row in zip(docs, probabilities.tolist(), strict=True):
             mark_pair(doc).cats.update(zip(self.labels, row, strict=True))
 
+    def has_annotation(self, example: Example) -> bool:
+        reference = example.reference
+        is_gold = not reference.cats.keys().isdisjoint(self.labels)
+        return is_gold or bool(taught_classes(reference, self.name))
+
     def get_loss(self, examples: Iterable[Example], scores: Floats2d) -> tuple[float, Floats2d]:
         """Mean cross-entropy over what is annotated in the batch, and its gradient.
 

@@ -83,20 +83,24 @@ class _KeptCorpus:
         self.corpus = corpus
         self._nlp: Language | None = None
         self._was_read = False
-        self._kept: list[Example] | None = None
+        self._kept: list[tuple[Doc, Doc]] | None = None
 
-    def __call__(self, nlp: Language) -> Iterator[Example]:
-        """Give the examples; their predicted documents are new ones each time."""
+    def __call__(self, nlp: Language) -> Iterator[tuple[Doc, Doc]]:
+        """Give predicted and reference documents, the predicted ones new each time.
+
+        Not examples, each of which looks at all tokens of both.
+        """
         if nlp is not self._nlp:
             self._nlp, self._was_read, self._kept = nlp, False, None
         if not self._was_read:
-            yield from self.corpus(nlp)
+            for example in self.corpus(nlp):
+                yield example.predicted, example.reference
             self._was_read = True
             return
         if self._kept is None:
-            self._kept = list(self.corpus(nlp))
-        for example in self._kept:
-            yield Example(example.predicted.copy(), example.reference)
+            self._kept = [(example.predicted, example.reference) for example in self.corpus(nlp)]
+        for predicted, reference in self._kept:
+            yield predicted.copy(), reference
 
 
 class MultiTaskCorpus:
@@ -130,11 +134,11 @@ class MultiTaskCorpus:
         tasks = [self._task(nlp, name) for name in self.corpora]
         for task in tasks:
             annotated = False
-            for example in self.corpora[task.name](nlp):
-                reference = copy_bare(example.reference)
+            for predicted, source in self.corpora[task.name](nlp):
+                reference = copy_bare(source)
                 reference.user_data[TASK_KEY] = task.name
-                annotated |= task.take(task, example.reference, reference)
-                yield Example(example.predicted, reference)
+                annotated |= task.take(task, source, reference)
+                yield Example(predicted, reference)
             if not annotated:
                 raise BiomedError(
                     f"{self.paths[task.name]}: no document has the layer that '{task.component}' "

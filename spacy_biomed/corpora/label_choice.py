@@ -1,0 +1,45 @@
+"""A corpus of some of its labels, as studies that count BC5CDR's chemicals and diseases apart."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from ..errors import BiomedError
+from .documents import Document
+from .gold import mention_names
+
+
+def keep_labels(
+    parts: Mapping[str, Sequence[Document]], labels: Collection[str]
+) -> dict[str, list[Document]]:
+    """Leave out mentions of other labels, and relations that have one of them as an argument.
+
+    parts: the documents of each part.
+    RAISES BiomedError: if no mention of any part has one of the labels.
+    """
+    found = {
+        mention.label
+        for documents in parts.values()
+        for document in documents
+        for mention in document.mentions or ()
+    }
+    missing = [label for label in labels if label not in found]
+    if missing:
+        held = f"it has {', '.join(sorted(found))}" if found else "it has no mentions"
+        raise BiomedError(f"--labels: no mention of the corpus is a '{missing[0]}'; {held}")
+    return {
+        part: [_keep(document, labels) for document in documents]
+        for part, documents in parts.items()
+    }
+
+
+def _keep(document: Document, labels: Collection[str]) -> Document:
+    if document.mentions is None:
+        return document
+    kept = [mention for mention in document.mentions if mention.label in labels]
+    gone = mention_names(document.mentions) - mention_names(kept)
+    relations = document.relations
+    if relations is not None:
+        relations = [one for one in relations if gone.isdisjoint({one.head, one.tail})]
+    return replace(document, mentions=kept, relations=relations)

@@ -10,7 +10,7 @@ counts. What both find in the test part is scored by the same code, with scikit-
 where they have the metric. Means are over the seeds.
 
 Corpora are those that `spacy biomed convert` writes, in --corpora. Contexts of COVID-QA, whole
-articles, are cut to 300 words around the answer, the answer anywhere in them.
+articles, are cut to 200 words around the answer, the answer anywhere in them.
 
 Each training is a line of --runs, and one that is there already is not done again: a run that was
 stopped goes on, and the file has to go when the code changes. `--runs benchmarks/accuracy.jsonl`
@@ -52,7 +52,7 @@ from spacy_biomed.training.corpus import read_docs
 
 OURS, PLAIN = "ours", "transformers"
 
-CONTEXT_WORDS = 300
+CONTEXT_WORDS = 200
 
 
 # --- What is scored ---

@@ -124,11 +124,15 @@ class PlainTrainer(ABC):
         return {"dev": best, "test": score(parts["test"], self._predict_all(parts["test"]))}
 
     def _predict_all(self, docs: list[Doc]) -> list[Any]:
+        """What the model finds in each document, those of similar length in a batch."""
         self.model.eval()
-        found = []
+        order = sorted(range(len(docs)), key=lambda i: len(docs[i]))
+        found: list[Any] = [None] * len(docs)
         with torch.no_grad():
-            for start in range(0, len(docs), self.schedule.batch):
-                found += self.predict(docs[start : start + self.schedule.batch])
+            for start in range(0, len(order), self.schedule.batch):
+                chosen = order[start : start + self.schedule.batch]
+                for i, one in zip(chosen, self.predict([docs[i] for i in chosen]), strict=True):
+                    found[i] = one
         return found
 
     def forward(self, sequences: list[Sequence]) -> Any:

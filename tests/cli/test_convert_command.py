@@ -72,6 +72,14 @@ def test_pairs_and_mean_scores_are_printed(tmp_path):
     assert rows["repeats left out"] == ["0", "2", "2"]
 
 
+def test_labels_are_names_with_commas_between(source, tmp_path):
+    arguments = ["convert", "own", str(source), str(tmp_path / "out"), "--format", "columns"]
+    rows = rows_of(CliRunner().invoke(app, [*arguments, "--labels", "D"]))
+    assert rows["mentions"] == rows["D"] == ["1", "1", "1"] and "C" not in rows
+    rows = rows_of(CliRunner().invoke(app, [*arguments, "--labels", "C, D"]))
+    assert rows["mentions"] == ["2", "2", "2"]
+
+
 def test_paths_of_parts_may_be_relative_to_the_source(source, tmp_path):
     arguments = ["convert", "own", str(source), str(tmp_path / "out"), "--format", "columns"]
     result = CliRunner().invoke(app, [*arguments, "--train", "dev.tsv", "--test", "test.tsv"])

@@ -297,3 +297,51 @@ def test_catalogue_corpora_convert_with_every_mention_kept(
         unaligned = sum(len(doc._.unaligned_mentions) for doc in docs)
         assert kept + unaligned == sum(part.mentions.values())
         assert unaligned == part.unaligned
+
+
+def test_only_mentions_of_some_labels_are_kept(tmp_path):
+    source = write(tmp_path / "in", train=TRAIN, dev=TRAIN, test=TEST)
+    report = convert_corpus("own", source, tmp_path / "out", format="columns", labels=["D"])
+    assert (report.labels, report.parts["train"].mentions) == (["D"], {"D": 1})
+    found = [[ent.text for ent in doc.ents] for doc in load(tmp_path / "out" / "train.spacy")]
+    assert found == [["Lung cancer"], []]
+    description = json.loads((tmp_path / "out" / "corpus.json").read_text(encoding="utf-8"))
+    assert description["labels"] == ["D"]
+
+
+def test_a_document_without_the_labels_stays_annotated(tmp_path):
+    source = write(tmp_path / "in", train=TRAIN, dev=TRAIN)
+    convert_corpus("own", source, tmp_path / "out", format="columns", labels=["D"])
+    doc = load(tmp_path / "out" / "train.spacy")[1]
+    assert doc.text == "Aspirin" and doc.has_annotation("ENT_IOB")
+
+
+def test_relations_go_with_their_arguments(tmp_path):
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train" / "a.txt").write_text("Aspirin 81 mg daily for aches\n")
+    (tmp_path / "train" / "a.ann").write_text(
+        "T1\tDrug 0 7\tAspirin\nT2\tStrength 8 13\t81 mg\nT3\tReason 24 29\taches\n"
+        "R1\tStrength-Drug Arg1:T2 Arg2:T1\nR2\tReason-Drug Arg1:T3 Arg2:T1\n"
+    )
+    labels = ["Drug", "Reason"]
+    report = convert_corpus("own", tmp_path, tmp_path / "out", format="brat", labels=labels)
+    assert report.parts["train"].relations == {"Reason-Drug": 1}
+    assert report.parts["train"].lost_relations == 0
+
+
+def test_relations_of_concepts_go_with_their_mentions(tmp_path):
+    lines = ["1|t|Aspirin and gout", "1|a|", "1\t0\t7\tAspirin\tChemical\tC1"]
+    lines += ["1\t12\t16\tgout\tDisease\tD1", "1\tCID\tC1\tD1"]
+    (tmp_path / "train.txt").write_text("\n".join(lines) + "\n\n")
+    convert_corpus("own", tmp_path, tmp_path / "all", format="pubtator")
+    convert_corpus("own", tmp_path, tmp_path / "one", format="pubtator", labels=["Disease"])
+    (doc,), (less,) = (load(tmp_path / name / "train.spacy") for name in ("all", "one"))
+    assert [relation.label for relation in doc._.relations] == ["CID"]
+    assert ([ent.text for ent in less.ents], less._.relations) == (["gout"], [])
+
+
+def test_a_label_that_no_mention_has_is_refused(tmp_path):
+    source = write(tmp_path / "in", train=TRAIN, dev=TRAIN)
+    with pytest.raises(BiomedError, match="--labels: no mention .* is a 'X'; it has C, D"):
+        convert_corpus("own", source, tmp_path / "out", format="columns", labels=["D", "X"])
+    assert not (tmp_path / "out").exists()

@@ -229,3 +229,21 @@ def test_without_an_encoder_prediction_gives_zeros_of_the_right_shape(docs, pool
 def test_an_unknown_pooling_is_refused():
     with pytest.raises(ValueError, match="'last'.*first"):
         EncoderListener_v1("last")
+
+
+def test_a_batch_that_is_skipped_sends_no_gradient_and_is_gone(docs, batch):
+    listener, received = EncoderListener_v1(), []
+    listener.receive(docs, batch, received.append)
+    listener.skip(docs)
+    assert received == [None]
+    assert not listener.has_received(docs)
+
+
+def test_skipped_documents_let_go_of_the_encodings_of_a_frozen_encoder(docs, batch):
+    for doc, encoding in zip(docs, batch.split(readers=2), strict=True):
+        set_encoding(doc, encoding)
+    first, second = EncoderListener_v1(), EncoderListener_v1()
+    first.skip(docs)
+    assert all(get_encoding(doc) is not None for doc in docs)
+    second.skip(docs)
+    assert all(get_encoding(doc) is None for doc in docs)

@@ -2,11 +2,15 @@
 
 from itertools import count
 
+import numpy as np
 import pytest
 import spacy
+from spacy.tokens import Span
 from spacy.training import Example
+from spacy.util import fix_random_seed
 
 from spacy_biomed.pipeline.encoder_head import validate_source
+from spacy_biomed.training.optimizer import AdamW_v1
 
 
 @pytest.fixture(scope="module")
@@ -26,3 +30,30 @@ def test_what_gives_no_examples_is_refused_as_by_spacy(example, source):
     given = {"list": [example], "documents": lambda: [example.reference]}[source]
     with pytest.raises(TypeError, match=r"Head\.initialize"):
         validate_source(given, "Head.initialize")
+
+
+STOCK_LISTENER = {
+    "@architectures": "spacy_biomed.TokenClassifier.v1",
+    "tok2vec": {"@architectures": "spacy.Tok2VecListener.v1", "width": 96},
+}
+
+
+def test_what_is_not_ours_is_sent_zeros_for_a_batch_without_annotation(weights):
+    """A stock layer that several heads listen to starts backpropagation with the last of them."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tok2vec")
+    for name in ("first", "last"):
+        nlp.add_pipe("biomed_ner", name, config={"spans_key": name, "model": STOCK_LISTENER})
+    examples = {}
+    for name in ("first", "last"):
+        reference = nlp.make_doc("Aspirin prevents stroke")
+        reference.spans[name] = [Span(reference, 0, 1, label="DRUG")]
+        examples[name] = Example(nlp.make_doc(reference.text), reference)
+    fix_random_seed(0)
+    nlp.initialize(lambda: examples.values())
+    optimizer = AdamW_v1(0.01)
+    nlp.update(list(examples.values()), sgd=optimizer)  # heads begin with zeros
+    before = {name: weights(nlp, name) for name in nlp.pipe_names}
+    nlp.update([examples["first"]], sgd=optimizer)
+    changed = [name for name in before if not np.array_equal(weights(nlp, name), before[name])]
+    assert changed == ["tok2vec", "first"]

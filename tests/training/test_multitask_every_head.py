@@ -105,6 +105,26 @@ def test_a_batch_of_one_task_leaves_all_other_heads_bit_identical(config, corpor
     assert [name for name in TASKS if losses[name] != 0] == [task]
 
 
+@pytest.mark.parametrize("task", [task for task in TASKS if task != "relations"])
+def test_heads_of_other_tasks_compute_nothing(config, corpora, task, monkeypatch):
+    nlp = init_nlp(config)
+    paths = {name: corpora / name / "train.spacy" for name in TASKS}
+    batch = [
+        example
+        for example in MultiTaskCorpus_v1(paths)(nlp)
+        if example.reference.user_data[TASK_KEY] == task
+    ]
+    ran = []
+    for name in TASKS:
+        model = nlp.get_pipe(name).model
+        run = model._func
+        monkeypatch.setattr(
+            model, "_func", lambda *a, n=name, f=run, **k: ran.append(n) or f(*a, **k)
+        )
+    nlp.update(batch, sgd=AdamW_v1(0.01))
+    assert ran == [task]
+
+
 def test_all_of_them_train_and_are_scored(config, tmp_path):
     config = config.copy()
     config["vars"].update(max_steps=120, eval_frequency=60)

@@ -39,4 +39,5 @@ def read_part(config: dict[str, Any], part: str) -> MultiTaskCorpus:
     paths = {
         name: str(Path(path).with_name(f"{part}.spacy")) for name, path in settings["paths"].items()
     }
-    return registry.resolve({"corpus": {**settings, "paths": paths}})["corpus"]
+    # A limit is there to evaluate faster during training.
+    return registry.resolve({"corpus": {**settings, "paths": paths, "limit": 0}})["corpus"]

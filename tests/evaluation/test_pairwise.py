@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 import spacy
+from spacy.tokens import DocBin
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import train
 
@@ -192,3 +193,14 @@ def test_what_has_no_tasks_to_score_is_refused(config, part, message):
         config = {"corpora": {"dev": config}}
     with pytest.raises(BiomedError, match=message):
         read_part(config, part)
+
+
+def test_a_limit_of_training_is_none_of_the_scored_part(folders):
+    paths = {folder.name: str(folder / "dev.spacy") for folder in folders}
+    reader = {"@readers": "spacy_biomed.MultiTaskCorpus.v1", "paths": paths, "limit": 1}
+    corpus = read_part({"corpora": {"dev": reader}}, "test")
+    for folder in folders:
+        documents = len(DocBin().from_disk(folder / "test.spacy"))
+        assert documents > 1
+        nlp = spacy.blank("en")
+        assert len(list(corpus.corpora[folder.name](nlp))) == documents

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ..errors import BiomedError
+from .init_config import split_names
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -75,6 +76,9 @@ def convert(
 
     if copies is not None and replace_mentions is None:
         raise BiomedError("--copies needs --replace-mentions FOLDER, a folder of term lists")
+    kept_labels = split_names(labels or "")
+    if labels is not None and not kept_labels:
+        raise BiomedError("--labels names no label: give some with commas between, as in A,B")
     given = {"train": train, "dev": dev, "test": test}
     report = convert_corpus(
         name,
@@ -87,7 +91,7 @@ def convert(
         },
         encoding=encoding,
         n_sents=n_sents,
-        labels=_parse_labels(labels),
+        labels=kept_labels,
         spans_key=spans_key,
         replace_mentions=Path(replace_mentions) if replace_mentions else None,
         copies=copies or 1,
@@ -98,14 +102,6 @@ def convert(
     console.print(_table(report))
     for line in _remarks(report):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-
-def _parse_labels(given: str | None) -> list[str]:
-    """RAISES BiomedError: if an option is there that names nothing."""
-    names = [name.strip() for name in (given or "").split(",")]
-    if given is not None and not all(names):
-        raise BiomedError(f"--labels '{given}': give names with single commas between, as in A,B")
-    return names if given is not None else []
 
 
 def _locate(path: Path, source: Path) -> Path:

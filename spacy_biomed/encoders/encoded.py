@@ -122,7 +122,7 @@ def decode_encoding(obj: object, chain: Callable | None = None) -> object:
     return EncodedDoc(**arrays, id_to_token=known.__getitem__, readers=obj["readers"])
 
 
-# Takes the gradient with respect to `EncodedBatch.hidden`, (rows, width).
+# Takes the gradient with respect to `EncodedBatch.hidden`, (rows, width); None stands for zeros.
 EncodedBackprop = Callable[[Floats2d | None], object]
 
 

@@ -80,6 +80,14 @@ def test_labels_are_names_with_commas_between(source, tmp_path):
     assert rows["mentions"] == ["2", "2", "2"]
 
 
+@pytest.mark.parametrize("labels", ["", " , "])
+def test_labels_that_name_nothing_are_refused(source, tmp_path, labels):
+    arguments = ["convert", "own", str(source), str(tmp_path / "out"), "--format", "columns"]
+    result = CliRunner().invoke(app, [*arguments, "--labels", labels])
+    assert result.exit_code == 1 and not (tmp_path / "out").exists()
+    assert "--labels names no label" in str(result.exception) + result.output
+
+
 def test_paths_of_parts_may_be_relative_to_the_source(source, tmp_path):
     arguments = ["convert", "own", str(source), str(tmp_path / "out"), "--format", "columns"]
     result = CliRunner().invoke(app, [*arguments, "--train", "dev.tsv", "--test", "test.tsv"])

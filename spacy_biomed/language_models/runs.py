@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import platform
 import re
@@ -84,6 +85,8 @@ def start_processes(recipe: TrainingRecipe) -> PartialState:
     check_arguments(recipe)
     use_cpu = recipe.training.arguments.get("use_cpu", not torch.cuda.is_available())
     state = PartialState(cpu=use_cpu, timeout=_PATIENCE)
+    if state.use_distributed:  # its threads must have ended when the interpreter does
+        atexit.register(state.destroy_process_group)
     choose_device_batch(recipe, state.device, state.num_processes)
     return state
 

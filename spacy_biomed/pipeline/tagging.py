@@ -94,7 +94,9 @@ class TagScheme:
         """The most probable tag sequence of each document among the valid ones.
 
         Tags are independent given the encoder, so the most probable sequence of all is the best tag
-        of each token; only documents where that is invalid need the dynamic programme.
+        of each token. Where that is invalid, the best valid one costs at most what it costs to drop
+        the invalid spans: tokens of which any other tag costs more keep their best, and the dynamic
+        programme runs on the stretches between them.
 
         log_probs: (tokens, tags), documents laid one after the other.
         lengths: (docs,) tokens in each document.
@@ -102,43 +104,86 @@ class TagScheme:
         """
         tags = log_probs.argmax(axis=1)
         borders = np.concatenate([[0], np.cumsum(lengths)])
-        invalid = self._invalid_documents(tags, borders)
-        if len(invalid):
-            self._search(log_probs, borders[invalid], lengths[invalid], tags)
+        is_bad = self._invalid_transitions(tags, borders)
+        if is_bad.any():
+            starts, ends = self._stretches(log_probs, tags, is_bad, borders)
+            self._search(log_probs, tags, starts, ends, borders)
         return tags
 
-    def _invalid_documents(self, tags: Ints1d, borders: Ints1d) -> Ints1d:
-        if len(tags) == 0:
-            return np.zeros(0, dtype="int64")
-        is_bad = np.zeros(len(tags), dtype=bool)
-        is_bad[1:] = ~self.allowed[tags[:-1], tags[1:]]
-        filled = borders[1:] > borders[:-1]
-        starts, ends = borders[:-1][filled], borders[1:][filled]
-        is_bad[starts] = ~self.may_start[tags[starts]]
-        is_bad[ends - 1] |= ~self.may_end[tags[ends - 1]]
-        bad = np.flatnonzero(is_bad)
-        return np.unique(np.searchsorted(borders, bad, side="right") - 1)
+    def _invalid_transitions(self, tags: Ints1d, borders: Ints1d) -> np.ndarray:
+        """(tokens + 1,) whether a tag may not be where it is after the one before it.
 
-    def _search(self, log_probs: Floats2d, starts: Ints1d, lengths: Ints1d, tags: Ints1d) -> None:
-        """The dynamic programme, over some documents at once; sets their tags.
-
-        log_probs: (tokens, tags) of all documents.
-        starts, lengths: (docs,) first token and number of tokens of each document to search.
-        tags: (tokens,) of all documents.
+        A tag that a document may not end with counts at the place after it.
         """
+        is_bad = np.zeros(len(tags) + 1, dtype=bool)
+        is_bad[1:-1] = ~self.allowed[tags[:-1], tags[1:]]
+        edges = np.unique(borders)  # of documents that have tokens
+        is_bad[edges[:-1]] = ~self.may_start[tags[edges[:-1]]]
+        is_bad[edges[1:]] |= ~self.may_end[tags[edges[1:] - 1]]
+        return is_bad
+
+    def _stretches(
+        self, log_probs: Floats2d, tags: Ints1d, is_bad: np.ndarray, borders: Ints1d
+    ) -> tuple[Ints1d, Ints1d]:
+        """(stretches,) first tokens and ends of where other tags than the best may have to be."""
+        lengths = np.diff(borders)
+        begins_span = ~self.continues_span[tags]
+        begins_span[borders[:-1][lengths > 0]] = True
+        span = np.cumsum(begins_span) - 1
+        bad = np.flatnonzero(is_bad)
+        left = bad[bad > 0] - 1
+        right = bad[bad < len(tags)]
+        is_invalid = np.zeros(span[-1] + 1, dtype=bool)
+        is_invalid[span[left[~self.may_end[tags[left]]]]] = True
+        is_invalid[span[right[self.continues_span[tags[right]]]]] = True
+        dropped = np.flatnonzero(is_invalid[span])
+        document = np.repeat(np.arange(len(lengths)), lengths)
+        best = log_probs[dropped, tags[dropped]].astype("float64")
+        cost = np.bincount(document[dropped], best - log_probs[dropped, 0], minlength=len(lengths))
+        cost += 1e-5 * (1.0 + cost)  # sums are rounded
+        to_search = np.zeros(len(lengths), dtype=bool)
+        to_search[document[dropped]] = True
+        tokens = np.flatnonzero(to_search[document])
+        second, best = np.partition(log_probs[tokens], -2, axis=1)[:, -2:].T
+        # With a place before and one after all tokens, where runs of free ones begin and end.
+        is_free = np.zeros(len(tags) + 2, dtype=bool)
+        is_free[tokens + 1] = ~(best - second > cost[document[tokens]])
+        is_border = np.zeros(len(tags) + 1, dtype=bool)
+        is_border[borders] = True
+        starts = np.flatnonzero(is_free[1:] & (~is_free[:-1] | is_border))
+        ends = np.flatnonzero(is_free[:-1] & (~is_free[1:] | is_border))
+        bad_before = np.concatenate([[0], np.cumsum(is_bad)])
+        has_bad = bad_before[ends + 1] > bad_before[starts]
+        return starts[has_bad], ends[has_bad]
+
+    def _search(
+        self, log_probs: Floats2d, tags: Ints1d, starts: Ints1d, ends: Ints1d, borders: Ints1d
+    ) -> None:
+        """The dynamic programme, over some stretches of tokens at once; sets their tags.
+
+        log_probs, tags: (tokens, tags) and (tokens,) of all documents. The tags beside a stretch,
+            within its document, stay as they are.
+        starts, ends: (stretches,) first token, and the one after the last.
+        """
+        lengths = ends - starts
         order = np.argsort(-lengths, kind="stable")
-        starts, lengths = starts[order], lengths[order]
-        # How many documents, the longest first, have a token at each place.
+        starts, ends, lengths = starts[order], ends[order], lengths[order]
+        before, after = np.maximum(starts - 1, 0), np.minimum(ends, len(tags) - 1)
+        is_first, is_last = np.isin(starts, borders)[:, None], np.isin(ends, borders)[:, None]
+        may_start = np.where(is_first, self.may_start, self.allowed[tags[before]])
+        may_end = np.where(is_last, self.may_end, self.allowed.T[tags[after]])
+        # How many stretches, the longest first, have a token at each place.
         reach = np.searchsorted(-lengths, -np.arange(lengths[0]), side="left")
         penalty = np.where(self.allowed, 0.0, -np.inf)
-        back = np.empty(log_probs.shape, dtype="int64")
-        scores = log_probs[starts] + np.where(self.may_start, 0.0, -np.inf)
+        back = np.empty((lengths[0], len(starts), self.size), dtype="int64")
+        scores = np.where(may_start, log_probs[starts], -np.inf)
         for place in range(1, lengths[0]):
-            rows = starts[: reach[place]] + place
-            through = scores[: reach[place], :, None] + penalty
-            back[rows] = through.argmax(axis=1)
-            scores[: reach[place]] = through.max(axis=1) + log_probs[rows]
-        tags[starts + lengths - 1] = (scores + np.where(self.may_end, 0.0, -np.inf)).argmax(axis=1)
+            count = reach[place]
+            through = scores[:count, :, None] + penalty
+            back[place, :count] = through.argmax(axis=1)
+            scores[:count] = through.max(axis=1) + log_probs[starts[:count] + place]
+        tags[ends - 1] = np.where(may_end, scores, -np.inf).argmax(axis=1)
         for place in range(lengths[0] - 1, 0, -1):
-            rows = starts[: reach[place]] + place
-            tags[rows - 1] = back[rows, tags[rows]]
+            stretches = np.arange(reach[place])
+            tokens = starts[stretches] + place
+            tags[tokens - 1] = back[place, stretches, tags[tokens]]

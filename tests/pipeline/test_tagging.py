@@ -134,6 +134,34 @@ def test_viterbi_finds_the_best_of_all_valid_sequences(scheme, labels, seed):
     assert tag_scheme.viterbi(scores, np.array(lengths)).tolist() == expected
 
 
+def best_score(tag_scheme, scores):
+    """Of all valid sequences of one document, by the dynamic programme over all its tokens."""
+    reached = np.where(tag_scheme.may_start, scores[0], -np.inf)
+    for row in scores[1:]:
+        reached = np.where(tag_scheme.allowed, reached[:, None], -np.inf).max(axis=0) + row
+    return reached[tag_scheme.may_end].max()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("sureness", [0.5, 2.0, 8.0])
+@pytest.mark.parametrize("seed", range(10))
+def test_viterbi_is_as_good_as_a_search_of_whole_documents(scheme, sureness, seed):
+    rng = np.random.default_rng(seed)
+    tag_scheme = TagScheme(scheme, ["A", "B", "C"])
+    lengths = rng.integers(1, 60, size=8)
+    # As of a model that is right about most tokens, and unsure of some.
+    scores = rng.normal(size=(lengths.sum(), tag_scheme.size))
+    scores[np.arange(len(scores)), rng.choice([0, 0, 0, 1, 2], size=len(scores))] += sureness
+    scores = (scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))).astype("float32")
+    tags = tag_scheme.viterbi(scores, lengths)
+    names, ends = np.array(tag_scheme.tag_names()), np.cumsum(lengths)
+    for start, end in zip(ends - lengths, ends, strict=True):
+        own = scores[start:end]
+        assert valid(names[tags[start:end]].tolist(), scheme)
+        found = own[np.arange(len(own)), tags[start:end]].sum(dtype="float64")
+        assert found == pytest.approx(best_score(tag_scheme, own.astype("float64")), abs=1e-4)
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("seed", range(15))
 def test_viterbi_never_gives_an_invalid_sequence(scheme, seed):

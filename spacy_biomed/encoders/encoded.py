@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import srsly
@@ -27,6 +27,7 @@ class EncodedDoc:
     piece_counts: (tokens,) word pieces of each token.
     id_to_token: gives a vocabulary id's word piece.
     readers: listeners that still have to read it; the document lets go of it after the last.
+    batch, place: the batch whose arrays it views, and its place in it; None once it is copied.
     """
 
     hidden: Floats2d
@@ -35,6 +36,13 @@ class EncodedDoc:
     piece_counts: Ints1d
     id_to_token: Callable[[int], str]
     readers: int = 0
+    batch: EncodedBatch | None = field(default=None, repr=False, compare=False)
+    place: int = field(default=0, repr=False, compare=False)
+
+    def __deepcopy__(self, memo: dict) -> EncodedDoc:
+        """A copy without the rest of the batch."""
+        arrays = {name: getattr(self, name).copy() for name in ENCODED_ARRAYS}
+        return EncodedDoc(**arrays, id_to_token=self.id_to_token, readers=self.readers)
 
 
 @dataclass(slots=True)
@@ -44,6 +52,7 @@ class EncodedBatch:
     hidden (rows, width), ids (rows,), indices (aligned,) and piece_counts (tokens,) are those of
     `EncodedDoc`; indices count from the beginning of their own document.
     row_counts, token_counts: (docs,) rows and tokens of each document.
+    pooled: what listeners have made of it in prediction, by pooling, for those that do the same.
     """
 
     hidden: Floats2d
@@ -53,12 +62,21 @@ class EncodedBatch:
     row_counts: Ints1d
     token_counts: Ints1d
     id_to_token: Callable[[int], str]
+    pooled: dict[str, list] = field(default_factory=dict, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.row_counts)
 
     @classmethod
     def from_docs(cls, docs: list[EncodedDoc]) -> EncodedBatch:
+        """The batch of these documents: the one that they came from, if they are all of it."""
+        batch = docs[0].batch
+        if (
+            batch is not None
+            and len(docs) == len(batch)
+            and all(doc.batch is batch and doc.place == i for i, doc in enumerate(docs))
+        ):
+            return batch
         xp = get_array_module(docs[0].hidden)
         return cls(
             hidden=xp.concatenate([doc.hidden for doc in docs]),
@@ -83,6 +101,8 @@ class EncodedBatch:
                 self.piece_counts[tokens[i] : tokens[i + 1]],
                 self.id_to_token,
                 readers,
+                self,
+                i,
             )
             for i in range(len(self))
         ]

@@ -119,8 +119,12 @@ def forward(
     batch, backprop_batch = _read(model, docs, is_train)
     if batch is None:
         return _zeros(model, docs), lambda d_outputs: []
-    pool = POOLINGS[model.attrs["pooling"]]
-    outputs, backprop_pooling = pool(model.ops, batch)
+    pooling = model.attrs["pooling"]
+    if not is_train:
+        if pooling not in batch.pooled:
+            batch.pooled[pooling], _ = POOLINGS[pooling](model.ops, batch)
+        return batch.pooled[pooling], lambda d_outputs: []
+    outputs, backprop_pooling = POOLINGS[pooling](model.ops, batch)
 
     def backprop(d_outputs: list) -> list:
         d_hidden = backprop_pooling(d_outputs)

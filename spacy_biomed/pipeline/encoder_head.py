@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -17,6 +17,7 @@ from thinc.types import Ragged
 
 from ..encoders.listener import EncoderListener
 from ..errors import BiomedError
+from .doc_batches import batch_docs
 
 # Examples that are looked at to see whether they are examples.
 _SAMPLE = 16
@@ -78,6 +79,19 @@ class EncoderHead(TrainablePipe):
         self.cfg["labels"] = [*self.cfg["labels"], label]
         self.vocab.strings.add(label)
         return 1
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """Annotate a stream of documents, in the encoder's batches.
+
+        batch_size: documents in a batch, fewer where they are long.
+        """
+        handle_error = self.get_error_handler()
+        for docs in batch_docs(stream, batch_size):
+            try:
+                self.set_annotations(docs, self.predict(docs))
+                yield from docs
+            except Exception as error:
+                handle_error(self.name, self, docs, error)
 
     def update(
         self,

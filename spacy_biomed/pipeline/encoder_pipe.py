@@ -12,7 +12,6 @@ from spacy import util
 from spacy.pipeline.pipe import deserialize_config
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
-from spacy.util import minibatch
 from thinc.api import CupyOps, Model, get_array_module
 
 from ..encoders.concurrency import map_ahead
@@ -20,6 +19,7 @@ from ..encoders.encoded import EncodedBackprop, EncodedBatch, set_encoding
 from ..encoders.listener import EncoderListener
 from ..encoders.stock import forget_stock, to_stock
 from ..encoders.windows import batch_by_length
+from .doc_batches import batch_docs
 
 if TYPE_CHECKING:
     from spacy_transformers.layers import TransformerListener
@@ -82,23 +82,27 @@ class EncoderPipe(TrainablePipe):
         On the CPU a batch is encoded while the components before this one prepare the next and
         those after it annotate the last, so that three batches are in memory; not with a batch size
         of 1, where whoever feeds the stream may wait for each document.
+
+        batch_size: documents in a batch, fewer where they are long.
         """
-        batches = map(list, minibatch(stream, batch_size))
+        batches = batch_docs(stream, batch_size)
         is_ahead = batch_size > 1 and not isinstance(self.model.ops, CupyOps)
         mapping = map_ahead if is_ahead else map
-        for docs, groups in mapping(self._predict_by_length, batches):
-            for group, predictions in groups:
-                self.set_annotations(group, predictions)
+        for docs, predictions in mapping(self._predict_by_length, batches):
+            self.set_annotations(docs, predictions)
             yield from docs
 
-    def _predict_by_length(
-        self, docs: list[Doc]
-    ) -> tuple[list[Doc], list[tuple[list[Doc], EncodedBatch]]]:
-        """The documents, and their encodings in groups of similar length."""
+    def _predict_by_length(self, docs: list[Doc]) -> tuple[list[Doc], EncodedBatch]:
+        """The documents, and their encodings, which were computed in groups of similar length."""
         lengths = np.array([len(doc) for doc in docs], dtype="int64")
-        chosen = batch_by_length(lengths, self.cfg["max_batch_words"])
-        groups = [[docs[i] for i in indices] for indices in chosen]
-        return docs, [(group, self.predict(group)) for group in groups]
+        groups = batch_by_length(lengths, self.cfg["max_batch_words"])
+        encodings = [
+            encoding
+            for group in groups
+            for encoding in self.predict([docs[i] for i in group]).split()
+        ]
+        order = np.argsort(np.concatenate(groups))
+        return docs, EncodedBatch.from_docs([encodings[i] for i in order])
 
     def predict(self, docs: Iterable[Doc]) -> EncodedBatch:
         """Encode a batch of documents, without modifying them."""

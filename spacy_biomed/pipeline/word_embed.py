@@ -74,7 +74,26 @@ class _Words:
         return len(self.attributes)
 
 
-def _distinct(rows: Ints2d) -> tuple[Ints1d, Ints1d]:
+class _Distinct:
+    """Finds equal words. The heads of a pipeline ask for those of the same words, one by one."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Ints2d, tuple[Ints1d, Ints1d]] | None = None
+
+    def __call__(self, words: Ints2d) -> tuple[Ints1d, Ints1d]:
+        """The first place of each distinct row, and for each row which of them it is."""
+        last = self._last
+        if last is not None and np.array_equal(last[0], words):
+            return last[1]
+        result = find_distinct(words)
+        self._last = words, result
+        return result
+
+
+_distinct = _Distinct()
+
+
+def find_distinct(rows: Ints2d) -> tuple[Ints1d, Ints1d]:
     """The first place of each distinct row, and for each row which of them it is.
 
     Rows are told apart by a 64-bit number made of the hashes in them.

@@ -13,13 +13,10 @@ from thinc.api import Config, ConfigValidationError
 
 from ..errors import BiomedError
 from .config_errors import explain_config_error
-from .corpus import read_doc_bin, read_docs
+from .corpus import read_docs
 
 # What of the training the learning rate takes to rise; then it falls in a line, to 0 at the end.
 WARMUP_SHARE = 0.1
-
-# Tokens that are annotated together, about: the vectors of all of them are in memory at once.
-PREDICTED_TOKENS = 8192
 
 
 def fill_config(
@@ -60,7 +57,6 @@ def fill_config(
     variables["eval_frequency"] = steps
     config["paths"]["train"], config["paths"]["dev"] = train.as_posix(), dev.as_posix()
     config["nlp"]["lang"] = description["language"]
-    config["nlp"]["batch_size"] = min(config["nlp"]["batch_size"], count_predicted(train))
     return config
 
 
@@ -110,12 +106,6 @@ def read_fields(path: Path, fields: tuple[str, ...], writer: str) -> dict[str, A
     if missing:
         raise BiomedError(f"{path}: no field '{missing[0]}'; `{writer}` writes it anew")
     return content
-
-
-def count_predicted(train: Path) -> int:
-    """How many documents, if they are as long as those of a training part, to annotate together."""
-    lengths = [len(tokens) for tokens in read_doc_bin(train).tokens]
-    return max(PREDICTED_TOKENS * len(lengths) // max(sum(lengths), 1), 1)
 
 
 def count_batches(train: Path, batch_words: int) -> int:

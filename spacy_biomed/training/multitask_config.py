@@ -17,7 +17,6 @@ from ..errors import BiomedError
 from .config import (
     WARMUP_SHARE,
     count_batches,
-    count_predicted,
     read_description,
     read_template,
 )
@@ -123,8 +122,6 @@ def create_multitask_config(
     _set_schedule(config, schedule, epochs, tasks)
     languages = {task.language for task in tasks}
     config["nlp"]["lang"] = languages.pop() if len(languages) == 1 else ANY_LANGUAGE
-    predicted = [count_predicted(task.folder / "train.spacy") for task in tasks]
-    config["nlp"]["batch_size"] = min(config["nlp"]["batch_size"], *predicted)
     if any(task.task == "qa" for task in tasks):  # an answer may be beyond what would be cut off
         config["components"][ENCODER]["model"]["pair_overflow"] = "window"
     _add_heads(config, tasks)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import spacy
-from spacy.tokens import Doc, DocBin
 from spacy.training import Corpus
 from spacy.util import load_config, registry
 
@@ -53,15 +52,6 @@ def test_batch_words_and_learning_rate_are_the_templates_unless_given(converted)
     assert left["vars"]["learn_rate"] == template["learn_rate"]
     assert given["training"]["batcher"]["size"] == 123
     assert given["training"]["optimizer"]["learn_rate"]["initial_rate"] == 0.5
-
-
-def test_fewer_documents_are_annotated_together_where_they_are_long(converted, tmp_path):
-    assert fill(converted)["nlp"]["batch_size"] == 256  # the template's: these are short
-    nlp = spacy.blank("es")
-    shutil.copytree(converted, tmp_path / "long")
-    docs = [Doc(nlp.vocab, words=["a"] * size) for size in (1000, 3096)]
-    DocBin(docs=docs).to_disk(tmp_path / "long" / "train.spacy")
-    assert fill(tmp_path / "long")["nlp"]["batch_size"] == 4  # of 2,048 tokens, to 8,192
 
 
 @pytest.mark.parametrize("template", TEMPLATES)

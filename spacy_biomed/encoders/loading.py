@@ -14,26 +14,30 @@ from .catalogue import find_encoder
 from .word_pieces import WordPieceTokenizer
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 
 def load_pretrained(
-    name: str, revision: str | None = None
+    name: str, revision: str | None = None, *, dropout: float | None = None
 ) -> tuple[WordPieceTokenizer, PreTrainedModel]:
     """Load an encoder and its tokenizer.
 
     name: a directory in Hugging Face layout, a name from the encoder catalogue, or a hub id.
     revision: commit, branch or tag on the hub; by default the one the catalogue pins. Directories
         have none.
+    dropout: of all its layers in training, instead of what its config.json says.
     RETURNS: the tokenizer, and the encoder without pooling layer and language-model head.
     RAISES BiomedError: if the encoder cannot be had, or cannot be read.
     """
-    from transformers import AutoModel
+    from transformers import AutoConfig, AutoModel
 
     source, revision = _locate(name, revision)
     tokenizer = _load_fast_tokenizer(name, source, revision)
     with _explaining(name, source, revision):
-        model = AutoModel.from_pretrained(source, revision=revision, **_attention())
+        config = AutoConfig.from_pretrained(source, revision=revision)
+        if dropout is not None:
+            _set_dropout(config, dropout)
+        model = AutoModel.from_pretrained(source, config=config, revision=revision, **_attention())
     return _keep_word_pieces(tokenizer, model.config.pad_token_id), model
 
 
@@ -113,6 +117,13 @@ def without_warnings() -> Iterator[None]:
         yield
     finally:
         logging.set_verbosity(verbosity)
+
+
+def _set_dropout(config: PretrainedConfig, dropout: float) -> None:
+    """Set all probabilities of dropout, which each architecture names in its own way."""
+    for name, value in config.to_dict().items():
+        if "dropout" in name and isinstance(value, int | float):
+            setattr(config, name, dropout)
 
 
 def _attention() -> dict[str, str]:

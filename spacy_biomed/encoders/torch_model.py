@@ -50,6 +50,7 @@ def create_model(
     context: int,
     batch_pieces: int | None,
     gradient_checkpointing: bool,
+    dropout: float | None,
     word_piece_dropout: float,
     pair_overflow: PairOverflow,
 ) -> Model[list[Doc], EncodedBatch]:
@@ -59,6 +60,8 @@ def create_model(
             f"unknown precision '{precision}' for encoder '{name}': use one of "
             + ", ".join(PRECISIONS)
         )
+    if dropout is not None and not 0.0 <= dropout < 1.0:
+        raise BiomedError(f"dropout of encoder '{name}' is {dropout}: use 0.0 to less than 1.0")
     return Model(
         "biomed_transformer",
         forward,
@@ -69,6 +72,7 @@ def create_model(
             "revision": revision,
             "window": window,
             "context": context,
+            "dropout": dropout,
             "batch_pieces": batch_pieces,
             "pair_overflow": pair_overflow,
             "replace_listener_cfg": refuse_replacement,
@@ -279,7 +283,8 @@ class EncoderShim(PyTorchShim):
 def init(model: Model, X: Any = None, Y: Any = None) -> Model:
     shim = model.shims[0]
     if shim.tokenizer is None:
-        shim.set_encoder(*load_pretrained(model.attrs["name"], model.attrs["revision"]))
+        name, revision, dropout = (model.attrs[key] for key in ("name", "revision", "dropout"))
+        shim.set_encoder(*load_pretrained(name, revision, dropout=dropout))
     model.set_dim("nO", shim._model.config.hidden_size)
     return model
 

@@ -19,6 +19,7 @@ def TransformerModel_v1(
     context: int = 64,
     batch_pieces: int | None = None,
     gradient_checkpointing: bool = False,
+    dropout: float | None = None,
     word_piece_dropout: float = 0.0,
     pair_overflow: PairOverflow = "truncate",
 ) -> Model[list[Doc], EncodedBatch]:
@@ -38,12 +39,14 @@ def TransformerModel_v1(
     batch_pieces: padded word pieces in one forward pass, sequences of similar length together; by
         default 1,024 on a CPU and 16,384 on a GPU.
     gradient_checkpointing: recompute activations in the backward pass instead of keeping them.
+    dropout: probability of dropout in all layers of the encoder in training; by default what its
+        config.json says, as a rule 0.1. What `training.dropout` says is for the heads.
     word_piece_dropout: share of the word pieces that the encoder is given as its mask token in
         training, so that heads learn from the context of a word too.
     pair_overflow: what becomes of a pair of texts that is longer than `window`. "truncate" leaves
         out the end of its longer text, and once they are equally long of both; words left out have
         no vectors. "window" reads the second text in windows, each with the whole first text.
-    RAISES BiomedError: without the packages of the extra `train`.
+    RAISES BiomedError: without the packages of the extra `train`, or if a setting is out of range.
     """
     try:
         from .torch_model import create_model
@@ -60,6 +63,7 @@ def TransformerModel_v1(
         context=context,
         batch_pieces=batch_pieces,
         gradient_checkpointing=gradient_checkpointing,
+        dropout=dropout,
         word_piece_dropout=word_piece_dropout,
         pair_overflow=pair_overflow,
     )

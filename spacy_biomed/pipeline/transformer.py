@@ -28,6 +28,7 @@ window = 512
 context = 64
 batch_pieces = null
 gradient_checkpointing = false
+dropout = null
 word_piece_dropout = 0.0
 pair_overflow = "truncate"
 """

@@ -503,3 +503,25 @@ def test_word_piece_dropout_masks_a_share_of_the_pieces_in_training(tiny_bert, m
     assert masked[:, 1:48].float().mean().item() == pytest.approx(0.25, abs=0.03)
     assert torch.equal(trained[~masked], torch.from_numpy(ids)[~masked])
     assert not masked[:, [0, 48, 49]].any()
+
+
+def test_dropout_is_set_in_all_layers_of_the_encoder(tiny_bert, make_model, docs, tmp_path):
+    def probabilities(model):
+        return {layer.p for layer in model.shims[0]._model.modules() if hasattr(layer, "p")}
+
+    own = AutoModel.from_pretrained(tiny_bert).modules()
+    expected = {layer.p for layer in own if isinstance(layer, torch.nn.Dropout)}
+    assert 0.25 not in expected
+    assert probabilities(make_model(tiny_bert)) == expected
+    assert probabilities(make_model(tiny_bert, dropout=0.25)) == {0.25}
+    model = make_model(tiny_bert, dropout=0.0)
+    trained, _ = model.begin_update(docs)
+    np.testing.assert_allclose(trained.hidden, model.predict(docs).hidden, atol=1e-5)
+    again = TransformerModel_v1(str(tiny_bert)).from_bytes(model.to_bytes())  # it is saved so
+    assert probabilities(again) == {0.0}
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1.0])
+def test_dropout_out_of_range_is_refused(tiny_bert, dropout):
+    with pytest.raises(BiomedError, match=rf"{dropout}: use 0.0 to less than 1.0"):
+        TransformerModel_v1(str(tiny_bert), dropout=dropout)

@@ -1,3 +1,5 @@
+import copy
+
 import numpy as np
 import pytest
 import spacy
@@ -44,6 +46,25 @@ def test_documents_make_the_batch_again(batch):
     for name in ("hidden", "ids", "indices", "piece_counts", "row_counts", "token_counts"):
         np.testing.assert_array_equal(getattr(again, name), getattr(batch, name))
     assert len(again) == 3
+
+
+def test_all_documents_of_a_batch_give_it_back_and_others_a_batch_of_their_own(batch):
+    docs = batch.split()
+    assert EncodedBatch.from_docs(docs) is batch
+    for others in (docs[:2], docs[::-1], [*docs[:2], copy.deepcopy(docs[2])]):
+        again = EncodedBatch.from_docs(others)
+        assert again is not batch
+        for encoding, expected in zip(again.split(), others, strict=True):
+            check_same(encoding, expected)
+
+
+def test_a_copied_document_has_its_own_rows_alone(batch):
+    own = batch.split(readers=2)[0]
+    copied = copy.deepcopy(own)
+    check_same(copied, own)
+    assert copied.batch is None
+    copied.hidden[:] = -1.0
+    assert batch.hidden[0].tolist() == [0, 1]
 
 
 def test_rows_count_from_the_beginning_of_the_batch(batch):

@@ -47,6 +47,20 @@ def expected_vectors(hidden, pooling):
     return [np.stack([means[0], none, hidden[3]]), [], [none], [means[1]]]
 
 
+@pytest.mark.parametrize("pooling", ["first", "mean", "pieces", "cls"])
+def test_what_one_listener_pooled_the_next_one_finds(docs, batch, pooling):
+    first, second, other = (EncoderListener_v1(one) for one in (pooling, pooling, "first"))
+    for doc, encoding in zip(docs, batch.split(readers=3), strict=True):
+        set_encoding(doc, encoding)
+    found = first.predict(docs)
+    assert second.predict(docs) is found
+    assert (other.predict(docs) is found) == (pooling == "first")
+    trained, _, _ = listen(batch, docs, pooling)
+    for one, expected in zip(found, trained, strict=True):
+        one, expected = (getattr(rows, "dataXd", rows) for rows in (one, expected))
+        np.testing.assert_array_equal(one, expected)
+
+
 def test_a_batch_has_been_received_until_it_is_taken(docs, batch):
     listener = EncoderListener_v1("cls")
     assert not listener.has_received(docs)

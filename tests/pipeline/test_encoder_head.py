@@ -57,3 +57,18 @@ def test_what_is_not_ours_is_sent_zeros_for_a_batch_without_annotation(weights):
     nlp.update([examples["first"]], sgd=optimizer)
     changed = [name for name in before if not np.array_equal(weights(nlp, name), before[name])]
     assert changed == ["tok2vec", "first"]
+
+
+def test_batches_that_fail_go_to_the_error_handler_and_the_others_on(monkeypatch):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tok2vec")
+    head = nlp.add_pipe("biomed_ner", config={"model": STOCK_LISTENER})
+    handled = []
+    head.set_error_handler(lambda name, pipe, docs, error: handled.append((name, docs, error)))
+    monkeypatch.setattr(head, "predict", lambda docs: [bool(doc.text) or 1 / 0 for doc in docs])
+    monkeypatch.setattr(head, "set_annotations", lambda docs, found: None)
+    docs = [nlp.make_doc(text) for text in ("a", "b", "", "c", "d")]
+    left = list(head.pipe(iter(docs), batch_size=2))
+    assert [doc.text for doc in left] == ["a", "b", "d"]
+    [(name, failed, error)] = handled
+    assert name == "biomed_ner" and failed == docs[2:4] and isinstance(error, ZeroDivisionError)

@@ -62,6 +62,17 @@ def test_each_distinct_word_is_embedded_once(models, docs):
     assert seen == [6]  # Aspirin , aspirin and ASPIRIN .
 
 
+def test_further_heads_find_equal_words_as_the_first_one_did(models, docs):
+    """Also where the words are others in between, or the same with another norm."""
+    ours, stock = models
+    changed = Doc(docs[0].vocab, words=[token.text for token in docs[0]])
+    changed[0].norm_ = "acid"
+    for batch in ([docs[0]] * 20, [docs[3]] * 20, [docs[0]] * 20, [changed] * 20):
+        for model in (ours, ours.copy()):
+            for found, expected in zip(model.predict(batch), stock.predict(batch), strict=True):
+                np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
 def test_training_is_that_of_spacys_layer(models, docs):
     ours, stock = models
     gradients = [np.ones((len(doc), 8), dtype="float32") for doc in docs]

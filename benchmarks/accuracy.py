@@ -173,7 +173,7 @@ TASKS = {
     "bc5cdr": Task(ENTITIES, "ner.cfg", 16, 2e-4),
     "meddocan": Task(ENTITIES, "ner.cfg", 2, 2e-4),
     "chemprot": Task(RELATIONS, "relations.cfg", 16, 1e-4),
-    "hoc": Task(CLASSES, "textcat.cfg", 8, 1e-4),
+    "hoc": Task(CLASSES, "textcat.cfg", 2, 2e-4),
     "medrqe": Task(PAIRS, "pair.cfg", 16, 5e-5),
     "sts": Task(NUMBERS, "similarity.cfg", 16, 5e-5),
     "covid_qa": Task(ANSWERS, "qa.cfg", 8, 1e-4),

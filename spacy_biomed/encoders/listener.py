@@ -119,12 +119,9 @@ def forward(
     batch, backprop_batch = _read(model, docs, is_train)
     if batch is None:
         return _zeros(model, docs), lambda d_outputs: []
-    pooling = model.attrs["pooling"]
     if not is_train:
-        if pooling not in batch.pooled:
-            batch.pooled[pooling], _ = POOLINGS[pooling](model.ops, batch)
-        return batch.pooled[pooling], lambda d_outputs: []
-    outputs, backprop_pooling = POOLINGS[pooling](model.ops, batch)
+        return _pool_once(model, docs, batch), lambda d_outputs: []
+    outputs, backprop_pooling = POOLINGS[model.attrs["pooling"]](model.ops, batch)
 
     def backprop(d_outputs: list) -> list:
         d_hidden = backprop_pooling(d_outputs)
@@ -149,6 +146,19 @@ def _read(
     for doc in docs:
         release_encoding(doc)
     return EncodedBatch.from_docs(present), lambda d_hidden: []
+
+
+def _pool_once(model: EncoderListener, docs: list[Doc], batch: EncodedBatch) -> list:
+    """Pool a batch, or find what another listener made of it."""
+    pooling = model.attrs["pooling"]
+    outputs = batch.pooled.get(pooling)
+    if outputs is None:
+        outputs, _ = POOLINGS[pooling](model.ops, batch)
+        encoding = get_encoding(docs[0])
+        # Kept only for those still to come: documents that keep their encodings keep no more.
+        if encoding is not None and encoding.readers > 0:
+            batch.pooled[pooling] = outputs
+    return outputs
 
 
 def _zeros(model: EncoderListener, docs: list[Doc]) -> list:

@@ -127,6 +127,7 @@ class TagScheme:
     ) -> tuple[Ints1d, Ints1d]:
         """(stretches,) first tokens and ends of where other tags than the best may have to be."""
         lengths = np.diff(borders)
+        # The spans of the best tags, valid or not; what is outside is a span for each token.
         begins_span = ~self.continues_span[tags]
         begins_span[borders[:-1][lengths > 0]] = True
         span = np.cumsum(begins_span) - 1
@@ -138,6 +139,7 @@ class TagScheme:
         is_invalid[span[right[self.continues_span[tags[right]]]]] = True
         dropped = np.flatnonzero(is_invalid[span])
         document = np.repeat(np.arange(len(lengths)), lengths)
+        # What each document loses without its invalid spans, which the best sequence cannot exceed.
         best = log_probs[dropped, tags[dropped]].astype("float64")
         cost = np.bincount(document[dropped], best - log_probs[dropped, 0], minlength=len(lengths))
         cost += 1e-5 * (1.0 + cost)  # sums are rounded

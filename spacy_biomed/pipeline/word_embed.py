@@ -85,7 +85,7 @@ class _Distinct:
         last = self._last
         if last is not None and np.array_equal(last[0], words):
             return last[1]
-        result = find_distinct(words)
+        result = _find_distinct(words)
         self._last = words, result
         return result
 
@@ -93,7 +93,7 @@ class _Distinct:
 _distinct = _Distinct()
 
 
-def find_distinct(rows: Ints2d) -> tuple[Ints1d, Ints1d]:
+def _find_distinct(rows: Ints2d) -> tuple[Ints1d, Ints1d]:
     """The first place of each distinct row, and for each row which of them it is.
 
     Rows are told apart by a 64-bit number made of the hashes in them.

@@ -61,6 +61,14 @@ def test_what_one_listener_pooled_the_next_one_finds(docs, batch, pooling):
         np.testing.assert_array_equal(one, expected)
 
 
+def test_documents_that_keep_their_encodings_keep_nothing_else(docs, batch):
+    listener = EncoderListener_v1("first")
+    for doc, encoding in zip(docs, batch.split(), strict=True):
+        set_encoding(doc, encoding)
+    listener.predict(docs)
+    assert get_encoding(docs[0]).batch is batch and not batch.pooled
+
+
 def test_a_batch_has_been_received_until_it_is_taken(docs, batch):
     listener = EncoderListener_v1("cls")
     assert not listener.has_received(docs)

@@ -505,7 +505,7 @@ def test_word_piece_dropout_masks_a_share_of_the_pieces_in_training(tiny_bert, m
     assert not masked[:, [0, 48, 49]].any()
 
 
-def test_dropout_is_set_in_all_layers_of_the_encoder(tiny_bert, make_model, docs, tmp_path):
+def test_dropout_is_set_in_all_layers_of_the_encoder(tiny_bert, make_model, docs):
     def probabilities(model):
         return {layer.p for layer in model.shims[0]._model.modules() if hasattr(layer, "p")}
 

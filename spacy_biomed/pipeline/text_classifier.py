@@ -33,7 +33,8 @@ def TextClassifier_v1(
     dropout: applied in training to what the scores are computed from, the vector or the hidden
         layer; `training.dropout` of the config overrides it.
     nO: number of classes; set on initialisation.
-    RETURNS: a model that gives scores, (docs, classes).
+    RETURNS: a model that gives scores, (docs, classes); its reference "output_layer" is the linear
+        layer.
     RAISES BiomedError: if the listener keeps word pieces apart.
     """
     if isinstance(tok2vec, EncoderListener) and tok2vec.attrs["pooling"] == "pieces":
@@ -42,7 +43,10 @@ def TextClassifier_v1(
             "spacy_biomed.TextClassifier.v1 takes the mean of rows: use 'cls', 'first' or 'mean'"
         )
     hidden = [Linear(nO=hidden_width), Tanh()] if hidden_width else []
-    return chain(tok2vec, MeanRows(), *hidden, Dropout(dropout), Linear(nO=nO))
+    output = Linear(nO=nO)
+    model = chain(tok2vec, MeanRows(), *hidden, Dropout(dropout), output)
+    model.set_ref("output_layer", output)
+    return model
 
 
 def MeanRows() -> Model[list[Floats2d], Floats2d]:

@@ -253,6 +253,10 @@ class BiomedTextCategorizer(EncoderHead):
     ) -> None:
         """Size the model for the labels.
 
+        The biases of a model with an "output_layer" begin with the shares of the labels in the
+        examples, so that learning does not begin with how rare they are (Lin et al. 2017, "Focal
+        Loss for Dense Object Detection", section 3.3).
+
         get_examples: gives the training examples.
         nlp: the pipeline.
         labels: the labels; by default those of all training examples, sorted.
@@ -266,9 +270,12 @@ class BiomedTextCategorizer(EncoderHead):
         self._check_labels(positive_label)
         self.cfg["positive_label"] = positive_label
         # Now rather than in the middle of the training, where spaCy would save what there is.
-        self._check_examples(get_examples())
+        shares = self._find_shares(get_examples())
         sample = [example.predicted for example in islice(get_examples(), 4)]
         self.model.initialize(X=sample, Y=self.model.ops.alloc2f(len(sample), len(self.labels)))
+        if self.model.has_ref("output_layer"):
+            biases = share_scores(shares, self.cfg["exclusive"])
+            self.model.get_ref("output_layer").set_param("b", self.model.ops.asarray1f(biases))
 
     def _find_labels(self, examples: Iterable[Example]) -> list[str]:
         found: set[str] = set()
@@ -297,14 +304,32 @@ class BiomedTextCategorizer(EncoderHead):
                 f"that exclude each other; '{self.name}' has {', '.join(labels)}"
             )
 
-    def _check_examples(self, examples: Iterable[Example]) -> None:
-        """Look whether the examples, if they tell of any label, tell of all."""
+    def _find_shares(self, examples: Iterable[Example]) -> Floats1d:
+        """How often each label applies where it is annotated: (labels,), above 0 and below 1.
+
+        A document of which nothing is known is added to the examples.
+
+        RAISES BiomedError: if the examples tell of some labels and not of others.
+        """
         labels = self.labels
-        is_mentioned, is_known = False, np.zeros(len(labels), dtype=bool)
+        unknown = 1.0 / len(labels) if self.cfg["exclusive"] else 0.5
+        is_mentioned, sums, counts = False, np.zeros(len(labels)), np.zeros(len(labels))
         for example in examples:
             is_mentioned |= not example.reference.cats.keys().isdisjoint(labels)
-            is_known |= ~np.isnan(self._targets(example))
-        if not is_mentioned or is_known.all():
+            targets = self._targets(example)
+            sums += np.nan_to_num(targets)
+            counts += ~np.isnan(targets)
+        if is_mentioned:
+            self._check_known(counts > 0)
+        return (sums + unknown) / (counts + 1)
+
+    def _check_known(self, is_known: np.ndarray) -> None:
+        """Look whether the examples tell of all labels.
+
+        is_known: (labels,) whether they tell of it.
+        """
+        labels = self.labels
+        if is_known.all():
             return
         if self.cfg["exclusive"]:
             raise BiomedError(
@@ -331,6 +356,14 @@ def log_normalizer(scores: Floats2d, exclusive: bool) -> Floats2d:
         largest = scores.max(axis=1, keepdims=True)
         return largest + xp.log(xp.exp(scores - largest).sum(axis=1, keepdims=True))
     return xp.maximum(scores, 0.0) + xp.log1p(xp.exp(-xp.abs(scores)))
+
+
+def share_scores(shares: Floats1d, exclusive: bool) -> Floats1d:
+    """The scores, (labels,), whose probabilities are the given shares.
+
+    shares: (labels,) above 0 and below 1; they add up to 1 if exclusive.
+    """
+    return np.log(shares) if exclusive else np.log(shares / (1.0 - shares))
 
 
 def gold_probabilities(reference: Doc, labels: Iterable[str], exclusive: bool) -> Floats1d:

@@ -449,6 +449,24 @@ def test_labels_come_from_all_examples_or_from_the_config(make_pipeline):
     assert list(nlp("a").cats) == ["Z"]
 
 
+@pytest.mark.parametrize(
+    ("exclusive", "documents", "shares"),
+    [
+        (True, EXCLUSIVE, {"DISEASE": 7 / 18, "DRUG": 7 / 18, "GENE": 4 / 18}),
+        (
+            False,
+            [("a", {"A": 1.0, "B": 0.0}), ("b", {"B": 0.0}), ("c", {"B": 0.25}), ("d", None)],
+            {"A": 1.5 / 2, "B": 0.75 / 4},
+        ),
+    ],
+    ids=["exclusive", "multi-label"],
+)
+def test_learning_begins_with_how_often_labels_apply(make_pipeline, exclusive, documents, shares):
+    """With one document of which nothing is known more; a document without text is all biases."""
+    nlp = initialize(make_pipeline, documents, exclusive=exclusive)
+    assert nlp("").cats == pytest.approx(shares, rel=1e-5)
+
+
 def test_a_head_with_labels_can_be_initialised_without_a_corpus(make_pipeline):
     nlp = make_pipeline({TEXTCAT: {"exclusive": True}})
     for label in ("A", "B"):

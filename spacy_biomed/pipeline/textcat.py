@@ -253,7 +253,7 @@ class BiomedTextCategorizer(EncoderHead):
     ) -> None:
         """Size the model for the labels.
 
-        The biases of a model with an "output_layer" begin with the shares of the labels in the
+        The biases of a model's "output_layer" begin with the shares of the labels in the
         examples, so that learning does not begin with how rare they are (Lin et al. 2017, "Focal
         Loss for Dense Object Detection", section 3.3).
 
@@ -273,9 +273,10 @@ class BiomedTextCategorizer(EncoderHead):
         shares = self._find_shares(get_examples())
         sample = [example.predicted for example in islice(get_examples(), 4)]
         self.model.initialize(X=sample, Y=self.model.ops.alloc2f(len(sample), len(self.labels)))
-        if self.model.has_ref("output_layer"):
+        output = self.model.maybe_get_ref("output_layer")
+        if output is not None and output.has_param("b"):
             biases = share_scores(shares, self.cfg["exclusive"])
-            self.model.get_ref("output_layer").set_param("b", self.model.ops.asarray1f(biases))
+            output.set_param("b", self.model.ops.asarray1f(biases))
 
     def _find_labels(self, examples: Iterable[Example]) -> list[str]:
         found: set[str] = set()

@@ -467,6 +467,19 @@ def test_learning_begins_with_how_often_labels_apply(make_pipeline, exclusive, d
     assert nlp("").cats == pytest.approx(shares, rel=1e-5)
 
 
+def test_an_output_layer_without_biases_of_its_own_gets_none(make_pipeline):
+    listener = {"@architectures": "spacy_biomed.EncoderListener.v1", "pooling": "first"}
+    attention = {
+        "@architectures": "spacy.TextCatParametricAttention.v1",
+        "tok2vec": listener,
+        "exclusive_classes": False,
+    }
+    nlp = initialize(make_pipeline, [("a", {"A": 1.0, "B": 0.0})], model=attention)
+    output = nlp.get_pipe(TEXTCAT).model.get_ref("output_layer")
+    assert output.name == "linear>>logistic" and output.param_names == ()
+    assert set(nlp("a").cats) == {"A", "B"}
+
+
 def test_a_head_with_labels_can_be_initialised_without_a_corpus(make_pipeline):
     nlp = make_pipeline({TEXTCAT: {"exclusive": True}})
     for label in ("A", "B"):

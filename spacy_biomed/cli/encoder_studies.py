@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from .study_options import (
     GPU_ID,
     LEARN_RATE,
     create_console,
+    holding_output,
     seeds_option,
     show_written,
     showing_progress,
@@ -74,7 +77,8 @@ def encoders(
     settings = _settings(template, batch_words, learn_rate, seeds, texts, repeats, threads, gpu_id)
     contestants = parse_contestants(split_names(encoders))
     corpora = _read_tasks(tasks, epochs, corpora_dir)
-    _study(create_console(), contestants, corpora, output, settings, baseline)
+    with _holding(output, contestants, corpora, settings):
+        _study(create_console(), contestants, corpora, output, settings, baseline)
 
 
 def distillation(
@@ -119,19 +123,32 @@ def distillation(
     check_corpora(corpora, settings)  # before hours of training, not after them
     console = create_console()
     read = read_recipe(recipe, DistillationRecipe, overrides)
-    students = make_students(
-        read,
-        output,
-        split_names(objectives) if objectives else tuple(OBJECTIVES),
-        console=console,
-        progress=lambda name: console.rule(name, align="left"),
-    )
-    if not corpora:
-        console.print(f"✔ Wrote {', '.join(students)} to {output}")
-        return
     contestants = [Contestant("teacher", read.teacher.name)]
-    contestants += [Contestant(name, str(path)) for name, path in students.items()]
-    _study(console, contestants, corpora, output, settings, NO_DISTILLATION)
+    with _holding(output, contestants, corpora, settings, [recipe, *read.text.paths]):
+        students = make_students(
+            read,
+            output,
+            split_names(objectives) if objectives else tuple(OBJECTIVES),
+            console=console,
+            progress=lambda name: console.rule(name, align="left"),
+        )
+        if not corpora:
+            console.print(f"✔ Wrote {', '.join(students)} to {output}")
+            return
+        contestants += [Contestant(name, str(path)) for name, path in students.items()]
+        _study(console, contestants, corpora, output, settings, NO_DISTILLATION)
+
+
+def _holding(
+    output: Path,
+    contestants: list[Contestant],
+    corpora: list[Corpus],
+    settings: EncoderStudySettings,
+    others: Sequence[Path] = (),
+) -> AbstractContextManager[None]:
+    sources = [settings.template, *(corpus.folder for corpus in corpora), *others]
+    sources += [settings.texts] if settings.texts else []
+    return holding_output(output, [*sources, *(one.encoder for one in contestants)])
 
 
 def _settings(

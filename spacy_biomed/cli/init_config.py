@@ -65,7 +65,7 @@ def for_corpus(
         learn_rate=learn_rate,
         seed=seed,
     )
-    with replacing_file(output) as partial:
+    with replacing_file(output, [template, corpus]) as partial:
         config.to_disk(partial)
     steps = config["vars"]["max_steps"]
     msg.good(f"{output}: {steps} steps, {epochs} epochs of {steps // epochs}")
@@ -97,9 +97,10 @@ def for_tasks(
     from ..outputs import replacing_file
     from ..training.multitask_config import create_multitask_config
 
+    folders = [corpora_dir / name for name in split_names(tasks)]
     config, heads = create_multitask_config(
         template,
-        [corpora_dir / name for name in split_names(tasks)],
+        folders,
         encoder=encoder,
         schedule=schedule,
         epochs=epochs,
@@ -107,7 +108,7 @@ def for_tasks(
         learn_rate=learn_rate,
         seed=seed,
     )
-    with replacing_file(output) as partial:
+    with replacing_file(output, [template, *folders]) as partial:
         config.to_disk(partial)
     for head in heads:
         typer.echo(

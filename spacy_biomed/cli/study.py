@@ -52,6 +52,6 @@ def scores(
     found = score_tasks(load_pipeline(pipeline), part)
     msg.table([(name, f"{100 * score:.2f}") for name, score in found.items()], aligns=("l", "r"))
     if output is not None:
-        with replacing_file(output) as partial:
+        with replacing_file(output, [pipeline]) as partial:
             partial.write_text(json.dumps(found, indent=2) + "\n", encoding="utf8")
         msg.good(f"Wrote {output}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -28,6 +28,19 @@ def seeds_option(default: int) -> Any:
     return typer.Option(
         default, min=1, help="How many times to make each training: seeds 0, 1, ..."
     )
+
+
+@contextmanager
+def holding_output(output: Path, sources: Iterable[Path | str]) -> Iterator[None]:
+    """Keep other processes out of a study's folder, and see that it is one.
+
+    sources: what it is made from.
+    RAISES BiomedError: if it holds something else.
+    """
+    from ..outputs import working_directory
+
+    with working_directory(output, "spacy biomed study", sources):
+        yield
 
 
 def create_console() -> Console:

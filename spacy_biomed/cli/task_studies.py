@@ -14,6 +14,7 @@ from .study_options import (
     GPU_ID,
     LEARN_RATE,
     create_console,
+    holding_output,
     seeds_option,
     show_written,
     showing_progress,
@@ -62,7 +63,10 @@ def pairwise(
 
     folders = [corpora_dir / name for name in split_names(tasks)]
     console = create_console()
-    with showing_progress(console, len(plan_runs(folders, settings.seeds))) as progress:
+    with (
+        holding_output(output, [template, encoder, *folders]),
+        showing_progress(console, len(plan_runs(folders, settings.seeds))) as progress,
+    ):
         study_pairs(folders, output, settings, margin=margin, progress=progress)
     show_written(console, output, TABLE, RESULTS, FIGURE)
 
@@ -102,7 +106,10 @@ def refinement(
     rate = learn_rate if fine_tune_learn_rate is None else fine_tune_learn_rate
     folders = [corpora_dir / name for name in split_names(tasks)]
     console = create_console()
-    with showing_progress(console, count_runs(folders, settings)) as progress:
+    with (
+        holding_output(output, [template, encoder, *folders]),
+        showing_progress(console, count_runs(folders, settings)) as progress,
+    ):
         study_refinement(
             folders, output, settings, FineTuning(fine_tune_epochs, rate), progress=progress
         )

@@ -35,6 +35,7 @@ def teach(
         read_documents(texts),
         output,
         max_words=max_words,
+        sources=[Path(teacher), *texts],
     )
     msg.good(
         f"{output}: {report.annotated} annotated documents and {report.unlabelled} unlabelled ones "

@@ -13,8 +13,7 @@ from ..errors import BiomedError
 from ..language_models.sources import find_files, kind_of, open_binary, read_lines, read_rows
 from ..outputs import replacing_directory, replacing_file
 
-# What every folder of written notes has.
-FOLDER_SIGN = "deidentified.json"
+MADE_BY = "spacy biomed deidentify"
 
 
 @dataclass(slots=True)
@@ -66,18 +65,15 @@ def writing_text_documents(
 
     RAISES BiomedError: if the output is the source, or in it, or of another kind.
     """
-    if output.resolve().is_relative_to(source.resolve()):
-        raise BiomedError(f"{output}: this is what is read, or in it; name another output")
     if source.is_dir():
-        with replacing_directory(output, FOLDER_SIGN) as folder:
-            (folder / FOLDER_SIGN).write_text("{}\n")
+        with replacing_directory(output, MADE_BY, [source]) as folder:
             yield lambda document, text: _write_note(folder / document.name, text)
         return
     if kind_of(source) != kind_of(output):
         kind = ".txt" if kind_of(source) == "text" else ".jsonl"
         raise BiomedError(f"{output}: name a {kind} file, as {source.name} is one")
     with (
-        replacing_file(output) as partial,
+        replacing_file(output, [source]) as partial,
         open_binary(partial, "wb", output.suffix.lower()) as file,
     ):
 

@@ -1,8 +1,14 @@
 """`spacy biomed train`."""
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
+
+if TYPE_CHECKING:
+    from thinc.api import Config
 
 # Options that typer does not know are settings of the config.
 CONFIG_OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -38,12 +44,15 @@ def train(
     from .overrides import check_variables, parse_overrides
 
     overrides = parse_overrides(context)
-    train_pipeline = import_training()
+    train_pipeline, check_output = import_training()
     import_code(code)
     set_up_gpu(gpu_id)
     with explain_validation_error(config):
         check_variables(overrides, load_config(config, interpolate=False), config)
         settings = load_config(config, overrides=overrides, interpolate=False)
+        _check_sections(config, settings)
+        # Before the work: what cannot be written should not be found out after it.
+        check_output(output, settings.interpolate())
     msg.divider("Initializing pipeline")
     with explain_validation_error(config, hint_fill=False):
         nlp = init_nlp(settings, use_gpu=gpu_id)
@@ -55,17 +64,29 @@ def train(
 def import_training():
     """Import what trains, which needs the extra `train`.
 
+    RETURNS: the function that trains, and the one that checks its output.
     RAISES BiomedError: if that is not installed.
     """
     from ..errors import BiomedError
 
     try:
-        from ..training.resumable import train
+        from ..training.resumable import check_training_output, train
     except ImportError as error:
         raise BiomedError(
             f"training needs PyTorch ({error}): pip install 'spacy-biomed[train]'"
         ) from error
-    return train
+    return train, check_training_output
+
+
+def _check_sections(path: Path, config: Config) -> None:
+    from ..errors import BiomedError
+
+    for section in ("nlp", "components", "training"):
+        if not config.get(section):
+            raise BiomedError(
+                f"{path}: has no section [{section}], so it is no training config; "
+                "`spacy biomed init-config` writes one"
+            )
 
 
 def set_up_gpu(gpu_id: int) -> None:

@@ -37,7 +37,7 @@ def vocabulary(
         raise BiomedError("--lowercase: only --kind wordpiece folds case; leave it out")
     console = Console()
     with (
-        replacing_directory(output, "tokenizer.json") as partial,
+        replacing_directory(output, "spacy biomed vocabulary", text) as partial,
         console.status("Learning the vocabulary"),
     ):
         documents = Documents(text, text_field)

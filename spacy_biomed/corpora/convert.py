@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import random
 import re
-import shutil
 import sys
-import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -23,6 +20,7 @@ from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc, DocBin
 
 from ..errors import BiomedError
+from ..outputs import check_replaceable, replacing_directory
 from .documents import Document
 from .gold import annotate, create_doc
 from .label_choice import keep_labels
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
     from .catalogue import CorpusEntry
 
 PARTS = ("train", "dev", "test")
+MADE_BY = "spacy biomed convert"
 DEV_SHARE = 0.1
 TEST_SHARE = 0.1
 
@@ -202,6 +201,10 @@ def convert_corpus(
     source, output = Path(source), Path(output)
     if not paths:
         paths = _catalogue_parts(entry, source) if entry and entry.splits else find_parts(source)
+    sources = [*chain.from_iterable(paths.values())]
+    if replace_mentions is not None:
+        sources.append(replace_mentions)
+    check_replaceable(output, MADE_BY, sources)
     parts, seeded = _read_parts(format, paths, encoding, n_sents, seed)
     dropped = _drop_repeats(parts) if entry and entry.drop_repeats else {}
     if labels:
@@ -236,7 +239,7 @@ def convert_corpus(
         licence=entry.licence if entry else "",
         source=entry.source if entry else "",
     )
-    _write(report, bins)
+    _write(report, bins, sources)
     return report
 
 
@@ -466,26 +469,15 @@ def _find_labels(reports: Mapping[str, PartReport], entry: CorpusEntry | None) -
     return sorted(labels.union(entry.labels if entry else ()))
 
 
-def _write(report: ConversionReport, bins: Mapping[str, DocBin]) -> None:
-    """Write everything beside the output folder, and then put it in place."""
-    output = report.output
-    if output.exists() and not output.is_dir():
-        raise BiomedError(f"{output}: this is a file; name a folder to write to")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f".{output.name}-", dir=output.parent))
-    try:
+def _write(
+    report: ConversionReport, bins: Mapping[str, DocBin], sources: Sequence[Path | str]
+) -> None:
+    with replacing_directory(report.output, MADE_BY, sources) as folder:
         for part, doc_bin in bins.items():
             doc_bin.to_disk(folder / f"{part}.spacy")
         (folder / "corpus.json").write_text(
             json.dumps(describe(report), ensure_ascii=False, indent=2) + "\n", encoding="utf-8"
         )
-        output.mkdir(exist_ok=True)
-        for file in folder.iterdir():
-            os.replace(file, output / file.name)
-        for part in set(PARTS) - set(bins):
-            (output / f"{part}.spacy").unlink(missing_ok=True)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def describe(report: ConversionReport) -> dict[str, Any]:

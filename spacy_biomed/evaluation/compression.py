@@ -18,7 +18,7 @@ from thinc.api import Config, Model, to_numpy
 
 from ..encoders.onnx_model import SETTINGS
 from ..errors import BiomedError
-from ..outputs import replacing_directory
+from ..outputs import check_replaceable, replacing_directory
 from ..pipeline.loading import load_pipeline
 from ..training.corpus import Corpus_v1
 from .pipeline_worker import directory_size
@@ -26,6 +26,8 @@ from .pipeline_worker import directory_size
 if TYPE_CHECKING:
     from ..encoders.onnx_export import Quantization
     from ..pipeline.encoder_pipe import EncoderPipe
+
+MADE_BY = "spacy biomed compress"
 
 # Texts that the outputs are compared on where no corpus is given.
 SAMPLE_TEXTS = (
@@ -103,19 +105,16 @@ def compress_pipeline(
     """
     if precision not in LEAST_COSINE:
         raise BiomedError(f"--precision {precision}: use fp32 or int8")
+    sources = [pipeline, check] if check else [pipeline]
+    check_replaceable(output, MADE_BY, sources)
     nlp = load_pipeline(pipeline)
     if not find_encoders(nlp):
         raise BiomedError(
             f"{pipeline}: no component biomed_transformer to export; "
             "`python -m spacy train` makes pipelines with one"
         )
-    if nlp.path and output.resolve() == Path(nlp.path).resolve():
-        raise BiomedError(
-            f"{output}: this is the pipeline itself, whose PyTorch encoder would be lost; name "
-            "another directory"
-        )
     # Before the work: what cannot be written or read should not be found out after it.
-    with replacing_directory(output, "meta.json") as partial:
+    with replacing_directory(output, MADE_BY, sources) as partial:
         examples = _read_examples(nlp, check) if check else []
         before = weighted_scores(nlp, examples) if examples else {}
         if check and not before:
@@ -139,8 +138,8 @@ def compress_pipeline(
             raise BiomedError(refusal)
         if report.scores_after or precision == "int8":
             _replace_scores(partial, report.scores_after)
-        report.bytes_before = directory_size(nlp.path) if nlp.path else 0
-        report.bytes_after = directory_size(partial)
+    report.bytes_before = directory_size(nlp.path) if nlp.path else 0
+    report.bytes_after = directory_size(output)
     return report
 
 

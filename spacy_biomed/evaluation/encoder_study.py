@@ -35,6 +35,7 @@ from .encoder_report import EncoderFigures, write_report
 
 RECORDS, SPEEDS = "runs.jsonl", "speeds.json"
 RUNS, RANDOM, PIPELINES = "runs", "random", "pipelines"
+MADE_BY = "spacy biomed study encoders"
 CONFIG, LOG, TRAINED = "config.cfg", "log.txt", "trained.txt"
 
 _RANDOM_PREFIX = "random:"
@@ -293,7 +294,7 @@ def write_random_encoder(encoder: str, output: Path, seed: int) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = type(pretrained)(pretrained.config)
-    with replacing_directory(output, "config.json") as partial:
+    with replacing_directory(output, MADE_BY, [encoder]) as partial:
         save_encoder(partial, tokenizer, model)
 
 
@@ -328,7 +329,7 @@ def _make(run: Run, gpu: int) -> Record:
     nlp = spacy.load(run.place / DIR_MODEL_BEST)
     [(name, encoder)] = find_encoders(nlp).items()
     pipeline = run.pipeline or run.place / PIPELINES
-    with replacing_directory(pipeline, "meta.json") as partial:
+    with replacing_directory(pipeline, MADE_BY) as partial:
         write_compressed(nlp, partial, "int8", quantize_embeddings=True)
     test = run.corpus.folder / "test.spacy"
     return Record(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from contextlib import suppress
 from importlib.metadata import version
@@ -10,18 +11,21 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from packaging.version import InvalidVersion, Version
 from spacy.util import load_config
 from spacy.vocab import Vocab
 
 from ..corpora.catalogue import find_corpus
 from ..encoders.catalogue import EncoderEntry, find_encoder
 from ..errors import BiomedError
-from ..outputs import replacing_directory
+from ..outputs import MARKER, check_replaceable, replacing_directory
 from ..pairs import get_pair
 from ..training.config import read_description, read_fields
 from ..training.corpus import read_docs
 from .compression import exported_settings
 from .tasks import Head, find_heads
+
+MADE_BY = "spacy biomed card"
 
 
 def write_described_pipeline(
@@ -42,9 +46,12 @@ def write_described_pipeline(
     name: the package's name without its language; by default the corpus's.
     pipeline_version: the package's version.
     RETURNS: the meta.
-    RAISES BiomedError: if the pipeline, the corpus or the metrics are not there or damaged, or the
-        output cannot be written.
+    RAISES BiomedError: if the pipeline, the corpus or the metrics are not there or damaged, if name
+        or version cannot be a package's, or the output cannot be written.
     """
+    _check_package(name, pipeline_version)
+    sources = [pipeline, corpus, metrics]
+    check_replaceable(output, MADE_BY, sources)
     if not (pipeline / "meta.json").is_file():
         raise BiomedError(f"{pipeline}: no pipeline there; `python -m spacy train` makes one")
     description = read_description(corpus)
@@ -72,14 +79,28 @@ def write_described_pipeline(
         "seed": config["training"]["seed"],
         "unseen_test_mentions": description.get("unseen_share"),
     }
-    with replacing_directory(output, "meta.json") as partial:
-        shutil.copytree(pipeline, partial, dirs_exist_ok=True)
+    with replacing_directory(output, MADE_BY, sources) as partial:
+        shutil.copytree(
+            pipeline, partial, dirs_exist_ok=True, ignore=shutil.ignore_patterns(MARKER)
+        )
         (partial / "meta.json").write_text(
             json.dumps(meta, indent=2, ensure_ascii=False), encoding="utf8"
         )
         card = create_card(meta, description, heads, of_pairs=_has_pairs(corpus))
         (partial / "README.md").write_text(card, encoding="utf8")
     return meta
+
+
+def _check_package(name: str | None, version: str) -> None:
+    """The two become names of folders and files when the package is built."""
+    if name is not None and not re.fullmatch(r"[A-Za-z0-9]\w*", name, re.ASCII):
+        raise BiomedError(f"--name {name!r:.80}: use letters, digits and underscores")
+    try:
+        Version(version)
+    except InvalidVersion:
+        raise BiomedError(
+            f"--version {version!r:.80}: no version of a package; use one such as 0.1.0"
+        ) from None
 
 
 def _encoder_name(config: dict[str, Any], pipeline: Path) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +13,10 @@ from spacy.training.initialize import init_nlp
 from thinc.api import Config
 
 from ..errors import BiomedError
-from ..outputs import replacing_file
+from ..outputs import remove_directory, replacing_file
 from ..training.checkpoint import digest_files
 from ..training.multitask_config import Schedule, Task, create_multitask_config
-from ..training.resumable import DIR_MODEL_BEST, DIR_MODEL_LAST, train
+from ..training.resumable import DIR_MODEL_BEST, DIR_MODEL_LAST, MADE_BY, train
 from .task_scores import score_tasks
 
 RUNS, SCORES, CONFIG, LOG = "runs", "scores.json", "config.cfg", "log.txt"
@@ -100,9 +99,9 @@ def run_tasks(
     scores = {task.name: by_name[task.score] for task in tasks}
     with replacing_file(place / SCORES) as partial:
         partial.write_text(json.dumps({"run": digest, "scores": scores}), encoding="utf8")
-    shutil.rmtree(place / DIR_MODEL_LAST)
+    remove_directory(place / DIR_MODEL_LAST, MADE_BY)
     if not keep_pipeline:
-        shutil.rmtree(place / DIR_MODEL_BEST)
+        remove_directory(place / DIR_MODEL_BEST, MADE_BY)
     return RunScores(metrics, scores)
 
 

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import srsly
 
 from ..errors import BiomedError
-from ..outputs import replacing_file
+from ..outputs import check_output, replacing_file, scratch_directory
 from .cleaning_report import (
     DUPLICATE,
     IN_DUPLICATE,
@@ -33,7 +32,7 @@ from .deduplication import DuplicateIndex, Sketch, Sketcher, hash_text, normaliz
 from .language_identification import LanguageIdentifier
 from .sentence_filters import SentenceFilter
 from .sentence_splitting import SentenceSplitter
-from .sources import COMPRESSED_ENDINGS, find_files, kind_of, open_binary, read_documents
+from .sources import COMPRESSED_ENDINGS, kind_of, open_binary, read_documents
 
 # Byte-order marks, zero-width spaces and joiners, soft hyphens: nothing that can be seen.
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")
@@ -202,15 +201,15 @@ def clean_corpus(
     RAISES BiomedError: if a source cannot be read, the output cannot be written, the language is
         unknown, or nothing is left; nothing is written then.
     """
-    _check_output(output, sources)
+    _check_kind(output)
+    paths = [path for source in sources for path in source.paths]
+    check_output(output, paths)
     with (
-        replacing_file(report_path(output)) as new_report,
-        replacing_file(output) as new_output,
-        TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as folder,
+        replacing_file(report_path(output), paths) as new_report,
+        replacing_file(output, paths) as new_output,
+        scratch_directory(output) as folder,
         open_sifter(settings, workers) as sift_all,
-        closing(
-            DuplicateIndex(Path(folder) / "seen", settings.near_duplicates.similarity)
-        ) as index,
+        closing(DuplicateIndex(folder / "seen", settings.near_duplicates.similarity)) as index,
     ):
         read = partial(read_documents, text_field=text_field)
         total = sum(1 for source in sources for _ in read(source.paths))
@@ -280,11 +279,8 @@ def _sift_batch(texts: list[str]) -> list[Candidate]:
     return [_sifter.sift(text) for text in texts]
 
 
-def _check_output(output: Path, sources: Sequence[Source]) -> None:
+def _check_kind(output: Path) -> None:
     if kind_of(output) != "text":
         raise BiomedError(
             f"{output}: the output is text; let the name end in .txt, .txt.gz, .txt.xz or .txt.zst"
         )
-    for source in sources:
-        if any(path.resolve() == output.resolve() for path in find_files(source.paths)):
-            raise BiomedError(f"{output}: this is one of the sources; name another output")

@@ -108,6 +108,8 @@ class ObjectiveSection(Section):
 class DistillationRecipe(TrainingRecipe):
     """A recipe for distillation."""
 
+    made_by = "spacy biomed distill"
+
     teacher: Teacher
     student: Student
     objective: ObjectiveSection

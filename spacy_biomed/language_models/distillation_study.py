@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from ..errors import BiomedError
-from ..outputs import replacing_directory, replacing_file
+from ..outputs import record_file, remove_directory, replacing_directory, replacing_file
 from .distillation import distill, logits_setting, prepare_objective, prepare_student
 from .distillation_recipe import DistillationRecipe, ObjectiveSection
 from .initialization import load_language_model
@@ -64,7 +63,8 @@ class Student:
             pretrain(self.recipe, console)
         with replacing_file(self.directory / RUN) as partial:
             partial.write_text(json.dumps({"run": self.digest}) + "\n", encoding="utf8")
-        shutil.rmtree(self.recipe.output.work)
+        record_file(self.directory, RUN)
+        remove_directory(self.recipe.output.work, self.recipe.made_by)
 
 
 def make_students(
@@ -127,7 +127,7 @@ def plan_students(
     if not begin.is_dir():
         from ..encoders.loading import save_encoder
 
-        with replacing_directory(begin, "config.json") as partial:
+        with replacing_directory(begin, recipe.made_by) as partial:
             save_encoder(partial, tokenizer, start)
     recipes: dict[str, DistillationRecipe | PretrainingRecipe] = {
         NO_DISTILLATION: _without_teacher(recipe, begin, output)

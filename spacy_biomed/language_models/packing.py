@@ -101,7 +101,7 @@ def prepare_text(
     """
     place = cache / fingerprint(recipe, tokenizer)
     if not (place / _SIGN).is_file():
-        with replacing_directory(place, _SIGN) as partial:
+        with replacing_directory(place, recipe.made_by) as partial:
             _prepare(recipe, tokenizer, partial, progress)
             (partial / _SIGN).write_text(recipe.text.model_dump_json(indent=2), encoding="utf8")
     return PackedText(place / "training"), PackedText(place / "validation")

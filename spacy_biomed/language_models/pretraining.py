@@ -116,7 +116,7 @@ def prepare_vocabulary(
     if not place.is_dir():
         with (
             counting("Learning the vocabulary", "documents read", console) as progress,
-            replacing_directory(place, "tokenizer.json") as partial,
+            replacing_directory(place, recipe.made_by) as partial,
         ):
             documents = Documents(recipe.text.paths, recipe.text.field, progress)
             save_tokenizer(learn_vocabulary(documents, **section.model_dump()), partial)

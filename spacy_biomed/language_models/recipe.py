@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from confection import Config, ConfigValidationError
 from pydantic import (
@@ -238,7 +238,11 @@ class TrainingRecipe(Section):
     """What every recipe has, whatever is learned from the text.
 
     [paths] is free for variables, which other sections use as ${paths.text}.
+
+    made_by: the command that takes it.
     """
+
+    made_by: ClassVar[str]
 
     paths: dict[str, Any] = {}
     text: Text
@@ -284,6 +288,8 @@ class PretrainingRecipe(TrainingRecipe):
 
     vocabulary: None for that of the encoder that is gone on from.
     """
+
+    made_by = "spacy biomed pretrain"
 
     vocabulary: VocabularySection | None = None
     encoder: EncoderSection

@@ -21,7 +21,7 @@ from confection import Config
 from ..encoders.loading import save_encoder, without_warnings
 from ..encoders.word_pieces import WordPieceTokenizer
 from ..errors import BiomedError
-from ..outputs import replacing_directory, replacing_file
+from ..outputs import find_paths, replacing_directory, replacing_file, working_directory
 from .progress import read_rows
 from .recipe import TrainingRecipe
 from .trainer import (
@@ -102,13 +102,11 @@ def open_run(recipe: TrainingRecipe, state: PartialState) -> Iterator[Path | Non
     if not state.is_main_process:
         yield None
         return
-    with replacing_directory(recipe.output.directory, "config.json") as partial:
-        try:
-            recipe.output.work.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise recipe.error(
-                "output.directory", f"cannot be written beside it ({error.strerror})"
-            ) from error
+    sources = list(find_paths(recipe.model_dump(exclude={"output", "paths"})))
+    with (
+        replacing_directory(recipe.output.directory, recipe.made_by, sources) as partial,
+        working_directory(recipe.output.work, recipe.made_by, sources),
+    ):
         yield partial
 
 

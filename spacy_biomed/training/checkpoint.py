@@ -20,13 +20,13 @@ from spacy.language import Language
 from thinc.api import Model, Optimizer, PyTorchShim, get_current_ops, to_numpy
 
 from ..errors import BiomedError
-from ..outputs import replacing_file
+from ..outputs import find_paths, replacing_file
 
 # Version, words and second normal deviate of Python's generator, as `random.getstate` has them.
 PythonState = tuple[int, tuple[int, ...], float | None]
 
 # Config sections whose paths are inputs: what they hold decides what training makes of them.
-_SECTIONS_WITH_INPUTS = ("corpora", "components", "initialize")
+SECTIONS_WITH_INPUTS = ("corpora", "components", "initialize")
 
 _MOMENTS = ("mom1", "mom2", "averages")
 _COUNTS = ("nr_update", "last_seen")
@@ -189,19 +189,10 @@ def fingerprint(nlp: Language) -> dict[str, str]:
     config["training"].pop("logger", None)
     labels = {name: list(getattr(pipe, "labels", ())) for name, pipe in nlp.pipeline}
     digests = {"the config": _digest(config), "the labels": _digest(labels)}
-    for section in _SECTIONS_WITH_INPUTS:
-        for path in _paths(config.get(section, {})):
+    for section in SECTIONS_WITH_INPUTS:
+        for path in find_paths(config.get(section, {})):
             digests[str(path)] = digest_files(path)
     return digests
-
-
-def _paths(settings: Any) -> Iterator[Path]:
-    if isinstance(settings, dict):
-        for key, value in settings.items():
-            if key != "factory" and not key.startswith("@"):
-                yield from _paths(value)
-    elif isinstance(settings, str) and settings and Path(settings).exists():
-        yield Path(settings)
 
 
 def _digest(content: Any) -> str:

@@ -17,7 +17,6 @@ from spacy.training import Example
 from spacy.training.loop import (
     DIR_MODEL_BEST,
     DIR_MODEL_LAST,
-    clean_output_dir,
     create_before_to_disk_callback,
     create_evaluation_callback,
     train_while_improving,
@@ -28,11 +27,22 @@ from thinc.api import fix_random_seed, set_gpu_allocator
 from wasabi import Printer
 
 from ..errors import BiomedError
-from ..outputs import replacing_directory
-from .checkpoint import Checkpoint, Progress, PythonState, fingerprint
+from ..outputs import (
+    check_replaceable,
+    claim_directory,
+    find_paths,
+    finish_replacing,
+    locked_directory,
+    remove_directory,
+    replacing_directory,
+)
+from .checkpoint import SECTIONS_WITH_INPUTS, Checkpoint, Progress, PythonState, fingerprint
 
 DIR_CHECKPOINT = "checkpoint"
 CHECKPOINT_FILE = "training.safetensors"
+
+# What the markers of the directories say.
+MADE_BY = "spacy biomed train"
 
 Batches = Iterator[tuple[int, list[Example]]]
 
@@ -55,17 +65,36 @@ def train(
     where a corpus of max_epochs = -1 is augmented, if components draw from the module `random`.
 
     nlp: the initialized pipeline.
-    output: folder that gets `model-best` and `model-last`; made if it is not there.
+    output: folder that gets `model-best` and `model-last`; made if it is not there. Those of an
+        earlier run stay until the first evaluation replaces them.
     use_gpu: number of the GPU, which has been made the current one; -1 for none.
     resume: whether to continue. A checkpoint of another config, or of other data, is not
         continued: the output says so, and training starts from the beginning.
     stdout, stderr: for messages and the config's logger; by default the process's.
+    RAISES BiomedError: if the output cannot be written, another process trains into it, or it has
+        a `model-best`, `model-last` or `checkpoint` that no such training made.
     """
+    check_training_output(output, nlp.config.interpolate())
     run = _Run(
         nlp, output, use_gpu=use_gpu, stdout=stdout or sys.stdout, stderr=stderr or sys.stderr
     )
-    checkpoint = run.find_checkpoint() if resume else None
-    run.train(checkpoint)
+    with locked_directory(output):
+        checkpoint = run.find_checkpoint() if resume else None
+        run.train(checkpoint)
+
+
+def check_training_output(output: Path, config: dict[str, Any]) -> None:
+    """See that training can write to a folder, and would not replace what it reads there.
+
+    config: interpolated.
+    RAISES BiomedError: as `train` does.
+    """
+    if output.exists() and not output.is_dir():
+        raise BiomedError(f"{output}: this is a file; name a folder to write to")
+    sections = [config.get(section, {}) for section in SECTIONS_WITH_INPUTS]
+    sources = list(find_paths(sections))
+    for name in (DIR_MODEL_BEST, DIR_MODEL_LAST, DIR_CHECKPOINT):
+        check_replaceable(output / name, MADE_BY, sources)
 
 
 class _Run:
@@ -92,7 +121,6 @@ class _Run:
         self.msg = Printer(no_print=True)
         self.optimizer = self.settings["optimizer"]
         self.before_to_disk = create_before_to_disk_callback(self.settings["before_to_disk"])
-        output.mkdir(parents=True, exist_ok=True)
         self.checkpoint_path = output / DIR_CHECKPOINT / CHECKPOINT_FILE
         self.progress = Progress(fingerprint(nlp))
         self.replay_seconds = 0
@@ -101,7 +129,7 @@ class _Run:
         """The checkpoint to continue from, if there is one, and it is of this very run."""
         if not self.checkpoint_path.is_file():
             return None
-        self._finish_replacing_best()
+        finish_replacing(self.output / DIR_MODEL_BEST)
         try:
             checkpoint = Checkpoint.read(self.checkpoint_path)
         except BiomedError as error:
@@ -129,18 +157,10 @@ class _Run:
             return f"the {DIR_MODEL_BEST} of its run is gone"
         return None
 
-    def _finish_replacing_best(self) -> None:
-        """Of a run that was killed when the old `model-best` was gone and the new one complete."""
-        best = self.output / DIR_MODEL_BEST
-        partial = best.with_name(f"{best.name}.partial")
-        if partial.is_dir() and not best.exists():
-            partial.rename(best)
-
     def train(self, checkpoint: Checkpoint | None) -> None:
         """Run the loop, from the beginning or from a checkpoint."""
         if checkpoint is None:
-            shutil.rmtree(self.checkpoint_path.parent, ignore_errors=True)
-            clean_output_dir(self.output)
+            remove_directory(self.checkpoint_path.parent, MADE_BY)
         else:
             self.progress = checkpoint.progress
         self._announce()
@@ -164,7 +184,7 @@ class _Run:
             finalize()
             if restored:
                 self._save_pipeline(is_best=False)
-        shutil.rmtree(self.checkpoint_path.parent, ignore_errors=True)
+        remove_directory(self.checkpoint_path.parent, MADE_BY)
         last = self.output / DIR_MODEL_LAST
         self._say(self.msg.good("Saved pipeline to output directory", last))
 
@@ -241,10 +261,13 @@ class _Run:
     def _save_pipeline(self, is_best: bool) -> None:
         """As spaCy does: the averaged weights, if the optimizer averages."""
         last, best = self.output / DIR_MODEL_LAST, self.output / DIR_MODEL_BEST
-        with self.nlp.use_params(self.optimizer.averages):
-            self.before_to_disk(self.nlp).to_disk(last)
+        with (
+            self.nlp.use_params(self.optimizer.averages),
+            replacing_directory(last, MADE_BY) as partial,
+        ):
+            self.before_to_disk(self.nlp).to_disk(partial)
         if is_best:
-            with replacing_directory(best, "meta.json") as partial:
+            with replacing_directory(best, MADE_BY) as partial:
                 shutil.copytree(last, partial, dirs_exist_ok=True)
 
     def _save_checkpoint(self, info: dict[str, Any]) -> None:
@@ -253,6 +276,7 @@ class _Run:
         progress.step, progress.scores = info["step"], [score for score, _ in info["checkpoints"]]
         progress.words, progress.seconds = info["words"], info["seconds"]
         progress.performance = self.nlp.meta["performance"]
+        claim_directory(self.checkpoint_path.parent, MADE_BY)
         Checkpoint.take(self.nlp, self.optimizer, progress).write(self.checkpoint_path)
 
     def _announce(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,10 +18,12 @@ from spacy.util import minibatch
 
 from ..corpora.convert import ATTRIBUTES
 from ..errors import BiomedError
-from ..outputs import replacing_directory
+from ..outputs import check_replaceable, replacing_directory
 from ..pipeline.taught import Teacher, set_taught
 from .config import read_description
 from .corpus import read_docs
+
+MADE_BY = "spacy biomed teach"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ def create_taught_corpus(
     output: Path,
     *,
     max_words: int = 0,
+    sources: Sequence[Path] = (),
 ) -> TeachingReport:
     """Write a converted corpus whose training part carries a teacher's probabilities.
 
@@ -58,6 +61,7 @@ def create_taught_corpus(
     texts: unlabelled documents.
     output: folder to write; replaced if it is there.
     max_words: stop after so many tokens of unlabelled text; 0 for all of it.
+    sources: where the teacher and the texts come from.
     RAISES BiomedError: if the pipeline has nothing to teach, or the corpus cannot be read.
     """
     components = [name for name, part in teacher.pipeline if isinstance(part, Teacher)]
@@ -66,10 +70,12 @@ def create_taught_corpus(
             f"the teacher's components ({', '.join(teacher.pipe_names)}) give no probabilities to "
             "learn from: take a pipeline with biomed_ner or biomed_textcat"
         )
+    sources = [*sources, corpus]
+    check_replaceable(output, MADE_BY, sources)
     description = read_description(corpus)
     train = description["parts"]["train"]
     is_in_sentences = train["documents"] == train["sentences"]
-    with replacing_directory(output, "corpus.json") as partial:
+    with replacing_directory(output, MADE_BY, sources) as partial:
         taught = DocBin(attrs=ATTRIBUTES, store_user_data=True)
         for doc in teach(teacher, read_docs(corpus / "train.spacy", teacher.vocab)):
             taught.add(doc)

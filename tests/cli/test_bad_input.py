@@ -206,7 +206,7 @@ def test_convert_refuses_a_folder_that_is_missing_and_one_that_is_a_file(tmp_pat
     (tmp_path / "train.tsv").write_text("a\tO\n\nb\tO\n\n")
     (tmp_path / "out").write_text("a file")
     arguments = ["convert", "own", tmp_path, tmp_path / "out", "--format", "columns"]
-    assert refuse(*arguments) == f"{tmp_path}/out: this is a file; name a folder to write to"
+    assert refuse(*arguments) == f"{tmp_path}/out: this is a file; name a directory to write to"
 
 
 def test_annotate_refuses_what_is_no_pipeline(tmp_path):

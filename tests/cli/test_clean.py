@@ -93,7 +93,10 @@ def test_the_options_reach_the_cleaning(run, tmp_path):
             "more.jsonl:1: no field text, but body",
         ),
         (["notes", "-o", "clean.txt", "--lang", "xyz"], "xyz"),
-        (["notes", "-o", "notes/a.txt", "--lang", "en"], "notes/a.txt: this is one of the sources"),
+        (
+            ["notes", "-o", "notes/a.txt", "--lang", "en"],
+            "notes/a.txt: lies in notes, which is read",
+        ),
         (["notes", "-o", "clean.txt"], "Missing option '--lang'"),
         (["notes", "-o", "clean.txt", "--lang", "en", "--similarity", "1"], "--similarity"),
     ],

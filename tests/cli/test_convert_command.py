@@ -36,6 +36,7 @@ def test_convert_prints_what_it_found_and_where_it_wrote(source, tmp_path):
     assert rows["texts of an earlier part"] == ["0", "2", "2"]
     assert "Test mentions that never occur in train: 0.0%." in result.stdout
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        ".spacy-biomed.json",
         "corpus.json",
         "dev.spacy",
         "test.spacy",

@@ -116,8 +116,8 @@ def test_in_a_folder_each_file_is_a_document(run, tmp_path):
     [
         (["gone.txt", "out.txt"], "gone.txt: no such file"),
         (["notes.txt", "out.jsonl"], "out.jsonl: name a .txt file"),
-        (["notes.txt", "notes.txt"], "notes.txt: this is what is read"),
-        (["ward", "ward/clean"], "ward/clean: this is what is read, or in it"),
+        (["notes.txt", "notes.txt"], "notes.txt: is what is read"),
+        (["ward", "ward/clean"], "ward/clean: lies in ward, which is read"),
         (["ward", "out"], "a.jsonl: in a folder, each .txt file is a document"),
         (["notes.csv", "out.csv"], "notes.csv: the ending of the name is unknown"),
         (["notes.txt", "out.txt", "--annotations", "out.txt"], "a file of its own"),

@@ -28,7 +28,7 @@ def test_it_writes_a_corpus_to_train_on(
     assert "20 annotated documents and 3 unlabelled ones (12 tokens), taught by biomed_ner" in (
         " ".join(result.stdout.split())
     )
-    names = ["corpus.json", "dev.spacy", "test.spacy", "train.spacy"]
+    names = [".spacy-biomed.json", "corpus.json", "dev.spacy", "test.spacy", "train.spacy"]
     assert sorted(path.name for path in output.iterdir()) == names
     student = tmp_path / "student"
     options = ["--output", student, "--paths.train", output / "train.spacy"]

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from spacy_biomed.cli import app
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.outputs import MARKER
 
 OVERRIDES = {"vars.max_steps": 30, "vars.eval_frequency": 5, "vars.learn_rate": 0.005}
 OPTIONS = [part for name, value in OVERRIDES.items() for part in (f"--{name}", str(value))]
@@ -30,7 +31,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file()
+        if path.is_file() and path.name != MARKER
     }
 
 

@@ -140,27 +140,36 @@ def test_bad_input_leaves_no_output(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
-def test_output_is_replaced_whole_and_other_files_are_left(tmp_path):
+def test_output_is_replaced_whole(tmp_path):
     source = write(tmp_path / "in", train=TRAIN, dev=TRAIN, test=TEST)
     output = tmp_path / "out"
     convert_corpus("own", source, output, format="columns")
-    (output / "notes.txt").write_text("mine")
     paths = {"train": [source / "test.tsv"], "dev": [source / "dev.tsv"]}
     convert_corpus("own", source, output, format="columns", paths=paths)
     assert len(load(output / "train.spacy")) == 3
     assert sorted(path.name for path in output.iterdir()) == [
+        ".spacy-biomed.json",
         "corpus.json",
         "dev.spacy",
-        "notes.txt",
         "train.spacy",
     ]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
 
 
+def test_files_that_conversion_did_not_write_are_left_alone(tmp_path):
+    source = write(tmp_path / "in", train=TRAIN, dev=TRAIN, test=TEST)
+    output = tmp_path / "out"
+    output.mkdir()
+    (output / "test.spacy").write_text("mine")
+    with pytest.raises(BiomedError, match="did not write"):
+        convert_corpus("own", source, output, format="columns")
+    assert {path.name: path.read_text() for path in output.iterdir()} == {"test.spacy": "mine"}
+
+
 def test_an_output_that_is_a_file_is_refused(tmp_path):
     source = write(tmp_path / "in", train=TRAIN, dev=TRAIN)
     (tmp_path / "out").write_text("x")
-    with pytest.raises(BiomedError, match="this is a file; name a folder"):
+    with pytest.raises(BiomedError, match="this is a file; name a directory"):
         convert_corpus("own", source, tmp_path / "out", format="columns")
 
 

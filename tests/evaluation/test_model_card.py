@@ -237,16 +237,37 @@ def test_a_corpus_and_an_encoder_of_ones_own_are_named(parts, tmp_path):
 
 def test_a_described_pipeline_that_is_there_is_replaced(parts, tmp_path):
     describe(parts, tmp_path / "out")
-    (tmp_path / "out" / "old.txt").write_text("of before")
-    describe(parts, tmp_path / "out")
-    assert not (tmp_path / "out" / "old.txt").exists()
-    assert not list(tmp_path.glob("*.partial"))
+    before = sorted(tmp_path.iterdir())
+    describe(parts, tmp_path / "out", name="other")
+    assert json.loads((tmp_path / "out" / "meta.json").read_text())["name"] == "other"
+    assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_directory_with_other_things_is_not_replaced(parts, tmp_path):
-    with pytest.raises(BiomedError, match="holds other things"):
+def test_a_directory_of_something_else_is_not_replaced(parts, tmp_path):
+    """Neither what is read nor a folder of sources beside some meta.json."""
+    with pytest.raises(BiomedError, match="is what is read"):
         describe(parts, parts[1]["corpus"])
     assert (parts[1]["corpus"] / "corpus.json").is_file()
+    (tmp_path / "mine").mkdir()
+    for name in ("meta.json", "thesis.py"):
+        (tmp_path / "mine" / name).write_text("{}")
+    with pytest.raises(BiomedError, match="did not write"):
+        describe(parts, tmp_path / "mine")
+    assert (tmp_path / "mine" / "thesis.py").read_text() == "{}"
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "a b", "", "-x", "ñ", "x" * 500 + "/"])
+def test_a_name_that_no_package_can_have_is_refused(parts, tmp_path, name):
+    with pytest.raises(BiomedError, match="use letters") as raised:
+        describe(parts, tmp_path / "out", name=name)
+    assert len(str(raised.value)) < 200
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("version", ["x", "../1", "1.0/..", ""])
+def test_a_version_that_no_package_can_have_is_refused(parts, tmp_path, version):
+    with pytest.raises(BiomedError, match="no version of a package"):
+        describe(parts, tmp_path / "out", pipeline_version=version)
 
 
 @pytest.mark.parametrize(
@@ -269,7 +290,7 @@ def test_bad_input_leaves_what_was_there(parts, tmp_path, damage, message):
     with pytest.raises(BiomedError, match=message):
         describe(parts, tmp_path / "out", name="other")
     assert (tmp_path / "out" / "README.md").read_bytes() == before
-    assert not list(tmp_path.glob("*.partial"))
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_a_card_of_pairs_shows_how_to_make_one(parts, tmp_path):

@@ -61,6 +61,7 @@ def go_on_from(folder, encoder, **settings):
 def test_the_output_is_an_encoder_directory_and_nothing_else(run):
     recipe, _, _ = run
     assert {path.name for path in recipe.output.directory.iterdir()} == {
+        ".spacy-biomed.json",
         "config.json",
         "model.safetensors",
         "tokenizer.json",
@@ -197,7 +198,8 @@ def test_an_encoder_is_gone_on_from_with_its_head(run, tmp_path):
     recipe, report, _ = run
     further = go_on_from(tmp_path, recipe.output.directory)
     assert start_loss(further) == pytest.approx(report.loss, abs=1e-4)
-    assert "on from output." in card_of(further)
+    again = go_on_from(tmp_path / "again", recipe.output.directory)
+    assert "on from output." in card_of(again)
 
 
 def card_of(recipe):
@@ -258,7 +260,7 @@ def test_what_is_in_the_place_of_the_output_is_not_replaced(tmp_path):
     recipe = make_recipe(tmp_path)
     recipe.output.directory.mkdir()
     (recipe.output.directory / "thesis.txt").write_text("years of it")
-    with pytest.raises(BiomedError, match="holds other things"):
+    with pytest.raises(BiomedError, match="did not write"):
         pretrain(recipe)
     assert not recipe.output.work.exists()
 

@@ -13,6 +13,7 @@ from spacy.training.initialize import init_nlp
 from spacy.training.loop import train as spacy_train
 from thinc.api import Config
 
+from spacy_biomed.outputs import MARKER
 from spacy_biomed.training.checkpoint import Checkpoint
 from spacy_biomed.training.config import fill_config
 from spacy_biomed.training.resumable import train
@@ -201,7 +202,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file()
+        if path.is_file() and path.name != MARKER
     }
 
 
@@ -357,7 +358,7 @@ def test_without_its_best_pipeline_a_run_is_not_continued(stopped):
 
 def test_a_run_that_was_killed_while_it_replaced_its_best_pipeline_is_continued(stopped):
     config, output = stopped
-    (output / "model-best").rename(output / "model-best.partial")
+    (output / "model-best").rename(output / ".model-best.0123abcd.partial")
     assert rows(run(config, output))[0][1] == "8"
     assert sorted(path.name for path in output.iterdir()) == ["model-best", "model-last"]
 

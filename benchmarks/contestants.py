@@ -207,9 +207,13 @@ class TransformersPipeline:
         from transformers import AutoModelForTokenClassification, AutoTokenizer, pipeline
 
         tags = bio_tags(annotated)
-        tokenizer = AutoTokenizer.from_pretrained(path)
+        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
         model = AutoModelForTokenClassification.from_pretrained(
-            path, id2label=dict(enumerate(tags)), label2id={tag: i for i, tag in enumerate(tags)}
+            path,
+            id2label=dict(enumerate(tags)),
+            label2id={tag: i for i, tag in enumerate(tags)},
+            trust_remote_code=False,
+            use_safetensors=True,
         )
         fit_linear_head(model, tokenizer, annotated)
         self.pipeline = pipeline(
@@ -430,7 +434,7 @@ def write_shape(like: Path, shape: dict[str, int], path: Path) -> None:
     import torch
     from transformers import AutoTokenizer, BertConfig, BertModel
 
-    tokenizer = AutoTokenizer.from_pretrained(like)
+    tokenizer = AutoTokenizer.from_pretrained(like, trust_remote_code=False)
     tokenizer.save_pretrained(path)
     torch.manual_seed(0)
     config = BertConfig(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **shape)

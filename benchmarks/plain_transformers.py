@@ -55,7 +55,7 @@ class PlainTrainer(ABC):
     def __init__(self, corpus: Path, encoder: str, schedule: Schedule):
         torch.manual_seed(schedule.seed)
         self.corpus, self.schedule = corpus, schedule
-        self.tokenizer = AutoTokenizer.from_pretrained(encoder)
+        self.tokenizer = AutoTokenizer.from_pretrained(encoder, trust_remote_code=False)
         self.tokenizer.model_max_length = min(self.tokenizer.model_max_length, LONGEST)
         docs = self.read("train")
         self.model = self.create_model(encoder, docs)
@@ -153,7 +153,9 @@ class PlainEntities(PlainTrainer):
     def create_model(self, encoder: str, docs: list[Doc]) -> PreTrainedModel:
         labels = sorted({ent.label_ for doc in docs for ent in doc.ents})
         self.tags = ["O", *(f"{edge}-{label}" for label in labels for edge in "BI")]
-        return AutoModelForTokenClassification.from_pretrained(encoder, num_labels=len(self.tags))
+        return AutoModelForTokenClassification.from_pretrained(
+            encoder, num_labels=len(self.tags), trust_remote_code=False, use_safetensors=True
+        )
 
     def create_collator(self) -> Callable[[list[Sequence]], Any]:
         return DataCollatorForTokenClassification(self.tokenizer)
@@ -204,7 +206,11 @@ class PlainClasses(PlainTrainer):
     def create_model(self, encoder: str, docs: list[Doc]) -> PreTrainedModel:
         self.labels = self.find_labels(docs)
         return AutoModelForSequenceClassification.from_pretrained(
-            encoder, num_labels=len(self.labels), problem_type=self.problem_type
+            encoder,
+            num_labels=len(self.labels),
+            problem_type=self.problem_type,
+            trust_remote_code=False,
+            use_safetensors=True,
         )
 
     def find_labels(self, docs: list[Doc]) -> list[str]:
@@ -276,7 +282,9 @@ class PlainAnswers(PlainTrainer):
     """Answers in a context, read in overlapping windows; one without the answer points to [CLS]."""
 
     def create_model(self, encoder: str, docs: list[Doc]) -> PreTrainedModel:
-        return AutoModelForQuestionAnswering.from_pretrained(encoder)
+        return AutoModelForQuestionAnswering.from_pretrained(
+            encoder, trust_remote_code=False, use_safetensors=True
+        )
 
     def encode(self, doc: Doc, with_targets: bool = False) -> list[Sequence]:
         question, context = get_pair(doc)

@@ -122,10 +122,10 @@ def make_plain(recipe: PretrainingRecipe) -> "Trainer":
     prefix, suffix = masking.prefix.tolist(), masking.suffix.tolist()
     sequences = [{"input_ids": [*prefix, *text[i].ids.tolist(), *suffix]} for i in range(len(text))]
     vocabulary = next((recipe.output.work / "vocabulary").iterdir())
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(vocabulary)
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(vocabulary, trust_remote_code=False)
     args = ours.args
     return Trainer(
-        AutoModelForMaskedLM.from_config(ours.model.config),
+        AutoModelForMaskedLM.from_config(ours.model.config, trust_remote_code=False),
         TrainingArguments(
             output_dir=args.output_dir,
             max_steps=args.max_steps,

@@ -14,6 +14,7 @@ from .card import card
 from .clean import clean
 from .compress import compress
 from .convert import convert
+from .convert_encoder import convert_encoder
 from .corpora import corpora
 from .deidentify import deidentify
 from .distill import distill
@@ -35,6 +36,7 @@ app = typer.Typer(
 )
 app.command("corpora")(corpora)
 app.command("encoders")(encoders)
+app.command("convert-encoder")(convert_encoder)
 app.command("clean")(clean)
 app.command("convert")(convert)
 app.add_typer(init_config, name="init-config")

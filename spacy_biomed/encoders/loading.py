@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import BiomedError
 from .capabilities import max_sequence_length
@@ -15,6 +15,12 @@ from .word_pieces import WordPieceTokenizer
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+
+# What `save_encoder` writes; WEIGHTS and PICKLE are transformers' names too.
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+TOKENIZER, TOKENIZER_SETTINGS = "tokenizer.json", "tokenizer_config.json"
+FILES = (CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_SETTINGS)
+PICKLE = "pytorch_model.bin"
 
 
 def load_pretrained(
@@ -29,29 +35,29 @@ def load_pretrained(
     RETURNS: the tokenizer, and the encoder without pooling layer and language-model head.
     RAISES BiomedError: if the encoder cannot be had, or cannot be read.
     """
-    from transformers import AutoConfig, AutoModel
+    from transformers import AutoModel
 
-    source, revision = _locate(name, revision)
+    source, revision = locate(name, revision)
     tokenizer = _load_fast_tokenizer(name, source, revision)
-    with _explaining(name, source, revision):
-        config = AutoConfig.from_pretrained(source, revision=revision)
+    with explaining(name, source, revision):
+        config = read_config(source, revision)
         if dropout is not None:
             _set_dropout(config, dropout)
-        model = AutoModel.from_pretrained(source, config=config, revision=revision, **_attention())
+        model = read_weights(AutoModel, source, config, **_attention())
     return _keep_word_pieces(tokenizer, model.config.pad_token_id), model
 
 
 def load_tokenizer(name: str, revision: str | None = None) -> WordPieceTokenizer:
     """Load an encoder's tokenizer alone; arguments and errors are those of `load_pretrained`."""
-    source, revision = _locate(name, revision)
+    source, revision = locate(name, revision)
     return _keep_word_pieces(_load_fast_tokenizer(name, source, revision), None)
 
 
-def _locate(name: str, revision: str | None) -> tuple[str, str | None]:
+def locate(name: str, revision: str | None) -> tuple[str, str | None]:
     """The directory or hub id of an encoder, and the revision to ask the hub for."""
     directory = Path(name).expanduser()
     if directory.is_dir():
-        if not (directory / "config.json").is_file():
+        if not (directory / CONFIG).is_file():
             raise BiomedError(
                 f"{directory}: no config.json there; an encoder directory holds config.json, "
                 "model.safetensors and tokenizer.json (Hugging Face layout)"
@@ -75,15 +81,120 @@ def _locate(name: str, revision: str | None) -> tuple[str, str | None]:
 
 def _load_fast_tokenizer(name: str, source: str, revision: str | None) -> PreTrainedTokenizerFast:
     from transformers import AutoTokenizer
+    from transformers.models.auto.tokenization_auto import get_tokenizer_config
 
-    with _explaining(name, source, revision):
-        tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, use_fast=True)
+    where = {"revision": revision, "local_files_only": Path(source).is_dir()}
+    with explaining(name, source, revision):
+        # The config first: transformers looks for the tokenizer's class in it too.
+        read_config(source, revision)
+        _refuse_code(source, TOKENIZER_SETTINGS, get_tokenizer_config(source, **where))
+        tokenizer = AutoTokenizer.from_pretrained(
+            source, use_fast=True, trust_remote_code=False, **where
+        )
     if not tokenizer.is_fast:
         raise BiomedError(
             f"encoder '{name}' ({source}): its tokenizer has no fast version; convert it with "
             "`tokenizers` and save a tokenizer.json beside it"
         )
     return tokenizer
+
+
+def read_config(source: str | Path, revision: str | None = None) -> PretrainedConfig:
+    """Read an encoder's config.json.
+
+    source, revision: directory, or hub id with its revision. A directory is never looked for on
+        the hub.
+    RAISES BiomedError: for an encoder that needs Python of its own, which is never run.
+    """
+    from transformers import AutoConfig, PretrainedConfig
+
+    where = {"revision": revision, "local_files_only": Path(source).is_dir()}
+    settings, _ = PretrainedConfig.get_config_dict(source, **where)
+    _refuse_code(source, CONFIG, settings)
+    config = AutoConfig.from_pretrained(source, trust_remote_code=False, **where)
+    # The name of a compiled kernel that transformers would get from the hub.
+    if "/" in str(config._attn_implementation):
+        raise BiomedError(_code_refusal(source, CONFIG, "a kernel for attention"))
+    return config
+
+
+def _refuse_code(source: str | Path, file: str, settings: dict[str, Any]) -> None:
+    # Even where transformers has a class for the same type: it need not compute the same.
+    if settings.get("auto_map"):
+        raise BiomedError(_code_refusal(source, file, "Python of its own (auto_map)"))
+
+
+def _code_refusal(source: str | Path, file: str, what: str) -> str:
+    return (
+        f"{source}: its {file} asks for {what}, and no encoder's code is ever run; choose an "
+        "encoder of a type that transformers has itself"
+    )
+
+
+def read_weights(kind: Any, source: str | Path, config: PretrainedConfig, **settings: Any) -> Any:
+    """Make a model of a checkpoint in safetensors: `kind.from_pretrained` without its dangers.
+
+    kind: a class of transformers, such as AutoModel.
+    source, config: directory or hub id, and what `read_config` gave for it.
+    settings: others that `from_pretrained` takes.
+    RAISES BiomedError: if the checkpoint is a pickle.
+    """
+    where = _commit(source, config)
+    try:
+        return kind.from_pretrained(
+            source,
+            config=config,
+            trust_remote_code=False,
+            use_safetensors=True,
+            weights_only=True,
+            **where,
+            **settings,
+        )
+    except OSError as error:
+        if _has_only_pickles(source, where):
+            raise BiomedError(_pickle_refusal(source, where)) from error
+        raise
+
+
+def fetch_encoder(source: str, revision: str | None, weights: str) -> str:
+    """A directory with an encoder's files: its own, or that of the hub's cache, downloaded first.
+
+    source, revision: as `locate` gives them.
+    weights: pattern of the names of its weights' files.
+    """
+    if Path(source).is_dir():
+        return source
+    from huggingface_hub import snapshot_download
+
+    others = ["*.json", "*.txt", "*.model"]
+    return snapshot_download(source, revision=revision, allow_patterns=[*others, weights])
+
+
+def _commit(source: str | Path, config: PretrainedConfig) -> dict[str, Any]:
+    """Which files go with a config.
+
+    By the commit, because for a branch without safetensors transformers asks a service on the hub
+    to convert them, and takes what that gives.
+    """
+    return {"revision": config._commit_hash, "local_files_only": Path(source).is_dir()}
+
+
+def _pickle_refusal(source: str | Path, where: dict[str, Any]) -> str:
+    at = f" --revision {where['revision']}" if where["revision"] else ""
+    return (
+        f"{source}: its weights are a pickle ({PICKLE}), which may hold code, and only safetensors "
+        f"are read: `python -m spacy biomed convert-encoder {source}{at} DIR` writes them as such "
+        "and runs nothing; give DIR as the encoder's name"
+    )
+
+
+def _has_only_pickles(source: str | Path, where: dict[str, Any]) -> bool:
+    from transformers.utils import has_file
+
+    def has(*names: str) -> bool:
+        return any(has_file(source, name, **where) for name in names)
+
+    return not has(WEIGHTS, f"{WEIGHTS}.index.json") and has(PICKLE, f"{PICKLE}.index.json")
 
 
 def _keep_word_pieces(tokenizer: PreTrainedTokenizerFast, pad: int | None) -> WordPieceTokenizer:
@@ -94,11 +205,13 @@ def _keep_word_pieces(tokenizer: PreTrainedTokenizerFast, pad: int | None) -> Wo
 
 
 @contextmanager
-def _explaining(name: str, source: str, revision: str | None) -> Iterator[None]:
+def explaining(name: str, source: str, revision: str | None) -> Iterator[None]:
     """Turn whatever loading raises into one line."""
     try:
         with without_warnings():
             yield
+    except BiomedError:
+        raise
     except Exception as error:  # safetensors and tokenizers raise nothing more specific
         raise BiomedError(_explain(name, source, revision, error)) from error
 
@@ -159,7 +272,7 @@ def save_encoder(path: Path, tokenizer: WordPieceTokenizer, model: PreTrainedMod
     transformers' `AutoModel` and `AutoTokenizer` load it, and so does `load_pretrained`.
     """
     model.save_pretrained(path, safe_serialization=True)
-    (path / "tokenizer.json").write_text(tokenizer.to_str(), encoding="utf8")
+    (path / TOKENIZER).write_text(tokenizer.to_str(), encoding="utf8")
     backend = tokenizer.tokenizer
     first = [backend.id_to_token(i) for i in tokenizer.prefix]
     last = [backend.id_to_token(i) for i in tokenizer.suffix]
@@ -177,18 +290,20 @@ def save_encoder(path: Path, tokenizer: WordPieceTokenizer, model: PreTrainedMod
         for token in (f"[{name.upper()}]", f"<{name}>"):
             if backend.token_to_id(token) is not None:
                 settings[f"{name}_token"] = token
-    (path / "tokenizer_config.json").write_text(json.dumps(settings, indent=2), encoding="utf8")
+    (path / TOKENIZER_SETTINGS).write_text(json.dumps(settings, indent=2), encoding="utf8")
 
 
 def load_directory(path: Path) -> tuple[WordPieceTokenizer, PreTrainedModel]:
-    """Read what `save_encoder` wrote."""
-    from transformers import AutoConfig, AutoModel
+    """Read what `save_encoder` wrote.
 
-    config = AutoConfig.from_pretrained(path)
+    RAISES BiomedError: if something else was put in its place that needs code, or is a pickle.
+    """
+    from transformers import AutoModel
+
     with without_warnings():
-        model = AutoModel.from_pretrained(path, config=config, **_attention())
-    settings = json.loads((path / "tokenizer_config.json").read_text(encoding="utf8"))
-    text = (path / "tokenizer.json").read_text(encoding="utf8")
+        model = read_weights(AutoModel, path, read_config(path), **_attention())
+    settings = json.loads((path / TOKENIZER_SETTINGS).read_text(encoding="utf8"))
+    text = (path / TOKENIZER).read_text(encoding="utf8")
     tokenizer = WordPieceTokenizer.from_str(text, 0)
     tokenizer.pad = tokenizer.tokenizer.token_to_id(settings["pad_token"])
     return tokenizer, model

@@ -71,7 +71,9 @@ def _export(encoder: torch.nn.Module, path: Path) -> None:
 
     # The fused attention kernels have no place in an ONNX graph.
     with torch.random.fork_rng(devices=[]):  # the weights drawn here are not those that count
-        copied = AutoModel.from_config(encoder.config, attn_implementation="eager").float()
+        copied = AutoModel.from_config(
+            encoder.config, trust_remote_code=False, attn_implementation="eager"
+        ).float()
     if getattr(copied, "pooler", None) is not None:
         copied.pooler = None
     copied.load_state_dict(encoder.state_dict())

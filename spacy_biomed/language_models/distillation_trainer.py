@@ -222,7 +222,9 @@ def show_attention(model: PreTrainedModel) -> PreTrainedModel:
     names = [name for name in rates if hasattr(config, name)]
     for name in names:
         setattr(config, name, 0.0)
-    shown = AutoModelForMaskedLM.from_config(config, attn_implementation="eager")
+    shown = AutoModelForMaskedLM.from_config(
+        config, trust_remote_code=False, attn_implementation="eager"
+    )
     shown.load_state_dict(model.state_dict())
     for name in names:
         setattr(shown.config, name, getattr(model.config, name))

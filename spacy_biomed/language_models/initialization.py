@@ -24,7 +24,9 @@ def create_language_model(
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return AutoModelForMaskedLM.from_config(config, **_attention(config, on_cpu))
+        return AutoModelForMaskedLM.from_config(
+            config, trust_remote_code=False, **_attention(config, on_cpu)
+        )
 
 
 def create_config(
@@ -78,7 +80,7 @@ def load_language_model(
     import torch
     from transformers import AutoModelForMaskedLM
 
-    from ..encoders.loading import load_pretrained, without_warnings
+    from ..encoders.loading import load_pretrained, read_config, read_weights, without_warnings
 
     tokenizer, encoder = load_pretrained(name, revision)
     if tokenizer.mask is None:
@@ -93,9 +95,10 @@ def load_language_model(
         )
     with without_warnings(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model, found = AutoModelForMaskedLM.from_pretrained(
+        model, found = read_weights(
+            AutoModelForMaskedLM,
             config.name_or_path,
-            revision=config._commit_hash,
+            read_config(config.name_or_path, config._commit_hash),
             output_loading_info=True,
             **_attention(config, on_cpu),
         )

@@ -18,7 +18,7 @@ import torch
 from accelerate import PartialState
 from confection import Config
 
-from ..encoders.loading import save_encoder, without_warnings
+from ..encoders.loading import read_config, read_weights, save_encoder, without_warnings
 from ..encoders.word_pieces import WordPieceTokenizer
 from ..errors import BiomedError
 from ..outputs import find_paths, replacing_directory, replacing_file, working_directory
@@ -148,7 +148,8 @@ def write_encoder(
     from transformers import AutoModelForMaskedLM
 
     with without_warnings():  # of what an objective has added to the model
-        model = AutoModelForMaskedLM.from_pretrained(trainer.best_checkpoint)
+        best = trainer.best_checkpoint
+        model = read_weights(AutoModelForMaskedLM, best, read_config(best))
     if recipe.output.weights == "fp16":
         model.half()
     save_encoder(directory, tokenizer, model)

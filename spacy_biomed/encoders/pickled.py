@@ -1,0 +1,71 @@
+"""Encoders whose authors published their weights as a pickle, read once to be written anew."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from transformers import AutoModel, AutoModelForMaskedLM
+
+from ..errors import BiomedError
+from .loading import PICKLE, explaining, fetch_encoder, load_tokenizer, locate, read_config
+from .word_pieces import WordPieceTokenizer
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel
+
+
+def read_pickled(
+    name: str, revision: str | None = None
+) -> tuple[WordPieceTokenizer, PreTrainedModel]:
+    """Read an encoder from its pytorch_model.bin, for `encoders.loading.save_encoder` to write.
+
+    PyTorch takes numbers alone from it (`weights_only`): a pickle that would run code is refused.
+
+    name, revision: as `encoders.loading.load_pretrained` takes them.
+    RETURNS: the tokenizer, and the model: with its head for masked language modelling if the
+        checkpoint has one, without pooling layer.
+    RAISES BiomedError: if there is no such checkpoint, or it holds other things than the weights of
+        its config.json.
+    """
+    source, revision = locate(name, revision)
+    with explaining(name, source, revision):
+        folder = fetch_encoder(source, revision, f"{PICKLE.removesuffix('.bin')}*.bin*")
+        model = _read_model(folder, read_config(folder))
+    return load_tokenizer(folder), model
+
+
+def _read_model(folder: str, config: PretrainedConfig) -> PreTrainedModel:
+    if type(config) in AutoModelForMaskedLM._model_mapping:
+        model, missing = _read(AutoModelForMaskedLM, folder, config)
+        if not missing:
+            return model
+    model, missing = _read(AutoModel, folder, config)
+    missing = [key for key in missing if not key.startswith("pooler.")]
+    if missing:
+        raise BiomedError(
+            f"{folder}: {PICKLE} lacks weights of the encoder that config.json describes "
+            f"({missing[0]}; {len(missing)} in all); get it anew from its authors"
+        )
+    if getattr(model, "pooler", None) is not None:
+        model.pooler = None
+    return model
+
+
+def _read(kind: Any, folder: str, config: PretrainedConfig) -> tuple[PreTrainedModel, list[str]]:
+    """RETURNS: the model, and the names of the weights that the checkpoint lacks."""
+    try:
+        model, found = kind.from_pretrained(
+            folder,
+            config=config,
+            trust_remote_code=False,
+            use_safetensors=False,
+            weights_only=True,
+            local_files_only=True,
+            output_loading_info=True,
+        )
+    except OSError as error:
+        raise BiomedError(
+            f"{folder}: no {PICKLE} that can be read as numbers alone; it is missing or damaged, "
+            "or it holds code, which is not run"
+        ) from error
+    return model, list(found["missing_keys"])

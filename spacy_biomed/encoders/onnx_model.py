@@ -22,6 +22,8 @@ from ..errors import BiomedError
 from .concurrency import default_threads, map_concurrently
 from .encoded import EncodedBatch
 from .listener import refuse_replacement
+from .onnx_weights import check_self_contained
+from .packed_files import unpack_files
 from .pair_pieces import PairOverflow
 from .sequences import SequenceBatch, make_sequences
 from .word_pieces import WordPieceTokenizer
@@ -183,7 +185,8 @@ class OnnxShim(Shim):
         return srsly.msgpack_dumps(self.files)
 
     def from_bytes(self, bytes_data: bytes) -> OnnxShim:
-        files = srsly.msgpack_loads(bytes_data)
+        """RAISES BiomedError: if the bytes hold other files than those of an encoder."""
+        files = unpack_files(bytes_data, (MODEL, TOKENIZER, SETTINGS))
         if files:
             self._set(files)
         return self
@@ -202,7 +205,9 @@ def create_session(model: bytes, threads: int) -> onnxruntime.InferenceSession:
     """An inference session on the CPU, each of whose runs computes on so many threads.
 
     RAISES BiomedError: where onnxruntime is not installed.
+    RAISES ValueError: for a model with weights in other files.
     """
+    check_self_contained(model)
     try:
         import onnxruntime
     except ImportError as error:
@@ -216,6 +221,8 @@ def create_session(model: bytes, threads: int) -> onnxruntime.InferenceSession:
     options.enable_mem_pattern = False
     # Threads that went on waiting between batches would take the processors from the heads.
     options.add_session_config_entry("session.force_spinning_stop", "1")
+    # Bytes in its other format would be taken for it, and those are not checked above.
+    options.add_session_config_entry("session.load_model_format", "ONNX")
     options.log_severity_level = 3
     return onnxruntime.InferenceSession(
         model, options, providers=["CPUExecutionProvider"], disabled_optimizers=SLOW_FUSIONS

@@ -30,7 +30,8 @@ from .concurrency import Item, Result, map_concurrently
 from .dropout import use_byte_dropout
 from .encoded import EncodedBatch
 from .listener import refuse_replacement
-from .loading import load_directory, load_pretrained, save_encoder
+from .loading import FILES, load_directory, load_pretrained, save_encoder
+from .packed_files import unpack_files
 from .pair_pieces import PairOverflow
 from .precision import PRECISIONS, Precision, autocast, resolve_precision
 from .sequences import SequenceBatch, make_sequences
@@ -265,13 +266,12 @@ class EncoderShim(PyTorchShim):
             return srsly.msgpack_dumps({})
         with tempfile.TemporaryDirectory() as directory:
             self.save(Path(directory))
-            files = {path.name: path.read_bytes() for path in Path(directory).iterdir()}
+            files = {name: (Path(directory) / name).read_bytes() for name in FILES}
         return srsly.msgpack_dumps(files)
 
     def from_bytes(self, bytes_data: bytes) -> EncoderShim:
-        import srsly
-
-        files = srsly.msgpack_loads(bytes_data)
+        """RAISES BiomedError: if the bytes hold other files than those of an encoder."""
+        files = unpack_files(bytes_data, FILES)
         if files:
             with tempfile.TemporaryDirectory() as directory:
                 for name, content in files.items():

@@ -1,0 +1,81 @@
+"""Whether an ONNX model has all its weights in itself, read without the package `onnx`.
+
+ONNX Runtime reads the files that a model's tensors name, which can be any that the user can read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+# Fields of ONNX's messages (onnx.proto3) by their number, as far as tensors are beneath them.
+_MESSAGES: dict[str, dict[int, str]] = {
+    "model": {7: "graph", 20: "training", 25: "function"},
+    "training": {1: "graph", 2: "graph"},
+    "function": {7: "node", 11: "attribute"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse tensor"},
+    "node": {5: "attribute"},
+    "attribute": {
+        5: "tensor",
+        6: "graph",
+        10: "tensor",
+        11: "graph",
+        22: "sparse tensor",
+        23: "sparse tensor",
+    },
+    "sparse tensor": {1: "tensor", 2: "tensor"},
+}
+_EXTERNAL_DATA, _DATA_LOCATION = 13, 14  # of a tensor; the location is 1 for another file
+
+# How protocol buffers write a field (wire types).
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+
+def check_self_contained(model: bytes) -> None:
+    """See that no tensor of an ONNX model lies in another file.
+
+    model: content of the file.
+    RAISES ValueError: if one does, or if the bytes are not a protocol buffer.
+    """
+    stack = [("model", memoryview(model))]
+    while stack:
+        kind, message = stack.pop()
+        for number, value in _fields(message):
+            if kind == "tensor":
+                if number == _EXTERNAL_DATA or (number == _DATA_LOCATION and value != 0):
+                    raise ValueError("it keeps weights in other files, which are never read")
+            elif number in _MESSAGES[kind] and isinstance(value, memoryview):
+                stack.append((_MESSAGES[kind][number], value))
+
+
+def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """The number and the value of each field: an integer, or bytes."""
+    place = 0
+    while place < len(message):
+        tag, place = _varint(message, place)
+        number, wire_type = tag >> 3, tag & 7
+        if wire_type == _VARINT:
+            value, place = _varint(message, place)
+            yield number, value
+            continue
+        if wire_type == _BYTES:
+            length, place = _varint(message, place)
+        elif wire_type in (_FIXED32, _FIXED64):
+            length = 4 if wire_type == _FIXED32 else 8
+        else:  # groups, which ONNX has none of
+            raise ValueError("it is not an ONNX model")
+        if place + length > len(message):
+            raise ValueError("it ends too early")
+        yield number, message[place : place + length]
+        place += length
+
+
+def _varint(message: memoryview, place: int) -> tuple[int, int]:
+    """RETURNS: the integer that begins at a place, and the place after it."""
+    value = shift = 0
+    while place < len(message) and shift < 70:
+        byte = message[place]
+        value |= (byte & 0x7F) << shift
+        place, shift = place + 1, shift + 7
+        if byte < 0x80:
+            return value, place
+    raise ValueError("it ends too early")

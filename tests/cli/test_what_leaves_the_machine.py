@@ -97,6 +97,16 @@ def test_the_home_directory_stays_as_it_was(traced):
     assert list((folder / "home").rglob("*")) == []
 
 
+@pytest.mark.parametrize(("own", "value"), [({}, "1"), ({"ORT_DISABLE_TELEMETRY": "0"}, "0")])
+def test_a_setting_of_ones_own_stays(own, value):
+    code = "import os, spacy_biomed; print(os.environ['ORT_DISABLE_TELEMETRY'])"
+    others = {k: v for k, v in os.environ.items() if not k.startswith(QUIETING)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**others, **own}, capture_output=True, check=True
+    )
+    assert done.stdout.decode().strip() == value
+
+
 def written_path(line: str) -> Path | None:
     """The file or folder that a system call made or opened for writing; None if it did neither.
 

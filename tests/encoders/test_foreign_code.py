@@ -163,6 +163,14 @@ def test_a_pickle_of_the_hub_is_refused_by_name_and_commit(
     assert f"convert-encoder someone/old --revision {commit} DIR`" in str(error.value)
 
 
+def test_an_encoder_of_the_hub_is_read_from_the_cache(encoder, tmp_path, monkeypatch, no_network):
+    commit = hub_cache(monkeypatch, tmp_path, encoder, "someone/new")
+    for revision in (None, "main", commit):
+        _, model = load_pretrained("someone/new", revision)
+        assert model.config._commit_hash == commit
+    assert load_language_model("someone/new")[2]
+
+
 def test_a_pickle_of_the_hub_is_converted(encoder, tmp_path, monkeypatch, no_network):
     expected = save_pickle(encoder)
     hub_cache(monkeypatch, tmp_path, encoder, "someone/old")

@@ -21,7 +21,7 @@ def convert_encoder(
     """
     from rich.console import Console
 
-    from ..encoders.loading import CONFIG, WEIGHTS, save_encoder
+    from ..encoders.loading import WEIGHTS, save_encoder
     from ..errors import BiomedError
     from ..outputs import replacing_directory
 
@@ -33,9 +33,7 @@ def convert_encoder(
             "pip install 'spacy-biomed[train]'"
         ) from error
     source = Path(name).expanduser()
-    if source.is_dir() and source.resolve() == output.resolve():
-        raise BiomedError(f"{output}: this is the encoder to read; name another directory to write")
-    with replacing_directory(output, CONFIG) as partial:
+    with replacing_directory(output, "spacy biomed convert-encoder", [source]) as partial:
         save_encoder(partial, *read_pickled(name, revision))
         megabytes = (partial / WEIGHTS).stat().st_size / 1e6
     Console().print(

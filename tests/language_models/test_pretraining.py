@@ -198,6 +198,7 @@ def test_an_encoder_is_gone_on_from_with_its_head(run, tmp_path):
     recipe, report, _ = run
     further = go_on_from(tmp_path, recipe.output.directory)
     assert start_loss(further) == pytest.approx(report.loss, abs=1e-4)
+    (tmp_path / "again").mkdir()
     again = go_on_from(tmp_path / "again", recipe.output.directory)
     assert "on from output." in card_of(again)
 

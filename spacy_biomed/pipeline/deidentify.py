@@ -14,8 +14,9 @@ from thinc.api import Config
 from ..corpora.gold import DOCUMENT_ID
 from ..errors import BiomedError
 from .deidentified import DEIDENTIFIED
-from .document_key import DocumentKey
-from .phi_kinds import merge_kinds
+from .document_key import DocumentKey, derive_key
+from .mention_finders import list_finders
+from .phi_kinds import EXAMPLES, KINDS_OF_LABELS, identifying_labels, merge_kinds
 from .surrogates import Surrogates
 from .term_lists import LANGUAGES
 
@@ -25,6 +26,8 @@ Mode = Literal["tags", "surrogates"]
 # Shorter names would be found in too many places.
 SHORTEST_PROPAGATED = 3
 SHORTEST_SECRET = 16
+# So many labels are named in a message.
+_NAMED_LABELS = 8
 MAKE_SECRET = '`python -c "import secrets; print(secrets.token_hex())"`'
 
 DEFAULT_CONFIG = """
@@ -78,6 +81,7 @@ def make_biomed_deidentify(
         seed=seed,
         key_from=key_from,
         secret_variable=secret_variable,
+        nlp=nlp,
     )
 
 
@@ -95,7 +99,10 @@ class BiomedDeidentifier(Pipe):
     It takes the mentions that a component before it found and sets `doc._.deidentified`: the new
     text, the replacements, and what maps offsets between both texts (`deidentified.Deidentified`).
     The Doc itself stays as it is. Where the layer of the mentions is absent, `doc._.deidentified`
-    is None: nobody has looked for mentions, so the text must not pass as de-identified.
+    is None: nobody has looked for mentions, so the text must not pass as de-identified. For the
+    same reason, a pipeline that finds no label known as personal data is refused at the first text:
+    one that finds chemicals leaves every name in its place. `kinds` says what labels of one's own
+    stand for, also where a component does not tell which labels it gives.
 
     The kind of a label (`phi_kinds`) says what becomes of its mentions; those of an unknown label
     become tags, and those of the kind "keep" stay (a diagnosis). Mentions that overlap are replaced
@@ -104,9 +111,11 @@ class BiomedDeidentifier(Pipe):
     keep their format. What has no surrogate (relatives, professions, a date that cannot be
     read) becomes a tag.
 
-    Surrogates follow from a secret, the seed and the document. Whoever has these can compute, guess
-    by guess, which original a surrogate stands for. The secret is therefore in no config and no
-    file of a pipeline: it is read from an environment variable, or set with `set_secret`.
+    A surrogate is drawn from all that could stand there, the original among them: were the original
+    left out, it would be what is never seen over many documents. The draw follows from a secret,
+    the seed and the document. Whoever has these can compute, guess by guess, which original a
+    surrogate stands for. The secret is therefore in no config and no file of a pipeline: it is read
+    from an environment variable, or set with `set_secret`.
 
     name: name of the component in the pipeline.
     mode: "tags" or "surrogates".
@@ -120,9 +129,11 @@ class BiomedDeidentifier(Pipe):
     age_limit: surrogates of ages from this on are this; lower ages stay. 0: all ages become tags.
     seed: other seeds give other surrogates.
     key_from: "text", or "document_id": the surrogates follow from `doc.user_data["document_id"]`,
-        so that documents with one identifier (a patient's) share names and shift of dates.
+        so that documents with one identifier (a patient's) share surrogates and shift of dates.
     secret_variable: environment variable with the secret. None: there is no secret, for texts that
         nobody needs to protect.
+    nlp: the pipeline that the component is in. None: used by itself, without a look at what others
+        find.
 
     >>> import spacy
     >>> nlp = spacy.blank("en")
@@ -151,9 +162,12 @@ class BiomedDeidentifier(Pipe):
         seed: int = 0,
         key_from: Literal["text", "document_id"] = "text",
         secret_variable: str | None = "SPACY_BIOMED_SECRET",
+        nlp: Language | None = None,
     ):
         self.name = name
+        self.nlp = nlp
         self.kinds = merge_kinds(name, kinds or {})
+        self._own_kinds = list(kinds or {})
         self._mode = mode
         self._tag = tag
         self._spans_key = spans_key
@@ -165,15 +179,19 @@ class BiomedDeidentifier(Pipe):
         self._key_from = key_from
         self._secret_variable = secret_variable
         self._secret: bytes | None = None
+        # Components of the pipeline when it was last looked at.
+        self._checked: list[str] = []
         self._check_settings()
 
     def __call__(self, doc: Doc) -> Doc:
         """Set `doc._.deidentified`.
 
-        RAISES BiomedError: if surrogates are wanted and there is no secret, or no identifier.
+        RAISES BiomedError: if the pipeline finds no personal data, or surrogates are wanted and
+            there is no secret, or no identifier.
         """
         layer = self._layer(doc)
         if layer is not None:
+            self.check_pipeline()
             text = doc.text
             mentions = self._find_mentions(text, layer)
             key = self._document_key(doc, text) if self._mode == "surrogates" else None
@@ -186,6 +204,29 @@ class BiomedDeidentifier(Pipe):
         RAISES BiomedError: if it is too short.
         """
         self._secret = self._check_secret("the secret", secret)
+
+    def check_pipeline(self) -> None:
+        """Look whether the components before this one find labels of personal data.
+
+        Where they do not say what they find, an identifying label in the setting `kinds` will do.
+
+        RAISES BiomedError: if they do not.
+        """
+        if self.nlp is None or self.nlp.pipe_names == self._checked:
+            return
+        finders = list_finders(self.nlp, self, self._spans_key)
+        if not identifying_labels(finders.labels, self.kinds) and not (
+            finders.are_silent and identifying_labels(self._own_kinds, self.kinds)
+        ):
+            raise BiomedError(self._explain_labels(finders.labels))
+        self._checked = self.nlp.pipe_names
+
+    def make_key(self, scope: str) -> DocumentKey:
+        """The key of all choices for a scope: a document, or documents that share surrogates.
+
+        RAISES BiomedError: if there is no secret, or one that is too short.
+        """
+        return DocumentKey(self._read_secret(), self._seed, scope)
 
     def kind(self, label: str) -> str:
         """The kind of a label: what becomes of its mentions."""
@@ -214,14 +255,17 @@ class BiomedDeidentifier(Pipe):
         originals = [text[one.start : one.end] for one in mentions]
         surrogates: list[str | None] = [None] * len(mentions)
         if key is not None:
+            pairs = list(zip(kinds, originals, strict=True))
+            is_own = self._key_from == "text"
             make = Surrogates(
                 key,
                 self._language,
                 day_first=self._day_first,
                 age_limit=self._age_limit,
-                names=[one for kind, one in zip(kinds, originals, strict=True) if kind == "name"],
+                names=[one for kind, one in pairs if kind == "name"],
+                dates=[one for kind, one in pairs if kind == "date"] if is_own else None,
             )
-            surrogates = [make(kind, one) for kind, one in zip(kinds, originals, strict=True)]
+            surrogates = [make(kind, one) for kind, one in pairs]
         return [
             (*mention, self._tag.format(label=mention.label) if new is None else new)
             for mention, new in zip(mentions, surrogates, strict=True)
@@ -236,7 +280,7 @@ class BiomedDeidentifier(Pipe):
                     f'[components.{self.name}] key_from = "document_id": a document has no '
                     f'doc.user_data["{DOCUMENT_ID}"]; set it, or use key_from = "text"'
                 )
-        return DocumentKey(self._read_secret(), self._seed, str(document))
+        return self.make_key(str(document))
 
     def _read_secret(self) -> bytes:
         if self._secret is not None:
@@ -246,9 +290,9 @@ class BiomedDeidentifier(Pipe):
         secret = os.environ.get(self._secret_variable)
         if secret is None:
             raise BiomedError(
-                "surrogates need a secret, or others could compute the originals: set the "
-                f"environment variable {self._secret_variable} to what {MAKE_SECRET} prints, and "
-                "keep it"
+                "surrogates and keyed names need a secret, or others could compute the originals: "
+                f"set the environment variable {self._secret_variable} to what {MAKE_SECRET} "
+                "prints, and keep it"
             )
         return self._check_secret(self._secret_variable, secret)
 
@@ -258,7 +302,20 @@ class BiomedDeidentifier(Pipe):
                 f"{what} has {len(secret)} characters, so it can be guessed: use at least "
                 f"{SHORTEST_SECRET}, at random, such as {MAKE_SECRET} prints"
             )
-        return secret.encode("utf8")
+        return derive_key(secret)
+
+    def _explain_labels(self, labels: list[str]) -> str:
+        found = ", ".join(labels[:_NAMED_LABELS]) or "no label that they tell"
+        if len(labels) > _NAMED_LABELS:
+            found += f" and {len(labels) - _NAMED_LABELS} others"
+        known = len(identifying_labels(KINDS_OF_LABELS, self.kinds)) - len(EXAMPLES)
+        example = labels[0] if labels else "MY_LABEL"
+        return (
+            f"[components.{self.name}] the components before it find {found}, none of them known "
+            f"as personal data (as {', '.join(EXAMPLES)} and {known} others are), so names would "
+            "stay in the text: give a pipeline that finds them, or say what its labels are: "
+            f'kinds = {{"{example}": "name"}} (on the command line: --kind {example}=name)'
+        )
 
     def _check_settings(self) -> None:
         place = f"[components.{self.name}]"
@@ -317,22 +374,27 @@ def merge_overlapping(mentions: Iterable[Mention]) -> list[Mention]:
 
 
 def add_deidentifier(
-    nlp: Language, mode: str | None = None, key_from: str | None = None
+    nlp: Language,
+    mode: str | None = None,
+    key_from: str | None = None,
+    kinds: dict[str, str] | None = None,
 ) -> BiomedDeidentifier:
     """Give the `biomed_deidentify` of a pipeline; without one, add it at the end.
 
     mode, key_from: settings that it is to have, if they are not None.
-    RAISES BiomedError: if there is no such mode.
+    kinds: label to kind, beside those that it has, if they are not None.
+    RAISES BiomedError: if there is no such mode or kind.
     """
     if mode not in (None, *get_args(Mode)):
         raise BiomedError(f"mode {mode}: use {' or '.join(get_args(Mode))}")
-    given = {"mode": mode, "key_from": key_from}
+    given = {"mode": mode, "key_from": key_from, "kinds": kinds or None}
     given = {name: value for name, value in given.items() if value is not None}
     names = [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory == FACTORY]
     if not names:
         return nlp.add_pipe(FACTORY, config=given)
     if given:
         settings = {**nlp.config["components"][names[0]], **given}
+        settings["kinds"] = {**nlp.config["components"][names[0]]["kinds"], **(kinds or {})}
         del settings["factory"]
         nlp.replace_pipe(names[0], FACTORY, config=settings)
     return nlp.get_pipe(names[0])

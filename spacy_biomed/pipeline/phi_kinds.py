@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 
 from ..errors import BiomedError
@@ -103,6 +103,9 @@ STARTER_ES: dict[str, Kind] = {
     "MORFOLOGIA_NEOPLASIA": "keep",
 }
 
+# Labels that messages give as examples of those that are known.
+EXAMPLES = ("NAME", "PATIENT", "NOMBRE", "NOMBRE_SUJETO_ASISTENCIA")
+
 KINDS_OF_LABELS: dict[str, Kind] = {**MEDDOCAN, **I2B2_2014, **STARTER_ES}
 
 
@@ -118,3 +121,8 @@ def merge_kinds(component: str, kinds: Mapping[str, str]) -> dict[str, str]:
                 f"{', '.join(get_args(Kind))}"
             )
     return {**KINDS_OF_LABELS, **kinds}
+
+
+def identifying_labels(labels: Iterable[str], kinds: Mapping[str, str]) -> list[str]:
+    """Those of the labels that are known to stand for what identifies people."""
+    return [label for label in labels if kinds.get(label, "keep") != "keep"]

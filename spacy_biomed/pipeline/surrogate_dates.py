@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -83,23 +84,37 @@ _RANGE = re.compile(
 
 # Of a leap year, so that 29 February is a day of it.
 _NO_YEAR = 2000
-_SHIFTS = [
-    sign * (365 * years + days)
-    for sign in (1, -1)
-    for years in range(1, 5)
-    for days in range(45, 321)
-    if (365 * years + days) % 7
-]
+# The days that the latest date of a document becomes, and how far documents with one key move.
+_FIRST_DAY, _DAYS = date(1990, 1, 1), 14_610
+_FARTHEST = 5 * 365
 
 
-def draw_shift(key: DocumentKey) -> int:
+def find_latest(texts: Iterable[str], language: str, day_first: bool) -> date | None:
+    """The latest of written dates; one with a year goes before any that has none.
+
+    RETURNS: None if no text can be read as a date.
+    """
+    reader = DateShift(0, language, day_first)
+    days = [day for text in texts for day in reader.read(text)]
+    return max(days)[1] if days else None
+
+
+def draw_shift(key: DocumentKey, latest: date | None, *, is_shared: bool) -> int:
     """By how many days the dates of a document move, to the future or the past.
 
-    One to four years and 45 to 320 days: then the year of a date changes, and the month, too, so
-    that a year or a month that stands alone is never left as it was. It is no whole number of
-    weeks, so that the day of the week changes.
+    A shift by up to some years either way, drawn anew for each document, leaves a date that many
+    documents have in the middle of what becomes of it. So the document's latest date becomes any
+    day of 1990 to 2029, each as likely whatever the date was, and the others go with it. Where
+    documents share the key and have to move alike, they move by up to five years either way: as
+    there is one shift for all of them, there is nothing to take the middle of.
+
+    latest: the document's latest date; None if it has none.
+    is_shared: whether other documents have the key.
     """
-    return _SHIFTS[key.number(len(_SHIFTS), "shift")]
+    if is_shared:
+        return key.number(2 * _FARTHEST + 1, "shift") - _FARTHEST
+    days = key.number(_DAYS, "shift")
+    return days if latest is None else (_FIRST_DAY - latest).days + days
 
 
 @dataclass(frozen=True)
@@ -121,24 +136,48 @@ class DateShift:
 
     def __call__(self, text: str) -> str | None:
         """RETURNS: the date moved; None where it cannot be read."""
-        for pattern in _PATTERNS[self.language]:
-            match = pattern.fullmatch(text)
-            if match:
-                return self._move(match)
+        match = self._match(text)
+        if match:
+            return self._move(match)
         parts = _RANGE.fullmatch(text)
         if parts is None:
             return None
         first, second = self(parts[1]), self(parts[3])
         return None if first is None or second is None else first + parts[2] + second
 
-    def _move(self, match: re.Match[str]) -> str | None:
+    def read(self, text: str) -> list[tuple[bool, date]]:
+        """The days that a date, or a range of them, stands for, each with whether it has a year.
+
+        RETURNS: nothing where it cannot be read, or is a day of the week alone.
+        """
+        match = self._match(text)
+        if match is None:
+            parts = _RANGE.fullmatch(text)
+            return [] if parts is None else self.read(parts[1]) + self.read(parts[3])
+        fields, _ = self._find_fields(match)
+        try:
+            return [("year" in fields, _read_date(fields))] if fields.keys() - {"weekday"} else []
+        except ValueError:
+            return []
+
+    def _match(self, text: str) -> re.Match[str] | None:
+        matches = (pattern.fullmatch(text) for pattern in _PATTERNS[self.language])
+        return next((match for match in matches if match), None)
+
+    def _find_fields(
+        self, match: re.Match[str]
+    ) -> tuple[dict[str, str], dict[str, tuple[int, int]]]:
+        """The fields of a date, and where they stand."""
         fields = {name: value for name, value in match.groupdict().items() if value is not None}
         if "first" in fields and not self._is_day_first(fields):
             order = {"first": "month", "second": "day"}
         else:
             order = {"first": "day", "second": "month"}
         places = {order.get(name, name): match.span(name) for name in fields}
-        fields = {order.get(name, name): value for name, value in fields.items()}
+        return {order.get(name, name): value for name, value in fields.items()}, places
+
+    def _move(self, match: re.Match[str]) -> str | None:
+        fields, places = self._find_fields(match)
         try:
             moved = _read_date(fields) + timedelta(self.days)
         except (ValueError, OverflowError):

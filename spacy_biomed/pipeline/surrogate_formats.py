@@ -1,4 +1,4 @@
-"""Surrogates of numbers and codes: other digits and letters in the same format."""
+"""Surrogates of numbers and codes: drawn digits and letters in the same format."""
 
 from __future__ import annotations
 
@@ -8,32 +8,24 @@ import unicodedata
 from .document_key import DocumentKey
 from .term_lists import normalize
 
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _URL_START = re.compile(r"(?:[a-z]{3,5}://)?(?:www\.)?", re.IGNORECASE)
-_ATTEMPTS = 20
 
 
 class FormatSurrogates:
-    """Digits for digits and letters for letters, none of them the one it replaces.
+    """Digits for digits and letters for letters, each drawn from all there are.
 
-    The same digits and letters give the same, whatever stands between them; other ones give other
-    ones, unless they are too short for that.
+    The same digits and letters give the same, whatever stands between them. Signs stay, and so does
+    whether a number of more than one digit begins with a zero.
     """
 
     def __init__(self, key: DocumentKey):
         self._key = key
-        self._taken: dict[str, str] = {}
 
     def __call__(self, text: str) -> str | None:
         """RETURNS: the surrogate; None for a text without digits and letters."""
         value = "".join(filter(str.isalnum, normalize(text)))
-        if not value:
-            return None
-        for attempt in range(_ATTEMPTS):
-            surrogate = self._write(text, value, attempt)
-            taken = "".join(filter(str.isalnum, normalize(surrogate)))
-            if self._taken.setdefault(taken, value) == value:
-                break
-        return surrogate
+        return self._write(text, value) if value else None
 
     def url(self, text: str) -> str | None:
         """The same with `https://www.` left as it is."""
@@ -41,34 +33,23 @@ class FormatSurrogates:
         rest = self(text[start:])
         return None if rest is None else text[:start] + rest
 
-    def _write(self, text: str, value: str, attempt: int) -> str:
-        draws = iter(self._key.numbers(len(text), "format", value, str(attempt)))
-        written, is_first = [], True
+    def _write(self, text: str, value: str) -> str:
+        is_leading = sum(map(str.isnumeric, text)) > 1
+        written, drawn = [], 0
         for char in text:
             if char.isnumeric():
-                written.append(_other_digit(char, next(draws), is_first))
-                is_first = False
-            elif char in "ºª":
-                written.append(char)
-            elif char.isalpha():
-                written.append(_other_letter(char, next(draws)))
-            elif not unicodedata.combining(char):
-                written.append(char)
+                digits = _leading_digits(char) if is_leading else "0123456789"
+                written.append(self._key.choose(digits, "format", value, str(drawn)))
+                is_leading = False
+            elif char.isalpha() and char not in "ºª":
+                letter = self._key.choose(_LETTERS, "format", value, str(drawn))
+                written.append(letter.upper() if char.isupper() else letter)
+            else:
+                written.append("" if unicodedata.combining(char) else char)
+                continue
+            drawn += 1
         return "".join(written)
 
 
-def _other_digit(char: str, draw: int, is_first: bool) -> str:
-    """Another digit; where a number begins, no zero for another one."""
-    digit = unicodedata.decimal(char, None)
-    if digit is None:
-        return str(draw % 10)
-    if is_first and digit:
-        return str((digit + draw % 8) % 9 + 1)
-    return str((digit + 1 + draw % 9) % 10)
-
-
-def _other_letter(char: str, draw: int) -> str:
-    place = "abcdefghijklmnopqrstuvwxyz".find(normalize(char)[:1] or " ")
-    place = draw % 26 if place < 0 else (place + 1 + draw % 25) % 26
-    letter = "abcdefghijklmnopqrstuvwxyz"[place]
-    return letter.upper() if char.isupper() else letter
+def _leading_digits(char: str) -> str:
+    return "0" if unicodedata.decimal(char, None) == 0 else "123456789"

@@ -16,14 +16,15 @@ _WITHIN_NAME = re.compile(r"[\s.'’-]{1,2}")
 
 
 class PlaceSurrogates:
-    """Other places and institutions; the same name has the same surrogate in the document."""
+    """Places and institutions from lists, each drawn from all there are.
+
+    A surrogate hangs on the name alone, so it is the same in all documents of a scope.
+    """
 
     def __init__(self, key: DocumentKey, language: str, formats: FormatSurrogates):
         self._key = key
         self._language = language
         self._formats = formats
-        self._surrogates: dict[tuple[str, str], str | None] = {}
-        self._taken: set[str] = set()
 
     def place(self, text: str) -> str | None:
         """A town, an address or a postcode.
@@ -31,15 +32,15 @@ class PlaceSurrogates:
         Numbers, postcodes and words of less than three letters keep their format, words such as
         Calle or Street stay, and what else is a name becomes that of a town.
 
-        RETURNS: the surrogate; None for a text without digits and letters.
+        RETURNS: the surrogate; None for a text in which nothing but such words is.
         """
         written, last = [], 0
         for start, end, is_name in _parts(text):
             original = text[start:end]
+            if not is_name and normalize(original) in word_list("address_words"):
+                continue
             if is_name:
                 surrogate = self._choose("places", original, terms(self._language, "places"))
-            elif normalize(original) in word_list("address_words"):
-                surrogate = original
             else:
                 surrogate = self._formats(original)
             if surrogate is None:
@@ -48,50 +49,20 @@ class PlaceSurrogates:
             last = end
         return "".join([*written, text[last:]]) if written else None
 
-    def country(self, text: str) -> str | None:
-        """RETURNS: another country."""
+    def country(self, text: str) -> str:
+        """RETURNS: a country."""
         return self._choose("countries", text, terms(self._language, "countries"))
 
-    def institution(self, text: str) -> str | None:
-        """RETURNS: another institution, of the same kind (Hospital, Clinic) if the list has it."""
+    def institution(self, text: str) -> str:
+        """RETURNS: an institution, of the same kind (Hospital, Clinic) if the list has it."""
         generic = (word for word in normalized_words(text) if word in word_list("generic_words"))
         alike = _institutions_with(self._language, next(generic, ""))
         options = alike or terms(self._language, "institutions")
         return self._choose("institutions", text, options)
 
-    def _choose(self, purpose: str, original: str, options: Sequence[str]) -> str | None:
-        """An option that has no telling word of the original, and a free one if there is one."""
-        form = normalize(original)
-        if (purpose, form) not in self._surrogates:
-            chosen = self._first_free(purpose, form, options)
-            self._surrogates[purpose, form] = chosen
-        surrogate = self._surrogates[purpose, form]
-        if surrogate is None or _is_abbreviation(original):
-            return surrogate
-        return match_case(surrogate, original)
-
-    def _first_free(self, purpose: str, form: str, options: Sequence[str]) -> str | None:
-        own_words, chosen = telling_words(form), None
-        for term in self._key.in_turn(options, purpose, form):
-            if normalize(term) == form or not own_words.isdisjoint(telling_words(term)):
-                continue
-            chosen = chosen or term
-            if term not in self._taken:
-                chosen = term
-                break
-        if chosen is not None:
-            self._taken.add(chosen)
-        return chosen
-
-
-def telling_words(text: str) -> set[str]:
-    """The words of three letters or more that are not such as Hospital, Calle or de la."""
-    lists = ("generic_words", "address_words", "particles")
-    return {
-        word
-        for word in normalized_words(text)
-        if len(word) > 2 and not any(word in word_list(name) for name in lists)
-    }
+    def _choose(self, purpose: str, original: str, options: Sequence[str]) -> str:
+        surrogate = self._key.choose(options, purpose, normalize(original))
+        return surrogate if _is_abbreviation(original) else match_case(surrogate, original)
 
 
 @cache

@@ -1,4 +1,10 @@
-"""Surrogates for what identifies people in a document, all from one key."""
+"""Surrogates for what identifies people in a document, all from one key.
+
+Each is drawn from all that a mention of its format could be, the mention itself among them. One
+that is never what it replaces would, over many documents, tell what it replaces: that which is
+never there. For the same reason nothing is drawn anew when it happens to be the original, or what
+another mention has.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +12,10 @@ import re
 from collections.abc import Iterable
 
 from .document_key import DocumentKey
-from .surrogate_dates import DateShift, draw_shift
+from .surrogate_dates import DateShift, draw_shift, find_latest
 from .surrogate_formats import FormatSurrogates
 from .surrogate_names import NameSurrogates
 from .surrogate_places import PlaceSurrogates
-from .term_lists import normalize
 
 _SHORTER = "días?|semanas?|mes(?:es)?|horas?|days?|weeks?|months?|hours?"
 _AGE = re.compile(
@@ -21,11 +26,14 @@ _AGE = re.compile(
 class Surrogates:
     """What stands for the mentions of one document.
 
-    key: what all choices follow from.
+    key: what all choices follow from: those for names, places and numbers from the mention alone,
+        so that they are the same in all documents with this key.
     language: "en" or "es".
     day_first: whether 12/03/2019 is the 12th of March.
     age_limit: ages from this on become it; lower ones stay. 0: no age stays.
     names: all mentions of people's names, in text order.
+    dates: all mentions of dates, if the key is this document's alone; None if other documents have
+        it too, and their dates have to move by as much.
     """
 
     def __init__(
@@ -36,13 +44,16 @@ class Surrogates:
         day_first: bool,
         age_limit: int,
         names: Iterable[str],
+        dates: Iterable[str] | None,
     ):
         self._age_limit = age_limit
+        latest = None if dates is None else find_latest(dates, language, day_first)
+        days = draw_shift(key, latest, is_shared=dates is None)
         formats = FormatSurrogates(key)
         places = PlaceSurrogates(key, language, formats)
         self._makers = {
             "name": NameSurrogates(key, language, formats, names),
-            "date": DateShift(draw_shift(key), language, day_first),
+            "date": DateShift(days, language, day_first),
             "phone": formats,
             "id": formats,
             "email": formats,
@@ -55,16 +66,13 @@ class Surrogates:
     def __call__(self, kind: str, text: str) -> str | None:
         """The surrogate of a mention.
 
-        RETURNS: another text than the mention's, with nothing of it in it; the same for an age
-            that stays; None where there is no surrogate, so that it is to become a tag.
+        RETURNS: what was drawn, the mention itself as likely as anything else; an age that stays;
+            None where there is no surrogate, so that it is to become a tag.
         """
         if kind == "age":
             return limit_age(text, self._age_limit)
         make = self._makers.get(kind)
-        surrogate = None if make is None else make(text)
-        if surrogate is None or _shows(surrogate, text):
-            return None
-        return surrogate
+        return None if make is None else make(text)
 
 
 def limit_age(text: str, limit: int) -> str | None:
@@ -85,9 +93,3 @@ def limit_age(text: str, limit: int) -> str | None:
         return match[0] if is_lower else str(limit)
 
     return _AGE.sub(rewrite, text)
-
-
-def _shows(surrogate: str, original: str) -> bool:
-    """Whether the original can be read in its surrogate."""
-    form = normalize(original)
-    return form == normalize(surrogate) or (len(form) > 2 and form in normalize(surrogate))

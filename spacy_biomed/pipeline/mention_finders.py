@@ -1,0 +1,53 @@
+"""Which labels the components of a pipeline can find, as far as they say."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from spacy.language import Language
+
+
+class Finders(NamedTuple):
+    """The components that write mentions to a layer.
+
+    names: those that do, or may do.
+    labels: what they say they find, without repetition.
+    are_silent: whether one of them does not say, or none is there, so that the mentions come from
+        elsewhere.
+    """
+
+    names: list[str]
+    labels: list[str]
+    are_silent: bool
+
+
+def list_finders(nlp: Language, before: Any, spans_key: str | None) -> Finders:
+    """The components of a pipeline that write to a layer of mentions.
+
+    before: the component that reads the layer; those behind it do not count.
+    spans_key: span group of the mentions; None for `doc.ents`.
+    """
+    names, labels, are_silent = [], {}, False
+    for name, component in nlp.pipeline:
+        if component is before:
+            break
+        if _may_write(component, nlp.get_pipe_meta(name).assigns, spans_key):
+            own = getattr(component, "labels", None)
+            names.append(name)
+            labels.update(dict.fromkeys(own or ()))
+            are_silent = are_silent or own is None
+    return Finders(names, list(labels), are_silent or not names)
+
+
+def _may_write(component: Any, assigns: list[str], spans_key: str | None) -> bool:
+    """Whether a component writes to the layer; one that declares nothing may do so."""
+    # spaCy's own span components say "key", ours has it in its settings.
+    settings = getattr(component, "cfg", None) or {}
+    key = settings.get("spans_key", getattr(component, "key", None))
+    if not assigns:
+        return True
+    if spans_key is not None:
+        return "doc.spans" in assigns and key in (None, spans_key)
+    return (key is None and "doc.ents" in assigns) or bool(
+        getattr(component, "annotate_ents", False)
+    )

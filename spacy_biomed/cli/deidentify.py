@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
     from ..pipeline.deidentified import Deidentified
+    from ..pipeline.deidentify import BiomedDeidentifier
     from .text_documents import TextDocument
+
+# In `doc.user_data`: where a document is, for messages.
+PLACE = "place"
+
+# Fields of a row of --annotations that are not the user's.
+ROW_FIELDS = ("file", "replacements")
 
 
 def deidentify(
@@ -25,6 +32,9 @@ def deidentify(
     ),
     output: Path = typer.Argument(help="The same with de-identified texts: file or folder."),
     mode: str = typer.Option(None, help="tags or surrogates; else the pipeline's own."),
+    kind: list[str] = typer.Option(
+        [], help="What a label of the pipeline stands for, as TWIN=name; repeatable."
+    ),
     annotations: Path = typer.Option(
         None, help="JSON lines to write: labels, replacements and offsets in both texts."
     ),
@@ -33,12 +43,18 @@ def deidentify(
         None, help="JSON field that says whose text it is: equal ones share surrogates."
     ),
     keep: list[str] = typer.Option([], help="Other JSON field to write too; repeatable."),
+    rename: bool = typer.Option(
+        None,
+        "--rename/--keep-names",
+        help="In a folder: give files names that follow from the secret, or keep theirs.",
+    ),
 ) -> None:
     """Replace what identifies people in texts by tags or surrogates.
 
     Nothing but the texts is written, since other fields may identify people too: name with --keep
-    those that do not. Surrogates need a secret in the environment variable SPACY_BIOMED_SECRET. A
-    pipeline without biomed_deidentify gets one.
+    those that do not. Surrogates need a secret in the environment variable SPACY_BIOMED_SECRET, and
+    so does --rename. A pipeline without biomed_deidentify gets one. Messages name files, lines and
+    labels, never a text.
 
     Example: python -m spacy biomed deidentify training/meddocan/model-best notes.jsonl
     deidentified.jsonl --mode surrogates --annotations replacements.jsonl
@@ -46,19 +62,22 @@ def deidentify(
     from rich.console import Console
     from rich.progress import track
 
-    from ..errors import BiomedError
     from ..pipeline.deidentify import add_deidentifier
     from ..pipeline.loading import load_pipeline
     from .text_documents import read_text_documents
 
-    if annotations is not None and annotations.resolve() in (texts.resolve(), output.resolve()):
-        raise BiomedError(f"{annotations}: give --annotations a file of its own")
+    _check_places(texts, output, annotations)
+    _check_options(texts, text_field, keep, rename)
     nlp = load_pipeline(pipeline)
-    add_deidentifier(nlp, mode, "document_id" if id_field is not None else None)
+    key_from = "document_id" if id_field is not None else None
+    component = add_deidentifier(nlp, mode, key_from, _read_kinds(kind))
+    component.check_pipeline()
+    if rename:
+        component.make_key("")
     # Once through the files first: what is wrong with them is known before the work begins.
     total = 0
     for document in read_text_documents(texts, text_field):
-        _check(document, id_field, nlp.max_length)
+        _check(document, id_field, keep, nlp.max_length)
         total += 1
     console = Console(highlight=False)
     documents = track(
@@ -69,11 +88,82 @@ def deidentify(
         transient=True,
         disable=not console.is_terminal,
     )
+    if rename:
+        documents = _rename(documents, component)
     _write(documents, texts, output, annotations, text_field, keep)
     console.print(f"✔ Wrote {output}: {total} documents", markup=False, soft_wrap=True)
+    if texts.is_dir() and rename is None:
+        console.print(
+            "⚠ The files have the names that they had: where these may tell who somebody is, use "
+            "--rename (or --keep-names, to say that they do not)",
+            soft_wrap=True,
+        )
 
 
-def _check(document: TextDocument, id_field: str | None, max_length: int) -> None:
+def _check_places(texts: Path, output: Path, annotations: Path | None) -> None:
+    """Refuse to write to what is read, or twice to one place."""
+    from ..errors import BiomedError
+
+    if _overlap(output, texts):
+        raise BiomedError(
+            f"{output}: this is what is read, or in it, or around it; name another output"
+        )
+    if annotations is None:
+        return
+    if _overlap(annotations, texts) or _overlap(annotations, output):
+        raise BiomedError(
+            f"{annotations}: this is what is read or written besides, or in it, or around it; give "
+            "--annotations a file of its own"
+        )
+    if annotations.is_dir():
+        raise BiomedError(f"{annotations}: this is a directory; give --annotations a file")
+
+
+def _overlap(path: Path, other: Path) -> bool:
+    """Whether one is the other or lies in it, under whatever name: links, other case, accents."""
+    first, second = _true_place(path), _true_place(other)
+    if first.is_relative_to(second) or second.is_relative_to(first):
+        return True
+    return _has_file(path, other) or _has_file(other, path)
+
+
+def _true_place(path: Path) -> Path:
+    import os
+    import unicodedata
+
+    return Path(unicodedata.normalize("NFC", os.path.realpath(path)).casefold())
+
+
+def _has_file(path: Path, file: Path) -> bool:
+    """Whether a path is a file, or a folder that has it, be it by a hard link."""
+    if not file.is_file():
+        return False
+    there = (one for one in (path, *path.rglob("*")) if one.is_file())
+    return any(one.samefile(file) for one in there)
+
+
+def _check_options(texts: Path, text_field: str, keep: list[str], rename: bool | None) -> None:
+    from ..errors import BiomedError
+
+    if text_field in keep:
+        raise BiomedError(f"--keep {text_field}: this is the field with the text; leave it out")
+    for name in ROW_FIELDS:
+        if name in keep:
+            raise BiomedError(f"--keep {name}: --annotations has a field of this name; rename it")
+    if rename is not None and not texts.is_dir():
+        raise BiomedError(f"{texts}: --rename and --keep-names are for folders; leave them out")
+
+
+def _read_kinds(given: list[str]) -> dict[str, str]:
+    from ..errors import BiomedError
+
+    for one in given:
+        if "=" not in one.strip("="):
+            raise BiomedError(f"--kind {one}: write LABEL=kind, such as TWIN=name")
+    return {label: kind for label, _, kind in (one.rpartition("=") for one in given)}
+
+
+def _check(document: TextDocument, id_field: str | None, keep: list[str], max_length: int) -> None:
     from ..errors import BiomedError
 
     if id_field is not None and not isinstance(document.fields.get(id_field), str | int):
@@ -83,6 +173,28 @@ def _check(document: TextDocument, id_field: str | None, max_length: int) -> Non
             f"{document.place}: {len(document.text):,} characters, and the pipeline reads "
             f"{max_length:,}: split the document"
         )
+    _check_writable(document.place, "the text", document.text)
+    _check_writable(document.place, "the name of the file", document.name)
+    for name in keep:
+        _check_writable(document.place, f"the field {name}", document.fields.get(name))
+
+
+def _check_writable(place: str, what: str, value: Any) -> None:
+    """Half of a surrogate pair is no character; infinity is no number of JSON."""
+    from ..errors import BiomedError
+
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError as error:
+        raise BiomedError(
+            f"{place}: {what} has half of a surrogate pair (U+D800 to U+DFFF), which is no "
+            "character: remove it, or put the character there that was meant"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise BiomedError(
+            f"{place}: {what} has a number that is none in JSON, or too deep a structure: "
+            "leave it out of --keep, or mend it"
+        ) from error
 
 
 def _deidentify(
@@ -94,17 +206,60 @@ def _deidentify(
     def make_docs() -> Iterator[tuple[Doc, TextDocument]]:
         for document in documents:
             doc = nlp.make_doc(document.text)
+            doc.user_data[PLACE] = document.place
             if id_field is not None:
                 doc.user_data[DOCUMENT_ID] = str(document.fields[id_field])
             yield doc, document
 
-    for doc, document in nlp.pipe(make_docs(), as_tuples=True):
-        if doc._.deidentified is None:
-            raise BiomedError(
-                f"{document.place}: no component has looked for mentions: give a pipeline that "
-                "does, or the component's spans_key"
-            )
-        yield document, doc._.deidentified
+    nlp.set_error_handler(_stop)
+    place = "the first document"
+    try:
+        for doc, document in nlp.pipe(make_docs(), as_tuples=True):
+            place = document.place
+            if doc._.deidentified is None:
+                raise BiomedError(
+                    f"{place}: no component has looked for mentions: give a pipeline that does, or "
+                    "the component's spans_key"
+                )
+            yield document, doc._.deidentified
+    except (BiomedError, OSError):
+        raise
+    except Exception as error:  # a component that leaves its errors to nobody
+        raise BiomedError(f"{place} or soon after it: {_explain('a component', error)}") from None
+
+
+def _stop(name: str, component: Any, docs: list[Doc], error: Exception) -> NoReturn:
+    from ..errors import BiomedError
+
+    if isinstance(error, BiomedError):
+        raise error
+    first, last = (docs[i].user_data[PLACE] for i in (0, -1))
+    where = first if first == last else f"{first} to {last}"
+    raise BiomedError(f"{where}: {_explain(f'the component {name}', error)}") from None
+
+
+def _explain(who: str, error: Exception) -> str:
+    """What failed, without the error's own words: they may quote a text."""
+    from traceback import extract_tb
+
+    frame = extract_tb(error.__traceback__)[-1]
+    return (
+        f"{who} failed ({type(error).__name__} in {frame.filename}:{frame.lineno}) and nothing was "
+        "written: try these documents by themselves, or without it"
+    )
+
+
+def _rename(
+    documents: Iterable[tuple[TextDocument, Deidentified]], component: BiomedDeidentifier
+) -> Iterator[tuple[TextDocument, Deidentified]]:
+    """Names of 128 bits that nobody without the secret can tell from the old ones.
+
+    All go to one folder, as the names of folders may be those of people too.
+    """
+    key = component.make_key("")
+    for document, deidentified in documents:
+        document.name = key.digest(16, "file name", document.name).hex() + ".txt"
+        yield document, deidentified
 
 
 def _write(

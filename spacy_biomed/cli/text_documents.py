@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BiomedError
-from ..language_models.sources import find_files, kind_of, open_binary, read_lines, read_rows
+from ..language_models.sources import find_files, kind_of, open_binary, read_lines
 from ..outputs import replacing_directory, replacing_file
 
 MADE_BY = "spacy biomed deidentify"
@@ -36,6 +36,8 @@ def read_text_documents(path: Path, text_field: str = "text") -> Iterator[TextDo
     """Read a document on each line of a .txt file, a JSON object on each line of a .jsonl file
     (each of them also .gz, .xz or .zst), or each .txt file in a folder.
 
+    A text is given as it stands, halves of surrogate pairs included. Messages quote nothing of it.
+
     RAISES BiomedError: if there is nothing like that; while reading, if a file is damaged.
     """
     files = find_files([path])
@@ -46,8 +48,7 @@ def read_text_documents(path: Path, text_field: str = "text") -> Iterator[TextDo
         for number, line in read_lines(path):
             yield TextDocument(line, f"{path}:{number}")
     elif kind_of(path) == "json":
-        for place, text, row in read_rows(path, text_field):
-            yield TextDocument(text, place, fields=row)
+        yield from _read_objects(path, text_field)
     else:
         raise BiomedError(f"{path}: give .txt, .jsonl or a folder of .txt files")
 
@@ -84,6 +85,25 @@ def writing_text_documents(
             file.write(f"{text}\n".encode())
 
         yield write
+
+
+def _read_objects(path: Path, text_field: str) -> Iterator[TextDocument]:
+    for number, line in read_lines(path):
+        place = f"{path}:{number}"
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            at = f" at character {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+            raise BiomedError(f"{place}: not JSON{at}; put an object on each line") from error
+        if not isinstance(row, dict):
+            raise BiomedError(f"{place}: JSON, but no object; put an object on each line")
+        text = row.get(text_field)
+        if not isinstance(text, str):
+            reason = f"no {'text in the field' if text_field in row else 'field'} {text_field}"
+            raise BiomedError(f"{place}: {reason}; name the one with the text with --text-field")
+        yield TextDocument(text, place, fields=row)
 
 
 def _read_note(file: Path, folder: Path) -> TextDocument:

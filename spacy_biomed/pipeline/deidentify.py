@@ -15,7 +15,7 @@ from ..corpora.gold import DOCUMENT_ID
 from ..errors import BiomedError
 from .deidentified import DEIDENTIFIED
 from .document_key import DocumentKey, derive_key
-from .mention_finders import list_finders
+from .mention_finders import Finders, list_finders
 from .phi_kinds import EXAMPLES, KINDS_OF_LABELS, identifying_labels, merge_kinds
 from .surrogates import Surrogates
 from .term_lists import LANGUAGES
@@ -218,7 +218,7 @@ class BiomedDeidentifier(Pipe):
         if not identifying_labels(finders.labels, self.kinds) and not (
             finders.are_silent and identifying_labels(self._own_kinds, self.kinds)
         ):
-            raise BiomedError(self._explain_labels(finders.labels))
+            raise BiomedError(self._explain_labels(finders))
         self._checked = self.nlp.pipe_names
 
     def make_key(self, scope: str) -> DocumentKey:
@@ -304,16 +304,19 @@ class BiomedDeidentifier(Pipe):
             )
         return derive_key(secret)
 
-    def _explain_labels(self, labels: list[str]) -> str:
-        found = ", ".join(labels[:_NAMED_LABELS]) or "no label that they tell"
+    def _explain_labels(self, finders: Finders) -> str:
+        names, labels, _ = finders
+        found = "no component before it tells what it finds"
+        if labels:
+            found = f"{', '.join(names)} find {', '.join(labels[:_NAMED_LABELS])}"
         if len(labels) > _NAMED_LABELS:
             found += f" and {len(labels) - _NAMED_LABELS} others"
         known = len(identifying_labels(KINDS_OF_LABELS, self.kinds)) - len(EXAMPLES)
         example = labels[0] if labels else "MY_LABEL"
         return (
-            f"[components.{self.name}] the components before it find {found}, none of them known "
-            f"as personal data (as {', '.join(EXAMPLES)} and {known} others are), so names would "
-            "stay in the text: give a pipeline that finds them, or say what its labels are: "
+            f"[components.{self.name}] {found}, and so nothing known as personal data (as "
+            f"{', '.join(EXAMPLES)} and {known} others are), so names would stay in the text: give "
+            "a pipeline that finds them, or say what its labels stand for: "
             f'kinds = {{"{example}": "name"}} (on the command line: --kind {example}=name)'
         )
 

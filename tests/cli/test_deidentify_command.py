@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import re
+from pathlib import Path
 
 import pytest
 import spacy
@@ -121,6 +123,8 @@ def test_in_a_folder_each_file_is_a_document(run, tmp_path):
         (["ward", "out"], "a.jsonl: in a folder, each .txt file is a document"),
         (["notes.csv", "out.csv"], "notes.csv: the ending of the name is unknown"),
         (["notes.txt", "out.txt", "--annotations", "out.txt"], "a file of its own"),
+        (["notes.txt", "out.txt", "--kind", "TWIN"], "--kind TWIN: write LABEL=kind"),
+        (["notes.txt", "out.txt", "--kind", "TWIN=sister"], "TWIN = 'sister': no such kind"),
         (["notes.txt", "out.txt", "--mode", "stars"], "mode stars: use tags or surrogates"),
         (["notes.jsonl", "out.jsonl", "--text-field", "body"], "notes.jsonl:1: no field body"),
         (["notes.jsonl", "out.jsonl", "--id-field", "nhc"], "notes.jsonl:1: no identifier in"),
@@ -145,8 +149,280 @@ def test_a_pipeline_that_finds_nothing_writes_nothing(run, tmp_path):
     spacy.blank("es").to_disk(tmp_path / "blank")
     before = sorted(tmp_path.rglob("*"))
     result = run("deidentify", "notes.txt", "out.txt", pipeline=tmp_path / "blank")
+    assert "no component before it tells what it finds" in str(result.exception)
+    assert sorted(tmp_path.rglob("*")) == before
+    result = run(
+        "deidentify", "notes.txt", "out.txt", "--kind", "WHO=name", pipeline=tmp_path / "blank"
+    )
     assert "notes.txt:1: no component has looked for mentions" in str(result.exception)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_pipeline_without_a_label_of_personal_data_is_refused_before_anything_is_read(
+    run, tmp_path
+):
+    nlp = spacy.blank("es")
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "CHEMICAL", "pattern": "aspirina"}])
+    nlp.to_disk(tmp_path / "chemicals")
+    before = sorted(tmp_path.rglob("*"))
+    for texts in ("notes.txt", "gone.txt"):
+        result = run("deidentify", texts, "out.txt", pipeline=tmp_path / "chemicals")
+        assert result.exit_code == 1 and isinstance(result.exception, BiomedError)
+        message = str(result.exception)
+        assert "entity_ruler find CHEMICAL, and so nothing known as personal data" in message
+        assert "NAME, PATIENT, NOMBRE" in message and "--kind CHEMICAL=name" in message
+    assert sorted(tmp_path.rglob("*")) == before
+    (tmp_path / "one.txt").write_text("Tomó aspirina.\n")
+    arguments = ["one.txt", "out.txt", "--kind", "CHEMICAL=other"]
+    assert run("deidentify", *arguments, pipeline=tmp_path / "chemicals").exit_code == 0
+    assert (tmp_path / "out.txt").read_text() == "Tomó [CHEMICAL].\n"
+
+
+def test_kinds_of_the_command_line_come_beside_those_of_the_pipeline(run, finder, tmp_path):
+    nlp = spacy.load(finder)
+    nlp.add_pipe("biomed_deidentify", config={"kinds": {"NOMBRE": "keep"}, "tag": "<{label}>"})
+    nlp.to_disk(tmp_path / "own")
+    own = {"pipeline": tmp_path / "own"}
+    assert run("deidentify", "notes.txt", "out.txt", **own).exit_code == 0
+    assert (tmp_path / "out.txt").read_text().startswith("Marta Ochoa vino el <FECHA>.")
+    arguments = ["notes.txt", "out.txt", "--kind", "FECHA=keep", "--kind", "NOMBRE=id"]
+    assert run("deidentify", *arguments, **own).exit_code == 0
+    assert (tmp_path / "out.txt").read_text().startswith("<NOMBRE> vino el 12/03/2019.")
+
+
+# Where is written
+
+
+def make_ward(folder):
+    """A folder of notes with links to one of them, and one of its results."""
+    (folder / "ward" / "b").mkdir(parents=True)
+    (folder / "ward" / "1.txt").write_text("Marta Ochoa\n")
+    (folder / "hard.txt").hardlink_to(folder / "ward" / "1.txt")
+    (folder / "soft").symlink_to("ward")
+    (folder / "soft.txt").symlink_to("ward/1.txt")
+    (folder / "loop").symlink_to("loop")
+    (folder / "to_notes").symlink_to("notes.txt")
+    (folder / "hard_notes").hardlink_to(folder / "notes.txt")
+    (folder / "clean").mkdir()
+    (folder / "clean" / "deidentified.json").write_text("{}")
+    (folder / "out.txt").write_text("old\n")
+    (folder / "hard_out").hardlink_to(folder / "out.txt")
+
+
+def contents(folder):
+    return {
+        str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
+    } | {str(path): None for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize(
+    ("texts", "output", "annotations"),
+    [
+        ("notes.txt", "out.txt", "notes.txt"),
+        ("notes.txt", "out.txt", "ward/../notes.txt"),
+        ("notes.txt", "out.txt", "NOTES.TXT"),
+        ("notes.txt", "out.txt", "to_notes"),
+        ("notes.txt", "out.txt", "hard_notes"),
+        ("notes.txt", "out.txt", "out.txt"),
+        ("notes.txt", "out.txt", "Out.Txt"),
+        ("notes.txt", "out.txt", "hard_out"),
+        ("notes.txt", "new.txt", "new.txt"),
+        ("notes.txt", "new.txt", "NEW.txt"),
+        ("notes.txt", "out.txt", "."),
+        ("notes.txt", "out.txt", "ward"),
+        ("ward", "clean", "ward/1.txt"),
+        ("ward", "clean", "ward/new.jsonl"),
+        ("ward", "clean", "soft/new.jsonl"),
+        ("ward", "clean", "Ward/new.jsonl"),
+        ("ward", "clean", "soft.txt"),
+        ("ward", "clean", "hard.txt"),
+        ("ward", "clean", "clean"),
+        ("ward", "clean", "clean/deidentified.json"),
+        ("ward", "clean", "clean/new.jsonl"),
+        ("ward", "new", "new/new.jsonl"),
+        ("ward", "new", "new"),
+        ("ward", "ward", None),
+        ("ward", "soft", None),
+        ("ward", "soft/new", None),
+        ("ward", "ward/b/new", None),
+        ("ward", "WARD", None),
+        ("ward/b", "ward", None),
+        ("ward", ".", None),
+        ("notes.txt", "to_notes", None),
+        ("notes.txt", "hard_notes", None),
+        ("notes.txt", "Notes.txt", None),
+        ("notes.txt", ".", None),
+    ],
+)
+def test_what_is_read_or_written_besides_is_never_written_to(
+    run, tmp_path, monkeypatch, texts, output, annotations
+):
+    """Refused before the pipeline is loaded or a text read."""
+    make_ward(tmp_path)
+    monkeypatch.setattr("spacy_biomed.pipeline.loading.load_pipeline", None)
+    before = contents(tmp_path)
+    options = ["--annotations", annotations] if annotations else []
+    result = run("deidentify", texts, output, *options)
+    assert result.exit_code == 1
+    assert isinstance(result.exception, BiomedError), result.exception
+    assert str(result.exception).startswith(f"{annotations or output}: this is ")
+    assert "\n" not in str(result.exception)
+    assert contents(tmp_path) == before
+
+
+def test_annotations_may_lie_beside_what_is_read_and_written(run, tmp_path):
+    make_ward(tmp_path)
+    for texts, output in [("notes.txt", "out.txt"), ("ward", "clean"), ("ward", "ward2")]:
+        for annotations in ("ward.jsonl", "new/annotations.jsonl", "loop2"):
+            result = run("deidentify", texts, output, "--annotations", annotations)
+            assert result.exit_code == 0, result.exception
+            assert (tmp_path / annotations).read_text().count("replacements") == (
+                3 if texts == "notes.txt" else 1
+            )
+
+
+def test_the_original_text_cannot_be_kept(run, tmp_path):
+    options = ["--annotations", "replaced.jsonl", "--keep", "text"]
+    result = run("deidentify", "notes.jsonl", "out.jsonl", *options)
+    assert "--keep text: this is the field with the text" in str(result.exception)
+    result = run("deidentify", "notes.jsonl", "out.jsonl", "--keep", "file")
+    assert "--keep file: --annotations has a field of this name" in str(result.exception)
+    assert not (tmp_path / "out.jsonl").exists() and not (tmp_path / "replaced.jsonl").exists()
+
+
+# Names of files
+
+
+def test_names_of_files_may_be_those_of_people(run, tmp_path):
+    folder = tmp_path / "notes" / "ochoa_marta"
+    folder.mkdir(parents=True)
+    (folder / "juan_perez_2019.txt").write_text("Marta Ochoa")
+    (tmp_path / "notes" / "2.txt").write_text("Nada")
+    result = run("deidentify", "notes", "clean")
+    assert result.output.count("\n") == 2 and "use --rename" in result.output
+    assert "perez" not in result.output and "ochoa" not in result.output
+    assert (tmp_path / "clean" / "ochoa_marta" / "juan_perez_2019.txt").exists()
+    assert "rename" not in run("deidentify", "notes", "clean", "--keep-names").output
+    assert "rename" not in run("deidentify", "notes.txt", "clean.txt").output
+
+
+def test_renamed_files_have_names_that_follow_from_the_secret(run, tmp_path, monkeypatch):
+    folder = tmp_path / "notes" / "ochoa_marta"
+    folder.mkdir(parents=True)
+    (folder / "1.txt").write_text("Marta Ochoa")
+    (tmp_path / "notes" / "1.txt").write_text("Nada")
+
+    def names():
+        result = run("deidentify", "notes", "clean", "--rename", "--annotations", "new.jsonl")
+        assert result.exit_code == 0, result.exception
+        assert "--rename" not in result.output
+        files = {path.relative_to("clean").as_posix() for path in Path("clean").rglob("*.txt")}
+        assert {row["file"] for row in read_rows(tmp_path / "new.jsonl")} == files
+        return files
+
+    first = names()
+    assert len(first) == 2 and all(re.fullmatch(r"[0-9a-f]{32}\.txt", name) for name in first)
+    assert {(tmp_path / "clean" / name).read_text() for name in first} == {"[NOMBRE]", "Nada"}
+    assert names() == first
+    monkeypatch.setenv("SPACY_BIOMED_SECRET", "another secret, long enough")
+    assert not names() & first
+    monkeypatch.delenv("SPACY_BIOMED_SECRET")
+    result = run("deidentify", "notes", "clean2", "--rename")
+    assert "set the environment variable SPACY_BIOMED_SECRET" in str(result.exception)
+    result = run("deidentify", "notes.txt", "clean.txt", "--rename")
+    assert "notes.txt: --rename and --keep-names are for folders" in str(result.exception)
+    assert not (tmp_path / "clean2").exists() and not (tmp_path / "clean.txt").exists()
+
+
+# What is said of texts
+
+
+@pytest.mark.parametrize(
+    ("line", "options", "message"),
+    [
+        ('{"text": "Marta \\ud800"}', [], "the text has half of a surrogate pair"),
+        ('{"text": "a", "w": ["Marta \\udfff"]}', ["--keep", "w"], "the field w has half"),
+        ('{"text": "a", "w": 1e999}', ["--keep", "w"], "the field w has a number that is none"),
+        ('{"text": "a", "w": NaN}', ["--keep", "w"], "the field w has a number that is none"),
+        ('{"text": ["Marta"]}', [], "no text in the field text; name the one"),
+        ('{"Marta": "Ochoa"}', [], "no field text; name the one"),
+        ('{"text": "Marta', [], "not JSON at character 10; put"),
+        ('["Marta"]', [], "JSON, but no object"),
+        ("[" * 100_000, [], "not JSON; put an object"),
+        ('{"text": ' + "9" * 5000 + "}", [], "not JSON; put an object"),
+    ],
+)
+def test_a_document_that_cannot_be_written_is_named_and_not_quoted(
+    run, tmp_path, line, options, message
+):
+    (tmp_path / "bad.jsonl").write_text(f'{{"text": "Marta Ochoa", "w": 1}}\n{line}\n')
+    result = run("deidentify", "bad.jsonl", "out.jsonl", *options)
+    assert isinstance(result.exception, BiomedError), result.exception
+    assert str(result.exception).startswith("bad.jsonl:2: ") and message in str(result.exception)
+    assert "Marta" not in str(result.exception) + result.output
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_a_field_that_is_not_kept_may_hold_what_cannot_be_written(run, tmp_path):
+    (tmp_path / "odd.jsonl").write_text('{"text": "a\\ud83d\\ude42", "w": "\\ud800", "n": 1e999}\n')
+    assert run("deidentify", "odd.jsonl", "out.jsonl").exit_code == 0
+    assert read_rows(tmp_path / "out.jsonl") == [{"text": "a🙂"}]
+
+
+class Careless:
+    """A component whose errors quote what it was given."""
+
+    def __init__(self, where):
+        self.where = where
+
+    def __call__(self, doc):
+        if self.where == "call" and "14/03" in doc.text:
+            raise RuntimeError(f"cannot read {doc.text}")
+        return doc
+
+    def to_disk(self, path, exclude=()):
+        pass
+
+    def from_disk(self, path, exclude=()):
+        return self
+
+
+class CarelessInBatches(Careless):
+    def pipe(self, docs, batch_size):
+        for doc in docs:
+            if "14/03" in doc.text:
+                raise RuntimeError(f"cannot read {doc.text}")
+            yield doc
+
+
+@spacy.Language.factory("careless")
+def make_careless(nlp, name, where: str):
+    return Careless(where) if where == "call" else CarelessInBatches(where)
+
+
+@pytest.mark.parametrize(
+    ("where", "place"),
+    [
+        ("call", "notes.txt:3: the component careless failed"),
+        ("pipe", "notes.txt:2 or soon after it: a component failed"),
+    ],
+)
+def test_a_component_that_fails_is_named_without_its_words(run, finder, tmp_path, where, place):
+    nlp = spacy.load(finder)
+    nlp.add_pipe("careless", config={"where": where})
+    nlp.to_disk(tmp_path / "failing")
+    before = sorted(tmp_path.rglob("*"))
+    arguments = ["notes.txt", "out.txt", "--annotations", "replaced.jsonl"]
+    result = run("deidentify", *arguments, pipeline=tmp_path / "failing")
+    assert isinstance(result.exception, BiomedError), result.exception
+    message = str(result.exception)
+    assert message.startswith(f"{place} (RuntimeError in {__file__}:")
+    assert "Marta" not in message + result.output and "cannot read" not in message
+    assert result.exception.__suppress_context__
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+# Other settings
 
 
 def test_without_a_secret_no_surrogates_are_written(run, tmp_path, monkeypatch):

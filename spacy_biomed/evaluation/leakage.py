@@ -10,7 +10,7 @@ from spacy.tokens import Doc
 
 from ..corpora.gold import UNALIGNED_MENTIONS
 from ..errors import BiomedError
-from ..pipeline.deidentified import Deidentified
+from ..pipeline.deidentified import Deidentified, Replacement
 from ..pipeline.term_lists import normalize, word_list
 
 _WORD = re.compile(r"[^\W_]+")
@@ -26,11 +26,14 @@ class Leakage:
     mentions: all of them.
     leaked: those of which something can be read in the new text at their place.
     kept: those that stay on purpose, as ages below the limit do; they do not count as leaked.
+    by_chance: those whose surrogate was drawn with something of them; they do not count as leaked,
+        since nobody can tell them from the others.
     """
 
     mentions: int = 0
     leaked: int = 0
     kept: int = 0
+    by_chance: int = 0
 
 
 @dataclass(slots=True)
@@ -54,7 +57,13 @@ class LeakageReport:
             sum(one.mentions for one in counts),
             sum(one.leaked for one in counts),
             sum(one.kept for one in counts),
+            sum(one.by_chance for one in counts),
         )
+
+
+def is_never_drawn(replacement: Replacement) -> bool:
+    """As it is where all replacements are tags."""
+    return False
 
 
 def measure_leakage(
@@ -62,6 +71,7 @@ def measure_leakage(
     is_identifying: Callable[[str], bool] = lambda label: True,
     *,
     spans_key: str | None = None,
+    is_drawn: Callable[[Replacement], bool] = is_never_drawn,
 ) -> LeakageReport:
     """Count the gold mentions of which something is left in the de-identified texts.
 
@@ -74,13 +84,15 @@ def measure_leakage(
     pairs: the gold document, and the document with `doc._.deidentified`, of the same text.
     is_identifying: tells whether mentions of a label are to be removed at all.
     spans_key: span group of the gold mentions; None for `doc.ents`.
+    is_drawn: tells whether a replacement was drawn from all that could stand there; what it shows
+        of a mention it shows by chance.
     RAISES BiomedError: if a document was not de-identified, has another text than its gold, or no
         gold layer.
     """
     report = LeakageReport()
-    for gold, predicted in pairs:
+    for number, (gold, predicted) in enumerate(pairs, start=1):
         deidentified = predicted._.deidentified
-        _check_pair(gold, predicted, deidentified, spans_key)
+        _check_pair(number, gold, predicted, spans_key)
         text, is_leaking = gold.text, False
         for mention in _gold_mentions(gold, spans_key):
             start, end, label = mention
@@ -88,30 +100,32 @@ def measure_leakage(
                 continue
             counts = report.labels.setdefault(label, Leakage())
             counts.mentions += 1
-            if _is_kept(deidentified, text, mention):
+            if _is_kept(deidentified, text, mention, is_drawn):
                 counts.kept += 1
-            elif _leaks(deidentified, text, start, end):
+            elif _leaks(deidentified, text, (start, end), is_drawn):
                 counts.leaked += 1
                 is_leaking = True
+            elif _leaks(deidentified, text, (start, end), is_never_drawn):
+                counts.by_chance += 1
         report.documents += 1
         report.leaking_documents += is_leaking
     return report
 
 
-def _check_pair(
-    gold: Doc, predicted: Doc, deidentified: Deidentified | None, spans_key: str | None
-) -> None:
-    start = " ".join(gold.text.split())[:40]
-    if deidentified is None:
+def _check_pair(number: int, gold: Doc, predicted: Doc, spans_key: str | None) -> None:
+    """Documents are told by their number: a message must not quote what is to be hidden."""
+    if predicted._.deidentified is None:
         raise BiomedError(
-            f"'{start}' was not de-identified: the pipeline needs biomed_deidentify, and before "
-            "it a component that finds mentions"
+            f"document {number} was not de-identified: the pipeline needs biomed_deidentify, and "
+            "before it a component that finds mentions"
         )
     if gold.text != predicted.text:
-        raise BiomedError(f"'{start}' is compared with another text: give both in the same order")
+        raise BiomedError(
+            f"document {number} is compared with another text: give both in the same order"
+        )
     if spans_key is not None and spans_key not in gold.spans:
         raise BiomedError(
-            f"'{start}' has no gold mentions in doc.spans[\"{spans_key}\"], but in "
+            f'document {number} has no gold mentions in doc.spans["{spans_key}"], but in '
             f"{', '.join(gold.spans) or 'no group'}: name the one that has them"
         )
 
@@ -122,17 +136,28 @@ def _gold_mentions(gold: Doc, spans_key: str | None) -> set[tuple[int, int, str]
     return mentions.union(gold._.get(UNALIGNED_MENTIONS))
 
 
-def _is_kept(deidentified: Deidentified, text: str, gold: tuple[int, int, str]) -> bool:
+def _is_kept(
+    deidentified: Deidentified,
+    text: str,
+    gold: tuple[int, int, str],
+    is_drawn: Callable[[Replacement], bool],
+) -> bool:
     """Whether the mention was found, with its label, and stays on purpose."""
     start, end, label = gold
     return any(
         one.start <= start and end <= one.end and one.label == label
         for one in deidentified.replacements
-        if one.text == text[one.start : one.end]
+        if one.text == text[one.start : one.end] and not is_drawn(one)
     )
 
 
-def _leaks(deidentified: Deidentified, text: str, start: int, end: int) -> bool:
+def _leaks(
+    deidentified: Deidentified,
+    text: str,
+    span: tuple[int, int],
+    is_drawn: Callable[[Replacement], bool],
+) -> bool:
+    start, end = span
     has_long = any(len(word) >= _SHORTEST_WORD for word in _WORD.findall(text[start:end]))
     shortest = _SHORTEST_WORD if has_long else 1
     place = start
@@ -144,7 +169,7 @@ def _leaks(deidentified: Deidentified, text: str, start: int, end: int) -> bool:
         own = _telling(text[max(start, one.start) : min(end, one.end)], one.label, shortest)
         shown = own & _normalized(one.text, shortest)
         # A day of two digits may well stand for another one of the same number.
-        if shown and (has_long or shown == own):
+        if shown and (has_long or shown == own) and not is_drawn(one):
             return True
         place = one.end
     return _is_left(deidentified, (place, end), shortest)

@@ -17,7 +17,7 @@ class Replacement(NamedTuple):
     start, end: where the mention is in the document's text.
     new_start, new_end: where the replacement is in the new text.
     label: the mention's.
-    text: the replacement; the mention itself if it is an age that stays.
+    text: the replacement; the mention itself if it is an age that stays, or if it was drawn.
     """
 
     start: int

@@ -13,7 +13,7 @@ from thinc.api import Config
 
 from ..corpora.gold import DOCUMENT_ID
 from ..errors import BiomedError
-from .deidentified import DEIDENTIFIED
+from .deidentified import DEIDENTIFIED, Replacement
 from .document_key import DocumentKey, derive_key
 from .mention_finders import Finders, list_finders
 from .phi_kinds import EXAMPLES, KINDS_OF_LABELS, identifying_labels, merge_kinds
@@ -231,6 +231,11 @@ class BiomedDeidentifier(Pipe):
     def kind(self, label: str) -> str:
         """The kind of a label: what becomes of its mentions."""
         return self.kinds.get(label, "other")
+
+    def is_drawn(self, replacement: Replacement) -> bool:
+        """Whether a replacement was drawn from all that could stand there: no tag, and no age."""
+        tag = self._tag.format(label=replacement.label)
+        return replacement.text != tag and self.kind(replacement.label) != "age"
 
     def _layer(self, doc: Doc) -> Iterable[Span] | None:
         """The spans of the mentions; None if nobody has looked for any."""

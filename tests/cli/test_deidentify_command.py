@@ -460,8 +460,8 @@ def test_leakage_counts_what_can_still_be_read(run, tmp_path):
         assert result.exit_code == 0, result.output
         lines = [line for line in result.output.splitlines() if line.startswith("│")]
         assert [[cell.strip() for cell in line.strip("│").split("│")] for line in lines] == [
-            ["FECHA", "1", "0", "0", "0.00%"],
-            ["NOMBRE", "3", "0", "1", "33.33%"],
-            ["all labels", "4", "0", "1", "25.00%"],
+            ["FECHA", "1", "0", "0", "0", "0.00%"],
+            ["NOMBRE", "3", "0", "0", "1", "33.33%"],
+            ["all labels", "4", "0", "0", "1", "25.00%"],
         ]
         assert "1 of 3 documents leak" in result.output

@@ -66,7 +66,7 @@ def deidentify(
     from ..pipeline.loading import load_pipeline
     from .text_documents import read_text_documents
 
-    _check_places(texts, output, annotations)
+    _check_places([texts, Path(pipeline)], output, annotations)
     _check_options(texts, text_field, keep, rename)
     nlp = load_pipeline(pipeline)
     key_from = "document_id" if id_field is not None else None
@@ -78,6 +78,8 @@ def deidentify(
     total = 0
     for document in read_text_documents(texts, text_field):
         _check(document, id_field, keep, nlp.max_length)
+        if not rename:
+            _check_writable(document.place, "the name of the file", document.name)
         total += 1
     console = Console(highlight=False)
     documents = track(
@@ -100,17 +102,17 @@ def deidentify(
         )
 
 
-def _check_places(texts: Path, output: Path, annotations: Path | None) -> None:
+def _check_places(sources: list[Path], output: Path, annotations: Path | None) -> None:
     """Refuse to write to what is read, or twice to one place."""
     from ..errors import BiomedError
 
-    if _overlap(output, texts):
+    if any(_overlap(output, source) for source in sources):
         raise BiomedError(
             f"{output}: this is what is read, or in it, or around it; name another output"
         )
     if annotations is None:
         return
-    if _overlap(annotations, texts) or _overlap(annotations, output):
+    if any(_overlap(annotations, other) for other in [*sources, output]):
         raise BiomedError(
             f"{annotations}: this is what is read or written besides, or in it, or around it; give "
             "--annotations a file of its own"
@@ -174,7 +176,6 @@ def _check(document: TextDocument, id_field: str | None, keep: list[str], max_le
             f"{max_length:,}: split the document"
         )
     _check_writable(document.place, "the text", document.text)
-    _check_writable(document.place, "the name of the file", document.name)
     for name in keep:
         _check_writable(document.place, f"the field {name}", document.fields.get(name))
 
@@ -187,8 +188,8 @@ def _check_writable(place: str, what: str, value: Any) -> None:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError as error:
         raise BiomedError(
-            f"{place}: {what} has half of a surrogate pair (U+D800 to U+DFFF), which is no "
-            "character: remove it, or put the character there that was meant"
+            f"{place}: {what} has what is no character, such as half of a surrogate pair (U+D800 "
+            "to U+DFFF): remove it, or put the character there that was meant"
         ) from error
     except (ValueError, RecursionError) as error:
         raise BiomedError(

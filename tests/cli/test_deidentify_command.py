@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import re
 from pathlib import Path
 
@@ -252,6 +253,9 @@ def contents(folder):
         ("notes.txt", "hard_notes", None),
         ("notes.txt", "Notes.txt", None),
         ("notes.txt", ".", None),
+        ("notes.txt", "out.txt", "pipeline/meta.json"),
+        ("notes.txt", "pipeline/new.txt", None),
+        ("ward", "pipeline", None),
     ],
 )
 def test_what_is_read_or_written_besides_is_never_written_to(
@@ -259,10 +263,12 @@ def test_what_is_read_or_written_besides_is_never_written_to(
 ):
     """Refused before the pipeline is loaded or a text read."""
     make_ward(tmp_path)
+    (tmp_path / "pipeline").mkdir()
+    (tmp_path / "pipeline" / "meta.json").write_text("{}")
     monkeypatch.setattr("spacy_biomed.pipeline.loading.load_pipeline", None)
     before = contents(tmp_path)
     options = ["--annotations", annotations] if annotations else []
-    result = run("deidentify", texts, output, *options)
+    result = run("deidentify", texts, output, *options, pipeline="pipeline")
     assert result.exit_code == 1
     assert isinstance(result.exception, BiomedError), result.exception
     assert str(result.exception).startswith(f"{annotations or output}: this is ")
@@ -334,14 +340,34 @@ def test_renamed_files_have_names_that_follow_from_the_secret(run, tmp_path, mon
     assert not (tmp_path / "clean2").exists() and not (tmp_path / "clean.txt").exists()
 
 
+def test_a_name_of_a_file_that_is_no_text_is_told_or_replaced(run, tmp_path):
+    (tmp_path / "notes").mkdir()
+    path = os.fsencode(tmp_path / "notes") + b"/mar\xeda.txt"
+    try:
+        with open(path, "w") as file:
+            file.write("Marta Ochoa")
+    except OSError:
+        pytest.skip("this file system has only names in UTF-8")
+    result = run("deidentify", "notes", "clean", "--annotations", "new.jsonl")
+    assert "the name of the file has what is no character" in str(result.exception)
+    assert not (tmp_path / "clean").exists() and not (tmp_path / "new.jsonl").exists()
+    result = run("deidentify", "notes", "clean", "--annotations", "new.jsonl", "--rename")
+    assert result.exit_code == 0, result.exception
+    assert len(read_rows(tmp_path / "new.jsonl")) == 1
+
+
 # What is said of texts
 
 
 @pytest.mark.parametrize(
     ("line", "options", "message"),
     [
-        ('{"text": "Marta \\ud800"}', [], "the text has half of a surrogate pair"),
-        ('{"text": "a", "w": ["Marta \\udfff"]}', ["--keep", "w"], "the field w has half"),
+        ('{"text": "Marta \\ud800"}', [], "the text has what is no character"),
+        (
+            '{"text": "a", "w": ["Marta \\udfff"]}',
+            ["--keep", "w"],
+            "the field w has what is no character",
+        ),
         ('{"text": "a", "w": 1e999}', ["--keep", "w"], "the field w has a number that is none"),
         ('{"text": "a", "w": NaN}', ["--keep", "w"], "the field w has a number that is none"),
         ('{"text": ["Marta"]}', [], "no text in the field text; name the one"),

@@ -158,8 +158,20 @@ def test_documents_of_one_identifier_share_surrogates():
         texts.append({one.label: one.text for one in nlp(doc)._.deidentified.replacements})
     assert texts[0] == texts[1]
     assert texts[0]["FECHA"] != texts[2]["FECHA"]
-    with pytest.raises(BiomedError, match='key_from = "document_id": a document has no'):
+    with pytest.raises(BiomedError, match='key_from = "document_id": a document has no') as error:
         nlp("Tudela")
+    assert "Tudela" not in str(error.value)
+
+
+def test_with_an_error_handler_the_other_documents_go_on():
+    nlp = make_nlp(mode="surrogates", key_from="document_id")
+    nlp.set_error_handler(lambda name, component, docs, error: failed.extend(docs))
+    failed, docs = [], [nlp.make_doc(f"Nota {i}: Tudela") for i in range(3)]
+    for i in (0, 2):
+        # Not even a character; it is only hashed.
+        docs[i].user_data["document_id"] = f"\ud800{i}"
+    assert [doc.text for doc in nlp.pipe(docs)] == ["Nota 0: Tudela", "Nota 2: Tudela"]
+    assert [doc.text for doc in failed] == ["Nota 1: Tudela"]
 
 
 def test_day_or_month_first_goes_by_the_language_or_the_setting():

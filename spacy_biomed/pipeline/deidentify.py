@@ -313,16 +313,16 @@ class BiomedDeidentifier(Pipe):
         names, labels, _ = finders
         found = "no component before it tells what it finds"
         if labels:
-            found = f"{', '.join(names)} find {', '.join(labels[:_NAMED_LABELS])}"
+            found = f"what is before it ({', '.join(names)}) finds "
+            found += ", ".join(labels[:_NAMED_LABELS])
         if len(labels) > _NAMED_LABELS:
             found += f" and {len(labels) - _NAMED_LABELS} others"
         known = len(identifying_labels(KINDS_OF_LABELS, self.kinds)) - len(EXAMPLES)
-        example = labels[0] if labels else "MY_LABEL"
         return (
             f"[components.{self.name}] {found}, and so nothing known as personal data (as "
             f"{', '.join(EXAMPLES)} and {known} others are), so names would stay in the text: give "
-            "a pipeline that finds them, or say what its labels stand for: "
-            f'kinds = {{"{example}": "name"}} (on the command line: --kind {example}=name)'
+            "a pipeline that finds them, or, if a label of its own stands for people's names, say "
+            'so: kinds = {"MY_LABEL": "name"} (on the command line: --kind MY_LABEL=name)'
         )
 
     def _check_settings(self) -> None:

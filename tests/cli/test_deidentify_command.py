@@ -170,8 +170,8 @@ def test_a_pipeline_without_a_label_of_personal_data_is_refused_before_anything_
         result = run("deidentify", texts, "out.txt", pipeline=tmp_path / "chemicals")
         assert result.exit_code == 1 and isinstance(result.exception, BiomedError)
         message = str(result.exception)
-        assert "entity_ruler find CHEMICAL, and so nothing known as personal data" in message
-        assert "NAME, PATIENT, NOMBRE" in message and "--kind CHEMICAL=name" in message
+        assert "(entity_ruler) finds CHEMICAL, and so nothing known as personal data" in message
+        assert "NAME, PATIENT, NOMBRE" in message and "--kind MY_LABEL=name" in message
     assert sorted(tmp_path.rglob("*")) == before
     (tmp_path / "one.txt").write_text("Tomó aspirina.\n")
     arguments = ["one.txt", "out.txt", "--kind", "CHEMICAL=other"]

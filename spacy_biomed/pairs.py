@@ -7,7 +7,7 @@ from spacy.attrs import IS_SPACE
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
-from .errors import BiomedError
+from .errors import BiomedError, quote
 
 PAIR_KEY = "pair"
 
@@ -43,7 +43,7 @@ def join_pair(first: str, second: str) -> tuple[str, tuple[Offsets, Offsets]]:
     for text in (first, second):
         if PAIR_SEPARATOR in text:
             raise BiomedError(
-                f"{text[:40]!r}: a text of a pair has U+001E, which separates pairs; remove it"
+                f"{quote(text)}: a text of a pair has U+001E, which separates pairs; remove it"
             )
     start = len(first) + len(PAIR_SEPARATOR)
     joined = first + PAIR_SEPARATOR + second

@@ -17,10 +17,13 @@ from spacy.cli._util import show_validation_error
 from thinc.api import ConfigValidationError
 from typer.core import TyperGroup
 
-from ..errors import BiomedError
+from ..errors import BiomedError, escape
 
 # spaCy's commands that read a config and have no other job than to use it.
 COMMANDS_WITH_CONFIG = ("assemble", "init_pipeline", "pretrain", "train")
+
+# Characters of a line that is printed: messages name paths and quote data of any length.
+LONGEST_LINE = 1000
 
 # Newer typers carry a click of their own; this is the class in whichever one it uses.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -83,7 +86,7 @@ def _print_bad_input(
     if line is None:
         _other_errors(kind, error, traceback)
     else:
-        print(f"✘ {line}", file=sys.stderr)
+        print(f"✘ {escape(line, LONGEST_LINE)}", file=sys.stderr)
 
 
 _other_errors = sys.excepthook

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 from .documents import Document, list_files
 from .json_fields import get_field, read_json
 from .questions import create_question
@@ -67,7 +67,7 @@ def _flatten(exact_answer: Any, where: str) -> Iterator[str]:
         yield exact_answer
     else:
         raise BiomedError(
-            f"{where}: {str(exact_answer)[:40]!r} in the exact_answer of a factoid question; write "
+            f"{where}: {quote(exact_answer)} in the exact_answer of a factoid question; write "
             f"a string, a list of strings, or a list of such lists"
         )
 

@@ -9,7 +9,7 @@ from json.scanner import py_make_scanner
 from pathlib import Path
 from typing import Any
 
-from ..errors import BiomedError
+from ..errors import BiomedError, escape, quote
 from .documents import Document, Mention, Relation, check_mention, list_files, read_text
 from .xml_elements import Element, read_xml
 
@@ -143,7 +143,8 @@ def _whole_number(part: _Part, key: str, path: Path) -> int:
         return int(part[key])
     except (KeyError, TypeError, ValueError):
         raise BiomedError(
-            f"{_where(part, path)}: expected {key!r} with a whole number, found {part.get(key)!r}"
+            f"{_where(part, path)}: expected {key!r} with a whole number, found "
+            f"{quote(part.get(key))}"
         ) from None
 
 
@@ -160,8 +161,8 @@ def _create_mention(annotation: _Part, locations: list[_Part], offset: int, path
     label = attributes.pop("type", "")
     if not label:
         raise BiomedError(
-            f"{_where(annotation, path)}: the annotation {annotation.get('id')!r} has no type; add "
-            f'an infon with the key "type"'
+            f"{_where(annotation, path)}: the annotation {quote(annotation.get('id'))} has no "
+            f'type; add an infon with the key "type"'
         )
     fragments = []
     for location in locations:
@@ -179,8 +180,8 @@ def _create_relations(relation: _Part, document: Document, path: Path) -> Iterat
     for node, id in zip(nodes, ids, strict=True):
         if id not in known:
             raise BiomedError(
-                f"{_where(node, path)}: there is no annotation {id!r} in document {document.id!r}; "
-                f"correct the refid"
+                f"{_where(node, path)}: there is no annotation {quote(id)} in document "
+                f"{quote(document.id)}; correct the refid"
             )
     ids = ids or list(infons.values())
     if not labels or len(ids) < 2:
@@ -229,8 +230,8 @@ def _parse_xml(path: Path, encoding: str) -> _Part:
     collection = read_xml(path, encoding, "a BioC collection")
     if collection.name != "collection":
         raise BiomedError(
-            f"{collection.where}: expected <collection>, found <{collection.name}>; is it a "
-            f"BioC collection?"
+            f"{collection.where}: expected <collection>, found <{escape(collection.name)}>; is it "
+            f"a BioC collection?"
         )
     return {"documents": [_convert_unit(child) for child in collection.find("document")]}
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from ..errors import BiomedError
+from ..errors import BiomedError, escape, quote
 from .documents import (
     BYTE_ORDER_MARK,
     Document,
@@ -101,7 +101,7 @@ class _Line:
     def malformed(self) -> BiomedError:
         shape = _SHAPES.get(self.kind, _SHAPES["T"])
         return BiomedError(
-            f"{self.where}: malformed line {self.text!r}; write it as {shape} with tabs"
+            f"{self.where}: malformed line {quote(self.text)}; write it as {shape} with tabs"
         )
 
 
@@ -117,7 +117,9 @@ def _read_pair(text_path: Path, lines: list[str], encoding: str) -> Document:
         mention = _move(mention, shift)
         check_mention(text, mention, covered, line.where)
         if line.id in mentions:
-            raise BiomedError(f"{line.where}: {line.id} is there twice; give each its own id")
+            raise BiomedError(
+                f"{line.where}: {escape(line.id)} is there twice; give each its own id"
+            )
         mentions[line.id] = join_fragments(text, mention, line.where)
     triggers = _find_triggers(parsed)
     relations: list[Relation] = []
@@ -189,7 +191,7 @@ def _resolve(line: _Line, id: str, mentions: dict[str, Mention], triggers: dict[
     """Return the id of the mention that an argument stands for."""
     mention = triggers.get(id, id)
     if mention not in mentions:
-        raise BiomedError(f"{line.where}: there is no {id} in this file; correct the id")
+        raise BiomedError(f"{line.where}: there is no {escape(id)} in this file; correct the id")
     return mention
 
 

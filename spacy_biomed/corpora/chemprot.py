@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..errors import BiomedError
+from ..errors import BiomedError, escape, quote
 from .documents import Document, Mention, Relation, check_mention, list_files, read_lines
 
 ABSTRACTS, ENTITIES, RELATIONS = "abstracts", "entities", "relations"
@@ -42,7 +42,7 @@ def _read_part(path: Path, encoding: str) -> list[Document]:
     documents: dict[str, Document] = {}
     for where, (id, title, abstract) in _read_rows(path, ABSTRACTS, encoding):
         if id in documents:
-            raise BiomedError(f"{where}: abstract {id} is there twice; remove one")
+            raise BiomedError(f"{where}: abstract {escape(id)} is there twice; remove one")
         documents[id] = Document(
             id=id, text=f"{title} {abstract}", mentions=[], relations=[], source=where
         )
@@ -51,7 +51,9 @@ def _read_part(path: Path, encoding: str) -> list[Document]:
     for where, (id, entity, label, start, end, string) in _read_rows(entities, ENTITIES, encoding):
         document = _find(documents, id, where)
         if not (start.isdecimal() and end.isdecimal()):
-            raise BiomedError(f"{where}: {start!r} and {end!r} are no offsets; write whole numbers")
+            raise BiomedError(
+                f"{where}: {quote(start)} and {quote(end)} are no offsets; write whole numbers"
+            )
         mention = Mention(label, ((int(start), int(end)),), entity)
         check_mention(document.text, mention, string, where)
         document.mentions.append(mention)
@@ -81,7 +83,7 @@ def _read_rows(path: Path, kind: str, encoding: str) -> Iterator[tuple[str, list
 
 def _find(documents: dict[str, Document], id: str, where: str) -> Document:
     if id not in documents:
-        raise BiomedError(f"{where}: there is no abstract {id}; add it, or remove the line")
+        raise BiomedError(f"{where}: there is no abstract {escape(id)}; add it, or remove the line")
     return documents[id]
 
 
@@ -91,7 +93,8 @@ def _parse_arguments(arguments: list[str], known: set[str], where: str) -> list[
         id = argument.strip().removeprefix(prefix)
         if not argument.startswith(prefix) or id not in known:
             raise BiomedError(
-                f"{where}: {argument!r} is no entity of this abstract; write {prefix} and its id"
+                f"{where}: {quote(argument)} is no entity of this abstract; write {prefix} and its "
+                f"id"
             )
         ids.append(id)
     return ids
@@ -99,5 +102,5 @@ def _parse_arguments(arguments: list[str], known: set[str], where: str) -> list[
 
 def _is_evaluated(flag: str, where: str) -> bool:
     if flag.strip() not in ("Y", "N"):
-        raise BiomedError(f"{where}: {flag!r} in the third column; write Y or N")
+        raise BiomedError(f"{where}: {quote(flag)} in the third column; write Y or N")
     return flag.strip() == "Y"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import BiomedError
+from ..errors import BiomedError, escape, quote
 from .documents import Document, Mention, list_files, read_lines
 
 SCHEMES = ("iob1", "iob2", "bioes")
@@ -87,8 +87,8 @@ def _parse_row(line: str, path: Path, number: int) -> Row:
     token, tag = columns[0].strip(" "), columns[-1].strip()
     if len(columns) < 2 or not token or not tag:
         raise BiomedError(
-            f"{path}:{number}: expected a token and a tag in two or more columns, found {line!r}; "
-            f"separate them with a tab"
+            f"{path}:{number}: expected a token and a tag in two or more columns, found "
+            f"{quote(line)}; separate them with a tab"
         )
     if tag == "O":
         return Row(number, token, "O", "")
@@ -96,7 +96,8 @@ def _parse_row(line: str, path: Path, number: int) -> Row:
     prefix = _CANONICAL.get(prefix, prefix)
     if not dash or not label or prefix not in {"B", "I", "E", "S"}:
         raise BiomedError(
-            f"{path}:{number}: {tag!r} is no tag; write O, or B-, I- (E-, S-, L-, U-) and a label"
+            f"{path}:{number}: {quote(tag)} is no tag; write O, or B-, I- (E-, S-, L-, U-) and a "
+            f"label"
         )
     return Row(number, token, prefix, label)
 
@@ -154,8 +155,9 @@ def _find_mentions(path: Path, sentence: list[Row], scheme: str) -> Iterator[tup
         if label and not goes_on:
             if scheme == "bioes":
                 raise BiomedError(
-                    f"{path}:{row.line}: the mention of {label!r} before this line has no end; "
-                    f"tag its last token E-{label}, or S-{label} where it is the only one"
+                    f"{path}:{row.line}: the mention of {quote(label)} before this line has no "
+                    f"end; tag its last token E-{escape(label)}, or S-{escape(label)} where it is "
+                    f"the only one"
                 )
             yield start, place, label
             label = ""
@@ -164,9 +166,9 @@ def _find_mentions(path: Path, sentence: list[Row], scheme: str) -> Iterator[tup
         if not goes_on:
             if not _may_start(row, scheme):
                 raise BiomedError(
-                    f"{path}:{row.line}: {row.prefix}-{row.label} does not follow a token of the "
-                    f"same mention; a mention of {row.label!r} starts with "
-                    f"B-{row.label} in {scheme.upper()}"
+                    f"{path}:{row.line}: {row.prefix}-{escape(row.label)} does not follow a token "
+                    f"of the same mention; a mention of {quote(row.label)} starts with "
+                    f"B-{escape(row.label)} in {scheme.upper()}"
                 )
             start, label = place, row.label
         if scheme == "bioes" and row.prefix in "ES":
@@ -175,8 +177,9 @@ def _find_mentions(path: Path, sentence: list[Row], scheme: str) -> Iterator[tup
     if label:
         if scheme == "bioes":
             raise BiomedError(
-                f"{path}:{sentence[-1].line}: the sentence ends inside a mention of {label!r}; "
-                f"tag its last token E-{label}, or S-{label} where it is the only one"
+                f"{path}:{sentence[-1].line}: the sentence ends inside a mention of "
+                f"{quote(label)}; tag its last token E-{escape(label)}, or S-{escape(label)} where "
+                f"it is the only one"
             )
         yield start, len(sentence), label
 

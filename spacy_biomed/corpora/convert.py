@@ -19,7 +19,7 @@ from spacy.language import Language
 from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc, DocBin
 
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 from ..outputs import check_replaceable, replacing_directory
 from .documents import Document
 from .gold import annotate, create_doc
@@ -147,7 +147,7 @@ def read_documents(
     Raises BiomedError on an unknown format and on what the format's reader finds wrong.
     """
     if format not in FORMATS:
-        raise BiomedError(f"unknown format {format!r}; choose one of {', '.join(FORMATS)}")
+        raise BiomedError(f"unknown format {quote(format)}; choose one of {', '.join(FORMATS)}")
     module, function, arguments = FORMATS[format]
     reader = getattr(importlib.import_module(f"{__package__}.{module}"), function)
     if module == "columns":
@@ -249,7 +249,7 @@ def create_pipeline(language: str) -> Language:
         nlp = spacy.blank(language)
     except ImportError:
         raise BiomedError(
-            f"spaCy knows no language {language!r}; give its code, such as en, es or fr"
+            f"spaCy knows no language {quote(language)}; give its code, such as en, es or fr"
         ) from None
     nlp.tokenizer = create_tokenizer()(nlp)
     # The limit guards parsers and taggers; this pipeline has none.
@@ -321,7 +321,7 @@ def _read_parts(
         return split_documents(read["all"], {"dev": DEV_SHARE, "test": TEST_SHARE}, seed), [*PARTS]
     if unknown := set(read) - set(PARTS):
         raise BiomedError(
-            f"unknown part {unknown.pop()!r} of the corpus; the parts are train, dev and test"
+            f"unknown part {quote(unknown.pop())} of the corpus; the parts are train, dev and test"
         )
     if "train" in read and "dev" not in read:
         read.update(split_documents(read["train"], {"dev": DEV_SHARE}, seed))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..errors import BiomedError
+from ..errors import BiomedError, escape, quote
 from .documents import (
     Document,
     Mention,
@@ -40,8 +40,8 @@ def read_ddi(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
         root = read_xml(file, encoding, "a document of the DDI corpus")
         if root.name != "document":
             raise BiomedError(
-                f"{root.where}: expected <document>, found <{root.name}>; is it a document of the "
-                f"DDI corpus?"
+                f"{root.where}: expected <document>, found <{escape(root.name)}>; is it a document "
+                f"of the DDI corpus?"
             )
         yield _create_document(root)
 
@@ -68,7 +68,8 @@ def _create_mention(entity: Element, text: str) -> Mention:
     offsets = entity.get("charOffset")
     if _OFFSETS.fullmatch(offsets) is None:
         raise BiomedError(
-            f'{entity.where}: charOffset="{offsets}" is malformed; write it as "0-4" or "0-4;12-19"'
+            f'{entity.where}: charOffset="{escape(offsets)}" is malformed; write it as "0-4" or '
+            f'"0-4;12-19"'
         )
     fragments = sorted(
         (int(start), int(end) + 1) for start, end in re.findall(r"(\d+)-(\d+)", offsets)
@@ -93,11 +94,11 @@ def _create_relations(sentence: Element, mentions: list[Mention]) -> Iterator[Re
     for pair in sentence.find("pair"):
         head, tail, interacts = pair.get("e1"), pair.get("e2"), pair.get("ddi")
         if interacts not in ("true", "false"):
-            raise BiomedError(f'{pair.where}: ddi="{interacts}"; write "true" or "false"')
+            raise BiomedError(f'{pair.where}: ddi="{escape(interacts)}"; write "true" or "false"')
         for id in (head, tail):
             if id not in known:
                 raise BiomedError(
-                    f"{pair.where}: there is no entity {id!r} in this sentence; correct the id"
+                    f"{pair.where}: there is no entity {quote(id)} in this sentence; correct the id"
                 )
         if interacts == "true":
             label = pair.attributes.get("type") or UNSPECIFIED

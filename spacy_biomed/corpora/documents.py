@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 from ..pairs import join_pair
 
 Offsets = tuple[int, int]
@@ -139,7 +139,8 @@ def read_text(path: Path, encoding: str = "utf-8", *, may_be_empty: bool = False
         ) from None
     except LookupError:
         raise BiomedError(
-            f"{path}: unknown encoding {encoding!r}; name one that Python knows, such as latin-1"
+            f"{path}: unknown encoding {quote(encoding)}; name one that Python knows, such as "
+            f"latin-1"
         ) from None
     if not may_be_empty and not text.strip(BYTE_ORDER_MARK + " \t\r\n"):
         raise BiomedError(f"{path}: the file is empty; unpack the corpus again")
@@ -223,15 +224,16 @@ def check_mention(
             raise BiomedError(
                 f"{where}: a mention from {start} to {end} covers nothing; correct its offsets"
             )
-    if mention.end > len(text):
+    end = max(end for _, end in mention.fragments)
+    if end > len(text):
         raise BiomedError(
-            f"{where}: the mention ends at {mention.end}, beyond the text's end at {len(text)}; "
+            f"{where}: the mention ends at {end}, beyond the text's end at {len(text)}; "
             f"check that text and annotations belong together and that offsets count characters"
         )
     if covered is not None and not is_covered(text, mention, covered, any_case=any_case):
         fragments = " ".join(text[start:end] for start, end in mention.fragments)
         raise BiomedError(
-            f"{where}: the annotation reads {covered!r} but the text at "
-            f"{mention.start}-{mention.end} reads {fragments!r}; check that text and annotations "
-            f"belong together and that offsets count characters"
+            f"{where}: the annotation reads {quote(covered)} but the text at "
+            f"{mention.start}-{mention.end} reads {quote(fragments)}; check that text and "
+            f"annotations belong together and that offsets count characters"
         )

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 from .documents import Document, read_lines, read_text
 
 HALLMARKS = (
@@ -73,8 +73,8 @@ def _read_abstract(text_path: Path, labels_path: Path, encoding: str) -> Documen
         for hallmark in _parse_cell(cell):
             if hallmark not in cats:
                 raise BiomedError(
-                    f"{labels_path}:1: {hallmark!r} in cell {number} is none of the ten hallmarks; "
-                    f"correct its spelling"
+                    f"{labels_path}:1: {quote(hallmark)} in cell {number} is none of the ten "
+                    f"hallmarks; correct its spelling"
                 )
             cats[hallmark] = 1.0
     offsets, start = [], 0
@@ -140,7 +140,8 @@ def _split_by_lists(
                 continue
             if line.strip() not in by_id:
                 raise BiomedError(
-                    f"{file}:{number}: the corpus has no abstract {line.strip()!r}; remove the line"
+                    f"{file}:{number}: the corpus has no abstract {quote(line.strip())}; remove "
+                    f"the line"
                 )
             parts[part].append(by_id[line.strip()])
     return parts

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..errors import BiomedError
+from ..errors import BiomedError, escape, quote
 from .documents import (
     BYTE_ORDER_MARK,
     Document,
@@ -110,8 +110,8 @@ class _Text:
             return self.lines[line - 1][first][0], self.lines[last_line - 1][last][1]
         except IndexError:
             raise BiomedError(
-                f"{where}: the text has no words at {place}; check that text and annotations "
-                f"belong together"
+                f"{where}: the text has no words at {escape(place)}; check that text and "
+                f"annotations belong together"
             ) from None
 
 
@@ -159,11 +159,15 @@ def _read_lines(
         where = f"{files[suffix]}:{number}"
         match = _LINES[suffix].fullmatch(line.strip())
         if match is None:
-            raise BiomedError(f"{where}: malformed line {line!r}; write it as {_SHAPES[suffix]}")
+            raise BiomedError(
+                f"{where}: malformed line {quote(line)}; write it as {_SHAPES[suffix]}"
+            )
         yield where, match
 
 
 def _find(by_place: dict[str, Mention], place: str, where: str) -> Mention:
     if place not in by_place:
-        raise BiomedError(f"{where}: no concept at {place} in the .con file; correct the place")
+        raise BiomedError(
+            f"{where}: no concept at {escape(place)} in the .con file; correct the place"
+        )
     return by_place[place]

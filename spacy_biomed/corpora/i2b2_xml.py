@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from ..errors import BiomedError
+from ..errors import BiomedError, escape
 from .documents import Document, Mention, Relation, check_mention, is_covered, list_files
 from .xml_elements import Element, parse_xml, read_xml_text
 
@@ -73,7 +73,7 @@ def _read_file(path: Path, encoding: str) -> tuple[str, list[Element]]:
     text, tags = root.text_of("TEXT"), root.find("TAGS")
     if text is None or not tags:
         raise BiomedError(
-            f"{root.where}: expected <TEXT> and <TAGS> in <{root.name}>; is it i2b2's XML?"
+            f"{root.where}: expected <TEXT> and <TAGS> in <{escape(root.name)}>; is it i2b2's XML?"
         )
     return text, tags[0].children
 
@@ -122,6 +122,8 @@ def _create_relations(links: list[Element], mentions: list[Mention]) -> list[Rel
         head, tail = link.get("fromID"), link.get("toID")
         for id in (head, tail):
             if id not in known:
-                raise BiomedError(f"{link.where}: there is no {id} in this file; correct the id")
+                raise BiomedError(
+                    f"{link.where}: there is no {escape(id)} in this file; correct the id"
+                )
         relations.append(Relation(link.get("type"), head, tail, link.attributes.get("id", "")))
     return relations

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 from .documents import BYTE_ORDER_MARK, list_files, read_lines, read_text
 
 _NAMES = {str: "a string", int: "a whole number", list: "a list", dict: "an object"}
@@ -71,7 +71,7 @@ def get_field(
     kinds = kind if isinstance(kind, tuple) else (kind,)
     value = record.get(key) if isinstance(record, dict) else None
     if not isinstance(value, kinds) or isinstance(value, bool):
-        found = "none" if value is None else repr(value)[:40]
+        found = "none" if value is None else quote(value)
         names = " or ".join(_NAMES[one] for one in kinds)
         raise BiomedError(f"{where}: expected {key!r} with {names}, found {found}; {advice}")
     return value

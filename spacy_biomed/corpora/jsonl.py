@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 from .documents import Document, Mention, check_mention
 from .json_fields import get_field, read_json_lines
 
@@ -73,8 +73,8 @@ def _parse_cats(record: dict[str, Any], where: str) -> dict[str, float] | None:
         for label, value in cats.items():
             if not isinstance(value, int | float) or not 0 <= value <= 1:
                 raise BiomedError(
-                    f"{where}: the class {label!r} has the value {value!r}; write true or false, "
-                    f"or a number between 0 and 1"
+                    f"{where}: the class {quote(label)} has the value {quote(value)}; write true "
+                    f"or false, or a number between 0 and 1"
                 )
         return {label: float(value) for label, value in cats.items()}
     if record.get("accept") is None:
@@ -85,7 +85,7 @@ def _parse_cats(record: dict[str, Any], where: str) -> dict[str, float] | None:
     for label in accepted:
         if options and str(label) not in cats:
             raise BiomedError(
-                f"{where}: {label!r} is accepted but none of the options; add it to them"
+                f"{where}: {quote(label)} is accepted but none of the options; add it to them"
             )
     return cats | {str(label): 1.0 for label in accepted}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from ..errors import BiomedError
+from ..errors import BiomedError, escape
 from .documents import Document
 from .gold import mention_names
 
@@ -26,7 +26,7 @@ def keep_labels(
     }
     missing = [label for label in labels if label not in found]
     if missing:
-        held = f"it has {', '.join(sorted(found))}" if found else "it has no mentions"
+        held = f"it has {escape(', '.join(sorted(found)), 300)}" if found else "it has no mentions"
         raise BiomedError(f"--labels: no mention of the corpus is a '{missing[0]}'; {held}")
     return {
         part: [_keep(document, labels) for document in documents]

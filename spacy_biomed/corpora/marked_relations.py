@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 from .documents import Document, Mention, Relation, list_files, read_lines
 from .json_fields import get_field, read_json_lines
 from .marked_arguments import find_marked_arguments
@@ -96,7 +96,7 @@ def _create_document(
     arguments = find_marked_arguments(text)
     if arguments is None:
         raise BiomedError(
-            f"{where}: no two arguments in {text[:40]!r}; mark one as << head >> and one as "
+            f"{where}: no two arguments in {quote(text)}; mark one as << head >> and one as "
             f"[[ tail ]], or put tags such as @GENE$ and @DISEASE$ in their places"
         )
     mentions = [

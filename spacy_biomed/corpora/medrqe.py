@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..errors import BiomedError
+from ..errors import BiomedError, escape
 from .documents import Document, create_pair, list_files
 from .xml_elements import Element, read_xml
 
@@ -28,7 +28,7 @@ def read_medrqe(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]
         pairs = root.find("pair")
         if not pairs:
             raise BiomedError(
-                f"{root.where}: no <pair> in <{root.name}>; is it a file of question pairs?"
+                f"{root.where}: no <pair> in <{escape(root.name)}>; is it a file of question pairs?"
             )
         has_values = any("value" in pair.attributes for pair in pairs)
         for pair in pairs:
@@ -43,6 +43,6 @@ def _create_document(pair: Element, has_value: bool) -> Document:
     if has_value:
         value = pair.get("value")
         if value not in LABELS:
-            raise BiomedError(f'{pair.where}: value="{value}"; write "true" or "false"')
+            raise BiomedError(f'{pair.where}: value="{escape(value)}"; write "true" or "false"')
         cats = {label: float(label == value) for label in LABELS}
     return create_pair(pair.get("pid"), asked, answered, cats, pair.where, may_be_empty=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 from .documents import Document, Mention, read_lines
 
 REPLACEMENT_PROBABILITY = 0.75
@@ -75,7 +75,8 @@ def read_terms(path: Path) -> list[str]:
             continue
         if not term.isprintable():
             raise BiomedError(
-                f"{path}:{number}: {term!r} holds a tab or control character; write one term a line"
+                f"{path}:{number}: {quote(term)} holds a tab or control character; write one term "
+                f"a line"
             )
         terms[term] = None
     if not terms:

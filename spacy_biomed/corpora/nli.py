@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 from .documents import Document, create_pair
 from .json_fields import get_field, read_json_lines
 
@@ -34,6 +34,8 @@ def read_nli(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
         if label == NO_LABEL:
             continue
         if label not in LABELS:
-            raise BiomedError(f"{where}: unknown label {label!r}; write one of {', '.join(LABELS)}")
+            raise BiomedError(
+                f"{where}: unknown label {quote(label)}; write one of {', '.join(LABELS)}"
+            )
         cats = {one: float(one == label) for one in LABELS}
         yield create_pair(str(record.get("pairID", id)), premise, hypothesis, cats, where)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 from .documents import Document, Mention, Relation, check_mention, list_files, read_lines
 
 SUFFIXES = (".txt", ".pubtator", ".tsv")
@@ -52,7 +52,7 @@ def _read_file(path: Path, encoding: str) -> Iterator[Document]:
             continue
         if document is None:
             raise BiomedError(
-                f"{where}: expected a title, found {line!r}; a document begins with ID|t|title"
+                f"{where}: expected a title, found {quote(line)}; a document begins with ID|t|title"
             )
         if text_line:
             _check_id(text_line.group(1), document, where)
@@ -73,8 +73,8 @@ def _read_file(path: Path, encoding: str) -> Iterator[Document]:
             document.relations.append(Relation(fields[1], fields[2], fields[3]))
         else:
             raise BiomedError(
-                f"{where}: malformed line {line!r}; write a mention as id, start, end, string, "
-                f"type and concept, a relation as id, type, concept and concept, with tabs"
+                f"{where}: malformed line {quote(line)}; write a mention as id, start, end, "
+                f"string, type and concept, a relation as id, type, concept and concept, with tabs"
             )
     if document is None:
         raise BiomedError(f"{path}: no document in this file; a document begins with ID|t|title")
@@ -88,8 +88,8 @@ def _start(id: str, title: str, where: str) -> Document:
 def _check_id(id: str, document: Document, where: str) -> None:
     if id.strip() != document.id:
         raise BiomedError(
-            f"{where}: a line of {id.strip()!r} within document {document.id!r}; a document begins "
-            f"with ID|t|title, and all its lines have its id"
+            f"{where}: a line of {quote(id.strip())} within document {quote(document.id)}; a "
+            f"document begins with ID|t|title, and all its lines have its id"
         )
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 from .documents import (
     BYTE_ORDER_MARK,
     Document,
@@ -89,12 +89,14 @@ def _read_disorders(file: Path, name: str, text: str, encoding: str) -> Iterator
         match = _LINE.fullmatch(line.strip())
         if match is None:
             raise BiomedError(
-                f"{where}: malformed line {line!r}; write it as report||type||concept||start||end, "
-                f"a start and an end for each fragment"
+                f"{where}: malformed line {quote(line)}; write it as "
+                f"report||type||concept||start||end, a start and an end for each fragment"
             )
         report, label, concept, offsets = match.groups()
         if report.removesuffix(".txt") != name:
-            raise BiomedError(f"{where}: a line about {report!r} in the file of {name}; move it")
+            raise BiomedError(
+                f"{where}: a line about {quote(report)} in the file of {name}; move it"
+            )
         numbers = [int(number) for number in offsets.split("||")[1:]]
         fragments = tuple(sorted(zip(numbers[::2], numbers[1::2], strict=True)))
         mention = Mention(label, fragments, "", {"concept": concept})

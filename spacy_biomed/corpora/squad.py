@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 from .documents import Document, list_files
 from .json_fields import get_field, read_json
 from .questions import create_question
@@ -89,6 +89,6 @@ def _find_answer(answer: Any, context: str, where: str) -> tuple[int, int]:
             nearest = min(places, key=lambda place: abs(place - start))
             return nearest, nearest + len(stripped)
     raise BiomedError(
-        f"{where}: the context has no {stripped[:40]!r}; check that answers and contexts belong "
+        f"{where}: the context has no {quote(stripped)}; check that answers and contexts belong "
         f"together"
     )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 from .documents import Document, create_pair, list_files, read_lines
 
 LABEL = "similarity"
@@ -108,5 +108,5 @@ def _parse_score(score: str, where: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise BiomedError(f"{where}: {score!r} is no score; write a number")
+        raise BiomedError(f"{where}: {quote(score)} is no score; write a number")
     return value

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from xml.parsers import expat
 
-from ..errors import BiomedError
+from ..errors import BiomedError, escape, quote
 from .documents import BYTE_ORDER_MARK, read_text
 
 _DECLARED = re.compile(rb"<\?xml[^>]*\bencoding\s*=\s*[\"']([\w.-]+)[\"']")
@@ -48,7 +48,7 @@ class Element:
         """The value of an attribute. Raises BiomedError where it is missing or empty."""
         value = self.attributes.get(name)
         if not value:
-            raise BiomedError(f'{self.where}: <{self.name}> has no {name}="..."; add it')
+            raise BiomedError(f'{self.where}: <{escape(self.name)}> has no {name}="..."; add it')
         return value
 
     def get_whole_number(self, name: str) -> int:
@@ -56,7 +56,7 @@ class Element:
         value = self.get(name)
         if not value.isdecimal():
             raise BiomedError(
-                f'{self.where}: expected {name}="..." with a whole number, found {value!r}'
+                f'{self.where}: expected {name}="..." with a whole number, found {quote(value)}'
             )
         return int(value)
 

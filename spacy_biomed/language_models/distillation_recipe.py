@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 from .objectives import OBJECTIVES, Objective, Shape
 from .recipe import Section, TrainingRecipe
 
@@ -97,7 +97,7 @@ class ObjectiveSection(Section):
         except ValidationError as error:
             first = error.errors()[0]
             problem = first["msg"][:1].lower() + first["msg"][1:]
-            raise ValueError(f"{first['loc'][0]} = {first['input']!r}: {problem}") from error
+            raise ValueError(f"{first['loc'][0]} = {quote(first['input'])}: {problem}") from error
         return self
 
     def create(self, student: Shape, teacher: Shape) -> Objective:

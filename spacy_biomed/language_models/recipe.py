@@ -30,7 +30,7 @@ from pydantic import (
 )
 
 from ..encoders.precision import Precision
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*$")
 _SETTING = re.compile(r"\s*([^\s=#\[][^=]*?)\s*=")
@@ -386,7 +386,7 @@ def _explain(path: Path, text: str, schema: type[BaseModel], error: ValidationEr
     problem = problem[:1].lower() + problem[1:]
     if first["type"] == "value_error":
         return f"{place}{setting + ': ' if setting else ''}{problem}"
-    return f"{place}{setting} = {first['input']!r}: {problem}; correct it"
+    return f"{place}{setting} = {quote(first['input'])}: {problem}; correct it"
 
 
 def _explain_syntax(path: Path, text: str, error: ConfigValidationError) -> str:

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
-from ..errors import BiomedError
+from ..errors import BiomedError, escape
 
 TEXT_ENDINGS = (".txt", ".text")
 JSON_ENDINGS = (".jsonl", ".ndjson")
@@ -187,10 +187,16 @@ def _read_parquet(path: Path, text_field: str) -> Iterator[str]:
 def _checked(value: Any, text_field: str, place: str) -> str:
     if not isinstance(value, str):
         raise BiomedError(
-            f"{place}: field {text_field} is no text but {json.dumps(value, default=str)[:40]}; "
-            "name the field with the text, or leave out what has none"
+            f"{place}: field {text_field} is no text but {_kind_of_value(value)}; name the field "
+            f"with the text, or leave out what has none"
         )
     return value
+
+
+def _kind_of_value(value: Any) -> str:
+    """What a value is, in words: it may be of a patient, and is not quoted."""
+    kinds = {bool: "true or false", int: "a number", float: "a number", list: "a list"}
+    return "null" if value is None else kinds.get(type(value), "an object")
 
 
 def _open_zstandard(path: Path, mode: str) -> BinaryIO:
@@ -210,14 +216,12 @@ def _require_pyarrow(path: Path) -> None:
 
 
 def _no_field(place: str, text_field: str, fields: Iterable[str]) -> BiomedError:
-    return BiomedError(
-        f"{place}: no field {text_field}, but {', '.join(fields) or 'none'}; name the one with the "
-        "text"
-    )
+    found = escape(", ".join(fields) or "none", 300)
+    return BiomedError(f"{place}: no field {text_field}, but {found}; name the one with the text")
 
 
 def _cannot_read(path: Path, where: str, error: Exception) -> BiomedError:
-    reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+    reason = getattr(error, "strerror", None) or escape(" ".join(str(error).split()), 200)
     return BiomedError(
         f"{path}: cannot be read {where} ({reason}); is it complete, and what its ending says?"
     )

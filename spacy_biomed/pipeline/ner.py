@@ -21,7 +21,7 @@ from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
 from ..corpora.gold import UNALIGNED_MENTIONS
 from ..corpora.seen import SEEN_KEY
 from ..encoders.alignment import token_offsets
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 from .encoder_head import EncoderHead, check_share, validate_source
 from .tagging import MISSING, Scheme, Spans, TagScheme
 from .taught import get_taught, taught_classes
@@ -283,8 +283,8 @@ class BiomedNER(EncoderHead):
     def _check_label(self, label: str, text: str) -> None:
         if label not in self.cfg["labels"]:
             raise BiomedError(
-                f"label '{label}' of a gold mention ('{text}') is not among the labels of "
-                f"'{self.name}' ({', '.join(self.labels)}); add it to "
+                f"label {quote(label)} of a gold mention ({quote(text)}) is not among the labels "
+                f"of '{self.name}' ({', '.join(self.labels)}); add it to "
                 f"initialize.components.{self.name}.labels, or leave that setting out"
             )
 

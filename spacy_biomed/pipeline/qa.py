@@ -18,7 +18,7 @@ from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
 from ..corpora.gold import ANSWER_KEY, UNALIGNED_ANSWERS
 from ..corpora.questions import question_id
 from ..encoders.alignment import token_offsets
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 from ..pairs import get_pair
 from .answer_spans import DocPlaces, best_spans, find_places, log_softmax, log_sum_exp
 from .encoder_head import EncoderHead, validate_source
@@ -284,10 +284,10 @@ class BiomedQA(EncoderHead):
         for example in get_examples():
             found = bool(gold_answers(example.reference))
             if found and get_pair(example.predicted) is None:
-                text = " ".join(example.reference.text.split())[:50]
+                text = " ".join(example.reference.text.split())
                 raise BiomedError(
-                    f"'{text}' has an answer and is no pair of a question and a context: make it "
-                    "with spacy_biomed.pair, or with a reader such as --format squad"
+                    f"{quote(text)} has an answer and is no pair of a question and a context: make "
+                    f"it with spacy_biomed.pair, or with a reader such as --format squad"
                 )
             has_answer |= found
         if not has_answer:

@@ -20,7 +20,7 @@ from ..corpora.relations import SpanRelation
 from ..encoders.encoded import EncodedBatch
 from ..encoders.listener import POOLINGS
 from ..encoders.windows import batch_by_length
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 from .encoder_head import EncoderHead, check_share, validate_source
 from .relation_candidates import Candidate, find_candidates
 from .textcat import log_normalizer
@@ -443,16 +443,17 @@ class BiomedRelations(EncoderHead):
         unknown = sorted(labels.difference(self.labels))
         if unknown:
             raise BiomedError(
-                f"the corpus has the relation '{unknown[0]}', which '{self.name}' does not know: "
-                f"it knows {', '.join(self.labels)}; give initialize.components.{self.name}.labels "
-                "with it, or take it out of the corpus"
+                f"the corpus has the relation {quote(unknown[0])}, which '{self.name}' does not "
+                f"know: it knows {', '.join(self.labels)}; give "
+                f"initialize.components.{self.name}.labels with it, or take it out of the corpus"
             )
 
     def _check_exclusive(self, labels: set[str]) -> None:
         if self.cfg["exclusive"] and len(labels) > 1:
+            found = " and ".join(map(quote, sorted(labels)))
             raise BiomedError(
-                f"a pair of the corpus has the relations {' and '.join(sorted(labels))}, and "
-                f"those of '{self.name}' exclude each other: keep one, or set exclusive = false"
+                f"a pair of the corpus has the relations {found}, and those of '{self.name}' "
+                "exclude each other: keep one, or set exclusive = false"
             )
 
     def _check_examples(self, examples: Iterable[Example]) -> None:

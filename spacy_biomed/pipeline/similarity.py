@@ -14,7 +14,7 @@ from spacy.vocab import Vocab
 from thinc.api import Config, Model, to_numpy
 from thinc.types import Floats1d, Floats2d
 
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 from ..pairs import mark_pair
 from .encoder_head import EncoderHead, validate_source
 
@@ -206,8 +206,8 @@ def gold_number(reference: Doc, label: str) -> float:
     """
     number = float(reference.cats.get(label, np.nan))
     if label in reference.cats and not np.isfinite(number):
-        text = " ".join(reference.text.split())[:50]
-        raise BiomedError(f"'{label}' of '{text}' is {number}: use a finite number")
+        text = " ".join(reference.text.split())
+        raise BiomedError(f"{quote(label)} of {quote(text)} is {number}: use a finite number")
     return number
 
 

@@ -15,7 +15,7 @@ from spacy.vocab import Vocab
 from thinc.api import Config, Model, get_array_module, to_numpy
 from thinc.types import Floats1d, Floats2d
 
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 from ..pairs import mark_pair
 from .encoder_head import EncoderHead, check_share, validate_source
 from .taught import get_taught, taught_classes
@@ -378,22 +378,27 @@ def gold_probabilities(reference: Doc, labels: Iterable[str], exclusive: bool) -
     labels = list(labels)
     values = [reference.cats.get(label, np.nan) for label in labels]
     gold = np.array(values, dtype="float32")
-    text = " ".join(reference.text.split())[:50]
     for label, value in zip(labels, gold.tolist(), strict=True):
         if value < 0.0 or value > 1.0:
-            raise BiomedError(f"'{label}' of '{text}' is {value:g}: use a number from 0 to 1")
+            raise BiomedError(
+                f"{quote(label)} of {_quote_text(reference)} is {value:g}: use a number from 0 to 1"
+            )
     if not exclusive:
         return gold
     if np.isnan(gold).any():
         return np.full_like(gold, np.nan)
     total = gold.sum()
     if abs(total - 1.0) > SUM_TOLERANCE:
-        applying = [f"'{label}' {values[i]:g}" for i, label in enumerate(labels) if values[i]]
+        applying = [f"{quote(label)} {values[i]:g}" for i, label in enumerate(labels) if values[i]]
         raise BiomedError(
-            f"of {len(labels)} labels that exclude each other, '{text}' has "
+            f"of {len(labels)} labels that exclude each other, {_quote_text(reference)} has "
             f"{' and '.join(applying) or 'none'}: let them add up to 1, or set exclusive = false"
         )
     return gold / total
+
+
+def _quote_text(doc: Doc) -> str:
+    return quote(" ".join(doc.text.split()))
 
 
 class _Classes(NamedTuple):

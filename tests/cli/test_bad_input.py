@@ -11,7 +11,12 @@ from spacy.tokens import DocBin
 from typer.testing import CliRunner
 
 from spacy_biomed.cli import app
-from spacy_biomed.cli.bad_input import COMMANDS_WITH_CONFIG, explain, find_config
+from spacy_biomed.cli.bad_input import (
+    COMMANDS_WITH_CONFIG,
+    _print_bad_input,
+    explain,
+    find_config,
+)
 from spacy_biomed.errors import BiomedError
 
 REPOSITORY = Path(__file__).parents[2]
@@ -252,3 +257,12 @@ def test_card_refuses_metrics_that_are_not_json(tiny_pipeline, tiny_corpus, tmp_
 def test_install_refuses_a_folder_without_a_wheel(tmp_path):
     line = refuse("install", tmp_path)
     assert line.startswith(f"{tmp_path}: no wheel there; `python -m spacy package PIPELINE")
+
+
+def test_a_line_that_is_printed_has_no_control_character_and_an_end(capsys):
+    error = BiomedError(f"notes\x1b[2J/\u202eton.ann:1: malformed\r\n{'x' * 100_000}")
+    _print_bad_input(BiomedError, error, None)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(r"✘ notes\x1b[2J/\u202eton.ann:1: malformed\r\nxxx")
+    assert len(line) <= 1002
+    assert line.isprintable()

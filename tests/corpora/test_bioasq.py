@@ -89,7 +89,7 @@ def test_where_answers_are_found(text, answer, found):
         (question(snippets=[{}]), r"questions\[0\].snippets\[0\]: expected 'text'"),
         (question(snippets="x"), r"questions\[0\]: expected 'snippets' with a list"),
         (question({"a": 1}), r"questions\[0\]: .* in the exact_answer of a factoid question"),
-        (question([["a", 1]]), r"'1' in the exact_answer"),
+        (question([["a", 1]]), r": 1 in the exact_answer"),
         (question("x", snippets=[{"text": "a\x1eb"}]), r"snippets\[0\]: .*U\+001E"),
     ],
 )

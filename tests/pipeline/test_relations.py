@@ -474,7 +474,7 @@ def two_relations(nlp):
             {},
             "the relation 'CAUSES', which 'biomed_relations' does not know: it knows TREATS;",
         ),
-        (two_relations, {}, {}, "the relations CAUSES and TREATS, .* set exclusive = false"),
+        (two_relations, {}, {}, "the relations .CAUSES. and .TREATS., .* set exclusive = false"),
         (
             lambda nlp: [make_example(nlp, *ENTITIES[0])],
             {},

@@ -58,11 +58,14 @@ def _read_factoid(record: Any, where: str) -> Iterator[Document]:
         yield create_question(f"{id}:{number}", body, text, answers, place)
 
 
-def _flatten(exact_answer: Any, where: str) -> Iterator[str]:
-    """Yield every string of an `exact_answer`."""
-    if isinstance(exact_answer, list):
+def _flatten(exact_answer: Any, where: str, depth: int = 2) -> Iterator[str]:
+    """Yield every string of an `exact_answer`.
+
+    depth: how many lists may lie in each other.
+    """
+    if isinstance(exact_answer, list) and depth:
         for item in exact_answer:
-            yield from _flatten(item, where)
+            yield from _flatten(item, where, depth - 1)
     elif isinstance(exact_answer, str):
         yield exact_answer
     else:

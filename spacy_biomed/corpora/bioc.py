@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from json.decoder import JSONObject
 from json.scanner import py_make_scanner
@@ -10,12 +11,25 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BiomedError, escape, quote
-from .documents import Document, Mention, Relation, check_mention, list_files, read_text
+from .documents import (
+    Document,
+    Mention,
+    Relation,
+    check_mention,
+    list_files,
+    parse_offset,
+    read_text,
+)
+from .json_fields import get_covered, get_id, parse_json
 from .xml_elements import Element, read_xml
 
 # Key under which the line of an object's beginning is kept in it.
 _LINE = "\0line"
+_WHOLE_NUMBER = re.compile(r"[+-]?\d+")
 _LABEL_KEYS = ("type", "relation")
+
+# What a document, and what a passage is made of.
+_UNITS = {"document": "passage", "passage": "sentence"}
 
 # A document, passage, annotation or other part, as BioC's JSON has it.
 _Part = dict[str, Any]
@@ -84,7 +98,7 @@ def _all_relations(document: _Part, path: Path) -> list[_Part]:
 
 def _create_document(part: _Part, path: Path, default_id: str) -> Document:
     document = Document(
-        id=str(part.get("id") or default_id),
+        id=get_id(part, "id") or default_id,
         text="",
         mentions=[],
         relations=[],
@@ -125,7 +139,8 @@ def _add_text(
             locations = _parts(annotation, "locations", path)
             if locations:
                 mention = _create_mention(annotation, locations, offset, path)
-                check_mention(text, mention, annotation.get("text"), _where(annotation, path))
+                where = _where(annotation, path)
+                check_mention(text, mention, get_covered(annotation, where), where)
                 document.mentions.append(
                     Mention(
                         mention.label,
@@ -139,20 +154,28 @@ def _add_text(
 
 
 def _whole_number(part: _Part, key: str, path: Path) -> int:
-    try:
-        return int(part[key])
-    except (KeyError, TypeError, ValueError):
+    value = part.get(key)
+    if isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value.strip()):
+        return parse_offset(value.strip())
+    if isinstance(value, bool) or not isinstance(value, int):
         raise BiomedError(
-            f"{_where(part, path)}: expected {key!r} with a whole number, found "
-            f"{quote(part.get(key))}"
-        ) from None
+            f"{_where(part, path)}: expected {key!r} with a whole number, found {quote(value)}"
+        )
+    return value
 
 
 def _infons(part: _Part, path: Path) -> dict[str, str]:
     infons = part.get("infons") or {}
     if not isinstance(infons, dict):
         raise BiomedError(f"{_where(part, path)}: expected 'infons' to be an object")
-    return {key: str(value) for key, value in infons.items() if key != _LINE and value is not None}
+    return {key: str(value) for key, value in infons.items() if key != _LINE and _is_plain(value)}
+
+
+def _is_plain(value: Any) -> bool:
+    """Tell whether an infon is a string or a number, or a list of some. Others are left out."""
+    if isinstance(value, list):
+        return all(isinstance(item, str | int | float) for item in value)
+    return isinstance(value, str | int | float)
 
 
 def _create_mention(annotation: _Part, locations: list[_Part], offset: int, path: Path) -> Mention:
@@ -168,14 +191,14 @@ def _create_mention(annotation: _Part, locations: list[_Part], offset: int, path
     for location in locations:
         start = _whole_number(location, "offset", path) - offset
         fragments.append((start, start + _whole_number(location, "length", path)))
-    return Mention(label, tuple(sorted(fragments)), str(annotation.get("id") or ""), attributes)
+    return Mention(label, tuple(sorted(fragments)), get_id(annotation, "id"), attributes)
 
 
 def _create_relations(relation: _Part, document: Document, path: Path) -> Iterator[Relation]:
     infons = _infons(relation, path)
     labels = [infons.pop(key) for key in _LABEL_KEYS if key in infons]
     nodes = _parts(relation, "nodes", path)
-    ids = [str(node.get("refid")) for node in nodes]
+    ids = [get_id(node, "refid") for node in nodes]
     known = {mention.id for mention in document.mentions}
     for node, id in zip(nodes, ids, strict=True):
         if id not in known:
@@ -189,18 +212,13 @@ def _create_relations(relation: _Part, document: Document, path: Path) -> Iterat
             f'{_where(relation, path)}: a relation needs an infon with the key "type" and two nodes'
         )
     for tail in ids[1:]:
-        yield Relation(labels[0], ids[0], tail, str(relation.get("id") or ""))
+        yield Relation(labels[0], ids[0], tail, get_id(relation, "id"))
 
 
 def _parse_json(text: str, path: Path, with_lines: bool = False) -> _Part:
     """Parse a BioC collection in JSON; a lone document is a collection of one."""
-    try:
-        parsed = json.loads(text, cls=_line_decoder(text) if with_lines else None)
-    except json.JSONDecodeError as error:
-        raise BiomedError(
-            f"{path}:{error.lineno}: no JSON at column {error.colno} ({error.msg}); is it a BioC "
-            f"collection?"
-        ) from None
+    decoder = _line_decoder(text) if with_lines else None
+    parsed = parse_json(text, str(path), "is it a BioC collection?", decoder)
     if isinstance(parsed, dict) and "passages" in parsed:
         return {"documents": [parsed]}
     if not isinstance(parsed, dict) or "documents" not in parsed:
@@ -237,14 +255,14 @@ def _parse_xml(path: Path, encoding: str) -> _Part:
 
 
 def _convert_unit(element: Element) -> _Part:
-    """Convert a document, passage or sentence."""
+    """Convert a document, a passage or a sentence, and those of the next kind in it."""
+    part = _UNITS.get(element.name)
     return {
         _LINE: element.line,
         "id": element.text_of("id"),
         "offset": element.text_of("offset"),
         "text": element.text_of("text"),
-        "passages": [_convert_unit(child) for child in element.find("passage")],
-        "sentences": [_convert_unit(child) for child in element.find("sentence")],
+        **({f"{part}s": [_convert_unit(child) for child in element.find(part)]} if part else {}),
         "annotations": [_convert_leaf(child) for child in element.find("annotation")],
         "relations": [_convert_leaf(child) for child in element.find("relation")],
     }

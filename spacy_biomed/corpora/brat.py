@@ -17,6 +17,7 @@ from .documents import (
     is_covered,
     join_fragments,
     list_files,
+    parse_offset,
     read_lines,
     read_text,
 )
@@ -143,7 +144,8 @@ def _parse_entity(line: _Line) -> tuple[Mention, str]:
         raise line.malformed()
     label, offsets = match.groups()
     fragments = tuple(
-        (int(start), int(end)) for start, end in (pair.split(" ") for pair in offsets.split(";"))
+        (parse_offset(start), parse_offset(end))
+        for start, end in (pair.split(" ") for pair in offsets.split(";"))
     )
     return Mention(label, fragments, line.id), "\t".join(line.fields[1:])
 

@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import BiomedError, escape, quote
-from .documents import Document, Mention, Relation, check_mention, list_files, read_lines
+from .documents import (
+    Document,
+    Mention,
+    Relation,
+    check_mention,
+    list_files,
+    parse_offset,
+    read_lines,
+)
 
 ABSTRACTS, ENTITIES, RELATIONS = "abstracts", "entities", "relations"
 
@@ -54,7 +62,7 @@ def _read_part(path: Path, encoding: str) -> list[Document]:
             raise BiomedError(
                 f"{where}: {quote(start)} and {quote(end)} are no offsets; write whole numbers"
             )
-        mention = Mention(label, ((int(start), int(end)),), entity)
+        mention = Mention(label, ((parse_offset(start), parse_offset(end)),), entity)
         check_mention(document.text, mention, string, where)
         document.mentions.append(mention)
         known[id].add(entity)

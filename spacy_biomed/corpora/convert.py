@@ -21,7 +21,7 @@ from spacy.tokens import Doc, DocBin
 
 from ..errors import BiomedError, quote
 from ..outputs import check_replaceable, replacing_directory
-from .documents import Document
+from .documents import Document, check_characters
 from .gold import annotate, create_doc
 from .label_choice import keep_labels
 from .questions import group_questions
@@ -144,7 +144,8 @@ def read_documents(
 
     n_sents: sentences in a document, of column files that mark no documents.
 
-    Raises BiomedError on an unknown format and on what the format's reader finds wrong.
+    Raises BiomedError on an unknown format, on what the format's reader finds wrong, and on half of
+    a surrogate pair.
     """
     if format not in FORMATS:
         raise BiomedError(f"unknown format {quote(format)}; choose one of {', '.join(FORMATS)}")
@@ -155,7 +156,9 @@ def read_documents(
     elif n_sents != 1:
         raise BiomedError(f"format {format} has documents of its own: leave --n-sents out")
     for path in paths:
-        yield from reader(Path(path), encoding=encoding, **arguments)
+        for document in reader(Path(path), encoding=encoding, **arguments):
+            check_characters(document)
+            yield document
 
 
 def convert_corpus(

@@ -15,6 +15,7 @@ from .documents import (
     is_covered,
     join_fragments,
     list_files,
+    parse_offset,
 )
 from .xml_elements import Element, read_xml
 
@@ -72,7 +73,8 @@ def _create_mention(entity: Element, text: str) -> Mention:
             f'"0-4;12-19"'
         )
     fragments = sorted(
-        (int(start), int(end) + 1) for start, end in re.findall(r"(\d+)-(\d+)", offsets)
+        (parse_offset(start), parse_offset(end) + 1)
+        for start, end in re.findall(r"(\d+)-(\d+)", offsets)
     )
     mention = Mention(entity.get("type"), tuple(fragments), entity.get("id"))
     quoted = entity.get("text")

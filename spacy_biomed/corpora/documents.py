@@ -6,7 +6,8 @@ becomes a `BiomedError` of one line: file, line, what, and what to do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import codecs
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,6 +17,12 @@ from ..pairs import join_pair
 Offsets = tuple[int, int]
 
 BYTE_ORDER_MARK = "\ufeff"
+
+# Encodings that Python has for other purposes than files: some fail on any text, or give what is
+# no character.
+_NOT_OF_FILES = frozenset(
+    {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +137,8 @@ def read_text(path: Path, encoding: str = "utf-8", *, may_be_empty: bool = False
         raise BiomedError(f"{path}: no such file; check the path and that the corpus is unpacked")
     content = path.read_bytes()
     try:
+        if codecs.lookup(encoding).name in _NOT_OF_FILES:
+            raise LookupError(encoding)
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
@@ -137,7 +146,7 @@ def read_text(path: Path, encoding: str = "utf-8", *, may_be_empty: bool = False
             f"{path}:{line}: the byte at offset {error.start} is not {encoding.upper()}; convert "
             f"the file to UTF-8, or name its encoding with --encoding"
         ) from None
-    except LookupError:
+    except (LookupError, ValueError):
         raise BiomedError(
             f"{path}: unknown encoding {quote(encoding)}; name one that Python knows, such as "
             f"latin-1"
@@ -155,6 +164,14 @@ def read_lines(path: Path, encoding: str = "utf-8", *, may_be_empty: bool = Fals
     """
     text = read_text(path, encoding, may_be_empty=may_be_empty).removeprefix(BYTE_ORDER_MARK)
     return [line.removesuffix("\r") for line in text.split("\n")]
+
+
+def parse_offset(digits: str) -> int:
+    """Read a whole number. One of more than 18 digits is beyond the end of every text, and read as
+    one that is."""
+    if len(digits) > 18:
+        return -(10**18) if digits.startswith("-") else 10**18
+    return int(digits)
 
 
 def list_files(path: Path, suffixes: Iterable[str]) -> list[Path]:
@@ -192,6 +209,36 @@ def is_covered(text: str, mention: Mention, covered: str, *, any_case: bool = Fa
     return fragments == covered or fragments.split() == covered.split()
 
 
+def check_characters(document: Document) -> None:
+    """Raise BiomedError where a string of a document has half of a surrogate pair.
+
+    Escapes of JSON can write such a half alone. It is no character: nothing could be stored.
+    """
+    for string in _strings_of(document):
+        try:
+            string.encode("utf-8")
+        except UnicodeEncodeError as error:
+            half = ascii(string[error.start])[1:-1]
+            raise BiomedError(
+                f"{document.source}: document {quote(document.id)} has half of a surrogate pair, "
+                f"{half}, which is no character; correct it"
+            ) from None
+
+
+def _strings_of(document: Document) -> Iterator[str]:
+    """Yield every string of a document that is stored."""
+    yield document.text
+    yield document.id
+    yield from document.cats or ()
+    for mention in document.mentions or ():
+        yield mention.label
+        yield mention.id
+        yield from mention.attributes
+        yield from mention.attributes.values()
+    for relation in document.relations or ():
+        yield from (relation.label, relation.head, relation.tail, relation.id)
+
+
 def join_fragments(text: str, mention: Mention, where: str) -> Mention:
     """Sort a mention's fragments, and join those with nothing but white space between them.
 
@@ -222,12 +269,13 @@ def check_mention(
     for start, end in mention.fragments:
         if not 0 <= start < end:
             raise BiomedError(
-                f"{where}: a mention from {start} to {end} covers nothing; correct its offsets"
+                f"{where}: a mention from {quote(start)} to {quote(end)} covers nothing; correct "
+                f"its offsets"
             )
     end = max(end for _, end in mention.fragments)
     if end > len(text):
         raise BiomedError(
-            f"{where}: the mention ends at {end}, beyond the text's end at {len(text)}; "
+            f"{where}: the mention ends at {quote(end)}, beyond the text's end at {len(text)}; "
             f"check that text and annotations belong together and that offsets count characters"
         )
     if covered is not None and not is_covered(text, mention, covered, any_case=any_case):

@@ -20,6 +20,7 @@ from .documents import (
     Relation,
     check_mention,
     list_files,
+    parse_offset,
     read_lines,
     read_text,
 )
@@ -103,7 +104,9 @@ class _Text:
 
     def locate(self, place: str, where: str) -> Offsets:
         """Return the offsets of a place, `20:1 20:3`."""
-        (line, first), (last_line, last) = (map(int, part.split(":")) for part in place.split(" "))
+        (line, first), (last_line, last) = (
+            map(parse_offset, part.split(":")) for part in place.split(" ")
+        )
         try:
             if not line or not last_line:
                 raise IndexError

@@ -18,13 +18,35 @@ def read_json(path: Path, encoding: str = "utf-8") -> Any:
 
     RAISES BiomedError: if it is missing, empty, not in the encoding or not JSON.
     """
+    text = read_text(path, encoding).removeprefix(BYTE_ORDER_MARK)
+    return parse_json(text, str(path), "download the file again")
+
+
+def parse_json(
+    text: str,
+    where: str,
+    advice: str,
+    decoder: type[json.JSONDecoder] | None = None,
+    *,
+    has_lines: bool = True,
+) -> Any:
+    """Parse JSON.
+
+    where, advice: the file (and line), and what to do, for the message.
+    has_lines: name the line in the text as well.
+    RAISES BiomedError: if it is no JSON, or nested deeper than Python reads, or has a number of
+        more digits than Python reads.
+    """
     try:
-        return json.loads(read_text(path, encoding).removeprefix(BYTE_ORDER_MARK))
+        return json.loads(text, cls=decoder)
     except json.JSONDecodeError as error:
-        raise BiomedError(
-            f"{path}:{error.lineno}: no JSON at column {error.colno} ({error.msg}); download the "
-            f"file again"
-        ) from None
+        place = f"{where}:{error.lineno}" if has_lines else where
+        problem = f"no JSON at column {error.colno} ({error.msg})"
+    except RecursionError:
+        place, problem = where, "JSON that is nested too deeply"
+    except ValueError:
+        place, problem = where, "a number of too many digits"
+    raise BiomedError(f"{place}: {problem}; {advice}")
 
 
 def read_json_lines(
@@ -44,13 +66,7 @@ def read_json_lines(
             if not line.strip():
                 continue
             where = f"{file}:{number}"
-            try:
-                record = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise BiomedError(
-                    f"{where}: no JSON at column {error.colno} ({error.msg}); write one object a "
-                    "line"
-                ) from None
+            record = parse_json(line, where, "write one object a line", has_lines=False)
             yield record, where, f"{file.stem}-{number}"
 
 
@@ -75,3 +91,17 @@ def get_field(
         names = " or ".join(_NAMES[one] for one in kinds)
         raise BiomedError(f"{where}: expected {key!r} with {names}, found {found}; {advice}")
     return value
+
+
+def get_id(record: dict[str, Any], key: str, default: str = "") -> str:
+    """Return an object's string or whole number as a string; `default` where it has neither."""
+    value = record.get(key)
+    return str(value) if isinstance(value, str | int) else default
+
+
+def get_covered(record: dict[str, Any], where: str) -> str | None:
+    """Return the text that an annotation quotes; None where it quotes none.
+
+    RAISES BiomedError: if it is no string.
+    """
+    return None if record.get("text") is None else get_field(record, "text", str, where)

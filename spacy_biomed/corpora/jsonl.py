@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import BiomedError, quote
 from .documents import Document, Mention, check_mention
-from .json_fields import get_field, read_json_lines
+from .json_fields import get_covered, get_field, get_id, read_json_lines
 
 _ADVICE = 'write it as {"text": "...", "spans": [{"start": 0, "end": 7, "label": "..."}]}'
 
@@ -40,9 +40,10 @@ def _parse_record(record: Any, where: str, id: str) -> Document | None:
     if record.get("answer", "accept") != "accept":
         return None
     meta = record.get("meta")
-    given_id = record.get("id", meta.get("id") if isinstance(meta, dict) else None)
+    if isinstance(meta, dict):
+        id = get_id(meta, "id", id)
     return Document(
-        id=id if given_id is None else str(given_id),
+        id=get_id(record, "id", id),
         text=text,
         mentions=_parse_spans(record, text, where),
         cats=_parse_cats(record, where),
@@ -61,8 +62,8 @@ def _parse_spans(record: dict[str, Any], text: str, where: str) -> list[Mention]
     mentions = []
     for span in _get(record, "spans", list, where):
         start, end = _get(span, "start", int, where), _get(span, "end", int, where)
-        mention = Mention(_get(span, "label", str, where), ((start, end),), str(span.get("id", "")))
-        check_mention(text, mention, span.get("text"), where)
+        mention = Mention(_get(span, "label", str, where), ((start, end),), get_id(span, "id"))
+        check_mention(text, mention, get_covered(span, where), where)
         mentions.append(mention)
     return mentions
 
@@ -83,6 +84,8 @@ def _parse_cats(record: dict[str, Any], where: str) -> dict[str, float] | None:
     options = _get(record, "options", list, where) if "options" in record else []
     cats = {_get(option, "id", str, where): 0.0 for option in options}
     for label in accepted:
+        if not isinstance(label, str | int):
+            raise BiomedError(f"{where}: {quote(label)} is accepted; write the id of an option")
         if options and str(label) not in cats:
             raise BiomedError(
                 f"{where}: {quote(label)} is accepted but none of the options; add it to them"
@@ -99,8 +102,8 @@ def _parse_tokens(record: dict[str, Any], text: str, where: str) -> list[tuple[i
         start, end = _get(token, "start", int, where), _get(token, "end", int, where)
         if not last_end <= start < end <= len(text) or text[last_end:start].strip():
             raise BiomedError(
-                f"{where}: the token from {start} to {end} overlaps the one before, skips text or "
-                f"is beyond its end; correct the tokens, or leave them out"
+                f"{where}: the token from {quote(start)} to {quote(end)} overlaps the one before, "
+                f"skips text or is beyond its end; correct the tokens, or leave them out"
             )
         tokens.append((start, end))
         last_end = end

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..errors import BiomedError, quote
 from .documents import Document, create_pair
-from .json_fields import get_field, read_json_lines
+from .json_fields import get_field, get_id, read_json_lines
 
 LABELS = ("contradiction", "entailment", "neutral")
 
@@ -38,4 +38,4 @@ def read_nli(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
                 f"{where}: unknown label {quote(label)}; write one of {', '.join(LABELS)}"
             )
         cats = {one: float(one == label) for one in LABELS}
-        yield create_pair(str(record.get("pairID", id)), premise, hypothesis, cats, where)
+        yield create_pair(get_id(record, "pairID", id), premise, hypothesis, cats, where)

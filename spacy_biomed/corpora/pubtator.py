@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import BiomedError, quote
-from .documents import Document, Mention, Relation, check_mention, list_files, read_lines
+from .documents import (
+    Document,
+    Mention,
+    Relation,
+    check_mention,
+    list_files,
+    parse_offset,
+    read_lines,
+)
 
 SUFFIXES = (".txt", ".pubtator", ".tsv")
 
@@ -94,7 +102,12 @@ def _check_id(id: str, document: Document, where: str) -> None:
 
 
 def _parse_mention(fields: list[str]) -> tuple[Mention, str]:
-    start, end, string, label = int(fields[1]), int(fields[2]), fields[3], fields[4]
+    start, end, string, label = (
+        parse_offset(fields[1]),
+        parse_offset(fields[2]),
+        fields[3],
+        fields[4],
+    )
     concept = fields[5].strip() if len(fields) > 5 else ""
     return Mention(label, ((start, end),), "", {"concept": concept} if concept else {}), string
 

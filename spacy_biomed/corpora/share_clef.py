@@ -19,6 +19,7 @@ from .documents import (
     check_mention,
     join_fragments,
     list_files,
+    parse_offset,
     read_lines,
     read_text,
 )
@@ -97,7 +98,7 @@ def _read_disorders(file: Path, name: str, text: str, encoding: str) -> Iterator
             raise BiomedError(
                 f"{where}: a line about {quote(report)} in the file of {name}; move it"
             )
-        numbers = [int(number) for number in offsets.split("||")[1:]]
+        numbers = [parse_offset(number) for number in offsets.split("||")[1:]]
         fragments = tuple(sorted(zip(numbers[::2], numbers[1::2], strict=True)))
         mention = Mention(label, fragments, "", {"concept": concept})
         check_mention(text, mention, None, where)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from ..errors import BiomedError, quote
 from .documents import Document, list_files
 from .json_fields import get_field, read_json
 from .questions import create_question
+from .text_search import find_nearest, fold_case
 
 # BioBERT numbers the snippets of a question behind BioASQ's id of it.
 _NUMBERED_SNIPPET = re.compile(r"([0-9a-f]{24})_(\d{3})")
@@ -73,6 +75,10 @@ def _document_id(id: str) -> str:
     return f"{id}:1" if ":" in id else id
 
 
+# A context is that of many answers, one after the other.
+_fold_context = lru_cache(maxsize=1)(fold_case)
+
+
 def _find_answer(answer: Any, context: str, where: str) -> tuple[int, int]:
     text = get_field(answer, "text", str, where)
     start = get_field(answer, "answer_start", int, where)
@@ -82,12 +88,11 @@ def _find_answer(answer: Any, context: str, where: str) -> tuple[int, int]:
     if start >= 0 and context.startswith(text, start):
         start += len(text) - len(text.lstrip())
         return start, start + len(stripped)
-    for flags in (0, re.IGNORECASE):
-        found = re.finditer(f"(?={re.escape(stripped)})", context, flags)
-        places = [match.start() for match in found]
-        if places:
-            nearest = min(places, key=lambda place: abs(place - start))
-            return nearest, nearest + len(stripped)
+    nearest = find_nearest(context, stripped, start)
+    if nearest is None:
+        nearest = find_nearest(_fold_context(context), fold_case(stripped), start)
+    if nearest is not None:
+        return nearest, nearest + len(stripped)
     raise BiomedError(
         f"{where}: the context has no {quote(stripped)}; check that answers and contexts belong "
         f"together"

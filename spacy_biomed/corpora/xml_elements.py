@@ -7,7 +7,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from ..errors import BiomedError, escape, quote
-from .documents import BYTE_ORDER_MARK, read_text
+from .documents import BYTE_ORDER_MARK, parse_offset, read_text
 
 _DECLARED = re.compile(rb"<\?xml[^>]*\bencoding\s*=\s*[\"']([\w.-]+)[\"']")
 
@@ -58,7 +58,7 @@ class Element:
             raise BiomedError(
                 f'{self.where}: expected {name}="..." with a whole number, found {quote(value)}'
             )
-        return int(value)
+        return parse_offset(value)
 
 
 def read_xml_text(path: Path, encoding: str) -> str:
@@ -74,10 +74,10 @@ def parse_xml(text: str, path: Path, kind: str) -> Element:
 
     kind: what the file should be, for the message ("a BioC collection").
 
-    Raises BiomedError, with the line, where it is not well-formed.
+    Raises BiomedError, with the line, where it is not well-formed or declares an entity.
     """
     root = Element("", {}, path, 0)
-    open_elements = [root]
+    open_elements, texts = [root], [[""]]
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = True
 
@@ -85,13 +85,22 @@ def parse_xml(text: str, path: Path, kind: str) -> Element:
         element = Element(name, attributes, path, parser.CurrentLineNumber)
         open_elements[-1].children.append(element)
         open_elements.append(element)
+        texts.append([])
 
-    def add_text(text: str) -> None:
-        open_elements[-1].text += text
+    def end(name: str) -> None:
+        open_elements.pop().text = "".join(texts.pop())
+
+    def refuse_entity(name: str, *rest: object) -> None:
+        raise BiomedError(
+            f"{path}:{parser.CurrentLineNumber}: declares the entity {quote(name)}; write what it "
+            f"stands for in its places"
+        )
 
     parser.StartElementHandler = start
-    parser.EndElementHandler = lambda name: open_elements.pop()
-    parser.CharacterDataHandler = add_text
+    # Neither do declared entities multiply, nor does one bring in another file.
+    parser.EntityDeclHandler = refuse_entity
+    parser.EndElementHandler = end
+    parser.CharacterDataHandler = lambda text: texts[-1].append(text)
     try:
         parser.Parse(text.removeprefix(BYTE_ORDER_MARK).encode("utf-8"), True)
     except expat.ExpatError as error:

@@ -1,4 +1,5 @@
 import json
+import time
 
 import pytest
 
@@ -131,3 +132,16 @@ def test_covid_qa_is_read_whole(corpora_dir):
     assert len({document.text[slice(*document.pair[1])] for document in documents}) == 98
     assert all(len(document.answers) == 1 for document in documents)
     assert all(one == one.strip() for document in documents for one in texts(document))
+
+
+def test_an_answer_of_a_hundred_thousand_characters_is_found_at_once(tmp_path):
+    context = "A" * 100_001
+    begin = time.perf_counter()
+    document, other = read(
+        tmp_path,
+        question("a", [answer(context[1:].lower(), 7)]),
+        question("b", [answer("A" * 100_000, 5)] * 100),
+        context=context,
+    )
+    assert [len(text) for text in texts(document) + texts(other)] == [100_000] * 2
+    assert time.perf_counter() - begin < 2

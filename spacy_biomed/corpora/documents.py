@@ -83,6 +83,9 @@ class Document:
     pair: offsets of the two texts that `text` joins (`create_pair`); None where it is one text.
     answers: all annotated answers to the question that is the pair's first text, as mentions in
         the second; an empty list where there is none; None where the source has no answers.
+    annotated_labels: of mentions, those that the source annotates: where it has no mention of one,
+        there is none. None where it annotates every label that anybody may ask for.
+    uncertain: where a mention of its label would be neither right nor wrong (`label_map`).
     source: file (and line) that it was read from, for messages.
     """
 
@@ -95,6 +98,8 @@ class Document:
     sentences: list[Offsets] | None = None
     pair: tuple[Offsets, Offsets] | None = None
     answers: list[Mention] | None = None
+    annotated_labels: frozenset[str] | None = None
+    uncertain: tuple[Mention, ...] = ()
     source: str = ""
 
 

@@ -13,6 +13,7 @@ from spacy.tokens import Doc, Span
 from spacy.util import get_words_and_spaces
 
 from ..pairs import mark_pair
+from .annotation_scope import AnnotationScope, set_scope
 from .documents import Document, Mention, Offsets, Relation
 from .marked_arguments import find_marked_arguments
 from .relations import SpanRelation
@@ -238,9 +239,19 @@ def annotate(doc: Doc, document: Document, spans_key: str | None = None) -> Anno
         else:
             doc.spans[spans_key] = mentions.spans
         _set_unaligned(doc, mentions.unaligned, name=UNALIGNED_MENTIONS)
+        set_scope(doc, _scope(document), spans_key)
     relations, lost_relations = place_relations(document, mentions.placed)
     doc._.relations = relations
     return Annotated(mentions, answers, lost_relations)
+
+
+def _scope(document: Document) -> AnnotationScope:
+    regions = {
+        (start, end, mention.label)
+        for mention in document.uncertain
+        for start, end in mention.fragments
+    }
+    return AnnotationScope(document.annotated_labels, tuple(regions))
 
 
 def create_gold_doc(nlp: Language, document: Document, spans_key: str | None = None) -> Doc:

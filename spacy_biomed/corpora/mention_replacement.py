@@ -85,11 +85,12 @@ def read_terms(path: Path) -> list[str]:
 
 
 def _is_replaceable(document: Document) -> bool:
-    mentions = sorted(document.mentions or [], key=lambda mention: mention.start)
+    mentions = [*(document.mentions or ()), *document.uncertain]
+    mentions.sort(key=lambda mention: mention.start)
     if document.pair is not None or any(mention.is_discontinuous for mention in mentions):
         return False
     overlaps = any(b.start < a.end for a, b in zip(mentions, mentions[1:], strict=False))
-    return bool(mentions) and not overlaps
+    return bool(document.mentions) and not overlaps
 
 
 def _collect_terms(documents: Sequence[Document], folder: Path | None) -> dict[str, list[str]]:
@@ -149,6 +150,10 @@ def _copy(document: Document, pools: dict[str, list[str]], number: int, seed: in
             replace(mention, fragments=(edit.move((mention.start, mention.end)),))
             for mention in document.mentions or []
         ],
+        uncertain=tuple(
+            replace(region, fragments=(edit.move((region.start, region.end)),))
+            for region in document.uncertain
+        ),
         tokens=edit.move_tokens(document.tokens),
         sentences=edit.move_all(document.sentences),
     )

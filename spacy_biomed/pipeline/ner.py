@@ -18,6 +18,7 @@ from spacy.vocab import Vocab
 from thinc.api import Config, Model, to_numpy
 from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
 
+from ..corpora.annotation_scope import annotates_any, get_scope
 from ..corpora.gold import UNALIGNED_MENTIONS
 from ..corpora.seen import SEEN_KEY
 from ..encoders.alignment import token_offsets
@@ -211,9 +212,11 @@ class BiomedNER(EncoderHead):
                 doc.spans[key].attrs["scores"] = confidence
 
     def has_annotation(self, example: Example) -> bool:
-        reference = example.reference
-        is_gold = gold_spans(reference, self.cfg["spans_key"]) is not None
-        return is_gold or bool(taught_classes(reference, self.name))
+        reference, key = example.reference, self.cfg["spans_key"]
+        is_gold = gold_spans(reference, key) is not None
+        if is_gold and annotates_any(reference, self.cfg["labels"], key):
+            return True
+        return bool(taught_classes(reference, self.name))
 
     def get_loss(self, examples: Iterable[Example], scores: Ragged) -> tuple[float, Floats2d]:
         """Mean cross-entropy over the annotated rows of the batch, and its gradient.
@@ -223,32 +226,85 @@ class BiomedNER(EncoderHead):
         token that has neither counts for nothing. Where tokens have several rows (word pieces),
         each row is to predict its token's tag.
 
+        A token without a mention, in a document that annotates some of the labels only, is outside
+        or has any tag of the others: its loss is minus the logarithm of the probability that the
+        model gives to these tags together.
+
         RETURNS: the loss, and its gradient with respect to the scores, (rows, tags).
         """
         xp = self.model.ops.xp
-        targets = xp.asarray(np.concatenate([self._targets(example) for example in examples]))
-        targets = xp.repeat(targets, to_numpy(scores.lengths).tolist(), axis=0)
+        truths = [self._truth(example) for example in examples]
+        lengths = to_numpy(scores.lengths).tolist()
+        targets = xp.asarray(np.concatenate([truth.targets for truth in truths]))
+        targets = xp.repeat(targets, lengths, axis=0)
         mass = targets.sum(axis=1, keepdims=True)  # a teacher's are rounded
-        log_probs = log_softmax(scores.dataXd)
         count = max(int((mass > 0).sum()), 1)
-        loss = -(targets * log_probs).sum() / count
-        d_scores = (xp.exp(log_probs) * mass - targets) / count
+        log_probs = learned = log_softmax(scores.dataXd)
+        expected = targets
+        if any(truth.allowed is not None for truth in truths):
+            allowed = np.concatenate([truth.allowed_tags() for truth in truths])
+            allowed = xp.repeat(xp.asarray(allowed), lengths, axis=0)
+            is_open = allowed.any(axis=1)
+            among = xp.where(allowed[is_open], log_probs[is_open], -xp.inf)
+            together = log_sum_exp(among)
+            learned, expected = xp.array(log_probs), xp.array(targets)
+            learned[is_open] = together
+            expected[is_open] = xp.exp(among - together)
+        loss = -(targets * learned).sum() / count
+        d_scores = (xp.exp(log_probs) * mass - expected) / count
         return float(loss), d_scores
 
-    def _targets(self, example: Example) -> Floats2d:
-        """The probability that each tag should have: (tokens, tags); zeros where not annotated."""
+    def _truth(self, example: Example) -> Truth:
+        """What is known of the tags of the predicted document's tokens."""
         tags = self._gold_tags(example)
+        allowed = self._allowed_tags(example, tags)
+        if allowed is not None:
+            tags[allowed.all(axis=1)] = MISSING
+            allowed[tags == MISSING] = False
         targets = np.zeros((len(tags), self.tag_scheme.size), dtype="float32")
         has_gold = tags != MISSING
         targets[has_gold, tags[has_gold]] = 1.0
         taught = get_taught(example.reference, self.name, self.classes())
         if taught is None:
-            return targets
+            return Truth(targets, allowed)
         predicted, reference = _same_tokens(example)
+        taught = taught[reference]
+        if allowed is not None:
+            # What the gold leaves open is as the teacher finds it probable.
+            is_open = allowed[predicted].any(axis=1)
+            among = taught[is_open] * allowed[predicted[is_open]]
+            total = among.sum(axis=1, keepdims=True)
+            outside = np.eye(1, self.tag_scheme.size, dtype="float32")
+            shares = np.where(total > 0, among / np.where(total > 0, total, 1.0), outside)
+            targets[predicted[is_open]] = shares
+            allowed[predicted] = False
         share = np.where(has_gold, self.cfg["teacher_share"], 1.0).astype("float32")
         share = share[predicted, None]
-        targets[predicted] = share * taught[reference] + (1.0 - share) * targets[predicted]
-        return targets
+        targets[predicted] = share * taught + (1.0 - share) * targets[predicted]
+        return Truth(targets, allowed)
+
+    def _allowed_tags(self, example: Example, tags: Ints1d) -> np.ndarray | None:
+        """The tags that a token without a mention may have: (tokens, tags); None where it is
+        outside in every case.
+
+        tags: (tokens,) gold tags. Rows of tokens that are no such ones are False.
+        """
+        scope = get_scope(example.reference, self.cfg["spans_key"])
+        label_ids = {label: i for i, label in enumerate(self.cfg["labels"])}
+        annotated = label_ids.keys() if scope.labels is None else scope.labels
+        unknown = [label_ids[label] for label in label_ids if label not in annotated]
+        regions = [region for region in scope.uncertain if region[2] in label_ids]
+        if not unknown and not regions:
+            return None
+        label_of_tag = self.tag_scheme.label_of_tag
+        allowed = np.tile(np.isin(label_of_tag, unknown), (len(tags), 1))
+        starts, ends, _ = token_offsets([example.predicted])
+        for start, end, label in regions:
+            is_inside = (starts < end) & (ends > start)
+            allowed[np.ix_(is_inside, label_of_tag == label_ids[label])] = True
+        allowed[:, 0] = allowed.any(axis=1)
+        allowed[tags != 0] = False
+        return allowed
 
     def _gold_tags(self, example: Example) -> Ints1d:
         """Tags of the predicted document's tokens: (tokens,); MISSING where not annotated."""
@@ -327,6 +383,24 @@ class BiomedNER(EncoderHead):
 
 
 @dataclass(frozen=True, slots=True)
+class Truth:
+    """What the tags of a document's tokens should be.
+
+    targets: (tokens, tags) the probability that each should have; zeros where nothing is known.
+    allowed: (tokens, tags) of tokens of which only this is known, that they have one of some tags,
+        whether each is one; False for other tokens. None where there is no such token. Any tag may
+        have their 1 in `targets`.
+    """
+
+    targets: Floats2d
+    allowed: np.ndarray | None
+
+    def allowed_tags(self) -> np.ndarray:
+        """`allowed`, also where there is no such token: (tokens, tags)."""
+        return np.zeros(self.targets.shape, bool) if self.allowed is None else self.allowed
+
+
+@dataclass(frozen=True, slots=True)
 class PredictedMentions:
     """The entities found in one document: token spans, and the probability of each, (spans,)."""
 
@@ -349,6 +423,12 @@ def split_mentions(spans: Spans, confidence: Floats1d, lengths: Ints1d) -> list[
 def log_softmax(scores: Floats2d) -> Floats2d:
     shifted = scores - scores.max(axis=1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+
+
+def log_sum_exp(log_probs: Floats2d) -> Floats2d:
+    """(rows, 1) logarithm of the sum of each row's probabilities."""
+    highest = log_probs.max(axis=1, keepdims=True)
+    return highest + np.log(np.exp(log_probs - highest).sum(axis=1, keepdims=True))
 
 
 def token_log_probs(scores: Ragged) -> Floats2d:
@@ -411,7 +491,8 @@ def score_mentions(
     mentions that no span of tokens could hold (`doc._.unaligned_mentions`) count as missed.
     So do those of a span group that overlap a longer one, which tags cannot hold either.
     Documents without the layer are not scored; predictions that touch a token without annotation
-    are not counted.
+    are not counted, nor are those of a label that a document does not annotate or in a region that
+    is uncertain for their label (`corpora.annotation_scope`), unless they are gold mentions.
 
     Where references tell which spans were seen in training (`doc.spans["seen_in_training"]`), the
     same is measured over gold and predicted mentions that were not.
@@ -430,6 +511,8 @@ def score_mentions(
             continue
         found = {_key(span) for span in gold}
         predicted = {_key(span) for span in _predicted_spans(example, spans_key)}
+        scope = get_scope(reference, spans_key)
+        predicted = {one for one in predicted if one in found or not scope.leaves_open(*one)}
         unaligned = reference.user_data.get(UNALIGNED_MENTIONS, ())
         lost = [(start, end, label) for start, end, label in unaligned]
         every.add(found, predicted, lost)

@@ -13,6 +13,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.training.corpus import Corpus
 
+from ..corpora.annotation_scope import ANNOTATION_SCOPES, get_scope, set_scope
 from ..corpora.gold import ANSWER_KEY, UNALIGNED_ANSWERS, UNALIGNED_MENTIONS
 from ..corpora.relations import RELATIONS
 from ..corpora.seen import SEEN_KEY
@@ -25,7 +26,13 @@ from .corpus import Corpus_v1
 TASK_KEY = "spacy_biomed_task"
 
 # Of `doc.user_data`, what is annotation of one kind of component; the rest stays with a document.
-_ANNOTATION_KEYS = (RELATIONS, TAUGHT_KEY, UNALIGNED_ANSWERS, UNALIGNED_MENTIONS)
+_ANNOTATION_KEYS = (
+    ANNOTATION_SCOPES,
+    RELATIONS,
+    TAUGHT_KEY,
+    UNALIGNED_ANSWERS,
+    UNALIGNED_MENTIONS,
+)
 
 
 def MultiTaskCorpus_v1(
@@ -193,8 +200,10 @@ def _take_mentions(task: _Task, source: Doc, target: Doc) -> bool:
     _take_taught(task, source, target)
     if key in source.spans:
         _copy_group(source, key, target)
+        set_scope(target, get_scope(source, key), key)
     elif source.has_annotation("ENT_IOB", require_complete=True):
         target.spans[key] = _copy_spans(source.ents, target)
+        set_scope(target, get_scope(source), key)
     else:
         return bool(target.user_data.get(TAUGHT_KEY))
     _take_evaluation(source, target)
@@ -206,6 +215,7 @@ def _take_entities(task: _Task, source: Doc, target: Doc) -> bool:
     if not source.has_annotation("ENT_IOB"):
         return bool(target.user_data.get(TAUGHT_KEY))
     _copy_entities(source, target)
+    set_scope(target, get_scope(source))
     _take_evaluation(source, target)
     return True
 
@@ -245,7 +255,9 @@ def _take_relations(task: _Task, source: Doc, target: Doc) -> bool:
     key = task.pipe.cfg.get("spans_key")
     if key is not None and key in source.spans:
         _copy_group(source, key, target)
+        set_scope(target, get_scope(source, key), key)
     elif source.has_annotation("ENT_IOB"):  # marked sentences have no entities
+        set_scope(target, get_scope(source), key)
         if key is None:
             _copy_entities(source, target)
         else:

@@ -44,6 +44,11 @@ def convert(
     n_sents: int = typer.Option(
         1, min=1, help="Sentences in a document, of column files that mark no documents."
     ),
+    map: list[str] = typer.Option(
+        [],
+        help="LABEL=NAME renames a label, LABEL= leaves its mentions out, LABEL=?NAME makes them "
+        "neither right nor wrong as NAME; repeatable.",
+    ),
     labels: str | None = typer.Option(
         None, help="Keep mentions of these labels only: names with commas between them."
     ),
@@ -73,6 +78,7 @@ def convert(
     from rich.console import Console
 
     from ..corpora.convert import convert_corpus
+    from ..corpora.label_map import parse_label_map
 
     if copies is not None and replace_mentions is None:
         raise BiomedError("--copies needs --replace-mentions FOLDER, a folder of term lists")
@@ -91,6 +97,7 @@ def convert(
         },
         encoding=encoding,
         n_sents=n_sents,
+        label_map=parse_label_map(map) if map else None,
         labels=kept_labels,
         spans_key=spans_key,
         replace_mentions=Path(replace_mentions) if replace_mentions else None,
@@ -169,6 +176,8 @@ def _rows(parts: dict[str, PartReport]) -> Iterator[tuple[str, list[str]]]:
         yield "off token boundaries", [_share(report.inside_token, report) for report in reports]
         yield "overlap a longer one", [_share(report.overlapping, report) for report in reports]
         yield "discontinuous", [_share(report.discontinuous, report) for report in reports]
+    if any(report.uncertain for report in reports):
+        yield "neither right nor wrong", [f"{report.uncertain:,}" for report in reports]
     yield from _relation_rows(reports)
     yield from _pair_rows(reports)
     for label in sorted({label for report in reports for label in report.classes}):

@@ -8,7 +8,7 @@ import random
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -24,6 +24,7 @@ from ..outputs import check_replaceable, replacing_directory
 from .documents import Document, check_characters
 from .gold import annotate, create_doc
 from .label_choice import keep_labels
+from .label_map import LabelMap, find_mention_labels, map_labels
 from .questions import group_questions
 from .seen import SeenMentions
 from .tokenizer import create_tokenizer
@@ -87,6 +88,7 @@ class PartReport:
     pairs: documents that are a pair of texts.
     answers, unaligned_answers: all of them, and those that no span of tokens holds.
     inside_token, overlapping, discontinuous: mentions that no layer of the Docs holds.
+    uncertain: regions where a mention would be neither right nor wrong (`label_map`).
     duplicates: documents whose text is also in a part before this one.
     dropped: documents left out because their text is (`CorpusEntry.drop_repeats`).
     """
@@ -106,6 +108,7 @@ class PartReport:
     inside_token: int = 0
     overlapping: int = 0
     discontinuous: int = 0
+    uncertain: int = 0
     duplicates: int = 0
     dropped: int = 0
 
@@ -121,6 +124,7 @@ class ConversionReport:
 
     unseen_share: of test mentions, those whose lower-cased string and label occur nowhere in
         train, between 0 and 1; None without test mentions.
+    annotated_labels: of mentions, those that the corpus annotates, in every document.
     seeded_parts: the parts that the corpus is not published with, drawn with `seed`.
     """
 
@@ -135,6 +139,7 @@ class ConversionReport:
     unseen_share: float | None = None
     licence: str = ""
     source: str = ""
+    annotated_labels: list[str] = field(default_factory=list)
 
 
 def read_documents(
@@ -171,6 +176,7 @@ def convert_corpus(
     paths: Mapping[str, Sequence[Path | str]] | None = None,
     encoding: str | None = None,
     n_sents: int = 1,
+    label_map: LabelMap | None = None,
     labels: Sequence[str] = (),
     spans_key: str | None = None,
     replace_mentions: Path | str | None = None,
@@ -187,7 +193,8 @@ def convert_corpus(
     paths: the files or folders of each part; the catalogue's, or as `find_parts` finds them.
     encoding: of the text files; the catalogue's, or UTF-8.
     n_sents: sentences in a document, of column files that mark no documents.
-    labels: of the mentions to keep; all, if there are none.
+    label_map: what to rename the labels of mentions to.
+    labels: of the mentions to keep, by their new names; all, if there are none.
     spans_key: put mentions in `doc.spans[spans_key]` rather than `doc.ents`.
     replace_mentions: folder of term lists to multiply the training part with, `copies` times.
     seed: of mention replacement, and of the parts that the corpus is not published with: a
@@ -210,8 +217,13 @@ def convert_corpus(
     check_replaceable(output, MADE_BY, sources)
     parts, seeded = _read_parts(format, paths, encoding, n_sents, seed)
     dropped = _drop_repeats(parts) if entry and entry.drop_repeats else {}
+    if label_map is not None:
+        parts = map_labels(parts, label_map)
     if labels:
         parts = keep_labels(parts, labels)
+    annotated_labels = _find_annotated_labels(parts, entry, label_map, labels)
+    for document in chain.from_iterable(parts.values()):
+        document.annotated_labels = annotated_labels
     if replace_mentions is not None and "train" not in parts:
         raise BiomedError(f"{name}: no training part to replace mentions in; give it with --train")
     if replace_mentions is not None:
@@ -234,7 +246,8 @@ def convert_corpus(
         language=language,
         format=format,
         output=output,
-        labels=_find_labels(reports, None if labels else entry),
+        labels=_find_labels(reports, None if labels or label_map else entry, annotated_labels),
+        annotated_labels=sorted(annotated_labels),
         parts=reports,
         seeded_parts=seeded,
         seed=seed,
@@ -395,6 +408,7 @@ def _convert_part(
         report.inside_token += len(annotated.mentions.inside_token)
         report.overlapping += len(annotated.mentions.overlapping)
         report.discontinuous += len(annotated.mentions.discontinuous)
+        report.uncertain += len(document.uncertain)
         relations.update(relation.label for relation in document.relations or ())
         report.lost_relations += len(annotated.lost_relations)
         report.answers += len(annotated.answers.mentions)
@@ -463,13 +477,29 @@ def find_unseen_share(train: Iterable[Document], test: Iterable[Document]) -> fl
     return sum(unseen) / len(unseen) if unseen else None
 
 
-def _find_labels(reports: Mapping[str, PartReport], entry: CorpusEntry | None) -> list[str]:
+def _find_annotated_labels(
+    parts: Mapping[str, Sequence[Document]],
+    entry: CorpusEntry | None,
+    label_map: LabelMap | None,
+    labels: Collection[str],
+) -> frozenset[str]:
+    """The labels of mentions that a corpus annotates: those it is published with, or that occur."""
+    published: frozenset[str] = frozenset()
+    if entry is not None and entry.task in ("ner", "deidentification"):
+        published = label_map.rename_all(entry.labels) if label_map else frozenset(entry.labels)
+    found = published.union(find_mention_labels(parts))
+    return found.intersection(labels) if labels else found
+
+
+def _find_labels(
+    reports: Mapping[str, PartReport], entry: CorpusEntry | None, annotated: Collection[str]
+) -> list[str]:
     labels = {
         label
         for report in reports.values()
         for label in (*report.mentions, *report.classes, *report.means)
     }
-    return sorted(labels.union(entry.labels if entry else ()))
+    return sorted(labels.union(annotated, entry.labels if entry else ()))
 
 
 def _write(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from ..errors import BiomedError, escape
 from .documents import Document
 from .gold import mention_names
+from .label_map import find_mention_labels
 
 
 def keep_labels(
@@ -18,12 +19,7 @@ def keep_labels(
     parts: the documents of each part.
     RAISES BiomedError: if no mention of any part has one of the labels.
     """
-    found = {
-        mention.label
-        for documents in parts.values()
-        for document in documents
-        for mention in document.mentions or ()
-    }
+    found = find_mention_labels(parts)
     missing = [label for label in labels if label not in found]
     if missing:
         held = f"it has {escape(', '.join(sorted(found)), 300)}" if found else "it has no mentions"
@@ -42,4 +38,5 @@ def _keep(document: Document, labels: Collection[str]) -> Document:
     relations = document.relations
     if relations is not None:
         relations = [one for one in relations if gone.isdisjoint({one.head, one.tail})]
-    return replace(document, mentions=kept, relations=relations)
+    uncertain = tuple(region for region in document.uncertain if region.label in labels)
+    return replace(document, mentions=kept, relations=relations, uncertain=uncertain)

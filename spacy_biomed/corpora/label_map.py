@@ -1,0 +1,106 @@
+"""The labels of a corpus, renamed to those of a set that several corpora share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ..errors import BiomedError
+from .documents import Document
+from .gold import mention_names
+
+UNCERTAIN_SIGN = "?"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelMap:
+    """What becomes of the mentions of each label; those of labels that are not named stay.
+
+    targets: label to its new name, which several may share; to "" where its mentions are to be no
+        mentions of any label that the corpus annotates; or to "?" and a label, such as "?GENE" for
+        families of genes, where a mention of that label would be neither right nor wrong.
+    """
+
+    targets: Mapping[str, str]
+
+    def rename(self, label: str) -> str | None:
+        """The label that mentions have now; None where they are no mentions any more."""
+        target = self.targets.get(label, label)
+        return None if not target or target.startswith(UNCERTAIN_SIGN) else target
+
+    def uncertain_as(self, label: str) -> str | None:
+        """The label that mentions are neither right nor wrong as; None where they are something."""
+        target = self.targets.get(label, label)
+        return target.removeprefix(UNCERTAIN_SIGN) if target.startswith(UNCERTAIN_SIGN) else None
+
+    def rename_all(self, labels: Iterable[str]) -> frozenset[str]:
+        """The labels that a corpus of these labels annotates now."""
+        return frozenset(filter(None, map(self.rename, labels)))
+
+    def check(self, found: Collection[str], where: str = "--map") -> None:
+        """Raise BiomedError where a label is named that is not among those found in a corpus."""
+        missing = [label for label in self.targets if label not in found]
+        if missing:
+            held = f"it has {', '.join(sorted(found))}" if found else "it has no mentions"
+            raise BiomedError(f"{where}: no mention of the corpus is a '{missing[0]}'; {held}")
+
+
+def parse_label_map(pairs: Sequence[str], option: str = "--map") -> LabelMap:
+    """Read `LABEL=NAME`, `LABEL=` and `LABEL=?NAME`.
+
+    RAISES BiomedError: if one is none of these, or a label is named twice.
+    """
+    targets: dict[str, str] = {}
+    for pair in pairs:
+        label, sign, target = (part.strip() for part in pair.partition("="))
+        if not label or not sign or target == UNCERTAIN_SIGN:
+            raise BiomedError(
+                f"{option} {pair}: write LABEL=NAME to rename, LABEL= to leave out, or LABEL=?NAME "
+                "where a NAME would be neither right nor wrong"
+            )
+        if label in targets:
+            raise BiomedError(f"{option} {pair}: {label} is mapped twice; give it once")
+        targets[label] = target
+    return LabelMap(targets)
+
+
+def map_labels(
+    parts: Mapping[str, Sequence[Document]], label_map: LabelMap
+) -> dict[str, list[Document]]:
+    """Rename the labels of mentions; relations of mentions that are none any more go with them.
+
+    parts: the documents of each part.
+    RAISES BiomedError: if no mention of any part has one of the labels.
+    """
+    label_map.check(find_mention_labels(parts))
+    return {
+        part: [_map(document, label_map) for document in documents]
+        for part, documents in parts.items()
+    }
+
+
+def find_mention_labels(parts: Mapping[str, Sequence[Document]]) -> set[str]:
+    """The labels of all mentions of a corpus."""
+    return {
+        mention.label
+        for documents in parts.values()
+        for document in documents
+        for mention in document.mentions or ()
+    }
+
+
+def _map(document: Document, label_map: LabelMap) -> Document:
+    if document.mentions is None:
+        return document
+    kept, renamed, uncertain = [], [], list(document.uncertain)
+    for mention in document.mentions:
+        if (label := label_map.rename(mention.label)) is not None:
+            kept.append(mention)
+            renamed.append(replace(mention, label=label))
+        elif (label := label_map.uncertain_as(mention.label)) is not None:
+            uncertain.append(replace(mention, label=label))
+    gone = mention_names(document.mentions) - mention_names(kept)
+    relations = document.relations
+    if relations is not None:
+        relations = [one for one in relations if gone.isdisjoint({one.head, one.tail})]
+    return replace(document, mentions=renamed, relations=relations, uncertain=tuple(uncertain))

@@ -12,6 +12,7 @@ from .bad_input import OneLineGroup, watch_commands
 from .benchmark import benchmark
 from .card import card
 from .clean import clean
+from .combine import combine
 from .compress import compress
 from .convert import convert
 from .convert_encoder import convert_encoder
@@ -39,6 +40,7 @@ app.command("encoders")(encoders)
 app.command("convert-encoder")(convert_encoder)
 app.command("clean")(clean)
 app.command("convert")(convert)
+app.command("combine")(combine)
 app.add_typer(init_config, name="init-config")
 app.command("train", context_settings=CONFIG_OVERRIDES)(train)
 app.command("vocabulary")(vocabulary)

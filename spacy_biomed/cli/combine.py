@@ -1,0 +1,101 @@
+"""`spacy biomed combine`: parse, call `combine_corpora`, print what became of each corpus."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from ..errors import BiomedError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..corpora.label_map import LabelMap
+    from ..training.combining import CombinationReport
+
+
+def combine(
+    output: Path = typer.Argument(help="The folder to write {train,dev,test}.spacy to."),
+    corpora: list[Path] = typer.Argument(help="Folders that `spacy biomed convert` wrote."),
+    map: list[str] = typer.Option(
+        [],
+        help="CORPUS:LABEL=NAME renames a label of a corpus, CORPUS:LABEL= leaves its mentions "
+        "out, CORPUS:LABEL=?NAME makes them neither right nor wrong as NAME; repeatable.",
+    ),
+    spans_key: str | None = typer.Option(
+        None, help="The mentions are in doc.spans[KEY] rather than doc.ents."
+    ),
+) -> None:
+    """Combine corpora of mentions that annotate different labels into one to train on.
+
+    Each document says which labels it annotates, so that its silence about others teaches nothing
+    and is not scored. Texts that stand in a test part are left out of the other parts, and those in
+    a development part out of what is trained on.
+
+    Example: python -m spacy biomed combine corpus/both corpus/ncbi_disease corpus/bc5cdr
+    --map ncbi_disease:Disease=DISEASE --map bc5cdr:Disease=DISEASE --map bc5cdr:Chemical=CHEMICAL
+    """
+    from rich.console import Console
+
+    from ..training.combining import combine_corpora
+
+    report = combine_corpora(corpora, output, label_maps=_parse_maps(map), spans_key=spans_key)
+    console = Console()
+    console.print(_table(report))
+    names = ", ".join(f"{part}.spacy" for part in report.parts)
+    for part, counts in report.parts.items():
+        mentions = ", ".join(f"{count:,} {label}" for label, count in counts.mentions.items())
+        line = f"{part}: {counts.documents:,} documents; {mentions or 'no mentions'}"
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    line = f"✔ Wrote {names} to {output}"
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _parse_maps(pairs: Sequence[str]) -> dict[str, LabelMap]:
+    from ..corpora.label_map import parse_label_map
+
+    by_corpus: dict[str, list[str]] = defaultdict(list)
+    for pair in pairs:
+        corpus, colon, rest = pair.partition(":")
+        if not corpus or not colon:
+            raise BiomedError(f"--map {pair}: write CORPUS:LABEL=NAME")
+        by_corpus[corpus].append(rest)
+    return {corpus: parse_label_map(rest, f"--map {corpus}:") for corpus, rest in by_corpus.items()}
+
+
+def _table(report: CombinationReport) -> Table:
+    from rich.table import Table
+
+    table = Table(title=f"{report.name} ({report.language})", title_justify="left")
+    table.add_column("corpus")
+    table.add_column("labels")
+    table.add_column("part")
+    for title in (
+        "documents",
+        "same text held out",
+        "same id",
+        "a sentence",
+        "merged",
+        "kept twice",
+        "disputed mentions",
+    ):
+        table.add_column(title, justify="right")
+    for corpus in report.corpora:
+        for number, (part, count) in enumerate(corpus.parts.items()):
+            table.add_row(
+                corpus.name if number == 0 else "",
+                ", ".join(corpus.labels) if number == 0 else "",
+                part,
+                f"{count.documents:,}",
+                f"{count.repeated_text:,}",
+                f"{count.repeated_id:,}",
+                f"{count.repeated_sentence:,}",
+                f"{count.merged:,}",
+                f"{count.kept_twice:,}",
+                f"{count.disputed:,}",
+            )
+    return table

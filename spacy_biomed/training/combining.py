@@ -1,0 +1,435 @@
+"""Several converted corpora as one, of which each document tells which labels it annotates.
+
+Luo et al. 2023, "AIONER: all-in-one scheme-based biomedical named entity recognition using deep
+learning", table 2, show what merging without that costs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from spacy.attrs import ENT_IOB
+from spacy.pipeline import Sentencizer
+from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
+
+from ..corpora.annotation_scope import AnnotationScope, get_scope, set_scope
+from ..corpora.convert import ATTRIBUTES, PARTS, PartReport, create_pipeline
+from ..corpora.documents import Mention
+from ..corpora.gold import DOCUMENT_ID, UNALIGNED_MENTIONS, place_mentions
+from ..corpora.label_map import LabelMap
+from ..corpora.repeated_texts import (
+    KnownText,
+    TextIndex,
+    find_pubmed_id,
+    find_repeats,
+    normalise_words,
+)
+from ..corpora.seen import SeenMentions, mentions_of
+from ..errors import BiomedError
+from ..outputs import replacing_directory
+from .config import read_description
+from .corpus import read_docs
+
+# (start character, end character, label)
+MentionSpan = tuple[int, int, str]
+
+_NO_MAP = LabelMap({})
+
+
+@dataclass(slots=True)
+class CombinedPart:
+    """What became of one part of one corpus: numbers of documents.
+
+    documents: in the corpus.
+    repeated_text, repeated_id, repeated_sentence: left out because they stand in a test part, or
+        documents to train on in a development part: their text, the abstract of the same number,
+        or a sentence of them or in them, of another corpus.
+    merged: that went into a document of another corpus with the same text.
+    kept_twice: that are kept beside the same abstract of another corpus, whose text differs.
+    disputed: mentions that one of two merged documents has and the other, which annotates their
+        label too, has not; they are neither right nor wrong.
+    """
+
+    documents: int = 0
+    repeated_text: int = 0
+    repeated_id: int = 0
+    repeated_sentence: int = 0
+    merged: int = 0
+    kept_twice: int = 0
+    disputed: int = 0
+
+    @property
+    def left_out(self) -> int:
+        """Documents that repeat what is held out."""
+        return self.repeated_text + self.repeated_id + self.repeated_sentence
+
+
+@dataclass(slots=True)
+class CombinedCorpus:
+    """One of the corpora.
+
+    labels: that it annotates, by their new names.
+    parts: train, dev and test, those that it has.
+    """
+
+    name: str
+    labels: list[str]
+    parts: dict[str, CombinedPart] = field(default_factory=dict)
+    licence: str = ""
+    source: str = ""
+
+
+@dataclass(slots=True)
+class CombinationReport:
+    """What was combined.
+
+    corpora: of what.
+    parts: what was written, as for every converted corpus.
+    """
+
+    name: str
+    language: str
+    labels: list[str]
+    corpora: list[CombinedCorpus]
+    parts: dict[str, PartReport] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Text:
+    """A document on its way from a corpus into the combined one.
+
+    doc: as it was read. corpus: its name. known: what it is recognised by.
+    mentions: that tokens hold; None where the document has no layer of them.
+    lost: that none hold.
+    scope: what the mentions tell.
+    """
+
+    doc: Doc
+    corpus: str
+    known: KnownText
+    mentions: list[MentionSpan] | None
+    lost: list[MentionSpan]
+    scope: AnnotationScope
+
+
+def combine_corpora(
+    corpora: Sequence[Path],
+    output: Path,
+    *,
+    label_maps: Mapping[str, LabelMap] | None = None,
+    spans_key: str | None = None,
+) -> CombinationReport:
+    """Write one converted corpus of the mentions of several.
+
+    Each part is those of the corpora, one after the other, and each document says which labels it
+    annotates. What stands in a test part, in any corpus's, is left out of the others, and what
+    stands in a development part is left out of what is trained on. Of documents of one part that
+    have the same text, one is written that annotates the labels of both; where both annotate a
+    label, mentions that only one has are uncertain. Other layers than mentions are left out.
+
+    corpora: folders that `spacy biomed convert` wrote, called by their own names.
+    output: folder to write; replaced if it is there.
+    label_maps: what to rename the labels of a corpus to, by its name.
+    spans_key: the span group of the mentions, in all corpora and in the output; None for
+        `doc.ents`.
+    RAISES BiomedError: if a corpus cannot be read, has no such mentions or another language, or
+        a label map names what is not there; nothing is written then.
+    """
+    names = _check_names(corpora, output, label_maps or {})
+    described = [read_description(folder) for folder in corpora]
+    report = CombinationReport(output.resolve().name, _common_language(names, described), [], [])
+    vocab = create_pipeline(report.language).vocab
+    parts: dict[str, list[_Text]] = {part: [] for part in PARTS}
+    for name, folder, description in zip(names, corpora, described, strict=True):
+        label_map = (label_maps or {}).get(name, _NO_MAP)
+        texts = _read_corpus(name, folder, description, label_map, vocab, spans_key)
+        corpus = CombinedCorpus(
+            name,
+            sorted(frozenset().union(*_all_labels(texts))),
+            {part: CombinedPart(documents=len(texts[part])) for part in texts},
+            description.get("licence", ""),
+            description.get("source", ""),
+        )
+        report.corpora.append(corpus)
+        for part in texts:
+            parts[part].extend(texts[part])
+    report.labels = sorted({label for corpus in report.corpora for label in corpus.labels})
+    _leave_out_repeats(parts, report)
+    merged = {part: _merge_repeats(parts[part], part, report) for part in PARTS if parts[part]}
+    if not merged.get("train"):
+        raise BiomedError(f"{output}: the corpora leave nothing to train on; add one that does")
+    _write(merged, report, output, spans_key)
+    return report
+
+
+def _check_names(
+    corpora: Sequence[Path], output: Path, label_maps: Mapping[str, LabelMap]
+) -> list[str]:
+    names = [folder.resolve().name for folder in corpora]
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise BiomedError(f"{name}: two corpora are called so; rename the folder of one")
+    for name in label_maps:
+        if name not in names:
+            raise BiomedError(f"--map {name}: no such corpus among {', '.join(names)}")
+    if output.resolve() in [folder.resolve() for folder in corpora]:
+        raise BiomedError(f"{output}: this is one of the corpora; name another folder to write to")
+    return names
+
+
+def _common_language(names: Sequence[str], described: Sequence[Mapping[str, Any]]) -> str:
+    languages = {name: one["language"] for name, one in zip(names, described, strict=True)}
+    if len(set(languages.values())) > 1:
+        held = ", ".join(f"{name} is in {language}" for name, language in languages.items())
+        raise BiomedError(f"corpora of one language are combined, and {held}")
+    for name, description in zip(names, described, strict=True):
+        if "taught" in description:
+            raise BiomedError(
+                f"{name}: carries a teacher's probabilities; combine the corpora before "
+                "`python -m spacy biomed teach`"
+            )
+    return next(iter(languages.values()))
+
+
+# Reading
+
+
+def _read_corpus(
+    name: str,
+    folder: Path,
+    description: Mapping[str, Any],
+    label_map: LabelMap,
+    vocab: Vocab,
+    spans_key: str | None,
+) -> dict[str, list[_Text]]:
+    """Read the parts of a corpus, its labels mapped."""
+    parts = {
+        part: [
+            _read_text(name, doc, spans_key) for doc in read_docs(folder / f"{part}.spacy", vocab)
+        ]
+        for part in PARTS
+        if (folder / f"{part}.spacy").is_file()
+    }
+    texts = [text for part in parts.values() for text in part]
+    if all(text.mentions is None for text in texts):
+        layer = "doc.ents" if spans_key is None else f"doc.spans['{spans_key}']"
+        raise BiomedError(f"{folder}: no document has mentions in {layer}; only such are combined")
+    found = {label for text in texts for *_, label in [*(text.mentions or ()), *text.lost]}
+    found.update(description.get("annotated_labels", ()))
+    label_map.check(found, f"--map {name}")
+    for text in texts:
+        if text.scope.labels is None:
+            text.scope = replace(text.scope, labels=frozenset(found))
+        _map_text(text, label_map)
+    return parts
+
+
+def _read_text(corpus: str, doc: Doc, spans_key: str | None) -> _Text:
+    has_layer = doc.has_annotation("ENT_IOB") if spans_key is None else spans_key in doc.spans
+    mentions = [
+        (span.start_char, span.end_char, span.label_) for span in mentions_of(doc, spans_key)
+    ]
+    known = KnownText(
+        corpus,
+        find_pubmed_id(str(doc.user_data.get(DOCUMENT_ID, ""))),
+        normalise_words(doc.text),
+        tuple(map(normalise_words, _sentences(doc))),
+    )
+    lost = [(start, end, label) for start, end, label in doc.user_data.get(UNALIGNED_MENTIONS, ())]
+    scope = get_scope(doc, spans_key)
+    return _Text(doc, corpus, known, mentions if has_layer else None, lost, scope)
+
+
+def _sentences(doc: Doc) -> list[str]:
+    if not len(doc):
+        return []
+    if doc.has_annotation("SENT_START"):
+        return [sentence.text for sentence in doc.sents]
+    starts = [i for i, is_start in enumerate(Sentencizer().predict([doc])[0]) if is_start]
+    return [doc[start:end].text for start, end in zip(starts, [*starts[1:], len(doc)], strict=True)]
+
+
+def _map_text(text: _Text, label_map: LabelMap) -> None:
+    uncertain = [
+        (start, end, renamed)
+        for start, end, label in text.scope.uncertain
+        if (renamed := label_map.rename(label)) is not None
+    ]
+    for start, end, label in [*(text.mentions or ()), *text.lost]:
+        if (region := label_map.uncertain_as(label)) is not None:
+            uncertain.append((start, end, region))
+    text.scope = AnnotationScope(label_map.rename_all(text.scope.labels or ()), tuple(uncertain))
+    if text.mentions is not None:
+        text.mentions = _rename(text.mentions, label_map)
+    text.lost = _rename(text.lost, label_map)
+
+
+def _rename(mentions: Iterable[MentionSpan], label_map: LabelMap) -> list[MentionSpan]:
+    renamed = ((start, end, label_map.rename(label)) for start, end, label in mentions)
+    return [(start, end, label) for start, end, label in renamed if label is not None]
+
+
+def _all_labels(parts: Mapping[str, Sequence[_Text]]) -> list[frozenset[str]]:
+    return [text.scope.labels or frozenset() for texts in parts.values() for text in texts]
+
+
+# Repeats
+
+
+def _leave_out_repeats(parts: dict[str, list[_Text]], report: CombinationReport) -> None:
+    """Take out of dev what is in test, and out of train what is in either."""
+    counts = {corpus.name: corpus.parts for corpus in report.corpora}
+    held_out = [text.known for text in parts["test"]]
+    for part in ("dev", "train"):
+        kept = []
+        reasons = find_repeats([text.known for text in parts[part]], held_out)
+        for text, reason in zip(parts[part], reasons, strict=True):
+            if reason is None:
+                kept.append(text)
+            else:
+                count = counts[text.corpus][part]
+                setattr(count, f"repeated_{reason}", getattr(count, f"repeated_{reason}") + 1)
+        parts[part] = kept
+        held_out.extend(text.known for text in kept)
+
+
+def _merge_repeats(texts: Sequence[_Text], part: str, report: CombinationReport) -> list[_Text]:
+    """Merge documents of different corpora that have the same text."""
+    counts = {corpus.name: corpus.parts for corpus in report.corpora}
+    index = TextIndex()
+    kept: list[_Text] = []
+    for text in texts:
+        others = [kept[number] for number in index.candidates(text.known)]
+        others = [other for other in others if other.corpus != text.corpus]
+        twin = next((other for other in others if _can_merge(other, text)), None)
+        if twin is not None:
+            counts[text.corpus][part].merged += 1
+            counts[text.corpus][part].disputed += _merge(twin, text)
+            continue
+        is_known = any(
+            text.known.is_text_of(other.known) or text.known.is_abstract_of(other.known)
+            for other in others
+        )
+        counts[text.corpus][part].kept_twice += is_known
+        index.add(len(kept), text.known)
+        kept.append(text)
+    return kept
+
+
+def _can_merge(one: _Text, other: _Text) -> bool:
+    return (
+        one.doc.text == other.doc.text
+        and one.known.is_text_of(other.known)
+        and all(text.mentions is not None and not _missing(text.doc) for text in (one, other))
+    )
+
+
+def _merge(one: _Text, other: _Text) -> int:
+    """Put the annotation of a document on another with the same text.
+
+    RETURNS: how many mentions of labels that both annotate only one of them has.
+    """
+    shared = (one.scope.labels or frozenset()) & (other.scope.labels or frozenset())
+    all_one, all_other = (
+        {mention for mention in [*(text.mentions or ()), *text.lost] if mention[2] in shared}
+        for text in (one, other)
+    )
+    disputed = all_one ^ all_other
+    one.mentions = sorted({*(one.mentions or ()), *(other.mentions or ())} - disputed)
+    one.lost = sorted({*one.lost, *other.lost} - disputed - set(one.mentions))
+    regions = {
+        region
+        for text, foreign in ((one, other), (other, one))
+        for region in text.scope.uncertain
+        if region[2] in shared or region[2] not in (foreign.scope.labels or ())
+    }
+    labels = (one.scope.labels or frozenset()) | (other.scope.labels or frozenset())
+    one.scope = AnnotationScope(labels, tuple(sorted(regions | disputed)))
+    return len(disputed)
+
+
+def _missing(doc: Doc) -> list[int]:
+    """Tokens without annotation, of a document that is annotated in part."""
+    if not doc.has_annotation("ENT_IOB"):
+        return []
+    return [i for i, tag in enumerate(doc.to_array(ENT_IOB).tolist()) if tag == 0]
+
+
+# Writing
+
+
+def _write(
+    parts: Mapping[str, Sequence[_Text]],
+    report: CombinationReport,
+    output: Path,
+    spans_key: str | None,
+) -> None:
+    seen = SeenMentions(parts["train"][0].doc.vocab, spans_key)
+    with replacing_directory(output, "corpus.json") as partial:
+        for part, texts in parts.items():  # train comes first
+            doc_bin = DocBin(attrs=ATTRIBUTES, store_user_data=True)
+            counts = report.parts[part] = PartReport()
+            for text in texts:
+                doc = _create_doc(text, spans_key, counts)
+                (seen.learn if part == "train" else seen.mark)(doc)
+                doc_bin.add(doc)
+            counts.mentions = dict(sorted(counts.mentions.items()))
+            doc_bin.to_disk(partial / f"{part}.spacy")
+        (partial / "corpus.json").write_text(
+            json.dumps(_describe(report), ensure_ascii=False, indent=2) + "\n", encoding="utf8"
+        )
+
+
+def _create_doc(text: _Text, spans_key: str | None, counts: PartReport) -> Doc:
+    """The document with its mentions and nothing else; counted."""
+    source = text.doc
+    doc = Doc(
+        source.vocab,
+        words=[token.text for token in source],
+        spaces=[bool(token.whitespace_) for token in source],
+    )
+    if source.has_annotation("SENT_START"):
+        for token, own in zip(source, doc, strict=True):
+            own.is_sent_start = token.is_sent_start
+    else:
+        counts.sentences_are_published = False
+    if DOCUMENT_ID in source.user_data:
+        doc.user_data[DOCUMENT_ID] = source.user_data[DOCUMENT_ID]
+    counts.documents += 1
+    counts.sentences += len(text.known.sentences)
+    counts.tokens += len(doc)
+    if text.mentions is None:
+        return doc
+    mentions = [Mention(label, ((start, end),)) for start, end, label in text.mentions]
+    placement = place_mentions(doc, mentions, flat=spans_key is None)
+    if spans_key is None:
+        missing = [doc[i : i + 1] for i in _missing(source)]
+        doc.set_ents(placement.spans, missing=missing, default="outside")
+    else:
+        doc.spans[spans_key] = placement.spans
+    lost = sorted({*text.lost, *placement.unaligned})
+    doc.user_data[UNALIGNED_MENTIONS] = lost
+    set_scope(doc, text.scope, spans_key)
+    counts.overlapping += len(placement.overlapping)
+    counts.inside_token += len(lost) - len(placement.overlapping)
+    counts.uncertain += len(text.scope.uncertain)
+    for *_, label in [*text.mentions, *text.lost]:
+        counts.mentions[label] = counts.mentions.get(label, 0) + 1
+    return doc
+
+
+def _describe(report: CombinationReport) -> dict[str, Any]:
+    """What `corpus.json` holds."""
+    description = asdict(report)
+    description["format"] = "combined"
+    description["annotated_labels"] = report.labels
+    for name in ("licence", "source"):
+        stated = [(corpus.name, getattr(corpus, name)) for corpus in report.corpora]
+        description[name] = "; ".join(f"{one}: {value or 'not stated'}" for one, value in stated)
+    return description

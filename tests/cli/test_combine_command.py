@@ -1,0 +1,124 @@
+"""`spacy biomed combine`, and every step after it on a corpus that is annotated in parts."""
+
+import json
+from pathlib import Path
+
+import pytest
+import spacy
+from typer.testing import CliRunner
+
+from spacy_biomed.cli import app
+from spacy_biomed.corpora.annotation_scope import get_scope
+from spacy_biomed.errors import BiomedError
+from spacy_biomed.training.corpus import read_docs
+
+REPOSITORY = Path(__file__).parents[2]
+STARTER = REPOSITORY / "assets" / "starter_en"
+SMALL = ["--vars.max_steps", "2", "--vars.eval_frequency", "2"]
+
+
+def invoke(*arguments):
+    result = CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "200"})
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.stdout
+
+
+def cells_of(line):
+    return [cell.strip() for cell in line.strip("│").split("│")]
+
+
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory):
+    """Two corpora out of the starter corpus, of other texts and with one label each."""
+    folder = tmp_path_factory.mktemp("halves")
+    for number, label in enumerate(("CHEMICAL", "DISEASE")):
+        source = folder / "source" / label
+        source.mkdir(parents=True)
+        for part in ("train", "dev", "test"):
+            lines = (STARTER / f"{part}.jsonl").read_text(encoding="utf8").splitlines(True)
+            (source / f"{part}.jsonl").write_text("".join(lines[number:16:2]), encoding="utf8")
+        options = ["--format", "jsonl", "--labels", label]
+        invoke("convert", label.lower(), source, folder / label.lower(), *options)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def combined(halves):
+    """What the command prints, and the folder that it writes."""
+    corpora = [halves / "chemical", halves / "disease"]
+    maps = ["--map", "chemical:CHEMICAL=DRUG"]
+    return invoke("combine", halves / "both", *corpora, *maps), halves / "both"
+
+
+def test_it_prints_what_became_of_each_corpus(combined):
+    rows = [cells_of(line) for line in combined[0].splitlines() if "│" in line]
+    assert rows[0] == ["chemical", "DRUG", "train", "8", *["0"] * 6]
+    assert rows[3][:4] == ["disease", "DISEASE", "train", "8"]
+    assert "train: 16 documents; " in combined[0]
+
+
+def test_documents_say_what_they_annotate(combined):
+    docs = list(read_docs(combined[1] / "train.spacy", spacy.blank("en").vocab))
+    assert [get_scope(doc).labels for doc in docs] == [{"DRUG"}] * 8 + [{"DISEASE"}] * 8
+    assert {ent.label_ for doc in docs for ent in doc.ents} == {"DRUG", "DISEASE"}
+
+
+@pytest.fixture(scope="module")
+def trained(combined, tiny_bert):
+    """A pipeline that was trained on it for two steps."""
+    folder = combined[1].parent
+    config = folder / "config.cfg"
+    template = REPOSITORY / "configs" / "ner.cfg"
+    invoke("init-config", template, combined[1], config, "--encoder", tiny_bert, "--epochs", "1")
+    invoke("train", config, "--output", folder / "training", *SMALL)
+    return folder / "training" / "model-last"
+
+
+def test_the_pipeline_has_the_labels_of_both(trained):
+    assert spacy.load(trained).get_pipe("biomed_ner").labels == ("DISEASE", "DRUG")
+
+
+def test_evaluation_scores_what_is_annotated(trained, combined, run_spacy, tmp_path):
+    metrics = tmp_path / "metrics.json"
+    scored = run_spacy("evaluate", trained, combined[1] / "test.spacy", "--output", metrics)
+    assert scored.returncode == 0, scored.stderr
+    assert set(json.loads(metrics.read_text())["ents_per_type"]) == {"DISEASE", "DRUG"}
+
+
+def test_it_can_be_taught_and_checked_and_described(trained, combined, tmp_path):
+    taught = tmp_path / "taught"
+    invoke("teach", trained, combined[1], taught)
+    docs = list(read_docs(taught / "train.spacy", spacy.blank("en").vocab))
+    assert [get_scope(doc).labels for doc in docs] == [{"DRUG"}] * 8 + [{"DISEASE"}] * 8
+    check = ["--check", combined[1] / "dev.spacy", "--max-loss", "100"]
+    invoke("compress", trained, tmp_path / "compressed", *check)
+    (tmp_path / "metrics.json").write_text("{}")
+    invoke(
+        "card",
+        trained,
+        tmp_path / "card",
+        "--corpus",
+        combined[1],
+        "--metrics",
+        tmp_path / "metrics.json",
+    )
+    assert json.loads((tmp_path / "card" / "meta.json").read_text())["name"] == "both"
+
+
+@pytest.mark.parametrize("pair", ["chemical", ":A=B", "chemical:A"])
+def test_a_map_that_is_none_is_refused(halves, tmp_path, pair):
+    arguments = ["combine", tmp_path / "out", halves / "chemical", "--map", pair]
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    assert isinstance(result.exception, BiomedError)
+    assert f"--map {pair}" in str(result.exception).replace("chemical: ", "chemical:")
+    assert not (tmp_path / "out").exists()
+
+
+def test_convert_maps_labels(tmp_path):
+    maps = ["--map", "CHEMICAL=DRUG", "--map", "DISEASE=?DRUG"]
+    printed = invoke("convert", "starter_en", STARTER, tmp_path / "out", *maps)
+    (row,) = [cells_of(line) for line in printed.splitlines() if "neither right nor" in line]
+    assert int(row[1].replace(",", "")) > 100
+    described = json.loads((tmp_path / "out" / "corpus.json").read_text())
+    assert "DRUG" in described["annotated_labels"]
+    assert not {"CHEMICAL", "DISEASE"} & set(described["annotated_labels"])

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import lzma
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
+from ..decompression import check_ratio, open_bounded
+from ..decompression import read_lines as read_bounded_lines
 from ..errors import BiomedError, escape
 
 TEXT_ENDINGS = (".txt", ".text")
@@ -81,16 +82,23 @@ def kind_of(path: Path) -> Literal["text", "json", "parquet"] | None:
 def open_binary(path: Path, mode: Literal["rb", "wb"], ending: str) -> BinaryIO:
     """Open a file that is compressed as the ending of a name says.
 
-    ending: `.gz`, `.xz`, `.zst`; any other means that it is not compressed.
+    ending: `.gz`, `.xz`, `.zst`; any other means that it is not compressed. One that is read gives
+        a BiomedError where it becomes too large (`spacy_biomed.decompression`).
     """
+    if ending not in COMPRESSED_ENDINGS:
+        return path.open(mode)
+    if ending == ".zst":
+        _require_pyarrow(path)
+    if mode == "rb":
+        return open_bounded(path, _DECOMPRESSORS[ending])
     if ending == ".gz":
         return cast(BinaryIO, gzip.open(path, mode, compresslevel=6))
     if ending == ".xz":
         # Half the memory of the default preset, for a few per cent in size.
-        return cast(BinaryIO, lzma.open(path, mode, preset=4 if mode == "wb" else None))
-    if ending == ".zst":
-        return _open_zstandard(path, mode)
-    return path.open(mode)
+        return cast(BinaryIO, lzma.open(path, mode, preset=4))
+    import pyarrow
+
+    return cast(BinaryIO, pyarrow.output_stream(str(path), compression="zstd"))
 
 
 def _search(folder: Path) -> list[Path]:
@@ -120,12 +128,13 @@ def _read_file(path: Path, text_field: str) -> Iterator[str]:
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Lines with their numbers, from 1; they end at line feeds alone.
 
-    RAISES BiomedError: while reading, if the file is damaged or not UTF-8.
+    RAISES BiomedError: while reading, if the file is damaged, not UTF-8, becomes too large when it
+        is decompressed, or has a line that is too long (`spacy_biomed.decompression`).
     """
     number = 0
     try:
         with open_binary(path, "rb", path.suffix.lower()) as file:
-            for number, line in enumerate(file, start=1):
+            for number, line in enumerate(read_bounded_lines(file, path), start=1):
                 yield number, line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
     except BiomedError:
         raise
@@ -174,6 +183,12 @@ def _read_parquet(path: Path, text_field: str) -> Iterator[str]:
         with ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
             if text_field not in file.schema_arrow.names:
                 raise _no_field(str(path), text_field, file.schema_arrow.names)
+            for group in range(file.num_row_groups):
+                columns = file.metadata.row_group(group)
+                for column in map(columns.column, range(columns.num_columns)):
+                    if column.path_in_schema == text_field:
+                        sizes = (column.total_compressed_size, column.total_uncompressed_size)
+                        check_ratio(*sizes, path)
             for batch in file.iter_batches(_BATCH_ROWS, columns=[text_field]):
                 for value in batch.column(0).to_pylist():
                     row += 1
@@ -199,15 +214,18 @@ def _kind_of_value(value: Any) -> str:
     return "null" if value is None else kinds.get(type(value), "an object")
 
 
-def _open_zstandard(path: Path, mode: str) -> BinaryIO:
+def _decompress_zstandard(file: BinaryIO) -> Any:
     """With pyarrow, which notices that a file has been cut off where python-zstandard does not."""
-    _require_pyarrow(path)
     import pyarrow
 
-    if mode == "wb":
-        return cast(BinaryIO, pyarrow.output_stream(str(path), compression="zstd"))
-    stream = pyarrow.input_stream(str(path), compression="zstd")
-    return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, stream)))
+    return pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), "zstd")
+
+
+_DECOMPRESSORS: dict[str, Callable[[BinaryIO], Any]] = {
+    ".gz": lambda file: gzip.GzipFile(fileobj=file),
+    ".xz": lzma.LZMAFile,
+    ".zst": _decompress_zstandard,
+}
 
 
 def _require_pyarrow(path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 
 from spacy.tokens import Doc, DocBin
@@ -11,6 +13,7 @@ from spacy.training.corpus import FILE_TYPE, walk_corpus
 from spacy.vocab import Vocab
 from srsly.msgpack import msgpack_decoders
 
+from ..decompression import check_deflated
 from ..errors import BiomedError
 
 
@@ -38,7 +41,7 @@ def Corpus_v1(
     files = walk_corpus(path, FILE_TYPE) if Path(path).exists() else [Path(path)]
     if not files or not sum(len(read_doc_bin(file)) for file in files):
         raise BiomedError(f"{path}: no documents there; `python -m spacy biomed convert` makes it")
-    return Corpus(
+    return _CheckedCorpus(
         path,
         gold_preproc=gold_preproc,
         max_length=max_length,
@@ -47,26 +50,57 @@ def Corpus_v1(
     )
 
 
+class _CheckedCorpus(Corpus):
+    """spaCy's corpus, in which a damaged document is bad input."""
+
+    def read_docbin(self, vocab: Vocab, locs: Iterable[str | Path]) -> Iterator[Doc]:
+        docs = (doc for path in locs for doc in read_docs(Path(path), vocab) if len(doc))
+        return islice(docs, self.limit if self.limit >= 1 else None)
+
+
 def read_docs(path: Path, vocab: Vocab) -> Iterator[Doc]:
     """Read the documents of a .spacy file.
 
-    RAISES BiomedError: if it is not there, or not such a file.
+    RAISES BiomedError: at once if it is not there, or not such a file; while reading, if a document
+        in it is damaged.
     """
-    return read_doc_bin(path).get_docs(vocab)
+    return _unpack(read_doc_bin(path), path, vocab)
+
+
+def _unpack(doc_bin: DocBin, path: Path, vocab: Vocab) -> Iterator[Doc]:
+    docs = doc_bin.get_docs(vocab)
+    while True:
+        with _explaining_damage(path):
+            doc = next(docs, None)
+        if doc is None:
+            return
+        yield doc
 
 
 def read_doc_bin(path: Path) -> DocBin:
     """Read a .spacy file.
 
-    RAISES BiomedError: if it is not there, or not such a file.
+    RAISES BiomedError: if it is not there, not such a file, or becomes too large when it is
+        decompressed (`spacy_biomed.decompression`).
     """
     find_decoders_once()
     path = Path(path)
     if not path.is_file():
         raise BiomedError(f"{path}: no such file; `python -m spacy biomed convert` makes it")
+    with _explaining_damage(path):
+        content = path.read_bytes()
+        check_deflated(content, path)
+        return DocBin().from_bytes(content)
+
+
+@contextmanager
+def _explaining_damage(path: Path) -> Iterator[None]:
+    """Say of what goes wrong that the file is damaged: spaCy checks nothing of what it reads."""
     try:
-        return DocBin().from_disk(path)
-    except (OSError, ValueError) as error:
+        yield
+    except BiomedError:
+        raise
+    except Exception as error:
         raise BiomedError(
             f"{path}: not a readable .spacy file, or damaged; `python -m spacy biomed convert` "
             "makes it anew"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import typer
 
-from ..errors import BiomedError
+from ..errors import BiomedError, escape, quote
 from .init_config import split_names
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ..corpora.convert import ConversionReport, PartReport
     from ..corpora.documents import Document
+    from ..corpora.repairs import OnError
 
 SECONDS_WITHOUT_BAR = 2.0
 
@@ -62,6 +63,10 @@ def convert(
     copies: int | None = typer.Option(
         None, min=1, help="How many copies --replace-mentions adds; else 1."
     ),
+    on_error: str = typer.Option(
+        "stop",
+        help="What to do about an annotation or a document that is wrong: stop, or skip it.",
+    ),
     seed: int = typer.Option(0, help="Of parts that are not published, and of the copies."),
 ) -> None:
     """Convert a corpus to spaCy's format, and say what is in it.
@@ -85,6 +90,8 @@ def convert(
     kept_labels = split_names(labels or "")
     if labels is not None and not kept_labels:
         raise BiomedError("--labels names no label: give some with commas between, as in A,B")
+    if on_error not in ("stop", "skip"):
+        raise BiomedError(f"--on-error {quote(on_error)}: give stop or skip")
     given = {"train": train, "dev": dev, "test": test}
     report = convert_corpus(
         name,
@@ -103,6 +110,7 @@ def convert(
         replace_mentions=Path(replace_mentions) if replace_mentions else None,
         copies=copies or 1,
         seed=seed,
+        on_error=cast("OnError", on_error),
         progress=_show_progress,
     )
     console = Console()
@@ -150,13 +158,15 @@ def _show_progress(documents: Sequence[Document], part: str) -> Iterator[Documen
 
 def _table(report: ConversionReport) -> Table:
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=f"{report.name} ({report.language}, {report.format})", title_justify="left")
+    title = escape(f"{report.name} ({report.language}, {report.format})")
+    table = Table(title=Text(title, style="italic"), title_justify="left")
     table.add_column("")
     for part in report.parts:
         table.add_column(part, justify="right")
     for title, values in _rows(report.parts):
-        table.add_row(title, *values)
+        table.add_row(Text(escape(title)), *values)  # labels may have any signs
     return table
 
 
@@ -185,6 +195,8 @@ def _rows(parts: dict[str, PartReport]) -> Iterator[tuple[str, list[str]]]:
     for label in sorted({label for report in reports for label in report.means}):
         means = [report.means.get(label) for report in reports]
         yield f"{label} (mean)", ["" if mean is None else f"{mean:.2f}" for mean in means]
+    for kind in dict.fromkeys(kind for report in reports for kind in report.changes):
+        yield kind, [f"{report.changes.get(kind, 0):,}" for report in reports]
     yield "texts of an earlier part", [f"{report.duplicates:,}" for report in reports]
     if any(report.dropped for report in reports):
         yield "repeats left out", [f"{report.dropped:,}" for report in reports]
@@ -222,6 +234,8 @@ def _remarks(report: ConversionReport) -> Iterator[str]:
             f"Not published with these parts, drawn with seed {report.seed}: "
             f"{', '.join(report.seeded_parts)}."
         )
+    if any(part.changes for part in report.parts.values()):
+        yield f"What was repaired and left out is listed in {report.output / 'conversion.json'}."
     if report.unseen_share is not None:
         yield f"Test mentions that never occur in train: {report.unseen_share:.1%}."
     yield f"✔ Wrote {', '.join(f'{part}.spacy' for part in report.parts)} to {report.output}"

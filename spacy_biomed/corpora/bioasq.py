@@ -11,6 +11,7 @@ from ..errors import BiomedError, quote
 from .documents import Document, list_files
 from .json_fields import get_field, read_json
 from .questions import create_question
+from .repairs import leaving_out
 
 FACTOID = "factoid"
 
@@ -38,8 +39,9 @@ def read_bioasq(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]
         content = read_json(file, encoding)
         for number, question in enumerate(get_field(content, "questions", list, str(file))):
             where = f"{file}: questions[{number}]"
-            if get_field(question, "type", str, where) == FACTOID:
-                yield from _read_factoid(question, where)
+            with leaving_out():
+                if get_field(question, "type", str, where) == FACTOID:
+                    yield from _read_factoid(question, where)
 
 
 def _read_factoid(record: Any, where: str) -> Iterator[Document]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from functools import partial
 from json.decoder import JSONObject
 from json.scanner import py_make_scanner
 from pathlib import Path
@@ -15,12 +17,12 @@ from .documents import (
     Document,
     Mention,
     Relation,
-    check_mention,
     list_files,
     parse_offset,
     read_text,
 )
 from .json_fields import get_covered, get_id, parse_json
+from .repairs import leaving_out, locate, read_if_sound
 from .xml_elements import Element, read_xml
 
 # Key under which the line of an object's beginning is kept in it.
@@ -63,18 +65,19 @@ def _read_file(path: Path, encoding: str) -> Iterator[Document]:
     if not documents:
         raise BiomedError(f"{path}: no document in this file; is it a BioC collection?")
     has_relations = any(_all_relations(document, path) for document in documents)
+    with_lines: list[_Part] = []
     for index, part in enumerate(documents):
-        try:
-            document = _create_document(part, path, f"{path.stem}-{index + 1}")
-        except BiomedError:
-            if _LINE not in part:
+        create = partial(_create_document, path=path, default_id=f"{path.stem}-{index + 1}")
+        document = read_if_sound(partial(create, part))
+        with leaving_out():
+            if document is None and _LINE not in part:
                 # JSON is read quickly and without lines; now that one is needed, read it again.
-                part = _parts(_parse_json(text, path, with_lines=True), "documents", path)[index]
-                _create_document(part, path, f"{path.stem}-{index + 1}")
-            raise
-        if not has_relations:
-            document.relations = None
-        yield document
+                with_lines = with_lines or _parts(_parse_json(text, path, True), "documents", path)
+                part = with_lines[index]
+            document = document or create(part)
+            if not has_relations:
+                document.relations = None
+            yield document
 
 
 def _parts(part: _Part, key: str, path: Path) -> list[_Part]:
@@ -122,7 +125,8 @@ def _create_document(part: _Part, path: Path, default_id: str) -> Document:
                 f"sentences; move it to its sentence"
             )
     for relation in _all_relations(part, path):
-        document.relations.extend(_create_relations(relation, document, path))
+        with leaving_out():
+            document.relations.extend(_create_relations(relation, document, path))
     return document
 
 
@@ -136,19 +140,20 @@ def _add_text(
     start = len(document.text) + 1 if document.text else 0
     for part in annotated:
         for annotation in _parts(part, "annotations", path):
-            locations = _parts(annotation, "locations", path)
-            if locations:
-                mention = _create_mention(annotation, locations, offset, path)
-                where = _where(annotation, path)
-                check_mention(text, mention, get_covered(annotation, where), where)
-                document.mentions.append(
-                    Mention(
-                        mention.label,
-                        tuple((start + begin, start + end) for begin, end in mention.fragments),
-                        mention.id,
-                        mention.attributes,
+            with leaving_out():
+                locations = _parts(annotation, "locations", path)
+                if locations:
+                    mention = _create_mention(annotation, locations, offset, path)
+                    where = _where(annotation, path)
+                    mention = locate(text, mention, get_covered(annotation, where), where)
+                    document.mentions.append(
+                        Mention(
+                            mention.label,
+                            tuple((start + begin, start + end) for begin, end in mention.fragments),
+                            mention.id,
+                            mention.attributes,
+                        )
                     )
-                )
     document.text = f"{document.text} {text}" if document.text else text
     return start, start + len(text)
 
@@ -229,9 +234,11 @@ def _parse_json(text: str, path: Path, with_lines: bool = False) -> _Part:
 def _line_decoder(text: str) -> Callable[..., json.JSONDecoder]:
     """Make a JSON decoder that keeps in each object the line that it begins at."""
 
+    line_ends = [match.start() for match in re.finditer("\n", text)]
+
     def parse_object(place: tuple[str, int], *arguments: Any, **options: Any) -> tuple[Any, int]:
         parsed, end = JSONObject(place, *arguments, **options)
-        parsed[_LINE] = text.count("\n", 0, place[1]) + 1
+        parsed[_LINE] = bisect_left(line_ends, place[1]) + 1
         return parsed, end
 
     def make_decoder(**options: Any) -> json.JSONDecoder:

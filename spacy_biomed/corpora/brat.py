@@ -13,7 +13,6 @@ from .documents import (
     Document,
     Mention,
     Relation,
-    check_mention,
     is_covered,
     join_fragments,
     list_files,
@@ -21,6 +20,7 @@ from .documents import (
     read_lines,
     read_text,
 )
+from .repairs import leaving_out, locate
 
 _MENTION = re.compile(r"(\S+) (-?\d+ -?\d+(?:;-?\d+ -?\d+)*)")
 _SHAPES = {
@@ -64,11 +64,12 @@ def read_brat(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     has_relations = any(line[:1] in ("R", "E", "*") for file in texts for line in annotations[file])
     for file in texts:
         name = file.relative_to(root) if root.is_dir() else Path(file.name)
-        document = _read_pair(file, annotations.pop(file), encoding)
-        document.id = name.with_suffix("").as_posix()
-        if not has_relations:
-            document.relations = None
-        yield document
+        with leaving_out():
+            document = _read_pair(file, annotations.pop(file), encoding)
+            document.id = name.with_suffix("").as_posix()
+            if not has_relations:
+                document.relations = None
+            yield document
 
 
 def _annotations_of(text_file: Path) -> Path:
@@ -109,26 +110,29 @@ class _Line:
 def _read_pair(text_path: Path, lines: list[str], encoding: str) -> Document:
     path = text_path.with_suffix(".ann")
     parsed = [
-        _Line(path, number, line) for number, line in enumerate(lines, start=1) if line.strip()
+        line
+        for number, text in enumerate(lines, start=1)
+        for line in _parse_line(path, number, text)
     ]
-    entities = [(line, *_parse_entity(line)) for line in parsed if line.kind == "T"]
+    entities = [entity for line in parsed if line.kind == "T" for entity in _parse_entity(line)]
     text, shift = _align_text(read_text(text_path, encoding), entities)
     mentions: dict[str, Mention] = {}
     for line, mention, covered in entities:
-        mention = _move(mention, shift)
-        check_mention(text, mention, covered, line.where)
-        if line.id in mentions:
-            raise BiomedError(
-                f"{line.where}: {escape(line.id)} is there twice; give each its own id"
-            )
-        mentions[line.id] = join_fragments(text, mention, line.where)
+        with leaving_out():
+            mention = locate(text, _move(mention, shift), covered, line.where)
+            if line.id in mentions:
+                raise BiomedError(
+                    f"{line.where}: {escape(line.id)} is there twice; give each its own id"
+                )
+            mentions[line.id] = join_fragments(text, mention, line.where)
     triggers = _find_triggers(parsed)
     relations: list[Relation] = []
     for line in parsed:
-        if line.kind in "RE*":
-            relations.extend(_parse_relations(line, mentions, triggers))
-        elif line.kind in "AMN#":
-            _add_attribute(line, mentions, triggers)
+        with leaving_out():
+            if line.kind in "RE*":
+                relations.extend(_parse_relations(line, mentions, triggers))
+            elif line.kind in "AMN#":
+                _add_attribute(line, mentions, triggers)
     return Document(
         id=text_path.stem,
         text=text,
@@ -138,16 +142,23 @@ def _read_pair(text_path: Path, lines: list[str], encoding: str) -> Document:
     )
 
 
-def _parse_entity(line: _Line) -> tuple[Mention, str]:
-    match = _MENTION.fullmatch(line.fields[0])
-    if match is None or len(line.fields) < 2:
-        raise line.malformed()
-    label, offsets = match.groups()
-    fragments = tuple(
-        (parse_offset(start), parse_offset(end))
-        for start, end in (pair.split(" ") for pair in offsets.split(";"))
-    )
-    return Mention(label, fragments, line.id), "\t".join(line.fields[1:])
+def _parse_line(path: Path, number: int, text: str) -> Iterator[_Line]:
+    if text.strip():
+        with leaving_out():
+            yield _Line(path, number, text)
+
+
+def _parse_entity(line: _Line) -> Iterator[tuple[_Line, Mention, str]]:
+    with leaving_out():
+        match = _MENTION.fullmatch(line.fields[0])
+        if match is None or len(line.fields) < 2:
+            raise line.malformed()
+        label, offsets = match.groups()
+        fragments = tuple(
+            (parse_offset(start), parse_offset(end))
+            for start, end in (pair.split(" ") for pair in offsets.split(";"))
+        )
+        yield line, Mention(label, fragments, line.id), "\t".join(line.fields[1:])
 
 
 def _move(mention: Mention, shift: int) -> Mention:
@@ -167,25 +178,29 @@ def _align_text(text: str, entities: list[tuple[_Line, Mention, str]]) -> tuple[
         text, shifts = text.removeprefix(BYTE_ORDER_MARK), (0, -1)
     if len(shifts) == 1 and "\r\n" not in text:
         return text, 0
-    for candidate in (text, text.replace("\r\n", "\n")):
-        for shift in shifts:
-            if all(
-                is_covered(candidate, _move(mention, shift), covered)
-                for _, mention, covered in entities
-            ):
-                return candidate, shift
-    return text, 0
+    readings = [(text, shift) for shift in shifts]
+    readings += [(text.replace("\r\n", "\n"), shift) for shift in shifts]
+
+    def count_covered(reading: tuple[str, int]) -> int:
+        candidate, shift = reading
+        return sum(
+            is_covered(candidate, _move(mention, shift), covered)
+            for _, mention, covered in entities
+        )
+
+    return max(readings, key=count_covered)
 
 
 def _find_triggers(lines: list[_Line]) -> dict[str, str]:
     """Map each event's id to the id of the entity that is its trigger."""
     triggers = {}
     for line in lines:
-        if line.kind == "E":
-            _, colon, trigger = line.fields[0].split(" ")[0].partition(":")
-            if not colon or not trigger:
-                raise line.malformed()
-            triggers[line.id] = trigger
+        with leaving_out():
+            if line.kind == "E":
+                _, colon, trigger = line.fields[0].split(" ")[0].partition(":")
+                if not colon or not trigger:
+                    raise line.malformed()
+                triggers[line.id] = trigger
     return triggers
 
 

@@ -10,11 +10,11 @@ from .documents import (
     Document,
     Mention,
     Relation,
-    check_mention,
     list_files,
     parse_offset,
     read_lines,
 )
+from .repairs import leaving_out, locate
 
 ABSTRACTS, ENTITIES, RELATIONS = "abstracts", "entities", "relations"
 
@@ -57,21 +57,22 @@ def _read_part(path: Path, encoding: str) -> list[Document]:
     entities = path.with_name(path.name.replace(ABSTRACTS, ENTITIES))
     known: dict[str, set[str]] = {id: set() for id in documents}
     for where, (id, entity, label, start, end, string) in _read_rows(entities, ENTITIES, encoding):
-        document = _find(documents, id, where)
-        if not (start.isdecimal() and end.isdecimal()):
-            raise BiomedError(
-                f"{where}: {quote(start)} and {quote(end)} are no offsets; write whole numbers"
-            )
-        mention = Mention(label, ((parse_offset(start), parse_offset(end)),), entity)
-        check_mention(document.text, mention, string, where)
-        document.mentions.append(mention)
-        known[id].add(entity)
+        with leaving_out():
+            document = _find(documents, id, where)
+            if not (start.isdecimal() and end.isdecimal()):
+                raise BiomedError(
+                    f"{where}: {quote(start)} and {quote(end)} are no offsets; write whole numbers"
+                )
+            mention = Mention(label, ((parse_offset(start), parse_offset(end)),), entity)
+            document.mentions.append(locate(document.text, mention, string, where))
+            known[id].add(entity)
     relations = path.with_name(path.name.replace(ABSTRACTS, RELATIONS))
     for where, (id, group, evaluated, _, *arguments) in _read_rows(relations, RELATIONS, encoding):
-        document = _find(documents, id, where)
-        head, tail = _parse_arguments(arguments, known[id], where)
-        if _is_evaluated(evaluated, where):
-            document.relations.append(Relation(group, head, tail))
+        with leaving_out():
+            document = _find(documents, id, where)
+            head, tail = _parse_arguments(arguments, known[id], where)
+            if _is_evaluated(evaluated, where):
+                document.relations.append(Relation(group, head, tail))
     return list(documents.values())
 
 

@@ -26,6 +26,7 @@ from .gold import annotate, create_doc
 from .label_choice import keep_labels
 from .label_map import LabelMap, find_mention_labels, map_labels
 from .questions import group_questions
+from .repairs import ChangeLog, OnError, keeping_log, leaving_out, with_changes
 from .seen import SeenMentions
 from .tokenizer import create_tokenizer
 
@@ -89,6 +90,7 @@ class PartReport:
     answers, unaligned_answers: all of them, and those that no span of tokens holds.
     inside_token, overlapping, discontinuous: mentions that no layer of the Docs holds.
     uncertain: regions where a mention would be neither right nor wrong (`label_map`).
+    changes: what was done about flaws of the files (`corpora.repairs`), by kind.
     duplicates: documents whose text is also in a part before this one.
     dropped: documents left out because their text is (`CorpusEntry.drop_repeats`).
     """
@@ -109,6 +111,7 @@ class PartReport:
     overlapping: int = 0
     discontinuous: int = 0
     uncertain: int = 0
+    changes: dict[str, int] = field(default_factory=dict)
     duplicates: int = 0
     dropped: int = 0
 
@@ -161,9 +164,10 @@ def read_documents(
     elif n_sents != 1:
         raise BiomedError(f"format {format} has documents of its own: leave --n-sents out")
     for path in paths:
-        for document in reader(Path(path), encoding=encoding, **arguments):
-            check_characters(document)
-            yield document
+        for document in with_changes(reader(Path(path), encoding=encoding, **arguments)):
+            with leaving_out():
+                check_characters(document)
+                yield document
 
 
 def convert_corpus(
@@ -182,9 +186,10 @@ def convert_corpus(
     replace_mentions: Path | str | None = None,
     copies: int = 1,
     seed: int = 0,
+    on_error: OnError = "stop",
     progress: Progress | None = None,
 ) -> ConversionReport:
-    """Convert a corpus and write `{train,dev,test}.spacy` and `corpus.json`.
+    """Convert a corpus and write `{train,dev,test}.spacy`, `corpus.json` and `conversion.json`.
 
     name: a corpus of the catalogue; or, with `format`, any name.
     source: the folder (or the one file) that the corpus was unpacked to.
@@ -200,6 +205,8 @@ def convert_corpus(
     seed: of mention replacement, and of the parts that the corpus is not published with: a
         tenth of the training documents for dev, and for a corpus in one piece another tenth for
         test.
+    on_error: what to do about an annotation, a line or a document that is wrong and cannot be
+        repaired: "stop", or "skip" it. `conversion.json` lists what was repaired and left out.
     progress: called with documents and a description, to show how far it is.
 
     Raises BiomedError on bad input, before anything is written.
@@ -215,7 +222,9 @@ def convert_corpus(
     if replace_mentions is not None:
         sources.append(replace_mentions)
     check_replaceable(output, MADE_BY, sources)
-    parts, seeded = _read_parts(format, paths, encoding, n_sents, seed)
+    with keeping_log(on_error) as log:
+        parts, seeded = _read_parts(format, paths, encoding, n_sents, seed)
+    changes = {part: _count_changes(documents) for part, documents in parts.items()}
     dropped = _drop_repeats(parts) if entry and entry.drop_repeats else {}
     if label_map is not None:
         parts = map_labels(parts, label_map)
@@ -240,6 +249,7 @@ def convert_corpus(
         bins[part], reports[part] = _convert_part(nlp, shown, spans_key, each_doc)
         _count_cats(reports[part], documents, scores)
         reports[part].dropped = dropped.get(part, 0)
+        reports[part].changes = changes[part]
     _count_duplicates(parts, reports)
     report = ConversionReport(
         name=entry.name if entry else name,
@@ -255,7 +265,7 @@ def convert_corpus(
         licence=entry.licence if entry else "",
         source=entry.source if entry else "",
     )
-    _write(report, bins, sources)
+    _write(report, bins, log, sources)
     return report
 
 
@@ -502,15 +512,23 @@ def _find_labels(
     return sorted(labels.union(annotated, entry.labels if entry else ()))
 
 
+def _count_changes(documents: Iterable[Document]) -> dict[str, int]:
+    return dict(Counter(kind for document in documents for kind in document.changes))
+
+
 def _write(
-    report: ConversionReport, bins: Mapping[str, DocBin], sources: Sequence[Path | str]
+    report: ConversionReport,
+    bins: Mapping[str, DocBin],
+    log: ChangeLog,
+    sources: Sequence[Path | str],
 ) -> None:
     with replacing_directory(report.output, MADE_BY, sources) as folder:
         for part, doc_bin in bins.items():
             doc_bin.to_disk(folder / f"{part}.spacy")
-        (folder / "corpus.json").write_text(
-            json.dumps(describe(report), ensure_ascii=False, indent=2) + "\n", encoding="utf-8"
-        )
+        for name, content in (("corpus", describe(report)), ("conversion", log.describe())):
+            (folder / f"{name}.json").write_text(
+                json.dumps(content, ensure_ascii=False, indent=2) + "\n", encoding="utf-8"
+            )
 
 
 def describe(report: ConversionReport) -> dict[str, Any]:

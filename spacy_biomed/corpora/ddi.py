@@ -11,12 +11,11 @@ from .documents import (
     Document,
     Mention,
     Relation,
-    check_mention,
-    is_covered,
     join_fragments,
     list_files,
     parse_offset,
 )
+from .repairs import leaving_out, locate
 from .xml_elements import Element, read_xml
 
 # The guidelines' type of an interaction of which nothing else is said.
@@ -30,21 +29,21 @@ def read_ddi(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
 
     The text is the document's sentences joined with spaces; `sentences` has their offsets.
     Entities become mentions: offsets in the file include the last character, and several
-    (`0-4;12-19`) are fragments. Some published ones are off by one: they are moved to where the
-    text reads as quoted. Each pair with `ddi="true"` becomes a relation of its type from its first
-    entity to its second; one without a type is of type "int".
+    (`0-4;12-19`) are fragments. Each pair with `ddi="true"` becomes a relation of its type from its
+    first entity to its second; one without a type is of type "int".
 
     Raises BiomedError on a file that is no such XML, an entity beyond its sentence or that reads
     differently, and a pair of an entity that is not there.
     """
     for file in list_files(Path(path), (".xml",)):
-        root = read_xml(file, encoding, "a document of the DDI corpus")
-        if root.name != "document":
-            raise BiomedError(
-                f"{root.where}: expected <document>, found <{escape(root.name)}>; is it a document "
-                f"of the DDI corpus?"
-            )
-        yield _create_document(root)
+        with leaving_out():
+            root = read_xml(file, encoding, "a document of the DDI corpus")
+            if root.name != "document":
+                raise BiomedError(
+                    f"{root.where}: expected <document>, found <{escape(root.name)}>; is it a "
+                    f"document of the DDI corpus?"
+                )
+            yield _create_document(root)
 
 
 def _create_document(root: Element) -> Document:
@@ -58,7 +57,10 @@ def _create_document(root: Element) -> Document:
         start = len(document.text) + 1 if document.text else 0
         document.text = f"{document.text} {text}" if document.text else text
         document.sentences.append((start, start + len(text)))
-        mentions = [_create_mention(entity, text) for entity in sentence.find("entity")]
+        mentions: list[Mention] = []
+        for entity in sentence.find("entity"):
+            with leaving_out():
+                mentions.append(_create_mention(entity, text))
         document.mentions.extend(_move(mention, start) for mention in mentions)
         document.relations.extend(_create_relations(sentence, mentions))
     return document
@@ -77,12 +79,7 @@ def _create_mention(entity: Element, text: str) -> Mention:
         for start, end in re.findall(r"(\d+)-(\d+)", offsets)
     )
     mention = Mention(entity.get("type"), tuple(fragments), entity.get("id"))
-    quoted = entity.get("text")
-    for shift in (0, 1, -1):
-        moved = _move(mention, shift)
-        if moved.start >= 0 and moved.end <= len(text) and is_covered(text, moved, quoted):
-            return join_fragments(text, moved, entity.where)
-    check_mention(text, mention, quoted, entity.where)
+    mention = locate(text, mention, entity.get("text"), entity.where)
     return join_fragments(text, mention, entity.where)
 
 
@@ -94,14 +91,19 @@ def _move(mention: Mention, shift: int) -> Mention:
 def _create_relations(sentence: Element, mentions: list[Mention]) -> Iterator[Relation]:
     known = {mention.id for mention in mentions}
     for pair in sentence.find("pair"):
-        head, tail, interacts = pair.get("e1"), pair.get("e2"), pair.get("ddi")
-        if interacts not in ("true", "false"):
-            raise BiomedError(f'{pair.where}: ddi="{escape(interacts)}"; write "true" or "false"')
-        for id in (head, tail):
-            if id not in known:
-                raise BiomedError(
-                    f"{pair.where}: there is no entity {quote(id)} in this sentence; correct the id"
-                )
-        if interacts == "true":
-            label = pair.attributes.get("type") or UNSPECIFIED
-            yield Relation(label, head, tail, pair.attributes.get("id", ""))
+        with leaving_out():
+            yield from _create_relation(pair, known)
+
+
+def _create_relation(pair: Element, known: set[str]) -> Iterator[Relation]:
+    head, tail, interacts = pair.get("e1"), pair.get("e2"), pair.get("ddi")
+    if interacts not in ("true", "false"):
+        raise BiomedError(f'{pair.where}: ddi="{escape(interacts)}"; write "true" or "false"')
+    for id in (head, tail):
+        if id not in known:
+            raise BiomedError(
+                f"{pair.where}: there is no entity {quote(id)} in this sentence; correct the id"
+            )
+    if interacts == "true":
+        label = pair.attributes.get("type") or UNSPECIFIED
+        yield Relation(label, head, tail, pair.attributes.get("id", ""))

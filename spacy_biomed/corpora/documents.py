@@ -87,6 +87,8 @@ class Document:
         there is none. None where it annotates every label that anybody may ask for.
     uncertain: where a mention of its label would be neither right nor wrong (`label_map`).
     source: file (and line) that it was read from, for messages.
+    changes: kinds of what was done about flaws of the files while it was read
+        (`corpora.repairs.Change`).
     """
 
     id: str
@@ -101,6 +103,7 @@ class Document:
     annotated_labels: frozenset[str] | None = None
     uncertain: tuple[Mention, ...] = ()
     source: str = ""
+    changes: list[str] = field(default_factory=list)
 
 
 def create_pair(
@@ -204,14 +207,14 @@ def list_files(path: Path, suffixes: Iterable[str]) -> list[Path]:
 def is_covered(text: str, mention: Mention, covered: str, *, any_case: bool = False) -> bool:
     """Tell whether a mention's fragments, joined by spaces, read as its file quotes them.
 
-    Runs of white space count as one space: formats write a line end inside a mention as a space.
+    White space does not matter: formats write a line end inside a mention as a space, or as none.
 
     any_case: take capital and small letters as equal, for formats that quote in small letters.
     """
     fragments = " ".join(text[start:end] for start, end in mention.fragments)
     if any_case:
         fragments, covered = fragments.lower(), covered.lower()
-    return fragments == covered or fragments.split() == covered.split()
+    return fragments == covered or "".join(fragments.split()) == "".join(covered.split())
 
 
 def check_characters(document: Document) -> None:

@@ -18,12 +18,12 @@ from .documents import (
     Mention,
     Offsets,
     Relation,
-    check_mention,
     list_files,
     parse_offset,
     read_lines,
     read_text,
 )
+from .repairs import leaving_out, locate
 
 TEXT, CONCEPTS, ASSERTIONS, RELATIONS = ".txt", ".con", ".ast", ".rel"
 
@@ -63,7 +63,9 @@ def read_i2b2_2010(path: Path | str, encoding: str = "utf-8") -> Iterator[Docume
         )
     has_relations = any(RELATIONS in files for files in reports.values())
     for name, files in reports.items():
-        if CONCEPTS in files:
+        if CONCEPTS not in files:
+            continue
+        with leaving_out():
             document = _read_report(name, files, encoding)
             if not has_relations:
                 document.relations = None
@@ -125,19 +127,21 @@ def _read_report(name: str, files: dict[str, Path], encoding: str) -> Document:
     by_place: dict[str, Mention] = {}
     for where, match in _read_lines(files, CONCEPTS, encoding):
         covered, place, label = match.groups()
-        mention = Mention(label, (text.locate(place, where),), place)
-        check_mention(content, mention, covered, where, any_case=True)
-        mentions.append(mention)
-        by_place[place] = mention
+        with leaving_out():
+            mention = Mention(label, (text.locate(place, where),), place)
+            mention = locate(content, mention, covered, where, any_case=True)
+            mentions.append(mention)
+            by_place[place] = mention
     for where, match in _read_lines(files, ASSERTIONS, encoding):
         _, place, _, assertion = match.groups()
-        _find(by_place, place, where).attributes["assertion"] = assertion
+        with leaving_out():
+            _find(by_place, place, where).attributes["assertion"] = assertion
     relations = []
     for where, match in _read_lines(files, RELATIONS, encoding):
         _, head, label, _, tail = match.groups()
-        relations.append(
-            Relation(label, _find(by_place, head, where).id, _find(by_place, tail, where).id)
-        )
+        with leaving_out():
+            arguments = (_find(by_place, place, where).id for place in (head, tail))
+            relations.append(Relation(label, *arguments))
     return Document(
         id=name,
         text=content,
@@ -161,11 +165,12 @@ def _read_lines(
             continue
         where = f"{files[suffix]}:{number}"
         match = _LINES[suffix].fullmatch(line.strip())
-        if match is None:
-            raise BiomedError(
-                f"{where}: malformed line {quote(line)}; write it as {_SHAPES[suffix]}"
-            )
-        yield where, match
+        with leaving_out():
+            if match is None:
+                raise BiomedError(
+                    f"{where}: malformed line {quote(line)}; write it as {_SHAPES[suffix]}"
+                )
+            yield where, match
 
 
 def _find(by_place: dict[str, Mention], place: str, where: str) -> Mention:

@@ -8,11 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..errors import BiomedError, escape
-from .documents import Document, Mention, Relation, check_mention, is_covered, list_files
+from .documents import Document, Mention, Relation, is_covered, list_files
+from .repairs import leaving_out, locate
 from .xml_elements import Element, parse_xml, read_xml_text
 
 EVENT, TIME, SECTION_TIME, LINK = "EVENT", "TIMEX3", "SECTIME", "TLINK"
 
+# The label of tags whose names are categories of labels.
+CATEGORY_OF_TAG = "TYPE"
 _PLACE = ("id", "start", "end", "text")
 _QUOTED = re.compile(r'(?<==)"[^"]*"')
 _BARE_AMPERSAND = re.compile(r"&(?!(?:[A-Za-z]+|#\d+|#x[0-9A-Fa-f]+);)")
@@ -35,16 +38,17 @@ def read_i2b2_2012(
     """
     names = (EVENT, TIME, SECTION_TIME) if temporal else (EVENT,)
     for file in list_files(Path(path), (".xml",)):
-        text, tags = _read_file(file, encoding)
-        mentions = _create_mentions(text, [tag for tag in tags if tag.name in names], "type")
-        links = [tag for tag in tags if tag.name == LINK and tag.attributes.get("type")]
-        yield Document(
-            id=file.stem,
-            text=text,
-            mentions=mentions,
-            relations=_create_relations(links, mentions) if temporal else None,
-            source=f"{file}:1",
-        )
+        with leaving_out():
+            text, tags = _read_file(file, encoding)
+            mentions = _create_mentions(text, [tag for tag in tags if tag.name in names], "type")
+            links = [tag for tag in tags if tag.name == LINK and tag.attributes.get("type")]
+            yield Document(
+                id=file.stem,
+                text=text,
+                mentions=mentions,
+                relations=_create_relations(links, mentions) if temporal else None,
+                source=f"{file}:1",
+            )
 
 
 def read_i2b2_2014(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
@@ -57,11 +61,10 @@ def read_i2b2_2014(path: Path | str, encoding: str = "utf-8") -> Iterator[Docume
     beyond the text or that reads differently.
     """
     for file in list_files(Path(path), (".xml",)):
-        text, tags = _read_file(file, encoding)
-        mentions = _create_mentions(text, tags, "TYPE")
-        for tag, mention in zip(tags, mentions, strict=True):
-            mention.attributes["category"] = tag.name
-        yield Document(id=file.stem, text=text, mentions=mentions, source=f"{file}:1")
+        with leaving_out():
+            text, tags = _read_file(file, encoding)
+            mentions = _create_mentions(text, tags, CATEGORY_OF_TAG)
+            yield Document(id=file.stem, text=text, mentions=mentions, source=f"{file}:1")
 
 
 def _read_file(path: Path, encoding: str) -> tuple[str, list[Element]]:
@@ -83,47 +86,61 @@ def _escape(quoted: re.Match[str]) -> str:
 
 
 def _create_mentions(text: str, tags: list[Element], label_name: str) -> list[Mention]:
-    mentions = []
+    """Create the mention of each tag; one that is left out has none."""
+    created: list[tuple[Element, Mention]] = []
     for tag in tags:
-        place = (tag.get_whole_number("start"), tag.get_whole_number("end"))
-        attributes = {
-            name: value
-            for name, value in tag.attributes.items()
-            if value and name not in (*_PLACE, label_name)
-        }
-        mentions.append(Mention(tag.get(label_name), (place,), tag.get("id"), attributes))
-    quoted = [tag.attributes.get("text", "") for tag in tags]
-    mentions = _align(text, mentions, quoted)
-    for tag, mention, covered in zip(tags, mentions, quoted, strict=True):
-        check_mention(text, mention, covered, tag.where)
+        with leaving_out():
+            created.append((tag, _create_mention(tag, label_name)))
+    quoted = [tag.attributes.get("text", "") for tag, _ in created]
+    shift = _find_shift(text, [mention for _, mention in created], quoted)
+    mentions = []
+    for (tag, mention), covered in zip(created, quoted, strict=True):
+        with leaving_out():
+            mentions.append(locate(text, _move(mention, shift), covered, tag.where))
     return mentions
 
 
-def _align(text: str, mentions: list[Mention], quoted: list[str]) -> list[Mention]:
-    """Return the mentions at offsets in the text as the file has it.
+def _create_mention(tag: Element, label_name: str) -> Mention:
+    place = (tag.get_whole_number("start"), tag.get_whole_number("end"))
+    attributes = {
+        name: value
+        for name, value in tag.attributes.items()
+        if value and name not in (*_PLACE, label_name)
+    }
+    if label_name == CATEGORY_OF_TAG:
+        attributes["category"] = tag.name
+    return Mention(tag.get(label_name), (place,), tag.get("id"), attributes)
+
+
+def _move(mention: Mention, shift: int) -> Mention:
+    return replace(mention, fragments=((mention.start + shift, mention.end + shift),))
+
+
+def _find_shift(text: str, mentions: list[Mention], quoted: list[str]) -> int:
+    """Find what to add to offsets, so that most mentions read as quoted.
 
     The owners' text begins with a line feed; whether it counts depends on the program that wrote
     the offsets.
     """
-    for shift in (0, 1, -1):
-        moved = [
-            replace(mention, fragments=((mention.start + shift, mention.end + shift),))
-            for mention in mentions
-        ]
-        if all(map(is_covered, [text] * len(moved), moved, quoted)):
-            return moved
-    return mentions
+
+    def count_covered(shift: int) -> int:
+        moved = [_move(mention, shift) for mention in mentions]
+        return sum(map(is_covered, [text] * len(moved), moved, quoted))
+
+    return max((0, 1, -1), key=count_covered)
 
 
 def _create_relations(links: list[Element], mentions: list[Mention]) -> list[Relation]:
     known = {mention.id for mention in mentions}
     relations = []
     for link in links:
-        head, tail = link.get("fromID"), link.get("toID")
-        for id in (head, tail):
-            if id not in known:
-                raise BiomedError(
-                    f"{link.where}: there is no {escape(id)} in this file; correct the id"
-                )
-        relations.append(Relation(link.get("type"), head, tail, link.attributes.get("id", "")))
+        with leaving_out():
+            head, tail = link.get("fromID"), link.get("toID")
+            for id in (head, tail):
+                if id not in known:
+                    raise BiomedError(
+                        f"{link.where}: there is no {escape(id)} in this file; correct the id"
+                    )
+            id = link.attributes.get("id", "")
+            relations.append(Relation(link.get("type"), head, tail, id))
     return relations

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import BiomedError, quote
 from .documents import BYTE_ORDER_MARK, list_files, read_lines, read_text
+from .repairs import leaving_out
 
 _NAMES = {str: "a string", int: "a whole number", list: "a list", dict: "an object"}
 
@@ -66,8 +67,9 @@ def read_json_lines(
             if not line.strip():
                 continue
             where = f"{file}:{number}"
-            record = parse_json(line, where, "write one object a line", has_lines=False)
-            yield record, where, f"{file.stem}-{number}"
+            with leaving_out():
+                record = parse_json(line, where, "write one object a line", has_lines=False)
+                yield record, where, f"{file.stem}-{number}"
 
 
 def get_field(

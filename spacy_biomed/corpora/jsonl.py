@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BiomedError, quote
-from .documents import Document, Mention, check_mention
+from .documents import Document, Mention
 from .json_fields import get_covered, get_field, get_id, read_json_lines
+from .repairs import leaving_out, locate
 
 _ADVICE = 'write it as {"text": "...", "spans": [{"start": 0, "end": 7, "label": "..."}]}'
 
@@ -30,9 +31,10 @@ def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     beyond the text or that reads differently.
     """
     for record, where, id in read_json_lines(path, (".jsonl",), encoding):
-        document = _parse_record(record, where, id)
-        if document is not None:
-            yield document
+        with leaving_out():
+            document = _parse_record(record, where, id)
+            if document is not None:
+                yield document
 
 
 def _parse_record(record: Any, where: str, id: str) -> Document | None:
@@ -61,10 +63,10 @@ def _parse_spans(record: dict[str, Any], text: str, where: str) -> list[Mention]
         return None
     mentions = []
     for span in _get(record, "spans", list, where):
-        start, end = _get(span, "start", int, where), _get(span, "end", int, where)
-        mention = Mention(_get(span, "label", str, where), ((start, end),), get_id(span, "id"))
-        check_mention(text, mention, get_covered(span, where), where)
-        mentions.append(mention)
+        with leaving_out():
+            start, end = _get(span, "start", int, where), _get(span, "end", int, where)
+            mention = Mention(_get(span, "label", str, where), ((start, end),), get_id(span, "id"))
+            mentions.append(locate(text, mention, get_covered(span, where), where))
     return mentions
 
 

@@ -13,6 +13,7 @@ from ..errors import BiomedError, quote
 from .documents import Document, Mention, Relation, list_files, read_lines
 from .json_fields import get_field, read_json_lines
 from .marked_arguments import find_marked_arguments
+from .repairs import leaving_out
 
 # How corpora name what is no relation, in lower case.
 NEGATIVE_LABELS = ("", "0", "false", "none", "negative", "no_relation", "no relation")
@@ -43,8 +44,9 @@ def read_marked_relations(
     does not show two arguments.
     """
     for record, where, id in read_json_lines(path, (".jsonl", ".json", ".txt"), encoding):
-        text, label = (get_field(record, key, str, where, _ADVICE) for key in ("text", "label"))
-        yield _create_document(text, label, id, where, negative_labels)
+        with leaving_out():
+            text, label = (get_field(record, key, str, where, _ADVICE) for key in ("text", "label"))
+            yield _create_document(text, label, id, where, negative_labels)
 
 
 def read_relation_tsv(
@@ -74,8 +76,9 @@ def read_relation_tsv(
             if not line.strip() or (number == 1 and fields[-1].strip().lower() == HEADER):
                 continue
             where = f"{file}:{number}"
-            id, text, label = _parse_fields(fields, f"{file.stem}-{number}", where)
-            yield _create_document(text, label, id, where, negative_labels)
+            with leaving_out():
+                id, text, label = _parse_fields(fields, f"{file.stem}-{number}", where)
+                yield _create_document(text, label, id, where, negative_labels)
 
 
 def _parse_fields(fields: list[str], id: str, where: str) -> tuple[str, str, str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..errors import BiomedError, escape
 from .documents import Document, create_pair, list_files
+from .repairs import leaving_out
 from .xml_elements import Element, read_xml
 
 LABELS = ("true", "false")
@@ -32,7 +33,8 @@ def read_medrqe(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]
             )
         has_values = any("value" in pair.attributes for pair in pairs)
         for pair in pairs:
-            yield _create_document(pair, has_values)
+            with leaving_out():
+                yield _create_document(pair, has_values)
 
 
 def _create_document(pair: Element, has_value: bool) -> Document:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from ..errors import BiomedError, quote
 from .documents import Document, create_pair
 from .json_fields import get_field, get_id, read_json_lines
+from .repairs import leaving_out
 
 LABELS = ("contradiction", "entailment", "neutral")
 
@@ -27,15 +29,20 @@ def read_nli(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     Raises BiomedError on a line that is no such object, an unknown label and an empty sentence.
     """
     for record, where, id in read_json_lines(path, (".jsonl",), encoding):
-        premise, hypothesis, label = (
-            get_field(record, key, str, where, _ADVICE)
-            for key in ("sentence1", "sentence2", "gold_label")
+        with leaving_out():
+            yield from _create_document(record, where, id)
+
+
+def _create_document(record: Any, where: str, id: str) -> Iterator[Document]:
+    premise, hypothesis, label = (
+        get_field(record, key, str, where, _ADVICE)
+        for key in ("sentence1", "sentence2", "gold_label")
+    )
+    if label == NO_LABEL:
+        return
+    if label not in LABELS:
+        raise BiomedError(
+            f"{where}: unknown label {quote(label)}; write one of {', '.join(LABELS)}"
         )
-        if label == NO_LABEL:
-            continue
-        if label not in LABELS:
-            raise BiomedError(
-                f"{where}: unknown label {quote(label)}; write one of {', '.join(LABELS)}"
-            )
-        cats = {one: float(one == label) for one in LABELS}
-        yield create_pair(get_id(record, "pairID", id), premise, hypothesis, cats, where)
+    cats = {one: float(one == label) for one in LABELS}
+    yield create_pair(get_id(record, "pairID", id), premise, hypothesis, cats, where)

@@ -11,11 +11,11 @@ from .documents import (
     Document,
     Mention,
     Relation,
-    check_mention,
     list_files,
     parse_offset,
     read_lines,
 )
+from .repairs import leaving_out, locate
 
 SUFFIXES = (".txt", ".pubtator", ".tsv")
 
@@ -62,31 +62,42 @@ def _read_file(path: Path, encoding: str) -> Iterator[Document]:
             raise BiomedError(
                 f"{where}: expected a title, found {quote(line)}; a document begins with ID|t|title"
             )
-        if text_line:
-            _check_id(text_line.group(1), document, where)
-            if has_abstract or covered:
-                raise BiomedError(
-                    f"{where}: an abstract after mentions or another abstract; write one, right "
-                    f"after the title"
-                )
-            has_abstract = True
-            document.text = f"{document.text} {text_line.group(3)}"
-            continue
-        fields = line.split("\t")
-        _check_id(fields[0], document, where)
-        if len(fields) >= 5 and fields[1].isdecimal() and fields[2].isdecimal():
-            mention, string = _parse_mention(fields)
-            covered.append((mention, string, where))
-        elif len(fields) >= 4 and not fields[1].isdecimal() and all(fields[1:4]):
-            document.relations.append(Relation(fields[1], fields[2], fields[3]))
-        else:
-            raise BiomedError(
-                f"{where}: malformed line {quote(line)}; write a mention as id, start, end, "
-                f"string, type and concept, a relation as id, type, concept and concept, with tabs"
-            )
+        with leaving_out():
+            if text_line:
+                _check_id(text_line.group(1), document, where)
+                if has_abstract or covered:
+                    raise BiomedError(
+                        f"{where}: an abstract after mentions or another abstract; write one, "
+                        f"right after the title"
+                    )
+                has_abstract = True
+                document.text = f"{document.text} {text_line.group(3)}"
+            else:
+                _add_fields(line.split("\t"), line, document, covered, where)
     if document is None:
         raise BiomedError(f"{path}: no document in this file; a document begins with ID|t|title")
     yield _finish(document, covered)
+
+
+def _add_fields(
+    fields: list[str],
+    line: str,
+    document: Document,
+    covered: list[tuple[Mention, str, str]],
+    where: str,
+) -> None:
+    """Add a mention, to be checked once the text is whole, or a relation."""
+    _check_id(fields[0], document, where)
+    if len(fields) >= 5 and fields[1].isdecimal() and fields[2].isdecimal():
+        mention, string = _parse_mention(fields)
+        covered.append((mention, string, where))
+    elif len(fields) >= 4 and not fields[1].isdecimal() and all(fields[1:4]):
+        document.relations.append(Relation(fields[1], fields[2], fields[3]))
+    else:
+        raise BiomedError(
+            f"{where}: malformed line {quote(line)}; write a mention as id, start, end, string, "
+            f"type and concept, a relation as id, type, concept and concept, with tabs"
+        )
 
 
 def _start(id: str, title: str, where: str) -> Document:
@@ -115,6 +126,6 @@ def _parse_mention(fields: list[str]) -> tuple[Mention, str]:
 def _finish(document: Document, covered: list[tuple[Mention, str, str]]) -> Document:
     """Check the mentions, now that the whole text is there, and add them."""
     for mention, string, where in covered:
-        check_mention(document.text, mention, string, where)
-        document.mentions.append(mention)
+        with leaving_out():
+            document.mentions.append(locate(document.text, mention, string, where))
     return document

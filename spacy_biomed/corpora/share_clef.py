@@ -23,6 +23,7 @@ from .documents import (
     read_lines,
     read_text,
 )
+from .repairs import leaving_out
 
 PIPE_SUFFIX = ".pipe"
 
@@ -52,11 +53,12 @@ def read_share_clef(path: Path | str, encoding: str = "utf-8") -> Iterator[Docum
         if name not in texts:
             raise BiomedError(f"{file}: there is no report {name}.txt; unpack the reports as well")
     for name, file in sorted(texts.items()):
-        text = read_text(file, encoding).removeprefix(BYTE_ORDER_MARK)
-        mentions = []
-        if name in disorders:
-            mentions = list(_read_disorders(disorders[name], name, text, encoding))
-        yield Document(id=name, text=text, mentions=mentions, source=f"{file}:1")
+        with leaving_out():
+            text = read_text(file, encoding).removeprefix(BYTE_ORDER_MARK)
+            mentions = []
+            if name in disorders:
+                mentions = list(_read_disorders(disorders[name], name, text, encoding))
+            yield Document(id=name, text=text, mentions=mentions, source=f"{file}:1")
 
 
 def _sort_files(files: list[Path], encoding: str) -> tuple[dict[str, Path], dict[str, Path]]:
@@ -87,19 +89,22 @@ def _read_disorders(file: Path, name: str, text: str, encoding: str) -> Iterator
         if not line.strip():
             continue
         where = f"{file}:{number}"
-        match = _LINE.fullmatch(line.strip())
-        if match is None:
-            raise BiomedError(
-                f"{where}: malformed line {quote(line)}; write it as "
-                f"report||type||concept||start||end, a start and an end for each fragment"
-            )
-        report, label, concept, offsets = match.groups()
-        if report.removesuffix(".txt") != name:
-            raise BiomedError(
-                f"{where}: a line about {quote(report)} in the file of {name}; move it"
-            )
-        numbers = [parse_offset(number) for number in offsets.split("||")[1:]]
-        fragments = tuple(sorted(zip(numbers[::2], numbers[1::2], strict=True)))
-        mention = Mention(label, fragments, "", {"concept": concept})
-        check_mention(text, mention, None, where)
-        yield join_fragments(text, mention, where)
+        with leaving_out():
+            yield _parse_line(line, where, name, text)
+
+
+def _parse_line(line: str, where: str, name: str, text: str) -> Mention:
+    match = _LINE.fullmatch(line.strip())
+    if match is None:
+        raise BiomedError(
+            f"{where}: malformed line {quote(line)}; write it as "
+            f"report||type||concept||start||end, a start and an end for each fragment"
+        )
+    report, label, concept, offsets = match.groups()
+    if report.removesuffix(".txt") != name:
+        raise BiomedError(f"{where}: a line about {quote(report)} in the file of {name}; move it")
+    numbers = [parse_offset(number) for number in offsets.split("||")[1:]]
+    fragments = tuple(sorted(zip(numbers[::2], numbers[1::2], strict=True)))
+    mention = Mention(label, fragments, "", {"concept": concept})
+    check_mention(text, mention, None, where)
+    return join_fragments(text, mention, where)

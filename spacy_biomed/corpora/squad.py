@@ -12,6 +12,7 @@ from ..errors import BiomedError, quote
 from .documents import Document, list_files
 from .json_fields import get_field, read_json
 from .questions import create_question
+from .repairs import leaving_out
 from .text_search import find_nearest, fold_case
 
 # BioBERT numbers the snippets of a question behind BioASQ's id of it.
@@ -42,7 +43,8 @@ def read_squad(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
         for paragraph, where in _paragraphs(read_json(file, encoding), file):
             context = get_field(paragraph, "context", str, where)
             for number, question in enumerate(get_field(paragraph, "qas", list, where)):
-                yield _read_question(question, context, f"{where}.qas[{number}]")
+                with leaving_out():
+                    yield _read_question(question, context, f"{where}.qas[{number}]")
 
 
 def _paragraphs(content: Any, file: Path) -> Iterator[tuple[Any, str]]:

@@ -37,6 +37,7 @@ def test_convert_prints_what_it_found_and_where_it_wrote(source, tmp_path):
     assert "Test mentions that never occur in train: 0.0%." in result.stdout
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         ".spacy-biomed.json",
+        "conversion.json",
         "corpus.json",
         "dev.spacy",
         "test.spacy",

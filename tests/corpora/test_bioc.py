@@ -127,7 +127,7 @@ def line_of(path, part):
 @pytest.mark.parametrize(
     ("bad", "what"),
     [
-        ({"locations": ((16, 60),), "text": "cancer"}, "beyond the text's end at 22"),
+        ({"locations": ((16, 60),), "text": "tongue"}, "beyond the text's end at 22"),
         ({"locations": ((16, 6),), "text": "cancel"}, "the annotation reads 'cancel'"),
         ({"locations": ((16, 0),), "text": ""}, "covers nothing"),
         ({"locations": (("x", 6),), "text": "cancer"}, "'offset' with a whole number"),

@@ -149,6 +149,7 @@ def test_output_is_replaced_whole(tmp_path):
     assert len(load(output / "train.spacy")) == 3
     assert sorted(path.name for path in output.iterdir()) == [
         ".spacy-biomed.json",
+        "conversion.json",
         "corpus.json",
         "dev.spacy",
         "train.spacy",

@@ -103,7 +103,7 @@ def test_fragments_with_only_a_space_between_are_one(tmp_path):
 @pytest.mark.parametrize(
     ("inside", "what"),
     [
-        (entity(0, 99, "Warfarin"), "beyond the text's end at 64"),
+        (entity(0, 99, "Aspirin"), "beyond the text's end at 64"),
         (entity(0, 7, "Aspirin"), "reads 'Aspirin' but the text at 0-8 reads 'Warfarin'"),
         (entity(0, "", "Warfarin"), 'charOffset="0-" is malformed'),
         ('<entity id="e" type="drug" text="Warfarin"/>', "<entity> has no charOffset"),

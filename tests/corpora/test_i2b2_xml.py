@@ -99,12 +99,15 @@ def test_phi_has_its_type_as_label_and_its_category_as_attribute(tmp_path):
 
 
 BAD_TAGS = [
-    ('<EVENT id="E0" start="1" end="99" text="Admission" type="TEST" />', "beyond the text's end"),
+    (
+        '<EVENT id="E0" start="1" end="99" text="Discharge by" type="TEST" />',
+        "beyond the text's end",
+    ),
     ('<EVENT id="E0" start="1" end="10" text="Discharge" type="TEST" />', "reads 'Discharge' but"),
     ('<EVENT id="E0" start="1" end="10" text="Admission" type="" />', "has no type="),
     ('<EVENT start="1" end="10" text="Admission" type="TEST" />', "has no id="),
     ('<EVENT id="E0" start="one" end="10" text="A" type="TEST" />', "start=.* whole number"),
-    ('<EVENT id="E0" start="10" end="1" text="A" type="TEST" />', "covers nothing"),
+    ('<EVENT id="E0" start="10" end="1" text="Discharge by" type="TEST" />', "covers nothing"),
     ('<TLINK id="TL0" fromID="E9" toID="E8" type="AFTER" />', "there is no E9 in this file"),
     ('<EVENT id="E0" start=1 />', "no XML at column"),
 ]
@@ -119,8 +122,8 @@ def test_bad_tags_are_named_with_file_and_line(tmp_path, tags, what):
 
 
 def test_phi_that_reads_differently_is_named_with_its_line(tmp_path):
-    write(tmp_path, TEXT_2014, TAGS_2014.replace('end="46"', 'end="45"'), "deIdi2b2")
-    with pytest.raises(BiomedError, match=r"101\.xml:10: the annotation reads 'Ana Ruiz' but"):
+    write(tmp_path, TEXT_2014, TAGS_2014.replace("Ana Ruiz", "Eva Ruiz"), "deIdi2b2")
+    with pytest.raises(BiomedError, match=r"101\.xml:10: the annotation reads 'Eva Ruiz' but"):
         list(read_i2b2_2014(tmp_path))
 
 

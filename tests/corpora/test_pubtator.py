@@ -59,7 +59,7 @@ def test_relations_are_between_concepts(tmp_path):
         ("12 0 8 Naloxone Chemical", "a line of '12 0 8 Naloxone Chemical'"),
         ("12\tCID\tD009270", "malformed line"),
         ("13\t0\t8\tNaloxone\tChemical", "a line of '13' within document '12'"),
-        ("12\t37\t60\tpain\tDisease", "beyond the text's end at 42"),
+        ("12\t37\t60\tgout\tDisease", "beyond the text's end at 42"),
         ("12\t0\t8\tNaloxon!\tChemical", "the annotation reads 'Naloxon!'"),
         ("12\t8\t8\t\tChemical", "covers nothing"),
         ("12|a|again", "an abstract after mentions"),

@@ -1,0 +1,239 @@
+"""Flaws of published files: annotations moved to where their text stands, or left out; and listed.
+
+Of hundreds of files of a corpus one may have a flaw that the others have not. What is certain is
+repaired: an annotation whose text stands once near its offsets is moved there. What is not is bad
+input, or with `--on-error skip` left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from ..errors import BiomedError, quote
+from .documents import Document, Mention, Offsets, check_mention, is_covered
+from .text_search import fold_case
+
+T = TypeVar("T")
+OnError = Literal["stop", "skip"]
+MOVED, RESPELT, LEFT_OUT = "moved", "spelt otherwise", "left out"
+
+_ADVICE = "; or leave such things out with --on-error skip"
+
+# How far from its offsets an annotation is looked for, in characters: near first, so that a word
+# that stands there twice is not confused with another of its kind.
+_DISTANCES = (2, 10, 40)
+# Longer ones are not looked for elsewhere.
+_LONGEST = 2000
+
+_WHERE = re.compile(r"(?P<file>.+?)(?::(?P<line>\d+))?: (?P<what>.*)", re.DOTALL)
+# Signs that programs replace by plain ones.
+_PLAIN = str.maketrans(
+    {
+        **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u0060\u00b4", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb", '"'),
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe63\uff0d", "-"),
+    }
+)
+
+
+class Change(NamedTuple):
+    """What was done about a flaw.
+
+    kind: "moved", "spelt otherwise" (the text has other capitals, quotes or dashes than the
+        annotation quotes) or "left out".
+    file, line: where the flaw is; line is None where only the file is known.
+    """
+
+    kind: str
+    file: str
+    line: int | None
+    what: str
+
+
+@dataclass
+class ChangeLog:
+    """What is done about the flaws of a corpus, and what was done.
+
+    on_error: stop at what cannot be repaired, or skip it.
+    """
+
+    on_error: OnError = "stop"
+    changes: list[Change] = field(default_factory=list)
+
+    def add(self, kind: str, message: str) -> None:
+        """Add a change. message: `file:line: what`."""
+        match = _WHERE.fullmatch(message)
+        file, line, what = match.group("file", "line", "what") if match else ("", None, message)
+        self.changes.append(Change(kind, file, int(line) if line else None, what))
+
+    def describe(self) -> dict[str, Any]:
+        """What `conversion.json` holds."""
+        return {
+            "on_error": self.on_error,
+            "changes": [change._asdict() for change in self.changes],
+        }
+
+
+_current: ContextVar[ChangeLog | None] = ContextVar("changes", default=None)
+
+
+@contextmanager
+def keeping_log(on_error: OnError) -> Iterator[ChangeLog]:
+    """Keep a log of what readers repair and leave out. Without one they leave out nothing."""
+    log = ChangeLog(on_error)
+    token = _current.set(log)
+    try:
+        yield log
+    finally:
+        _current.reset(token)
+
+
+@contextmanager
+def leaving_out() -> Iterator[None]:
+    """Leave out what is wrong: around the reading of an annotation, a line or a document.
+
+    RAISES BiomedError: what was raised inside, unless what is wrong is to be skipped.
+    """
+    try:
+        yield
+    except BiomedError as error:
+        log = _current.get()
+        if log is None or str(error).endswith(_ADVICE):
+            raise
+        if log.on_error == "stop":
+            raise BiomedError(f"{error}{_ADVICE}") from None
+        log.add(LEFT_OUT, str(error))
+
+
+def with_changes(documents: Iterable[Document]) -> Iterator[Document]:
+    """Note in each document what the log of changes got while it was read.
+
+    What comes after the last is noted in the last.
+    """
+    log = _current.get()
+    if log is None:
+        yield from documents
+        return
+    seen, last = len(log.changes), None
+    for document in documents:
+        if last is not None:
+            yield last
+        document.changes = [change.kind for change in log.changes[seen:]]
+        seen, last = len(log.changes), document
+    if last is not None:
+        last.changes += [change.kind for change in log.changes[seen:]]
+        yield last
+
+
+def read_if_sound(read: Callable[[], T]) -> T | None:
+    """Return what is read, without a change in any log; None where it has a flaw."""
+    log = ChangeLog()
+    token = _current.set(log)
+    try:
+        result = read()
+    except BiomedError:
+        return None
+    finally:
+        _current.reset(token)
+    return None if log.changes else result
+
+
+def locate(
+    text: str, mention: Mention, covered: str | None, where: str, *, any_case: bool = False
+) -> Mention:
+    """Return a mention at the place where the text reads as its file quotes it.
+
+    That is at its offsets, where white space (and with `any_case` capitals) do not matter; else
+    there, where the text has other capitals, quotes or dashes; else where it stands within 2, 10
+    or 40 characters, if it stands there once.
+
+    covered: the string that the file gives for the mention; None where it gives none.
+    where: `file:line`, for messages.
+    RAISES BiomedError: if it reads so nowhere near, or there are two such places.
+    """
+    if covered is None or not covered.strip() or len(covered) > _LONGEST:
+        check_mention(text, mention, covered, where, any_case=any_case)
+        return mention
+    if _lies_in(text, mention) and is_covered(text, mention, covered, any_case=any_case):
+        return mention
+    start, end = mention.start, mention.end
+    if _lies_in(text, mention) and _plain(_join(text, mention)) == _plain(covered):
+        read = quote(_join(text, mention))
+        _note(RESPELT, f"{where}: the annotation reads {quote(covered)}, the text {read}")
+        return mention
+    moved = _search(text, mention, covered)
+    if moved is None:
+        check_mention(text, mention, covered, where, any_case=any_case)
+        raise AssertionError(where)
+    _note(
+        MOVED,
+        f"{where}: {quote(covered)} from {quote(start)}-{quote(end)} to {moved.start}-{moved.end}",
+    )
+    return moved
+
+
+def _note(kind: str, message: str) -> None:
+    log = _current.get()
+    if log is not None:
+        log.add(kind, message)
+
+
+def _lies_in(text: str, mention: Mention) -> bool:
+    return all(0 <= start < end <= len(text) for start, end in mention.fragments)
+
+
+def _join(text: str, mention: Mention) -> str:
+    return " ".join(text[start:end] for start, end in mention.fragments)
+
+
+def _plain(text: str) -> str:
+    """Without white space and capitals, and with plain quotes and dashes."""
+    return fold_case("".join(text.split())).translate(_PLAIN)
+
+
+def _search(text: str, mention: Mention, covered: str) -> Mention | None:
+    """Find the one place near its offsets where a text has a mention."""
+    find = _shifts if mention.is_discontinuous else _places
+    for read in (lambda string: "".join(string.split()), _plain):
+        for distance in _DISTANCES:
+            found = find(text, mention, covered, distance, read)
+            if len(found) == 1:
+                return replace(mention, fragments=found[0])
+            if found:
+                return None
+    return None
+
+
+def _places(
+    text: str, mention: Mention, covered: str, distance: int, read: Callable[[str], str]
+) -> list[tuple[Offsets, ...]]:
+    """Find the places of a string that begin at most `distance` characters from a mention's."""
+    first = max(0, mention.start - distance)
+    last = max(first, min(len(text), mention.start + 2 * (distance + len(covered))))
+    offsets = [place for place in range(first, last) if not text[place].isspace()]
+    string, wanted = read(text[first:last]), read(covered)
+    if not wanted or len(string) != len(offsets):
+        return []
+    found, place = [], string.find(wanted)
+    while place >= 0 and offsets[place] <= mention.start + distance:
+        found.append(((offsets[place], offsets[place + len(wanted) - 1] + 1),))
+        place = string.find(wanted, place + 1)
+    return found
+
+
+def _shifts(
+    text: str, mention: Mention, covered: str, distance: int, read: Callable[[str], str]
+) -> list[tuple[Offsets, ...]]:
+    """Find the places to which all fragments of a mention can be moved together."""
+    found = []
+    for shift in range(-distance, distance + 1):
+        moved = tuple((start + shift, end + shift) for start, end in mention.fragments)
+        shifted = replace(mention, fragments=moved)
+        if _lies_in(text, shifted) and read(_join(text, shifted)) == read(covered):
+            found.append(moved)
+    return found

@@ -6,19 +6,25 @@ import typer
 
 
 def teach(
-    teacher: str = typer.Argument(help="Fine-tuned pipeline: a directory or installed package."),
+    teachers: list[str] = typer.Argument(
+        help="Fine-tuned pipelines: directories or installed packages."
+    ),
     corpus: Path = typer.Argument(help="Folder that `spacy biomed convert` wrote."),
     output: Path = typer.Argument(help="Folder to write: the corpus, taught."),
     texts: list[Path] = typer.Option(
         [], help="Unlabelled text, a document a line, or folders of it; repeatable."
     ),
     max_words: int = typer.Option(0, min=0, help="Tokens of unlabelled text to take; 0: all."),
+    merge_into: str | None = typer.Option(
+        None, help="Component that every head of entities teaches; else the one of its own name."
+    ),
 ) -> None:
-    """Let a pipeline teach: write a corpus that carries its probabilities.
+    """Let pipelines teach: write a corpus that carries their probabilities.
 
     A smaller pipeline that trains on it learns from them as well as from the gold annotation, and
     on unlabelled text from them alone. Where each document of the corpus is one sentence, each
-    sentence of the text becomes one too.
+    sentence of the text becomes one too. Heads of entities that teach a component of one name, of
+    several pipelines or with --merge-into, teach it the labels of all.
 
     Example: python -m spacy biomed teach training/ncbi_disease/model-best corpus/ncbi_disease
     corpus/ncbi_disease_taught --texts abstracts.txt.xz --max-words 1000000
@@ -30,12 +36,13 @@ def teach(
     from ..training.teaching import create_taught_corpus
 
     report = create_taught_corpus(
-        load_pipeline(teacher),
+        [load_pipeline(teacher) for teacher in teachers],
         corpus,
         read_documents(texts),
         output,
         max_words=max_words,
-        sources=[Path(teacher), *texts],
+        sources=[*teachers, *texts],
+        merge_into=merge_into,
     )
     msg.good(
         f"{output}: {report.annotated} annotated documents and {report.unlabelled} unlabelled ones "

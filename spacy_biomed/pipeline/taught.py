@@ -5,7 +5,7 @@ They stay on the reference document, in corpora too: `doc.user_data` is written 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -15,6 +15,9 @@ from thinc.types import Floats2d
 from ..errors import BiomedError
 
 TAUGHT_KEY = "spacy_biomed_taught"
+
+# The smallest probability that teachers are compared by, about what half precision keeps.
+_LEAST = 1e-6
 
 
 @runtime_checkable
@@ -64,3 +67,25 @@ def get_taught(doc: Doc, name: str, classes: list[str]) -> Floats2d | None:
     columns = [known.index(name) for name in classes]
     probabilities = doc.user_data[TAUGHT_KEY][name]["probabilities"]
     return np.asarray(probabilities, dtype="float32")[:, columns]
+
+
+def merge_tags(opinions: Sequence[tuple[list[str], Floats2d]]) -> tuple[list[str], Floats2d]:
+    """What teachers of different labels find probable of the same tokens, put together.
+
+    How many times as probable as "O" a tag is, is the geometric mean of what the teachers that know
+    the tag say. Where each has labels of its own, that is the product of what they say, with "O"
+    for "none of my labels".
+
+    opinions: of each teacher the tags, the first of them "O", and (tokens, tags).
+    RETURNS: the tags of all, and (tokens, tags).
+    """
+    classes = list(dict.fromkeys(tag for tags, _ in opinions for tag in tags))
+    total = np.zeros((len(opinions[0][1]), len(classes)))
+    known = np.zeros(len(classes))
+    for tags, probabilities in opinions:
+        columns = [classes.index(tag) for tag in tags]
+        log_probs = np.log(np.maximum(probabilities, _LEAST))
+        total[:, columns] += log_probs - log_probs[:, [tags.index("O")]]
+        known[columns] += 1
+    odds = np.exp(total / known)
+    return classes, (odds / odds.sum(axis=1, keepdims=True)).astype("float32")

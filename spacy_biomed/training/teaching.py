@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +16,14 @@ from pathlib import Path
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 from spacy.util import minibatch
+from spacy.vocab import Vocab
+from thinc.types import Floats2d
 
 from ..corpora.convert import ATTRIBUTES
 from ..errors import BiomedError
 from ..outputs import check_replaceable, replacing_directory
-from ..pipeline.taught import Teacher, set_taught
+from ..pipeline.ner import BiomedNER
+from ..pipeline.taught import Teacher, merge_tags, set_taught
 from .config import read_description
 from .corpus import read_docs
 
@@ -30,7 +34,7 @@ MADE_BY = "spacy biomed teach"
 class TeachingReport:
     """What a taught corpus holds.
 
-    components: the teacher's components whose probabilities it carries.
+    components: that learn from it, by their names.
     annotated, unlabelled: documents of its training part, with gold and without.
     words: tokens of the unlabelled ones.
     """
@@ -42,47 +46,51 @@ class TeachingReport:
 
 
 def create_taught_corpus(
-    teacher: Language,
+    teachers: Sequence[Language],
     corpus: Path,
     texts: Iterable[str],
     output: Path,
     *,
     max_words: int = 0,
     sources: Sequence[Path] = (),
+    merge_into: str | None = None,
 ) -> TeachingReport:
-    """Write a converted corpus whose training part carries a teacher's probabilities.
+    """Write a converted corpus whose training part carries the probabilities of teachers.
 
     The training part is the corpus's own, with its gold, and the unlabelled texts; of these, each
     sentence becomes a document where each document of the corpus is a sentence. The other parts are
     copied.
 
-    teacher: a trained pipeline with at least one component that can teach.
+    Each component teaches the one of its own name. Heads of entities that teach the same one, of
+    several pipelines or with `merge_into`, teach it the labels of all (`merge_tags`).
+
+    teachers: trained pipelines, each with at least one component that can teach. The first
+        tokenizes the texts.
     corpus: folder that `spacy biomed convert` wrote.
     texts: unlabelled documents.
     output: folder to write; replaced if it is there.
     max_words: stop after so many tokens of unlabelled text; 0 for all of it.
-    sources: where the teacher and the texts come from.
-    RAISES BiomedError: if the pipeline has nothing to teach, or the corpus cannot be read.
+    sources: where the teachers and the texts come from.
+    merge_into: name of the component that every `biomed_ner` of the teachers teaches.
+    RAISES BiomedError: if a pipeline has nothing to teach, if components that cannot be merged
+        teach the same one, or if the corpus cannot be read.
     """
-    components = [name for name, part in teacher.pipeline if isinstance(part, Teacher)]
-    if not components:
-        raise BiomedError(
-            f"the teacher's components ({', '.join(teacher.pipe_names)}) give no probabilities to "
-            "learn from: take a pipeline with biomed_ner or biomed_textcat"
-        )
+    components = _check_teachers(teachers, merge_into)
     sources = [*sources, corpus]
     check_replaceable(output, MADE_BY, sources)
+    first = teachers[0]
     description = read_description(corpus)
     train = description["parts"]["train"]
     is_in_sentences = train["documents"] == train["sentences"]
     with replacing_directory(output, MADE_BY, sources) as partial:
         taught = DocBin(attrs=ATTRIBUTES, store_user_data=True)
-        for doc in teach(teacher, read_docs(corpus / "train.spacy", teacher.vocab)):
+        annotated_docs = read_docs(corpus / "train.spacy", first.vocab)
+        for doc in teach(teachers, annotated_docs, merge_into=merge_into):
             taught.add(doc)
         annotated = len(taught)
-        unlabelled = make_docs(teacher, texts, sentences=is_in_sentences, max_words=max_words)
+        unlabelled = make_docs(first, texts, sentences=is_in_sentences, max_words=max_words)
         words = 0
-        for doc in teach(teacher, unlabelled):
+        for doc in teach(teachers, unlabelled, merge_into=merge_into):
             words += len(doc)
             taught.add(doc)
         taught.to_disk(partial / "train.spacy")
@@ -99,6 +107,36 @@ def create_taught_corpus(
             json.dumps(description, ensure_ascii=False, indent=2) + "\n", encoding="utf8"
         )
     return report
+
+
+def _check_teachers(teachers: Sequence[Language], merge_into: str | None) -> list[str]:
+    """The names of the components that are taught.
+
+    RAISES BiomedError: if a pipeline teaches nothing, or components that teach the same one are not
+        all heads of entities with one tag scheme.
+    """
+    taught: dict[str, list[Teacher]] = defaultdict(list)
+    for teacher in teachers:
+        parts = [part for _, part in teacher.pipeline if isinstance(part, Teacher)]
+        if not parts:
+            raise BiomedError(
+                f"the teacher's components ({', '.join(teacher.pipe_names)}) give no probabilities "
+                "to learn from: take a pipeline with biomed_ner or biomed_textcat"
+            )
+        for part in parts:
+            taught[_taught_name(part, merge_into)].append(part)
+    for name, parts in taught.items():
+        schemes = {part.cfg["scheme"] if isinstance(part, BiomedNER) else "none" for part in parts}
+        if len(parts) > 1 and ("none" in schemes or len(schemes) > 1):
+            raise BiomedError(
+                f"several components teach '{name}', and only those of a biomed_ner with one tag "
+                "scheme can be merged: leave one of the pipelines out"
+            )
+    return list(taught)
+
+
+def _taught_name(part: Teacher, merge_into: str | None) -> str:
+    return merge_into if merge_into and isinstance(part, BiomedNER) else part.name
 
 
 def make_docs(
@@ -123,24 +161,35 @@ def make_docs(
                 return
 
 
-def teach(teacher: Language, references: Iterable[Doc]) -> Iterator[Doc]:
-    """Leave the teacher's probabilities on documents, whose own annotation stays as it is."""
-    for batch in minibatch(references, teacher.batch_size):
-        docs = [_bare(doc) for doc in batch]
-        for name, component in teacher.pipeline:
-            if isinstance(component, Teacher):
-                classes, rows = component.classes(), component.probabilities(docs)
-                for doc, probabilities in zip(batch, rows, strict=True):
-                    set_taught(doc, name, classes, probabilities)
-            else:
-                docs = list(component.pipe(docs))
+def teach(
+    teachers: Sequence[Language], references: Iterable[Doc], *, merge_into: str | None = None
+) -> Iterator[Doc]:
+    """Leave the teachers' probabilities on documents, whose own annotation stays as it is.
+
+    merge_into: see `create_taught_corpus`.
+    """
+    for batch in minibatch(references, teachers[0].batch_size):
+        found: dict[str, list[tuple[list[str], list[Floats2d]]]] = defaultdict(list)
+        for teacher in teachers:
+            docs = [_bare(doc, teacher.vocab) for doc in batch]
+            for _, component in teacher.pipeline:
+                if isinstance(component, Teacher):
+                    taught = component.classes(), component.probabilities(docs)
+                    found[_taught_name(component, merge_into)].append(taught)
+                else:
+                    docs = list(component.pipe(docs))
+        for name, opinions in found.items():
+            for number, doc in enumerate(batch):
+                own = [(classes, rows[number]) for classes, rows in opinions]
+                classes, probabilities = own[0] if len(own) == 1 else merge_tags(own)
+                set_taught(doc, name, classes, probabilities)
         yield from batch
 
 
-def _bare(doc: Doc) -> Doc:
+def _bare(doc: Doc, vocab: Vocab) -> Doc:
     """The document's tokens without anything that is known of them."""
     return Doc(
-        doc.vocab,
+        vocab,
         words=[token.text for token in doc],
         spaces=[bool(token.whitespace_) for token in doc],
     )

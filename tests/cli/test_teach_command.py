@@ -37,6 +37,13 @@ def test_it_writes_a_corpus_to_train_on(
     assert spacy.load(student / "model-last").get_pipe("biomed_ner").labels == ("C", "D")
 
 
+def test_several_pipelines_teach_together(tiny_pipeline, tiny_corpus, tmp_path):
+    output = tmp_path / "taught"
+    result = invoke(tiny_pipeline, tiny_pipeline, tiny_corpus, output)
+    assert result.exit_code == 0, result.output
+    assert "taught by biomed_ner" in " ".join(result.stdout.split())
+
+
 @pytest.mark.parametrize("missing", ["teacher", "corpus", "texts"])
 def test_what_is_not_there_is_named_and_nothing_written(
     tiny_pipeline, tiny_corpus, texts, tmp_path, missing

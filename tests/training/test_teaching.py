@@ -7,7 +7,7 @@ from spacy.training import Example
 
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.pipeline.taught import get_taught
+from spacy_biomed.pipeline.taught import get_taught, merge_tags
 from spacy_biomed.training.corpus import read_docs
 from spacy_biomed.training.optimizer import AdamW_v1
 from spacy_biomed.training.teaching import create_taught_corpus
@@ -43,7 +43,7 @@ def teacher(tiny_bert, converted):
 def test_the_training_part_is_the_corpus_and_the_texts_with_the_teachers_probabilities(
     teacher, converted, tmp_path
 ):
-    report = create_taught_corpus(teacher, converted, TEXTS, tmp_path / "taught")
+    report = create_taught_corpus([teacher], converted, TEXTS, tmp_path / "taught")
     gold = list(read_docs(converted / "train.spacy", teacher.vocab))
     taught = list(read_docs(tmp_path / "taught" / "train.spacy", teacher.vocab))
     assert (report.annotated, report.unlabelled) == (len(gold), len(SENTENCES))
@@ -67,7 +67,7 @@ def test_the_training_part_is_the_corpus_and_the_texts_with_the_teachers_probabi
 
 
 def test_the_other_parts_and_the_description_are_the_corpus_own(teacher, converted, tmp_path):
-    create_taught_corpus(teacher, converted, TEXTS, tmp_path / "taught")
+    create_taught_corpus([teacher], converted, TEXTS, tmp_path / "taught")
     for part in ("dev", "test"):
         copied = (tmp_path / "taught" / f"{part}.spacy").read_bytes()
         assert copied == (converted / f"{part}.spacy").read_bytes()
@@ -80,7 +80,7 @@ def test_the_other_parts_and_the_description_are_the_corpus_own(teacher, convert
 
 def test_texts_stop_after_a_number_of_words(teacher, converted, tmp_path):
     output = tmp_path / "taught"
-    report = create_taught_corpus(teacher, converted, TEXTS, output, max_words=6)
+    report = create_taught_corpus([teacher], converted, TEXTS, output, max_words=6)
     docs = list(read_docs(output / "train.spacy", teacher.vocab))[report.annotated :]
     assert [doc.text for doc in docs] == SENTENCES[:2]
     assert report.words == 7  # whole documents
@@ -91,7 +91,7 @@ def test_texts_stay_whole_for_a_corpus_of_documents(teacher, converted, tmp_path
         "own", converted.parent / "source", tmp_path / "own", format="columns", n_sents=2
     )
     output = tmp_path / "taught"
-    report = create_taught_corpus(teacher, tmp_path / "own", TEXTS, output)
+    report = create_taught_corpus([teacher], tmp_path / "own", TEXTS, output)
     docs = list(read_docs(output / "train.spacy", teacher.vocab))[report.annotated :]
     assert [doc.text for doc in docs] == [TEXTS[0], TEXTS[2]]  # an empty one has no tokens
 
@@ -99,7 +99,7 @@ def test_texts_stay_whole_for_a_corpus_of_documents(teacher, converted, tmp_path
 def test_a_student_learns_unlabelled_words_from_its_teacher(
     teacher, converted, tmp_path, tiny_bert
 ):
-    report = create_taught_corpus(teacher, converted, [], tmp_path / "taught")
+    report = create_taught_corpus([teacher], converted, [], tmp_path / "taught")
     student = spacy.blank("es")
     model = {"name": str(tiny_bert), "precision": "fp32"}
     student.add_pipe("biomed_transformer", config={"model": model})
@@ -121,7 +121,66 @@ def test_a_pipeline_with_nothing_to_teach_is_refused(converted, tmp_path):
     nlp = spacy.blank("es")
     nlp.add_pipe("sentencizer")
     with pytest.raises(BiomedError, match=r"components \(sentencizer\) give no probabilities"):
-        create_taught_corpus(nlp, converted, TEXTS, tmp_path / "taught")
+        create_taught_corpus([nlp], converted, TEXTS, tmp_path / "taught")
+    assert not (tmp_path / "taught").exists()
+
+
+def make_teacher(encoder, scheme="bio", **heads):
+    """A pipeline that has learned nothing.
+
+    heads: name of each to its labels.
+    """
+    nlp = spacy.blank("es")
+    model = {"name": str(encoder), "precision": "fp32"}
+    nlp.add_pipe("biomed_transformer", config={"model": model})
+    for name, labels in heads.items():
+        head = nlp.add_pipe(NER, name, config={"scheme": scheme})
+        for label in labels:
+            head.add_label(label)
+    nlp.initialize(lambda: [Example(*[nlp.make_doc("a")] * 2)])
+    for name, labels in heads.items():
+        output = nlp.get_pipe(name).model.get_ref("output")
+        weights = np.random.default_rng(len(labels)).normal(size=output.get_param("W").shape)
+        output.set_param("W", weights.astype("float32"))
+    return nlp
+
+
+def check_merged(corpus, teachers):
+    """The probabilities are what `merge_tags` makes of those of the heads.
+
+    teachers: (pipeline, its head).
+    """
+    for doc in read_docs(corpus / "train.spacy", spacy.blank("es").vocab):
+        opinions = []
+        for nlp, name in teachers:
+            text = nlp.make_doc(doc.text)
+            (rows,) = nlp.get_pipe(name).probabilities([nlp.get_pipe("biomed_transformer")(text)])
+            opinions.append((nlp.get_pipe(name).classes(), rows))
+        classes, expected = merge_tags(opinions)
+        np.testing.assert_allclose(get_taught(doc, NER, classes), expected, atol=1e-3)
+
+
+def test_pipelines_of_different_labels_teach_one_student_all_of_them(
+    converted, tmp_path, tiny_bert
+):
+    teachers = [make_teacher(tiny_bert, biomed_ner=labels) for labels in ("AB", "CBD")]
+    report = create_taught_corpus(teachers, converted, TEXTS[:1], tmp_path / "taught")
+    assert report.components == [NER]
+    check_merged(tmp_path / "taught", [(nlp, NER) for nlp in teachers])
+
+
+def test_heads_of_one_pipeline_teach_one_student(converted, tmp_path, tiny_bert):
+    nlp = make_teacher(tiny_bert, first="AB", second="CBD")
+    output = tmp_path / "taught"
+    report = create_taught_corpus([nlp], converted, [], output, merge_into=NER)
+    assert report.components == [NER]
+    check_merged(output, [(nlp, "first"), (nlp, "second")])
+
+
+def test_teachers_that_cannot_be_merged_are_refused(converted, tmp_path, tiny_bert):
+    teachers = [make_teacher(tiny_bert, scheme, biomed_ner="A") for scheme in ("bio", "biluo")]
+    with pytest.raises(BiomedError, match="several components teach 'biomed_ner'"):
+        create_taught_corpus(teachers, converted, [], tmp_path / "taught")
     assert not (tmp_path / "taught").exists()
 
 
@@ -158,7 +217,7 @@ def test_a_student_learns_classes_of_unlabelled_texts_from_its_teacher(
 ):
     gold = list(read_docs(classified / "train.spacy", spacy.blank("en").vocab))
     teacher = train_textcat(tiny_bert, gold, exclusive=exclusive)
-    report = create_taught_corpus(teacher, classified, TEXTS, tmp_path / "taught")
+    report = create_taught_corpus([teacher], classified, TEXTS, tmp_path / "taught")
     assert report.components == [TEXTCAT]
     docs = list(read_docs(tmp_path / "taught" / "train.spacy", teacher.vocab))
     assert [doc.cats for doc in docs[:4]] == [doc.cats for doc in gold]
@@ -180,7 +239,7 @@ def test_entities_and_classes_are_taught_in_one_corpus(teacher, converted, tmp_p
     for label in ("A", "B"):
         teacher.get_pipe(TEXTCAT).add_label(label)
     teacher.get_pipe(TEXTCAT).initialize(lambda: [Example(*[teacher.make_doc("a")] * 2)])
-    report = create_taught_corpus(teacher, converted, TEXTS, tmp_path / "taught")
+    report = create_taught_corpus([teacher], converted, TEXTS, tmp_path / "taught")
     assert report.components == [NER, TEXTCAT]
     for doc in read_docs(tmp_path / "taught" / "train.spacy", teacher.vocab):
         assert get_taught(doc, NER, teacher.get_pipe(NER).classes()).shape == (len(doc), 5)

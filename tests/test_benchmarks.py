@@ -14,9 +14,11 @@ import pytest
 from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
+from spacy_biomed.corpora.annotation_scope import EVERY_LABEL, get_scope
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.corpora.gold import ANSWER_KEY, UNALIGNED_MENTIONS
 from spacy_biomed.pairs import PAIR_KEY, get_pair
+from spacy_biomed.training.corpus import read_docs
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -55,9 +57,11 @@ class Here:
     def __exit__(self, *_: Any) -> None:
         pass
 
+    program = "accuracy"
+
     def ask(self, do: str, /, **arguments: Any) -> Any:
-        type(self).trained += 1
-        return getattr(import_module("accuracy").Process(), do)(**arguments)
+        Here.trained += 1
+        return getattr(import_module(self.program).Process(), do)(**arguments)
 
 
 def run(
@@ -190,3 +194,95 @@ def test_heads_are_compared_with_one_and_with_all_in_turn(accuracy: ModuleType):
     # Without the figure of every head there is none of all in turn.
     contest.seconds["texts"].pop("hoc")
     assert {check.value for check in heads.make_checks(contest, "texts", ["ner", "hoc"])} == {None}
+
+
+@pytest.fixture
+def merging(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """`merging.py`, whose trainings run in this process."""
+    monkeypatch.syspath_prepend(REPOSITORY / "benchmarks")
+    module = import_module("merging")
+    monkeypatch.setattr(module, "Worker", Here)
+    monkeypatch.setattr(Here, "program", "merging")
+    return module
+
+
+@pytest.fixture
+def partly_annotated(tmp_path: Path) -> list[Path]:
+    """Two corpora of the starter's texts: one with its chemicals, one with all of its labels."""
+    corpora = []
+    for name, labels, start in (("chemicals", ["CHEMICAL"], 0), ("everything", [], 1)):
+        source = tmp_path / "source" / name
+        source.mkdir(parents=True)
+        for part in ("train", "dev", "test"):
+            path = REPOSITORY / "assets" / "starter_en" / f"{part}.jsonl"
+            lines = path.read_text(encoding="utf8").splitlines(keepends=True)
+            (source / path.name).write_text("".join(lines[start:16:2]), encoding="utf8")
+        corpora.append(tmp_path / name)
+        convert_corpus(name, source, corpora[-1], format="jsonl", labels=labels)
+    # A text that one corpus tests on, and that the other must not train on.
+    held_out = tmp_path / "source" / "chemicals" / "test.jsonl"
+    train = tmp_path / "source" / "everything" / "train.jsonl"
+    text = held_out.read_text(encoding="utf8").splitlines(keepends=True)[0]
+    train.write_text(train.read_text(encoding="utf8") + text, encoding="utf8")
+    convert_corpus("everything", train.parent, corpora[1], format="jsonl")
+    return corpora
+
+
+def test_merging_trains_every_way_and_each_once(
+    merging: ModuleType,
+    partly_annotated: list[Path],
+    tiny_bert: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    work, runs, output = tmp_path / "work", tmp_path / "runs.jsonl", tmp_path / "merging.json"
+    arguments = [str(tiny_bert), *map(str, partly_annotated), "--target", "everything"]
+    arguments += ["--epochs", "1", "--batch-words", "2000", "--work", str(work)]
+    arguments += ["--runs", str(runs), "--output", str(output), "--seeds", "0"]
+    ways = ["--ways", "alone", "naive", "partial"]
+    _, trained = run(merging, monkeypatch, [*arguments, *ways])
+    assert trained == 4  # two alone
+    result, trained = run(merging, monkeypatch, arguments)
+    assert trained == 3  # taught, and two whole ones
+    assert run(merging, monkeypatch, arguments)[1] == 0
+
+    scores = result["scores"]
+    titles = ["alone, chemicals", "alone, everything", "naive", "partial", "taught"]
+    titles += ["whole, chemicals", "whole, everything"]
+    assert sorted(scores) == sorted(titles)
+    assert all(set(own) == {"chemicals", "everything"} for own in scores.values())
+    assert set(scores["partial"]["chemicals"]) == {"CHEMICAL", merging.MICRO}
+    gain = scores["partial"]["everything"][merging.MICRO]
+    gain -= scores["naive"]["everything"][merging.MICRO]
+    assert result["checks"][0]["value"] == pytest.approx(gain)
+
+    vocab = Vocab()
+    scopes = {
+        way: [get_scope(doc) for doc in read_docs(work / way / "train.spacy", vocab)]
+        for way in (merging.PARTIAL, merging.NAIVE)
+    }
+    assert [scope.labels == {"CHEMICAL"} for scope in scopes["partial"]] == [True] * 8 + [False] * 8
+    assert scopes["naive"] == [EVERY_LABEL] * 16
+    alone = list(read_docs(work / "alone" / "everything" / "train.spacy", vocab))
+    whole = list(read_docs(partly_annotated[1] / "train.spacy", vocab))
+    assert (len(alone), len(whole)) == (8, 9)
+
+
+def test_merging_needs_a_target_among_the_corpora(
+    merging: ModuleType, partly_annotated: list[Path], monkeypatch: pytest.MonkeyPatch
+):
+    arguments = ["encoder", str(partly_annotated[0]), "--target", "biored", "--output", "none.json"]
+    with pytest.raises(merging.BiomedError, match="--target biored: none of the corpora"):
+        run(merging, monkeypatch, arguments)
+
+
+def test_merging_averages_over_seeds(merging: ModuleType):
+    def one(seed: int) -> Any:
+        return merging.Run("alone", "biored", seed, 1, 1e-4, 400, "encoder", "data", None)
+
+    done = {
+        one(0): {"scores": {"biored": {"GENE": 0.8, merging.MICRO: 0.7}}},
+        one(1): {"scores": {"biored": {"GENE": 0.6, merging.MICRO: 0.5}}},
+    }
+    means = merging.collect(list(done), done)["alone, biored"]["biored"]
+    assert means == pytest.approx({"GENE": 70.0, merging.MICRO: 60.0})

@@ -32,12 +32,14 @@ from ..corpora.repeated_texts import (
 )
 from ..corpora.seen import SeenMentions, mentions_of
 from ..errors import BiomedError
-from ..outputs import replacing_directory
+from ..outputs import check_replaceable, replacing_directory
 from .config import read_description
 from .corpus import read_docs
 
 # (start character, end character, label)
 MentionSpan = tuple[int, int, str]
+
+MADE_BY = "spacy biomed combine"
 
 _NO_MAP = LabelMap({})
 
@@ -141,7 +143,8 @@ def combine_corpora(
     RAISES BiomedError: if a corpus cannot be read, has no such mentions or another language, or
         a label map names what is not there; nothing is written then.
     """
-    names = _check_names(corpora, output, label_maps or {})
+    names = _check_names(corpora, label_maps or {})
+    check_replaceable(output, MADE_BY, corpora)
     described = [read_description(folder) for folder in corpora]
     report = CombinationReport(output.resolve().name, _common_language(names, described), [], [])
     vocab = create_pipeline(report.language).vocab
@@ -164,13 +167,11 @@ def combine_corpora(
     merged = {part: _merge_repeats(parts[part], part, report) for part in PARTS if parts[part]}
     if not merged.get("train"):
         raise BiomedError(f"{output}: the corpora leave nothing to train on; add one that does")
-    _write(merged, report, output, spans_key)
+    _write(merged, report, output, spans_key, corpora)
     return report
 
 
-def _check_names(
-    corpora: Sequence[Path], output: Path, label_maps: Mapping[str, LabelMap]
-) -> list[str]:
+def _check_names(corpora: Sequence[Path], label_maps: Mapping[str, LabelMap]) -> list[str]:
     names = [folder.resolve().name for folder in corpora]
     for name, times in Counter(names).items():
         if times > 1:
@@ -178,8 +179,6 @@ def _check_names(
     for name in label_maps:
         if name not in names:
             raise BiomedError(f"--map {name}: no such corpus among {', '.join(names)}")
-    if output.resolve() in [folder.resolve() for folder in corpora]:
-        raise BiomedError(f"{output}: this is one of the corpora; name another folder to write to")
     return names
 
 
@@ -369,9 +368,10 @@ def _write(
     report: CombinationReport,
     output: Path,
     spans_key: str | None,
+    sources: Sequence[Path],
 ) -> None:
     seen = SeenMentions(parts["train"][0].doc.vocab, spans_key)
-    with replacing_directory(output, "corpus.json") as partial:
+    with replacing_directory(output, MADE_BY, sources) as partial:
         for part, texts in parts.items():  # train comes first
             doc_bin = DocBin(attrs=ATTRIBUTES, store_user_data=True)
             counts = report.parts[part] = PartReport()

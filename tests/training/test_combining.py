@@ -178,7 +178,7 @@ def test_corpora_that_do_not_go_together_are_refused(make_corpus, tmp_path):
         combine_corpora([one, two], output)
     with pytest.raises(BiomedError, match="one: two corpora are called so"):
         combine_corpora([one, one], output)
-    with pytest.raises(BiomedError, match="this is one of the corpora"):
+    with pytest.raises(BiomedError, match="is what is read"):
         combine_corpora([one], one)
     with pytest.raises(BiomedError, match="--map three: no such corpus among one"):
         combine_corpora([one], output, label_maps={"three": parse_label_map(["A=B"])})

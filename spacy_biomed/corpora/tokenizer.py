@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+import numpy as np
+from spacy.attrs import NORM, ORTH, SPACY
 from spacy.language import Language
 from spacy.tokenizer import Tokenizer
+from spacy.tokens import Doc
 
 # A word character is a letter, a digit or a mark that combines with the letter before it. What is
 # neither that nor white space is a sign.
@@ -17,9 +20,70 @@ _INFIX = rf"(?<!\d)[.,]|[.,](?!\d)|[^\w{_MARKS}.,]|_"
 # A tumour's grade and its stage, which reports write without a space: G3pT2N0M0.
 _GRADE_END = r"(?<=\bG[1-4])(?=[acpruy]{0,2}T[0-4Xi])"
 _EMAIL = r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+\Z"
+# Runs of characters in which no white space begins or ends; and where they may be cut.
+_LONG_RUN = re.compile(r"(?<!\S)\S{256,}|(?<!\s)\s{256,}")
+_PIECE = 128
+_CUT = re.compile(rf"(?<=[^\w{_MARKS}]|_)(?!\d)")
 # What a language writes together with an apostrophe: the English genitive, the French elision.
 _SUFFIXES = {"en": r"(?<=[^\W\d_])['’][sS]"}
 _PREFIXES = {"fr": r"(?:[cdjlmnstCDJLMNST]|(?:[Jj]us|[Ll]ors|[Pp]uis|[Qq]uoi)?[Qq]u)['’](?=\w)"}
+
+
+class LinearTokenizer(Tokenizer):
+    """spaCy's tokenizer, in time that grows no faster than the text.
+
+    spaCy takes signs off the ends of a run of characters one by one and looks at all that is left
+    of it each time. So runs of over 256 characters without a change between white space and others
+    are cut after signs into pieces of half that length, each of which is tokenized alone. Every
+    other text is tokenized by spaCy.
+    """
+
+    def __call__(self, string: str) -> Doc:
+        """Tokenize a text.
+
+        string: up to 2**30 characters.
+        """
+        if _LONG_RUN.search(string) is None:
+            return super().__call__(string)
+        parts = []
+        for part, has_space in _split_runs(string):
+            doc = super().__call__(part)
+            array = doc.to_array([ORTH, SPACY, NORM])
+            array[-1, 1] |= has_space
+            parts.append(array)
+        joined = np.concatenate(parts)
+        doc = Doc(self.vocab, words=joined[:, 0], spaces=joined[:, 1].astype(bool))
+        return doc.from_array([NORM], joined[:, 2:])
+
+
+def _split_runs(text: str) -> Iterator[tuple[str, bool]]:
+    """Split a text into long runs, cut into pieces, and what is between them.
+
+    RETURNS: each part, and whether the space that follows it in the text belongs to its last token.
+    """
+    place = 0
+    for run in _LONG_RUN.finditer(text):
+        start, end = run.span()
+        # A space after a word is no token, but the word's.
+        is_space = start > 0 and text[start] == " "
+        if place < start:
+            yield text[place:start], is_space
+        start += is_space
+        for cut in _find_cuts(text, start, end):
+            yield text[start:cut], False
+            start = cut
+        has_space = text[end : end + 1] == " " and not text[start].isspace()
+        yield text[start:end], has_space
+        place = end + has_space
+    if place < len(text):
+        yield text[place:], False
+
+
+def _find_cuts(text: str, start: int, end: int) -> Iterator[int]:
+    """Find where to cut a run: behind signs, `_PIECE` characters apart or more."""
+    while (cut := _CUT.search(text, start + _PIECE, end)) and cut.start() < end:
+        start = cut.start()
+        yield start
 
 
 def create_tokenizer() -> Callable[[Language], Tokenizer]:
@@ -34,14 +98,15 @@ def create_tokenizer() -> Callable[[Language], Tokenizer]:
     several points (`e.g.`, `p.ej.`) hold, and so do the English genitive (`Crohn`, `'s`) and the
     French elision (`l'`, `apnée`). A single point stands alone, because mentions end before it.
 
-    The tokenizer is spaCy's own class and serialises as part of the pipeline.
+    The tokenizer is of spaCy's own class, but for runs of hundreds of characters
+    (`LinearTokenizer`), and serialises as part of the pipeline.
     """
 
     def make_tokenizer(nlp: Language) -> Tokenizer:
         rules = nlp.Defaults.tokenizer_exceptions
         prefix = "|".join(filter(None, (_PREFIXES.get(nlp.lang), _SIGN)))
         suffix = "|".join(filter(None, (_SUFFIXES.get(nlp.lang), _SIGN)))
-        return Tokenizer(
+        return LinearTokenizer(
             nlp.vocab,
             rules={word: rules[word] for word in rules if _is_kept(word, rules[word])},
             prefix_search=re.compile(rf"^(?:{prefix})").search,

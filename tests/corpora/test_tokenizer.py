@@ -2,6 +2,7 @@ import time
 
 import pytest
 import spacy
+from spacy.tokenizer import Tokenizer
 
 from spacy_biomed.corpora.brat import read_brat
 from spacy_biomed.corpora.gold import create_doc, place_mentions
@@ -84,3 +85,46 @@ def test_it_takes_at_most_half_as_long_again_as_the_languages_own(corpora_dir, l
         return time.perf_counter() - begin
 
     assert seconds(pipeline(language)) < 1.5 * seconds(spacy.blank(language))
+
+
+RUNS = [*" \t\n-./()[]_,'\"@:;#éa1\u0301\u3000😀", "a-", "1,", "a.", "'s", "a@", ".-", "-1", "G1T2"]
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("language", ["en", "fr"])
+def test_a_run_of_any_signs_is_tokenized_in_linear_time(language, run):
+    """One by one from its ends, as spaCy takes signs off, it would be a minute and a half."""
+    text = run * (40_000 // len(run))
+    nlp = pipeline(language)
+    begin = time.perf_counter()
+    doc = nlp.tokenizer(text)
+    assert time.perf_counter() - begin < 2
+    assert doc.text == text
+
+
+@pytest.mark.parametrize("run", ["x", "-", "a-b/", "(", "1.5,", " ", "\n", "a.b@c.org;"])
+@pytest.mark.parametrize("around", ["a b {} don't", "one  \n{}\n e.g.", "a b{}c d", "\n\n{} \n"])
+def test_a_long_run_changes_nothing_around_it_and_keeps_the_text(run, around):
+    nlp = pipeline()
+    doc, short = (nlp.tokenizer(around.format(run * times)) for times in (300, 3))
+    assert doc.text == around.format(run * 300)
+    for part in (slice(1), slice(-1, None)):
+        words, expected = ([token.text_with_ws for token in one[part]] for one in (doc, short))
+        assert words == expected
+
+
+@pytest.mark.parametrize("around", ["{}", "one {} two", " {} ", "\n{}\n", "one  {}"])
+@pytest.mark.parametrize("run", [" ", "\n", "-", "a-", "1,5;", "word"])
+def test_long_runs_are_tokenized_as_short_ones(run, around):
+    """Where nothing is cut, spaCy's own way of it gives the same."""
+    nlp = pipeline()
+    text = around.format(run * 80 if len(run) > 1 else run * 300)
+    words = [token.text_with_ws for token in nlp.tokenizer(text)]
+    assert words == [token.text_with_ws for token in Tokenizer.__call__(nlp.tokenizer, text)]
+
+
+def test_exceptions_keep_their_norms_beside_a_long_run():
+    doc = pipeline().tokenizer(f"don't {'-' * 300} don't")
+    assert (
+        [token.norm_ for token in doc[:2]] == [token.norm_ for token in doc[-2:]] == ["do", "not"]
+    )

@@ -241,7 +241,7 @@ class BiomedNER(EncoderHead):
         count = max(int((mass > 0).sum()), 1)
         log_probs = learned = log_softmax(scores.dataXd)
         expected = targets
-        if any(truth.allowed is not None for truth in truths):
+        if any(truth.is_open for truth in truths):
             allowed = np.concatenate([truth.allowed_tags() for truth in truths])
             allowed = xp.repeat(xp.asarray(allowed), lengths, axis=0)
             is_open = allowed.any(axis=1)
@@ -394,6 +394,11 @@ class Truth:
 
     targets: Floats2d
     allowed: np.ndarray | None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is such a token."""
+        return self.allowed is not None and bool(self.allowed.any())
 
     def allowed_tags(self) -> np.ndarray:
         """`allowed`, also where there is no such token: (tokens, tags)."""

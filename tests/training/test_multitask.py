@@ -7,6 +7,12 @@ import pytest
 import spacy
 from spacy.tokens import Doc, DocBin, Span
 
+from spacy_biomed.corpora.annotation_scope import (
+    EVERY_LABEL,
+    AnnotationScope,
+    get_scope,
+    set_scope,
+)
 from spacy_biomed.corpora.relations import SpanRelation
 from spacy_biomed.corpora.seen import SEEN_KEY
 from spacy_biomed.errors import BiomedError
@@ -87,6 +93,19 @@ def test_a_span_group_of_the_components_key_is_taken_as_it_is(nlp, write, full):
     [example] = read(nlp, {"diseases": write("train", full)})
     assert spans(example.reference.spans["diseases"]) == [(5, 6, "DISEASE")]
     assert not example.reference.has_annotation("ENT_IOB")
+
+
+@pytest.mark.parametrize(
+    "component, source, target",
+    [("drugs", None, "drugs"), ("flat", None, None), ("diseases", "diseases", "diseases")],
+)
+def test_what_a_layer_annotates_goes_with_it(nlp, write, full, component, source, target):
+    scope = AnnotationScope(frozenset({"DRUG"}), ((0, 7, "DISEASE"),))
+    set_scope(full, scope, source)
+    set_scope(full, AnnotationScope(frozenset({"OTHER"})), "other")
+    [example] = read(nlp, {component: write("train", full)})
+    assert get_scope(example.reference, target) == scope
+    assert get_scope(example.reference, "other") == EVERY_LABEL
 
 
 def test_a_component_without_a_span_group_keeps_flat_entities_and_tokens_without_annotation(

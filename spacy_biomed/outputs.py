@@ -58,7 +58,7 @@ def replacing_directory(
     """
     sources = list(sources)
     check_replaceable(output, made_by, sources)
-    place = output.resolve()
+    place = _resolve(output)
     with _writing(output, place, stays=_must_stay(place)) as beside:
         # Another process may have been here between the first look and the lock.
         check_replaceable(output, made_by, sources)
@@ -91,7 +91,7 @@ def replacing_file(output: Path, sources: Iterable[Path | str] = ()) -> Iterator
     """
     check_output(output, sources)
     _check_is_file(output)
-    place = output.resolve()
+    place = _resolve(output)
     with _writing(output, place) as beside:
         partial = beside.fresh("partial")
         with _explaining(output):
@@ -119,7 +119,7 @@ def locked_directory(path: Path) -> Iterator[None]:
     """
     if path.exists() and not path.is_dir():
         raise BiomedError(f"{path}: this is a file; name a directory to write to")
-    with _writing(path, path.resolve(), stays=True):
+    with _writing(path, _resolve(path), stays=True):
         yield
 
 
@@ -136,7 +136,7 @@ def working_directory(
     """
     sources = list(sources)
     _check_is_ours(path, made_by, sources)
-    with _writing(path, path.resolve(), stays=True):
+    with _writing(path, _resolve(path), stays=True):
         is_new = not (path / MARKER).is_file()
         claim_directory(path, made_by, sources)
         try:
@@ -164,7 +164,7 @@ def scratch_directory(output: Path) -> Iterator[Path]:
 
     What a process that was killed leaves of it goes with the next run to the same output.
     """
-    place = output.resolve()
+    place = _resolve(output)
     path = _Beside(place.parent, place.name).fresh("partial")
     with _explaining(output):
         path.mkdir(mode=0o700)
@@ -195,11 +195,11 @@ def check_output(output: Path, sources: Iterable[Path | str]) -> None:
     RAISES BiomedError: if it is one, lies in one or holds one.
     """
     with _explaining(output):
-        place = output.resolve()
+        place = _resolve(output)
         for source in map(Path, sources):
-            if not source.exists():
+            if not os.path.exists(source):  # nor can a name of over 255 characters
                 continue
-            other = source.resolve()
+            other = _resolve(source)
             if place == other or (output.exists() and output.samefile(source)):
                 relation = "is what is read"
             elif place.is_relative_to(other):
@@ -257,7 +257,7 @@ def finish_replacing(output: Path) -> None:
 
     `replacing_directory` does so itself; this is for who reads the output first.
     """
-    place = output.resolve()
+    place = _resolve(output)
     if not place.exists() and place.parent.is_dir():
         _Beside(place.parent, place.name).restore(place)
 
@@ -330,6 +330,17 @@ def _writing(output: Path, place: Path, *, stays: bool = False) -> Iterator[_Bes
         yield beside
 
 
+def _resolve(path: Path) -> Path:
+    """Without links.
+
+    RAISES OSError: if it is a link that leads in a circle; `Path.resolve` says so in other words.
+    """
+    place = Path(os.path.realpath(path))
+    if place.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return place
+
+
 def _release(lock: Any) -> None:
     # While it is held: whoever waits for it sees that the file has gone, and makes a new one.
     with suppress(OSError):
@@ -339,8 +350,12 @@ def _release(lock: Any) -> None:
 
 def _make_folders(folder: Path) -> list[Path]:
     """RETURNS: those that were not there, the innermost first."""
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
+    missing = [path for path in (folder, *folder.parents) if not os.path.exists(path)]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        _remove_empty([path for path in missing if os.path.isdir(path)])
+        raise
     return missing
 
 
@@ -472,7 +487,7 @@ def _mark(
 
 
 def _write_marker(path: Path, marker: dict[str, Any]) -> None:
-    path.write_text(json.dumps(marker, indent=2, ensure_ascii=False) + "\n", encoding="utf8")
+    path.write_text(json.dumps(marker, indent=2) + "\n", encoding="utf8")
 
 
 def _read_marker(directory: Path) -> dict[str, Any] | None:

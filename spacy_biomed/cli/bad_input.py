@@ -37,7 +37,9 @@ class OneLineGroup(TyperGroup):
             return super().invoke(ctx)
         except UsageError as error:
             command = (error.ctx or ctx).command_path
-            reason = error.format_message().rstrip(".")
+            # What a group without a sub-command gives is all of its help.
+            is_help = type(error).__name__ == "NoArgsIsHelpError"
+            reason = "Missing command" if is_help else error.format_message().rstrip(".")
             raise BiomedError(f"{reason}; see `{command} --help`") from error
 
 

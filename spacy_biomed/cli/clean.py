@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,13 +88,16 @@ def clean(
 
 def group_sources(arguments: list[str]) -> list[Source]:
     """The sources that arguments name: NAME=PATH, or a path whose source is named like it."""
+    from ..errors import BiomedError, quote
     from ..language_models.cleaning import Source
 
     paths: dict[str, list[Path]] = {}
     for argument in arguments:
         name, sign, path = argument.partition("=")
-        if not sign or Path(argument).exists():
+        if not sign or os.path.exists(argument):
             name = path = argument
+        if not (name and path):
+            raise BiomedError(f"{quote(argument)}: name a file or folder of text, as in NAME=PATH")
         paths.setdefault(name, []).append(Path(path))
     return [Source(name, tuple(own)) for name, own in paths.items()]
 

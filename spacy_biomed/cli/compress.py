@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from .number_options import at_least_zero
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -18,7 +20,9 @@ def compress(
     output: Path = typer.Argument(help="Directory to write the compressed pipeline to."),
     precision: str = typer.Option("int8", help="fp32 or int8."),
     check: Path = typer.Option(None, help=".spacy file to score it on, before and after."),
-    max_loss: float = typer.Option(0.3, help="How many points of F1 may be lost on it."),
+    max_loss: float = typer.Option(
+        0.3, callback=at_least_zero, help="How many points of F1 may be lost on it."
+    ),
 ) -> None:
     """Export a pipeline's encoder to ONNX Runtime, so that it runs fast and without PyTorch.
 

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from .bad_input import OneLineGroup
+from .number_options import LARGEST_SEED, above_zero
 
 ONE_CORPUS = "corpus"
 
@@ -43,8 +44,10 @@ def for_corpus(
     encoder: str = typer.Option(..., help="Catalogue name, hub id or directory."),
     epochs: int = typer.Option(10, min=1, help="Passes over the training part."),
     batch_words: int = typer.Option(None, min=1, help="Tokens in a batch; else the template's."),
-    learn_rate: float = typer.Option(None, help="Highest learning rate; else the template's."),
-    seed: int = typer.Option(0, help="Seed of everything random."),
+    learn_rate: float = typer.Option(
+        None, callback=above_zero, help="Highest learning rate; else the template's."
+    ),
+    seed: int = typer.Option(0, min=0, max=LARGEST_SEED, help="Seed of everything random."),
 ) -> None:
     """Write the training config of one corpus and one encoder. The word `corpus` may be left out.
 
@@ -79,8 +82,10 @@ def for_tasks(
     schedule: str = typer.Option("round_robin", help="round_robin or proportional."),
     epochs: int = typer.Option(10, min=1, help="Of the schedule, each of which is scored."),
     batch_words: int = typer.Option(None, min=1, help="Tokens in a batch; else the template's."),
-    learn_rate: float = typer.Option(None, help="Highest learning rate; else the template's."),
-    seed: int = typer.Option(0, help="Seed of everything random."),
+    learn_rate: float = typer.Option(
+        None, callback=above_zero, help="Highest learning rate; else the template's."
+    ),
+    seed: int = typer.Option(0, min=0, max=LARGEST_SEED, help="Seed of everything random."),
     corpora_dir: Path = typer.Option(Path("corpus"), help="Folder of the converted corpora."),
     template: Path = typer.Option(Path("configs/multitask.cfg"), help="What is filled."),
 ) -> None:

@@ -19,7 +19,7 @@ def install(
 
     from wasabi import msg
 
-    from ..errors import BiomedError
+    from ..errors import BiomedError, escape
 
     wheels = []
     for folder in folders:
@@ -29,11 +29,31 @@ def install(
                 f"{folder}: no wheel there; `python -m spacy package PIPELINE {folder} --build "
                 "wheel` builds one"
             )
-        wheels.append(found[-1])
+        wheels.append(_check(found[-1]))
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
-    done = subprocess.run([*command, "--force-reinstall", *map(str, wheels)], check=False)
+    command += ["--force-reinstall", *map(str, wheels)]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         names = ", ".join(str(wheel) for wheel in wheels)
-        raise BiomedError(f"{names}: not installed; what pip says above is why")
+        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
+        reason = said[0].removeprefix("ERROR: ") if said else f"pip's status is {done.returncode}"
+        raise BiomedError(f"{names}: not installed ({escape(reason, 200)})")
     for wheel in wheels:
         msg.good(f"Installed {wheel.name}")
+
+
+def _check(wheel: Path) -> Path:
+    """RAISES BiomedError: if a file is no wheel, by its name or by its content."""
+    from zipfile import is_zipfile
+
+    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+    from ..errors import BiomedError
+
+    try:
+        parse_wheel_filename(wheel.name)
+    except InvalidWheelFilename:
+        raise BiomedError(f"{wheel}: not the name that a wheel has; build it anew") from None
+    if not (wheel.is_file() and is_zipfile(wheel)):
+        raise BiomedError(f"{wheel}: not a wheel, or a damaged one; build or copy it anew")
+    return wheel

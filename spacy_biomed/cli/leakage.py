@@ -31,6 +31,7 @@ def leakage(
     from rich.console import Console
     from rich.progress import track
 
+    from ..errors import BiomedError
     from ..evaluation.leakage import measure_leakage
     from ..pipeline.deidentify import add_deidentifier
     from ..pipeline.loading import load_pipeline
@@ -39,6 +40,8 @@ def leakage(
     nlp = load_pipeline(pipeline)
     deidentifier = add_deidentifier(nlp, mode)
     gold = list(read_docs(corpus, nlp.vocab))
+    if not gold:
+        raise BiomedError(f"{corpus}: no documents there; give a converted part of a corpus")
     console = Console(highlight=False)
     predicted = track(
         nlp.pipe(doc.text for doc in gold),

@@ -19,11 +19,26 @@ def parse_overrides(context: typer.Context) -> dict[str, Any]:
 
     from ..errors import BiomedError
 
+    _check_words(context)
     try:
         return parse_config_overrides(context.args)
     except NoSuchOption as error:  # of a click that need not be typer's
         reason = error.format_message().rstrip(".")
         raise BiomedError(f"{reason}; see `{context.command_path} --help`") from error
+
+
+def _check_words(context: typer.Context) -> None:
+    """RAISES BiomedError: if a word is neither a setting nor the value of one."""
+    from ..errors import BiomedError, quote
+
+    takes_value = False
+    for word in context.args:
+        is_setting = word.startswith("--")
+        if not (is_setting or takes_value):
+            raise BiomedError(
+                f"Got unexpected extra argument {quote(word)}; see `{context.command_path} --help`"
+            )
+        takes_value = is_setting and "=" not in word
 
 
 def check_variables(overrides: Mapping[str, Any], settings: Mapping[str, Any], path: Path) -> None:

@@ -34,7 +34,7 @@ def scores(
     pipeline: str = typer.Argument(help="Pipeline of several tasks: a directory or a package."),
     part: str = typer.Option("test", help="train, dev or test."),
     output: Path = typer.Option(None, help="JSON file to write them to."),
-    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU to use; -1 for the CPU."),
+    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU to use; -1 for the CPU."),
 ) -> None:
     """Score each task of a pipeline on its own corpus, which the pipeline's config names.
 

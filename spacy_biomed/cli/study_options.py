@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from .number_options import above_zero
+
 if TYPE_CHECKING:
     from rich.console import Console
 
 BATCH_WORDS = typer.Option(None, min=1, help="Tokens in a batch; else the template's.")
-LEARN_RATE = typer.Option(None, help="Highest learning rate; else the template's.")
+LEARN_RATE = typer.Option(
+    None, callback=above_zero, help="Highest learning rate; else the template's."
+)
 CORPORA_DIR = typer.Option(Path("corpus"), help="Folder of the converted corpora.")
-GPU_ID = typer.Option(-1, "--gpu-id", "-g", help="GPU to train on; -1 for the CPU.")
+GPU_ID = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU to train on; -1 for the CPU.")
 
 
 def template_option(name: str) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from .init_config import split_names
+from .number_options import above_zero, at_least_zero
 from .study_options import (
     BATCH_WORDS,
     CORPORA_DIR,
@@ -43,7 +44,9 @@ def pairwise(
     learn_rate: float = LEARN_RATE,
     seeds: int = SEEDS,
     part: str = PART,
-    margin: float = typer.Option(0.5, min=0.0, help="Fewer points than this are no effect."),
+    margin: float = typer.Option(
+        0.5, callback=at_least_zero, help="Fewer points than this are no effect."
+    ),
     corpora_dir: Path = CORPORA_DIR,
     template: Path = TEMPLATE,
     gpu_id: int = GPU_ID,
@@ -81,7 +84,7 @@ def refinement(
     batch_words: int = BATCH_WORDS,
     learn_rate: float = LEARN_RATE,
     fine_tune_learn_rate: float = typer.Option(
-        None, help="Of each task after that; else the same."
+        None, callback=above_zero, help="Of each task after that; else the same."
     ),
     seeds: int = SEEDS,
     part: str = PART,

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
-
-if TYPE_CHECKING:
-    from thinc.api import Config
 
 # Options that typer does not know are settings of the config.
 CONFIG_OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -20,7 +16,9 @@ def train(
     output: Path = typer.Option(
         ..., "--output", "-o", file_okay=False, help="Folder for model-best and model-last."
     ),
-    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU to train on; -1 for the CPU."),
+    gpu_id: int = typer.Option(
+        -1, "--gpu-id", "-g", min=-1, help="GPU to train on; -1 for the CPU."
+    ),
     resume: bool = typer.Option(True, help="Continue a run that was stopped."),
     code: Path = typer.Option(
         None, "--code", "-c", exists=True, help="Python file that registers functions to use."
@@ -37,9 +35,9 @@ def train(
     """
     from spacy.cli._util import import_code
     from spacy.training.initialize import init_nlp
-    from spacy.util import load_config
     from wasabi import msg
 
+    from ..training.config import check_sections, read_config
     from .bad_input import explain_validation_error
     from .overrides import check_variables, parse_overrides
 
@@ -48,9 +46,9 @@ def train(
     import_code(code)
     set_up_gpu(gpu_id)
     with explain_validation_error(config):
-        check_variables(overrides, load_config(config, interpolate=False), config)
-        settings = load_config(config, overrides=overrides, interpolate=False)
-        _check_sections(config, settings)
+        check_variables(overrides, read_config(config), config)
+        settings = read_config(config, overrides)
+        check_sections(config, settings, ("nlp", "components", "training"))
         # Before the work: what cannot be written should not be found out after it.
         check_output(output, settings.interpolate())
     msg.divider("Initializing pipeline")
@@ -76,17 +74,6 @@ def import_training():
             f"training needs PyTorch ({error}): pip install 'spacy-biomed[train]'"
         ) from error
     return train, check_training_output
-
-
-def _check_sections(path: Path, config: Config) -> None:
-    from ..errors import BiomedError
-
-    for section in ("nlp", "components", "training"):
-        if not config.get(section):
-            raise BiomedError(
-                f"{path}: has no section [{section}], so it is no training config; "
-                "`spacy biomed init-config` writes one"
-            )
 
 
 def set_up_gpu(gpu_id: int) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import BiomedError
+from ..errors import BiomedError, escape
 from .capabilities import max_sequence_length
 from .catalogue import find_encoder
 from .word_pieces import WordPieceTokenizer
@@ -253,7 +253,7 @@ def _looks_like_path(name: str) -> bool:
 
 
 def _explain(name: str, source: str, revision: str | None, error: Exception) -> str:
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    reason = escape((str(error).strip() or type(error).__name__).splitlines()[0])
     if Path(source).is_dir():
         return f"{source}: not a readable encoder ({reason})"
     at = f" at revision {revision}" if revision else ""

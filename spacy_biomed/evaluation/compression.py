@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,6 +108,8 @@ def compress_pipeline(
         raise BiomedError(f"--precision {precision}: use fp32 or int8")
     sources = [pipeline, check] if check else [pipeline]
     check_replaceable(output, MADE_BY, sources)
+    if check is not None and not os.path.isfile(check):
+        raise BiomedError(f"{check}: no such file; give a .spacy file to score the pipeline on")
     nlp = load_pipeline(pipeline)
     if not find_encoders(nlp):
         raise BiomedError(

@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from packaging.version import InvalidVersion, Version
-from spacy.util import load_config
 from spacy.vocab import Vocab
 
 from ..corpora.catalogue import find_corpus
 from ..encoders.catalogue import EncoderEntry, find_encoder
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 from ..outputs import MARKER, check_replaceable, replacing_directory
 from ..pairs import get_pair
-from ..training.config import read_description, read_fields
+from ..training.config import check_sections, read_config, read_description, read_fields
 from ..training.corpus import read_docs
 from .compression import exported_settings
 from .tasks import Head, find_heads
@@ -57,13 +56,11 @@ def write_described_pipeline(
     description = read_description(corpus)
     scores = read_fields(metrics, (), "python -m spacy evaluate --output")
     meta = read_fields(pipeline / "meta.json", ("lang", "pipeline"), "python -m spacy train")
-    config_path = pipeline / "config.cfg"
-    if not config_path.is_file():
-        raise BiomedError(f"{config_path}: not there; `python -m spacy train` writes it")
-    config = load_config(config_path, interpolate=True)
+    config = _read_pipeline_config(pipeline / "config.cfg")
     encoder_name = _encoder_name(config, pipeline)
     encoder = find_encoder(encoder_name)
     meta["name"] = name or description["name"]
+    _check_package(meta["name"], pipeline_version)
     meta["version"] = pipeline_version
     heads = find_heads(config)
     meta["description"] = _summary(heads, description)
@@ -91,10 +88,21 @@ def write_described_pipeline(
     return meta
 
 
+def _read_pipeline_config(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise BiomedError(f"{path}: not there; `python -m spacy train` writes it")
+    config = read_config(path, interpolate=True)
+    check_sections(path, config, ("nlp", "components", "training"))
+    for name in config["nlp"].get("pipeline", ()):
+        if name not in config["components"]:
+            raise BiomedError(f"{path}: has no component {quote(name)}, which is in [nlp] pipeline")
+    return config
+
+
 def _check_package(name: str | None, version: str) -> None:
     """The two become names of folders and files when the package is built."""
-    if name is not None and not re.fullmatch(r"[A-Za-z0-9]\w*", name, re.ASCII):
-        raise BiomedError(f"--name {name!r:.80}: use letters, digits and underscores")
+    if name is not None and not re.fullmatch(r"[A-Za-z0-9]\w{0,79}", name, re.ASCII):
+        raise BiomedError(f"--name {name!r:.80}: use up to 80 letters, digits and underscores")
     try:
         Version(version)
     except InvalidVersion:

@@ -15,9 +15,8 @@ from typing import Any
 
 from ..errors import BiomedError
 from ..outputs import replacing_file
-from ..training.corpus import read_doc_bin
 from .pairwise_figure import draw_figure
-from .task_runs import RUNS, Progress, RunScores, StudySettings, run_tasks
+from .task_runs import RUNS, Progress, RunScores, StudySettings, check_tasks, run_tasks
 
 TABLE, RESULTS, FIGURE = "pairwise.md", "pairwise.json", "pairwise.svg"
 
@@ -68,8 +67,7 @@ def study_pairs(
     """
     if len(folders) < 2:
         raise BiomedError("--tasks: a study of pairs needs at least two corpora")
-    for folder in folders:  # now, not when the first run is to be scored
-        read_doc_bin(folder / f"{settings.part}.spacy")
+    check_tasks(folders, settings)
     found: dict[Names, list[RunScores]] = {}
     for chosen, seed in plan_runs(folders, settings.seeds):
         names = tuple(folder.name for folder in chosen)

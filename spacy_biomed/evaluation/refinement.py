@@ -13,9 +13,8 @@ from statistics import fmean
 
 from ..errors import BiomedError
 from ..outputs import replacing_file
-from ..training.corpus import read_doc_bin
 from ..training.resumable import DIR_MODEL_BEST
-from .task_runs import RUNS, Progress, StudySettings, run_tasks
+from .task_runs import RUNS, Progress, StudySettings, check_tasks, run_tasks
 
 TABLE, RESULTS = "refinement.md", "refinement.json"
 ALONE, TOGETHER, APART = STAGES = ("alone", "together", "together, then apart")
@@ -68,8 +67,7 @@ def study_refinement(
     """
     if len(folders) < 2:
         raise BiomedError("--tasks: to refine an encoder needs at least two corpora")
-    for folder in folders:  # now, not when the first run is to be scored
-        read_doc_bin(folder / f"{settings.part}.spacy")
+    check_tasks(folders, settings)
     report = progress or (lambda doing: None)
     names = [folder.name for folder in folders]
     metrics: dict[str, str] = {}

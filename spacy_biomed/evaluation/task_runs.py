@@ -12,9 +12,11 @@ import spacy
 from spacy.training.initialize import init_nlp
 from thinc.api import Config
 
-from ..errors import BiomedError
+from ..encoders.loading import load_pretrained
+from ..errors import BiomedError, quote
 from ..outputs import remove_directory, replacing_file
 from ..training.checkpoint import digest_files
+from ..training.corpus import read_doc_bin
 from ..training.multitask_config import Schedule, Task, create_multitask_config
 from ..training.resumable import DIR_MODEL_BEST, DIR_MODEL_LAST, MADE_BY, train
 from .task_scores import score_tasks
@@ -59,6 +61,20 @@ class RunScores:
 
     metrics: dict[str, str]
     scores: dict[str, float]
+
+
+def check_tasks(folders: Sequence[Path], settings: StudySettings) -> None:
+    """See that all runs have what they need, before the first of them.
+
+    RAISES BiomedError: if the template, the encoder or a corpus cannot be read, or the part to
+        score is none.
+    """
+    if settings.part not in ("test", "dev"):
+        raise BiomedError(f"--part {quote(settings.part)}: use test or dev")
+    _create_config(folders, settings, settings.seeds[0])
+    for folder in folders:
+        read_doc_bin(folder / f"{settings.part}.spacy")
+    load_pretrained(settings.encoder)
 
 
 def run_tasks(

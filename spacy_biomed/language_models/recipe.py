@@ -6,8 +6,10 @@ recipe is told in one line with its place.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
+from configparser import Error as ConfigParserError
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
@@ -26,11 +28,12 @@ from pydantic import (
     PrivateAttr,
     Tag,
     ValidationError,
+    field_validator,
     model_validator,
 )
 
 from ..encoders.precision import Precision
-from ..errors import BiomedError, quote
+from ..errors import BiomedError, escape, quote
 
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*$")
 _SETTING = re.compile(r"\s*([^\s=#\[][^=]*?)\s*=")
@@ -229,6 +232,13 @@ class Output(Section):
     directory: Path
     weights: Literal["fp32", "fp16"] = "fp32"
 
+    @field_validator("directory")
+    @classmethod
+    def _has_name(cls, directory: Path) -> Path:
+        if directory.name in ("", ".."):
+            raise ValueError("has no name of its own; name a directory")
+        return directory
+
     @property
     def work(self) -> Path:
         return self.directory.with_name(self.directory.name + ".training")
@@ -324,6 +334,8 @@ def read_recipe(
     overrides: settings by their dotted names, as the command line gives them.
     RAISES BiomedError: if the file cannot be read, or something in it is wrong or missing.
     """
+    if not os.path.isfile(path):
+        raise BiomedError(f"{path}: no such file; give a recipe (.cfg)")
     try:
         text = path.read_text(encoding="utf8")
     except (OSError, UnicodeDecodeError) as error:
@@ -331,10 +343,10 @@ def read_recipe(
     try:
         config = Config().from_str(text, overrides=dict(overrides or {}))
         recipe = schema.model_validate(_without_nulls(config))
-    except ConfigValidationError as error:
-        raise BiomedError(_explain_syntax(path, text, error)) from error
     except ValidationError as error:
         raise BiomedError(_explain(path, text, schema, error)) from error
+    except (ConfigValidationError, ConfigParserError, ValueError) as error:
+        raise BiomedError(_explain_syntax(path, text, error)) from error
     recipe._source, recipe._text = path, text
     recipe.check_paths()
     return recipe
@@ -389,7 +401,7 @@ def _explain(path: Path, text: str, schema: type[BaseModel], error: ValidationEr
     return f"{place}{setting} = {quote(first['input'])}: {problem}; correct it"
 
 
-def _explain_syntax(path: Path, text: str, error: ConfigValidationError) -> str:
+def _explain_syntax(path: Path, text: str, error: Exception) -> str:
     """What confection finds wrong before any section is looked at."""
     message = " ".join(str(error).split())
     if match := _MISSING_VARIABLE.search(message):
@@ -401,7 +413,7 @@ def _explain_syntax(path: Path, text: str, error: ConfigValidationError) -> str:
         )
     line = re.search(r"\[line\s+(\d+)\]|line: (\d+)", message)
     number = f":{line.group(1) or line.group(2)}" if line else ""
-    return f"{path}{number}: {message}; correct it"
+    return f"{path}{number}: {escape(message, 160)}; correct it"
 
 
 def _variable_of(text: str, line: int | None) -> str | None:

@@ -160,7 +160,7 @@ def read_rows(path: Path, text_field: str) -> Iterator[tuple[str, str, dict[str,
         place = f"{path}:{number}"
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BiomedError(f"{place}: not JSON ({error}); put an object on each line") from error
         if not isinstance(row, dict):
             raise BiomedError(f"{place}: JSON, but no object; put an object on each line")

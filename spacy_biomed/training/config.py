@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from configparser import Error as ConfigParserError
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +15,7 @@ from spacy.util import load_config
 from spacy.vocab import Vocab
 from thinc.api import Config, ConfigValidationError
 
-from ..errors import BiomedError
+from ..errors import BiomedError, escape, quote
 from .config_errors import explain_config_error
 from .corpus import read_docs
 
@@ -41,6 +45,7 @@ def fill_config(
     seed: of the initial weights, the order of the examples and dropout.
     RAISES BiomedError: if the template or the corpus is not there, or is not one.
     """
+    check_encoder_name(encoder)
     config = read_template(template)
     description = read_description(corpus)
     variables: dict[str, Any] = config["vars"]
@@ -61,14 +66,15 @@ def fill_config(
 
 
 def read_template(path: Path) -> Config:
-    """Read a config that has what `fill_config` fills."""
-    if not path.is_file():
+    """Read a config that has what `fill_config` fills.
+
+    RAISES BiomedError: if it is not there, not a config, or lacks something.
+    """
+    if not os.path.isfile(path):
         raise BiomedError(f"{path}: no such config; the templates are in configs/")
-    try:
-        config = load_config(path, interpolate=False)
-    except ConfigValidationError as error:
-        raise BiomedError(explain_config_error(path, error) or f"{path}: not a config") from error
-    missing = [f"[{section}]" for section in ("paths", "vars", "nlp") if section not in config]
+    config = read_config(path)
+    sections = ("paths", "vars", "nlp")
+    missing = [f"[{name}]" for name in sections if not isinstance(config.get(name), dict)]
     if missing:
         raise BiomedError(
             f"{path}: no section {' and '.join(missing)} to fill; begin with one of configs/"
@@ -76,6 +82,50 @@ def read_template(path: Path) -> Config:
     if "batch_words" not in config["vars"]:
         raise BiomedError(f"{path}: no setting batch_words in [vars]; begin with one of configs/")
     return config
+
+
+def read_config(
+    path: Path, overrides: Mapping[str, Any] | None = None, *, interpolate: bool = False
+) -> Config:
+    """Read a config.
+
+    overrides: settings by their dotted names.
+    interpolate: whether variables get their values.
+    RAISES BiomedError: if it is no file, or not a config.
+    """
+    if not os.path.isfile(path):
+        raise BiomedError(f"{path}: no such file; give a config (.cfg)")
+    try:
+        return load_config(path, overrides=dict(overrides or {}), interpolate=interpolate)
+    except UnicodeDecodeError as error:
+        raise BiomedError(f"{path}: not UTF-8 ({error.reason}), so it is no config") from error
+    except (ConfigValidationError, ConfigParserError, ValueError) as error:
+        explained = explain_config_error(path, error)
+        raise BiomedError(
+            explained or f"{path}: not a config ({escape(' '.join(str(error).split()))})"
+        ) from error
+
+
+def check_encoder_name(encoder: str) -> None:
+    """RAISES BiomedError: if it is no directory, and cannot be a catalogue name or a hub id."""
+    if not (os.path.isdir(encoder) or re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", encoder)):
+        raise BiomedError(
+            f"--encoder {quote(encoder)}: no such directory; give one, a hub id, or a name that "
+            "`python -m spacy biomed encoders` lists"
+        )
+
+
+def check_sections(path: Path, config: Config, sections: Sequence[str]) -> None:
+    """See that a config has sections with something in them.
+
+    RAISES BiomedError: if it lacks one.
+    """
+    for section in sections:
+        if not (config.get(section) and isinstance(config[section], dict)):
+            raise BiomedError(
+                f"{path}: has no section [{section}], so it is no training config; "
+                "`spacy biomed init-config` writes one"
+            )
 
 
 def read_description(corpus: Path) -> dict[str, Any]:
@@ -92,7 +142,7 @@ def read_fields(path: Path, fields: tuple[str, ...], writer: str) -> dict[str, A
     writer: the command that writes it, for the error messages.
     RAISES BiomedError: if it is not there, is not JSON, or lacks a field.
     """
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise BiomedError(f"{path}: not there; `{writer}` writes it")
     try:
         content = json.loads(path.read_text(encoding="utf8"))
@@ -100,6 +150,8 @@ def read_fields(path: Path, fields: tuple[str, ...], writer: str) -> dict[str, A
         raise BiomedError(f"{path}:{error.lineno}: not JSON; `{writer}` writes it") from error
     except UnicodeDecodeError as error:
         raise BiomedError(f"{path}: not JSON in UTF-8; `{writer}` writes it") from error
+    except (RecursionError, ValueError) as error:  # too deep, or a number of thousands of digits
+        raise BiomedError(f"{path}: no JSON that `{writer}` writes ({error})") from error
     if not isinstance(content, dict):
         raise BiomedError(f"{path}:1: not a JSON object; `{writer}` writes it")
     missing = [field for field in fields if field not in content]

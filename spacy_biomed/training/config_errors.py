@@ -11,6 +11,8 @@ from pathlib import Path
 from catalogue import RegistryError
 from thinc.api import ConfigValidationError
 
+from ..errors import escape
+
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*$")
 _SETTING = re.compile(r"\s*([^\s=#\[][^=]*?)\s*=\s*(.*?)\s*$")
 
@@ -122,6 +124,7 @@ def _explain_validation(text: str, error: Exception) -> tuple[int | None, str] |
         description = " ".join(f"{error.desc or error.title}".split())
         line = re.search(r"\[line\s+(\d+)\]|line: (\d+)", description)
         number = int(line.group(1) or line.group(2)) if line else None
+        description = escape(description, 160)
         return number, f"{description}; correct this line" if number else description
     first = next(iter(error.errors))
     path = [*(error.parent or "").split("."), *map(str, first.get("loc", ()))]
@@ -136,7 +139,7 @@ def _explain_validation(text: str, error: Exception) -> tuple[int | None, str] |
     )
     known = [name for name in error.config or () if name != key] if "unexpected" in problem else []
     advice = _suggest(key, known) or "correct it, or leave it out for the default"
-    return line, f"[{section}] {key}: {problem}; {advice}"
+    return line, f"[{escape(section)}] {escape(key)}: {escape(problem, 160)}; {advice}"
 
 
 def _explain_interpolation(text: str, error: Exception) -> tuple[int | None, str] | None:

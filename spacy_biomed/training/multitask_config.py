@@ -16,6 +16,7 @@ from ..corpora.catalogue import find_corpus
 from ..errors import BiomedError
 from .config import (
     WARMUP_SHARE,
+    check_encoder_name,
     count_batches,
     read_description,
     read_template,
@@ -110,6 +111,7 @@ def create_multitask_config(
     """
     if schedule not in SCHEDULES:
         raise BiomedError(f"--schedule {schedule}: use {' or '.join(SCHEDULES)}")
+    check_encoder_name(encoder)
     config = read_template(template)
     if "heads" not in config:
         raise BiomedError(f"{template}: no section [heads]; begin with configs/multitask.cfg")

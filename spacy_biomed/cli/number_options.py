@@ -1,0 +1,23 @@
+"""Numbers on the command line that a smallest and a largest value do not describe."""
+
+from __future__ import annotations
+
+import math
+
+import typer
+
+LARGEST_SEED = 2**32 - 1  # of NumPy's generators
+
+
+def above_zero(value: float | None) -> float | None:
+    """RAISES BadParameter: if a number is zero, negative, infinite or none at all."""
+    if value is not None and not 0 < value < math.inf:
+        raise typer.BadParameter(f"{value} is not a number above 0")
+    return value
+
+
+def at_least_zero(value: float | None) -> float | None:
+    """RAISES BadParameter: if a number is negative, infinite or none at all."""
+    if value is not None and not 0 <= value < math.inf:
+        raise typer.BadParameter(f"{value} is not a number of 0 or more")
+    return value

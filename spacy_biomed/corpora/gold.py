@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+import numpy as np
+from spacy.attrs import SENT_START
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.util import get_words_and_spaces
@@ -187,10 +189,11 @@ def create_doc(nlp: Language, document: Document) -> Doc:
         strings = [document.text[start:end] for start, end in document.tokens]
         words, spaces = get_words_and_spaces(strings, document.text)
         doc = Doc(nlp.vocab, words=words, spaces=spaces)
-    if document.sentences is not None:
+    if document.sentences is not None and len(doc):
         sentence_starts = {start for start, _ in document.sentences}
-        for token in doc:
-            token.is_sent_start = token.i == 0 or token.idx in sentence_starts
+        marks = [1 if not token.i or token.idx in sentence_starts else -1 for token in doc]
+        # All at once: for each token that is set alone, spaCy looks through the whole document.
+        doc.from_array([SENT_START], np.array(marks, dtype="int64").astype("uint64"))
     doc.user_data[DOCUMENT_ID] = document.id
     return doc
 

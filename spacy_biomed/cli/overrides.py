@@ -28,7 +28,7 @@ def parse_overrides(context: typer.Context) -> dict[str, Any]:
 
 
 def _check_words(context: typer.Context) -> None:
-    """RAISES BiomedError: if a word is neither a setting nor the value of one."""
+    """RAISES BiomedError: if a word is neither a setting nor the value of one, or not UTF-8."""
     from ..errors import BiomedError, quote
 
     takes_value = False
@@ -38,7 +38,14 @@ def _check_words(context: typer.Context) -> None:
             raise BiomedError(
                 f"Got unexpected extra argument {quote(word)}; see `{context.command_path} --help`"
             )
+        if not is_utf8(word):
+            raise BiomedError(f"{quote(word)}: not UTF-8; name files in UTF-8")
         takes_value = is_setting and "=" not in word
+
+
+def is_utf8(word: str) -> bool:
+    """Whether the bytes of an argument were characters; configs can have no others."""
+    return not any("\ud800" <= character <= "\udfff" for character in word)
 
 
 def check_variables(overrides: Mapping[str, Any], settings: Mapping[str, Any], path: Path) -> None:

@@ -33,7 +33,6 @@ def train(
     Example: python -m spacy biomed train training/ncbi_disease/config.cfg --output
     training/ncbi_disease --gpu-id 0
     """
-    from spacy.cli._util import import_code
     from spacy.training.initialize import init_nlp
     from wasabi import msg
 
@@ -43,7 +42,7 @@ def train(
 
     overrides = parse_overrides(context)
     train_pipeline, check_output = import_training()
-    import_code(code)
+    _import_code(code)
     set_up_gpu(gpu_id)
     with explain_validation_error(config):
         check_variables(overrides, read_config(config), config)
@@ -74,6 +73,21 @@ def import_training():
             f"training needs PyTorch ({error}): pip install 'spacy-biomed[train]'"
         ) from error
     return train, check_training_output
+
+
+def _import_code(path: Path | None) -> None:
+    """RAISES BiomedError: if a file cannot be imported, for whatever reason of its own."""
+    from spacy.util import import_file
+
+    from ..errors import BiomedError, escape
+
+    if path is None:
+        return
+    try:
+        import_file("python_code", path)
+    except Exception as error:  # anything can be raised there
+        reason = escape(f"{type(error).__name__}: {error}")
+        raise BiomedError(f"--code {path}: cannot be imported ({reason}); correct it") from error
 
 
 def set_up_gpu(gpu_id: int) -> None:

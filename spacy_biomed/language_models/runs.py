@@ -107,7 +107,12 @@ def open_run(recipe: TrainingRecipe, state: PartialState) -> Iterator[Path | Non
         replacing_directory(recipe.output.directory, recipe.made_by, sources) as partial,
         working_directory(recipe.output.work, recipe.made_by, sources),
     ):
-        yield partial
+        try:
+            yield partial
+        except BiomedError:
+            if last_checkpoint(recipe.output.work / CHECKPOINTS) is None:
+                (recipe.output.work / RUN).unlink(missing_ok=True)  # there is nothing to go on with
+            raise
 
 
 def claim_folder(recipe: TrainingRecipe, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -38,7 +39,9 @@ def Corpus_v1(
             "a corpus has no path: fill in [paths] of the config (`python -m spacy biomed "
             "init-config` does), or give --paths.train and --paths.dev"
         )
-    files = walk_corpus(path, FILE_TYPE) if Path(path).exists() else [Path(path)]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"\[W090\]")  # the error below says more
+        files = walk_corpus(path, FILE_TYPE) if Path(path).exists() else [Path(path)]
     if not files or not sum(len(read_doc_bin(file)) for file in files):
         raise BiomedError(f"{path}: no documents there; `python -m spacy biomed convert` makes it")
     return _CheckedCorpus(

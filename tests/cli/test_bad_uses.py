@@ -76,6 +76,8 @@ NATURAL = [*WHOLE, "-1", "-9999999999"]
 POSITIVE = [*NATURAL, "0"]
 SEEDS = [*NATURAL, str(1 << 32)]
 RATES = ["", "x", "nan", "inf", "-inf", "-1", "0", "1e999", "1,5", "1e", "9" * 5000 + "x"]
+# JSON has 1e3; a setting without a value is true.
+SETTINGS_ABOVE_ZERO = [value for value in POSITIVE if value not in ("1e3", "--")]
 GPUS = [*WHOLE, "-2", "99"]
 CHOICES = ["", "x", "INT8x", "new\nline", LONG_NAME, "\x1b[2J", "\udcff", " ", "0", "a,b", "-1"]
 
@@ -105,7 +107,7 @@ class Command:
             for value in values:
                 yield self.line(name, {**self.good, argument: value})
         for argument in {**self.good, **self.bad}:
-            if argument.startswith("-"):
+            if argument.startswith("-") and "." not in argument:
                 yield [*self.line(name, self.good), argument]
         for others in [*self.more, ["--none"], ["--none", "1"], ["-é"], ["one", "too", "many"]]:
             yield [*self.line(name, self.good), *others]
@@ -121,7 +123,7 @@ class Command:
 
 
 SETTINGS = [["--training.stepps", "1"], ["--training.steps", "x"], ["--training.steps", "-1"]]
-SETTINGS += [["--training.steps"], ["--training"], ["--none.none", "1"], ["--paths.none", "1"]]
+SETTINGS += [["--training"], ["--none.none", "1"], ["--paths.none", "1"]]
 SETTINGS += [
     ["--training.steps", "[1"],
     ["--training.batch", "0"],
@@ -281,7 +283,7 @@ COMMANDS = {
             "--paths.teacher": ENCODERS,
             "--paths.output": [*OUTPUT_FOLDERS, "texts.txt"],
             "--objective.name": CHOICES,
-            "--student.layers": [value for value in POSITIVE if value != "1e3"],
+            "--student.layers": SETTINGS_ABOVE_ZERO,
         },
         more=SETTINGS,
     ),
@@ -338,7 +340,7 @@ COMMANDS = {
     "install": Command(
         {"FOLDER": "mine"},
         {"FOLDER": [*INPUT_FOLDERS, "", ".", "noise.whl", "empty.whl", "folder.whl", *WHEELS]},
-        more=[[folder] for folder in INPUT_FOLDERS],
+        more=[["--upgrade"], *([folder] for folder in INPUT_FOLDERS)],
     ),
     "leakage": Command(
         {"PIPELINE": "pipeline", "CORPUS": "corpus/drugs/test.spacy"},
@@ -356,8 +358,8 @@ COMMANDS = {
             "--paths.text": TEXT_FILES,
             "--paths.output": [*OUTPUT_FOLDERS, "texts.txt"],
             "--vocabulary.kind": CHOICES,
-            "--vocabulary.size": [value for value in POSITIVE if value != "1e3"],
-            "--encoder.layers": [value for value in POSITIVE if value != "1e3"],
+            "--vocabulary.size": SETTINGS_ABOVE_ZERO,
+            "--encoder.layers": SETTINGS_ABOVE_ZERO,
             "--masking.probability": RATES,
         },
         more=SETTINGS,
@@ -446,7 +448,6 @@ COMMANDS = {
             "--components.biomed_transformer.model.name": ENCODERS,
         },
         more=[
-            ["--training.max_stepps", "1"],
             ["--training.max_steps", "x"],
             ["--vars.none", "1"],
             ["--training"],

@@ -61,6 +61,14 @@ def explain(error: BaseException, arguments: list[str]) -> str | None:
         return f"{_place(config, str(error))}{error}"
     if isinstance(error, OSError) and (config or arguments[:1] == ["biomed"]):
         return _explain_os_error(error, arguments)
+    if arguments[:1] == ["project"] and str(error) in (
+        "No closing quotation",
+        "No escaped character",
+    ):
+        return (
+            "project.yml: a variable ends the quotation of a command; leave quotation marks and "
+            "backslashes out of the values of --vars"
+        )
     return None
 
 

@@ -8,17 +8,18 @@ as well.
 from __future__ import annotations
 
 import os
+import shutil
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pytest
-from bad_use_room import LONG_NAME, Room, import_everything, list_files, run_in
+from bad_use_room import LONG_NAME, REPOSITORY, Room, import_everything, list_files, run_in
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="commands are run in forks")
 
 # All bad uses are tried where this environment variable is set, else so many of each command.
-ALL, MOST = "SPACY_BIOMED_ALL_BAD_USES", 60
+ALL, MOST = "SPACY_BIOMED_ALL_BAD_USES", 55
 
 # Characters of a message beside those of a path that it names.
 LONGEST_MESSAGE = 400
@@ -424,6 +425,7 @@ COMMANDS = {
             "--paths.teacher": ENCODERS,
             **ENCODERS_STUDIED,
         },
+        optional=["--tasks"],
         more=SETTINGS,
     ),
     "teach": Command(
@@ -524,3 +526,37 @@ def test_bad_uses_are_one_line_and_change_nothing(room, name):
     assert len(uses) >= 50
     faults = {shown(use): what for use in uses if (what := fault(use, room))}
     assert not faults, "\n\n".join(f"{use}\n    {what}" for use, what in faults.items())
+
+
+def listed(folder):
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (["train", "empty.cfg", "--output", "new"], "empty.cfg: has no section [nlp]"),
+        (["train", "no.cfg", "--output", "new"], "no.cfg"),
+        (["clean", "texts.txt", "--output", "/dev/full", "--lang", "en"], "/dev/full: "),
+    ],
+)
+def test_a_process_of_its_own_says_so_in_one_line(run_spacy, tmp_path, use, message):
+    (tmp_path / "empty.cfg").touch()
+    (tmp_path / "texts.txt").write_text("Aspirin reduced the risk of stroke.\n")
+    done = run_spacy("biomed", *use, cwd=tmp_path)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("✘ ") and message in line
+    assert listed(tmp_path) == ["empty.cfg", "texts.txt"]
+
+
+@pytest.mark.parametrize("value", ["x'y", "x'; touch executed; '", "x' $(touch executed)"])
+def test_quotation_marks_in_variables_of_the_project_execute_nothing(run_spacy, tmp_path, value):
+    shutil.copy(REPOSITORY / "project.yml", tmp_path)
+    (tmp_path / "assets" / "starter_en").mkdir(parents=True)
+    before = listed(tmp_path)
+    done = run_spacy("project", "run", "convert", tmp_path, "--vars.format", value, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert listed(tmp_path) == before

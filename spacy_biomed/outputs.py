@@ -32,12 +32,23 @@ MARKER = ".spacy-biomed.json"
 _NOBODYS = frozenset({".DS_Store", "Thumbs.db", "desktop.ini", "lost+found"})
 # In a directory that stays where it is, the names of what is being written begin with this.
 _IN_PLACE = "spacy-biomed"
+# Names of what is being written, or was by a process that was killed: see `_Beside`.
+_BEING_WRITTEN = re.compile(r"\..+\.(lock|[0-9a-f]{8}\.(partial|old))")
 _NAME_LENGTH = 200  # of 255 bytes that a name can have, as a rule
 # Errors without a file's name that writing gives.
 _OF_WRITING = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG, errno.EBUSY, errno.ENXIO}
 )
-_DISK_IS_FULL = re.compile(r"no space left|disk (?:is )?full|os error 28|storagefull|quota", re.I)
+# The same in the words of safetensors, SQLite, PyTorch and others.
+_IN_OTHER_WORDS = {
+    errno.ENOSPC: re.compile(r"no space left|disk (?:is )?full|os error 28\b|storagefull", re.I),
+    errno.EDQUOT: re.compile(r"quota|os error 122\b", re.I),
+    errno.EFBIG: re.compile(r"file too large|os error 27\b", re.I),
+    errno.EROFS: re.compile(r"read-only file system|os error 30\b", re.I),
+    errno.EIO: re.compile(
+        r"disk i/o error|input/output error|os error 5\b|file write failed|failed writing", re.I
+    ),
+}
 
 
 @contextmanager
@@ -136,7 +147,8 @@ def working_directory(
     """
     sources = list(sources)
     _check_is_ours(path, made_by, sources)
-    with _writing(path, _resolve(path), stays=True):
+    with _writing(path, _resolve(path), stays=True) as beside:
+        beside.remove_leftovers()
         is_new = not (path / MARKER).is_file()
         claim_directory(path, made_by, sources)
         try:
@@ -155,7 +167,14 @@ def claim_directory(path: Path, made_by: str, sources: Iterable[Path | str] = ()
     if _check_is_ours(path, made_by, sources) is None:
         with _explaining(path):
             path.mkdir(parents=True, exist_ok=True)
-            _mark(path, made_by, sources, lists_files=False)
+            # Half a marker would make the directory somebody else's for ever.
+            partial = _Beside(path, _IN_PLACE).fresh("partial")
+            try:
+                _write_marker(partial, _describe(made_by, sources))
+                os.replace(partial, path / MARKER)
+            except BaseException:
+                partial.unlink(missing_ok=True)
+                raise
 
 
 @contextmanager
@@ -450,9 +469,8 @@ def _check_is_ours(
 
 def _entries(path: Path) -> Iterator[Path]:
     """What is in a directory, without what belongs to nobody or to a process of ours."""
-    ours = re.compile(rf"\.{_IN_PLACE}\.(lock|[0-9a-f]{{8}}\.(partial|old))")
     for entry in path.iterdir():
-        if entry.name not in _NOBODYS and not ours.fullmatch(entry.name):
+        if entry.name not in _NOBODYS and not _BEING_WRITTEN.fullmatch(entry.name):
             yield entry
 
 
@@ -470,20 +488,19 @@ def _files(directory: Path) -> list[str]:
 def _files_below(directory: Path) -> Iterator[str]:
     for folder, _, names in os.walk(directory):
         for name in names:
-            if name not in _NOBODYS:
+            if name not in _NOBODYS and not _BEING_WRITTEN.fullmatch(name):
                 yield Path(folder, name).relative_to(directory).as_posix()
 
 
-def _mark(
-    directory: Path, made_by: str, sources: Iterable[Path | str], *, lists_files: bool = True
-) -> None:
-    """Write the marker. It has no time and no paths: copies of the output tell nothing by it."""
-    marker = {
-        "made_by": made_by,
-        "from": sorted({Path(source).name for source in sources}),
-        "files": _files(directory) if lists_files else None,
-    }
+def _mark(directory: Path, made_by: str, sources: Iterable[Path | str]) -> None:
+    marker = {**_describe(made_by, sources), "files": _files(directory)}
     _write_marker(directory / MARKER, marker)
+
+
+def _describe(made_by: str, sources: Iterable[Path | str]) -> dict[str, Any]:
+    """A marker's content. It has no time and no paths: copies of the output tell nothing by it."""
+    names = sorted({Path(source).name for source in sources})
+    return {"made_by": made_by, "from": names, "files": None}
 
 
 def _write_marker(path: Path, marker: dict[str, Any]) -> None:
@@ -540,16 +557,27 @@ def _explaining(output: Path) -> Iterator[None]:
     except BiomedError:
         raise
     except Exception as error:
-        if isinstance(error, OSError) and _is_of_writing(error, output):
-            reason = error.strerror or str(error)
-        elif _DISK_IS_FULL.search(str(error)):  # safetensors, SQLite and others in their own words
-            reason = "No space left on device"
-        else:
+        reason = _find_reason(error, output)
+        if reason is None:
             raise
         raise BiomedError(
             f"{output}: cannot be written ({reason}); nothing was changed: see to that, or name "
             "another place"
         ) from error
+
+
+def _find_reason(error: Exception, output: Path) -> str | None:
+    """Why an output cannot be written; None if the error is of something else."""
+    if isinstance(error, shutil.Error):  # of a folder that was copied: a list, with words alone
+        message = str(error.args[0])
+    elif isinstance(error, OSError) and _is_of_writing(error, output):
+        return error.strerror or str(error)
+    else:
+        message = str(error)
+    for number, words in _IN_OTHER_WORDS.items():
+        if words.search(message):
+            return os.strerror(number)
+    return None
 
 
 def _is_of_writing(error: OSError, output: Path) -> bool:

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -435,7 +436,47 @@ def test_a_full_disk_is_one_line_whichever_library_writes(tmp_path):
             replacing_file(tmp_path / "out"),
         ):
             raise error
+    for words, reason in (
+        ("I/O error: File too large (os error 27)", "File too large"),
+        ("disk I/O error", "Input/output error"),
+        ("PytorchStreamWriter failed writing file data/0", "Input/output error"),
+    ):
+        with (
+            pytest.raises(BiomedError, match=rf"cannot be written \({reason}\)"),
+            replacing_file(tmp_path / "out"),
+        ):
+            raise RuntimeError(words)
     assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_cannot_be_copied_is_one_line(tmp_path):
+    reason = "[Errno 28] No space left on device: 'a' -> 'b'"
+    with (
+        pytest.raises(BiomedError, match=r"out: cannot be written \(No space left"),
+        replacing_directory(tmp_path / "out", COMMAND),
+    ):
+        raise shutil.Error([("a", "b", reason)])
+
+
+def test_a_working_directory_whose_marker_could_not_be_written_is_still_the_commands(
+    tmp_path, monkeypatch
+):
+    work = tmp_path / "work"
+
+    def fail(path, marker):
+        path.write_text("{")
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(outputs, "_write_marker", fail)
+        with pytest.raises(BiomedError), working_directory(work, COMMAND):
+            pass
+    assert os.listdir(tmp_path) == []
+    work.mkdir()
+    (work / ".spacy-biomed.0123abcd.partial").write_text("{")  # of a process that was killed
+    with working_directory(work, COMMAND):
+        (work / "part").write_text("1")
+    assert sorted(os.listdir(work)) == [MARKER, "part"]
 
 
 def test_errors_of_files_that_are_read_are_not_taken_for_the_outputs(tmp_path):

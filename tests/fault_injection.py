@@ -1,0 +1,273 @@
+"""Commands run in forked processes, with an error or a kill at a chosen one of their system calls.
+
+All is imported before the fork, so that a try costs little more than the work itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import re
+import resource
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from spacy.cli import setup_cli
+
+# Names that outputs have while they are written.
+TEMPORARY = re.compile(r"\.[^/]*\.([0-9a-f]{8}\.(partial|old)|lock)(/|$)")
+
+Snapshot = dict[str, bytes | None]
+
+
+def snapshot(folder: Path) -> Snapshot:
+    """What is below a folder: the content of each file by its path, None for each folder."""
+    found: Snapshot = {}
+    for place, folders, files in os.walk(folder):
+        for name in folders:
+            found[os.path.relpath(os.path.join(place, name), folder)] = None
+        for name in files:
+            path = os.path.join(place, name)
+            with open(path, "rb") as file:
+                found[os.path.relpath(path, folder)] = file.read()
+    return found
+
+
+def without_temporary(found: Snapshot) -> Snapshot:
+    return {name: content for name, content in found.items() if not TEMPORARY.search(name)}
+
+
+def temporary(found: Snapshot) -> list[str]:
+    """The outermost names of what is left of outputs that were being written."""
+    return sorted(
+        {
+            name[: match.end()].rstrip("/")
+            for name in found
+            for match in [TEMPORARY.search(name)]
+            if match
+        }
+    )
+
+
+def below(found: Snapshot, name: str) -> Snapshot:
+    """What a snapshot has at and below one name."""
+    return {
+        path: content
+        for path, content in found.items()
+        if path == name or path.startswith(f"{name}/")
+    }
+
+
+@dataclass
+class Fault:
+    """What goes wrong.
+
+    at: number of the call, of those that change something below the folder; None for no call.
+    error: that it fails with; 0: the process is killed instead.
+    file_size: that no file may grow beyond; with error 0 the process is killed at the write.
+    hold: descriptors of a pipe to tell that the call is reached, and one to wait at for leave.
+    """
+
+    at: int | None = None
+    error: int = 0
+    file_size: int | None = None
+    hold: tuple[int, int] | None = None
+
+
+@dataclass
+class Outcome:
+    """How a command ended.
+
+    status: exit status; below 0 the signal that killed it.
+    lines: what it wrote to standard error.
+    calls: what it changed below the folder, as far as it got.
+    """
+
+    status: int
+    lines: list[str]
+    calls: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return "\n".join([f"status {self.status} after {self.calls[-3:]}", *self.lines])
+
+
+@dataclass
+class Running:
+    process: int
+    errors: int
+    calls: int
+
+    def wait(self) -> Outcome:
+        calls = _read_all(self.calls).splitlines()
+        lines = _read_all(self.errors).splitlines()
+        _, status = os.waitpid(self.process, 0)
+        return Outcome(os.waitstatus_to_exitcode(status), lines, calls)
+
+
+def run(
+    arguments: list[str],
+    folder: Path,
+    fault: Fault | None = None,
+    prepare: Callable[[], Any] = lambda: None,
+) -> Outcome:
+    """Run `spacy biomed ...` in a folder."""
+    return start(arguments, folder, fault, prepare).wait()
+
+
+def start(
+    arguments: list[str],
+    folder: Path,
+    fault: Fault | None = None,
+    prepare: Callable[[], Any] = lambda: None,
+) -> Running:
+    """Start it. prepare: called in the new process before the command."""
+    read_errors, write_errors = os.pipe()
+    read_calls, write_calls = os.pipe()
+    process = os.fork()
+    if process:
+        os.close(write_errors)
+        os.close(write_calls)
+        return Running(process, read_errors, read_calls)
+    try:
+        os.chdir(folder)
+        prepare()
+        _redirect(write_errors)
+        _inject(fault or Fault(), folder.resolve(), write_calls)
+        status = _call(arguments)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:
+        traceback.print_exc()
+        status = 99
+    os._exit(status)
+
+
+def _call(arguments: list[str]) -> int:
+    sys.argv = ["spacy", "biomed", *arguments]
+    try:
+        setup_cli()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
+
+
+def _redirect(errors: int) -> None:
+    logging.raiseExceptions = False  # of handlers that hold the streams of before
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(errors, 2)
+    sys.stdout = os.fdopen(1, "w", encoding="utf8", closefd=False)
+    sys.stderr = os.fdopen(2, "w", encoding="utf8", closefd=False)
+
+
+def _inject(fault: Fault, folder: Path, calls: int) -> None:
+    count = 0
+    root = f"{folder}/"
+
+    def reach(name: str, path: str, given: Any) -> None:
+        nonlocal count
+        if not path.startswith(root):
+            return
+        os.write(calls, f"{name} {path[len(root) :]}\n".encode())
+        number, count = count, count + 1
+        if number != fault.at:
+            return
+        if fault.hold is not None:
+            os.write(fault.hold[0], b"x")
+            os.read(fault.hold[1], 1)
+        elif fault.error:
+            raise OSError(
+                fault.error, os.strerror(fault.error), *([] if given is None else [given])
+            )
+        else:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def watch(event: str, arguments: tuple) -> None:
+        if event in _CALLS or (event == "open" and _writes(arguments)):
+            given = arguments[0]
+            if isinstance(given, int):
+                return
+            at = arguments[_CALLS[event]] if event in _CALLS else -1
+            reach(event, _absolute(given, at), given)
+
+    fsync = os.fsync
+
+    def watched_fsync(descriptor: Any) -> None:
+        number = descriptor if isinstance(descriptor, int) else descriptor.fileno()
+        reach("fsync", os.readlink(f"/proc/self/fd/{number}"), None)
+        fsync(descriptor)
+
+    os.fsync = watched_fsync
+    sys.addaudithook(watch)
+    if fault.file_size is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (fault.file_size, fault.file_size))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN if fault.error else signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+# Audit events of calls that change names, and which argument is the folder that names are in.
+_CALLS = {"os.rename": 2, "os.remove": 1, "os.rmdir": 1, "os.mkdir": 2, "os.link": 2}
+
+
+def _writes(arguments: tuple) -> bool:
+    flags = arguments[2]
+    return bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC))
+
+
+def _absolute(path: Any, folder: int) -> str:
+    path = os.fsdecode(path)
+    if folder >= 0:
+        path = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), path)
+    return os.path.normpath(os.path.join(os.getcwd(), path))
+
+
+def _read_all(descriptor: int) -> str:
+    with open(descriptor, "rb") as file:
+        return file.read().decode("utf8", "replace")
+
+
+# --- Mounts ---
+
+
+def in_mount_namespace(work: Callable[[], Any]) -> str | None:
+    """Do something where mounts are this process's own.
+
+    RETURNS: None if it was done, "" if mounting is not permitted here, else what went wrong.
+    """
+    read, write = os.pipe()
+    process = os.fork()
+    if not process:
+        status = 1
+        try:
+            libc = ctypes.CDLL(None, use_errno=True)
+            if libc.unshare(0x00020000):  # CLONE_NEWNS
+                os._exit(2)
+            if libc.mount(None, b"/", None, 0x4000 | 0x40000, None):  # MS_REC | MS_PRIVATE
+                os._exit(2)
+            work()
+            status = 0
+        except BaseException:
+            os.write(write, traceback.format_exc()[-4000:].encode())
+        os._exit(status)
+    os.close(write)
+    message = _read_all(read)
+    _, status = os.waitpid(process, 0)
+    return {0: None, 2: ""}.get(os.waitstatus_to_exitcode(status), message or "it was killed")
+
+
+def mount(source: str, target: Path, kind: str | None = None, options: str = "") -> None:
+    """RAISES OSError. kind: such as tmpfs; None binds the folder `source`."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    flags = 0 if kind else 0x1000  # MS_BIND
+    kind_bytes = kind.encode() if kind else None
+    if libc.mount(source.encode(), bytes(target), kind_bytes, flags, options.encode()):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(target))

@@ -61,15 +61,21 @@ def explain(error: BaseException, arguments: list[str]) -> str | None:
         return f"{_place(config, str(error))}{error}"
     if isinstance(error, OSError) and (config or arguments[:1] == ["biomed"]):
         return _explain_os_error(error, arguments)
-    if arguments[:1] == ["project"] and str(error) in (
-        "No closing quotation",
-        "No escaped character",
-    ):
+    if arguments[:1] == ["project"] and _is_of_variables(error):
         return (
-            "project.yml: a variable ends the quotation of a command; leave quotation marks and "
-            "backslashes out of the values of --vars"
+            "project.yml: a variable ends the quotation of a command, or stands for another; leave "
+            "quotation marks, backslashes and $ out of the values of --vars"
         )
     return None
+
+
+def _is_of_variables(error: BaseException) -> bool:
+    """Whether spaCy could not put the variables of a project into its commands."""
+    of_shlex = isinstance(error, ValueError) and str(error) in (
+        "No closing quotation",
+        "No escaped character",
+    )
+    return of_shlex or isinstance(error, InterpolationError | ConfigValidationError)
 
 
 def find_config(arguments: list[str]) -> Path | None:

@@ -174,7 +174,7 @@ COMMANDS = {
         {
             "PIPELINE": SOME_PIPELINES,
             "TEXTS": [*INPUT_FILES, "noise.spacy", "empty.txt", "number_text.jsonl", "list.jsonl"],
-            "--against": SOME_PIPELINES,
+            "--against": ["", "nowhere"],
             "--repeats": POSITIVE,
             "--threads": POSITIVE,
             "--batch-size": POSITIVE,

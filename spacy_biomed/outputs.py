@@ -568,14 +568,16 @@ def _explaining(output: Path) -> Iterator[None]:
 
 def _find_reason(error: Exception, output: Path) -> str | None:
     """Why an output cannot be written; None if the error is of something else."""
-    if isinstance(error, shutil.Error):  # of a folder that was copied: a list, with words alone
-        message = str(error.args[0])
-    elif isinstance(error, OSError) and _is_of_writing(error, output):
+    if isinstance(error, shutil.Error) and isinstance(error.args[0], list):
+        # Of a folder that was copied: what became of each file, in words.
+        for _, target, words in error.args[0]:
+            found = re.match(r"\[Errno \d+\] (.+?): ", words)
+            if found and str(target) in words:
+                return found[1]
+    if isinstance(error, OSError) and _is_of_writing(error, output):
         return error.strerror or str(error)
-    else:
-        message = str(error)
     for number, words in _IN_OTHER_WORDS.items():
-        if words.search(message):
+        if words.search(str(error)):
             return os.strerror(number)
     return None
 

@@ -450,12 +450,18 @@ def test_a_full_disk_is_one_line_whichever_library_writes(tmp_path):
 
 
 def test_a_folder_that_cannot_be_copied_is_one_line(tmp_path):
-    reason = "[Errno 28] No space left on device: 'a' -> 'b'"
-    with (
-        pytest.raises(BiomedError, match=r"out: cannot be written \(No space left"),
-        replacing_directory(tmp_path / "out", COMMAND),
+    for reason, is_of_writing in (
+        ("[Errno 28] No space left on device: 'a' -> 'b'", True),
+        ("[Errno 16] Device or resource busy: 'b'", True),
+        ("[Errno 13] Permission denied: 'a'", False),
     ):
-        raise shutil.Error([("a", "b", reason)])
+        with (
+            pytest.raises(BiomedError if is_of_writing else shutil.Error) as raised,
+            replacing_directory(tmp_path / "out", COMMAND),
+        ):
+            raise shutil.Error([("a", "b", reason)])
+        if is_of_writing:
+            assert f"out: cannot be written ({reason[11:20]}" in str(raised.value)
 
 
 def test_a_working_directory_whose_marker_could_not_be_written_is_still_the_commands(

@@ -58,9 +58,8 @@ QUICK = {
     "deidentify_file": 12,
     "deidentify_folder": 20,
     "benchmark": 6,
-    "study_scores": 6,
 }
-SLOW = {"card": 12, "compress": 10, "train": 10, "pretrain": 8, "distill": 6}
+SLOW = {"study_scores": 6, "card": 12, "compress": 10, "train": 10, "pretrain": 8, "distill": 6}
 COMMANDS = [*QUICK, *SLOW]
 
 
@@ -488,7 +487,7 @@ def test_an_error_or_a_kill_at_a_write_leaves_the_old_output_or_the_new_one(
     sizes = sorted({len(content) for content in known.new.values() if content})
     random.Random(0).shuffle(sizes)
     wrong = []
-    for size in [1, *sizes[: 5 if name in QUICK else 2]]:
+    for size in [1, *sizes[: 3 if name in QUICK else 1]]:
         for error in (errno.EFBIG, 0):
             fault = Fault(file_size=size - 1, error=error)
             wrong.append(try_out(known, tmp_path / "try", fault, ""))

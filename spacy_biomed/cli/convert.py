@@ -208,6 +208,9 @@ def _relation_rows(reports: list[PartReport]) -> Iterator[tuple[str, list[str]]]
         yield "relations", [f"{sum(report.relations.values()):,}" for report in reports]
         for label in labels:
             yield f"  {label}", [f"{report.relations.get(label, 0):,}" for report in reports]
+        if any(report.several_relations for report in reports):
+            counts = [f"{report.several_relations:,}" for report in reports]
+            yield "pairs with several relations", counts
         yield "relations without spans", [f"{report.lost_relations:,}" for report in reports]
 
 

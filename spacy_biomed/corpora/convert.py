@@ -26,6 +26,7 @@ from .gold import annotate, create_doc
 from .label_choice import keep_labels
 from .label_map import LabelMap, find_mention_labels, map_labels
 from .questions import group_questions
+from .relations import count_several
 from .repairs import ChangeLog, OnError, keeping_log, leaving_out, with_changes
 from .seen import SeenMentions
 from .tokenizer import create_tokenizer
@@ -86,6 +87,8 @@ class PartReport:
     means: mean of each label whose values are numbers rather than classes (similarity).
     relations: by label, as the source counts them.
     lost_relations: those with an argument that no layer of the Docs holds.
+    several_relations: pairs of spans with relations of two labels or more: a head that learns them
+        cannot take labels to exclude each other.
     pairs: documents that are a pair of texts.
     answers, unaligned_answers: all of them, and those that no span of tokens holds.
     inside_token, overlapping, discontinuous: mentions that no layer of the Docs holds.
@@ -104,6 +107,7 @@ class PartReport:
     means: dict[str, float] = field(default_factory=dict)
     relations: dict[str, int] = field(default_factory=dict)
     lost_relations: int = 0
+    several_relations: int = 0
     pairs: int = 0
     answers: int = 0
     unaligned_answers: int = 0
@@ -421,6 +425,7 @@ def _convert_part(
         report.uncertain += len(document.uncertain)
         relations.update(relation.label for relation in document.relations or ())
         report.lost_relations += len(annotated.lost_relations)
+        report.several_relations += count_several(doc._.relations)
         report.answers += len(annotated.answers.mentions)
         report.unaligned_answers += len(annotated.answers.unaligned)
         if document.sentences is None:

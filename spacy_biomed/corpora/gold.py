@@ -173,7 +173,8 @@ def _spans_by_name(
         for value in mention.attributes.values():
             for concept in _BETWEEN_CONCEPTS.split(value):
                 by_concept[concept.strip()].extend(spans)
-    return by_concept | by_id
+    # A file may give a mention again and again.
+    return {name: list(dict.fromkeys(spans)) for name, spans in (by_concept | by_id).items()}
 
 
 def create_doc(nlp: Language, document: Document) -> Doc:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -20,6 +21,14 @@ class SpanRelation(NamedTuple):
     tail: Span
     label: str
     score: float = 1.0
+
+
+def count_several(relations: Sequence[SpanRelation] | None) -> int:
+    """Count the pairs of spans between which relations have two labels or more, whichever way."""
+    labels: dict[frozenset[tuple[int, int]], set[str]] = defaultdict(set)
+    for head, tail, label, _ in relations or ():
+        labels[frozenset({(head.start, head.end), (tail.start, tail.end)})].add(label)
+    return sum(len(found) > 1 for found in labels.values())
 
 
 def register_extensions() -> None:

@@ -35,6 +35,8 @@ def fill_config(
 ) -> Config:
     """Fill a template's `[paths]`, `[vars]`, language and number of documents annotated together.
 
+    Where pairs of the corpus have several relations, the head that learns them is not exclusive.
+
     template: config with `[vars]` encoder, seed, learn_rate, batch_words, max_steps, warmup_steps
         and eval_frequency.
     corpus: folder that `spacy biomed convert` wrote.
@@ -62,7 +64,16 @@ def fill_config(
     variables["eval_frequency"] = steps
     config["paths"]["train"], config["paths"]["dev"] = train.as_posix(), dev.as_posix()
     config["nlp"]["lang"] = description["language"]
+    if has_several_relations(description):
+        for settings in config["components"].values():
+            if settings.get("factory") == "biomed_relations":
+                settings["exclusive"] = False
     return config
+
+
+def has_several_relations(description: dict[str, Any]) -> bool:
+    """Tell whether pairs of a corpus have two relations, so that these exclude no other."""
+    return any(part.get("several_relations") for part in description["parts"].values())
 
 
 def read_template(path: Path) -> Config:

@@ -18,6 +18,7 @@ from .config import (
     WARMUP_SHARE,
     check_encoder_name,
     count_batches,
+    has_several_relations,
     read_description,
     read_template,
 )
@@ -141,6 +142,8 @@ def read_task(folder: Path, batch_words: int) -> Task:
     factory, settings, _ = HEADS[kind]
     if factory == "biomed_ner":
         settings = {**settings, "spans_key": folder.name}
+    if kind == "relations" and has_several_relations(description):
+        settings = {**settings, "exclusive": False}
     task = Task(folder, kind, description["language"], factory, settings)
     train = folder / "train.spacy"
     if not (folder / "dev.spacy").is_file():

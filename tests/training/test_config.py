@@ -9,6 +9,7 @@ import spacy
 from spacy.training import Corpus
 from spacy.util import load_config, registry
 
+from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.training.config import count_batches, fill_config, read_description
 
@@ -131,3 +132,27 @@ def test_a_converted_corpus_without_its_training_part_is_bad_input(converted, tm
 def test_the_description_of_a_converted_corpus_is_read(converted):
     written = json.loads((converted / "corpus.json").read_text(encoding="utf8"))
     assert read_description(converted) == written
+
+
+@pytest.mark.parametrize(("second", "exclusive"), [("effect", False), ("mechanism", True)])
+def test_a_head_is_exclusive_unless_a_pair_of_the_corpus_has_two_relations(
+    tmp_path, second, exclusive
+):
+    pairs = "".join(
+        f'<pair id="p{n}" e1="e{n}" e2="e{1 - n}" ddi="true" type="{type}"/>'
+        for n, type in enumerate(("mechanism", second))
+    )
+    document = (
+        '<document id="d"><sentence id="s" text="Aspirin raises warfarin.">'
+        '<entity id="e0" charOffset="0-6" type="drug" text="Aspirin"/>'
+        f'<entity id="e1" charOffset="15-22" type="drug" text="warfarin"/>{pairs}'
+        "</sentence></document>"
+    )
+    for part in ("train", "dev"):
+        (tmp_path / "ddi" / part).mkdir(parents=True)
+        (tmp_path / "ddi" / part / "a.xml").write_text(document)
+    report = convert_corpus("ddi", tmp_path / "ddi", tmp_path / "out", format="ddi")
+    assert report.parts["train"].several_relations == (not exclusive)
+    assert sum(report.parts["train"].relations.values()) == 2
+    config = fill(tmp_path / "out", "relations.cfg")
+    assert config["components"]["biomed_relations"]["exclusive"] is exclusive

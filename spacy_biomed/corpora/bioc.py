@@ -21,10 +21,13 @@ from .documents import (
     parse_offset,
     read_text,
 )
+from .gold import mention_names
 from .json_fields import get_covered, get_id, parse_json
 from .repairs import leaving_out, locate, read_if_sound
 from .xml_elements import Element, read_xml
 
+# Key of the documents in what PubTator's service exports.
+PUBTATOR = "PubTator3"
 # Key under which the line of an object's beginning is kept in it.
 _LINE = "\0line"
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+")
@@ -211,7 +214,7 @@ def _create_relations(relation: _Part, document: Document, path: Path) -> Iterat
                 f"{_where(node, path)}: there is no annotation {quote(id)} in document "
                 f"{quote(document.id)}; correct the refid"
             )
-    ids = ids or list(infons.values())
+    ids = ids or _find_concepts(infons, document)
     if not labels or len(ids) < 2:
         raise BiomedError(
             f'{_where(relation, path)}: a relation needs an infon with the key "type" and two nodes'
@@ -220,12 +223,26 @@ def _create_relations(relation: _Part, document: Document, path: Path) -> Iterat
         yield Relation(labels[0], ids[0], tail, get_id(relation, "id"))
 
 
+def _find_concepts(infons: dict[str, str], document: Document) -> list[str]:
+    """Find what a relation without nodes relates: values of infons that mentions have as concepts,
+    beside which others (BioRED's "novel") may stand; or all, where no two are such."""
+    names = mention_names(document.mentions or ())
+    concepts = [value for value in infons.values() if value in names]
+    return concepts if len(concepts) > 1 else list(infons.values())
+
+
 def _parse_json(text: str, path: Path, with_lines: bool = False) -> _Part:
-    """Parse a BioC collection in JSON; a lone document is a collection of one."""
+    """Parse a BioC collection in JSON, or a list of some; a lone document is one of one."""
     decoder = _line_decoder(text) if with_lines else None
     parsed = parse_json(text, str(path), "is it a BioC collection?", decoder)
+    if isinstance(parsed, list) and parsed and all(isinstance(one, dict) for one in parsed):
+        # As the service for PubMed Central gives it: a list of collections.
+        parts = [_parts(one, "documents", path) for one in parsed]
+        return {"documents": [document for documents in parts for document in documents]}
     if isinstance(parsed, dict) and "passages" in parsed:
         return {"documents": [parsed]}
+    if isinstance(parsed, dict) and PUBTATOR in parsed:
+        return {"documents": parsed[PUBTATOR]}
     if not isinstance(parsed, dict) or "documents" not in parsed:
         raise BiomedError(f"{path}:1: no 'documents' in this file; is it a BioC collection?")
     return parsed

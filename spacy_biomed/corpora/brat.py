@@ -58,11 +58,14 @@ def read_brat(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     texts = list_files(root, (".txt",))
     if root.is_dir():
         _check_counterparts(root, texts)
-    annotations = {
-        file: read_lines(_annotations_of(file), encoding, may_be_empty=True) for file in texts
-    }
-    has_relations = any(line[:1] in ("R", "E", "*") for file in texts for line in annotations[file])
+    annotations: dict[Path, list[str]] = {}
     for file in texts:
+        with leaving_out():
+            annotations[file] = read_lines(_annotations_of(file), encoding, may_be_empty=True)
+    has_relations = any(
+        line[:1] in ("R", "E", "*") for lines in annotations.values() for line in lines
+    )
+    for file in list(annotations):
         name = file.relative_to(root) if root.is_dir() else Path(file.name)
         with leaving_out():
             document = _read_pair(file, annotations.pop(file), encoding)
@@ -85,8 +88,9 @@ def _annotations_of(text_file: Path) -> Path:
 def _check_counterparts(root: Path, texts: list[Path]) -> None:
     known = set(texts)
     for file in list_files(root, (".ann",)):
-        if file.with_suffix(".txt") not in known:
-            raise BiomedError(f"{file}: there is no {file.stem}.txt beside it; add its text")
+        with leaving_out():
+            if file.with_suffix(".txt") not in known:
+                raise BiomedError(f"{file}: there is no {file.stem}.txt beside it; add its text")
 
 
 class _Line:

@@ -191,3 +191,39 @@ def test_a_declared_encoding_goes_before_the_given_one(tmp_path):
     content = path.read_text(encoding="utf-8").replace("UTF-8", "ISO-8859-1")
     path.write_bytes(content.encode("latin-1"))
     assert next(read_bioc(path)).text == "ñ"
+
+
+def document_json(relation=None):
+    annotations = [
+        {
+            "id": id,
+            "infons": {"type": "Gene", "identifier": concept},
+            "locations": [{"offset": start, "length": 3}],
+            "text": text,
+        }
+        for id, concept, start, text in (("1", "G1", 0, "one"), ("2", "G2", 4, "two"))
+    ]
+    passage = {"offset": 0, "text": "one two", "annotations": annotations}
+    return {"id": "7", "passages": [passage], "relations": [relation] if relation else []}
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda document: {"documents": [document]},
+        lambda document: [{"source": "PMC", "documents": [document]}],
+        lambda document: {"PubTator3": [document]},
+        lambda document: document,
+    ],
+)
+def test_json_is_read_as_the_services_give_it(tmp_path, wrap):
+    (tmp_path / "a.json").write_text(json.dumps(wrap(document_json())))
+    (document,) = read_bioc(tmp_path / "a.json")
+    assert (document.id, len(document.mentions)) == ("7", 2)
+
+
+def test_infons_of_a_relation_that_are_no_concepts_are_left_out(tmp_path):
+    infons = {"entity1": "G1", "entity2": "G2", "type": "Association", "novel": "Novel"}
+    (tmp_path / "a.json").write_text(json.dumps(document_json({"id": "R0", "infons": infons})))
+    (document,) = read_bioc(tmp_path / "a.json")
+    assert document.relations == [Relation("Association", "G1", "G2", "R0")]

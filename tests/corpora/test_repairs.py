@@ -162,3 +162,12 @@ def test_a_question_without_its_answer_is_left_out(tmp_path):
 def test_errors_outside_a_conversion_do_not_name_the_option():
     with pytest.raises(BiomedError, match="^wrong$"), leaving_out():
         raise BiomedError("wrong")
+
+
+def test_files_without_their_counterpart_are_left_out(tmp_path):
+    source = write_corpus(tmp_path / "x")
+    (source / "train" / "README.txt").write_text("read me")
+    (source / "dev" / "b.ann").write_text("T1\tDRUG 0 1\tx\n")
+    report = convert_corpus("x", source, tmp_path / "out", format="brat", on_error="skip")
+    assert [part.documents for part in report.parts.values()] == [1, 1]
+    assert [part.changes["left out"] for part in report.parts.values()] == [6, 1]

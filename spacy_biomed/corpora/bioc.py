@@ -205,7 +205,8 @@ def _create_mention(annotation: _Part, locations: list[_Part], offset: int, path
 def _create_relations(relation: _Part, document: Document, path: Path) -> Iterator[Relation]:
     infons = _infons(relation, path)
     labels = [infons.pop(key) for key in _LABEL_KEYS if key in infons]
-    nodes = _parts(relation, "nodes", path)
+    roles = _find_roles(relation)
+    nodes = [] if roles else _parts(relation, "nodes", path)
     ids = [get_id(node, "refid") for node in nodes]
     known = {mention.id for mention in document.mentions}
     for node, id in zip(nodes, ids, strict=True):
@@ -214,13 +215,21 @@ def _create_relations(relation: _Part, document: Document, path: Path) -> Iterat
                 f"{_where(node, path)}: there is no annotation {quote(id)} in document "
                 f"{quote(document.id)}; correct the refid"
             )
-    ids = ids or _find_concepts(infons, document)
+    ids = ids or roles or _find_concepts(infons, document)
     if not labels or len(ids) < 2:
         raise BiomedError(
             f'{_where(relation, path)}: a relation needs an infon with the key "type" and two nodes'
         )
     for tail in ids[1:]:
         yield Relation(labels[0], ids[0], tail, get_id(relation, "id"))
+
+
+def _find_roles(relation: _Part) -> list[str]:
+    """Find the concepts that PubTator3 relates: infons that are objects; its nodes name none."""
+    infons = relation.get("infons") or {}
+    roles = (infons.get(key) for key in ("role1", "role2"))
+    found = [get_id(role, "identifier") for role in roles if isinstance(role, dict)]
+    return found if len(found) == 2 and all(found) else []
 
 
 def _find_concepts(infons: dict[str, str], document: Document) -> list[str]:
@@ -236,8 +245,8 @@ def _parse_json(text: str, path: Path, with_lines: bool = False) -> _Part:
     decoder = _line_decoder(text) if with_lines else None
     parsed = parse_json(text, str(path), "is it a BioC collection?", decoder)
     if isinstance(parsed, list) and parsed and all(isinstance(one, dict) for one in parsed):
-        # As the service for PubMed Central gives it: a list of collections.
-        parts = [_parts(one, "documents", path) for one in parsed]
+        # As services give it: a list of collections, or of documents.
+        parts = [[one] if "passages" in one else _parts(one, "documents", path) for one in parsed]
         return {"documents": [document for documents in parts for document in documents]}
     if isinstance(parsed, dict) and "passages" in parsed:
         return {"documents": [parsed]}

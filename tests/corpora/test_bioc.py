@@ -212,6 +212,7 @@ def document_json(relation=None):
     [
         lambda document: {"documents": [document]},
         lambda document: [{"source": "PMC", "documents": [document]}],
+        lambda document: [document],
         lambda document: {"PubTator3": [document]},
         lambda document: document,
     ],
@@ -227,3 +228,12 @@ def test_infons_of_a_relation_that_are_no_concepts_are_left_out(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps(document_json({"id": "R0", "infons": infons})))
     (document,) = read_bioc(tmp_path / "a.json")
     assert document.relations == [Relation("Association", "G1", "G2", "R0")]
+
+
+def test_relations_of_pubtator3_are_between_the_concepts_of_their_roles(tmp_path):
+    roles = {f"role{n}": {"identifier": f"G{n}", "type": "Gene"} for n in (1, 2)}
+    relation = {"id": "R1", "infons": {"score": "0.9", **roles, "type": "Bind"}}
+    relation["nodes"] = [{"refid": "0", "role": "0,1"}]
+    (tmp_path / "a.json").write_text(json.dumps({"PubTator3": [document_json(relation)]}))
+    (document,) = read_bioc(tmp_path / "a.json")
+    assert document.relations == [Relation("Bind", "G1", "G2", "R1")]

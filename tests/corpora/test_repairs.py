@@ -1,6 +1,7 @@
 """What is certain is repaired; what is not stops the conversion or is left out; all is listed."""
 
 import json
+import time
 
 import pytest
 
@@ -71,6 +72,13 @@ def test_what_stands_nowhere_near_is_refused(fragment):
 def test_long_annotations_are_compared_and_not_looked_for(text):
     with pytest.raises(BiomedError):
         place("y" * 100_000, (0, 100_000), text=text)
+
+
+def test_annotations_of_many_fragments_are_compared_and_not_looked_for():
+    begin = time.perf_counter()
+    with pytest.raises(BiomedError):
+        place("Aspirin help", *((n, n + 1) for n in range(50_000)), text="ab " * 50_000)
+    assert time.perf_counter() - begin < 2
 
 
 BRAT = """T1\tDRUG 1 8\tAspirin

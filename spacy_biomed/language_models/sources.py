@@ -161,7 +161,10 @@ def read_rows(path: Path, text_field: str) -> Iterator[tuple[str, str, dict[str,
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise BiomedError(f"{place}: not JSON ({error}); put an object on each line") from error
+            reason = "nested too deeply" if isinstance(error, RecursionError) else error
+            raise BiomedError(
+                f"{place}: not JSON ({reason}); put an object on each line"
+            ) from error
         if not isinstance(row, dict):
             raise BiomedError(f"{place}: JSON, but no object; put an object on each line")
         if text_field not in row:

@@ -57,8 +57,9 @@ def for_corpus(
     from wasabi import msg
 
     from ..outputs import replacing_file
-    from ..training.config import fill_config
+    from ..training.config import check_encoder_name, fill_config
 
+    check_encoder_name(encoder)
     config = fill_config(
         template,
         corpus,

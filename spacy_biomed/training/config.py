@@ -47,7 +47,6 @@ def fill_config(
     seed: of the initial weights, the order of the examples and dropout.
     RAISES BiomedError: if the template or the corpus is not there, or is not one.
     """
-    check_encoder_name(encoder)
     config = read_template(template)
     description = read_description(corpus)
     variables: dict[str, Any] = config["vars"]

@@ -43,6 +43,7 @@ def test_a_pickle_becomes_safetensors_with_its_head(make_pickled, tmp_path):
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith(f"✔ Wrote {tmp_path / 'converted'}: ")
     assert {file.name for file in (tmp_path / "converted").iterdir()} == {
+        ".spacy-biomed.json",
         "config.json",
         "model.safetensors",
         "tokenizer.json",

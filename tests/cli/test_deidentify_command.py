@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from spacy_biomed.cli import app
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.outputs import replacing_directory
 
 NOTES = ["Marta Ochoa vino el 12/03/2019.", "", "Alta: 14/03/2019. Fdo.: Marta Ochoa, Ana Ruiz"]
 TAGGED = ["[NOMBRE] vino el [FECHA].", "", "Alta: [FECHA]. Fdo.: [NOMBRE], Ana Ruiz"]
@@ -119,8 +120,8 @@ def test_in_a_folder_each_file_is_a_document(run, tmp_path):
     [
         (["gone.txt", "out.txt"], "gone.txt: no such file"),
         (["notes.txt", "out.jsonl"], "out.jsonl: name a .txt file"),
-        (["notes.txt", "notes.txt"], "notes.txt: is what is read"),
-        (["ward", "ward/clean"], "ward/clean: lies in ward, which is read"),
+        (["notes.txt", "notes.txt"], "notes.txt: this is what is read"),
+        (["ward", "ward/clean"], "ward/clean: this is what is read, or in it"),
         (["ward", "out"], "a.jsonl: in a folder, each .txt file is a document"),
         (["notes.csv", "out.csv"], "notes.csv: the ending of the name is unknown"),
         (["notes.txt", "out.txt", "--annotations", "out.txt"], "a file of its own"),
@@ -204,8 +205,8 @@ def make_ward(folder):
     (folder / "loop").symlink_to("loop")
     (folder / "to_notes").symlink_to("notes.txt")
     (folder / "hard_notes").hardlink_to(folder / "notes.txt")
-    (folder / "clean").mkdir()
-    (folder / "clean" / "deidentified.json").write_text("{}")
+    with replacing_directory(folder / "clean", "spacy biomed deidentify") as partial:
+        (partial / "1.txt").write_text("old\n")
     (folder / "out.txt").write_text("old\n")
     (folder / "hard_out").hardlink_to(folder / "out.txt")
 
@@ -238,7 +239,7 @@ def contents(folder):
         ("ward", "clean", "soft.txt"),
         ("ward", "clean", "hard.txt"),
         ("ward", "clean", "clean"),
-        ("ward", "clean", "clean/deidentified.json"),
+        ("ward", "clean", "clean/1.txt"),
         ("ward", "clean", "clean/new.jsonl"),
         ("ward", "new", "new/new.jsonl"),
         ("ward", "new", "new"),

@@ -108,7 +108,8 @@ def test_the_wheel_installs_offline_into_an_environment_and_loads_there(wheel, t
 def test_of_several_wheels_in_a_folder_the_newest_is_installed(tmp_path, monkeypatch):
     (tmp_path / "new").mkdir()
     for name, age in (("new/b-2-py3-none-any.whl", 0), ("b-1-py3-none-any.whl", 100)):
-        (tmp_path / name).write_bytes(b"")
+        with zipfile.ZipFile(tmp_path / name, "w") as wheel:
+            wheel.writestr("b/__init__.py", "")
         os.utime(tmp_path / name, (1000 - age, 1000 - age))
     commands = []
 
@@ -126,12 +127,16 @@ def test_of_several_wheels_in_a_folder_the_newest_is_installed(tmp_path, monkeyp
 
 
 def test_a_wheel_that_pip_refuses_is_bad_input(tmp_path, monkeypatch):
-    (tmp_path / "b-1-py3-none-any.whl").write_bytes(b"no archive")
-    failed = subprocess.CompletedProcess([], 1)
+    with zipfile.ZipFile(tmp_path / "b-1-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("b/__init__.py", "")
+    failed = subprocess.CompletedProcess([], 1, stderr="ERROR: no metadata")
     monkeypatch.setattr(subprocess, "run", lambda command, **settings: failed)
     result = CliRunner().invoke(app, ["install", str(tmp_path)])
     assert isinstance(result.exception, BiomedError)
-    assert "b-1-py3-none-any.whl: not installed" in str(result.exception)
+    assert "b-1-py3-none-any.whl: not installed (no metadata)" in str(result.exception)
+    (tmp_path / "b-1-py3-none-any.whl").write_bytes(b"no archive")
+    result = CliRunner().invoke(app, ["install", str(tmp_path)])
+    assert "not a wheel" in str(result.exception)
 
 
 def test_annotate_prints_the_text_and_what_was_found(tiny_pipeline):

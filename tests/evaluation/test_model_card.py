@@ -258,7 +258,7 @@ def test_a_directory_of_something_else_is_not_replaced(parts, tmp_path):
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "a b", "", "-x", "ñ", "x" * 500 + "/"])
 def test_a_name_that_no_package_can_have_is_refused(parts, tmp_path, name):
-    with pytest.raises(BiomedError, match="use letters") as raised:
+    with pytest.raises(BiomedError, match="letters, digits and underscores") as raised:
         describe(parts, tmp_path / "out", name=name)
     assert len(str(raised.value)) < 200
     assert not (tmp_path / "out").exists()

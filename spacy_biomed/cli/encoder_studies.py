@@ -117,12 +117,15 @@ def distillation(
     from ..language_models.distillation_study import NO_DISTILLATION, make_students
     from ..language_models.objectives import OBJECTIVES
     from ..language_models.recipe import read_recipe
+    from ..language_models.sources import read_documents
 
     settings = _settings(template, batch_words, learn_rate, seeds, texts, repeats, threads, gpu_id)
     corpora = _read_tasks(tasks or "", epochs, corpora_dir)
     check_corpora(corpora, settings)  # before hours of training, not after them
     console = create_console()
     read = read_recipe(recipe, DistillationRecipe, overrides)
+    for _ in read_documents(read.text.paths, text_field=read.text.field):
+        pass  # each student reads it: what is wrong with it is known before the first
     contestants = [Contestant("teacher", read.teacher.name)]
     with _holding(output, contestants, corpora, settings, [recipe, *read.text.paths]):
         students = make_students(

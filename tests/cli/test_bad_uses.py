@@ -124,7 +124,7 @@ class Command:
 
 
 SETTINGS = [["--training.stepps", "1"], ["--training.steps", "x"], ["--training.steps", "-1"]]
-SETTINGS += [["--training"], ["--none.none", "1"], ["--paths.none", "1"]]
+SETTINGS += [["--training"], ["--none.none", "1"]]
 SETTINGS += [
     ["--training.steps", "[1"],
     ["--training.batch", "0"],

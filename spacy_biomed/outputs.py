@@ -267,8 +267,20 @@ def remove_directory(path: Path, made_by: str) -> None:
     if not path.exists():
         return
     _check_is_ours(path, made_by, ())
-    with _explaining(path):
+    delete_directory(path)
+
+
+def delete_directory(path: Path) -> None:
+    """Delete a directory with all that is in it: one that lies in a directory of ours.
+
+    RAISES BiomedError: if it cannot be deleted.
+    """
+    try:
         shutil.rmtree(path)
+    except OSError as error:
+        raise BiomedError(
+            f"{path}: cannot be deleted ({error.strerror}); see to that, and run the command again"
+        ) from error
 
 
 def finish_replacing(output: Path) -> None:

@@ -239,6 +239,17 @@ def test_only_directories_of_the_command_are_removed(tmp_path):
     assert os.listdir(tmp_path) == ["theirs"]
 
 
+def test_a_directory_that_cannot_be_deleted_is_one_line(tmp_path, monkeypatch):
+    claim_directory(tmp_path / "ours", COMMAND)
+
+    def fail(path):  # by its last name alone, as `rmtree` has it
+        raise OSError(errno.EIO, "Input/output error", "part")
+
+    monkeypatch.setattr(outputs.shutil, "rmtree", fail)
+    with pytest.raises(BiomedError, match="ours: cannot be deleted"):
+        remove_directory(tmp_path / "ours", COMMAND)
+
+
 # Two at once
 
 HOLDER = """

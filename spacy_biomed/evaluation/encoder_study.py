@@ -24,7 +24,7 @@ from thinc.api import Config
 from ..encoders.loading import load_pretrained, save_encoder
 from ..encoders.onnx_model import MODEL
 from ..errors import BiomedError
-from ..outputs import replacing_directory, replacing_file
+from ..outputs import delete_directory, replacing_directory, replacing_file
 from ..training.checkpoint import digest_files
 from ..training.config import fill_config
 from ..training.corpus import Corpus_v1, read_docs
@@ -194,7 +194,7 @@ def study_encoders(
             record = _make(run, settings.gpu)
             _append(output / RECORDS, {**run.key, **asdict(record)})
             records[run.digest] = record
-            shutil.rmtree(run.place)
+            delete_directory(run.place)
     shutil.rmtree(output / RUNS, ignore_errors=True)  # empty folders
     report("Timing the pipelines")
     speeds = _time([run for run in runs if run.pipeline], texts, output / SPEEDS, settings)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -35,6 +34,7 @@ from ..encoders.dropout import use_byte_dropout
 from ..encoders.loading import without_warnings
 from ..encoders.precision import resolve_precision
 from ..encoders.word_pieces import WordPieceTokenizer
+from ..outputs import delete_directory
 from .batches import TrainingBatches, ValidationBatches
 from .masking import Masking
 from .packing import PackedText
@@ -465,7 +465,7 @@ def checkpoint_step(checkpoint: Path) -> int:
 def remove_incomplete_checkpoints(directory: Path) -> None:
     for path in directory.glob("checkpoint-*"):
         if not (path / COMPLETE).is_file():
-            shutil.rmtree(path)
+            delete_directory(path)
 
 
 def last_checkpoint(directory: Path) -> Path | None:

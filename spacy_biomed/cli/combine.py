@@ -29,12 +29,17 @@ def combine(
     spans_key: str | None = typer.Option(
         None, help="The mentions are in doc.spans[KEY] rather than doc.ents."
     ),
+    train_first: bool = typer.Option(
+        False,
+        "--train-first",
+        help="What stands in a training and a development part is trained on; else it is held out.",
+    ),
 ) -> None:
     """Combine corpora of mentions that annotate different labels into one to train on.
 
     Each document says which labels it annotates, so that its silence about others teaches nothing
     and is not scored. Texts that stand in a test part are left out of the other parts, and those in
-    a development part out of what is trained on.
+    a development part out of what is trained on, or the other way round with --train-first.
 
     Example: python -m spacy biomed combine corpus/both corpus/ncbi_disease corpus/bc5cdr
     --map ncbi_disease:Disease=DISEASE --map bc5cdr:Disease=DISEASE --map bc5cdr:Chemical=CHEMICAL
@@ -43,7 +48,9 @@ def combine(
 
     from ..training.combining import combine_corpora
 
-    report = combine_corpora(corpora, output, label_maps=_parse_maps(map), spans_key=spans_key)
+    report = combine_corpora(
+        corpora, output, label_maps=_parse_maps(map), spans_key=spans_key, train_first=train_first
+    )
     console = Console()
     console.print(_table(report))
     names = ", ".join(f"{part}.spacy" for part in report.parts)

@@ -49,9 +49,9 @@ class CombinedPart:
     """What became of one part of one corpus: numbers of documents.
 
     documents: in the corpus.
-    repeated_text, repeated_id, repeated_sentence: left out because they stand in a test part, or
-        documents to train on in a development part: their text, the abstract of the same number,
-        or a sentence of them or in them, of another corpus.
+    repeated_text, repeated_id, repeated_sentence: left out because they stand in a part that goes
+        before theirs, as their text, the abstract of the same number, or a sentence of them or in
+        them, of another corpus.
     merged: that went into a document of another corpus with the same text.
     kept_twice: that are kept beside the same abstract of another corpus, whose text differs.
     disputed: mentions that one of two merged documents has and the other, which annotates their
@@ -126,12 +126,14 @@ def combine_corpora(
     *,
     label_maps: Mapping[str, LabelMap] | None = None,
     spans_key: str | None = None,
+    train_first: bool = False,
 ) -> CombinationReport:
     """Write one converted corpus of the mentions of several.
 
     Each part is those of the corpora, one after the other, and each document says which labels it
     annotates. What stands in a test part, in any corpus's, is left out of the others, and what
-    stands in a development part is left out of what is trained on. Of documents of one part that
+    stands in a development part is left out of what is trained on, or the other way round. Of
+    documents of one part that
     have the same text, one is written that annotates the labels of both; where both annotate a
     label, mentions that only one has are uncertain. Other layers than mentions are left out.
 
@@ -140,6 +142,9 @@ def combine_corpora(
     label_maps: what to rename the labels of a corpus to, by its name.
     spans_key: the span group of the mentions, in all corpora and in the output; None for
         `doc.ents`.
+    train_first: whether what stands in a training and a development part is left out of
+        development, where there is more to lose in training: a single sentence held out of one
+        corpus takes a whole abstract of another.
     RAISES BiomedError: if a corpus cannot be read, has no such mentions or another language, or
         a label map names what is not there; nothing is written then.
     """
@@ -163,7 +168,7 @@ def combine_corpora(
         for part in texts:
             parts[part].extend(texts[part])
     report.labels = sorted({label for corpus in report.corpora for label in corpus.labels})
-    _leave_out_repeats(parts, report)
+    _leave_out_repeats(parts, report, ("train", "dev") if train_first else ("dev", "train"))
     merged = {part: _merge_repeats(parts[part], part, report) for part in PARTS if parts[part]}
     if not merged.get("train"):
         raise BiomedError(f"{output}: the corpora leave nothing to train on; add one that does")
@@ -281,11 +286,13 @@ def _all_labels(parts: Mapping[str, Sequence[_Text]]) -> list[frozenset[str]]:
 # Repeats
 
 
-def _leave_out_repeats(parts: dict[str, list[_Text]], report: CombinationReport) -> None:
-    """Take out of dev what is in test, and out of train what is in either."""
+def _leave_out_repeats(
+    parts: dict[str, list[_Text]], report: CombinationReport, order: Sequence[str]
+) -> None:
+    """Take out of the first of two parts what is in test, and out of the second what is in both."""
     counts = {corpus.name: corpus.parts for corpus in report.corpora}
     held_out = [text.known for text in parts["test"]]
-    for part in ("dev", "train"):
+    for part in order:
         kept = []
         reasons = find_repeats([text.known for text in parts[part]], held_out)
         for text, reason in zip(parts[part], reasons, strict=True):

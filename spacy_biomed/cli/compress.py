@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 def compress(
     pipeline: str = typer.Argument(help="Trained pipeline: a directory or an installed package."),
     output: Path = typer.Argument(help="Directory to write the compressed pipeline to."),
-    precision: str = typer.Option("int8", help="fp32 or int8."),
+    precision: str = typer.Option(
+        "int8", help="int8 or fp32: run by ONNX Runtime; fp16: half the size, to train on."
+    ),
     check: Path = typer.Option(None, help=".spacy file to score it on, before and after."),
     max_loss: float = typer.Option(
         0.3, callback=at_least_zero, help="How many points of F1 may be lost on it."
@@ -26,9 +28,9 @@ def compress(
 ) -> None:
     """Export a pipeline's encoder to ONNX Runtime, so that it runs fast and without PyTorch.
 
-    Nothing is written if the exported encoder computes something else, or if a score falls by more
-    than --max-loss. The result is a pipeline like any other: spacy.load, evaluate and package take
-    it.
+    With --precision fp16 it stays in PyTorch, to be trained on, and is stored in half the space.
+    Nothing is written if the encoder computes something else then, or if a score falls by more than
+    --max-loss. The result is a pipeline like any other: spacy.load, evaluate and package take it.
 
     Example: python -m spacy biomed compress training/ncbi_disease/model-best
     compressed/ncbi_disease --precision int8 --check corpus/ncbi_disease/dev.spacy
@@ -38,7 +40,7 @@ def compress(
     from ..evaluation.compression import compress_pipeline
 
     console = Console()
-    with console.status(f"Exporting in {precision} and checking"):
+    with console.status(f"Writing in {precision} and checking"):
         report = compress_pipeline(
             pipeline, output, precision=precision, check=check, max_loss=max_loss
         )

@@ -1,4 +1,4 @@
-"""A trained pipeline with its encoder exported to ONNX, quantised, and checked."""
+"""A trained pipeline made smaller, and checked: its encoder in ONNX, or all weights halved."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import spacy
@@ -41,7 +41,11 @@ COMPARED_TEXTS = 200
 
 # Smallest mean cosine between a row of the exported encoder and PyTorch's. In fp32 they differ by
 # the order of sums alone; int8 may move single rows, and what it costs is for the scores to say.
-LEAST_COSINE = {"fp32": 0.9999, "int8": 0.9}
+LEAST_COSINE = {"fp32": 0.9999, "int8": 0.9, "fp16": 0.9999}
+
+# What `compress` makes: an encoder in ONNX with weights in one of two formats, or the pipeline as
+# it is with its weights in half precision on disk.
+Compression = Literal["fp32", "int8", "fp16"]
 
 Scores = dict[str, float]
 
@@ -50,7 +54,7 @@ Scores = dict[str, float]
 class CompressionReport:
     """What became of a pipeline.
 
-    precision: of the new encoder. quantized_embeddings: whether its tables are int8 too.
+    precision: of the new encoder's weights. quantized_embeddings: whether its tables are int8 too.
     cosine: mean cosine between a row of the new encoder and one of the old in fp32.
     difference: largest absolute difference of a number in those rows.
     bytes_before, bytes_after: size of the pipeline's directory.
@@ -58,7 +62,7 @@ class CompressionReport:
         check corpus; empty without one.
     """
 
-    precision: Quantization
+    precision: Compression
     quantized_embeddings: bool = False
     cosine: float = 0.0
     difference: float = 0.0
@@ -84,28 +88,33 @@ def compress_pipeline(
     pipeline: str,
     output: Path,
     *,
-    precision: Quantization = "int8",
+    precision: Compression = "int8",
     check: Path | None = None,
     max_loss: float = 0.3,
 ) -> CompressionReport:
-    """Write a copy of a pipeline whose encoder runs in ONNX Runtime.
+    """Write a copy of a pipeline whose encoder runs in ONNX Runtime, or with its weights halved.
 
     Each `biomed_transformer` becomes a `biomed_onnx_transformer` of the same name; everything else
-    is as it was. With int8 the embedding tables are quantised as well if a check corpus says that
-    it costs no more than `max_loss`; without one they stay in fp32. The scores in its meta are
-    those on the check corpus; with int8 and without one there are none.
+    is as it was, but for the vocabulary of a pipeline of this package's components alone, which
+    keeps no words of the training texts. With "fp16" the components stay those that they are, to
+    be trained on, and the weights of encoders and of this package's heads take half the space.
+
+    With "int8" the embedding tables are quantised as well if a check corpus says that it costs no
+    more than `max_loss`; without one they stay in fp32. The scores in its meta are those on the
+    check corpus; where numbers are rounded and there is no such corpus there are none.
 
     pipeline: directory or installed package.
     output: directory to write; replaced if it is there.
-    precision: "fp32" or "int8".
+    precision: "fp32", "int8" or "fp16".
     check: .spacy file to score both pipelines on.
     max_loss: how many points of 100 a score may fall.
     RAISES BiomedError: if the pipeline has no encoder to export, if the check corpus cannot be read
-        or has nothing to score, if the exported encoder computes something else, or if a score
-        falls by more than `max_loss`; nothing is written then.
+        or has nothing to score, if the new encoder computes something else, if a score falls by
+        more than `max_loss`, or if a weight is too large for half precision; nothing is written
+        then.
     """
     if precision not in LEAST_COSINE:
-        raise BiomedError(f"--precision {precision}: use fp32 or int8")
+        raise BiomedError(f"--precision {precision}: use int8, fp32 or fp16")
     sources = [pipeline, check] if check else [pipeline]
     check_replaceable(output, MADE_BY, sources)
     if check is not None and not os.path.isfile(check):
@@ -127,7 +136,11 @@ def compress_pipeline(
             )
         texts = [example.reference.text for example in examples[:COMPARED_TEXTS]] or SAMPLE_TEXTS
         for embeddings in [True, False] if precision == "int8" and examples else [False]:
-            write_compressed(nlp, partial, precision, embeddings)
+            if precision == "fp16":
+                write_halved(nlp, partial)
+            else:
+                write_compressed(nlp, partial, precision, embeddings)
+            _leave_out_words(nlp, partial)
             compressed = spacy.load(partial)
             report = CompressionReport(precision, embeddings, scores_before=before)
             report.cosine, report.difference = compare_encoders(nlp, compressed, texts)
@@ -139,7 +152,7 @@ def compress_pipeline(
                 break
         if refusal is not None:
             raise BiomedError(refusal)
-        if report.scores_after or precision == "int8":
+        if report.scores_after or precision != "fp32":
             _replace_scores(partial, report.scores_after)
     report.bytes_before = directory_size(nlp.path) if nlp.path else 0
     report.bytes_after = directory_size(output)
@@ -159,7 +172,7 @@ def _refusal(
     if not report.cosine >= least:  # nor is what is not a number
         advice = "try --precision fp32" if is_int8 else "keep the pipeline as it is"
         return (
-            f"{pipeline}: exported in {report.precision}, the encoder's rows agree with PyTorch's "
+            f"{pipeline}: written in {report.precision}, the encoder's rows agree with PyTorch's "
             f"only to a mean cosine of {report.cosine:.4f}, and {least} is the least allowed; "
             f"nothing was written: {advice}"
         )
@@ -179,6 +192,27 @@ def find_encoders(nlp: Language) -> dict[str, EncoderPipe]:
         for name, pipe in nlp.components
         if nlp.get_pipe_meta(name).factory == "biomed_transformer"
     }
+
+
+def write_halved(nlp: Language, path: Path) -> None:
+    """Write the pipeline to a directory with its weights in half precision."""
+    from .half_weights import halve_encoder, halve_heads
+
+    nlp.to_disk(path)
+    for name in find_encoders(nlp):
+        halve_encoder(path / name / "encoder")
+    halve_heads(nlp, path)
+
+
+def _leave_out_words(nlp: Language, path: Path) -> None:
+    """Keep what training left in the vocabulary, words of its texts, out of a pipeline's directory.
+
+    Only where every component is of this package: others may need what is there.
+    """
+    metas = (nlp.get_pipe_meta(name) for name in nlp.component_names)
+    if all(meta.factory.startswith("biomed_") for meta in metas):
+        labels = {label for _, pipe in nlp.components for label in getattr(pipe, "labels", ())}
+        srsly.write_json(path / "vocab" / "strings.json", sorted(labels))
 
 
 def write_compressed(
@@ -230,7 +264,7 @@ def compare_encoders(old: Language, new: Language, texts: list[str]) -> tuple[fl
     for name, encoder in find_encoders(old).items():
         docs = [old.make_doc(text) for text in texts]
         expected = _predict_in_fp32(encoder.model, docs)
-        actual = to_numpy(new.get_pipe(name).model.predict(docs).hidden)
+        actual = _predict_in_fp32(new.get_pipe(name).model, docs)
         norms = np.linalg.norm(expected, axis=1) * np.linalg.norm(actual, axis=1)
         cosines.append((expected * actual).sum(axis=1) / np.maximum(norms, 1e-12))
         largest = max(largest, float(np.abs(expected - actual).max(initial=0.0)))
@@ -239,7 +273,10 @@ def compare_encoders(old: Language, new: Language, texts: list[str]) -> tuple[fl
 
 
 def _predict_in_fp32(model: Model, docs: list[Doc]) -> np.ndarray:
+    """The rows of an encoder: PyTorch's in fp32, an exported one's as it computes them."""
     shim = model.shims[0]
+    if not hasattr(shim, "computes_in"):
+        return to_numpy(model.predict(docs).hidden)
     precision, shim.computes_in = shim.computes_in, "fp32"
     try:
         return to_numpy(model.predict(docs).hidden)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from spacy.errors import Errors
@@ -155,6 +156,18 @@ class EncoderHead(TrainablePipe):
         begin = f"{self.score_prefix}_"
         return {f"{begin}{self.name}_{key.removeprefix(begin)}": scores[key] for key in scores}
 
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> EncoderHead:
+        """Load what `to_disk` saved; weights in half precision are computed with in fp32."""
+        super().from_disk(path, exclude=exclude)
+        _use_single_precision(self.model)
+        return self
+
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> EncoderHead:
+        """Load what `to_bytes` gave; weights in half precision are computed with in fp32."""
+        super().from_bytes(bytes_data, exclude=exclude)
+        _use_single_precision(self.model)
+        return self
+
     def finish_update(self, sgd: Optimizer) -> None:
         """Step the head's own parameters, at its own learning rate.
 
@@ -165,6 +178,13 @@ class EncoderHead(TrainablePipe):
             return
         self._has_gradient = False
         self.model.finish_update(partial(sgd, lr_scale=self.cfg["learn_rate_factor"]))
+
+
+def _use_single_precision(model: Model) -> None:
+    for node in model.walk():
+        for name in node.param_names:
+            if node.has_param(name) and node.get_param(name).dtype == "float16":
+                node.set_param(name, node.get_param(name).astype("float32"))
 
 
 def check_share(component: str, setting: str, value: float) -> None:

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import spacy
 import torch
+from safetensors.torch import load_file
 from spacy.tokens import DocBin
 from spacy.training import Corpus, Example
 
 from spacy_biomed.encoders import onnx_export
+from spacy_biomed.encoders.loading import WEIGHTS
 from spacy_biomed.encoders.transformer_model import TransformerModel_v1
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.evaluation import compression
@@ -28,6 +30,7 @@ from spacy_biomed.outputs import MARKER, replacing_directory
 from spacy_biomed.training.optimizer import AdamW_v1
 
 ENCODER = "biomed_transformer"
+HEAD_MODEL = "biomed_ner/model"
 LISTENER = {"@architectures": "spacy_biomed.EncoderListener.v1", "pooling": "first"}
 ENSEMBLE = {
     "@architectures": "spacy.TextCatEnsemble.v2",
@@ -176,7 +179,10 @@ def test_everything_but_the_encoder_is_as_it_was(pipeline, tmp_path):
     del after[MARKER]
     own = {name for name in before if not name.startswith(f"{ENCODER}/encoder/")}
     assert {name for name in after if not name.startswith(f"{ENCODER}/encoder/")} == own
-    assert {name for name in own if after[name] != before[name]} == {"config.cfg"}
+    assert {name for name in own if after[name] != before[name]} == {
+        "config.cfg",
+        "vocab/strings.json",
+    }
     assert sorted(set(after) - own) == [
         f"{ENCODER}/encoder/{name}" for name in ("encoder.json", "model.onnx", "tokenizer.json")
     ]
@@ -351,7 +357,7 @@ def test_an_encoder_that_computes_something_else_is_refused(
 ):
     export_another(change)
     line = refuse(str(pipeline), earlier, precision=precision)
-    assert line.startswith(f"{pipeline}: exported in {precision}, the encoder's rows agree with")
+    assert line.startswith(f"{pipeline}: written in {precision}, the encoder's rows agree with")
     assert f"{0.9999 if precision == 'fp32' else 0.9} is the least allowed" in line
     assert ("try --precision fp32" in line) == (precision == "int8")
 
@@ -386,6 +392,70 @@ def test_a_check_corpus_that_cannot_be_read_is_refused(
     assert message in refuse(str(pipeline), earlier, check=folder / name)
 
 
+def test_in_half_precision_a_pipeline_takes_half_the_space_and_is_trained_on(
+    pipeline, check, tmp_path
+):
+    report = compress_pipeline(str(pipeline), tmp_path / "half", precision="fp16", check=check)
+    assert report.scores_after == report.scores_before and report.cosine > 0.9999
+    sizes = [
+        sum((folder / name).stat().st_size for name in (f"{ENCODER}/encoder/{WEIGHTS}", HEAD_MODEL))
+        for folder in (pipeline, tmp_path / "half")
+    ]
+    assert 0.4 < sizes[1] / sizes[0] < 0.7  # names and shapes take their space in both
+    stored = load_file(tmp_path / "half" / ENCODER / "encoder" / WEIGHTS)
+    assert {weight.dtype for weight in stored.values()} == {torch.float16}
+    nlp, whole = spacy.load(tmp_path / "half"), spacy.load(pipeline)
+    kinds = {str(weight.dtype) for weight in weights_of(nlp)}
+    assert kinds == {"torch.float32", "float32"}
+    for own, other in zip(weights_of(nlp), weights_of(whole), strict=True):
+        np.testing.assert_array_equal(np.asarray(own), np.asarray(other).astype("float16"))
+    before = [np.asarray(weight).copy() for weight in weights_of(nlp)]
+    nlp.update(make_examples(nlp), sgd=AdamW_v1(1e-3))
+    changed = [(np.asarray(a) != b).any() for a, b in zip(weights_of(nlp), before, strict=True)]
+    assert sum(changed) > 0.9 * len(changed)
+
+
+def weights_of(nlp):
+    """All numbers of the encoder and of the head."""
+    encoder = nlp.get_pipe(ENCODER).model.shims[0]._model
+    head = nlp.get_pipe("biomed_ner").model
+    nodes = [node for node in head.walk() if node.name != ENCODER]
+    own = [node.get_param(name) for node in nodes for name in node.param_names]
+    return [*(parameter.detach() for parameter in encoder.parameters()), *own]
+
+
+def test_a_weight_that_half_precision_cannot_hold_is_refused(tiny_bert, earlier):
+    nlp = build(tiny_bert, "biomed_ner")
+    with torch.no_grad():
+        next(nlp.get_pipe(ENCODER).model.shims[0]._model.parameters())[0, 0] = 70000.0
+    nlp.to_disk(earlier.parent / "large")
+    line = refuse(str(earlier.parent / "large"), earlier, precision="fp16")
+    shutil.rmtree(earlier.parent / "large")
+    assert "a weight of 7e+04 is too large for fp16; keep the pipeline as it is" in line
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_no_words_of_the_training_texts_are_left_in_the_vocabulary(pipeline, tmp_path, precision):
+    assert "cancer" in json.loads((pipeline / "vocab" / "strings.json").read_text())
+    compress_pipeline(str(pipeline), tmp_path / "output", precision=precision)
+    strings = json.loads((tmp_path / "output" / "vocab" / "strings.json").read_text())
+    assert strings == ["D"]
+    texts = [text for text, _ in GOLD]
+    found, expected = (
+        [[(ent.text, ent.label_) for ent in doc.ents] for doc in spacy.load(folder).pipe(texts)]
+        for folder in (tmp_path / "output", pipeline)
+    )
+    assert found == expected and any(found)
+
+
+def test_a_vocabulary_that_other_components_use_stays_as_it_is(tiny_bert, tmp_path):
+    nlp = build(tiny_bert, "biomed_ner", "textcat_multilabel")
+    nlp.to_disk(tmp_path / "both")
+    compress_pipeline(str(tmp_path / "both"), tmp_path / "output", precision="fp32")
+    strings = json.loads((tmp_path / "output" / "vocab" / "strings.json").read_text())
+    assert "cancer" in strings
+
+
 @pytest.mark.parametrize("head", HEADS)
 def test_a_check_corpus_without_annotations_is_refused(
     tiny_bert, unannotated, folder, earlier, head
@@ -398,7 +468,7 @@ def test_a_check_corpus_without_annotations_is_refused(
 
 def test_an_unknown_precision_is_refused(pipeline, earlier):
     assert refuse(str(pipeline), earlier, precision="int4") == (
-        "--precision int4: use fp32 or int8"
+        "--precision int4: use int8, fp32 or fp16"
     )
 
 

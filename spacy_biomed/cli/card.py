@@ -1,8 +1,11 @@
 """`spacy biomed card`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
+
+from ..errors import BiomedError, quote
 
 
 def card(
@@ -10,6 +13,12 @@ def card(
     output: Path = typer.Argument(help="Directory to write the described copy to."),
     corpus: Path = typer.Option(..., help="Folder that `spacy biomed convert` wrote."),
     metrics: Path = typer.Option(..., help="JSON file that `spacy evaluate --output` wrote."),
+    other_metrics: list[str] = typer.Option(
+        [], help="NAME=FILE: the same for another test part, shown as well; repeatable."
+    ),
+    source: Path = typer.Option(
+        None, help="Described pipeline that the training began with: its corpora are named too."
+    ),
     name: str = typer.Option("", help="The package's name without language; else the corpus's."),
     version: str = typer.Option("0.1.0", help="The package's version."),
 ) -> None:
@@ -27,7 +36,17 @@ def card(
         output,
         corpus=corpus,
         metrics=metrics,
+        other_metrics=_parse_metrics(other_metrics),
+        source=source,
         name=name or None,
         pipeline_version=version,
     )
     msg.good(f"{output}: {meta['lang']}_{meta['name']} {meta['version']}, meta.json and README.md")
+
+
+def _parse_metrics(pairs: Sequence[str]) -> dict[str, Path]:
+    named = [pair.partition("=") for pair in pairs]
+    for pair, (name, equals, path) in zip(pairs, named, strict=True):
+        if not (name and equals and path):
+            raise BiomedError(f"--other-metrics {quote(pair)}: write NAME=FILE")
+    return {name: Path(path) for name, _, path in named}

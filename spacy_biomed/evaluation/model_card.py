@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from itertools import islice
@@ -33,6 +34,8 @@ def write_described_pipeline(
     *,
     corpus: Path,
     metrics: Path,
+    other_metrics: Mapping[str, Path] | None = None,
+    source: Path | None = None,
     name: str | None = None,
     pipeline_version: str = "0.1.0",
 ) -> dict[str, Any]:
@@ -42,6 +45,9 @@ def write_described_pipeline(
     output: directory to write; replaced if it is there.
     corpus: folder of the converted corpus that it was trained and tested on.
     metrics: JSON file that `spacy evaluate` wrote for the corpus's test part.
+    other_metrics: the same for other test parts, by their names, which the card shows as well.
+    source: directory of the described pipeline that the training began with, if it began with one.
+        What that was made of, the copy is made of too.
     name: the package's name without its language; by default the corpus's.
     pipeline_version: the package's version.
     RETURNS: the meta.
@@ -49,12 +55,16 @@ def write_described_pipeline(
         or version cannot be a package's, or the output cannot be written.
     """
     _check_package(name, pipeline_version)
-    sources = [pipeline, corpus, metrics]
+    others = other_metrics or {}
+    sources = [pipeline, corpus, metrics, *others.values(), *([source] if source else [])]
     check_replaceable(output, MADE_BY, sources)
     if not (pipeline / "meta.json").is_file():
         raise BiomedError(f"{pipeline}: no pipeline there; `python -m spacy train` makes one")
     description = read_description(corpus)
-    scores = read_fields(metrics, (), "python -m spacy evaluate --output")
+    evaluate = "python -m spacy evaluate --output"
+    scores = read_fields(metrics, (), evaluate)
+    other_scores = {test: read_fields(path, (), evaluate) for test, path in others.items()}
+    earlier = read_fields(source / "meta.json", ("lang", "name"), MADE_BY) if source else {}
     meta = read_fields(pipeline / "meta.json", ("lang", "pipeline"), "python -m spacy train")
     config = _read_pipeline_config(pipeline / "config.cfg")
     encoder_name = _encoder_name(config, pipeline)
@@ -65,9 +75,16 @@ def write_described_pipeline(
     heads = find_heads(config)
     meta["description"] = _summary(heads, description)
     meta["author"] = meta.get("author") or "trained with spacy-biomed"
-    meta["license"] = "; ".join(_licences(description, encoder))
     meta["performance"] = scores
-    meta["sources"] = _sources(description, encoder, encoder_name)
+    meta["sources"] = [
+        *_sources(description, encoder, encoder_name),
+        *(
+            {**one, "name": f"{earlier['name']}: {one['name']}"}
+            for one in earlier.get("sources", ())
+        ),
+    ]
+    licences = [*_licences(description, encoder), earlier.get("license", "")]
+    meta["license"] = "; ".join(dict.fromkeys(filter(None, licences)))
     meta["requirements"] = [_requirement(config)]
     meta["spacy_biomed"] = {
         "corpus": description["name"],
@@ -83,7 +100,9 @@ def write_described_pipeline(
         (partial / "meta.json").write_text(
             json.dumps(meta, indent=2, ensure_ascii=False), encoding="utf8"
         )
-        card = create_card(meta, description, heads, of_pairs=_has_pairs(corpus))
+        card = create_card(
+            meta, description, heads, others=other_scores, of_pairs=_has_pairs(corpus)
+        )
         (partial / "README.md").write_text(card, encoding="utf8")
     return meta
 
@@ -131,7 +150,9 @@ def _enumerate(words: list[str]) -> str:
 
 
 def _licences(description: dict[str, Any], encoder: EncoderEntry | None) -> list[str]:
-    licences = [f"corpus: {description.get('licence') or 'not stated'}"]
+    corpora = description.get("corpora") or [description]
+    stated = dict.fromkeys(one.get("licence") or "not stated" for one in corpora)
+    licences = [f"{'corpora' if len(corpora) > 1 else 'corpus'}: {', '.join(stated)}"]
     if encoder is not None:
         licences.append(f"encoder: {encoder.licence or 'not stated'}")
     return licences
@@ -140,20 +161,26 @@ def _licences(description: dict[str, Any], encoder: EncoderEntry | None) -> list
 def _sources(
     description: dict[str, Any], encoder: EncoderEntry | None, encoder_name: str
 ) -> list[dict[str, str]]:
-    corpus = {
+    corpora = [_corpus_source(one) for one in description.get("corpora") or [description]]
+    if encoder is None:
+        return [*corpora, {"name": f"encoder: {Path(encoder_name).name}"}]
+    url = f"https://huggingface.co/{encoder.hub_id}" if encoder.hub_id else encoder.download or ""
+    return [
+        *corpora,
+        {"name": f"encoder: {encoder.name}", "url": url, "license": encoder.licence or ""},
+    ]
+
+
+def _corpus_source(description: dict[str, Any]) -> dict[str, str]:
+    """description: of a converted corpus, or of one of those that a combined one is made of."""
+    source = {
         "name": description["name"],
         "url": description.get("source", ""),
         "license": description.get("licence", ""),
     }
     with suppress(BiomedError):  # a corpus of the user's own
-        corpus["name"] = find_corpus(description["name"]).title
-    if encoder is None:
-        return [corpus, {"name": f"encoder: {Path(encoder_name).name}"}]
-    url = f"https://huggingface.co/{encoder.hub_id}" if encoder.hub_id else encoder.download or ""
-    return [
-        corpus,
-        {"name": f"encoder: {encoder.name}", "url": url, "license": encoder.licence or ""},
-    ]
+        source["name"] = find_corpus(description["name"]).title
+    return source
 
 
 def _requirement(config: dict[str, Any]) -> str:
@@ -174,11 +201,17 @@ def _has_pairs(corpus: Path) -> bool:
 
 
 def create_card(
-    meta: dict[str, Any], description: dict[str, Any], heads: list[Head], *, of_pairs: bool = False
+    meta: dict[str, Any],
+    description: dict[str, Any],
+    heads: list[Head],
+    *,
+    others: Mapping[str, dict[str, Any]] | None = None,
+    of_pairs: bool = False,
 ) -> str:
     """Write the model card, in Markdown.
 
     heads: the components that the card shows.
+    others: scores on other test parts, by their names.
     of_pairs: whether they annotate pairs of texts.
     """
     package = f"{meta['lang']}_{meta['name']}"
@@ -210,10 +243,12 @@ def create_card(
         f"| Licence | {meta['license']} |",
         f"| Requires | {', '.join([*meta['requirements'], 'spaCy ' + meta['spacy_version']])} |",
         "",
+        *_source_table(meta),
         "## Scores on the test part",
         "",
         *_score_tables(heads, meta["performance"]),
         *_score_notes(meta, description),
+        *_other_tables(heads, others or {}),
         "## Limits",
         "",
         "It knows the kind of text that it was trained on. Measure it on your own before you rely "
@@ -221,6 +256,25 @@ def create_card(
         "",
     ]
     return "\n".join(lines)
+
+
+def _source_table(meta: dict[str, Any]) -> list[str]:
+    """Where what it has learned comes from, where that is several corpora."""
+    corpora = [one for one in meta["sources"] if "encoder: " not in one["name"]]
+    if len(corpora) < 2:
+        return []
+    rows = [
+        f"| {one['name']} | {one.get('license') or 'not stated'} | {one.get('url') or ''} |"
+        for one in corpora
+    ]
+    return ["## Corpora", "", "| corpus | licence | source |", "| --- | --- | --- |", *rows, ""]
+
+
+def _other_tables(heads: list[Head], others: Mapping[str, dict[str, Any]]) -> list[str]:
+    lines = []
+    for name, scores in others.items():
+        lines += [f"## Scores on {name}", "", *_score_tables(heads, scores)]
+    return lines
 
 
 def _score_tables(heads: list[Head], scores: dict[str, Any]) -> list[str]:

@@ -219,6 +219,48 @@ def test_the_card_of_many_heads_has_the_scores_of_each_under_its_name(parts, tmp
     assert not any("accuracy" in line for line in section(card, "hallmarks"))
 
 
+def test_a_pipeline_of_several_corpora_names_each_with_its_licence(parts, tmp_path):
+    corpora = [
+        {"name": "ncbi_disease", "licence": "CC0", "source": "https://example.org/1"},
+        {"name": "mine", "licence": "", "source": ""},
+        {"name": "yours", "licence": "CC0", "source": "https://example.org/3"},
+    ]
+    change(parts[1]["corpus"] / "corpus.json", name="all", corpora=corpora)
+    meta, card = describe(parts, tmp_path / "output")
+    assert [one["name"] for one in meta["sources"]][:3] == ["NCBI Disease", "mine", "yours"]
+    assert meta["license"].startswith("corpora: CC0, not stated; encoder: ")
+    assert "| NCBI Disease | CC0 | https://example.org/1 |" in card
+    assert "| mine | not stated |  |" in card
+
+
+def test_the_card_of_one_corpus_has_no_table_of_corpora(parts, tmp_path):
+    assert "## Corpora" not in describe(parts, tmp_path / "output")[1]
+
+
+def test_the_card_has_the_scores_on_other_test_parts_under_their_names(parts, tmp_path):
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps({"ents_p": 0.5, "ents_r": 0.25, "ents_f": 0.3333}))
+    _, card = describe(parts, tmp_path / "output", other_metrics={"theirs": other})
+    own, other = card.split("## Scores on theirs\n")
+    assert "| 80.00 | 60.00 | 68.57 |" in own
+    assert "| 50.00 | 25.00 | 33.33 |" in other
+
+
+def test_a_pipeline_that_goes_on_from_another_names_what_that_was_made_of(parts, tmp_path):
+    describe(parts, tmp_path / "first", name="first")
+    change(parts[1]["corpus"] / "corpus.json", name="mine", licence="CC BY 4.0", source="")
+    meta, card = describe(parts, tmp_path / "second", source=tmp_path / "first")
+    names = [one["name"] for one in meta["sources"]]
+    assert names[0] == "mine" and "first: NCBI Disease" in names
+    assert meta["license"].startswith("corpus: CC BY 4.0; ") and "corpus: CC0" in meta["license"]
+    assert "| first: NCBI Disease | CC0 | https://example.org/corpus |" in card
+
+
+def test_what_a_pipeline_goes_on_from_has_to_be_a_pipeline(parts, tmp_path):
+    with pytest.raises(BiomedError, match="meta.json: not there; `spacy biomed card` writes it"):
+        describe(parts, tmp_path / "output", source=parts[1]["corpus"])
+
+
 def test_scores_that_could_not_be_measured_are_left_blank(parts, tmp_path):
     change(parts[1]["metrics"], ents_p=None, ents_r=None, ents_f=None, ents_per_type=None)
     _, card = describe(parts, tmp_path / "out")

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import typer
 
+from .number_options import LARGEST_SEED
+
 
 def teach(
     teachers: list[str] = typer.Argument(
@@ -14,7 +16,10 @@ def teach(
     texts: list[Path] = typer.Option(
         [], help="Unlabelled text, a document a line, or folders of it; repeatable."
     ),
-    max_words: int = typer.Option(0, min=0, help="Tokens of unlabelled text to take; 0: all."),
+    max_words: int = typer.Option(
+        0, min=0, help="Draw so many words of the text, from all of it; 0: all."
+    ),
+    seed: int = typer.Option(0, min=0, max=LARGEST_SEED, help="Of what is drawn."),
     merge_into: str | None = typer.Option(
         None, help="Component that every head of entities teaches; else the one of its own name."
     ),
@@ -31,16 +36,16 @@ def teach(
     """
     from wasabi import msg
 
-    from ..language_models.sources import read_documents
+    from ..language_models.sources import read_documents, sample_documents
     from ..pipeline.loading import load_pipeline
     from ..training.teaching import create_taught_corpus
 
+    drawn = sample_documents(texts, max_words, seed=seed) if max_words else read_documents(texts)
     report = create_taught_corpus(
         [load_pipeline(teacher) for teacher in teachers],
         corpus,
-        read_documents(texts),
+        drawn,
         output,
-        max_words=max_words,
         sources=[*teachers, *texts],
         merge_into=merge_into,
     )

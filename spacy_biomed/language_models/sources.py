@@ -6,7 +6,9 @@ import gzip
 import json
 import lzma
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2b
+from heapq import heappop, heappush
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
@@ -45,6 +47,37 @@ def read_documents(paths: Iterable[Path], *, text_field: str = "text") -> Iterat
     """
     files = find_files(paths)
     return (text for path in files for text in _read_file(path, text_field) if text.strip())
+
+
+def sample_documents(
+    paths: Sequence[Path], words: int, *, text_field: str = "text", seed: int = 0
+) -> Iterator[str]:
+    """Draw documents from all of a text, in its order, each with the same probability.
+
+    The text is read twice. A document is drawn or not by what it says, so that the same documents
+    come out of the same text in other files or another order; equal documents are drawn together.
+
+    paths, text_field: see `read_documents`.
+    words: of the documents in all, by white space; the last that is drawn may go beyond.
+    seed: another one draws others.
+    RAISES BiomedError: as `read_documents` does.
+    """
+
+    def place(text: str) -> int:
+        digest = blake2b(text.encode(), digest_size=8, key=seed.to_bytes(8, "big")).digest()
+        return int.from_bytes(digest, "big")
+
+    drawn: list[tuple[int, int]] = []  # a heap, the last place on top
+    total = 0
+    for text in read_documents(paths, text_field=text_field):
+        count = len(text.split())
+        heappush(drawn, (-place(text), count))
+        total += count
+        while total - drawn[0][1] >= words:
+            total -= heappop(drawn)[1]
+    last = -drawn[0][0] if drawn else -1
+    texts = read_documents(paths, text_field=text_field)
+    return (text for text in texts if place(text) <= last)
 
 
 def find_files(paths: Iterable[Path]) -> list[Path]:

@@ -51,7 +51,6 @@ def create_taught_corpus(
     texts: Iterable[str],
     output: Path,
     *,
-    max_words: int = 0,
     sources: Sequence[Path] = (),
     merge_into: str | None = None,
 ) -> TeachingReport:
@@ -69,7 +68,6 @@ def create_taught_corpus(
     corpus: folder that `spacy biomed convert` wrote.
     texts: unlabelled documents.
     output: folder to write; replaced if it is there.
-    max_words: stop after so many tokens of unlabelled text; 0 for all of it.
     sources: where the teachers and the texts come from.
     merge_into: name of the component that every `biomed_ner` of the teachers teaches.
     RAISES BiomedError: if a pipeline has nothing to teach, if components that cannot be merged
@@ -88,7 +86,7 @@ def create_taught_corpus(
         for doc in teach(teachers, annotated_docs, merge_into=merge_into):
             taught.add(doc)
         annotated = len(taught)
-        unlabelled = make_docs(first, texts, sentences=is_in_sentences, max_words=max_words)
+        unlabelled = make_docs(first, texts, sentences=is_in_sentences)
         words = 0
         for doc in teach(teachers, unlabelled, merge_into=merge_into):
             words += len(doc)
@@ -139,26 +137,17 @@ def _taught_name(part: Teacher, merge_into: str | None) -> str:
     return merge_into if merge_into and isinstance(part, BiomedNER) else part.name
 
 
-def make_docs(
-    nlp: Language, texts: Iterable[str], *, sentences: bool, max_words: int
-) -> Iterator[Doc]:
-    """Tokenize texts, or each of their sentences, up to a number of tokens in all."""
+def make_docs(nlp: Language, texts: Iterable[str], *, sentences: bool) -> Iterator[Doc]:
+    """Tokenize texts, or each of their sentences."""
     from spacy.pipeline import Sentencizer
 
     sentencizer = Sentencizer()
-    words = 0
     for text in texts:
         doc = nlp.make_doc(text)
         parts: Iterable[Doc] = (doc,)
         if sentences:
             parts = (nlp.make_doc(sentence.text.strip()) for sentence in sentencizer(doc).sents)
-        for part in parts:
-            if len(part) == 0:
-                continue
-            yield part
-            words += len(part)
-            if 0 < max_words <= words:
-                return
+        yield from (part for part in parts if len(part))
 
 
 def teach(

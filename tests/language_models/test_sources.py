@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.language_models.sources import open_binary, read_documents
+from spacy_biomed.language_models.sources import open_binary, read_documents, sample_documents
 
 TEXTS = ["Aspirin reduced the risk.", "Náuseas, vómitos y 39 °C.", "β-catenin\u2028was found."]
 JSON_LINES = "".join(
@@ -105,6 +105,34 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
 def test_half_a_surrogate_pair_becomes_a_character_that_can_be_written(tmp_path):
     path = write(tmp_path / "a.jsonl", '{"text": "a \\ud83d b \\uD83D\\uDE00"}\n')
     assert read(path) == ["a \ufffd b 😀"]
+
+
+MANY = [f"Text {i} has " + "words " * (i % 7) for i in range(1000)]
+
+
+@pytest.fixture
+def many(tmp_path):
+    return write(tmp_path / "many.txt", "".join(f"{text}\n" for text in MANY))
+
+
+def test_a_sample_has_so_many_words_from_all_of_the_text_in_its_order(many):
+    drawn = [text.strip() for text in sample_documents([many], 600)]
+    assert 600 <= sum(len(text.split()) for text in drawn) < 609  # the last one has up to nine
+    places = [[text.strip() for text in MANY].index(text) for text in drawn]
+    assert places == sorted(places) and places[0] < 100 and places[-1] > 900
+    assert 20 < sum(place < 500 for place in places) < len(places) - 20
+
+
+def test_a_sample_is_the_same_in_another_order_and_another_with_another_seed(many, tmp_path):
+    turned = write(tmp_path / "turned.txt", "".join(f"{text}\n" for text in reversed(MANY)))
+    drawn = list(sample_documents([many], 600))
+    assert list(sample_documents([turned], 600)) == drawn[::-1]
+    assert list(sample_documents([many], 600, seed=1)) != drawn
+
+
+def test_a_sample_of_more_than_there_is_is_all_of_it(many):
+    assert list(sample_documents([many], 10**6)) == read(many)
+    assert list(sample_documents([write(many.parent / "none.txt", "")], 5)) == []
 
 
 @pytest.mark.parametrize("name", ["a.txt.gz", "a.jsonl.zst", "a.parquet"])

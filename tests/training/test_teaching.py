@@ -78,14 +78,6 @@ def test_the_other_parts_and_the_description_are_the_corpus_own(teacher, convert
     assert taught["components"] == [NER] and taught["unlabelled_documents"] == len(SENTENCES)
 
 
-def test_texts_stop_after_a_number_of_words(teacher, converted, tmp_path):
-    output = tmp_path / "taught"
-    report = create_taught_corpus([teacher], converted, TEXTS, output, max_words=6)
-    docs = list(read_docs(output / "train.spacy", teacher.vocab))[report.annotated :]
-    assert [doc.text for doc in docs] == SENTENCES[:2]
-    assert report.words == 7  # whole documents
-
-
 def test_texts_stay_whole_for_a_corpus_of_documents(teacher, converted, tmp_path):
     convert_corpus(
         "own", converted.parent / "source", tmp_path / "own", format="columns", n_sents=2

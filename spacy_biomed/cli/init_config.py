@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from .bad_input import OneLineGroup
 from .number_options import LARGEST_SEED, above_zero
+
+if TYPE_CHECKING:
+    from ..training.updating import Update
 
 ONE_CORPUS = "corpus"
 
@@ -41,38 +44,79 @@ def for_corpus(
     template: Path = typer.Argument(help="Template, such as configs/ner.cfg."),
     corpus: Path = typer.Argument(help="Folder that `spacy biomed convert` wrote."),
     output: Path = typer.Argument(help="Config to write, for `spacy train`."),
-    encoder: str = typer.Option(..., help="Catalogue name, hub id or directory."),
+    encoder: str = typer.Option(
+        None, help="Encoder to begin with: catalogue name, hub id or directory."
+    ),
+    source: str = typer.Option(
+        None, help="Trained pipeline to go on from: directory or installed package."
+    ),
     epochs: int = typer.Option(10, min=1, help="Passes over the training part."),
     batch_words: int = typer.Option(None, min=1, help="Tokens in a batch; else the template's."),
     learn_rate: float = typer.Option(
-        None, callback=above_zero, help="Highest learning rate; else the template's."
+        None,
+        callback=above_zero,
+        help="Highest learning rate; else the template's, or with --source a quarter of it.",
     ),
     seed: int = typer.Option(0, min=0, max=LARGEST_SEED, help="Seed of everything random."),
 ) -> None:
     """Write the training config of one corpus and one encoder. The word `corpus` may be left out.
+
+    With --source in place of --encoder, the training goes on from a trained pipeline, to which the
+    corpus may bring further labels.
 
     Example: python -m spacy biomed init-config configs/ner.cfg corpus/ncbi_disease ncbi.cfg
     --encoder biobert --epochs 10
     """
     from wasabi import msg
 
+    from ..errors import BiomedError
     from ..outputs import replacing_file
     from ..training.config import check_encoder_name, fill_config
+    from ..training.updating import create_update
 
-    check_encoder_name(encoder)
-    config = fill_config(
-        template,
-        corpus,
-        encoder=encoder,
-        epochs=epochs,
-        batch_words=batch_words,
-        learn_rate=learn_rate,
-        seed=seed,
-    )
-    with replacing_file(output, [template, corpus]) as partial:
+    settings = {
+        "epochs": epochs,
+        "batch_words": batch_words,
+        "learn_rate": learn_rate,
+        "seed": seed,
+    }
+    if (encoder is None) == (source is None):
+        raise BiomedError(
+            "give either --encoder, to train a new pipeline, or --source, to go on from a trained "
+            "one"
+        )
+    if source is None:
+        check_encoder_name(encoder)
+        update = None
+        config = fill_config(template, corpus, encoder=encoder, **settings)
+    else:
+        update = create_update(template, corpus, source=source, **settings)
+        config = update.config
+    inputs = [template, corpus, *([source] if source else [])]
+    with replacing_file(output, inputs) as partial:
         config.to_disk(partial)
     steps = config["vars"]["max_steps"]
     msg.good(f"{output}: {steps} steps, {epochs} epochs of {steps // epochs}")
+    if update is not None:
+        _describe_update(update, source, corpus)
+
+
+def _describe_update(update: Update, source: str, corpus: Path) -> None:
+    """Print what becomes of the labels of a pipeline that is to learn more."""
+    from wasabi import msg
+
+    if update.new:
+        msg.info(f"new labels: {', '.join(update.new)}")
+    if update.unannotated:
+        msg.warn(
+            f"{corpus} does not annotate {', '.join(update.unannotated)}, which the pipeline may "
+            f"forget: let it rehearse them with `python -m spacy biomed teach {source} {corpus} "
+            f"{corpus}_taught`, and give {corpus}_taught here"
+        )
+    if update.moved:
+        msg.warn(
+            f"{', '.join(update.moved)}: not trained, on an encoder that is; check the scores after"
+        )
 
 
 @init_config.command("multitask")

@@ -13,8 +13,8 @@ def teach(
     ),
     corpus: Path = typer.Argument(help="Folder that `spacy biomed convert` wrote."),
     output: Path = typer.Argument(help="Folder to write: the corpus, taught."),
-    texts: list[Path] = typer.Option(
-        [], help="Unlabelled text, a document a line, or folders of it; repeatable."
+    texts: list[str] = typer.Option(
+        [], help="Unlabelled text, a document a line, or folders of it; repeatable; '' for none."
     ),
     max_words: int = typer.Option(
         0, min=0, help="Draw so many words of the text, from all of it; 0: all."
@@ -40,13 +40,14 @@ def teach(
     from ..pipeline.loading import load_pipeline
     from ..training.teaching import create_taught_corpus
 
-    drawn = sample_documents(texts, max_words, seed=seed) if max_words else read_documents(texts)
+    paths = [Path(text) for text in texts if text]
+    drawn = sample_documents(paths, max_words, seed=seed) if max_words else read_documents(paths)
     report = create_taught_corpus(
         [load_pipeline(teacher) for teacher in teachers],
         corpus,
         drawn,
         output,
-        sources=[*teachers, *texts],
+        sources=[*teachers, *paths],
         merge_into=merge_into,
     )
     msg.good(

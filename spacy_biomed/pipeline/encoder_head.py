@@ -17,7 +17,7 @@ from thinc.api import Model, Optimizer, set_dropout_rate
 from thinc.types import Ragged
 
 from ..encoders.listener import EncoderListener
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 from .doc_batches import batch_docs
 
 # Examples that are looked at to see whether they are examples.
@@ -80,6 +80,36 @@ class EncoderHead(TrainablePipe):
         self.cfg["labels"] = [*self.cfg["labels"], label]
         self.vocab.strings.add(label)
         return 1
+
+    def add_labels_of(self, examples: Iterable[Example]) -> list[str]:
+        """Add the labels of examples that this head, which is trained, does not know yet.
+
+        RETURNS: the new labels, in the order of their scores, which come after those of the others.
+        RAISES BiomedError: if there are any, and the head is of a kind that cannot grow.
+        """
+        known = set(self.cfg["labels"])
+        new = [label for label in self.find_labels(examples) if label not in known]
+        if new:
+            self.grow(new)
+            self.cfg["labels"] = [*self.cfg["labels"], *new]
+            for label in new:
+                self.vocab.strings.add(label)
+        return new
+
+    def find_labels(self, examples: Iterable[Example]) -> list[str]:
+        """The labels that examples have for this head, sorted; none for one that learns none."""
+        return []
+
+    def grow(self, labels: list[str]) -> None:
+        """Make place in the trained model for labels after those that it has.
+
+        RAISES BiomedError: if the head is of a kind that cannot grow.
+        """
+        raise BiomedError(
+            f"the corpus has labels that '{self.name}' does not know "
+            f"({', '.join(map(quote, labels))}), and a trained head of its kind takes no further "
+            "ones: leave them out, or train anew (`spacy biomed init-config --encoder`)"
+        )
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Annotate a stream of documents, in the encoder's batches.

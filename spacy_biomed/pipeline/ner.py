@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -25,10 +26,14 @@ from ..encoders.alignment import token_offsets
 from ..errors import BiomedError, quote
 from .encoder_head import EncoderHead, check_share, validate_source
 from .tagging import MISSING, Scheme, Spans, TagScheme
-from .taught import get_taught, taught_classes
+from .taught import explain_classes, get_taught, taught_classes
+from .token_classifier import add_outputs
 
 # In score names, mentions not seen in training: `spans_unseen_p`, `spans_unseen_r`, ...
 UNSEEN = "unseen"
+
+# How probable all tags of the labels that a trained head is given are at first, beside "O".
+NEW_TAGS_SHARE = 0.01
 
 DEFAULT_CONFIG = """
 [biomed_ner]
@@ -230,6 +235,18 @@ class BiomedNER(EncoderHead):
         or has any tag of the others: its loss is minus the logarithm of the probability that the
         model gives to these tags together.
 
+        A teacher may know some of the labels only (`spacy biomed init-config --source`). Its
+        "outside" then means: outside, or of a label that it does not know, as far as the gold
+        leaves that open. So its probability is that of these tags together:
+
+        - a token that nobody annotated: "outside" and all tags that the teacher does not know;
+        - a token without a mention in a document that annotates some of the labels only: "outside"
+          and, of those that the teacher does not know, the tags of the others;
+        - a token without a mention in a document that annotates every label, or with a mention of a
+          label that the teacher knows: "outside" alone, since the gold excludes the rest;
+        - a token with a mention of a label that the teacher does not know has its gold tag, and the
+          teacher is not asked.
+
         RETURNS: the loss, and its gradient with respect to the scores, (rows, tags).
         """
         xp = self.model.ops.xp
@@ -241,15 +258,17 @@ class BiomedNER(EncoderHead):
         count = max(int((mass > 0).sum()), 1)
         log_probs = learned = log_softmax(scores.dataXd)
         expected = targets
-        if any(truth.is_open for truth in truths):
-            allowed = np.concatenate([truth.allowed_tags() for truth in truths])
-            allowed = xp.repeat(xp.asarray(allowed), lengths, axis=0)
-            is_open = allowed.any(axis=1)
-            among = xp.where(allowed[is_open], log_probs[is_open], -xp.inf)
+        if any(truth.has_joint for truth in truths):
+            joint = np.concatenate([truth.joint_tags() for truth in truths])
+            joint = xp.repeat(xp.asarray(joint), lengths, axis=0)
+            rows = joint.any(axis=1)
+            joint, own = joint[rows], targets[rows]
+            among = xp.where(joint, log_probs[rows], -xp.inf)
             together = log_sum_exp(among)
+            joint_mass = xp.where(joint, own, 0.0).sum(axis=1, keepdims=True)
             learned, expected = xp.array(log_probs), xp.array(targets)
-            learned[is_open] = together
-            expected[is_open] = xp.exp(among - together)
+            learned[rows] = xp.where(joint, together, log_probs[rows])
+            expected[rows] = xp.where(joint, joint_mass * xp.exp(among - together), own)
         loss = -(targets * learned).sum() / count
         d_scores = (xp.exp(log_probs) * mass - expected) / count
         return float(loss), d_scores
@@ -264,24 +283,51 @@ class BiomedNER(EncoderHead):
         targets = np.zeros((len(tags), self.tag_scheme.size), dtype="float32")
         has_gold = tags != MISSING
         targets[has_gold, tags[has_gold]] = 1.0
-        taught = get_taught(example.reference, self.name, self.classes())
-        if taught is None:
-            return Truth(targets, allowed)
+        truth = Truth(targets, allowed)
+        taught = get_taught(example.reference, self.name, self.classes(), may_lack=True)
+        return truth if taught is None else self._ask_teacher(example, tags, truth, taught)
+
+    def _ask_teacher(self, example: Example, tags: Ints1d, gold: Truth, taught: Floats2d) -> Truth:
+        """What is known of the tokens' tags from the gold and from a teacher.
+
+        tags: (tokens,) gold tags; MISSING where nothing is known.
+        gold: what they tell.
+        taught: (tokens of the reference, tags) the teacher's probabilities.
+        """
         predicted, reference = _same_tokens(example)
         taught = taught[reference]
-        if allowed is not None:
+        targets, allowed = gold.targets.copy(), gold.joint_tags()
+        is_open = allowed[predicted].any(axis=1)
+        if is_open.any():
             # What the gold leaves open is as the teacher finds it probable.
-            is_open = allowed[predicted].any(axis=1)
             among = taught[is_open] * allowed[predicted[is_open]]
             total = among.sum(axis=1, keepdims=True)
             outside = np.eye(1, self.tag_scheme.size, dtype="float32")
             shares = np.where(total > 0, among / np.where(total > 0, total, 1.0), outside)
             targets[predicted[is_open]] = shares
-            allowed[predicted] = False
+        is_unknown = self._unknown_tags(example.reference)
+        has_gold = tags != MISSING
         share = np.where(has_gold, self.cfg["teacher_share"], 1.0).astype("float32")
+        share[has_gold & is_unknown[tags]] = 0.0
         share = share[predicted, None]
         targets[predicted] = share * taught + (1.0 - share) * targets[predicted]
+        joint = np.where(has_gold[:, None], allowed & is_unknown, is_unknown)
+        joint[:, 0] = joint.any(axis=1)
+        allowed[predicted] = joint[predicted]  # others have not been taught
         return Truth(targets, allowed)
+
+    def _unknown_tags(self, reference: Doc) -> np.ndarray:
+        """(tags,) whether each is one that the teacher of a document does not know.
+
+        RAISES BiomedError: if it knows a label by some of the tags only: its scheme is another.
+        """
+        taught, classes = taught_classes(reference, self.name), self.classes()
+        is_unknown = ~np.isin(classes, taught)
+        label_of_tag = self.tag_scheme.label_of_tag
+        in_part = np.intersect1d(label_of_tag[is_unknown], label_of_tag[~is_unknown])
+        if len(in_part):
+            raise explain_classes(self.name, taught, classes)
+        return is_unknown
 
     def _allowed_tags(self, example: Example, tags: Ints1d) -> np.ndarray | None:
         """The tags that a token without a mention may have: (tokens, tags); None where it is
@@ -359,13 +405,7 @@ class BiomedNER(EncoderHead):
         RAISES BiomedError: if there are none, or the examples have others.
         """
         validate_source(get_examples, "BiomedNER.initialize")
-        found: dict[str, str] = {}
-        for example in get_examples():
-            for span in gold_spans(example.reference, self.cfg["spans_key"]) or ():
-                found.setdefault(span.label_, span.text)
-            for tag in taught_classes(example.reference, self.name):
-                if tag != "O":
-                    found.setdefault(tag[2:], tag)
+        found = self._find_mentioned(get_examples())
         for label in sorted(found) if labels is None else labels:
             self.add_label(label)
         # Now rather than in the middle of the training, where spaCy would save what there is.
@@ -381,28 +421,56 @@ class BiomedNER(EncoderHead):
         self.model.set_dim("nO", self.tag_scheme.size)
         self.model.initialize(X=sample)
 
+    def find_labels(self, examples: Iterable[Example]) -> list[str]:
+        return sorted(self._find_mentioned(examples))
+
+    def _find_mentioned(self, examples: Iterable[Example]) -> dict[str, str]:
+        """The labels of gold mentions and of teachers, each with a text that has it."""
+        found: dict[str, str] = {}
+        for example in examples:
+            for span in gold_spans(example.reference, self.cfg["spans_key"]) or ():
+                found.setdefault(span.label_, span.text)
+            for tag in taught_classes(example.reference, self.name):
+                if tag != "O":
+                    found.setdefault(tag[2:], tag)
+        return found
+
+    def grow(self, labels: list[str]) -> None:
+        """Make place for further labels.
+
+        A new tag begins as "O" does, only less probable, wherever a token is: together the new ones
+        are a hundredth as probable as "O" (the prior of rare classes of Lin et al. 2017, "Focal
+        Loss for Dense Object Detection", section 4.1). So no best sequence has one of them, the
+        scores of the other tags are what they were, and what is learned of "O" holds for them.
+        """
+        if self.model.name != "token_classifier":
+            super().grow(labels)
+        count = len(self.tag_scheme.parts) * len(labels)
+        offset = math.log(NEW_TAGS_SHARE / count)
+        add_outputs(self.model, count, like=0, offset=offset)
+
 
 @dataclass(frozen=True, slots=True)
 class Truth:
     """What the tags of a document's tokens should be.
 
     targets: (tokens, tags) the probability that each should have; zeros where nothing is known.
-    allowed: (tokens, tags) of tokens of which only this is known, that they have one of some tags,
-        whether each is one; False for other tokens. None where there is no such token. Any tag may
-        have their 1 in `targets`.
+    joint: (tokens, tags) whether only the sum of the targets of some tags is known, and this is one
+        of them: how they share it is as the model finds it. False for other tokens. None where
+        there is no such token.
     """
 
     targets: Floats2d
-    allowed: np.ndarray | None
+    joint: np.ndarray | None
 
     @property
-    def is_open(self) -> bool:
+    def has_joint(self) -> bool:
         """Whether there is such a token."""
-        return self.allowed is not None and bool(self.allowed.any())
+        return self.joint is not None and bool(self.joint.any())
 
-    def allowed_tags(self) -> np.ndarray:
-        """`allowed`, also where there is no such token: (tokens, tags)."""
-        return np.zeros(self.targets.shape, bool) if self.allowed is None else self.allowed
+    def joint_tags(self) -> np.ndarray:
+        """`joint`, also where there is no such token: (tokens, tags)."""
+        return np.zeros(self.targets.shape, bool) if self.joint is None else self.joint
 
 
 @dataclass(frozen=True, slots=True)

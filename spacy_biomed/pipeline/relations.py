@@ -418,6 +418,9 @@ class BiomedRelations(EncoderHead):
             targets[:, -1] = ~targets.any(axis=1)
         return candidates, targets
 
+    def find_labels(self, examples: Iterable[Example]) -> list[str]:
+        return self._find_labels(examples)[0]
+
     def _find_labels(self, examples: Iterable[Example]) -> tuple[list[str], list[list[str]]]:
         """The labels of relations, and the types of head and tail where entities are annotated."""
         labels, pairs = set(), set()

@@ -51,22 +51,33 @@ def taught_classes(doc: Doc, name: str) -> list[str]:
     return list(taught["classes"]) if taught else []
 
 
-def get_taught(doc: Doc, name: str, classes: list[str]) -> Floats2d | None:
+def get_taught(
+    doc: Doc, name: str, classes: list[str], *, may_lack: bool = False
+) -> Floats2d | None:
     """A teacher's probabilities, (rows, classes), in the student's order; None if there are none.
 
+    may_lack: whether the teacher may not know all of the classes; of others the column is zeros.
     RAISES BiomedError: if the teacher's classes are not the student's.
     """
     known = taught_classes(doc, name)
     if not known:
         return None
-    if set(known) != set(classes):
-        raise BiomedError(
-            f"the teacher of '{name}' has the classes {', '.join(known)}, and the student "
-            f"{', '.join(classes)}: give both the same labels and, for entities, the same scheme"
-        )
-    columns = [known.index(name) for name in classes]
-    probabilities = doc.user_data[TAUGHT_KEY][name]["probabilities"]
-    return np.asarray(probabilities, dtype="float32")[:, columns]
+    if not set(known) <= set(classes) or (len(known) < len(classes) and not may_lack):
+        raise explain_classes(name, known, classes)
+    probabilities = np.asarray(doc.user_data[TAUGHT_KEY][name]["probabilities"], dtype="float32")
+    if len(known) == len(classes):
+        return probabilities[:, [known.index(one) for one in classes]]
+    taught = np.zeros((len(probabilities), len(classes)), dtype="float32")
+    taught[:, [classes.index(one) for one in known]] = probabilities
+    return taught
+
+
+def explain_classes(name: str, taught: list[str], classes: list[str]) -> BiomedError:
+    """The error that a component, `name`, cannot learn from a teacher of such classes."""
+    return BiomedError(
+        f"the teacher of '{name}' has the classes {', '.join(taught)}, and the student "
+        f"{', '.join(classes)}: give both the same labels and, for entities, the same scheme"
+    )
 
 
 def merge_tags(opinions: Sequence[tuple[list[str], Floats2d]]) -> tuple[list[str], Floats2d]:

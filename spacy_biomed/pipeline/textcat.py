@@ -265,7 +265,7 @@ class BiomedTextCategorizer(EncoderHead):
             cannot teach them.
         """
         validate_source(get_examples, "BiomedTextCategorizer.initialize")
-        for label in self._find_labels(get_examples()) if labels is None else labels:
+        for label in self.find_labels(get_examples()) if labels is None else labels:
             self.add_label(label)
         self._check_labels(positive_label)
         self.cfg["positive_label"] = positive_label
@@ -278,7 +278,7 @@ class BiomedTextCategorizer(EncoderHead):
             biases = share_scores(shares, self.cfg["exclusive"])
             output.set_param("b", self.model.ops.asarray1f(biases))
 
-    def _find_labels(self, examples: Iterable[Example]) -> list[str]:
+    def find_labels(self, examples: Iterable[Example]) -> list[str]:
         found: set[str] = set()
         for example in examples:
             found.update(example.reference.cats)

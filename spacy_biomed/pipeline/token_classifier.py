@@ -75,6 +75,35 @@ def init(
     return model
 
 
+def add_outputs(model: Model[list[Doc], Ragged], count: int, *, like: int, offset: float) -> None:
+    """Give a trained model further tags, after those that it has, whose weights stay as they are.
+
+    A new tag has the weights of another one, and so its score everywhere, plus the offset.
+
+    count: how many.
+    like: the tag whose weights they are given.
+    offset: what their scores differ by from that tag's.
+    """
+    xp, output = model.ops.xp, model.get_ref("output")
+    known = output.get_dim("nO")
+    weights, biases = output.get_param("W"), output.get_param("b")
+    blocks = weights.reshape(-1, known, weights.shape[1])  # one for each neighbour
+    copies = xp.repeat(blocks[:, [like]], count, axis=1)
+    grown = {
+        "W": xp.concatenate([blocks, copies], axis=1).reshape(-1, weights.shape[1]),
+        "b": xp.concatenate([biases, xp.repeat(biases[like] + biases.dtype.type(offset), count)]),
+    }
+    for name in grown:  # a layer with weights keeps its size
+        output.set_param(name, None)
+    for node in (model, model.layers[1], output):
+        if node.has_dim("nO"):
+            node.set_dim("nO", known + count, force=True)
+    for name, values in grown.items():
+        output.set_param(name, values)
+        if output.has_grad(name):
+            output.set_grad(name, xp.zeros_like(values))
+
+
 def forward(
     model: Model[list[Doc], Ragged], docs: list[Doc], is_train: bool
 ) -> tuple[Ragged, Callable[[Ragged], list]]:

@@ -48,9 +48,40 @@ def fill_config(
     RAISES BiomedError: if the template or the corpus is not there, or is not one.
     """
     config = read_template(template)
+    config["vars"]["encoder"] = encoder
     description = read_description(corpus)
+    fill_training(
+        config,
+        corpus,
+        description,
+        epochs=epochs,
+        batch_words=batch_words,
+        learn_rate=learn_rate,
+        seed=seed,
+    )
+    if has_several_relations(description):
+        for settings in config["components"].values():
+            if settings.get("factory") == "biomed_relations":
+                settings["exclusive"] = False
+    return config
+
+
+def fill_training(
+    config: Config,
+    corpus: Path,
+    description: dict[str, Any],
+    *,
+    epochs: int,
+    batch_words: int | None,
+    learn_rate: float | None,
+    seed: int,
+) -> None:
+    """Fill what a template has of the corpus and of the training, which is the same whatever is
+    trained; see `fill_config`.
+
+    description: of the corpus.
+    """
     variables: dict[str, Any] = config["vars"]
-    variables["encoder"] = encoder
     variables["seed"] = seed
     if batch_words is not None:
         variables["batch_words"] = batch_words
@@ -63,11 +94,6 @@ def fill_config(
     variables["eval_frequency"] = steps
     config["paths"]["train"], config["paths"]["dev"] = train.as_posix(), dev.as_posix()
     config["nlp"]["lang"] = description["language"]
-    if has_several_relations(description):
-        for settings in config["components"].values():
-            if settings.get("factory") == "biomed_relations":
-                settings["exclusive"] = False
-    return config
 
 
 def has_several_relations(description: dict[str, Any]) -> bool:

@@ -8,6 +8,7 @@ from spacy.training import Example
 from thinc.types import Ragged
 
 from spacy_biomed.corpora.annotation_scope import AnnotationScope, set_scope
+from spacy_biomed.errors import BiomedError
 from spacy_biomed.pipeline.ner import score_mentions
 from spacy_biomed.pipeline.taught import set_taught
 from spacy_biomed.training.optimizer import AdamW_v1
@@ -173,6 +174,103 @@ def test_a_teacher_fills_in_what_the_gold_leaves_open(make_head):
     probabilities = softmax(scores)
     assert loss == pytest.approx(-(targets * np.log(probabilities)).sum() / 4, rel=1e-5)
     np.testing.assert_allclose(d_scores, (probabilities - targets) / 4, atol=1e-6)
+
+
+# Teachers of some of the labels: of A alone, where the student has A and B
+
+TAUGHT = [0.5, 0.3, 0.2]  # O, B-A, I-A
+FOUND = np.array([[0.4, 0.1, 0.1, 0.2, 0.2]], dtype="float32")  # by the student
+
+
+def make_taught(mentions, labels=None, *, is_annotated=True):
+    """The document "a", as a teacher of A finds it probable."""
+    example = make_example("a", mentions, labels)
+    if not is_annotated:
+        nlp = spacy.blank("en")
+        example = Example(nlp.make_doc("a"), nlp.make_doc("a"))
+    set_taught(example.reference, NER, TAGS[:3], np.array([TAUGHT]))
+    return example
+
+
+@pytest.mark.parametrize(
+    ("example", "loss", "gradient"),
+    [
+        pytest.param(
+            make_taught([], is_annotated=False),
+            -(0.5 * np.log(0.1) + 0.5 * np.log(0.4 + 0.2 + 0.2)),
+            [0.4 - 0.25, 0.1 - 0.3, 0.1 - 0.2, 0.2 - 0.125, 0.2 - 0.125],
+            id="not annotated: O is O or of a label that the teacher does not know",
+        ),
+        pytest.param(
+            make_taught([(0, 1, "B")]),
+            -np.log(0.2),
+            [0.4, 0.1, 0.1, 0.2 - 1.0, 0.2],
+            id="of a label that the teacher does not know: the gold alone",
+        ),
+        pytest.param(
+            make_taught([], ["B"]),
+            -(0.5 * np.log(0.1) + 0.5 * np.log(0.4)),
+            [0.4 - 0.5, 0.1 - 0.3, 0.1 - 0.2, 0.2, 0.2],
+            id="outside, where only such a label is annotated: what the teacher says",
+        ),
+        pytest.param(
+            make_taught([], ["A"]),
+            -(0.125 * np.log(0.1) + 0.875 * np.log(0.8)),
+            [0.4 - 0.4375, 0.1 - 0.075, 0.1 - 0.05, 0.2 - 0.21875, 0.2 - 0.21875],
+            id="outside, where such a label is left open: O or that label",
+        ),
+        pytest.param(
+            make_taught([]),
+            -(0.125 * np.log(0.1) + 0.875 * np.log(0.4)),
+            [0.4 - 0.875, 0.1 - 0.075, 0.1 - 0.05, 0.2, 0.2],
+            id="outside, where all labels are annotated: the mixture",
+        ),
+        pytest.param(
+            make_taught([(0, 1, "A")]),
+            -(0.125 * np.log(0.4) + 0.875 * np.log(0.1)),
+            [0.4 - 0.125, 0.1 - 0.825, 0.1 - 0.05, 0.2, 0.2],
+            id="of a label that the teacher knows: the mixture",
+        ),
+    ],
+)
+def test_a_teacher_tells_of_the_labels_that_it_knows(make_head, example, loss, gradient):
+    head = make_head(teacher_share=0.25)
+    found_loss, d_scores = get_loss(head, [example], np.log(FOUND))
+    assert found_loss == pytest.approx(loss, rel=1e-3)  # taught in half precision
+    np.testing.assert_allclose(d_scores, [gradient], atol=2e-4)
+
+
+def test_the_gradient_with_such_a_teacher_is_that_of_finite_differences(make_head):
+    head = make_head(model={"tok2vec": PIECES}, teacher_share=0.25)
+    examples = [
+        make_taught([], is_annotated=False),
+        make_taught([(0, 1, "B")]),
+        make_taught([], ["A"]),
+        make_taught([(0, 1, "A")]),
+        make_example("a", [], ["A"]),
+    ]
+    lengths = [2, 1, 2, 1, 1]
+    scores = np.random.default_rng(3).normal(size=(7, 5))
+    _, d_scores = get_loss(head, examples, scores, lengths)
+    for place in np.ndindex(*scores.shape):
+        values = []
+        for step in (1e-5, -1e-5):
+            moved = scores.copy()
+            moved[place] += step
+            values.append(get_loss(head, examples, moved, lengths)[0])
+        assert d_scores[place] == pytest.approx((values[0] - values[1]) / 2e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "taught",
+    [["O", "B-A", "I-A", "B-X", "I-X"], ["O", "B-A", "I-A", "L-A", "U-A"], ["O", "B-A"]],
+    ids=["a label that the student lacks", "another scheme", "some tags of a label"],
+)
+def test_a_teacher_of_other_tags_than_the_students_is_refused(make_head, taught):
+    example = make_example("a", [])
+    set_taught(example.reference, NER, taught, np.full((1, len(taught)), 1 / len(taught)))
+    with pytest.raises(BiomedError, match="give both the same labels and, for entities, the same"):
+        get_loss(make_head(), [example], random_scores(1))
 
 
 # Corpora of a label each

@@ -55,3 +55,13 @@ def test_a_teacher_that_is_quite_sure_leaves_no_other_numbers_than_probabilities
     sure = ["O", "B-A"], np.array([[0.0, 1.0]])
     _, merged = merge_tags([sure, (["O", "B-B"], np.array([[0.0, 1.0]]))])
     np.testing.assert_allclose(merged, [[0.0, 0.5, 0.5]], atol=1e-5)
+
+
+def test_a_teacher_that_lacks_classes_gives_them_no_probability_where_it_may():
+    doc = spacy.blank("en").make_doc("lung cancer")
+    set_taught(doc, "biomed_ner", ["O", "B-D", "I-D"], PROBABILITIES)
+    classes = ["O", "B-C", "B-D", "I-D"]
+    taught = get_taught(doc, "biomed_ner", classes, may_lack=True)
+    np.testing.assert_array_equal(taught, np.insert(PROBABILITIES, 1, 0.0, axis=1))
+    with pytest.raises(BiomedError, match="and the student O, B-C, B-D, I-D"):
+        get_taught(doc, "biomed_ner", classes)

@@ -5,7 +5,7 @@ from thinc.types import Ragged
 
 from spacy_biomed.encoders.listener import EncoderListener_v1
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.pipeline.token_classifier import TokenClassifier_v1
+from spacy_biomed.pipeline.token_classifier import TokenClassifier_v1, add_outputs
 
 WIDTH, TAGS = 3, 4
 
@@ -163,3 +163,34 @@ def test_features_of_tokens_stand_beside_the_vectors_of_their_rows(ragged):
 def test_a_listener_with_one_row_for_the_document_is_refused():
     with pytest.raises(BiomedError, match="pooling = 'cls' gives one row for the document"):
         TokenClassifier_v1(EncoderListener_v1(pooling="cls"))
+
+
+@pytest.mark.parametrize("hidden", [0, TAGS, 7])
+@pytest.mark.parametrize("window", [0, 1])
+def test_further_outputs_score_as_one_of_those_there_and_learn(window, hidden):
+    docs, lengths = ["a", "b"], [3, 1]
+
+    def make(tags):
+        tok2vec, *_ = vectors(lengths, False)
+        return TokenClassifier_v1(
+            tok2vec, window_size=window, hidden_width=hidden, dropout=0.0, nO=tags
+        )
+
+    model = make(TAGS).initialize(X=docs)
+    output, rng = model.get_ref("output"), np.random.default_rng(1)
+    for name in ("W", "b"):
+        output.set_param(name, rng.normal(size=output.get_param(name).shape).astype("float32"))
+    before = model.predict(docs).dataXd
+    scores, backprop = model.begin_update(docs)
+    backprop(scores)
+    add_outputs(model, 2, like=1, offset=-3.0)
+    after = model.predict(docs).dataXd
+    assert model.get_dim("nO") == output.get_dim("nO") == TAGS + 2
+    np.testing.assert_allclose(after[:, :TAGS], before, rtol=1e-5, atol=1e-6)
+    for new in (TAGS, TAGS + 1):
+        np.testing.assert_allclose(after[:, new], before[:, 1] - 3.0, rtol=1e-5, atol=1e-6)
+    scores, backprop = model.begin_update(docs)
+    backprop(scores)
+    assert output.get_grad("W").shape == output.get_param("W").shape
+    loaded = make(None).from_bytes(model.to_bytes())
+    np.testing.assert_allclose(loaded.predict(docs).dataXd, after)

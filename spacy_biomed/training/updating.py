@@ -1,0 +1,186 @@
+"""Training that goes on from a trained pipeline, on a corpus that may have further labels."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import spacy
+from spacy.language import Language
+from spacy.util import resolve_dot_names
+from thinc.api import Config
+
+from ..errors import BiomedError, quote
+from ..pipeline.encoder_head import EncoderHead
+from ..pipeline.loading import load_pipeline
+from ..pipeline.ner import BiomedNER
+from .config import fill_training, read_description, read_template
+
+# spaCy's own logger, which its commands make visible with --verbose.
+logger = logging.getLogger("spacy")
+
+# The highest learning rate, beside the template's. The weights have been trained: what they know is
+# to be kept, while a template's rate is for weights of which a part is random.
+LEARN_RATE_SHARE = 0.25
+
+# An encoder that only predicts, and what it was exported from.
+EXPORTED, TRAINABLE = "biomed_onnx_transformer", "biomed_transformer"
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A training that goes on from a pipeline.
+
+    config: for `spacy train`.
+    new: labels of the corpus that the pipeline does not know.
+    unannotated: labels of the pipeline that the corpus neither annotates nor carries a teacher of.
+    moved: heads that stay as they are, on an encoder that learns.
+    """
+
+    config: Config
+    new: list[str]
+    unannotated: list[str]
+    moved: list[str]
+
+
+def create_update(
+    template: Path,
+    corpus: Path,
+    *,
+    source: str,
+    epochs: int,
+    batch_words: int | None = None,
+    learn_rate: float | None = None,
+    seed: int = 0,
+) -> Update:
+    """Make the config of a training that goes on from a pipeline.
+
+    Every component of the pipeline is sourced, in its order. Those that the template trains learn;
+    the others are frozen. Tokenizer and settings of the components are the pipeline's, all else is
+    the template's.
+
+    template, corpus, epochs, batch_words, seed: as for `fill_config`.
+    source: an installed package, or a pipeline directory.
+    learn_rate: highest learning rate; by default a quarter of the template's.
+    RAISES BiomedError: if the template, the corpus or the pipeline is not there, or is not one; if
+        the pipeline has not what the template trains, or is of another language.
+    """
+    config = read_template(template)
+    description = read_description(corpus)
+    nlp = load_pipeline(source)
+    trained = list(config["nlp"].get("pipeline", ()))
+    _check_source(nlp, source, template, config, trained)
+    if nlp.lang != description["language"]:
+        raise BiomedError(
+            f"--source {source}: a pipeline of the language {quote(nlp.lang)}, and {corpus} is of "
+            f"{quote(description['language'])}; give one of the same language"
+        )
+    variables = config["vars"]
+    variables.pop("encoder", None)
+    variables["source"] = source
+    if learn_rate is None and "learn_rate" in variables:
+        learn_rate = LEARN_RATE_SHARE * variables["learn_rate"]
+    fill_training(
+        config,
+        corpus,
+        description,
+        epochs=epochs,
+        batch_words=batch_words,
+        learn_rate=learn_rate,
+        seed=seed,
+    )
+    _take_pipeline(config, nlp, trained)
+    heads = [head for name in trained if isinstance(head := nlp.get_pipe(name), BiomedNER)]
+    known = {label for head in heads for label in head.labels}
+    annotated = set(description.get("annotated_labels", ()))
+    taught = description.get("taught", {}).get("components", ())
+    untaught = {label for head in heads if head.name not in taught for label in head.labels}
+    frozen = [name for name in nlp.component_names if name not in trained]
+    return Update(
+        config,
+        sorted(annotated - known) if heads else [],
+        sorted(untaught - annotated),
+        [name for name in frozen if isinstance(nlp.get_pipe(name), EncoderHead)],
+    )
+
+
+def _check_source(
+    nlp: Language, source: str, template: Path, config: Config, trained: Sequence[str]
+) -> None:
+    """RAISES BiomedError: if a pipeline lacks a component that the template trains."""
+    factories = {name: nlp.get_pipe_meta(name).factory for name in nlp.component_names}
+    for name in trained:
+        factory = config["components"].get(name, {}).get("factory", name)
+        own = factories.get(name)
+        if own == EXPORTED and factory == TRAINABLE:
+            raise BiomedError(
+                f"--source {source}: training needs the PyTorch pipeline, and this one's encoder "
+                f"is exported ({EXPORTED}); give the pipeline that it was compressed from"
+            )
+        if own != factory:
+            held = ", ".join(factories) or "no components"
+            raise BiomedError(
+                f"--source {source}: has no component '{name}' of the kind '{factory}', which "
+                f"{template} trains; it has {held}"
+            )
+
+
+def _take_pipeline(config: Config, nlp: Language, trained: Sequence[str]) -> None:
+    """Let a config have the components of a pipeline, which its [vars] name as the source."""
+    names = list(nlp.component_names)  # spaCy's cannot be copied
+    config["nlp"]["pipeline"] = names
+    config["nlp"]["disabled"] = list(nlp.disabled)
+    config["nlp"]["tokenizer"] = nlp.config.interpolate()["nlp"]["tokenizer"]
+    config["components"] = {name: {"source": "${vars.source}"} for name in names}
+    config["training"]["frozen_components"] = [name for name in names if name not in trained]
+    initialize = config.setdefault("initialize", {})
+    initialize.pop("components", None)  # which spaCy does not initialize
+    initialize["before_init"] = {
+        "@callbacks": "spacy_biomed.continue_pipeline.v1",
+        "source": "${vars.source}",
+        "components": list(trained),
+    }
+
+
+def continue_pipeline_v1(source: str, components: list[str]) -> Callable[[Language], Language]:
+    """`spacy_biomed.continue_pipeline.v1`, for `[initialize.before_init]`: what sourced components
+    need before they go on learning, and spaCy, which does not initialize them, does not do.
+
+    The pipeline gets the tokenizer of the one that the components come from, and each component the
+    labels of the training corpus that it does not know.
+
+    source: the pipeline that they come from: an installed package, or a directory.
+    components: those that learn.
+    RAISES BiomedError: if the tokenizers are of different kinds, or a component that is to have
+        further labels cannot have any.
+    """
+
+    def prepare(nlp: Language) -> Language:
+        _copy_tokenizer(nlp, source)
+        config = nlp.config.interpolate()
+        (corpus,) = resolve_dot_names(config, [config["training"]["train_corpus"]])
+        for name in components:
+            head = nlp.get_pipe(name)
+            if isinstance(head, EncoderHead) and (new := head.add_labels_of(corpus(nlp))):
+                logger.info("Added labels to '%s': %s", name, ", ".join(new))
+        return nlp
+
+    return prepare
+
+
+def _copy_tokenizer(nlp: Language, source: str) -> None:
+    """RAISES BiomedError: if the tokenizer of the pipeline `source` is of another kind."""
+    other = spacy.load(source, exclude=nlp.component_names)
+    if _tokenizer_settings(nlp) != _tokenizer_settings(other):
+        raise BiomedError(
+            f"[nlp.tokenizer] of the config is not that of {source}, whose components are "
+            "sourced; `spacy biomed init-config --source` writes a config with the same"
+        )
+    nlp.tokenizer.from_bytes(other.tokenizer.to_bytes(exclude=["vocab"]), exclude=["vocab"])
+
+
+def _tokenizer_settings(nlp: Language) -> dict[str, Any]:
+    return nlp.config.interpolate()["nlp"]["tokenizer"]

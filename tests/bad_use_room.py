@@ -250,6 +250,11 @@ def _make_bad_corpora(room: Path) -> None:
         shutil.copytree(good, room / "corpus" / name)
         change(room / "corpus" / name)
 
+    def translate(folder: Path) -> None:
+        description = json.loads((folder / "corpus.json").read_text())
+        (folder / "corpus.json").write_text(json.dumps({**description, "language": "es"}))
+
+    damage("spanish", translate)
     damage("no_description", lambda folder: (folder / "corpus.json").unlink())
     damage("no_train", lambda folder: (folder / "train.spacy").unlink())
     damage("no_test", lambda folder: (folder / "test.spacy").unlink())

@@ -113,7 +113,7 @@ def _check_source(
     """RAISES BiomedError: if a pipeline lacks a component that the template trains."""
     factories = {name: nlp.get_pipe_meta(name).factory for name in nlp.component_names}
     for name in trained:
-        factory = config["components"].get(name, {}).get("factory", name)
+        factory = config.get("components", {}).get(name, {}).get("factory", name)
         own = factories.get(name)
         if own == EXPORTED and factory == TRAINABLE:
             raise BiomedError(

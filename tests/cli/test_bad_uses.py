@@ -120,7 +120,8 @@ class Command:
             for key, value in values.items()
             for word in ((key, value) if key.startswith("-") else (value,))
         ]
-        return [*name.split(), *words]
+        command = [word for word in name.split() if not word.startswith("-")]
+        return [*command, *words]
 
 
 SETTINGS = [["--training.stepps", "1"], ["--training.steps", "x"], ["--training.steps", "-1"]]
@@ -325,6 +326,23 @@ COMMANDS = {
             "--batch-words": POSITIVE,
             "--learn-rate": RATES,
             "--seed": SEEDS,
+        },
+    ),
+    "init-config --source": Command(
+        {
+            "TEMPLATE": "configs/ner.cfg",
+            "CORPUS": "corpus/drugs",
+            "OUTPUT": "new.cfg",
+            "--source": "pipeline",
+        },
+        {
+            "TEMPLATE": ["nowhere", "configs/textcat.cfg", "little.cfg", "recipe.cfg"],
+            "CORPUS": ["corpus/no_train", "corpus/json_list", "nowhere", "corpus/spanish"],
+            "OUTPUT": [*OUTPUT_FILES, "pipeline/new.cfg", "corpus/drugs/new.cfg"],
+            "--source": [*PIPELINES, "blank"],
+            "--encoder": ["encoder", ""],
+            "--epochs": POSITIVE,
+            "--learn-rate": RATES,
         },
     ),
     "init-config multitask": Command(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -12,12 +13,14 @@ from typing import Any
 
 import pytest
 from spacy.tokens import Doc, Span
+from spacy.training.initialize import init_nlp
 from spacy.vocab import Vocab
 
 from spacy_biomed.corpora.annotation_scope import EVERY_LABEL, get_scope
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.corpora.gold import ANSWER_KEY, UNALIGNED_MENTIONS
 from spacy_biomed.pairs import PAIR_KEY, get_pair
+from spacy_biomed.training.config import fill_config
 from spacy_biomed.training.corpus import read_docs
 
 REPOSITORY = Path(__file__).parents[1]
@@ -286,3 +289,75 @@ def test_merging_averages_over_seeds(merging: ModuleType):
     }
     means = merging.collect(list(done), done)["alone, biored"]["biored"]
     assert means == pytest.approx({"GENE": 70.0, merging.MICRO: 60.0})
+
+
+@pytest.fixture
+def updating(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """`updating.py`, whose trainings run in this process."""
+    monkeypatch.syspath_prepend(REPOSITORY / "benchmarks")
+    module = import_module("updating")
+    monkeypatch.setattr(module, "Worker", Here)
+    monkeypatch.setattr(Here, "program", "updating")
+    return module
+
+
+@pytest.fixture
+def chemicals(partly_annotated: list[Path], tiny_bert: Path, tmp_path: Path) -> list[str]:
+    """As arguments: a pipeline of chemicals, a corpus of all labels, and a folder of others."""
+    config = fill_config(
+        REPOSITORY / "configs" / "ner.cfg", partly_annotated[0], encoder=str(tiny_bert), epochs=1
+    )
+    nlp = init_nlp(config)
+    nlp.to_disk(tmp_path / "pipeline")
+    others = tmp_path / "others"
+    others.mkdir()
+    shutil.copytree(partly_annotated[0], others / "chemicals")
+    return [str(tmp_path / "pipeline"), str(partly_annotated[1]), str(others)]
+
+
+def test_updating_trains_with_and_without_rehearsal_and_each_once(
+    updating: ModuleType, chemicals: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    runs, table = tmp_path / "runs.jsonl", tmp_path / "table.md"
+    arguments = [*chemicals, "--documents", "3", "--epochs", "1"]
+    arguments += ["--runs", str(runs), "--output", str(table)]
+
+    def count(*options: str) -> int:
+        monkeypatch.setattr("sys.argv", ["updating.py", *arguments, *options])
+        before = Here.trained
+        updating.main()
+        return Here.trained - before
+
+    assert count() == 3
+    assert count() == 0
+    assert count("--seeds", "0", "1") == 2
+    lines = [json.loads(line) for line in runs.read_text(encoding="utf8").splitlines()]
+    assert [line["way"] for line in lines] == ["before", *["plain", "rehearsed"] * 2]
+    for line in lines:
+        assert set(line["scores"]) == {"everything", "chemicals"}
+        assert updating.NEW in line["scores"]["everything"]
+        assert updating.NEW not in line["scores"]["chemicals"]
+    assert lines[0]["scores"]["everything"][updating.NEW] == 0.0
+    head, _, *rows = table.read_text(encoding="utf8").splitlines()
+    columns = ["everything, new labels", "everything, old labels", "chemicals, old labels"]
+    assert [cell.strip() for cell in head.strip("|").split("|")] == ["F1", *columns]
+    assert [row.split("|")[1].strip() for row in rows] == list(updating.WAYS)
+
+
+def test_updating_draws_documents_by_the_seed(updating: ModuleType):
+    docs = list(range(20))
+    assert updating.draw(docs, 5, seed=0) == updating.draw(docs, 5, seed=0)
+    assert updating.draw(docs, 5, seed=0) != updating.draw(docs, 5, seed=1)
+    assert len(set(updating.draw(docs, 20, seed=2))) == 20
+    with pytest.raises(updating.BiomedError, match="--documents 21: the training part has 20"):
+        updating.draw(docs, 21, seed=0)
+
+
+def test_updating_needs_a_label_that_the_pipeline_lacks(
+    updating: ModuleType, chemicals: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    pipeline, _, others = chemicals
+    arguments = [pipeline, f"{others}/chemicals", others]
+    monkeypatch.setattr("sys.argv", ["updating.py", *arguments])
+    with pytest.raises(updating.BiomedError, match="chemicals: annotates no label that"):
+        updating.main()

@@ -166,6 +166,13 @@ def check_text_classification(names: dict[str, Any], printed: list[str]) -> None
     assert [line.split()[0] for line in printed] == sorted(cats, key=cats.get, reverse=True)
 
 
+def check_updating(names: dict[str, Any], printed: list[str]) -> None:
+    nlp, doc = names["nlp"], names["doc"]
+    assert nlp.pipe_labels["biomed_ner"] == ["CHEMICAL", "DISEASE", "GENE", "SPECIES"]
+    assert are_probabilities(entity._.confidence for entity in doc.ents)
+    assert len(doc.ents) == len(printed)
+
+
 # What the snippets of a page are to leave behind.
 CHECKS: dict[str, Callable[[dict[str, Any], list[str]], None]] = {
     "deidentification": check_deidentification,
@@ -175,6 +182,7 @@ CHECKS: dict[str, Callable[[dict[str, Any], list[str]], None]] = {
     "question_answering": check_question_answering,
     "relations": check_relations,
     "text_classification": check_text_classification,
+    "updating": check_updating,
 }
 
 

@@ -1,0 +1,291 @@
+"""What a trained pipeline learns of a label that it lacks from few documents, and what it forgets.
+
+    python benchmarks/updating.py training/all/model-best corpus/notes corpus/others \\
+        --documents 50 --seeds 0 1 2 --texts notes.txt --threads 2
+
+before:     the pipeline as it is.
+plain:      it goes on learning on so many documents of the corpus.
+rehearsed:  the same, and it rehearses what it knows on them, and on --texts
+            (`spacy biomed teach`).
+
+The first corpus is a folder of `spacy biomed convert` that annotates a label which the pipeline
+lacks; the documents are drawn from its training part by the seed. The second folder holds converted
+corpora that annotate labels which it has. Trained is as `spacy biomed init-config --source` says,
+for so many epochs over the documents, and the last weights are scored, for nothing is chosen on
+development parts.
+
+Printed is the exact-match F1 in percent, the mean over the seeds, as a table in Markdown: of the
+new labels on the corpus's test part, and of the old ones on each of the other test parts, the mean
+over the labels that it annotates.
+
+Each training is a line of --runs, and one that is there already is not done again: a run that was
+stopped goes on, and the file has to go when the code changes. Nothing is downloaded.
+"""
+
+import argparse
+import hashlib
+import json
+import random
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import mean
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from comparisons import advance, console, positive, run_program, worker_environment
+from contestants import REPOSITORY
+from merging import hash_files, write_part
+
+from spacy_biomed.errors import BiomedError
+from spacy_biomed.evaluation.workers import Worker, serve
+from spacy_biomed.language_models.sources import read_documents
+from spacy_biomed.pipeline.loading import load_pipeline
+from spacy_biomed.training.checkpoint import digest_files
+from spacy_biomed.training.config import read_description
+from spacy_biomed.training.corpus import Corpus_v1
+from spacy_biomed.training.teaching import create_taught_corpus
+from spacy_biomed.training.updating import create_update
+
+BEFORE, PLAIN, REHEARSED = WAYS = ("before", "plain", "rehearsed")
+
+# F1 of the test parts, 0 to 1, by corpus and by what is scored of it: its labels, new or old.
+Scores = dict[str, dict[str, float]]
+
+NEW, OLD = "new labels", "old labels"
+
+
+class Run(NamedTuple):
+    """One training, or of "before" one scoring.
+
+    pipeline, data: digests of the pipeline and of all corpora; texts: of the unlabelled text, which
+        only "rehearsed" has.
+    learn_rate: None for that of `init-config --source`.
+    """
+
+    way: str
+    seed: int
+    documents: int
+    epochs: int
+    learn_rate: float | None
+    pipeline: str
+    data: str
+    texts: str
+    max_words: int
+
+
+# --- In a process of its own ---
+
+
+class Process:
+    """What a process is asked to do."""
+
+    def train(
+        self,
+        source: str,
+        folder: str,
+        tests: list[str],
+        unlabelled: list[str],
+        gpu: bool,
+        **run: Any,
+    ) -> dict[str, Any]:
+        """Train, and score.
+
+        source: directory of the pipeline. folder: of the corpus with the new label.
+        tests: folders of the corpora with the old ones. unlabelled: files of text.
+        RETURNS: the scores, and seconds.
+        """
+        import spacy
+
+        if gpu:
+            spacy.require_gpu()
+        own, start = Run(**run), time.perf_counter()
+        nlp = load_pipeline(source)
+        known = labels_of(nlp)
+        with TemporaryDirectory() as temporary:
+            if own.way != BEFORE:
+                corpus = prepare(own, nlp, Path(folder), list(map(Path, unlabelled)), temporary)
+                nlp = learn(own, source, corpus, Path(temporary) / "pipeline", gpu)
+        tests = list(dict.fromkeys([folder, *tests]))
+        scores = {Path(test).name: score(nlp, Path(test), known) for test in tests}
+        return {"scores": scores, "seconds": round(time.perf_counter() - start, 1)}
+
+
+def prepare(run: Run, nlp: Any, folder: Path, unlabelled: list[Path], temporary: str) -> Path:
+    """Write the corpus that a training is on.
+
+    nlp: what goes on learning. folder: the corpus of which documents are drawn.
+    RETURNS: a folder in the temporary one.
+    """
+    drawn, taught = Path(temporary) / "drawn", Path(temporary) / "taught"
+    write_part(folder, drawn, lambda docs: draw(docs, run.documents, run.seed))
+    if run.way == PLAIN:
+        return drawn
+    texts = read_documents(unlabelled)
+    create_taught_corpus([nlp], drawn, texts, taught, max_words=run.max_words)
+    return taught
+
+
+def learn(run: Run, source: str, corpus: Path, output: Path, gpu: bool) -> Any:
+    """The pipeline that has gone on learning."""
+    from spacy.training.initialize import init_nlp
+    from spacy.training.loop import train
+
+    config = create_update(
+        REPOSITORY / "configs" / "ner.cfg",
+        corpus,
+        source=source,
+        epochs=run.epochs,
+        learn_rate=run.learn_rate,
+        seed=run.seed,
+    ).config
+    config["vars"]["eval_frequency"] = config["vars"]["max_steps"]
+    config["corpora"]["dev"]["limit"] = 1  # which the loop scores in any case
+    output.mkdir()
+    train(init_nlp(config), output, use_gpu=0 if gpu else -1)
+    return load_pipeline(str(output / "model-last"))
+
+
+def draw(docs: list[Any], count: int, seed: int) -> list[Any]:
+    """So many documents, in the corpus's order."""
+    if count > len(docs):
+        raise BiomedError(f"--documents {count}: the training part has {len(docs)}")
+    return [docs[place] for place in sorted(random.Random(seed).sample(range(len(docs)), count))]
+
+
+def labels_of(nlp: Any) -> set[str]:
+    """The labels of entities that a pipeline finds."""
+    return set(nlp.pipe_labels.get("biomed_ner", ()))
+
+
+def score(nlp: Any, corpus: Path, known: set[str]) -> dict[str, float]:
+    """F1 by label, and the mean over those that the pipeline knew before and over the others.
+
+    known: the former.
+    """
+    examples = list(Corpus_v1(corpus / "test.spacy")(nlp))
+    scores = nlp.evaluate(examples)["ents_per_type"]
+    by_label = {label: own["f"] for label, own in scores.items()}
+    annotated = set(read_description(corpus)["annotated_labels"])
+    for title, labels in ((NEW, annotated - known), (OLD, annotated & known)):
+        own = [by_label.get(label, 0.0) for label in sorted(labels)]
+        if own:
+            by_label[title] = mean(own)
+    return by_label
+
+
+# --- The program ---
+
+
+def main() -> None:
+    args = parse_arguments()
+    others = find_corpora(args.others)
+    if args.corpus.name in [other.name for other in others if other != args.corpus]:
+        raise BiomedError(f"{args.others}: has another corpus of the name {args.corpus.name}")
+    known = labels_of(load_pipeline(str(args.pipeline)))
+    annotated = set(read_description(args.corpus).get("annotated_labels", ()))
+    if not annotated - known:
+        raise BiomedError(f"{args.corpus}: annotates no label that {args.pipeline} lacks")
+    plan = list(plan_runs(args, others))
+    done = read_runs(args.runs)
+    for run in advance([run for run in plan if run not in done], "Training"):
+        done[run] = train_one(run, args, others)
+        args.runs.parent.mkdir(parents=True, exist_ok=True)
+        with args.runs.open("a", encoding="utf8") as file:
+            print(json.dumps({**run._asdict(), **done[run]}), file=file)
+    table = make_table({run: done[run]["scores"] for run in plan}, args.corpus.name)
+    console.print(table, markup=False, soft_wrap=True)
+    args.output.parent.mkdir(parents=True, exist_ok=True)
+    args.output.write_text(table + "\n", encoding="utf8")
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("pipeline", type=Path, help="directory of a trained pipeline")
+    parser.add_argument("corpus", type=Path, help="converted corpus with a label that it lacks")
+    parser.add_argument("others", type=Path, help="folder of converted corpora of its own labels")
+    parser.add_argument("--documents", type=positive, default=50, help="to learn from")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--epochs", type=positive, default=10)
+    parser.add_argument("--learn-rate", type=float, help="else that of init-config --source")
+    parser.add_argument("--texts", type=Path, nargs="+", default=[], help="text to rehearse on too")
+    parser.add_argument("--max-words", type=int, default=0, help="of it; 0 for all")
+    parser.add_argument("--threads", type=positive, default=2, help="of every library")
+    parser.add_argument("--gpu", action="store_true", help="train on the GPU")
+    parser.add_argument("--runs", type=Path, default=Path("build/benchmarks/updating.jsonl"))
+    parser.add_argument("--output", type=Path, default=Path("build/benchmarks/updating.md"))
+    return parser.parse_args()
+
+
+def find_corpora(folder: Path) -> list[Path]:
+    """RAISES BiomedError: if there are none."""
+    found = sorted(path.parent for path in folder.glob("*/corpus.json"))
+    if not found:
+        raise BiomedError(f"{folder}: no converted corpora in it (`spacy biomed convert`)")
+    return found
+
+
+def plan_runs(args: argparse.Namespace, others: list[Path]) -> Iterator[Run]:
+    """The pipeline as it is, and then the trainings."""
+    pipeline = digest_files(args.pipeline)[:16]
+    data = hash_files([args.corpus, *others])
+    texts = hashlib.sha256("".join(map(digest_files, args.texts)).encode()).hexdigest()[:16]
+    yield Run(BEFORE, 0, 0, 0, None, pipeline, data, "", 0)
+    settings = (args.documents, args.epochs, args.learn_rate, pipeline, data)
+    for seed in args.seeds:
+        yield Run(PLAIN, seed, *settings, "", 0)
+        yield Run(REHEARSED, seed, *settings, texts, args.max_words)
+
+
+def read_runs(path: Path) -> dict[Run, dict[str, Any]]:
+    """What was trained before."""
+    done = {}
+    for line in path.read_text(encoding="utf8").splitlines() if path.exists() else ():
+        record = json.loads(line)
+        run = Run(*(record.pop(name) for name in Run._fields))
+        done[run] = record
+    return done
+
+
+def train_one(run: Run, args: argparse.Namespace, others: list[Path]) -> dict[str, Any]:
+    with Worker([sys.executable, __file__, "--serve"], worker_environment(args.threads)) as worker:
+        return worker.ask(
+            "train",
+            source=str(args.pipeline.resolve()),
+            folder=str(args.corpus.resolve()),
+            tests=[str(path.resolve()) for path in others],
+            unlabelled=[str(path.resolve()) for path in args.texts],
+            gpu=args.gpu,
+            **run._asdict(),
+        )
+
+
+def make_table(found: dict[Run, Scores], corpus: str) -> str:
+    """Points (0 to 100) in Markdown, means over the seeds: a row for each way.
+
+    corpus: name of the one with the new labels.
+    """
+    tests = list(dict.fromkeys(test for scores in found.values() for test in scores))
+    columns = [(corpus, NEW), *((test, OLD) for test in tests)]
+    columns = [
+        (test, labels)
+        for test, labels in columns
+        if any(labels in scores[test] for scores in found.values())
+    ]
+    titles = ["F1", *(f"{test}, {labels}" for test, labels in columns)]
+    lines = [titles, ["---", *("---:" for _ in columns)]]
+    for way in WAYS:
+        own = [scores for run, scores in found.items() if run.way == way]
+        cells = [f"{100 * mean(one[test][labels] for one in own):.1f}" for test, labels in columns]
+        lines.append([way, *cells])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--serve"]:
+        serve(Process())
+    else:
+        run_program(main)

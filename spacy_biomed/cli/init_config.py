@@ -111,7 +111,7 @@ def _describe_update(update: Update, source: str, corpus: Path) -> None:
         msg.warn(
             f"{corpus} does not annotate {', '.join(update.unannotated)}, which the pipeline may "
             f"forget: let it rehearse them with `python -m spacy biomed teach {source} {corpus} "
-            f"{corpus}_taught`, and give {corpus}_taught here"
+            f"{corpus}_rehearsed`, and give {corpus}_rehearsed here"
         )
     if update.moved:
         msg.warn(

@@ -29,7 +29,8 @@ def teach(
     A smaller pipeline that trains on it learns from them as well as from the gold annotation, and
     on unlabelled text from them alone. Where each document of the corpus is one sentence, each
     sentence of the text becomes one too. Heads of entities that teach a component of one name, of
-    several pipelines or with --merge-into, teach it the labels of all.
+    several pipelines or with --merge-into, teach it the labels of all. A pipeline that goes on
+    learning (`init-config --source`) rehearses what it knows on a corpus that it taught itself.
 
     Example: python -m spacy biomed teach training/ncbi_disease/model-best corpus/ncbi_disease
     corpus/ncbi_disease_taught --texts abstracts.txt.xz --max-words 1000000

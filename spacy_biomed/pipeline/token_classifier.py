@@ -91,7 +91,7 @@ def add_outputs(model: Model[list[Doc], Ragged], count: int, *, like: int, offse
     copies = xp.repeat(blocks[:, [like]], count, axis=1)
     grown = {
         "W": xp.concatenate([blocks, copies], axis=1).reshape(-1, weights.shape[1]),
-        "b": xp.concatenate([biases, xp.repeat(biases[like] + biases.dtype.type(offset), count)]),
+        "b": xp.concatenate([biases, xp.repeat(biases[[like]], count) + offset]),
     }
     for name in grown:  # a layer with weights keeps its size
         output.set_param(name, None)

@@ -44,7 +44,7 @@ def test_labels_that_may_be_forgotten_are_named_with_what_keeps_them(tiny_pipeli
     printed = invoke("init-config", TEMPLATE, notes, output, "--source", tiny_pipeline)
     assert "new labels: GENE" in printed
     assert f"{notes} does not annotate C, D, which the pipeline may forget" in printed
-    assert f"teach {tiny_pipeline} {notes} {notes}_taught`" in printed
+    assert f"teach {tiny_pipeline} {notes} {notes}_rehearsed`" in printed
     assert load_config(output)["components"]["biomed_ner"] == {"source": "${vars.source}"}
 
 

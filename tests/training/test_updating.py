@@ -13,6 +13,7 @@ from spacy.util import load_config
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.evaluation.compression import compress_pipeline
+from spacy_biomed.training.checkpoint import fingerprint
 from spacy_biomed.training.config import fill_config
 from spacy_biomed.training.corpus import read_docs
 from spacy_biomed.training.resumable import train
@@ -175,7 +176,7 @@ def test_the_tokenizer_is_the_pipelines(template, genes, trained, tmp_path):
     assert [token.text for token in grown.make_doc("BRCA1 x")] == ["BRC", "A1", "x"]
 
 
-def test_a_run_that_was_stopped_ends_as_one_that_was_not(update, tmp_path, weights):
+def test_a_run_that_was_stopped_ends_as_one_that_was_not(update, trained, tmp_path, weights):
     update.config["vars"]["eval_frequency"] = 2
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     with (tmp_path / "log.txt").open("w") as log:
@@ -188,6 +189,7 @@ def test_a_run_that_was_stopped_ends_as_one_that_was_not(update, tmp_path, weigh
         again = init_nlp(update.config)
         assert (stopped / "checkpoint").is_dir()
         train(again, stopped, stdout=log)
+    assert str(trained) in fingerprint(nlp)  # another pipeline there would be another run
     assert "Continuing after step 2" in (tmp_path / "log.txt").read_text()
     for name in (ENCODER, NER):
         np.testing.assert_array_equal(weights(again, name), weights(nlp, name))

@@ -55,7 +55,7 @@ def for_corpus(
     learn_rate: float = typer.Option(
         None,
         callback=above_zero,
-        help="Highest learning rate; else the template's, or with --source a quarter of it.",
+        help="Highest learning rate; else the template's, or half of the source's.",
     ),
     seed: int = typer.Option(0, min=0, max=LARGEST_SEED, help="Seed of everything random."),
 ) -> None:

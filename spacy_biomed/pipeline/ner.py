@@ -296,7 +296,7 @@ class BiomedNER(EncoderHead):
         """
         predicted, reference = _same_tokens(example)
         taught = taught[reference]
-        targets, allowed = gold.targets.copy(), gold.joint_tags()
+        targets, allowed = gold.targets.copy(), gold.joint_tags().copy()
         is_open = allowed[predicted].any(axis=1)
         if is_open.any():
             # What the gold leaves open is as the teacher finds it probable.

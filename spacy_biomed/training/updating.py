@@ -22,9 +22,9 @@ from .config import fill_training, read_description, read_template
 # spaCy's own logger, which its commands make visible with --verbose.
 logger = logging.getLogger("spacy")
 
-# The highest learning rate, beside the template's. The weights have been trained: what they know is
-# to be kept, while a template's rate is for weights of which a part is random.
-LEARN_RATE_SHARE = 0.25
+# The highest learning rate, beside the one that the pipeline was trained with: part of its weights
+# were random then, and now all of them know what is to be kept.
+LEARN_RATE_SHARE = 0.5
 
 # An encoder that only predicts, and what it was exported from.
 EXPORTED, TRAINABLE = "biomed_onnx_transformer", "biomed_transformer"
@@ -64,7 +64,9 @@ def create_update(
 
     template, corpus, epochs, batch_words, seed: as for `fill_config`.
     source: an installed package, or a pipeline directory.
-    learn_rate: highest learning rate; by default a quarter of the template's.
+    learn_rate: highest learning rate; by default half of what the pipeline was trained with, or
+        where its config does not tell, of the template's. One that has gone on learning before does
+        so at the same rate.
     RAISES BiomedError: if the template, the corpus or the pipeline is not there, or is not one; if
         the pipeline has not what the template trains, or is of another language.
     """
@@ -78,11 +80,10 @@ def create_update(
             f"--source {source}: a pipeline of the language {quote(nlp.lang)}, and {corpus} is of "
             f"{quote(description['language'])}; give one of the same language"
         )
-    variables = config["vars"]
-    variables.pop("encoder", None)
-    variables["source"] = source
-    if learn_rate is None and "learn_rate" in variables:
-        learn_rate = LEARN_RATE_SHARE * variables["learn_rate"]
+    if learn_rate is None:
+        learn_rate = _choose_rate(nlp, config)
+    config["vars"].pop("encoder", None)
+    config["vars"]["source"] = source
     fill_training(
         config,
         corpus,
@@ -126,6 +127,18 @@ def _check_source(
                 f"--source {source}: has no component '{name}' of the kind '{factory}', which "
                 f"{template} trains; it has {held}"
             )
+
+
+def _choose_rate(nlp: Language, config: Config) -> float | None:
+    """The highest learning rate of a training that goes on; None for the template's.
+
+    config: the template.
+    """
+    own = nlp.config.get("vars", {})
+    rate = own.get("learn_rate", config["vars"].get("learn_rate"))
+    if not isinstance(rate, int | float):
+        return None
+    return rate if "source" in own else LEARN_RATE_SHARE * rate
 
 
 def _take_pipeline(config: Config, nlp: Language, trained: Sequence[str]) -> None:

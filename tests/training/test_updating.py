@@ -1,5 +1,6 @@
 """Training that goes on from a trained pipeline."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -89,7 +90,7 @@ def found(nlp, corpus):
 
 
 def test_every_component_is_sourced_in_its_order_and_what_the_template_trains_learns(
-    update, trained, template
+    update, trained
 ):
     config = update.config.interpolate()
     assert config["nlp"]["pipeline"] == [ENCODER, NER, "biomed_deidentify"]
@@ -98,16 +99,33 @@ def test_every_component_is_sourced_in_its_order_and_what_the_template_trains_le
     }
     assert config["training"]["frozen_components"] == ["biomed_deidentify"]
     assert config["nlp"]["lang"] == "es"
-    rate = load_config(template)["vars"]["learn_rate"]
-    assert config["training"]["optimizer"]["learn_rate"]["initial_rate"] == LEARN_RATE_SHARE * rate
     assert update.new == ["GENE"]
     assert update.unannotated == ["C", "D"]
     assert update.moved == []
 
 
-def test_a_learning_rate_that_is_given_holds(template, genes, trained):
-    update = create_update(template, genes, source=str(trained), epochs=2, learn_rate=0.5)
-    assert update.config["vars"]["learn_rate"] == 0.5
+@pytest.mark.parametrize(
+    ("trained_with", "given", "rate"),
+    [
+        ({"learn_rate": 0.004}, None, LEARN_RATE_SHARE * 0.004),
+        ({"learn_rate": 0.004, "source": "another"}, None, 0.004),
+        ({}, None, LEARN_RATE_SHARE * 0.01),  # the template's
+        ({"learn_rate": 0.004}, 0.5, 0.5),
+    ],
+    ids=["half of its own", "of an update: its own", "not told: half of the template's", "given"],
+)
+def test_the_learning_rate_is_chosen_by_the_pipelines_own(
+    template, genes, trained, tmp_path, trained_with, given, rate
+):
+    source = shutil.copytree(trained, tmp_path / "source")
+    config = load_config(source / "config.cfg")
+    # Nothing that the variables stand for is needed to load it.
+    config = config.interpolate()
+    config["vars"] = trained_with
+    config.to_disk(source / "config.cfg")
+    update = create_update(template, genes, source=str(source), epochs=2, learn_rate=given)
+    optimizer = update.config.interpolate()["training"]["optimizer"]
+    assert optimizer["learn_rate"]["initial_rate"] == rate
 
 
 def test_new_labels_come_after_the_old_ones_whose_weights_and_predictions_stay(

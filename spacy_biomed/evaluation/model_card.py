@@ -20,6 +20,7 @@ from ..encoders.catalogue import EncoderEntry, find_encoder
 from ..errors import BiomedError, quote
 from ..outputs import MARKER, check_replaceable, replacing_directory
 from ..pairs import get_pair
+from ..pipeline.loading import load_pipeline
 from ..training.config import check_sections, read_config, read_description, read_fields
 from ..training.corpus import read_docs
 from .compression import exported_settings
@@ -35,7 +36,7 @@ def write_described_pipeline(
     corpus: Path,
     metrics: Path,
     other_metrics: Mapping[str, Path] | None = None,
-    source: Path | None = None,
+    source: str | None = None,
     name: str | None = None,
     pipeline_version: str = "0.1.0",
 ) -> dict[str, Any]:
@@ -46,8 +47,8 @@ def write_described_pipeline(
     corpus: folder of the converted corpus that it was trained and tested on.
     metrics: JSON file that `spacy evaluate` wrote for the corpus's test part.
     other_metrics: the same for other test parts, by their names, which the card shows as well.
-    source: directory of the described pipeline that the training began with, if it began with one.
-        What that was made of, the copy is made of too.
+    source: described pipeline that the training began with, if it began with one: a directory, or
+        an installed package. What that was made of, the copy is made of too.
     name: the package's name without its language; by default the corpus's.
     pipeline_version: the package's version.
     RETURNS: the meta.
@@ -56,7 +57,7 @@ def write_described_pipeline(
     """
     _check_package(name, pipeline_version)
     others = other_metrics or {}
-    sources = [pipeline, corpus, metrics, *others.values(), *([source] if source else [])]
+    sources = [pipeline, corpus, metrics, *others.values(), *filter(None, [source])]
     check_replaceable(output, MADE_BY, sources)
     if not (pipeline / "meta.json").is_file():
         raise BiomedError(f"{pipeline}: no pipeline there; `python -m spacy train` makes one")
@@ -64,7 +65,7 @@ def write_described_pipeline(
     evaluate = "python -m spacy evaluate --output"
     scores = read_fields(metrics, (), evaluate)
     other_scores = {test: read_fields(path, (), evaluate) for test, path in others.items()}
-    earlier = read_fields(source / "meta.json", ("lang", "name"), MADE_BY) if source else {}
+    earlier = load_pipeline(source).meta if source else {}
     meta = read_fields(pipeline / "meta.json", ("lang", "pipeline"), "python -m spacy train")
     config = _read_pipeline_config(pipeline / "config.cfg")
     encoder_name = _encoder_name(config, pipeline)

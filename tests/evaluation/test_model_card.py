@@ -247,18 +247,24 @@ def test_the_card_has_the_scores_on_other_test_parts_under_their_names(parts, tm
 
 
 def test_a_pipeline_that_goes_on_from_another_names_what_that_was_made_of(parts, tmp_path):
-    describe(parts, tmp_path / "first", name="first")
+    nlp = spacy.blank("en")
+    nlp.meta.update(
+        name="first",
+        license="corpus: CC0",
+        sources=[{"name": "NCBI Disease", "url": "https://example.org", "license": "CC0"}],
+    )
+    nlp.to_disk(tmp_path / "first")
     change(parts[1]["corpus"] / "corpus.json", name="mine", licence="CC BY 4.0", source="")
-    meta, card = describe(parts, tmp_path / "second", source=tmp_path / "first")
+    meta, card = describe(parts, tmp_path / "second", source=str(tmp_path / "first"))
     names = [one["name"] for one in meta["sources"]]
-    assert names[0] == "mine" and "first: NCBI Disease" in names
-    assert meta["license"].startswith("corpus: CC BY 4.0; ") and "corpus: CC0" in meta["license"]
-    assert "| first: NCBI Disease | CC0 | https://example.org/corpus |" in card
+    assert names[0] == "mine" and names[-1] == "first: NCBI Disease"
+    assert meta["license"] == "corpus: CC BY 4.0; encoder: Apache-2.0; corpus: CC0"
+    assert "| first: NCBI Disease | CC0 | https://example.org |" in card
 
 
 def test_what_a_pipeline_goes_on_from_has_to_be_a_pipeline(parts, tmp_path):
-    with pytest.raises(BiomedError, match="meta.json: not there; `spacy biomed card` writes it"):
-        describe(parts, tmp_path / "output", source=parts[1]["corpus"])
+    with pytest.raises(BiomedError, match="corpus: neither an installed pipeline"):
+        describe(parts, tmp_path / "output", source=str(parts[1]["corpus"]))
 
 
 def test_scores_that_could_not_be_measured_are_left_blank(parts, tmp_path):

@@ -94,6 +94,8 @@ def write_described_pipeline(
         "seed": config["training"]["seed"],
         "unseen_test_mentions": description.get("unseen_share"),
     }
+    if isinstance(source := config.get("vars", {}).get("source"), str):
+        meta["spacy_biomed"]["continues"] = source
     with replacing_directory(output, MADE_BY, sources) as partial:
         shutil.copytree(
             pipeline, partial, dirs_exist_ok=True, ignore=shutil.ignore_patterns(MARKER)
@@ -238,6 +240,7 @@ def create_card(
         "| --- | --- |",
         f"| Pipeline | {', '.join(meta['pipeline'])} |",
         f"| Encoder | {own['encoder']} |",
+        *([f"| Goes on from | {own['continues']} |"] if "continues" in own else []),
         f"| Corpus | {own['corpus']} |",
         *(f"| Documents, {part} | {n:,} |" for part, n in own["documents"].items()),
         f"| Seed | {own['seed']} |",

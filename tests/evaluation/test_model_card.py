@@ -283,6 +283,15 @@ def test_a_corpus_and_an_encoder_of_ones_own_are_named(parts, tmp_path):
     assert meta["license"] == "corpus: not stated"
 
 
+def test_the_pipeline_that_it_was_trained_on_from_is_named(parts, tmp_path):
+    path = parts[0] / "config.cfg"
+    assert "Goes on from" not in describe(parts, tmp_path / "anew")[1]
+    path.write_text(path.read_text().replace("[vars]\n", '[vars]\nsource = "training/all"\n'))
+    meta, card = describe(parts, tmp_path / "out")
+    assert meta["spacy_biomed"]["continues"] == "training/all"
+    assert "| Goes on from | training/all |" in card
+
+
 def test_a_described_pipeline_that_is_there_is_replaced(parts, tmp_path):
     describe(parts, tmp_path / "out")
     before = sorted(tmp_path.iterdir())

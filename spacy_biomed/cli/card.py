@@ -16,9 +16,6 @@ def card(
     other_metrics: list[str] = typer.Option(
         [], help="NAME=FILE: the same for another test part, shown as well; repeatable."
     ),
-    source: str = typer.Option(
-        "", help="Described pipeline that the training began with, whose corpora are named too."
-    ),
     name: str = typer.Option("", help="The package's name without language; else the corpus's."),
     version: str = typer.Option("0.1.0", help="The package's version."),
 ) -> None:
@@ -37,7 +34,6 @@ def card(
         corpus=corpus,
         metrics=metrics,
         other_metrics=_parse_metrics(other_metrics),
-        source=source or None,
         name=name or None,
         pipeline_version=version,
     )

@@ -36,19 +36,19 @@ def write_described_pipeline(
     corpus: Path,
     metrics: Path,
     other_metrics: Mapping[str, Path] | None = None,
-    source: str | None = None,
     name: str | None = None,
     pipeline_version: str = "0.1.0",
 ) -> dict[str, Any]:
     """Copy a trained pipeline and describe the copy, ready for `spacy package`.
+
+    Where the training went on from another pipeline (`spacy biomed init-config --source`) that is
+    still there and described, what that was made of is named too.
 
     pipeline: directory of a trained pipeline, such as `training/ncbi_disease/model-best`.
     output: directory to write; replaced if it is there.
     corpus: folder of the converted corpus that it was trained and tested on.
     metrics: JSON file that `spacy evaluate` wrote for the corpus's test part.
     other_metrics: the same for other test parts, by their names, which the card shows as well.
-    source: described pipeline that the training began with, if it began with one: a directory, or
-        an installed package. What that was made of, the copy is made of too.
     name: the package's name without its language; by default the corpus's.
     pipeline_version: the package's version.
     RETURNS: the meta.
@@ -57,7 +57,7 @@ def write_described_pipeline(
     """
     _check_package(name, pipeline_version)
     others = other_metrics or {}
-    sources = [pipeline, corpus, metrics, *others.values(), *filter(None, [source])]
+    sources = [pipeline, corpus, metrics, *others.values()]
     check_replaceable(output, MADE_BY, sources)
     if not (pipeline / "meta.json").is_file():
         raise BiomedError(f"{pipeline}: no pipeline there; `python -m spacy train` makes one")
@@ -65,11 +65,11 @@ def write_described_pipeline(
     evaluate = "python -m spacy evaluate --output"
     scores = read_fields(metrics, (), evaluate)
     other_scores = {test: read_fields(path, (), evaluate) for test, path in others.items()}
-    earlier = load_pipeline(source).meta if source else {}
     meta = read_fields(pipeline / "meta.json", ("lang", "pipeline"), "python -m spacy train")
     config = _read_pipeline_config(pipeline / "config.cfg")
     encoder_name = _encoder_name(config, pipeline)
     encoder = find_encoder(encoder_name)
+    earlier = _read_earlier(config)
     meta["name"] = name or description["name"]
     _check_package(meta["name"], pipeline_version)
     meta["version"] = pipeline_version
@@ -94,8 +94,8 @@ def write_described_pipeline(
         "seed": config["training"]["seed"],
         "unseen_test_mentions": description.get("unseen_share"),
     }
-    if isinstance(source := config.get("vars", {}).get("source"), str):
-        meta["spacy_biomed"]["continues"] = source
+    if earlier:
+        meta["spacy_biomed"]["continues"] = earlier["name"]
     with replacing_directory(output, MADE_BY, sources) as partial:
         shutil.copytree(
             pipeline, partial, dirs_exist_ok=True, ignore=shutil.ignore_patterns(MARKER)
@@ -119,6 +119,18 @@ def _read_pipeline_config(path: Path) -> dict[str, Any]:
         if name not in config["components"]:
             raise BiomedError(f"{path}: has no component {quote(name)}, which is in [nlp] pipeline")
     return config
+
+
+def _read_earlier(config: dict[str, Any]) -> dict[str, Any]:
+    """What is known of the pipeline that a training went on from; nothing if there was none."""
+    source = config.get("vars", {}).get("source")
+    if not isinstance(source, str):
+        return {}
+    try:
+        meta = load_pipeline(source).meta
+    except BiomedError:  # not there any more
+        return {"name": Path(source).name}
+    return {**meta, "name": f"{meta['lang']}_{meta['name']}"}
 
 
 def _check_package(name: str | None, version: str) -> None:

@@ -60,6 +60,11 @@ def change(path, **fields):
     path.write_text(json.dumps({**json.loads(path.read_text()), **fields}), encoding="utf8")
 
 
+def go_on_from(parts, source):
+    config = parts[0] / "config.cfg"
+    config.write_text(config.read_text().replace("[vars]\n", f'[vars]\nsource = "{source}"\n'))
+
+
 def test_the_meta_tells_labels_scores_corpus_encoder_licence_and_sources(parts, tmp_path):
     meta, _ = describe(parts, tmp_path / "out", name="biomed_ner", pipeline_version="1.2.3")
     assert (meta["lang"], meta["name"], meta["version"]) == ("en", "biomed_ner", "1.2.3")
@@ -255,16 +260,13 @@ def test_a_pipeline_that_goes_on_from_another_names_what_that_was_made_of(parts,
     )
     nlp.to_disk(tmp_path / "first")
     change(parts[1]["corpus"] / "corpus.json", name="mine", licence="CC BY 4.0", source="")
-    meta, card = describe(parts, tmp_path / "second", source=str(tmp_path / "first"))
+    go_on_from(parts, tmp_path / "first")
+    meta, card = describe(parts, tmp_path / "second")
     names = [one["name"] for one in meta["sources"]]
-    assert names[0] == "mine" and names[-1] == "first: NCBI Disease"
+    assert names[0] == "mine" and names[-1] == "en_first: NCBI Disease"
     assert meta["license"] == "corpus: CC BY 4.0; encoder: Apache-2.0; corpus: CC0"
-    assert "| first: NCBI Disease | CC0 | https://example.org |" in card
-
-
-def test_what_a_pipeline_goes_on_from_has_to_be_a_pipeline(parts, tmp_path):
-    with pytest.raises(BiomedError, match="corpus: neither an installed pipeline"):
-        describe(parts, tmp_path / "output", source=str(parts[1]["corpus"]))
+    assert "| en_first: NCBI Disease | CC0 | https://example.org |" in card
+    assert "| Goes on from | en_first |" in card
 
 
 def test_scores_that_could_not_be_measured_are_left_blank(parts, tmp_path):
@@ -283,13 +285,11 @@ def test_a_corpus_and_an_encoder_of_ones_own_are_named(parts, tmp_path):
     assert meta["license"] == "corpus: not stated"
 
 
-def test_the_pipeline_that_it_was_trained_on_from_is_named(parts, tmp_path):
-    path = parts[0] / "config.cfg"
+def test_a_pipeline_to_go_on_from_that_is_gone_is_named_without_its_folder(parts, tmp_path):
     assert "Goes on from" not in describe(parts, tmp_path / "anew")[1]
-    path.write_text(path.read_text().replace("[vars]\n", '[vars]\nsource = "training/all"\n'))
-    meta, card = describe(parts, tmp_path / "out")
-    assert meta["spacy_biomed"]["continues"] == "training/all"
-    assert "| Goes on from | training/all |" in card
+    go_on_from(parts, "training/all")
+    _, card = describe(parts, tmp_path / "out")
+    assert "| Goes on from | all |" in card
 
 
 def test_a_described_pipeline_that_is_there_is_replaced(parts, tmp_path):

@@ -150,12 +150,31 @@ def locate(
 
     That is at its offsets, where white space (and with `any_case` capitals) do not matter; else
     there, where the text has other capitals, quotes or dashes; else where it stands within 2, 10
-    or 40 characters, if it stands there once.
+    or 40 characters, if it stands there once. White space at a fragment's edges is left out: no
+    token has it.
 
     covered: the string that the file gives for the mention; None where it gives none.
     where: `file:line`, for messages.
     RAISES BiomedError: if it reads so nowhere near, or there are two such places.
     """
+    return _strip(text, _find(text, mention, covered, where, any_case))
+
+
+def _strip(text: str, mention: Mention) -> Mention:
+    """Leave out white space at the edges of fragments, and fragments that are nothing else."""
+    fragments = []
+    for start, end in mention.fragments:
+        covered = text[start:end]
+        stripped = covered.strip()
+        if stripped:
+            start += covered.index(stripped)
+            fragments.append((start, start + len(stripped)))
+    if not fragments or tuple(fragments) == mention.fragments:
+        return mention
+    return replace(mention, fragments=tuple(fragments))
+
+
+def _find(text: str, mention: Mention, covered: str | None, where: str, any_case: bool) -> Mention:
     if covered is None or not covered.strip() or len(covered) > _LONGEST:
         check_mention(text, mention, covered, where, any_case=any_case)
         return mention

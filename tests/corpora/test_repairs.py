@@ -27,6 +27,15 @@ def test_what_reads_as_quoted_is_no_change_whatever_the_white_space(string, frag
     assert place(string, fragment) == ((fragment,), [])
 
 
+@pytest.mark.parametrize("string", ["aspirin", " aspirin ", None])
+def test_white_space_at_the_edges_of_a_mention_is_left_out(string):
+    assert place(string, (18, 27)) == (((19, 26),), [])
+
+
+def test_a_fragment_of_nothing_but_white_space_is_left_out():
+    assert place("Aspirin baby", (0, 8), (26, 27), (13, 17)) == (((0, 7), (13, 17)), [])
+
+
 @pytest.mark.parametrize(
     ("string", "fragment", "found"),
     [

@@ -89,6 +89,49 @@ def test_a_relation_of_a_discontinuous_entity_has_no_span_and_is_counted(tmp_pat
     assert [relation.id for relation in annotated.lost_relations] == ["d1.s0.p2"]
 
 
+def test_interactions_in_place_of_pairs_are_relations_by_type(tmp_path):
+    interactions = (
+        '<ddi id="d1.s0.d0" e1="d1.s0.e0" e2="d1.s0.e1" type="advise"/>\n'
+        '<ddi id="d1.s0.d1" e1="d1.s0.e1" e2="d1.s0.e2"/>\n'
+    )
+    assert read_one(tmp_path, ENTITIES + interactions).relations == [
+        Relation("advise", "d1.s0.e0", "d1.s0.e1", "d1.s0.d0"),
+        Relation("int", "d1.s0.e1", "d1.s0.e2", "d1.s0.d1"),
+    ]
+
+
+def test_files_of_the_first_task_are_read(tmp_path):
+    pairs = (
+        '<pair id="p0" e1="d1.s0.e0" e2="d1.s0.e1" interaction="true"/>\n'
+        '<pair id="p1" e1="d1.s0.e0" e2="d1.s0.e2" interaction="false"/>\n'
+    )
+    entities = (
+        entity(0, 8, "Warfarin")
+        + entity(24, 32, "Bufferin", "d1.s0.e1")
+        + entity(54, 63, "diuretics", "d1.s0.e2")
+    )
+    document = read_one(tmp_path, entities + pairs)
+    assert strings(document) == [("Warfarin", "drug"), ("Bufferin", "drug"), ("diuretics", "drug")]
+    assert document.relations == [Relation("int", "d1.s0.e0", "d1.s0.e1", "p0")]
+
+
+def test_white_space_around_sentences_is_left_out(tmp_path):
+    (tmp_path / "a.xml").write_text(
+        '<document id="d1"><sentence id="s0" text="On warfarin.&#xd;&#xa;">'
+        + entity(3, 10, "warfarin")
+        + '</sentence><sentence id="s1" text=" &#xa;"/><sentence id="s2" text=" No honey. ">'
+        + entity(4, 8, "honey", "e1")
+        + "</sentence></document>",
+        encoding="utf-8",
+    )
+    (document,) = read_ddi(tmp_path)
+    assert document.text == "On warfarin. No honey."
+    assert document.sentences == [(0, 12), (13, 22)]
+    assert strings(document) == [("warfarin", "drug"), ("honey", "drug")]
+    doc = create_doc(create_pipeline("en"), document)
+    assert [sentence.text for sentence in doc.sents] == ["On warfarin.", "No honey."]
+
+
 @pytest.mark.parametrize("shift", [-1, 1])
 def test_offsets_that_are_off_by_one_are_moved(tmp_path, shift):
     document = read_one(tmp_path, entity(24 + shift, 31 + shift, "Bufferin"))

@@ -1,4 +1,4 @@
-"""brat's standoff format: a `.txt` file and an `.ann` file of the same name."""
+"""brat's standoff format: a `.txt` file and an `.ann` file (or `.a1`, `.a2`) of the same name."""
 
 from __future__ import annotations
 
@@ -22,6 +22,13 @@ from .documents import (
 )
 from .repairs import leaving_out, locate
 
+ANNOTATIONS = ".ann"
+# The shared tasks of BioNLP part what is given from what is to be found.
+TASK_ANNOTATIONS = (".a1", ".a2")
+
+# `file:line`, and the line.
+_Placed = tuple[str, str]
+
 _MENTION = re.compile(r"(\S+) (-?\d+ -?\d+(?:;-?\d+ -?\d+)*)")
 _SHAPES = {
     "T": "T1<TAB>Label 0 5<TAB>covered text",
@@ -38,14 +45,19 @@ _SHAPES = {
 def read_brat(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     """Read the `.txt` and `.ann` pairs in and below a folder (or the one pair of a `.txt` file).
 
+    A text without `.ann` may have its annotations in `.a1` and `.a2`, as BioNLP's shared tasks
+    publish them; both are read as if they were one file.
+
     Entities (T) become mentions; fragments with nothing but white space between them are one
     fragment, since brat breaks a mention at a line's end. Attributes (A, M), normalisations (N)
     and notes (#) on an entity, or on the event that it triggers, become its `attributes`.
     Relations (R) keep their label and arguments. An event (E) becomes one relation for each
     argument, labelled with the argument's role, from its trigger to the argument (an argument
-    that is an event stands for that event's trigger). An equivalence (*) becomes a relation
-    from its first member to each other one. `relations` is a list in every document when any of
-    the files has one of these, and None otherwise.
+    that is an event stands for that event's trigger). One without a trigger becomes a relation of
+    its own label from its first argument to its second, and one labelled with the role to each
+    further one. An equivalence (*) becomes a relation from its first member to each other one.
+    `relations` is a list in every document when any of the files has one of these, and None
+    otherwise.
 
     Offsets count code points of the file as it is. Where the covered strings say that they were
     counted on line feeds alone, or with the byte-order mark, they are read so.
@@ -58,12 +70,12 @@ def read_brat(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     texts = list_files(root, (".txt",))
     if root.is_dir():
         _check_counterparts(root, texts)
-    annotations: dict[Path, list[str]] = {}
+    annotations: dict[Path, list[_Placed]] = {}
     for file in texts:
         with leaving_out():
-            annotations[file] = read_lines(_annotations_of(file), encoding, may_be_empty=True)
+            annotations[file] = _read_annotations(file, encoding)
     has_relations = any(
-        line[:1] in ("R", "E", "*") for lines in annotations.values() for line in lines
+        line[:1] in ("R", "E", "*") for lines in annotations.values() for _, line in lines
     )
     for file in list(annotations):
         name = file.relative_to(root) if root.is_dir() else Path(file.name)
@@ -75,29 +87,37 @@ def read_brat(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
             yield document
 
 
-def _annotations_of(text_file: Path) -> Path:
-    file = text_file.with_suffix(".ann")
-    if not file.is_file():
+def _read_annotations(text_file: Path, encoding: str) -> list[_Placed]:
+    """Read the lines of a text's annotations, each with its `file:line`."""
+    files = [text_file.with_suffix(ANNOTATIONS)]
+    if not files[0].is_file():
+        files = [text_file.with_suffix(suffix) for suffix in TASK_ANNOTATIONS]
+        files = [file for file in files if file.is_file()]
+    if not files:
         raise BiomedError(
-            f"{text_file}: there is no {file.name} beside it; add it (empty where the text has no "
-            f"mentions)"
+            f"{text_file}: there is no {text_file.stem}{ANNOTATIONS} beside it; add it (empty "
+            f"where the text has no mentions)"
         )
-    return file
+    return [
+        (f"{file}:{number}", line)
+        for file in files
+        for number, line in enumerate(read_lines(file, encoding, may_be_empty=True), start=1)
+    ]
 
 
 def _check_counterparts(root: Path, texts: list[Path]) -> None:
     known = set(texts)
-    for file in list_files(root, (".ann",)):
+    for file in list_files(root, (ANNOTATIONS, *TASK_ANNOTATIONS)):
         with leaving_out():
             if file.with_suffix(".txt") not in known:
                 raise BiomedError(f"{file}: there is no {file.stem}.txt beside it; add its text")
 
 
 class _Line:
-    """One line of an `.ann` file: where it is, its kind (`T`), id (`T1`), and further fields."""
+    """One line of annotations: where it is, its kind (`T`), id (`T1`), and further fields."""
 
-    def __init__(self, path: Path, number: int, text: str) -> None:
-        self.where = f"{path}:{number}"
+    def __init__(self, where: str, text: str) -> None:
+        self.where = where
         self.id, *self.fields = text.split("\t")
         self.kind = self.id[:1]
         self.text = text
@@ -111,13 +131,8 @@ class _Line:
         )
 
 
-def _read_pair(text_path: Path, lines: list[str], encoding: str) -> Document:
-    path = text_path.with_suffix(".ann")
-    parsed = [
-        line
-        for number, text in enumerate(lines, start=1)
-        for line in _parse_line(path, number, text)
-    ]
+def _read_pair(text_path: Path, lines: list[_Placed], encoding: str) -> Document:
+    parsed = [line for where, text in lines for line in _parse_line(where, text)]
     entities = [entity for line in parsed if line.kind == "T" for entity in _parse_entity(line)]
     text, shift = _align_text(read_text(text_path, encoding), entities)
     mentions: dict[str, Mention] = {}
@@ -146,10 +161,10 @@ def _read_pair(text_path: Path, lines: list[str], encoding: str) -> Document:
     )
 
 
-def _parse_line(path: Path, number: int, text: str) -> Iterator[_Line]:
+def _parse_line(where: str, text: str) -> Iterator[_Line]:
     if text.strip():
         with leaving_out():
-            yield _Line(path, number, text)
+            yield _Line(where, text)
 
 
 def _parse_entity(line: _Line) -> Iterator[tuple[_Line, Mention, str]]:
@@ -196,13 +211,14 @@ def _align_text(text: str, entities: list[tuple[_Line, Mention, str]]) -> tuple[
 
 
 def _find_triggers(lines: list[_Line]) -> dict[str, str]:
-    """Map each event's id to the id of the entity that is its trigger."""
+    """Map each event's id to the id of the entity that is its trigger, or its first argument."""
     triggers = {}
     for line in lines:
         with leaving_out():
             if line.kind == "E":
-                _, colon, trigger = line.fields[0].split(" ")[0].partition(":")
-                if not colon or not trigger:
+                named = [part for part in line.fields[0].split() if ":" in part]
+                trigger = named[0].partition(":")[2] if named else ""
+                if not trigger:
                     raise line.malformed()
                 triggers[line.id] = trigger
     return triggers
@@ -237,7 +253,12 @@ def _parse_relations(
         yield Relation(label, ids[0], ids[1], line.id)
         return
     trigger = _resolve(line, line.id, mentions, triggers)
-    for (role, _, _), id in zip(roles, ids, strict=True):
+    labels = [role for role, _, _ in roles]
+    if ":" not in label:
+        if len(ids) < 2:
+            raise line.malformed()
+        ids, labels = ids[1:], [label, *labels[2:]]
+    for role, id in zip(labels, ids, strict=True):
         yield Relation(role, trigger, id, line.id)
 
 

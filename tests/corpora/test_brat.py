@@ -72,6 +72,42 @@ def test_relations_events_and_equivalences_become_relations(tmp_path):
     ]
 
 
+def test_an_event_without_a_trigger_relates_its_first_argument_to_the_others(tmp_path):
+    document = read_one(
+        tmp_path,
+        "A inhibits B in C",
+        "T1\tP 0 1\tA\nT2\tP 11 12\tB\nT3\tCell 16 17\tC\n"
+        "E1\tRegulation Agent:T1 Target:T2 Tissue:T3\nE2\tPart Whole:T3 Of:E1\n",
+    )
+    assert document.relations == [
+        Relation("Regulation", "T1", "T2", "E1"),
+        Relation("Tissue", "T1", "T3", "E1"),
+        Relation("Part", "T3", "T1", "E2"),
+    ]
+
+
+def test_annotations_of_shared_tasks_are_read_from_two_files(tmp_path):
+    (tmp_path / "a.txt").write_text("Bug in gut", encoding="utf-8")
+    (tmp_path / "a.a1").write_text(
+        "T1\tBacteria 0 3\tBug\nT2\tHabitat 7 10\tgut\n", encoding="utf-8"
+    )
+    (tmp_path / "a.a2").write_text("R1\tLives_In Bacteria:T1 Location:T2\n", encoding="utf-8")
+    (tmp_path / "b.txt").write_text("No bug", encoding="utf-8")
+    (tmp_path / "b.a1").write_text("T1\tBacteria 3 6\tbug\n", encoding="utf-8")
+    first, second = read_brat(tmp_path)
+    assert [mention.label for mention in first.mentions] == ["Bacteria", "Habitat"]
+    assert first.relations == [Relation("Lives_In", "T1", "T2", "R1")]
+    assert [mention.id for mention in second.mentions] == ["T1"] and second.relations == []
+
+
+def test_a_bad_line_of_a_shared_task_is_named_with_its_file(tmp_path):
+    (tmp_path / "a.txt").write_text("Bug in gut", encoding="utf-8")
+    (tmp_path / "a.a1").write_text("T1\tBacteria 0 3\tBug\n", encoding="utf-8")
+    (tmp_path / "a.a2").write_text("\nR1\tLives_In Bacteria:T1 Location:T9\n", encoding="utf-8")
+    with pytest.raises(BiomedError, match=r"a\.a2:2: there is no T9 in this file"):
+        list(read_brat(tmp_path))
+
+
 def test_relations_are_absent_where_no_file_has_any(tmp_path):
     write(tmp_path, "A", "T1\tG 0 1\tA\n", "a")
     assert next(read_brat(tmp_path)).relations is None

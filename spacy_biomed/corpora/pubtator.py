@@ -26,8 +26,9 @@ def read_pubtator(path: Path | str, encoding: str = "utf-8") -> Iterator[Documen
     """Read PubTator files: a file, or those in and below a folder.
 
     A `ID|t|title` line begins a document; its text is title and abstract with one space between,
-    as the offsets count. A mention line is id, start, end, string, type and, if there is one, the
-    concept, which becomes the attribute "concept". A relation line is id, type and two concepts;
+    as the offsets count. So does an abstract under another id: of some, titles are not
+    given. A mention line is id, start, end, string, type and, if there is one, the concept, which
+    becomes the attribute "concept". A relation line is id, type and two concepts;
     `Relation.head` and `tail` then are concepts, for the format relates no single mentions.
     `relations` is None in the documents of a file without relation lines.
 
@@ -52,11 +53,11 @@ def _read_file(path: Path, encoding: str) -> Iterator[Document]:
         text_line = _TEXT_LINE.fullmatch(line)
         if not line.strip():
             continue
-        if text_line and text_line.group(2) == "t":
+        if text_line and _begins_document(text_line, document):
             if document is not None:
                 yield _finish(document, covered)
-            id, _, title = text_line.groups()
-            document, covered, has_abstract = _start(id, title, where), [], False
+            id, kind, text = text_line.groups()
+            document, covered, has_abstract = _start(id, text, where), [], kind == "a"
             continue
         if document is None:
             raise BiomedError(
@@ -64,7 +65,6 @@ def _read_file(path: Path, encoding: str) -> Iterator[Document]:
             )
         with leaving_out():
             if text_line:
-                _check_id(text_line.group(1), document, where)
                 if has_abstract or covered:
                     raise BiomedError(
                         f"{where}: an abstract after mentions or another abstract; write one, "
@@ -77,6 +77,11 @@ def _read_file(path: Path, encoding: str) -> Iterator[Document]:
     if document is None:
         raise BiomedError(f"{path}: no document in this file; a document begins with ID|t|title")
     yield _finish(document, covered)
+
+
+def _begins_document(text_line: re.Match[str], document: Document | None) -> bool:
+    id, kind, _ = text_line.groups()
+    return kind == "t" or document is None or id.strip() != document.id
 
 
 def _add_fields(
@@ -100,8 +105,8 @@ def _add_fields(
         )
 
 
-def _start(id: str, title: str, where: str) -> Document:
-    return Document(id=id.strip(), text=title, mentions=[], relations=[], source=where)
+def _start(id: str, text: str, where: str) -> Document:
+    return Document(id=id.strip(), text=text, mentions=[], relations=[], source=where)
 
 
 def _check_id(id: str, document: Document, where: str) -> None:

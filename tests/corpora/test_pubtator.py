@@ -75,9 +75,19 @@ def test_a_second_abstract_is_named(tmp_path):
         read(tmp_path, "1|t|a\n1|a|b\n1|a|c\n")
 
 
-def test_text_before_the_first_title_is_named(tmp_path):
+def test_a_mention_before_the_first_title_is_named(tmp_path):
     with pytest.raises(BiomedError, match=r"part\.txt:2: expected a title"):
-        read(tmp_path, "\n12|a|abstract\n")
+        read(tmp_path, "\n12\t0\t8\tabstract\tx\n")
+
+
+def test_an_abstract_without_a_title_is_a_document(tmp_path):
+    documents = read(tmp_path, f"12|a|Gout hurts.\n12\t0\t4\tGout\tDisease\n\n13|a|Rest.\n{ONE}")
+    assert [(document.id, document.text[:11]) for document in documents] == [
+        ("12", "Gout hurts."),
+        ("13", "Rest."),
+        ("12", "Naloxone an"),
+    ]
+    assert [mention.label for mention in documents[0].mentions] == ["Disease"]
 
 
 def test_an_empty_a_missing_and_a_wrongly_encoded_file_are_named(tmp_path):

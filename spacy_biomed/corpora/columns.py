@@ -11,7 +11,8 @@ from .documents import Document, Mention, list_files, read_lines
 
 SCHEMES = ("iob1", "iob2", "bioes")
 SUFFIXES = (".tsv", ".txt", ".conll", ".iob", ".iob2", ".bio", ".bioes")
-DOCUMENT_START = "-DOCSTART-"
+# The latter in JNLPBA's own files, with an abstract's number behind.
+DOCUMENT_STARTS = ("-DOCSTART-", "###MEDLINE:")
 
 # BILOU names the places of BIOES in other letters.
 _CANONICAL = {"L": "E", "U": "S"}
@@ -31,9 +32,10 @@ def read_columns(
 ) -> Iterator[Document]:
     """Read column files: the first column is the token, the last is its tag.
 
-    Columns are separated by tabs, or by spaces in a line without a tab. A `-DOCSTART-` line begins
-    a document; in a file without one, every `n_sents` sentences are. A text is its tokens joined
-    with spaces; `tokens` and `sentences` hold their offsets.
+    Columns are separated by tabs, or by spaces in a line without a tab. A `-DOCSTART-` line, or one
+    of `###MEDLINE:` and a number, begins a document; in a file without one, every `n_sents`
+    sentences are. A text is its tokens joined with spaces; `tokens` and `sentences` hold their
+    offsets.
 
     path: a file, or a folder whose column files are read in the order of their names.
     scheme: "iob1" (an entity starts with I-, or with B- right after another of its label), "iob2"
@@ -67,7 +69,7 @@ def _read_rows(path: Path, encoding: str) -> tuple[list[list[list[Row]]], bool]:
     sentence: list[Row] = []
     has_starts = False
     for number, line in enumerate([*read_lines(path, encoding), ""], start=1):
-        is_start = line.startswith(DOCUMENT_START)
+        is_start = line.startswith(DOCUMENT_STARTS)
         if line.strip() and not is_start:
             sentence.append(_parse_row(line, path, number))
             continue

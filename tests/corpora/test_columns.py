@@ -92,6 +92,11 @@ def test_a_wrong_encoding_is_named(tmp_path):
         list(read_columns(tmp_path / "part.tsv"))
 
 
+def test_a_line_with_the_number_of_an_abstract_begins_a_document(tmp_path):
+    first, second = read(tmp_path, "###MEDLINE:12\n\na\tB-X\n\nb\tO\n\n###MEDLINE:13\n\nc\tB-X\n")
+    assert (first.text, second.text) == ("a b", "c")
+
+
 @pytest.mark.parametrize("content", ["", "-DOCSTART-\tO\n\n"])
 def test_a_file_without_tokens_is_named(tmp_path, content):
     with pytest.raises(BiomedError, match=r"part\.tsv: (the file is empty|no token)"):

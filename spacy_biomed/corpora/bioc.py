@@ -242,8 +242,7 @@ def _find_concepts(infons: dict[str, str], document: Document) -> list[str]:
 
 def _parse_json(text: str, path: Path, with_lines: bool = False) -> _Part:
     """Parse a BioC collection in JSON, or a list of some; a lone document is one of one."""
-    decoder = _line_decoder(text) if with_lines else None
-    parsed = parse_json(text, str(path), "is it a BioC collection?", decoder)
+    parsed = _parse_values(text, path, with_lines)
     if isinstance(parsed, list) and parsed and all(isinstance(one, dict) for one in parsed):
         # As services give it: a list of collections, or of documents.
         parts = [[one] if "passages" in one else _parts(one, "documents", path) for one in parsed]
@@ -257,14 +256,35 @@ def _parse_json(text: str, path: Path, with_lines: bool = False) -> _Part:
     return parsed
 
 
-def _line_decoder(text: str) -> Callable[..., json.JSONDecoder]:
-    """Make a JSON decoder that keeps in each object the line that it begins at."""
+def _parse_values(text: str, path: Path, with_lines: bool) -> Any:
+    """Parse JSON, or JSON lines, a document or a collection on each, as a list."""
+    advice = "is it a BioC collection?"
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if len(lines) < 2 or not all(line.startswith("{") for _, line in lines):
+        return parse_json(text, str(path), advice, _line_decoder(text) if with_lines else None)
+    return [
+        parse_json(
+            line,
+            f"{path}:{number}",
+            advice,
+            _line_decoder(line, number) if with_lines else None,
+            has_lines=False,
+        )
+        for number, line in lines
+    ]
+
+
+def _line_decoder(text: str, first: int = 1) -> Callable[..., json.JSONDecoder]:
+    """Make a JSON decoder that keeps in each object the line that it begins at.
+
+    first: number of the text's first line.
+    """
 
     line_ends = [match.start() for match in re.finditer("\n", text)]
 
     def parse_object(place: tuple[str, int], *arguments: Any, **options: Any) -> tuple[Any, int]:
         parsed, end = JSONObject(place, *arguments, **options)
-        parsed[_LINE] = bisect_left(line_ends, place[1]) + 1
+        parsed[_LINE] = bisect_left(line_ends, place[1]) + first
         return parsed, end
 
     def make_decoder(**options: Any) -> json.JSONDecoder:

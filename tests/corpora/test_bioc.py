@@ -223,6 +223,19 @@ def test_json_is_read_as_the_services_give_it(tmp_path, wrap):
     assert (document.id, len(document.mentions)) == ("7", 2)
 
 
+def test_documents_a_line_are_read_and_a_bad_one_named_with_its_line(tmp_path):
+    lines = [json.dumps(document_json() | {"id": id}) for id in ("7", "8")]
+    path = tmp_path / "a.json"
+    path.write_text("\n".join([*lines, ""]))
+    assert [document.id for document in read_bioc(path)] == ["7", "8"]
+    path.write_text("\n".join([lines[0], lines[1].replace('"one"', '"six"')]))
+    with pytest.raises(BiomedError, match=r"a\.json:2: the annotation reads 'six'"):
+        list(read_bioc(path))
+    path.write_text("\n".join([lines[0], lines[1][:-1]]))
+    with pytest.raises(BiomedError, match=r"a\.json:2: no JSON at column"):
+        list(read_bioc(path))
+
+
 def test_infons_of_a_relation_that_are_no_concepts_are_left_out(tmp_path):
     infons = {"entity1": "G1", "entity2": "G2", "type": "Association", "novel": "Novel"}
     (tmp_path / "a.json").write_text(json.dumps(document_json({"id": "R0", "infons": infons})))

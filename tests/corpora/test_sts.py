@@ -30,6 +30,30 @@ def test_pairs_without_a_score_are_left_out_and_lines_still_counted(tmp_path):
     ]
 
 
+HEADER = "\tgenre\tsentence1\tsentence2\tscore\n"
+
+
+@pytest.mark.parametrize("reader", [read_sts, read_clinical_sts])
+def test_columns_are_found_by_their_names(tmp_path, reader):
+    rows = '0\tG\tHe "slept.\t"He was asleep.\t4.5\n\n1\tG\tNot scored.\tLeft out.\t\n'
+    (document,) = read(tmp_path, HEADER + rows, reader)
+    assert document.cats == {"similarity": 4.5}
+    texts = [document.text[start:end] for start, end in document.pair]
+    assert texts == ['He "slept.', '"He was asleep.']
+
+
+def test_columns_with_tabs_in_quotes_are_read_as_csv(tmp_path):
+    rows = '0\tG\t"He ""slept"" \twell."\tAsleep.\t4.5\n1\tG\tOne.\tTwo.\t0\n'
+    first, second = read(tmp_path, HEADER + rows)
+    assert first.text[slice(*first.pair[0])] == 'He "slept" \twell.'
+    assert second.cats == {"similarity": 0.0}
+
+
+def test_a_line_of_other_than_the_named_columns_is_named(tmp_path):
+    with pytest.raises(BiomedError, match=r"a\.tsv:3: 4 columns; write the 5"):
+        read(tmp_path, HEADER + "0\tG\tOne.\tTwo.\t0\n1\tOne.\tTwo.\t0\n")
+
+
 def test_clinical_sts_has_the_score_last(tmp_path):
     (document,) = read(tmp_path, "He slept.\tHe was asleep.\t4.5\n", read_clinical_sts, "a.txt")
     assert document.cats == {"similarity": 4.5}

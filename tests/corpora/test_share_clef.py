@@ -55,6 +55,71 @@ def test_in_the_test_part_both_files_have_one_name(tmp_path):
     ]
 
 
+def annotation(number, spans, spanned, label="Disease_Disorder", slot=""):
+    places = "".join(f'<span start="{start}" end="{end}"/>' for start, end in spans)
+    slots = ""
+    if slot:
+        slots = (
+            f'<stringSlotMention id="S{number}"><mentionSlot id="code"/>'
+            f'<stringSlotMentionValue value="{slot}"/></stringSlotMention>'
+        )
+    has_slot = f'<hasSlotMention id="S{number}"/>' if slot else ""
+    return (
+        f'<annotation><mention id="M{number}"/><annotator id="1">A</annotator>{places}'
+        f"<spannedText>{spanned}</spannedText></annotation>\n{slots}"
+        f'<classMention id="M{number}">{has_slot}<mentionClass id="{label}">x</mentionClass>'
+        f"</classMention>\n"
+    )
+
+
+def knowtator(*annotations):
+    return {
+        f"ALLREPORTS/{NAME}.txt": TEXT,
+        f"ALLSAVED/{NAME}.txt.knowtator.xml": (
+            f'<annotations textSource="{NAME}.txt">\n{"".join(annotations)}</annotations>'
+        ),
+        "ALLSAVED/other.xml": "<x/>",
+    }
+
+
+def test_disorders_are_read_from_knowtators_xml(tmp_path):
+    files = knowtator(
+        annotation(1, [(16, 23), (0, 11)], "Left atrium ...dilated", slot="C0344720"),
+        annotation(2, [(28, 38)], "chest pain"),
+    )
+    (document,) = read_share_clef(write(tmp_path, files))
+    assert [(m.label, m.fragments, m.attributes["concept"]) for m in document.mentions] == [
+        ("Disease_Disorder", ((0, 11), (16, 23)), "C0344720"),
+        ("Disease_Disorder", ((28, 38),), "CUI-less"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("bad", "what"),
+    [
+        (annotation(1, [], "x"), "expected <span>"),
+        (annotation(1, [(0, 4)], "x").replace("classMention", "other"), "expected <span>"),
+        (annotation(1, [(0, 4)], "fever, chills and more"), "reads 'fever, chills and more'"),
+        (annotation(1, [(0, 400)], ""), "beyond the text's end"),
+        (annotation(1, [(0, "x")], "x"), "with a whole number, found 'x'"),
+    ],
+)
+def test_bad_annotations_of_knowtator_are_named_with_file_and_line(tmp_path, bad, what):
+    folder = write(tmp_path, knowtator(bad))
+    with pytest.raises(BiomedError, match=rf"{NAME}\.txt\.knowtator\.xml:2: .*{re.escape(what)}"):
+        list(read_share_clef(folder))
+
+
+def test_a_list_among_the_files_of_disorders_is_no_report(tmp_path):
+    files = training() | {"GOLD/list.txt": f"{NAME}.pipe.txt\n", "ALLREPORTS/b.txt": "Well."}
+    assert [document.id for document in read_share_clef(write(tmp_path, files))] == [NAME, "b"]
+
+
+def test_reports_may_lie_among_their_files_of_disorders(tmp_path):
+    files = {f"{NAME}.txt": TEXT, f"{NAME}.pipe.txt": DISORDERS, "b.txt": "Well."}
+    assert [document.id for document in read_share_clef(write(tmp_path, files))] == [NAME, "b"]
+
+
 @pytest.mark.parametrize(
     ("line", "what"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +14,9 @@ SCHEMES = ("iob1", "iob2", "bioes")
 SUFFIXES = (".tsv", ".txt", ".conll", ".iob", ".iob2", ".bio", ".bioes")
 # The latter in JNLPBA's own files, with an abstract's number behind.
 DOCUMENT_STARTS = ("-DOCSTART-", "###MEDLINE:")
+
+# Where I- begins more mentions than this, and more than a tenth of all, it is no slip but meant.
+MOST_SLIPS = 10
 
 # BILOU names the places of BIOES in other letters.
 _CANONICAL = {"L": "E", "U": "S"}
@@ -108,18 +112,23 @@ def _find_scheme(sentences: list[list[Row]]) -> str:
     """Tell a file's scheme from its tags.
 
     E- and S- occur in BIOES alone. In IOB1 a B- always follows another mention of its label; one
-    that does not makes the file IOB2.
+    that does not makes the file IOB2. Some files have B- for mentions of several tokens and I- for
+    those of one: as IOB1 they are read as they are meant, for what is right in IOB2 reads the same.
     """
     rows = [row for sentence in sentences for row in sentence]
     if any(row.prefix in "ES" for row in rows):
         return "bioes"
+    first_tags: Counter[str] = Counter()
     for sentence in sentences:
         last_label = ""
         for row in sentence:
-            if row.prefix == "B" and row.label != last_label:
-                return "iob2"
+            if row.label and row.label != last_label:
+                first_tags[row.prefix] += 1
             last_label = row.label
-    return "iob1" if any(row.prefix == "I" for row in rows) else "iob2"
+    if not first_tags["B"]:
+        return "iob1" if first_tags["I"] else "iob2"
+    is_mixed = first_tags["I"] > max(MOST_SLIPS, 0.1 * first_tags.total())
+    return "iob1" if is_mixed else "iob2"
 
 
 def _create_document(path: Path, id: str, sentences: list[list[Row]], scheme: str) -> Document:
@@ -170,7 +179,7 @@ def _find_mentions(path: Path, sentence: list[Row], scheme: str) -> Iterator[tup
                 raise BiomedError(
                     f"{path}:{row.line}: {row.prefix}-{escape(row.label)} does not follow a token "
                     f"of the same mention; a mention of {quote(row.label)} starts with "
-                    f"B-{escape(row.label)} in {scheme.upper()}"
+                    f"B-{escape(row.label)} in {scheme.upper()}, or with I- in IOB1 (--format iob1)"
                 )
             start, label = place, row.label
         if scheme == "bioes" and row.prefix in "ES":

@@ -92,6 +92,14 @@ def test_a_wrong_encoding_is_named(tmp_path):
         list(read_columns(tmp_path / "part.tsv"))
 
 
+def test_a_file_in_which_i_begins_many_mentions_is_read_so(tmp_path):
+    sentence = "Lung\tB-D\ncancer\tI-D\nor\tO\ngout\tI-D\n\n"
+    document, *_ = read(tmp_path, sentence * 11, n_sents=11)
+    assert strings(document) == [("Lung cancer", "D"), ("gout", "D")] * 11
+    with pytest.raises(BiomedError, match=r"part\.tsv:4: I-D does not follow .* \(--format iob1\)"):
+        read(tmp_path, sentence + "gout\tB-D\n\n" * 20)
+
+
 def test_a_line_with_the_number_of_an_abstract_begins_a_document(tmp_path):
     first, second = read(tmp_path, "###MEDLINE:12\n\na\tB-X\n\nb\tO\n\n###MEDLINE:13\n\nc\tB-X\n")
     assert (first.text, second.text) == ("a b", "c")

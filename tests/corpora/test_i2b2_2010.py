@@ -79,6 +79,19 @@ def test_assertions_are_attributes_and_relations_go_from_first_to_second(tmp_pat
     ]
 
 
+def test_a_concept_that_ends_a_word_late_keeps_its_assertion_and_relations(tmp_path):
+    changes = {
+        "con": CONCEPTS.replace("4:7 4:8", "4:7 4:9"),
+        "ast": ASSERTIONS.replace("4:7 4:8", "4:7 4:9"),
+        "rel": RELATIONS.replace("4:7 4:8", "4:7 4:9"),
+    }
+    document = read_one(tmp_path, **changes)
+    mention = document.mentions[-1]
+    assert TEXT[mention.start : mention.end] == "ST changes"
+    assert mention.attributes == {"assertion": "absent"}
+    assert document.relations[-1] == Relation("TeRP", "4:3 4:4", "4:7 4:9")
+
+
 def test_lines_are_sentences_and_words_tokens(tmp_path):
     document = read_one(tmp_path)
     doc = create_gold_doc(create_pipeline("en"), document)

@@ -60,6 +60,13 @@ _DDI = """<?xml version="1.0" encoding="UTF-8"?>
 <entity id="e1" charOffset="16-19;20-23" type="drug" text="warfarin"/>
 <pair id="p0" e1="e0" e2="e1" ddi="true" type="effect"/></sentence></document>
 """
+_KNOWTATOR = """<?xml version="1.0" encoding="UTF-8"?>
+<annotations textSource="a.txt"><annotation><mention id="M1" /><annotator id="1">A</annotator>
+<span start="4" end="11" /><spannedText>aspirin</spannedText></annotation>
+<stringSlotMention id="S1"><mentionSlot id="code" /><stringSlotMentionValue value="C1" />
+</stringSlotMention><classMention id="M1"><hasSlotMention id="S1" />
+<mentionClass id="Disorder">aspirin</mentionClass></classMention></annotations>
+"""
 _I2B2 = """<?xml version="1.0" encoding="UTF-8" ?>
 <ClinicalNarrativeTemporalAnnotation><TEXT><![CDATA[
 Seen by Ana Ruiz on May 3 for pain.
@@ -99,12 +106,18 @@ SOUND: dict[str, dict[str, str]] = {
     "iob1": {"a.tsv": _COLUMNS},
     "bioes": {"a.tsv": "the\tO\naspirin\tS-DRUG\nacid\tB-DRUG\ntoo\tE-DRUG\n"},
     "brat": {"a.txt": "the aspirin helps\n", "a.ann": _BRAT},
+    "brat task": {
+        "a.txt": "the aspirin helps\n",
+        "a.a1": "T1\tDRUG 4 11\taspirin\nT2\tX 0 3;12 17\tthe helps\n",
+        "a.a2": "E1\tBind Agent:T1 Target:T2\nE2\tBind Agent:T2 Target:T1 Cause:E1\n",
+    },
     "pubtator": {
         "a.txt": "1|t|the aspirin\n1|a|It helps.\n1\t4\t11\taspirin\tChemical\tD1\n"
         "1\t15\t20\thelps\tX\tD2\n1\tCID\tD1\tD2\n\n2|t|pain\n2|a|\n"
     },
     "bioc": {"a.xml": _BIOC_XML},
     "bioc json": {"a.json": json.dumps(_BIOC_JSON, indent=1)},
+    "bioc lines": {"a.json": _lines(_BIOC_JSON, *_BIOC_JSON["documents"])},
     "hoc": {
         "text/1.txt": "One sentence.\nAnother one.\n",
         "labels/1.txt": "< Resisting cell death--Necrosis AND Cellular energetics< NULL",
@@ -123,7 +136,9 @@ SOUND: dict[str, dict[str, str]] = {
         "a.txt": "the aspirin helps\n",
         "a.pipe.txt": "a.txt||Disease_Disorder||C1||0||3||4||11\na.txt||X||C2||12||17\n",
     },
+    "share_clef knowtator": {"a.txt": "the aspirin helps\n", "a.txt.knowtator.xml": _KNOWTATOR},
     "ddi": {"a.xml": _DDI},
+    "ddi task": {"a.xml": re.sub(r'<pair (.*) ddi="true"', r"<ddi \1", _DDI)},
     "chemprot": {
         "x_abstracts.tsv": "1\tthe aspirin\tIt helps.\n",
         "x_entities.tsv": "1\tT1\tCHEMICAL\t4\t11\taspirin\n1\tT2\tGENE\t15\t20\thelps\n",
@@ -132,6 +147,7 @@ SOUND: dict[str, dict[str, str]] = {
     "nli": {"a.jsonl": _lines(_NLI, {**_NLI, "gold_label": "-"})},
     "medrqe": {"a.xml": _MEDRQE},
     "sts": {"a.tsv": "4.5\tOne is.\tIt is.\n\tNo.\tScore.\n"},
+    "sts named": {"a.tsv": '\tsentence1\tsentence2\tscore\n0\tOne.\tTwo.\t1\n1\t"A\tB."\tC\t2\n'},
     "clinical_sts": {"a.txt": "One is.\tIt is.\nA\tB\n", "a.gs.sim.txt": "4.5\n1\n"},
     "squad": {
         "a.json": json.dumps(

@@ -40,7 +40,7 @@ from merging import hash_files, write_part
 
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.evaluation.workers import Worker, serve
-from spacy_biomed.language_models.sources import read_documents
+from spacy_biomed.language_models.sources import read_documents, sample_documents
 from spacy_biomed.pipeline.loading import load_pipeline
 from spacy_biomed.training.checkpoint import digest_files
 from spacy_biomed.training.config import read_description
@@ -122,8 +122,9 @@ def prepare(run: Run, nlp: Any, folder: Path, unlabelled: list[Path], temporary:
     write_part(folder, drawn, lambda docs: draw(docs, run.documents, run.seed))
     if run.way == PLAIN:
         return drawn
-    texts = read_documents(unlabelled)
-    create_taught_corpus([nlp], drawn, texts, taught, max_words=run.max_words)
+    words = run.max_words
+    texts = sample_documents(unlabelled, words) if words else read_documents(unlabelled)
+    create_taught_corpus([nlp], drawn, texts, taught)
     return taught
 
 

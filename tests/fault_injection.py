@@ -139,7 +139,7 @@ def start(
         prepare()
         _redirect(write_errors)
         _inject(fault or Fault(), folder.resolve(), write_calls)
-        status = _call(arguments)
+        status = call(arguments)
         sys.stdout.flush()
         sys.stderr.flush()
     except BaseException:
@@ -148,7 +148,8 @@ def start(
     os._exit(status)
 
 
-def _call(arguments: list[str]) -> int:
+def call(arguments: list[str]) -> int:
+    """Run `spacy biomed ...` in this process. RETURNS: its exit status."""
     sys.argv = ["spacy", "biomed", *arguments]
     try:
         setup_cli()

@@ -109,7 +109,7 @@ def _describe_update(update: Update, source: str, corpus: Path) -> None:
         msg.info(f"new labels: {', '.join(update.new)}")
     if update.unannotated:
         msg.warn(
-            f"{corpus} does not annotate {', '.join(update.unannotated)}, which the pipeline may "
+            f"{corpus} does not annotate {', '.join(update.unannotated)}, which the pipeline will "
             f"forget: let it rehearse them with `python -m spacy biomed teach {source} {corpus} "
             f"{corpus}_rehearsed`, and give {corpus}_rehearsed here"
         )

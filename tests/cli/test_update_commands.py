@@ -43,7 +43,7 @@ def output(tmp_path):
 def test_labels_that_may_be_forgotten_are_named_with_what_keeps_them(tiny_pipeline, notes, output):
     printed = invoke("init-config", TEMPLATE, notes, output, "--source", tiny_pipeline)
     assert "new labels: GENE" in printed
-    assert f"{notes} does not annotate C, D, which the pipeline may forget" in printed
+    assert f"{notes} does not annotate C, D, which the pipeline will forget" in printed
     assert f"teach {tiny_pipeline} {notes} {notes}_rehearsed`" in printed
     assert load_config(output)["components"]["biomed_ner"] == {"source": "${vars.source}"}
 

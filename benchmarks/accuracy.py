@@ -35,6 +35,7 @@ from comparisons import (
     console,
     positive,
     print_checks,
+    read_runs,
     run_program,
     worker_environment,
     write_results,
@@ -318,7 +319,7 @@ def main() -> None:
             f"{args.corpora / missing[0]}: not there; `python -m spacy biomed convert` writes it"
         )
     plan = list(plan_runs(args, identify(encoder)))
-    done = read_runs(args.runs)
+    done = read_runs(args.runs, Run)
     for run in advance([one for one in plan if one not in done], "Training"):
         command = [sys.executable, __file__, "--serve"]
         with Worker(command, worker_environment(args.threads)) as worker:
@@ -380,16 +381,6 @@ def identify(encoder: str) -> str:
         if weights.is_file():
             return hashlib.sha256(weights.read_bytes()).hexdigest()[:16]
     return encoder
-
-
-def read_runs(path: Path) -> dict[Run, dict[str, Any]]:
-    """What was trained before."""
-    done = {}
-    for line in path.read_text(encoding="utf8").splitlines() if path.exists() else ():
-        record = json.loads(line)
-        run = Run(*(record.pop(name) for name in Run._fields))
-        done[run] = record
-    return done
 
 
 def collect(

@@ -25,6 +25,7 @@ from spacy_biomed.evaluation.workers import Worker, WorkerFailed, thread_setting
 from spacy_biomed.training.corpus import read_docs
 
 Item = TypeVar("Item")
+RunKind = TypeVar("RunKind", bound=tuple)
 
 HEAD_EXAMPLES = 320
 CONTESTANTS = Path(__file__).with_name("contestants.py")
@@ -32,6 +33,18 @@ CONTESTANTS = Path(__file__).with_name("contestants.py")
 console = Console(highlight=False)
 if not console.is_terminal:
     console.width = 140  # tables in a file need not be as narrow as a terminal
+
+
+def read_runs(path: Path, kind: type[RunKind]) -> dict[RunKind, dict[str, Any]]:
+    """What was trained before: the records of a file of JSON lines, by the run that each is of.
+
+    kind: the named tuple whose fields tell runs apart; what else a line holds is the record.
+    """
+    done = {}
+    for line in path.read_text(encoding="utf8").splitlines() if path.exists() else ():
+        record = json.loads(line)
+        done[kind(*(record.pop(name) for name in kind._fields))] = record
+    return done
 
 
 @dataclass(frozen=True, slots=True)

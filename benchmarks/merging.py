@@ -42,6 +42,7 @@ from comparisons import (
     console,
     positive,
     print_checks,
+    read_runs,
     run_program,
     worker_environment,
     write_results,
@@ -216,7 +217,7 @@ def main() -> None:
         raise BiomedError(f"--target {args.target}: none of the corpora is called so")
     encoder = str(Path(args.encoder).resolve()) if Path(args.encoder).is_dir() else args.encoder
     plan = list(plan_runs(args, identify(encoder)))
-    done = read_runs(args.runs)
+    done = read_runs(args.runs, Run)
     missing = [run for run in plan if not is_done(run, done, plan, args)]
     if missing:
         prepare(args.corpora, args.work, args.ways, args.limit)
@@ -279,16 +280,6 @@ def hash_files(corpora: list[Path]) -> str:
         for part in PARTS:
             digest.update((corpus / f"{part}.spacy").read_bytes())
     return digest.hexdigest()[:16]
-
-
-def read_runs(path: Path) -> dict[Run, dict[str, Any]]:
-    """What was trained before."""
-    done = {}
-    for line in path.read_text(encoding="utf8").splitlines() if path.exists() else ():
-        record = json.loads(line)
-        run = Run(*(record.pop(name) for name in Run._fields))
-        done[run] = record
-    return done
 
 
 def is_done(

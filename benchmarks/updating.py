@@ -34,7 +34,7 @@ from statistics import mean
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from comparisons import advance, console, positive, run_program, worker_environment
+from comparisons import advance, console, positive, read_runs, run_program, worker_environment
 from contestants import REPOSITORY
 from merging import hash_files, write_part
 
@@ -189,7 +189,7 @@ def main() -> None:
     if not annotated - known:
         raise BiomedError(f"{args.corpus}: annotates no label that {args.pipeline} lacks")
     plan = list(plan_runs(args, others))
-    done = read_runs(args.runs)
+    done = read_runs(args.runs, Run)
     for run in advance([run for run in plan if run not in done], "Training"):
         done[run] = train_one(run, args, others)
         args.runs.parent.mkdir(parents=True, exist_ok=True)
@@ -239,16 +239,6 @@ def plan_runs(args: argparse.Namespace, others: list[Path]) -> Iterator[Run]:
     for seed in args.seeds:
         yield Run(PLAIN, seed, *settings, "", 0)
         yield Run(REHEARSED, seed, *settings, texts, args.max_words)
-
-
-def read_runs(path: Path) -> dict[Run, dict[str, Any]]:
-    """What was trained before."""
-    done = {}
-    for line in path.read_text(encoding="utf8").splitlines() if path.exists() else ():
-        record = json.loads(line)
-        run = Run(*(record.pop(name) for name in Run._fields))
-        done[run] = record
-    return done
 
 
 def train_one(run: Run, args: argparse.Namespace, others: list[Path]) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def test_the_card_names_every_corpus_with_a_licence(pipeline):
 def test_nothing_in_a_pipeline_names_a_place_on_the_machine_that_made_it(pipeline):
     for name in ("config.cfg", "meta.json", "README.md"):
         text = (pipeline / name).read_text()
-        assert not re.search(r'["(= ]/(?!/)\\w', text), name
+        assert not re.search(r'["(= ]/(?!/)\w', text), name
 
 
 def test_a_pipeline_keeps_no_words_of_the_texts_in_its_vocabulary(pipeline):

@@ -128,8 +128,8 @@ def _read_earlier(config: dict[str, Any]) -> dict[str, Any]:
         return {}
     try:
         meta = load_pipeline(source).meta
-    except BiomedError:  # not there any more
-        return {"name": Path(source).name}
+    except BiomedError:  # not there any more, and what it was made of is not known
+        return {"name": Path(source).name, "license": f"{Path(source).name}: not stated"}
     return {**meta, "name": f"{meta['lang']}_{meta['name']}"}
 
 

@@ -288,8 +288,9 @@ def test_a_corpus_and_an_encoder_of_ones_own_are_named(parts, tmp_path):
 def test_a_pipeline_to_go_on_from_that_is_gone_is_named_without_its_folder(parts, tmp_path):
     assert "Goes on from" not in describe(parts, tmp_path / "anew")[1]
     go_on_from(parts, "training/all")
-    _, card = describe(parts, tmp_path / "out")
+    meta, card = describe(parts, tmp_path / "out")
     assert "| Goes on from | all |" in card
+    assert meta["license"].endswith("; all: not stated")
 
 
 def test_a_described_pipeline_that_is_there_is_replaced(parts, tmp_path):

@@ -36,6 +36,7 @@ from spacy.tokens import DocBin
 from typer.main import get_command
 
 import spacy_biomed
+from spacy_biomed.cli.bad_input import watch_commands
 from spacy_biomed.outputs import MARKER
 from spacy_biomed.training.config import fill_config
 
@@ -112,6 +113,7 @@ def _be_the_command(room: Path, arguments: list[str], output: int, errors: int) 
 
 def _run_spacy(arguments: list[str]) -> int:
     command = import_everything()
+    watch_commands()  # typer puts a hook of its own in the place of ours where a test calls an app
     sys.argv = ["spacy", "biomed", *arguments]
     try:
         command(prog_name="python -m spacy")

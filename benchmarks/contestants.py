@@ -388,8 +388,8 @@ def prepare_pipelines(
     shapes: whether to make those of `SHAPES` as well.
     RETURNS: the directories by what they are.
     """
-    from spacy_biomed.evaluation.compression import write_compressed
-    from spacy_biomed.pipeline.loading import load_pipeline
+    from spacy_biomed.packaging.compression import write_compressed
+    from spacy_biomed.pipeline.pipeline_loading import load_pipeline
 
     nlp = load_pipeline(pipeline)
     made = {name: work / name for name in ("int8", "fp32", "encoder", "stock")}
@@ -461,7 +461,7 @@ def write_untrained(
     from spacy.util import fix_random_seed, load_model_from_config
     from thinc.api import Config
 
-    from spacy_biomed.evaluation.compression import find_encoders, write_compressed
+    from spacy_biomed.packaging.compression import find_encoders, write_compressed
 
     fix_random_seed(0)
     whole = like.config.interpolate()
@@ -541,7 +541,7 @@ class Process:
         """Evaluate a pipeline on a .spacy file: the scores that its config counts."""
         from spacy.training import Corpus
 
-        from spacy_biomed.evaluation.compression import weighted_scores
+        from spacy_biomed.packaging.compression import weighted_scores
 
         nlp = self.contestant.nlp
         return weighted_scores(nlp, list(Corpus(corpus)(nlp)))

@@ -52,7 +52,7 @@ from rich.table import Table
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
-from spacy_biomed.corpora.annotation_scope import ANNOTATION_SCOPES
+from spacy_biomed.annotations.annotation_scope import ANNOTATION_SCOPES
 from spacy_biomed.corpora.convert import ATTRIBUTES, PARTS
 from spacy_biomed.corpora.repeated_texts import normalise_words
 from spacy_biomed.errors import BiomedError

@@ -97,7 +97,7 @@ class Process:
 
 def make_ours(recipe: PretrainingRecipe) -> "Trainer":
     """The trainer of `spacy biomed pretrain`."""
-    from spacy_biomed.language_models.packing import prepare_text
+    from spacy_biomed.language_models.packed_sequences import prepare_text
     from spacy_biomed.language_models.pretraining import prepare_model
     from spacy_biomed.language_models.runs import TEXT, start_processes
     from spacy_biomed.language_models.trainer import MaskedLanguageModelTrainer

@@ -41,7 +41,7 @@ from merging import hash_files, write_part
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.evaluation.workers import Worker, serve
 from spacy_biomed.language_models.sources import read_documents, sample_documents
-from spacy_biomed.pipeline.loading import load_pipeline
+from spacy_biomed.pipeline.pipeline_loading import load_pipeline
 from spacy_biomed.training.checkpoint import digest_files
 from spacy_biomed.training.config import read_description
 from spacy_biomed.training.corpus import Corpus_v1

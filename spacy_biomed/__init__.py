@@ -17,7 +17,7 @@ __version__ = version("spacy-biomed")
 def __getattr__(name: str) -> Any:
     # The package itself imports neither spaCy nor anything that a feature needs.
     if name == "pair":
-        from .pairs import pair
+        from .annotations.pairs import pair
 
         return pair
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

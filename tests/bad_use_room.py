@@ -36,7 +36,7 @@ from spacy.tokens import DocBin
 from typer.main import get_command
 
 import spacy_biomed
-from spacy_biomed.cli.bad_input import watch_commands
+from spacy_biomed.cli._shared.bad_input import watch_commands
 from spacy_biomed.outputs import MARKER
 from spacy_biomed.training.config import fill_config
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from spacy.cli import setup_cli
 
-from spacy_biomed.cli.bad_input import watch_commands
+from spacy_biomed.cli._shared.bad_input import watch_commands
 
 # Names that outputs have while they are written.
 TEMPORARY = re.compile(r"\.[^/]*\.([0-9a-f]{8}\.(partial|old)|lock)(/|$)")

@@ -18,7 +18,7 @@ import srsly
 from spacy.tokens import Doc
 from typer.testing import CliRunner
 
-from spacy_biomed.corpora.catalogue import find_corpus
+from spacy_biomed.corpora.corpus_catalogue import find_corpus
 
 REPOSITORY = Path(__file__).parents[1]
 PAGES = sorted((REPOSITORY / "docs" / "tasks").glob("*.md"))

@@ -7,8 +7,8 @@ nothing heavy may be imported here or at the top of a sub-command's module.
 import typer
 from spacy.cli._util import app as spacy_app
 
+from ._shared.bad_input import OneLineGroup, watch_commands
 from .annotate import annotate
-from .bad_input import OneLineGroup, watch_commands
 from .benchmark import benchmark
 from .card import card
 from .clean import clean

@@ -24,8 +24,8 @@ def annotate(
 
     from rich.console import Console
 
-    from ..pairs import PAIR_SEPARATOR
-    from ..pipeline.loading import load_pipeline
+    from ..annotations.pairs import PAIR_SEPARATOR
+    from ..pipeline.pipeline_loading import load_pipeline
 
     nlp = load_pipeline(pipeline)
     if corpus is not None:
@@ -41,7 +41,7 @@ def annotate(
 
 def findings(doc: Doc) -> list[str]:
     """A line for each entity, answer or other span, relation and class, with its probability."""
-    from ..pairs import PAIR_KEY
+    from ..annotations.pairs import PAIR_KEY
 
     layers = [doc.ents, *(group for key, group in doc.spans.items() if key != PAIR_KEY)]
     lines = [_describe(span) for layer in layers for span in layer]

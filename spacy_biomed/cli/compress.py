@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from .number_options import at_least_zero
+from ._shared.number_options import at_least_zero
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..evaluation.compression import CompressionReport
+    from ..packaging.compression import CompressionReport
 
 
 def compress(
@@ -37,7 +37,7 @@ def compress(
     """
     from rich.console import Console
 
-    from ..evaluation.compression import compress_pipeline
+    from ..packaging.compression import compress_pipeline
 
     console = Console()
     with console.status(f"Writing in {precision} and checking"):

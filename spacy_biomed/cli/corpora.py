@@ -9,7 +9,7 @@ from ..errors import BiomedError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..corpora.catalogue import CorpusEntry
+    from ..corpora.corpus_catalogue import CorpusEntry
 
 # Of a page that is piped or redirected, where there is no terminal to fit.
 _PIPED_WIDTH = 120
@@ -26,7 +26,7 @@ def corpora(
     Examples: python -m spacy biomed corpora --task ner --language es,
     python -m spacy biomed corpora ncbi_disease
     """
-    from ..corpora.catalogue import all_corpora, find_corpus
+    from ..corpora.corpus_catalogue import all_corpora, find_corpus
 
     if name is not None:
         check_no_filters(task=task, language=language)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-    from ..pipeline.deidentified import Deidentified
+    from ..annotations.deidentified import Deidentified
     from ..pipeline.deidentify import BiomedDeidentifier
-    from .text_documents import TextDocument
+    from ._shared.text_documents import TextDocument
 
 # In `doc.user_data`: where a document is, for messages.
 PLACE = "place"
@@ -63,8 +63,8 @@ def deidentify(
     from rich.progress import track
 
     from ..pipeline.deidentify import add_deidentifier
-    from ..pipeline.loading import load_pipeline
-    from .text_documents import read_text_documents
+    from ..pipeline.pipeline_loading import load_pipeline
+    from ._shared.text_documents import read_text_documents
 
     _check_places([texts, Path(pipeline)], output, annotations)
     _check_options(texts, text_field, keep, rename)
@@ -274,7 +274,7 @@ def _write(
     from contextlib import ExitStack
 
     from ..outputs import replacing_file
-    from .text_documents import writing_text_documents
+    from ._shared.text_documents import writing_text_documents
 
     with ExitStack() as stack:
         write = stack.enter_context(writing_text_documents(texts, output, text_field))

@@ -21,7 +21,7 @@ def distill(
     """
     from rich.console import Console
 
-    from .overrides import parse_overrides
+    from ._shared.overrides import parse_overrides
 
     overrides = parse_overrides(context)
     run, read_recipe, schema = _import_distillation()

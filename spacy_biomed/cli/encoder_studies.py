@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from .init_config import split_names
-from .study_options import (
+from ._shared.study_options import (
     BATCH_WORDS,
     CORPORA_DIR,
     GPU_ID,
@@ -22,12 +21,13 @@ from .study_options import (
     showing_progress,
     template_option,
 )
+from .init_config import split_names
 from .train import import_training, set_up_gpu
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..evaluation.encoder_study import Contestant, Corpus, EncoderStudySettings
+    from ..studies.encoder_study import Contestant, Corpus, EncoderStudySettings
 
 OUTPUT = typer.Argument(help="Folder for the table, the figure and all that belongs to the study.")
 TASKS = typer.Option(
@@ -72,7 +72,7 @@ def encoders(
     --tasks ncbi_disease=6,bc5cdr=4
     """
     import_training()
-    from ..evaluation.encoder_study import parse_contestants
+    from ..studies.encoder_study import parse_contestants
 
     settings = _settings(template, batch_words, learn_rate, seeds, texts, repeats, threads, gpu_id)
     contestants = parse_contestants(split_names(encoders))
@@ -108,16 +108,16 @@ def distillation(
     configs/language_models/starter_from_teacher.cfg metrics/distillation --paths.text texts.txt
     --paths.teacher encoders/teacher --tasks ncbi_disease=6,bc5cdr=4,cantemist=2
     """
-    from .overrides import parse_overrides
+    from ._shared.overrides import parse_overrides
 
     overrides = parse_overrides(context)
     import_training()
-    from ..evaluation.encoder_study import Contestant, check_corpora
     from ..language_models.distillation_recipe import DistillationRecipe
-    from ..language_models.distillation_study import NO_DISTILLATION, make_students
     from ..language_models.objectives import OBJECTIVES
     from ..language_models.recipe import read_recipe
     from ..language_models.sources import read_documents
+    from ..studies.distillation_study import NO_DISTILLATION, make_students
+    from ..studies.encoder_study import Contestant, check_corpora
 
     settings = _settings(template, batch_words, learn_rate, seeds, texts, repeats, threads, gpu_id)
     corpora = _read_tasks(tasks or "", epochs, corpora_dir)
@@ -164,7 +164,7 @@ def _settings(
     threads: int | None,
     gpu_id: int,
 ) -> EncoderStudySettings:
-    from ..evaluation.encoder_study import EncoderStudySettings
+    from ..studies.encoder_study import EncoderStudySettings
 
     return EncoderStudySettings(
         template=template,
@@ -181,7 +181,7 @@ def _settings(
 def _read_tasks(tasks: str, epochs: int, corpora_dir: Path) -> list[Corpus]:
     """RAISES BiomedError: if a number of epochs is none."""
     from ..errors import BiomedError
-    from ..evaluation.encoder_study import Corpus
+    from ..studies.encoder_study import Corpus
 
     corpora = []
     for task in split_names(tasks):
@@ -200,8 +200,8 @@ def _study(
     settings: EncoderStudySettings,
     baseline: str | None,
 ) -> None:
-    from ..evaluation.encoder_report import FIGURE, RESULTS, TABLE
-    from ..evaluation.encoder_study import count_steps, study_encoders
+    from ..studies.encoder_report import FIGURE, RESULTS, TABLE
+    from ..studies.encoder_study import count_steps, study_encoders
 
     set_up_gpu(settings.gpu)
     steps = count_steps(len(contestants), len(corpora), settings)

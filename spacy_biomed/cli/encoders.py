@@ -8,7 +8,7 @@ from ..errors import BiomedError
 from .corpora import check_no_filters, print_fields, print_json, print_rows, select, shorten
 
 if TYPE_CHECKING:
-    from ..encoders.catalogue import EncoderEntry
+    from ..encoders.encoder_catalogue import EncoderEntry
 
 
 def encoders(
@@ -23,7 +23,7 @@ def encoders(
     Examples: python -m spacy biomed encoders --language es,
     python -m spacy biomed encoders biobert
     """
-    from ..encoders.catalogue import all_encoders
+    from ..encoders.encoder_catalogue import all_encoders
 
     if name is not None:
         check_no_filters(language=language)
@@ -35,7 +35,7 @@ def encoders(
 
 
 def _find(name: str) -> EncoderEntry:
-    from ..encoders.catalogue import find_encoder, suggest_encoders
+    from ..encoders.encoder_catalogue import find_encoder, suggest_encoders
 
     entry = find_encoder(name)
     if entry is None:

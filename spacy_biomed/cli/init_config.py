@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from .bad_input import OneLineGroup
-from .number_options import LARGEST_SEED, above_zero
+from ._shared.bad_input import OneLineGroup
+from ._shared.number_options import LARGEST_SEED, above_zero
 
 if TYPE_CHECKING:
     from ..training.updating import Update

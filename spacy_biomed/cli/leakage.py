@@ -34,7 +34,7 @@ def leakage(
     from ..errors import BiomedError
     from ..evaluation.leakage import measure_leakage
     from ..pipeline.deidentify import add_deidentifier
-    from ..pipeline.loading import load_pipeline
+    from ..pipeline.pipeline_loading import load_pipeline
     from ..training.corpus import read_docs
 
     nlp = load_pipeline(pipeline)

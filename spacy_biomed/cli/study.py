@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from .bad_input import OneLineGroup
+from ._shared.bad_input import OneLineGroup
 from .encoder_studies import distillation, encoders
 from .task_studies import pairwise, refinement
 from .train import CONFIG_OVERRIDES, set_up_gpu
@@ -44,9 +44,9 @@ def scores(
 
     from wasabi import msg
 
-    from ..evaluation.task_scores import score_tasks
     from ..outputs import replacing_file
-    from ..pipeline.loading import load_pipeline
+    from ..pipeline.pipeline_loading import load_pipeline
+    from ..studies.task_scores import score_tasks
 
     set_up_gpu(gpu_id)
     found = score_tasks(load_pipeline(pipeline), part)

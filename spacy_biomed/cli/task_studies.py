@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from .init_config import split_names
-from .number_options import above_zero, at_least_zero
-from .study_options import (
+from ._shared.number_options import above_zero, at_least_zero
+from ._shared.study_options import (
     BATCH_WORDS,
     CORPORA_DIR,
     GPU_ID,
@@ -21,10 +20,11 @@ from .study_options import (
     showing_progress,
     template_option,
 )
+from .init_config import split_names
 from .train import import_training, set_up_gpu
 
 if TYPE_CHECKING:
-    from ..evaluation.task_runs import StudySettings
+    from ..studies.task_runs import StudySettings
 
 TASKS = typer.Option(..., help="Converted corpora: names with commas between them.")
 ENCODER = typer.Option(..., help="Catalogue name, hub id or directory.")
@@ -62,7 +62,7 @@ def pairwise(
     settings = _prepare(
         template, encoder, schedule, epochs, batch_words, learn_rate, seeds, part, gpu_id
     )
-    from ..evaluation.pairwise import FIGURE, RESULTS, TABLE, plan_runs, study_pairs
+    from ..studies.pairwise import FIGURE, RESULTS, TABLE, plan_runs, study_pairs
 
     folders = [corpora_dir / name for name in split_names(tasks)]
     console = create_console()
@@ -104,7 +104,7 @@ def refinement(
     settings = _prepare(
         template, encoder, schedule, epochs, batch_words, learn_rate, seeds, part, gpu_id
     )
-    from ..evaluation.refinement import RESULTS, TABLE, FineTuning, count_runs, study_refinement
+    from ..studies.refinement import RESULTS, TABLE, FineTuning, count_runs, study_refinement
 
     rate = learn_rate if fine_tune_learn_rate is None else fine_tune_learn_rate
     folders = [corpora_dir / name for name in split_names(tasks)]
@@ -136,7 +136,7 @@ def _prepare(
     """
     import_training()
     set_up_gpu(gpu_id)
-    from ..evaluation.task_runs import StudySettings
+    from ..studies.task_runs import StudySettings
 
     return StudySettings(
         template=template,

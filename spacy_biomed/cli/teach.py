@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from .number_options import LARGEST_SEED
+from ._shared.number_options import LARGEST_SEED
 
 
 def teach(
@@ -38,7 +38,7 @@ def teach(
     from wasabi import msg
 
     from ..language_models.sources import read_documents, sample_documents
-    from ..pipeline.loading import load_pipeline
+    from ..pipeline.pipeline_loading import load_pipeline
     from ..training.teaching import create_taught_corpus
 
     paths = [Path(text) for text in texts if text]

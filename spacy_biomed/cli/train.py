@@ -37,8 +37,8 @@ def train(
     from wasabi import msg
 
     from ..training.config import check_sections, read_config
-    from .bad_input import explain_validation_error
-    from .overrides import check_variables, parse_overrides
+    from ._shared.bad_input import explain_validation_error
+    from ._shared.overrides import check_variables, parse_overrides
 
     overrides = parse_overrides(context)
     train_pipeline, check_output = import_training()

@@ -1,1 +1,1 @@
-"""Text and annotations in: one module per published format, the corpus catalogue, conversion."""
+"""Corpora: the catalogue, the tokenizer, and conversion to .spacy files."""

@@ -19,6 +19,8 @@ from spacy.language import Language
 from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc, DocBin
 
+from ..annotations.relation_layer import count_several
+from ..annotations.seen import SeenMentions
 from ..errors import BiomedError, quote
 from ..outputs import check_replaceable, replacing_directory
 from .documents import Document, check_characters
@@ -26,13 +28,11 @@ from .gold import annotate, create_doc
 from .label_choice import keep_labels
 from .label_map import LabelMap, find_mention_labels, map_labels
 from .questions import group_questions
-from .relations import count_several
 from .repairs import ChangeLog, OnError, keeping_log, leaving_out, with_changes
-from .seen import SeenMentions
 from .tokenizer import create_tokenizer
 
 if TYPE_CHECKING:
-    from .catalogue import CorpusEntry
+    from .corpus_catalogue import CorpusEntry
 
 PARTS = ("train", "dev", "test")
 MADE_BY = "spacy biomed convert"
@@ -162,7 +162,7 @@ def read_documents(
     if format not in FORMATS:
         raise BiomedError(f"unknown format {quote(format)}; choose one of {', '.join(FORMATS)}")
     module, function, arguments = FORMATS[format]
-    reader = getattr(importlib.import_module(f"{__package__}.{module}"), function)
+    reader = getattr(importlib.import_module(f"{__package__}.readers.{module}"), function)
     if module == "columns":
         arguments = {**arguments, "n_sents": n_sents}
     elif n_sents != 1:
@@ -288,7 +288,7 @@ def create_pipeline(language: str) -> Language:
 
 
 def _find_entry(name: str) -> CorpusEntry:
-    from .catalogue import find_corpus
+    from .corpus_catalogue import find_corpus
 
     entry = find_corpus(name)
     if entry.format is None:
@@ -341,7 +341,7 @@ def _read_parts(
 ) -> tuple[dict[str, list[Document]], list[str]]:
     """Return the documents by part, and the parts that were drawn rather than published."""
     if format == "hoc" and set(paths) == {"all"}:
-        from .hoc import has_id_lists, split_hoc
+        from .readers.hoc import has_id_lists, split_hoc
 
         (folder,) = map(Path, paths["all"])
         documents = list(read_documents(format, [folder], encoding))

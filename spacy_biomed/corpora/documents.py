@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ..annotations.pairs import join_pair
 from ..errors import BiomedError, quote
-from ..pairs import join_pair
 
 Offsets = tuple[int, int]
 

@@ -14,11 +14,11 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.util import get_words_and_spaces
 
-from ..pairs import mark_pair
-from .annotation_scope import AnnotationScope, set_scope
+from ..annotations.annotation_scope import AnnotationScope, set_scope
+from ..annotations.pairs import mark_pair
+from ..annotations.relation_layer import SpanRelation
 from .documents import Document, Mention, Offsets, Relation
 from .marked_arguments import find_marked_arguments
-from .relations import SpanRelation
 
 UNALIGNED_MENTIONS = "unaligned_mentions"
 UNALIGNED_ANSWERS = "unaligned_answers"

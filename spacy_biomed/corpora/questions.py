@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from spacy.tokens import Doc
 
+from ..annotations.pairs import join_pair
 from ..errors import BiomedError
-from ..pairs import join_pair
 from .documents import Document, Mention
 from .gold import ANSWER_KEY, DOCUMENT_ID
 

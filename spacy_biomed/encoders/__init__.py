@@ -1,1 +1,1 @@
-"""The encoder catalogue, the transformer models, and word-piece alignment."""
+"""Encoders: the catalogue, loading, and the listener through which heads read them."""

@@ -12,7 +12,7 @@ from thinc.api import Model, Ops
 from thinc.types import Floats2d, Ragged
 
 from ..errors import BiomedError
-from .encoded import EncodedBackprop, EncodedBatch, get_encoding, release_encoding
+from .batching.encoded import EncodedBackprop, EncodedBatch, get_encoding, release_encoding
 
 Pooling = Literal["first", "mean", "pieces", "cls"]
 

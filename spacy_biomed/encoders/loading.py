@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BiomedError, escape
+from .batching.word_pieces import WordPieceTokenizer
 from .capabilities import max_sequence_length
-from .catalogue import find_encoder
-from .word_pieces import WordPieceTokenizer
+from .encoder_catalogue import find_encoder
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast

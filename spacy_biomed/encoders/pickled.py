@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from transformers import AutoModel, AutoModelForMaskedLM
 
 from ..errors import BiomedError
+from .batching.word_pieces import WordPieceTokenizer
 from .loading import PICKLE, explaining, fetch_encoder, load_tokenizer, locate, read_config
-from .word_pieces import WordPieceTokenizer
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel

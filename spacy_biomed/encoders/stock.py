@@ -11,7 +11,7 @@ import numpy as np
 from spacy.tokens import Doc
 from thinc.types import Ragged
 
-from .encoded import EncodedDoc, get_encoding
+from .batching.encoded import EncodedDoc, get_encoding
 
 if TYPE_CHECKING:
     from spacy_transformers.data_classes import TransformerData

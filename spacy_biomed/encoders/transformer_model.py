@@ -6,9 +6,9 @@ from spacy.tokens import Doc
 from thinc.api import Model
 
 from ..errors import BiomedError
-from .encoded import EncodedBatch
-from .pair_pieces import PairOverflow
-from .precision import Precision
+from .batching.encoded import EncodedBatch
+from .batching.pair_pieces import PairOverflow
+from .torch.precision import Precision
 
 
 def TransformerModel_v1(
@@ -49,7 +49,7 @@ def TransformerModel_v1(
     RAISES BiomedError: without the packages of the extra `train`, or if a setting is out of range.
     """
     try:
-        from .torch_model import create_model
+        from .torch.torch_model import create_model
     except ImportError as error:
         raise BiomedError(
             f"'spacy_biomed.TransformerModel.v1' needs PyTorch and transformers ({error}): "

@@ -1,1 +1,1 @@
-"""Metrics, protocols and reports."""
+"""Scores by task, speed, and leakage."""

@@ -17,7 +17,7 @@ import numpy as np
 from spacy.vocab import Vocab
 
 from ..corpora.documents import read_lines
-from ..corpora.jsonl import read_jsonl
+from ..corpora.readers.jsonl import read_jsonl
 from ..errors import BiomedError
 from ..training.corpus import read_docs
 from .workers import Worker, WorkerFailed, thread_settings

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from spacy.tokens import Doc
 
+from ..annotations.deidentified import Deidentified, Replacement
 from ..corpora.gold import UNALIGNED_MENTIONS
+from ..deidentification.term_lists import normalize, word_list
 from ..errors import BiomedError
-from ..pipeline.deidentified import Deidentified, Replacement
-from ..pipeline.term_lists import normalize, word_list
 
 _WORD = re.compile(r"[^\W_]+")
 _SHORTEST_WORD = 3

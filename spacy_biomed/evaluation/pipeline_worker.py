@@ -32,7 +32,7 @@ class PipelineWorker:
 
         RETURNS: seconds that loading took, once spaCy was imported.
         """
-        from ..pipeline.loading import load_pipeline
+        from ..pipeline.pipeline_loading import load_pipeline
 
         start = time.perf_counter()
         self.nlp = load_pipeline(pipeline)

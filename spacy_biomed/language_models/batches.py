@@ -13,7 +13,7 @@ from thinc.types import Ints1d
 from torch.utils.data import Dataset
 
 from .masking import Masking
-from .packing import PackedText
+from .packed_sequences import PackedText
 
 # Numbers of the streams of masks: those of validation are the same at each evaluation.
 TRAINING, VALIDATION = 0, 1

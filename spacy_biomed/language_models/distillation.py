@@ -10,15 +10,15 @@ import torch
 from accelerate import PartialState
 from rich.console import Console
 
+from ..encoders.batching.word_pieces import WordPieceTokenizer
 from ..encoders.capabilities import max_sequence_length
-from ..encoders.word_pieces import WordPieceTokenizer
 from ..errors import BiomedError
 from .distillation_recipe import DistillationRecipe
 from .distillation_trainer import DistillationTrainer, TermLog, show_attention
 from .initialization import load_language_model
 from .objectives import Objective, Shape
 from .objectives.layer_maps import map_layers
-from .packing import fingerprint, prepare_text
+from .packed_sequences import fingerprint, prepare_text
 from .progress import counting
 from .runs import LOG, TEXT, RunReport, claim_folder, open_run, start_processes, write_encoder
 from .students import create_smaller, take_layers

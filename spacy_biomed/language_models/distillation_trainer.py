@@ -18,10 +18,10 @@ from transformers import (
     TrainingArguments,
 )
 
-from ..encoders.word_pieces import WordPieceTokenizer
+from ..encoders.batching.word_pieces import WordPieceTokenizer
 from .objectives import Needs, Objective, Outputs
 from .objectives.objective import Terms
-from .packing import PackedText
+from .packed_sequences import PackedText
 from .progress import RunLog
 from .recipe import TrainingRecipe
 from .trainer import Inputs, MaskedLanguageModelTrainer, RowSelection

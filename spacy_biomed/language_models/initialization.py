@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..encoders.word_pieces import WordPieceTokenizer
+from ..encoders.batching.word_pieces import WordPieceTokenizer
 from ..errors import BiomedError
 
 if TYPE_CHECKING:

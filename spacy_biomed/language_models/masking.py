@@ -15,8 +15,8 @@ import numpy as np
 from numpy.random import Generator, Philox
 from thinc.types import Ints1d, Ints2d
 
-from ..encoders.word_pieces import WordPieceTokenizer
-from .packing import Sequence
+from ..encoders.batching.word_pieces import WordPieceTokenizer
+from .packed_sequences import Sequence
 
 # Of the pieces that are predicted, what becomes of them: the rest stays as it is.
 HIDDEN, RANDOM = 0.8, 0.1

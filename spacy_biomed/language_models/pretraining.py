@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from accelerate import PartialState
 from rich.console import Console
 
+from ..encoders.batching.word_pieces import WordPieceTokenizer
 from ..encoders.capabilities import max_sequence_length
-from ..encoders.word_pieces import WordPieceTokenizer
 from ..errors import BiomedError
 from ..outputs import replacing_directory
 from .initialization import create_config, create_language_model, load_language_model
-from .packing import fingerprint, hash_text, prepare_text
+from .packed_sequences import fingerprint, hash_text, prepare_text
 from .progress import RunLog, counting
 from .recipe import (
     ExistingEncoder,

@@ -32,7 +32,7 @@ from pydantic import (
     model_validator,
 )
 
-from ..encoders.precision import Precision
+from ..encoders.torch.precision import Precision
 from ..errors import BiomedError, escape, quote
 
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*$")

@@ -18,8 +18,8 @@ import torch
 from accelerate import PartialState
 from confection import Config
 
+from ..encoders.batching.word_pieces import WordPieceTokenizer
 from ..encoders.loading import read_config, read_weights, save_encoder, without_warnings
-from ..encoders.word_pieces import WordPieceTokenizer
 from ..errors import BiomedError
 from ..outputs import find_paths, replacing_directory, replacing_file, working_directory
 from .progress import read_rows

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import BiomedError
-from .packing import PackedText
+from .packed_sequences import PackedText
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

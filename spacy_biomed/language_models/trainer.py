@@ -30,14 +30,14 @@ from transformers import (
     TrainingArguments,
 )
 
-from ..encoders.dropout import use_byte_dropout
+from ..encoders.batching.word_pieces import WordPieceTokenizer
 from ..encoders.loading import without_warnings
-from ..encoders.precision import resolve_precision
-from ..encoders.word_pieces import WordPieceTokenizer
+from ..encoders.torch.dropout import use_byte_dropout
+from ..encoders.torch.precision import resolve_precision
 from ..outputs import delete_directory
 from .batches import TrainingBatches, ValidationBatches
 from .masking import Masking
-from .packing import PackedText
+from .packed_sequences import PackedText
 from .recipe import TrainingRecipe
 
 # Padded word pieces that a device computes at once.

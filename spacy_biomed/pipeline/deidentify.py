@@ -11,14 +11,14 @@ from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span
 from thinc.api import Config
 
+from ..annotations.deidentified import DEIDENTIFIED, Replacement
 from ..corpora.gold import DOCUMENT_ID
+from ..deidentification.document_key import DocumentKey, derive_key
+from ..deidentification.phi_kinds import EXAMPLES, KINDS_OF_LABELS, identifying_labels, merge_kinds
+from ..deidentification.surrogates import Surrogates
+from ..deidentification.term_lists import LANGUAGES
 from ..errors import BiomedError
-from .deidentified import DEIDENTIFIED, Replacement
-from .document_key import DocumentKey, derive_key
 from .mention_finders import Finders, list_finders
-from .phi_kinds import EXAMPLES, KINDS_OF_LABELS, identifying_labels, merge_kinds
-from .surrogates import Surrogates
-from .term_lists import LANGUAGES
 
 FACTORY = "biomed_deidentify"
 Mode = Literal["tags", "surrogates"]

@@ -14,11 +14,11 @@ from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
 from thinc.api import CupyOps, Model, get_array_module
 
-from ..encoders.concurrency import map_ahead
-from ..encoders.encoded import EncodedBackprop, EncodedBatch, set_encoding
+from ..encoders.batching.concurrency import map_ahead
+from ..encoders.batching.encoded import EncodedBackprop, EncodedBatch, set_encoding
+from ..encoders.batching.windows import batch_by_length
 from ..encoders.listener import EncoderListener
 from ..encoders.stock import forget_stock, to_stock
-from ..encoders.windows import batch_by_length
 from .doc_batches import batch_docs
 
 if TYPE_CHECKING:

@@ -19,15 +19,15 @@ from spacy.vocab import Vocab
 from thinc.api import Config, Model, to_numpy
 from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
 
-from ..corpora.annotation_scope import annotates_any, get_scope
+from ..annotations.annotation_scope import annotates_any, get_scope
+from ..annotations.seen import SEEN_KEY
+from ..annotations.taught import explain_classes, get_taught, taught_classes
 from ..corpora.gold import UNALIGNED_MENTIONS
-from ..corpora.seen import SEEN_KEY
-from ..encoders.alignment import token_offsets
+from ..encoders.batching.alignment import token_offsets
 from ..errors import BiomedError, quote
+from ..models.tagging import MISSING, Scheme, Spans, TagScheme
+from ..models.token_classifier import add_outputs
 from .encoder_head import EncoderHead, check_share, validate_source
-from .tagging import MISSING, Scheme, Spans, TagScheme
-from .taught import explain_classes, get_taught, taught_classes
-from .token_classifier import add_outputs
 
 # In score names, mentions not seen in training: `spans_unseen_p`, `spans_unseen_r`, ...
 UNSEEN = "unseen"

@@ -11,7 +11,7 @@ from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 from thinc.api import Config, Model, Optimizer
 
-from ..encoders.encoded import EncodedBatch
+from ..encoders.batching.encoded import EncodedBatch
 from ..encoders.stock import install_extensions
 from .encoder_pipe import EncoderPipe
 

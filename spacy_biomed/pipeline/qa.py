@@ -15,12 +15,12 @@ from spacy.vocab import Vocab
 from thinc.api import Config, Model, to_numpy
 from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
 
+from ..annotations.pairs import get_pair
 from ..corpora.gold import ANSWER_KEY, UNALIGNED_ANSWERS
 from ..corpora.questions import question_id
-from ..encoders.alignment import token_offsets
+from ..encoders.batching.alignment import token_offsets
 from ..errors import BiomedError, quote
-from ..pairs import get_pair
-from .answer_spans import DocPlaces, best_spans, find_places, log_softmax, log_sum_exp
+from ..models.answer_spans import DocPlaces, best_spans, find_places, log_softmax, log_sum_exp
 from .encoder_head import EncoderHead, validate_source
 from .ner import install_extensions
 from .qa_scores import Question, fold_answer, score_questions

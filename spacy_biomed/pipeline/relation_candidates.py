@@ -10,9 +10,9 @@ from spacy.attrs import IDX, LENGTH, SENT_START
 from spacy.tokens import Doc
 from thinc.types import Ints1d
 
+from ..annotations.pairs import PAIR_SEPARATOR
 from ..corpora.marked_arguments import Argument, Style, find_marked_arguments, mark_arguments
-from ..encoders.alignment import ranges
-from ..pairs import PAIR_SEPARATOR
+from ..encoders.batching.alignment import ranges
 
 
 class Candidate(NamedTuple):

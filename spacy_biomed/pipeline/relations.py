@@ -15,11 +15,11 @@ from spacy.vocab import Vocab
 from thinc.api import Config, Model, to_numpy
 from thinc.types import Floats2d, Ints1d
 
+from ..annotations.relation_layer import SpanRelation
 from ..corpora.marked_arguments import STYLES, Argument, Style, find_marked_arguments
-from ..corpora.relations import SpanRelation
-from ..encoders.encoded import EncodedBatch
+from ..encoders.batching.encoded import EncodedBatch
+from ..encoders.batching.windows import batch_by_length
 from ..encoders.listener import POOLINGS
-from ..encoders.windows import batch_by_length
 from ..errors import BiomedError, quote
 from .encoder_head import EncoderHead, check_share, validate_source
 from .relation_candidates import Candidate, find_candidates

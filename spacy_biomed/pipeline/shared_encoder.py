@@ -12,7 +12,7 @@ from spacy_transformers import Transformer
 from thinc.api import Model, Optimizer, set_dropout_rate
 from thinc.types import Floats2d
 
-from ..encoders.encoded import EncodedBatch
+from ..encoders.batching.encoded import EncodedBatch
 from ..encoders.stock import install_extensions
 from .encoder_pipe import EncoderPipe
 

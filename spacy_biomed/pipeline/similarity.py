@@ -14,8 +14,8 @@ from spacy.vocab import Vocab
 from thinc.api import Config, Model, to_numpy
 from thinc.types import Floats1d, Floats2d
 
+from ..annotations.pairs import mark_pair
 from ..errors import BiomedError, quote
-from ..pairs import mark_pair
 from .encoder_head import EncoderHead, validate_source
 
 FACTORY = "biomed_similarity"

@@ -15,10 +15,10 @@ from spacy.vocab import Vocab
 from thinc.api import Config, Model, get_array_module, to_numpy
 from thinc.types import Floats1d, Floats2d
 
+from ..annotations.pairs import mark_pair
+from ..annotations.taught import get_taught, taught_classes
 from ..errors import BiomedError, quote
-from ..pairs import mark_pair
 from .encoder_head import EncoderHead, check_share, validate_source
-from .taught import get_taught, taught_classes
 
 FACTORY = "biomed_textcat"
 

@@ -8,7 +8,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from thinc.api import Config, Model
 
-from ..encoders.encoded import EncodedBatch
+from ..encoders.batching.encoded import EncodedBatch
 from ..errors import BiomedError
 
 if TYPE_CHECKING:

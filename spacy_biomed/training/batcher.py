@@ -14,7 +14,7 @@ from spacy.util import minibatch
 from ..errors import BiomedError
 
 if TYPE_CHECKING:
-    from ..encoders.word_pieces import WordPieceTokenizer
+    from ..encoders.batching.word_pieces import WordPieceTokenizer
 
 # An example, or a document, and its word pieces.
 Counted = tuple[int, Example | Doc]

@@ -18,7 +18,8 @@ from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
-from ..corpora.annotation_scope import AnnotationScope, get_scope, set_scope
+from ..annotations.annotation_scope import AnnotationScope, get_scope, set_scope
+from ..annotations.seen import SeenMentions, mentions_of
 from ..corpora.convert import ATTRIBUTES, PARTS, PartReport, create_pipeline
 from ..corpora.documents import Mention
 from ..corpora.gold import DOCUMENT_ID, UNALIGNED_MENTIONS, place_mentions
@@ -30,7 +31,6 @@ from ..corpora.repeated_texts import (
     find_repeats,
     normalise_words,
 )
-from ..corpora.seen import SeenMentions, mentions_of
 from ..errors import BiomedError
 from ..outputs import check_replaceable, replacing_directory
 from .config import read_description

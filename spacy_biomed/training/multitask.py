@@ -13,13 +13,13 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.training.corpus import Corpus
 
-from ..corpora.annotation_scope import ANNOTATION_SCOPES, get_scope, set_scope
+from ..annotations.annotation_scope import ANNOTATION_SCOPES, get_scope, set_scope
+from ..annotations.pairs import PAIR_KEY
+from ..annotations.relation_layer import RELATIONS
+from ..annotations.seen import SEEN_KEY
+from ..annotations.taught import TAUGHT_KEY
 from ..corpora.gold import ANSWER_KEY, UNALIGNED_ANSWERS, UNALIGNED_MENTIONS
-from ..corpora.relations import RELATIONS
-from ..corpora.seen import SEEN_KEY
 from ..errors import BiomedError
-from ..pairs import PAIR_KEY
-from ..pipeline.taught import TAUGHT_KEY
 from .corpus import Corpus_v1
 
 # In `example.reference.user_data`: the name of the corpus that an example is of.

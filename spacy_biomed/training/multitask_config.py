@@ -12,7 +12,7 @@ from spacy.language import FactoryMeta, Language
 from spacy.vocab import Vocab
 from thinc.api import Config
 
-from ..corpora.catalogue import find_corpus
+from ..corpora.corpus_catalogue import find_corpus
 from ..errors import BiomedError
 from .config import (
     WARMUP_SHARE,

@@ -19,11 +19,11 @@ from spacy.util import minibatch
 from spacy.vocab import Vocab
 from thinc.types import Floats2d
 
+from ..annotations.taught import Teacher, merge_tags, set_taught
 from ..corpora.convert import ATTRIBUTES
 from ..errors import BiomedError
 from ..outputs import check_replaceable, replacing_directory
 from ..pipeline.ner import BiomedNER
-from ..pipeline.taught import Teacher, merge_tags, set_taught
 from .config import read_description
 from .corpus import read_docs
 

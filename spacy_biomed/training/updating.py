@@ -15,8 +15,8 @@ from thinc.api import Config
 
 from ..errors import BiomedError, quote
 from ..pipeline.encoder_head import EncoderHead
-from ..pipeline.loading import load_pipeline
 from ..pipeline.ner import BiomedNER
+from ..pipeline.pipeline_loading import load_pipeline
 from .config import fill_training, read_description, read_template
 
 # spaCy's own logger, which its commands make visible with --verbose.

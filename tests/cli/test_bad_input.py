@@ -11,7 +11,7 @@ from spacy.tokens import DocBin
 from typer.testing import CliRunner
 
 from spacy_biomed.cli import app
-from spacy_biomed.cli.bad_input import (
+from spacy_biomed.cli._shared.bad_input import (
     COMMANDS_WITH_CONFIG,
     _print_bad_input,
     explain,

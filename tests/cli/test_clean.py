@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from spacy_biomed.cli.bad_input import OneLineGroup
+from spacy_biomed.cli._shared.bad_input import OneLineGroup
 from spacy_biomed.cli.clean import clean, group_sources
 from spacy_biomed.errors import BiomedError
 

@@ -7,8 +7,8 @@ import pytest
 import spacy
 from typer.testing import CliRunner
 
+from spacy_biomed.annotations.annotation_scope import get_scope
 from spacy_biomed.cli import app
-from spacy_biomed.corpora.annotation_scope import get_scope
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.training.corpus import read_docs
 

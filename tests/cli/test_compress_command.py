@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from spacy_biomed.cli import app
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.evaluation import compression
+from spacy_biomed.packaging import compression
 
 TEXTS = ["Aspirin for lung cancer.", "", "No symptoms.", "Metformin was given for diabetes."]
 

@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from spacy_biomed.cli.corpora import corpora
-from spacy_biomed.corpora.catalogue import all_corpora
+from spacy_biomed.corpora.corpus_catalogue import all_corpora
 from spacy_biomed.errors import BiomedError
 
 app = typer.Typer()

@@ -266,7 +266,7 @@ def test_what_is_read_or_written_besides_is_never_written_to(
     make_ward(tmp_path)
     (tmp_path / "pipeline").mkdir()
     (tmp_path / "pipeline" / "meta.json").write_text("{}")
-    monkeypatch.setattr("spacy_biomed.pipeline.loading.load_pipeline", None)
+    monkeypatch.setattr("spacy_biomed.pipeline.pipeline_loading.load_pipeline", None)
     before = contents(tmp_path)
     options = ["--annotations", annotations] if annotations else []
     result = run("deidentify", texts, output, *options, pipeline="pipeline")

@@ -60,7 +60,7 @@ def no_timing(monkeypatch):
             one.pipe_seconds.append(2.0)
         return figures
 
-    monkeypatch.setattr("spacy_biomed.evaluation.encoder_study.measure_speed", time)
+    monkeypatch.setattr("spacy_biomed.studies.encoder_study.measure_speed", time)
 
 
 def test_students_are_studied_beside_their_teacher_and_the_one_without_it(

@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from spacy_biomed.cli.encoders import encoders
-from spacy_biomed.encoders.catalogue import all_encoders
+from spacy_biomed.encoders.encoder_catalogue import all_encoders
 from spacy_biomed.errors import BiomedError
 
 app = typer.Typer()

@@ -11,7 +11,7 @@ from distillation_recipe import RECIPE
 from fault_injection import Fault, run, snapshot, temporary
 from multitask_corpora import convert_tasks, write_small_template
 
-from spacy_biomed.encoders.precision import _bf16_is_faster
+from spacy_biomed.encoders.torch.precision import _bf16_is_faster
 from spacy_biomed.evaluation.benchmark import PipelineFigures
 
 NER = Path(__file__).parents[2] / "configs" / "ner.cfg"
@@ -48,7 +48,7 @@ def commands(tiny_bert, tmp_path_factory):
 
 
 def leave_out_timing():
-    from spacy_biomed.evaluation import encoder_study
+    from spacy_biomed.studies import encoder_study
 
     def measure(pipelines, texts, **settings):
         figures = [PipelineFigures(path, len(texts), words=100) for path in pipelines]

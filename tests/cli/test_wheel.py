@@ -13,11 +13,11 @@ from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 from typer.testing import CliRunner
 
+from spacy_biomed.annotations.pairs import pair
+from spacy_biomed.annotations.relation_layer import SpanRelation
 from spacy_biomed.cli import app
 from spacy_biomed.cli.annotate import findings
-from spacy_biomed.corpora.relations import SpanRelation
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.pairs import pair
 from spacy_biomed.pipeline.ner import install_extensions
 
 

@@ -10,7 +10,7 @@ import typer
 from weasel.util.config import load_project_config
 
 from spacy_biomed.cli import app
-from spacy_biomed.corpora.catalogue import find_corpus
+from spacy_biomed.corpora.corpus_catalogue import find_corpus
 
 REPOSITORY = Path(__file__).parents[2]
 PROJECT = srsly.read_yaml(REPOSITORY / "project.yml")

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from spacy_biomed.corpora.bioasq import find_answers, read_bioasq
+from spacy_biomed.corpora.readers.bioasq import find_answers, read_bioasq
 from spacy_biomed.errors import BiomedError
 
 SNIPPETS = [{"text": "Imatinib inhibits BCR-ABL."}, {"text": "It binds Abl, ABL and Ablation."}]

@@ -3,8 +3,8 @@ import re
 
 import pytest
 
-from spacy_biomed.corpora.bioc import read_bioc
 from spacy_biomed.corpora.documents import Relation
+from spacy_biomed.corpora.readers.bioc import read_bioc
 from spacy_biomed.errors import BiomedError
 
 TITLE = "Lung and breast cancer"

@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from spacy_biomed.corpora.brat import read_brat
 from spacy_biomed.corpora.documents import Relation
+from spacy_biomed.corpora.readers.brat import read_brat
 from spacy_biomed.errors import BiomedError
 
 

@@ -6,8 +6,8 @@ import pytest
 import spacy
 from spacy.tokens import DocBin
 
-from spacy_biomed.corpora.catalogue import find_corpus
 from spacy_biomed.corpora.convert import convert_corpus
+from spacy_biomed.corpora.corpus_catalogue import find_corpus
 
 REPORT = "She took aspirin\nfor pain .\n"
 CONCEPTS = 'c="aspirin" 1:2 1:2||t="treatment"\nc="pain" 2:1 2:1||t="problem"\n'

@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from spacy_biomed.corpora.chemprot import read_chemprot
 from spacy_biomed.corpora.documents import Relation
+from spacy_biomed.corpora.readers.chemprot import read_chemprot
 from spacy_biomed.errors import BiomedError
 
 ABSTRACTS = (

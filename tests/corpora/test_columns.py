@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from spacy_biomed.corpora.columns import read_columns
+from spacy_biomed.corpora.readers.columns import read_columns
 from spacy_biomed.errors import BiomedError
 
 

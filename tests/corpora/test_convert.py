@@ -5,7 +5,8 @@ import pytest
 import spacy
 from spacy.tokens import DocBin
 
-from spacy_biomed.corpora import catalogue, convert
+from spacy_biomed.corpora import convert
+from spacy_biomed.corpora import corpus_catalogue as catalogue
 from spacy_biomed.corpora.convert import (
     FORMATS,
     convert_corpus,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from spacy_biomed.corpora import medrqe, nli
-from spacy_biomed.corpora.catalogue import DATA_USE_AGREEMENT, all_corpora, find_corpus
 from spacy_biomed.corpora.convert import FORMATS
+from spacy_biomed.corpora.corpus_catalogue import DATA_USE_AGREEMENT, all_corpora, find_corpus
+from spacy_biomed.corpora.readers import medrqe, nli
 from spacy_biomed.errors import BiomedError
 
 _BESIDE = Path(__file__).parents[3] / "shared" / "corpora"
@@ -185,6 +185,6 @@ def test_the_labels_of_pairs_are_their_readers(name: str, module) -> None:
 
 
 def test_the_labels_of_hoc_are_its_readers() -> None:
-    from spacy_biomed.corpora.hoc import HALLMARKS
+    from spacy_biomed.corpora.readers.hoc import HALLMARKS
 
     assert set(find_corpus("hoc").labels) == set(HALLMARKS)

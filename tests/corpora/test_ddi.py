@@ -3,9 +3,9 @@ import re
 import pytest
 
 from spacy_biomed.corpora.convert import create_pipeline
-from spacy_biomed.corpora.ddi import read_ddi
 from spacy_biomed.corpora.documents import Relation
 from spacy_biomed.corpora.gold import annotate, create_doc
+from spacy_biomed.corpora.readers.ddi import read_ddi
 from spacy_biomed.errors import BiomedError
 
 SENTENCES = (

@@ -1,6 +1,6 @@
 import pytest
 
-from spacy_biomed.corpora.hoc import HALLMARKS, read_hoc, split_hoc
+from spacy_biomed.corpora.readers.hoc import HALLMARKS, read_hoc, split_hoc
 from spacy_biomed.errors import BiomedError
 
 

@@ -5,7 +5,7 @@ import pytest
 from spacy_biomed.corpora.convert import create_pipeline
 from spacy_biomed.corpora.documents import Relation
 from spacy_biomed.corpora.gold import create_gold_doc
-from spacy_biomed.corpora.i2b2_2010 import read_i2b2_2010
+from spacy_biomed.corpora.readers.i2b2_2010 import read_i2b2_2010
 from spacy_biomed.errors import BiomedError
 
 TEXT = (

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from spacy_biomed.corpora.documents import Relation
-from spacy_biomed.corpora.i2b2_xml import read_i2b2_2012, read_i2b2_2014
+from spacy_biomed.corpora.readers.i2b2_xml import read_i2b2_2012, read_i2b2_2014
 from spacy_biomed.errors import BiomedError
 
 TEXT_2012 = "\nAdmission Date :\n2014-03-02\nHe was admitted with chest\npain for two days ."

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from spacy_biomed.corpora.jsonl import read_jsonl
+from spacy_biomed.corpora.readers.jsonl import read_jsonl
 from spacy_biomed.errors import BiomedError
 
 

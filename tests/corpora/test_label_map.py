@@ -5,7 +5,7 @@ import json
 import pytest
 import spacy
 
-from spacy_biomed.corpora.annotation_scope import get_scope
+from spacy_biomed.annotations.annotation_scope import get_scope
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.corpora.documents import Document, Mention, Relation
 from spacy_biomed.corpora.label_map import map_labels, parse_label_map

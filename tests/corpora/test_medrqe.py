@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from spacy_biomed.corpora.catalogue import find_corpus
-from spacy_biomed.corpora.medrqe import read_medrqe
+from spacy_biomed.corpora.corpus_catalogue import find_corpus
+from spacy_biomed.corpora.readers.medrqe import read_medrqe
 from spacy_biomed.errors import BiomedError
 
 TRUE = '<pair pid="1" type="x" value="true">\n<chq>\n   Is my mum&apos;s cough bad?\n</chq>\n'

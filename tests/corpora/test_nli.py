@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from spacy_biomed.corpora.nli import read_nli
+from spacy_biomed.corpora.readers.nli import read_nli
 from spacy_biomed.errors import BiomedError
 
 

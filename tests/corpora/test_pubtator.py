@@ -3,7 +3,7 @@ import re
 import pytest
 
 from spacy_biomed.corpora.documents import Relation
-from spacy_biomed.corpora.pubtator import read_pubtator
+from spacy_biomed.corpora.readers.pubtator import read_pubtator
 from spacy_biomed.errors import BiomedError
 
 ONE = (

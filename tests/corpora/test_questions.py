@@ -7,11 +7,7 @@ import spacy
 from spacy.tokens import DocBin
 from stored_docs import stored
 
-from spacy_biomed.corpora.convert import (
-    convert_corpus,
-    create_pipeline,
-    split_documents,
-)
+from spacy_biomed.corpora.convert import convert_corpus, create_pipeline, split_documents
 from spacy_biomed.corpora.documents import Document
 from spacy_biomed.corpora.gold import create_doc, create_gold_doc
 from spacy_biomed.corpora.questions import create_question, question_id

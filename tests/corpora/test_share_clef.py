@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from spacy_biomed.corpora.share_clef import read_share_clef
+from spacy_biomed.corpora.readers.share_clef import read_share_clef
 from spacy_biomed.errors import BiomedError
 
 TEXT = "Left atrium was dilated.\nNo chest pain, no\nfever.\n"

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from spacy_biomed.corpora.squad import read_squad
+from spacy_biomed.corpora.readers.squad import read_squad
 from spacy_biomed.errors import BiomedError
 
 CONTEXT = "Mutations of BRCA1 and of brca2 cause breast cancer. BRCA1 repairs DNA."

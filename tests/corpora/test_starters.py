@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from spacy.vocab import Vocab
 
-from spacy_biomed.corpora.catalogue import CorpusEntry, all_corpora
+from spacy_biomed.annotations.pairs import get_pair
 from spacy_biomed.corpora.convert import ConversionReport, convert_corpus
-from spacy_biomed.pairs import get_pair
+from spacy_biomed.corpora.corpus_catalogue import CorpusEntry, all_corpora
 from spacy_biomed.training.corpus import read_docs
 
 ASSETS = Path(__file__).parents[2] / "assets"

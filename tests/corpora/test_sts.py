@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from spacy_biomed.corpora.sts import read_clinical_sts, read_sts
+from spacy_biomed.corpora.readers.sts import read_clinical_sts, read_sts
 from spacy_biomed.errors import BiomedError
 
 STS = '4.25\tA dog "runs.\tA dog is running. \n\tNot scored.\tLeft out.\n0\tOne.\tTwo.\n'

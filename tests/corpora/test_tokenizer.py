@@ -4,8 +4,8 @@ import pytest
 import spacy
 from spacy.tokenizer import Tokenizer
 
-from spacy_biomed.corpora.brat import read_brat
 from spacy_biomed.corpora.gold import create_doc, place_mentions
+from spacy_biomed.corpora.readers.brat import read_brat
 from spacy_biomed.corpora.tokenizer import create_tokenizer
 
 

@@ -5,9 +5,9 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 
-from spacy_biomed.encoders.alignment import align_tokens, ranges, token_offsets
+from spacy_biomed.encoders.batching.alignment import align_tokens, ranges, token_offsets
+from spacy_biomed.encoders.batching.word_pieces import WordPieces
 from spacy_biomed.encoders.loading import load_pretrained
-from spacy_biomed.encoders.word_pieces import WordPieces
 
 CHARACTERS = "abcABC0.-éñ\u0301β阿😀"
 

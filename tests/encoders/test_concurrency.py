@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from spacy_biomed.encoders import concurrency
-from spacy_biomed.encoders.concurrency import (
+from spacy_biomed.encoders.batching import concurrency
+from spacy_biomed.encoders.batching.concurrency import (
     default_threads,
     map_ahead,
     map_concurrently,

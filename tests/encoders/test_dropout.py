@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from spacy_biomed.encoders.dropout import ByteDropout, use_byte_dropout
+from spacy_biomed.encoders.torch.dropout import ByteDropout, use_byte_dropout
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -6,7 +6,7 @@ import spacy
 import srsly
 from spacy.tokens import Doc, DocBin
 
-from spacy_biomed.encoders.encoded import (
+from spacy_biomed.encoders.batching.encoded import (
     ENCODING_KEY,
     EncodedBatch,
     EncodedDoc,

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from spacy_biomed.encoders.catalogue import all_encoders, find_encoder, suggest_encoders
+from spacy_biomed.encoders.encoder_catalogue import all_encoders, find_encoder, suggest_encoders
 
 
 @pytest.mark.parametrize(

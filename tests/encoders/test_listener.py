@@ -4,7 +4,7 @@ import spacy
 from thinc.api import NumpyOps
 from thinc.types import Ragged
 
-from spacy_biomed.encoders.encoded import EncodedBatch, get_encoding, set_encoding
+from spacy_biomed.encoders.batching.encoded import EncodedBatch, get_encoding, set_encoding
 from spacy_biomed.encoders.listener import EncoderListener_v1
 
 OPS = NumpyOps()

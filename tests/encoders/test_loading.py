@@ -144,7 +144,7 @@ def test_a_hub_id_that_is_not_cached(offline):
 
 
 def test_an_encoder_that_is_on_no_hub(offline):
-    from spacy_biomed.encoders.catalogue import all_encoders
+    from spacy_biomed.encoders.encoder_catalogue import all_encoders
 
     entry = next(entry for entry in all_encoders() if entry.hub_id is None)
     message = refusal(entry.name)

@@ -13,9 +13,9 @@ import torch
 from spacy.tokens import Doc
 from transformers import AutoModel
 
-from spacy_biomed.encoders.concurrency import default_threads
-from spacy_biomed.encoders.onnx_export import export_encoder
-from spacy_biomed.encoders.onnx_model import OnnxTransformerModel_v1
+from spacy_biomed.encoders.batching.concurrency import default_threads
+from spacy_biomed.encoders.onnx.onnx_export import export_encoder
+from spacy_biomed.encoders.onnx.onnx_model import OnnxTransformerModel_v1
 from spacy_biomed.errors import BiomedError
 
 TEXTS = [

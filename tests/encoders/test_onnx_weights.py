@@ -10,9 +10,9 @@ import pytest
 import srsly
 from onnx import TensorProto, helper
 
-from spacy_biomed.encoders.onnx_export import export_encoder
-from spacy_biomed.encoders.onnx_model import OnnxTransformerModel_v1, create_session
-from spacy_biomed.encoders.onnx_weights import _MESSAGES, check_self_contained
+from spacy_biomed.encoders.onnx.onnx_export import export_encoder
+from spacy_biomed.encoders.onnx.onnx_model import OnnxTransformerModel_v1, create_session
+from spacy_biomed.encoders.onnx.onnx_weights import _MESSAGES, check_self_contained
 from spacy_biomed.errors import BiomedError
 
 LINE = "it keeps weights in other files, which are never read"
@@ -78,7 +78,7 @@ def test_weights_in_another_file_are_refused_from_disk_and_from_bytes(make_outsi
 LOAD = """
 import sys
 from pathlib import Path
-from spacy_biomed.encoders.onnx_model import OnnxTransformerModel_v1
+from spacy_biomed.encoders.onnx.onnx_model import OnnxTransformerModel_v1
 
 for path in sys.argv[1:]:
     try:

@@ -6,8 +6,8 @@ import pytest
 import spacy
 import srsly
 
-from spacy_biomed.encoders.onnx_export import export_encoder
-from spacy_biomed.encoders.onnx_model import OnnxTransformerModel_v1
+from spacy_biomed.encoders.onnx.onnx_export import export_encoder
+from spacy_biomed.encoders.onnx.onnx_model import OnnxTransformerModel_v1
 from spacy_biomed.encoders.transformer_model import TransformerModel_v1
 from spacy_biomed.errors import BiomedError
 

@@ -9,14 +9,14 @@ from spacy.tokens import Doc
 from transformers import AutoModel, AutoTokenizer
 
 import spacy_biomed
-from spacy_biomed.encoders.encoded import set_encoding
+from spacy_biomed.annotations.pairs import PAIR_KEY, PAIR_SEPARATOR, get_pair
+from spacy_biomed.encoders.batching.encoded import set_encoding
+from spacy_biomed.encoders.batching.sequences import make_sequences
 from spacy_biomed.encoders.listener import EncoderListener_v1
-from spacy_biomed.encoders.onnx_export import export_encoder
-from spacy_biomed.encoders.onnx_model import OnnxTransformerModel_v1
-from spacy_biomed.encoders.sequences import make_sequences
+from spacy_biomed.encoders.onnx.onnx_export import export_encoder
+from spacy_biomed.encoders.onnx.onnx_model import OnnxTransformerModel_v1
 from spacy_biomed.encoders.stock import to_stock
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.pairs import PAIR_KEY, PAIR_SEPARATOR, get_pair
 
 PAIRS = [
     ("Aspirin reduced the risk of cancer.", "Does aspirin reduce risk?"),
@@ -314,7 +314,9 @@ def make_earlier_export(make_model, tmp_path):
     """Export an encoder as it was done before there were pairs: without segments as an input."""
 
     def make(path, monkeypatch):
-        monkeypatch.setattr("spacy_biomed.encoders.onnx_export.count_segments", lambda encoder: 0)
+        monkeypatch.setattr(
+            "spacy_biomed.encoders.onnx.onnx_export.count_segments", lambda encoder: 0
+        )
         export_encoder(make_model(path), tmp_path, precision="fp32")
         settings = json.loads((tmp_path / "encoder.json").read_text(encoding="utf8"))
         assert settings.pop("segments") is False

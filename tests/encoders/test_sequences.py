@@ -2,8 +2,8 @@
 
 import spacy
 
+from spacy_biomed.encoders.batching.sequences import make_sequences
 from spacy_biomed.encoders.loading import load_tokenizer
-from spacy_biomed.encoders.sequences import make_sequences
 
 
 def test_a_short_window_keeps_half_of_what_is_encoded_whatever_the_context(tiny_bert):

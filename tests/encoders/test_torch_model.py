@@ -8,10 +8,10 @@ from spacy.tokens import Doc
 from thinc.api import SGD, Adam
 from transformers import AutoModel, AutoTokenizer
 
+from spacy_biomed.encoders.batching.sequences import SequenceBatch
 from spacy_biomed.encoders.capabilities import max_sequence_length
-from spacy_biomed.encoders.dropout import ByteDropout
-from spacy_biomed.encoders.precision import resolve_precision
-from spacy_biomed.encoders.sequences import SequenceBatch
+from spacy_biomed.encoders.torch.dropout import ByteDropout
+from spacy_biomed.encoders.torch.precision import resolve_precision
 from spacy_biomed.encoders.transformer_model import TransformerModel_v1
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.training.optimizer import AdamW_v1

@@ -3,7 +3,7 @@ import random
 import numpy as np
 import pytest
 
-from spacy_biomed.encoders.windows import batch_by_length, make_windows
+from spacy_biomed.encoders.batching.windows import batch_by_length, make_windows
 
 EDGES = [0, 1, 2, 253, 254, 255, 509, 510, 511, 512, 513, 764, 765, 1020, 5000, 100_000]
 

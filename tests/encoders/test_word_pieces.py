@@ -1,8 +1,8 @@
 import pytest
 from transformers import AutoTokenizer
 
+from spacy_biomed.encoders.batching.word_pieces import WordPieceTokenizer
 from spacy_biomed.encoders.loading import load_pretrained
-from spacy_biomed.encoders.word_pieces import WordPieceTokenizer
 
 AWKWARD = {
     "plain": "Aspirin reduced the risk of cancer.",

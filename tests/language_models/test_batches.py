@@ -9,7 +9,7 @@ from pretraining_recipes import make_text
 from spacy_biomed.encoders.loading import load_tokenizer
 from spacy_biomed.language_models.batches import TrainingBatches, ValidationBatches
 from spacy_biomed.language_models.masking import Masking
-from spacy_biomed.language_models.packing import pack_documents
+from spacy_biomed.language_models.packed_sequences import pack_documents
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from distillation_recipe import SENTENCES
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
+from spacy_biomed.encoders.batching.word_pieces import WordPieceTokenizer
 from spacy_biomed.encoders.loading import save_encoder
-from spacy_biomed.encoders.word_pieces import WordPieceTokenizer
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.language_models.distillation import distill, prepare_models
 from spacy_biomed.language_models.distillation_recipe import DistillationRecipe
@@ -23,7 +23,7 @@ from spacy_biomed.language_models.distillation_trainer import (
 )
 from spacy_biomed.language_models.initialization import create_config, create_language_model
 from spacy_biomed.language_models.objectives import OBJECTIVES, Needs, Outputs
-from spacy_biomed.language_models.packing import prepare_text
+from spacy_biomed.language_models.packed_sequences import prepare_text
 from spacy_biomed.language_models.vocabulary import learn_word_pieces
 
 SAME_WIDTH = {"layers": 2}

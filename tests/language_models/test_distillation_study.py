@@ -9,18 +9,11 @@ import torch
 from distillation_recipe import SENTENCES
 from safetensors.torch import load_file, save_file
 
+from spacy_biomed.encoders.batching.word_pieces import WordPieceTokenizer
 from spacy_biomed.encoders.loading import save_encoder
-from spacy_biomed.encoders.word_pieces import WordPieceTokenizer
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.language_models import distillation_study
 from spacy_biomed.language_models.distillation import prepare_models
 from spacy_biomed.language_models.distillation_recipe import DistillationRecipe
-from spacy_biomed.language_models.distillation_study import (
-    NO_DISTILLATION,
-    Student,
-    make_students,
-    plan_students,
-)
 from spacy_biomed.language_models.initialization import (
     create_config,
     create_language_model,
@@ -30,6 +23,13 @@ from spacy_biomed.language_models.objectives import OBJECTIVES
 from spacy_biomed.language_models.pretraining import prepare_model
 from spacy_biomed.language_models.runs import start_processes
 from spacy_biomed.language_models.vocabulary import learn_word_pieces
+from spacy_biomed.studies import distillation_study
+from spacy_biomed.studies.distillation_study import (
+    NO_DISTILLATION,
+    Student,
+    make_students,
+    plan_students,
+)
 
 NARROW = {"layers": 2, "width": 8, "heads": 1}
 

@@ -182,7 +182,7 @@ def start_loss(recipe):
     """Validation loss of the model that a recipe begins with, on its text."""
     from accelerate import PartialState
 
-    from spacy_biomed.language_models.packing import prepare_text
+    from spacy_biomed.language_models.packed_sequences import prepare_text
     from spacy_biomed.language_models.trainer import MaskedLanguageModelTrainer
 
     tokenizer, model, _ = pretraining.prepare_model(recipe, PartialState(cpu=True))

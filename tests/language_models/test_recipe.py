@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pretraining_recipes import RECIPE, make_recipe, write_recipe, write_text
 
-from spacy_biomed.encoders.catalogue import find_encoder
+from spacy_biomed.encoders.encoder_catalogue import find_encoder
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.language_models.recipe import (
     ExistingEncoder,

@@ -12,7 +12,7 @@ from spacy_biomed.encoders.loading import load_tokenizer
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.language_models import text_start
 from spacy_biomed.language_models.initialization import create_config, create_language_model
-from spacy_biomed.language_models.packing import pack_documents
+from spacy_biomed.language_models.packed_sequences import pack_documents
 from spacy_biomed.language_models.pretraining import pretrain
 from spacy_biomed.language_models.text_start import (
     count_pairs,

@@ -13,7 +13,7 @@ from spacy_biomed.encoders.loading import load_tokenizer
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.language_models.initialization import create_config, create_language_model
 from spacy_biomed.language_models.masking import Masking
-from spacy_biomed.language_models.packing import prepare_text
+from spacy_biomed.language_models.packed_sequences import prepare_text
 from spacy_biomed.language_models.trainer import (
     COMPLETE,
     MaskedLanguageModelTrainer,
@@ -56,7 +56,7 @@ def make_trainer(tmp_path, tiny_bert):
 
 def make_batch(tokenizer, lengths=(9, 20, 3)):
     """A masked batch of tensors, padded, and the labels as transformers' models take them."""
-    from spacy_biomed.language_models.packing import Sequence
+    from spacy_biomed.language_models.packed_sequences import Sequence
 
     draw = np.random.default_rng(0)
     size = tokenizer.tokenizer.get_vocab_size()

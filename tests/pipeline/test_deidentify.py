@@ -8,18 +8,18 @@ import spacy
 from spacy.tokens import Doc, DocBin, Span
 from spacy.vocab import Vocab
 
+from spacy_biomed.annotations.deidentified import Deidentified
+from spacy_biomed.deidentification.document_key import derive_key
+from spacy_biomed.deidentification.phi_kinds import KINDS_OF_LABELS
+from spacy_biomed.deidentification.term_lists import terms
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.evaluation.compression import write_compressed
-from spacy_biomed.pipeline.deidentified import Deidentified
+from spacy_biomed.packaging.compression import write_compressed
 from spacy_biomed.pipeline.deidentify import (
     BiomedDeidentifier,
     Mention,
     find_again,
     merge_overlapping,
 )
-from spacy_biomed.pipeline.document_key import derive_key
-from spacy_biomed.pipeline.phi_kinds import KINDS_OF_LABELS
-from spacy_biomed.pipeline.term_lists import terms
 
 PAGE = Path(__file__).parents[2] / "docs" / "tasks" / "deidentification.md"
 DEIDENTIFY, VARIABLE = "biomed_deidentify", "SPACY_BIOMED_SECRET"

@@ -6,12 +6,12 @@ from spacy.training import Example
 from thinc.api import Adam, Model
 from thinc.types import Ragged
 
+from spacy_biomed.annotations.seen import SEEN_KEY
+from spacy_biomed.annotations.taught import set_taught
 from spacy_biomed.corpora.gold import UNALIGNED_MENTIONS
-from spacy_biomed.corpora.seen import SEEN_KEY
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.models.tagging import MISSING
 from spacy_biomed.pipeline.ner import score_mentions, token_log_probs
-from spacy_biomed.pipeline.tagging import MISSING
-from spacy_biomed.pipeline.taught import set_taught
 from spacy_biomed.training.optimizer import AdamW_v1
 
 NER, ENCODER = "biomed_ner", "biomed_transformer"

@@ -12,9 +12,9 @@ from spacy.tokens import DocBin
 from stock_heads import STOCK_HEADS, TRAINING, make_examples
 from thinc.api import Adam
 
-from spacy_biomed.encoders.encoded import get_encoding
+from spacy_biomed.encoders.batching.encoded import get_encoding
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.evaluation.compression import write_compressed
+from spacy_biomed.packaging.compression import write_compressed
 from spacy_biomed.training.optimizer import AdamW_v1
 
 NER, ENCODER, ONNX = "biomed_ner", "biomed_transformer", "biomed_onnx_transformer"

@@ -8,9 +8,9 @@ from spacy.training import Example
 from spacy.util import load_config
 
 import spacy_biomed
-from spacy_biomed.evaluation.compression import write_compressed
-from spacy_biomed.pairs import PAIR_KEY
-from spacy_biomed.pipeline.loading import load_pipeline
+from spacy_biomed.annotations.pairs import PAIR_KEY
+from spacy_biomed.packaging.compression import write_compressed
+from spacy_biomed.pipeline.pipeline_loading import load_pipeline
 from spacy_biomed.training.optimizer import AdamW_v1
 
 TEXTCAT, NER, ENCODER = "biomed_textcat", "biomed_ner", "biomed_transformer"

@@ -7,10 +7,10 @@ from spacy.tokens import DocBin
 from spacy.training import Example
 from thinc.types import Ragged
 
-from spacy_biomed.corpora.annotation_scope import AnnotationScope, set_scope
+from spacy_biomed.annotations.annotation_scope import AnnotationScope, set_scope
+from spacy_biomed.annotations.taught import set_taught
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.pipeline.ner import score_mentions
-from spacy_biomed.pipeline.taught import set_taught
 from spacy_biomed.training.optimizer import AdamW_v1
 
 NER = "biomed_ner"

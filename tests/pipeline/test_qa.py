@@ -14,11 +14,11 @@ from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 from thinc.api import Adam, Model, Ragged
 
+from spacy_biomed.annotations.pairs import PAIR_SEPARATOR, get_pair, pair
 from spacy_biomed.corpora.convert import convert_corpus
-from spacy_biomed.encoders.encoded import get_encoding
+from spacy_biomed.encoders.batching.encoded import get_encoding
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.evaluation.compression import write_compressed
-from spacy_biomed.pairs import PAIR_SEPARATOR, get_pair, pair
+from spacy_biomed.packaging.compression import write_compressed
 from spacy_biomed.pipeline.qa import answer_scorer_v1, score_answers
 from spacy_biomed.training.config import fill_config
 from spacy_biomed.training.optimizer import AdamW_v1

@@ -10,7 +10,7 @@ from stock_heads import STOCK_HEADS, TRAINING, make_examples
 from thinc.api import Model
 from transformers import AutoModel, AutoTokenizer
 
-from spacy_biomed.encoders.encoded import get_encoding
+from spacy_biomed.encoders.batching.encoded import get_encoding
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.training.optimizer import AdamW_v1
 

@@ -5,9 +5,9 @@ from spacy.training import Example
 from thinc.api import Adam
 
 import spacy_biomed
+from spacy_biomed.annotations.pairs import PAIR_KEY
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.evaluation.compression import write_compressed
-from spacy_biomed.pairs import PAIR_KEY
+from spacy_biomed.packaging.compression import write_compressed
 from spacy_biomed.pipeline.similarity import correlate, rank, score_similarity
 from spacy_biomed.training.optimizer import AdamW_v1
 

@@ -8,15 +8,12 @@ from spacy.training import Example
 from thinc.api import SGD, Adam
 from transformers import AutoModel
 
-from spacy_biomed.encoders.encoded import get_encoding
-from spacy_biomed.encoders.windows import make_windows
+from spacy_biomed.annotations.taught import Teacher, set_taught
+from spacy_biomed.encoders.batching.encoded import get_encoding
+from spacy_biomed.encoders.batching.windows import make_windows
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.evaluation.compression import write_compressed
-from spacy_biomed.pipeline.taught import Teacher, set_taught
-from spacy_biomed.pipeline.textcat import (
-    classification_scorer_v1,
-    score_classes,
-)
+from spacy_biomed.packaging.compression import write_compressed
+from spacy_biomed.pipeline.textcat import classification_scorer_v1, score_classes
 from spacy_biomed.training.optimizer import AdamW_v1
 
 TEXTCAT, NER, ENCODER = "biomed_textcat", "biomed_ner", "biomed_transformer"

@@ -5,10 +5,10 @@ import json
 import pytest
 import spacy
 
-from spacy_biomed.corpora.annotation_scope import get_scope
+from spacy_biomed.annotations.annotation_scope import get_scope
+from spacy_biomed.annotations.seen import SEEN_KEY
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.corpora.label_map import parse_label_map
-from spacy_biomed.corpora.seen import SEEN_KEY
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.training.combining import combine_corpora
 from spacy_biomed.training.corpus import read_docs

@@ -7,17 +7,17 @@ import pytest
 import spacy
 from spacy.tokens import Doc, DocBin, Span
 
-from spacy_biomed.corpora.annotation_scope import (
+from spacy_biomed.annotations.annotation_scope import (
     EVERY_LABEL,
     AnnotationScope,
     get_scope,
     set_scope,
 )
-from spacy_biomed.corpora.relations import SpanRelation
-from spacy_biomed.corpora.seen import SEEN_KEY
+from spacy_biomed.annotations.pairs import PAIR_KEY, join_pair, mark_pair
+from spacy_biomed.annotations.relation_layer import SpanRelation
+from spacy_biomed.annotations.seen import SEEN_KEY
+from spacy_biomed.annotations.taught import get_taught, set_taught
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.pairs import PAIR_KEY, join_pair, mark_pair
-from spacy_biomed.pipeline.taught import get_taught, set_taught
 from spacy_biomed.training.multitask import LAYERS, TASK_KEY, MultiTaskCorpus_v1, _Task, copy_bare
 
 WORDS = ["Aspirin", "reduced", "the", "risk", "of", "stroke"]

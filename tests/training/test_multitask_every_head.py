@@ -12,8 +12,8 @@ from spacy.tokens import DocBin
 from spacy.training.initialize import init_nlp
 
 import spacy_biomed
-from spacy_biomed.corpora.relations import SpanRelation
-from spacy_biomed.evaluation.task_scores import score_tasks
+from spacy_biomed.annotations.relation_layer import SpanRelation
+from spacy_biomed.studies.task_scores import score_tasks
 from spacy_biomed.training.multitask import TASK_KEY, MultiTaskCorpus_v1
 from spacy_biomed.training.multitask_config import HEADS, create_multitask_config
 from spacy_biomed.training.optimizer import AdamW_v1

@@ -5,9 +5,9 @@ import pytest
 import spacy
 from spacy.training import Example
 
+from spacy_biomed.annotations.taught import get_taught, merge_tags
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.pipeline.taught import get_taught, merge_tags
 from spacy_biomed.training.corpus import read_docs
 from spacy_biomed.training.optimizer import AdamW_v1
 from spacy_biomed.training.teaching import create_taught_corpus

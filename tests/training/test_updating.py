@@ -13,7 +13,7 @@ from spacy.util import load_config
 
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.evaluation.compression import compress_pipeline
+from spacy_biomed.packaging.compression import compress_pipeline
 from spacy_biomed.training.checkpoint import fingerprint
 from spacy_biomed.training.config import fill_config
 from spacy_biomed.training.corpus import read_docs

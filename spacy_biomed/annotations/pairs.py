@@ -1,0 +1,71 @@
+"""Pairs of texts (premise and hypothesis, question and context) as one Doc."""
+
+from __future__ import annotations
+
+import numpy as np
+from spacy.attrs import IS_SPACE
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+
+from ..errors import BiomedError, quote
+
+PAIR_KEY = "pair"
+
+# ASCII's record separator: to a tokenizer white space, and in no text that people write. It lets a
+# pair be told from the text alone, which is all that `spacy evaluate` gives a pipeline.
+PAIR_SEPARATOR = "\x1e"
+
+Offsets = tuple[int, int]
+
+
+def pair(nlp: Language, first: str, second: str) -> Doc:
+    """Make the Doc of a pair of texts, which an encoder reads as one sequence of two segments.
+
+    RETURNS: a Doc with the two texts as `doc.spans["pair"]`, for `nlp(doc)` or `nlp.pipe(docs)`.
+    RAISES BiomedError: if a text has the separator of pairs in it.
+
+    >>> import spacy, spacy_biomed
+    >>> nlp = spacy.blank("en")
+    >>> doc = spacy_biomed.pair(nlp, "Can aspirin cause asthma?", "Is aspirin safe?")
+    >>> [span.text for span in doc.spans["pair"]]
+    ['Can aspirin cause asthma?', 'Is aspirin safe?']
+    """
+    text, _ = join_pair(first, second)
+    return mark_pair(nlp.make_doc(text))
+
+
+def join_pair(first: str, second: str) -> tuple[str, tuple[Offsets, Offsets]]:
+    """Join a pair of texts into one.
+
+    RETURNS: the text, and the (start, end) offsets of each of the two in it.
+    RAISES BiomedError: if one of them has the separator in it.
+    """
+    for text in (first, second):
+        if PAIR_SEPARATOR in text:
+            raise BiomedError(
+                f"{quote(text)}: a text of a pair has U+001E, which separates pairs; remove it"
+            )
+    start = len(first) + len(PAIR_SEPARATOR)
+    joined = first + PAIR_SEPARATOR + second
+    return joined, ((0, len(first)), (start, len(joined)))
+
+
+def mark_pair(doc: Doc) -> Doc:
+    """Set `doc.spans["pair"]` where the text is a pair and they are not set; return the Doc."""
+    spans = get_pair(doc)
+    if spans is not None and PAIR_KEY not in doc.spans:
+        doc.spans[PAIR_KEY] = list(spans)
+    return doc
+
+
+def get_pair(doc: Doc) -> tuple[Span, Span] | None:
+    """The two texts of a pair, from `doc.spans["pair"]` or the text; None if it is not a pair."""
+    if PAIR_KEY in doc.spans:
+        first, second = doc.spans[PAIR_KEY]
+        return first, second
+    # A tokenizer makes the separator, with any white space beside it, a token of its own. To look
+    # there alone is several times as fast as to put the text together.
+    for place in np.flatnonzero(doc.to_array(IS_SPACE)).tolist():
+        if PAIR_SEPARATOR in doc[place].text:
+            return doc[:place], doc[place + 1 :]
+    return None

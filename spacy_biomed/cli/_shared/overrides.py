@@ -1,0 +1,67 @@
+"""Settings of a config given on the command line, as `spacy train` takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import typer
+
+
+def parse_overrides(context: typer.Context) -> dict[str, Any]:
+    """Settings by their dotted names, from the options that the command does not know.
+
+    RAISES BiomedError: if one is not of the form `--section.setting value`.
+    """
+    from spacy.cli._util import NoSuchOption, parse_config_overrides
+
+    from ...errors import BiomedError
+
+    _check_words(context)
+    try:
+        return parse_config_overrides(context.args)
+    except NoSuchOption as error:  # of a click that need not be typer's
+        reason = error.format_message().rstrip(".")
+        raise BiomedError(f"{reason}; see `{context.command_path} --help`") from error
+
+
+def _check_words(context: typer.Context) -> None:
+    """RAISES BiomedError: if a word is neither a setting nor the value of one, or not UTF-8."""
+    from ...errors import BiomedError, quote
+
+    takes_value = False
+    for word in context.args:
+        is_setting = word.startswith("--")
+        if not (is_setting or takes_value):
+            raise BiomedError(
+                f"Got unexpected extra argument {quote(word)}; see `{context.command_path} --help`"
+            )
+        if not is_utf8(word):
+            raise BiomedError(f"{quote(word)}: not UTF-8; name files in UTF-8")
+        takes_value = is_setting and "=" not in word
+
+
+def is_utf8(word: str) -> bool:
+    """Whether the bytes of an argument were characters; configs can have no others."""
+    return not any("\ud800" <= character <= "\udfff" for character in word)
+
+
+def check_variables(overrides: Mapping[str, Any], settings: Mapping[str, Any], path: Path) -> None:
+    """See that settings of [vars] and [paths] are in the config: nothing else reads these sections,
+    so that a misspelt name would change nothing, in silence.
+
+    settings: the config without the overrides.
+    path: of the config, for the message.
+    RAISES BiomedError: if one is not.
+    """
+    from ...errors import BiomedError
+
+    for name in overrides:
+        section, _, setting = name.partition(".")
+        if section not in ("vars", "paths") or setting in settings.get(section, {}):
+            continue
+        close = get_close_matches(setting, settings.get(section, {}))
+        advice = f"did you mean --{section}.{close[0]}?" if close else "see what is there"
+        raise BiomedError(f"--{name}: no such setting in [{section}] of {path}; {advice}")

@@ -1,0 +1,70 @@
+"""Options that studies have in common, and how they show what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from .number_options import above_zero
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+BATCH_WORDS = typer.Option(None, min=1, help="Tokens in a batch; else the template's.")
+LEARN_RATE = typer.Option(
+    None, callback=above_zero, help="Highest learning rate; else the template's."
+)
+CORPORA_DIR = typer.Option(Path("corpus"), help="Folder of the converted corpora.")
+GPU_ID = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU to train on; -1 for the CPU.")
+
+
+def template_option(name: str) -> Any:
+    """RETURNS: an option with a config of `configs/` as its default."""
+    return typer.Option(Path("configs", name), help="Config to fill.")
+
+
+def seeds_option(default: int) -> Any:
+    return typer.Option(
+        default, min=1, help="How many times to make each training: seeds 0, 1, ..."
+    )
+
+
+@contextmanager
+def holding_output(output: Path, sources: Iterable[Path | str]) -> Iterator[None]:
+    """Keep other processes out of a study's folder, and see that it is one.
+
+    sources: what it is made from.
+    RAISES BiomedError: if it holds something else.
+    """
+    from ...outputs import working_directory
+
+    with working_directory(output, "spacy biomed study", sources):
+        yield
+
+
+def create_console() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def showing_progress(console: Console, parts: int) -> Iterator[Callable[[str], None]]:
+    """A bar over so many parts of the work; what it gives is called with each as it begins."""
+    from rich.progress import Progress
+
+    with Progress(console=console, transient=True) as bar:
+        task, done = bar.add_task("", total=parts), count()
+        yield lambda part: bar.update(task, description=part, completed=next(done))
+
+
+def show_written(console: Console, output: Path, table: str, *others: str) -> None:
+    """Print the table that a study has written, and the names of all that it has."""
+    console.print((output / table).read_text(encoding="utf8"))
+    *names, last = table, *others
+    console.print(f"✔ Wrote {', '.join(names)} and {last} to {output}")

@@ -1,0 +1,120 @@
+"""The corpora that the package knows by name, read from `corpus_catalogue.json`."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+
+from ..errors import BiomedError
+
+DATA_USE_AGREEMENT = "data use agreement"
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusEntry:
+    """What the catalogue says of one corpus.
+
+    name: identifier, lower case with underscores; the corpus lies in `assets/NAME/`.
+    aliases: other names that `find_corpus` takes.
+    task: "ner", "deidentification", "textcat_multilabel", "relations", "pair_classification",
+        "similarity" or "qa".
+    language: ISO 639-1 code.
+    labels: as the corpus writes them; empty where its owners publish no list.
+    splits: "train", "dev" and "test" to paths relative to the corpus folder, as published. A part
+        that is not published has no key; a corpus published undivided has the one key "all". Empty
+        where the owners' layout is not known.
+    split_sizes: part to what it holds, in words ("923 sentences, 787 mentions").
+    metric: how the papers score it.
+    source: the owners' page, or who they are.
+    access: "download", "data use agreement" (files come from the owners, see `instructions`) or
+        "ships" (comes with the project).
+    instructions: where to put files that do not download; "" where nothing is to be done.
+    papers: which of the five papers evaluate on it, numbered as in `docs/corpora.md`.
+    format: the reader, one of `FORMATS` in `convert.py`; None where there is no reader for it.
+    encoding: of its text files.
+    drop_repeats: the published parts repeat each other: conversion leaves out of a part the texts
+        that a part before it has.
+    repository, commit: a public git repository that holds the files, and the commit to take.
+    repository_paths: path in the corpus folder ("." is the folder itself) to path in `repository`.
+    """
+
+    name: str
+    title: str
+    task: str
+    language: str
+    labels: tuple[str, ...]
+    splits: dict[str, tuple[str, ...]]
+    metric: str
+    licence: str
+    source: str
+    access: str
+    aliases: tuple[str, ...] = ()
+    split_sizes: dict[str, str] = field(default_factory=dict)
+    instructions: str = ""
+    papers: tuple[int, ...] = ()
+    format: str | None = None
+    encoding: str = "utf-8"
+    drop_repeats: bool = False
+    repository: str | None = None
+    commit: str | None = None
+    repository_paths: dict[str, str] = field(default_factory=dict)
+    notes: str = ""
+
+
+def all_corpora() -> tuple[CorpusEntry, ...]:
+    """Every corpus of the catalogue: those of the papers, MEDDOCAN, COVID-QA, the starters."""
+    return tuple(_by_name().values())
+
+
+def find_corpus(name: str) -> CorpusEntry:
+    """The entry called `name`; case, hyphens, spaces and common aliases do not matter.
+
+    Raises BiomedError for an unknown name, naming those that are close.
+
+    >>> find_corpus("NCBI-Disease").name
+    'ncbi_disease'
+    """
+    names = _names()
+    key = _normalise(name)
+    if key in names:
+        return _by_name()[names[key]]
+    close = difflib.get_close_matches(key, names, n=5, cutoff=0.6)
+    suggestions = list(dict.fromkeys(names[match] for match in close))
+    hint = f"did you mean {' or '.join(suggestions)}? " if suggestions else ""
+    raise BiomedError(
+        f"no corpus named '{name}' in the catalogue: {hint}`python -m spacy biomed corpora` lists "
+        "them all"
+    )
+
+
+def _normalise(name: str) -> str:
+    """'i2b2-2010', 'I2B2 2010' and 'i2b2_2010' are one name."""
+    return re.sub(r"[^a-z0-9]+", "", name.lower())
+
+
+@cache
+def _by_name() -> dict[str, CorpusEntry]:
+    text = files(__package__).joinpath("corpus_catalogue.json").read_text(encoding="utf-8")
+    entries = (_entry(values) for values in json.loads(text)["corpora"])
+    return {entry.name: entry for entry in entries}
+
+
+@cache
+def _names() -> dict[str, str]:
+    """Every normalised name and alias to the name of its entry."""
+    return {
+        _normalise(name): entry.name
+        for entry in _by_name().values()
+        for name in (entry.name, *entry.aliases)
+    }
+
+
+def _entry(values: dict) -> CorpusEntry:
+    """JSON has lists only: make them tuples, also inside `splits`."""
+    fields = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    fields["splits"] = {part: tuple(paths) for part, paths in values["splits"].items()}
+    return CorpusEntry(**fields)

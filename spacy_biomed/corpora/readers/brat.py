@@ -1,0 +1,284 @@
+"""brat's standoff format: a `.txt` file and an `.ann` file (or `.a1`, `.a2`) of the same name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from ...errors import BiomedError, escape, quote
+from ..documents import (
+    BYTE_ORDER_MARK,
+    Document,
+    Mention,
+    Relation,
+    is_covered,
+    join_fragments,
+    list_files,
+    parse_offset,
+    read_lines,
+    read_text,
+)
+from ..repairs import leaving_out, locate
+
+ANNOTATIONS = ".ann"
+# The shared tasks of BioNLP part what is given from what is to be found.
+TASK_ANNOTATIONS = (".a1", ".a2")
+
+# `file:line`, and the line.
+_Placed = tuple[str, str]
+
+_MENTION = re.compile(r"(\S+) (-?\d+ -?\d+(?:;-?\d+ -?\d+)*)")
+_SHAPES = {
+    "T": "T1<TAB>Label 0 5<TAB>covered text",
+    "R": "R1<TAB>Label Arg1:T1 Arg2:T2",
+    "E": "E1<TAB>Label:T1 Role:T2",
+    "A": "A1<TAB>Name T1 or A1<TAB>Name T1 Value",
+    "M": "M1<TAB>Name T1 or M1<TAB>Name T1 Value",
+    "N": "N1<TAB>Reference T1 Resource:Entry<TAB>text",
+    "#": "#1<TAB>AnnotatorNotes T1<TAB>text",
+    "*": "*<TAB>Equiv T1 T2",
+}
+
+
+def read_brat(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
+    """Read the `.txt` and `.ann` pairs in and below a folder (or the one pair of a `.txt` file).
+
+    A text without `.ann` may have its annotations in `.a1` and `.a2`, as BioNLP's shared tasks
+    publish them; both are read as if they were one file.
+
+    Entities (T) become mentions; fragments with nothing but white space between them are one
+    fragment, since brat breaks a mention at a line's end. Attributes (A, M), normalisations (N)
+    and notes (#) on an entity, or on the event that it triggers, become its `attributes`.
+    Relations (R) keep their label and arguments. An event (E) becomes one relation for each
+    argument, labelled with the argument's role, from its trigger to the argument (an argument
+    that is an event stands for that event's trigger). One without a trigger becomes a relation of
+    its own label from its first argument to its second, and one labelled with the role to each
+    further one. An equivalence (*) becomes a relation from its first member to each other one.
+    `relations` is a list in every document when any of the files has one of these, and None
+    otherwise.
+
+    Offsets count code points of the file as it is. Where the covered strings say that they were
+    counted on line feeds alone, or with the byte-order mark, they are read so.
+
+    Raises BiomedError on a line that is none of these, an id that is used but not there, a
+    mention beyond the text, or one that reads differently, and a file without its counterpart (a
+    text without mentions has an empty `.ann`).
+    """
+    root = Path(path)
+    texts = list_files(root, (".txt",))
+    if root.is_dir():
+        _check_counterparts(root, texts)
+    annotations: dict[Path, list[_Placed]] = {}
+    for file in texts:
+        with leaving_out():
+            annotations[file] = _read_annotations(file, encoding)
+    has_relations = any(
+        line[:1] in ("R", "E", "*") for lines in annotations.values() for _, line in lines
+    )
+    for file in list(annotations):
+        name = file.relative_to(root) if root.is_dir() else Path(file.name)
+        with leaving_out():
+            document = _read_pair(file, annotations.pop(file), encoding)
+            document.id = name.with_suffix("").as_posix()
+            if not has_relations:
+                document.relations = None
+            yield document
+
+
+def _read_annotations(text_file: Path, encoding: str) -> list[_Placed]:
+    """Read the lines of a text's annotations, each with its `file:line`."""
+    files = [text_file.with_suffix(ANNOTATIONS)]
+    if not files[0].is_file():
+        files = [text_file.with_suffix(suffix) for suffix in TASK_ANNOTATIONS]
+        files = [file for file in files if file.is_file()]
+    if not files:
+        raise BiomedError(
+            f"{text_file}: there is no {text_file.stem}{ANNOTATIONS} beside it; add it (empty "
+            f"where the text has no mentions)"
+        )
+    return [
+        (f"{file}:{number}", line)
+        for file in files
+        for number, line in enumerate(read_lines(file, encoding, may_be_empty=True), start=1)
+    ]
+
+
+def _check_counterparts(root: Path, texts: list[Path]) -> None:
+    known = set(texts)
+    for file in list_files(root, (ANNOTATIONS, *TASK_ANNOTATIONS)):
+        with leaving_out():
+            if file.with_suffix(".txt") not in known:
+                raise BiomedError(f"{file}: there is no {file.stem}.txt beside it; add its text")
+
+
+class _Line:
+    """One line of annotations: where it is, its kind (`T`), id (`T1`), and further fields."""
+
+    def __init__(self, where: str, text: str) -> None:
+        self.where = where
+        self.id, *self.fields = text.split("\t")
+        self.kind = self.id[:1]
+        self.text = text
+        if self.kind not in _SHAPES or not self.fields or not self.fields[0]:
+            raise self.malformed()
+
+    def malformed(self) -> BiomedError:
+        shape = _SHAPES.get(self.kind, _SHAPES["T"])
+        return BiomedError(
+            f"{self.where}: malformed line {quote(self.text)}; write it as {shape} with tabs"
+        )
+
+
+def _read_pair(text_path: Path, lines: list[_Placed], encoding: str) -> Document:
+    parsed = [line for where, text in lines for line in _parse_line(where, text)]
+    entities = [entity for line in parsed if line.kind == "T" for entity in _parse_entity(line)]
+    text, shift = _align_text(read_text(text_path, encoding), entities)
+    mentions: dict[str, Mention] = {}
+    for line, mention, covered in entities:
+        with leaving_out():
+            mention = locate(text, _move(mention, shift), covered, line.where)
+            if line.id in mentions:
+                raise BiomedError(
+                    f"{line.where}: {escape(line.id)} is there twice; give each its own id"
+                )
+            mentions[line.id] = join_fragments(text, mention, line.where)
+    triggers = _find_triggers(parsed)
+    relations: list[Relation] = []
+    for line in parsed:
+        with leaving_out():
+            if line.kind in "RE*":
+                relations.extend(_parse_relations(line, mentions, triggers))
+            elif line.kind in "AMN#":
+                _add_attribute(line, mentions, triggers)
+    return Document(
+        id=text_path.stem,
+        text=text,
+        mentions=list(mentions.values()),
+        relations=relations,
+        source=f"{text_path}:1",
+    )
+
+
+def _parse_line(where: str, text: str) -> Iterator[_Line]:
+    if text.strip():
+        with leaving_out():
+            yield _Line(where, text)
+
+
+def _parse_entity(line: _Line) -> Iterator[tuple[_Line, Mention, str]]:
+    with leaving_out():
+        match = _MENTION.fullmatch(line.fields[0])
+        if match is None or len(line.fields) < 2:
+            raise line.malformed()
+        label, offsets = match.groups()
+        fragments = tuple(
+            (parse_offset(start), parse_offset(end))
+            for start, end in (pair.split(" ") for pair in offsets.split(";"))
+        )
+        yield line, Mention(label, fragments, line.id), "\t".join(line.fields[1:])
+
+
+def _move(mention: Mention, shift: int) -> Mention:
+    if not shift:
+        return mention
+    moved = tuple((start + shift, end + shift) for start, end in mention.fragments)
+    return replace(mention, fragments=moved)
+
+
+def _align_text(text: str, entities: list[tuple[_Line, Mention, str]]) -> tuple[str, int]:
+    """Return the text that the offsets count, without byte-order mark, and what to add to them.
+
+    Programs that write offsets differ on whether a byte-order mark and a carriage return count.
+    """
+    shifts = (0,)
+    if text.startswith(BYTE_ORDER_MARK):
+        text, shifts = text.removeprefix(BYTE_ORDER_MARK), (0, -1)
+    if len(shifts) == 1 and "\r\n" not in text:
+        return text, 0
+    readings = [(text, shift) for shift in shifts]
+    readings += [(text.replace("\r\n", "\n"), shift) for shift in shifts]
+
+    def count_covered(reading: tuple[str, int]) -> int:
+        candidate, shift = reading
+        return sum(
+            is_covered(candidate, _move(mention, shift), covered)
+            for _, mention, covered in entities
+        )
+
+    return max(readings, key=count_covered)
+
+
+def _find_triggers(lines: list[_Line]) -> dict[str, str]:
+    """Map each event's id to the id of the entity that is its trigger, or its first argument."""
+    triggers = {}
+    for line in lines:
+        with leaving_out():
+            if line.kind == "E":
+                named = [part for part in line.fields[0].split() if ":" in part]
+                trigger = named[0].partition(":")[2] if named else ""
+                if not trigger:
+                    raise line.malformed()
+                triggers[line.id] = trigger
+    return triggers
+
+
+def _resolve(line: _Line, id: str, mentions: dict[str, Mention], triggers: dict[str, str]) -> str:
+    """Return the id of the mention that an argument stands for."""
+    mention = triggers.get(id, id)
+    if mention not in mentions:
+        raise BiomedError(f"{line.where}: there is no {escape(id)} in this file; correct the id")
+    return mention
+
+
+def _parse_relations(
+    line: _Line, mentions: dict[str, Mention], triggers: dict[str, str]
+) -> Iterator[Relation]:
+    label, *arguments = line.fields[0].split()
+    if line.kind == "*":
+        if len(arguments) < 2:
+            raise line.malformed()
+        members = [_resolve(line, argument, mentions, triggers) for argument in arguments]
+        for member in members[1:]:
+            yield Relation(label, members[0], member, line.id)
+        return
+    roles = [argument.partition(":") for argument in arguments]
+    if any(not colon or not id for _, colon, id in roles):
+        raise line.malformed()
+    ids = [_resolve(line, id, mentions, triggers) for _, _, id in roles]
+    if line.kind == "R":
+        if len(ids) != 2:
+            raise line.malformed()
+        yield Relation(label, ids[0], ids[1], line.id)
+        return
+    trigger = _resolve(line, line.id, mentions, triggers)
+    labels = [role for role, _, _ in roles]
+    if ":" not in label:
+        if len(ids) < 2:
+            raise line.malformed()
+        ids, labels = ids[1:], [label, *labels[2:]]
+    for role, id in zip(labels, ids, strict=True):
+        yield Relation(role, trigger, id, line.id)
+
+
+def _add_attribute(line: _Line, mentions: dict[str, Mention], triggers: dict[str, str]) -> None:
+    """Add an attribute, a normalisation or a note to the mention that it is about.
+
+    What is said of a relation, or of nothing, is left out: a mention is the only thing with
+    attributes.
+    """
+    name, *rest = line.fields[0].split()
+    if not rest:
+        raise line.malformed()
+    if rest[0][:1] not in ("T", "E"):
+        return
+    attributes = mentions[_resolve(line, rest[0], mentions, triggers)].attributes
+    value = " ".join(rest[1:]) or "true"
+    if line.kind == "N":
+        name, colon, value = value.partition(":")
+        if not colon:
+            raise line.malformed()
+    elif line.kind == "#":
+        value = " ".join(line.fields[1:])
+    attributes[name] = f"{attributes[name]} {value}" if name in attributes else value

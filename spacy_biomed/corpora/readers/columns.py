@@ -1,0 +1,201 @@
+"""Column files: a token and its tag a line, a blank line between sentences (CoNLL style)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from ...errors import BiomedError, escape, quote
+from ..documents import Document, Mention, list_files, read_lines
+
+SCHEMES = ("iob1", "iob2", "bioes")
+SUFFIXES = (".tsv", ".txt", ".conll", ".iob", ".iob2", ".bio", ".bioes")
+# The latter in JNLPBA's own files, with an abstract's number behind.
+DOCUMENT_STARTS = ("-DOCSTART-", "###MEDLINE:")
+
+# Where I- begins more mentions than this, and more than a tenth of all, it is no slip but meant.
+MOST_SLIPS = 10
+
+# BILOU names the places of BIOES in other letters.
+_CANONICAL = {"L": "E", "U": "S"}
+
+
+class Row(NamedTuple):
+    """One token: line number in its file, string, tag prefix ("O" outside), label ("" outside)."""
+
+    line: int
+    token: str
+    prefix: str
+    label: str
+
+
+def read_columns(
+    path: Path | str, encoding: str = "utf-8", scheme: str | None = None, n_sents: int = 1
+) -> Iterator[Document]:
+    """Read column files: the first column is the token, the last is its tag.
+
+    Columns are separated by tabs, or by spaces in a line without a tab. A `-DOCSTART-` line, or one
+    of `###MEDLINE:` and a number, begins a document; in a file without one, every `n_sents`
+    sentences are. A text is its tokens joined with spaces; `tokens` and `sentences` hold their
+    offsets.
+
+    path: a file, or a folder whose column files are read in the order of their names.
+    scheme: "iob1" (an entity starts with I-, or with B- right after another of its label), "iob2"
+        (every entity starts with B-) or "bioes" (also as BILOU). None finds it out from each
+        file's tags.
+    n_sents: sentences in a document of a file that marks none. Where sentences follow each other as
+        in the articles they come from, several together give each of them its context.
+
+    Raises BiomedError on a line of fewer than two columns, an unknown tag and a tag that its
+    scheme does not allow after the one before.
+    """
+    for file in list_files(Path(path), SUFFIXES):
+        yield from _read_file(file, encoding, scheme, n_sents)
+
+
+def _read_file(path: Path, encoding: str, scheme: str | None, n_sents: int) -> Iterator[Document]:
+    documents, has_starts = _read_rows(path, encoding)
+    if scheme is None:
+        scheme = _find_scheme([sentence for sentences in documents for sentence in sentences])
+    if not has_starts:
+        (sentences,) = documents
+        documents = [sentences[i : i + n_sents] for i in range(0, len(sentences), n_sents)]
+    for number, sentences in enumerate(documents, start=1):
+        if sentences:
+            yield _create_document(path, f"{path.stem}-{number}", sentences, scheme)
+
+
+def _read_rows(path: Path, encoding: str) -> tuple[list[list[list[Row]]], bool]:
+    """Return documents of sentences of rows, and whether the file marks document starts."""
+    documents: list[list[list[Row]]] = [[]]
+    sentence: list[Row] = []
+    has_starts = False
+    for number, line in enumerate([*read_lines(path, encoding), ""], start=1):
+        is_start = line.startswith(DOCUMENT_STARTS)
+        if line.strip() and not is_start:
+            sentence.append(_parse_row(line, path, number))
+            continue
+        if sentence:
+            documents[-1].append(sentence)
+            sentence = []
+        if is_start:
+            has_starts = True
+            documents.append([])
+    if not any(documents):
+        raise BiomedError(f"{path}: no token in this file; unpack the corpus again")
+    return documents, has_starts
+
+
+def _parse_row(line: str, path: Path, number: int) -> Row:
+    columns = line.split("\t") if "\t" in line else [cell for cell in line.split(" ") if cell]
+    token, tag = columns[0].strip(" "), columns[-1].strip()
+    if len(columns) < 2 or not token or not tag:
+        raise BiomedError(
+            f"{path}:{number}: expected a token and a tag in two or more columns, found "
+            f"{quote(line)}; separate them with a tab"
+        )
+    if tag == "O":
+        return Row(number, token, "O", "")
+    prefix, dash, label = tag.partition("-")
+    prefix = _CANONICAL.get(prefix, prefix)
+    if not dash or not label or prefix not in {"B", "I", "E", "S"}:
+        raise BiomedError(
+            f"{path}:{number}: {quote(tag)} is no tag; write O, or B-, I- (E-, S-, L-, U-) and a "
+            f"label"
+        )
+    return Row(number, token, prefix, label)
+
+
+def _find_scheme(sentences: list[list[Row]]) -> str:
+    """Tell a file's scheme from its tags.
+
+    E- and S- occur in BIOES alone. In IOB1 a B- always follows another mention of its label; one
+    that does not makes the file IOB2. Some files have B- for mentions of several tokens and I- for
+    those of one: as IOB1 they are read as they are meant, for what is right in IOB2 reads the same.
+    """
+    rows = [row for sentence in sentences for row in sentence]
+    if any(row.prefix in "ES" for row in rows):
+        return "bioes"
+    first_tags: Counter[str] = Counter()
+    for sentence in sentences:
+        last_label = ""
+        for row in sentence:
+            if row.label and row.label != last_label:
+                first_tags[row.prefix] += 1
+            last_label = row.label
+    if not first_tags["B"]:
+        return "iob1" if first_tags["I"] else "iob2"
+    is_mixed = first_tags["I"] > max(MOST_SLIPS, 0.1 * first_tags.total())
+    return "iob1" if is_mixed else "iob2"
+
+
+def _create_document(path: Path, id: str, sentences: list[list[Row]], scheme: str) -> Document:
+    tokens: list[tuple[int, int]] = []
+    words: list[str] = []
+    mentions: list[Mention] = []
+    sentence_offsets: list[tuple[int, int]] = []
+    end = -1
+    for sentence in sentences:
+        first = len(tokens)
+        for row in sentence:
+            start = end + 1
+            end = start + len(row.token)
+            tokens.append((start, end))
+            words.append(row.token)
+        for begin, stop, label in _find_mentions(path, sentence, scheme):
+            fragment = (tokens[first + begin][0], tokens[first + stop - 1][1])
+            mentions.append(Mention(label, (fragment,)))
+        sentence_offsets.append((tokens[first][0], end))
+    return Document(
+        id=id,
+        text=" ".join(words),
+        mentions=mentions,
+        tokens=tokens,
+        sentences=sentence_offsets,
+        source=f"{path}:{sentences[0][0].line}",
+    )
+
+
+def _find_mentions(path: Path, sentence: list[Row], scheme: str) -> Iterator[tuple[int, int, str]]:
+    """Yield `(first token, token after the last, label)` of a sentence's mentions."""
+    start, label = 0, ""
+    for place, row in enumerate(sentence):
+        goes_on = bool(label) and row.prefix in "IE" and row.label == label
+        if label and not goes_on:
+            if scheme == "bioes":
+                raise BiomedError(
+                    f"{path}:{row.line}: the mention of {quote(label)} before this line has no "
+                    f"end; tag its last token E-{escape(label)}, or S-{escape(label)} where it is "
+                    f"the only one"
+                )
+            yield start, place, label
+            label = ""
+        if row.prefix == "O":
+            continue
+        if not goes_on:
+            if not _may_start(row, scheme):
+                raise BiomedError(
+                    f"{path}:{row.line}: {row.prefix}-{escape(row.label)} does not follow a token "
+                    f"of the same mention; a mention of {quote(row.label)} starts with "
+                    f"B-{escape(row.label)} in {scheme.upper()}, or with I- in IOB1 (--format iob1)"
+                )
+            start, label = place, row.label
+        if scheme == "bioes" and row.prefix in "ES":
+            yield start, place + 1, label
+            label = ""
+    if label:
+        if scheme == "bioes":
+            raise BiomedError(
+                f"{path}:{sentence[-1].line}: the sentence ends inside a mention of "
+                f"{quote(label)}; tag its last token E-{escape(label)}, or S-{escape(label)} where "
+                f"it is the only one"
+            )
+        yield start, len(sentence), label
+
+
+def _may_start(row: Row, scheme: str) -> bool:
+    if scheme == "iob1":
+        return row.prefix in "IB"
+    return row.prefix == "B" or (scheme == "bioes" and row.prefix == "S")

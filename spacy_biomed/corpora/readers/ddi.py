@@ -1,0 +1,118 @@
+"""The DDI corpus (Herrero-Zazo et al. 2013): an XML file a document, a tag a sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from ...errors import BiomedError, escape, quote
+from ..documents import Document, Mention, Relation, join_fragments, list_files, parse_offset
+from ..repairs import leaving_out, locate
+from .xml_elements import Element, read_xml
+
+# The guidelines' type of an interaction of which nothing else is said.
+UNSPECIFIED = "int"
+
+# What relates two entities: all pairs of a sentence, interacting or not, or the interactions alone.
+PAIR, INTERACTION = "pair", "ddi"
+
+_OFFSETS = re.compile(r"\d+-\d+(?:;\d+-\d+)*")
+
+
+def read_ddi(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
+    """Read the `.xml` files: one, or those below a folder.
+
+    The text is the document's sentences, without white space around them, joined with spaces;
+    `sentences` has their offsets. Entities become mentions: offsets in the file include the last
+    character, and several (`0-4;12-19`) are fragments. Each `<pair>` with `ddi="true"` becomes a
+    relation of its type from its first entity to its second; so does each `<ddi>`, which the files
+    for the task of 2013 have in place of pairs. One without a type is of type "int". The task of
+    2011 has `interaction="true"` and offsets after the last character; such files are read too.
+
+    Raises BiomedError on a file that is no such XML, an entity beyond its sentence or that reads
+    differently, and a pair of an entity that is not there.
+    """
+    for file in list_files(Path(path), (".xml",)):
+        with leaving_out():
+            root = read_xml(file, encoding, "a document of the DDI corpus")
+            if root.name != "document":
+                raise BiomedError(
+                    f"{root.where}: expected <document>, found <{escape(root.name)}>; is it a "
+                    f"document of the DDI corpus?"
+                )
+            yield _create_document(root)
+
+
+def _create_document(root: Element) -> Document:
+    document = Document(
+        id=root.get("id"), text="", mentions=[], relations=[], sentences=[], source=root.where
+    )
+    for sentence in root.find("sentence"):
+        text = sentence.attributes.get("text", "")
+        stripped = text.strip()
+        if not stripped:
+            continue
+        start = len(document.text) + 1 if document.text else 0
+        document.text = f"{document.text} {stripped}" if document.text else stripped
+        document.sentences.append((start, start + len(stripped)))
+        shift = start - text.index(stripped)
+        mentions: list[Mention] = []
+        for entity in sentence.find("entity"):
+            with leaving_out():
+                mentions.append(_create_mention(entity, text))
+        document.mentions.extend(_move(mention, shift) for mention in mentions)
+        document.relations.extend(_create_relations(sentence, mentions))
+    return document
+
+
+def _create_mention(entity: Element, text: str) -> Mention:
+    """Create a mention at offsets in its sentence."""
+    offsets = entity.get("charOffset")
+    if _OFFSETS.fullmatch(offsets) is None:
+        raise BiomedError(
+            f'{entity.where}: charOffset="{escape(offsets)}" is malformed; write it as "0-4" or '
+            f'"0-4;12-19"'
+        )
+    fragments = sorted(
+        (parse_offset(start), parse_offset(end) + 1)
+        for start, end in re.findall(r"(\d+)-(\d+)", offsets)
+    )
+    mention = Mention(entity.get("type"), tuple(fragments), entity.get("id"))
+    mention = locate(text, mention, entity.get("text"), entity.where)
+    return join_fragments(text, mention, entity.where)
+
+
+def _move(mention: Mention, shift: int) -> Mention:
+    fragments = tuple((start + shift, end + shift) for start, end in mention.fragments)
+    return Mention(mention.label, fragments, mention.id, mention.attributes)
+
+
+def _create_relations(sentence: Element, mentions: list[Mention]) -> Iterator[Relation]:
+    known = {mention.id for mention in mentions}
+    for pair in sentence.children:
+        if pair.name in (PAIR, INTERACTION):
+            with leaving_out():
+                yield from _create_relation(pair, known)
+
+
+def _create_relation(pair: Element, known: set[str]) -> Iterator[Relation]:
+    head, tail, interacts = pair.get("e1"), pair.get("e2"), _interacts(pair)
+    for id in (head, tail):
+        if id not in known:
+            raise BiomedError(
+                f"{pair.where}: there is no entity {quote(id)} in this sentence; correct the id"
+            )
+    if interacts:
+        label = pair.attributes.get("type") or UNSPECIFIED
+        yield Relation(label, head, tail, pair.attributes.get("id", ""))
+
+
+def _interacts(pair: Element) -> bool:
+    if pair.name == INTERACTION:
+        return True
+    name = "interaction" if "interaction" in pair.attributes else "ddi"
+    value = pair.get(name)
+    if value not in ("true", "false"):
+        raise BiomedError(f'{pair.where}: {name}="{escape(value)}"; write "true" or "false"')
+    return value == "true"

@@ -1,0 +1,149 @@
+"""Hallmarks of Cancer (Baker et al. 2016): a folder `text` and a folder `labels`.
+
+A text file has a sentence a line. The labels file of the same name has one cell a sentence, `<`
+before each; a cell is empty, `NULL`, or one or more paths through the hierarchy of hallmarks joined
+by `AND`, as in `Genomic instability and mutation--DNA damage--Adducts`.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ...errors import BiomedError, quote
+from ..documents import Document, read_lines, read_text
+from ..repairs import leaving_out
+
+HALLMARKS = (
+    "Activating invasion and metastasis",
+    "Avoiding immune destruction",
+    "Cellular energetics",
+    "Enabling replicative immortality",
+    "Evading growth suppressors",
+    "Genomic instability and mutation",
+    "Inducing angiogenesis",
+    "Resisting cell death",
+    "Sustaining proliferative signaling",
+    "Tumor promoting inflammation",
+)
+
+_PARTS = ("text", "labels")
+# The published files often leave out the space after AND, never the one before it.
+_BETWEEN_PATHS = re.compile(r"(?<=\s)AND\s*(?=[A-Z])")
+
+
+def read_hoc(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
+    """Read the abstracts, each with the hallmarks of any of its sentences.
+
+    path: the folder that holds `text` and `labels`.
+
+    `cats` has all ten top-level hallmarks of every abstract, 0.0 or 1.0. The text is its sentences
+    joined with spaces, their offsets in `sentences`.
+
+    Raises BiomedError on an unknown hallmark, on another number of cells than of sentences, and
+    on a file that lacks its counterpart.
+    """
+    folder = Path(path)
+    texts, labels = ({file.name for file in (folder / part).glob("*.txt")} for part in _PARTS)
+    if not texts or not labels:
+        raise BiomedError(
+            f"{folder}: expected text/*.txt and labels/*.txt; give the folder that holds both"
+        )
+    for name in sorted(texts ^ labels):
+        there, absent = _PARTS if name in texts else reversed(_PARTS)
+        raise BiomedError(
+            f"{folder / there / name}: there is no {absent}/{name}; unpack the corpus again"
+        )
+    for name in sorted(texts):
+        with leaving_out():
+            yield _read_abstract(folder / "text" / name, folder / "labels" / name, encoding)
+
+
+def _read_abstract(text_path: Path, labels_path: Path, encoding: str) -> Document:
+    lines = [line.strip() for line in read_lines(text_path, encoding)]
+    sentences = [line for line in lines if line]
+    before, *cells = read_text(labels_path, encoding).strip("\ufeff\r\n").split("<")
+    if before.strip() or len(cells) != len(sentences):
+        raise BiomedError(
+            f"{labels_path}:1: {len(cells)} cells for the {len(sentences)} sentences of "
+            f"{text_path.parent.name}/{text_path.name}; write one cell, after a '<', a sentence"
+        )
+    cats = dict.fromkeys(HALLMARKS, 0.0)
+    for number, cell in enumerate(cells, start=1):
+        for hallmark in _parse_cell(cell):
+            if hallmark not in cats:
+                raise BiomedError(
+                    f"{labels_path}:1: {quote(hallmark)} in cell {number} is none of the ten "
+                    f"hallmarks; correct its spelling"
+                )
+            cats[hallmark] = 1.0
+    offsets, start = [], 0
+    for sentence in sentences:
+        offsets.append((start, start + len(sentence)))
+        start += len(sentence) + 1
+    return Document(
+        id=text_path.stem,
+        text=" ".join(sentences),
+        cats=cats,
+        sentences=offsets,
+        source=f"{text_path}:1",
+    )
+
+
+def _parse_cell(cell: str) -> Iterator[str]:
+    """Yield the top-level hallmark of each path in a cell.
+
+    >>> list(_parse_cell("Resisting cell death--Necrosis ANDEvading growth suppressors--"))
+    ['Resisting cell death', 'Evading growth suppressors']
+    """
+    for path in _BETWEEN_PATHS.split(cell):
+        hallmark = path.split("--")[0].strip()
+        if hallmark and hallmark != "NULL":
+            yield hallmark
+
+
+def split_hoc(documents: Sequence[Document], folder: Path | str) -> dict[str, list[Document]]:
+    """Split the abstracts into train, dev and test.
+
+    The corpus is published without a split. Where its folder holds the lists of PubMed ids that
+    papers exchange, `train_docid.txt`, `dev_docid.txt` and `test_docid.txt` (an id a line), those
+    make the split. Otherwise 70, 10 and 20 percent of the abstracts, sorted by id and then
+    shuffled by Python's random generator with seed 0.
+    """
+    if has_id_lists(folder):
+        return _split_by_lists(documents, _id_lists(folder))
+    shuffled = sorted(documents, key=lambda document: document.id)
+    random.Random(0).shuffle(shuffled)
+    first, second = round(0.7 * len(shuffled)), round(0.8 * len(shuffled))
+    parts = {"train": shuffled[:first], "dev": shuffled[first:second], "test": shuffled[second:]}
+    return {part: sorted(split, key=lambda document: document.id) for part, split in parts.items()}
+
+
+def has_id_lists(folder: Path | str) -> bool:
+    """Tell whether a folder has the lists of PubMed ids of train, dev and test."""
+    return all(file.is_file() for file in _id_lists(folder).values())
+
+
+def _id_lists(folder: Path | str) -> dict[str, Path]:
+    return {part: Path(folder) / f"{part}_docid.txt" for part in ("train", "dev", "test")}
+
+
+def _split_by_lists(
+    documents: Sequence[Document], lists: dict[str, Path]
+) -> dict[str, list[Document]]:
+    by_id = {document.id: document for document in documents}
+    parts: dict[str, list[Document]] = {}
+    for part, file in lists.items():
+        parts[part] = []
+        for number, line in enumerate(read_lines(file), start=1):
+            if not line.strip():
+                continue
+            if line.strip() not in by_id:
+                raise BiomedError(
+                    f"{file}:{number}: the corpus has no abstract {quote(line.strip())}; remove "
+                    f"the line"
+                )
+            parts[part].append(by_id[line.strip()])
+    return parts

@@ -1,0 +1,109 @@
+"""JSON files, and files of JSON lines, whose fields are checked as they are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ...errors import BiomedError, quote
+from ..documents import BYTE_ORDER_MARK, list_files, read_lines, read_text
+from ..repairs import leaving_out
+
+_NAMES = {str: "a string", int: "a whole number", list: "a list", dict: "an object"}
+
+
+def read_json(path: Path, encoding: str = "utf-8") -> Any:
+    """Read a JSON file.
+
+    RAISES BiomedError: if it is missing, empty, not in the encoding or not JSON.
+    """
+    text = read_text(path, encoding).removeprefix(BYTE_ORDER_MARK)
+    return parse_json(text, str(path), "download the file again")
+
+
+def parse_json(
+    text: str,
+    where: str,
+    advice: str,
+    decoder: type[json.JSONDecoder] | None = None,
+    *,
+    has_lines: bool = True,
+) -> Any:
+    """Parse JSON.
+
+    where, advice: the file (and line), and what to do, for the message.
+    has_lines: name the line in the text as well.
+    RAISES BiomedError: if it is no JSON, or nested deeper than Python reads, or has a number of
+        more digits than Python reads.
+    """
+    try:
+        return json.loads(text, cls=decoder)
+    except json.JSONDecodeError as error:
+        place = f"{where}:{error.lineno}" if has_lines else where
+        problem = f"no JSON at column {error.colno} ({error.msg})"
+    except RecursionError:
+        place, problem = where, "JSON that is nested too deeply"
+    except ValueError:
+        place, problem = where, "a number of too many digits"
+    raise BiomedError(f"{place}: {problem}; {advice}")
+
+
+def read_json_lines(
+    path: Path | str, suffixes: Iterable[str], encoding: str = "utf-8"
+) -> Iterator[tuple[Any, str, str]]:
+    """Read files with JSON on each line: one, or those with a suffix in and below a folder.
+
+    Empty lines are passed over.
+
+    RETURNS: what each line holds; `file:line`, for messages; and file name and line number, for an
+        id.
+    RAISES BiomedError: if there is no file, or one is empty, not in the encoding or has a line that
+        is not JSON.
+    """
+    for file in list_files(Path(path), suffixes):
+        for number, line in enumerate(read_lines(file, encoding), start=1):
+            if not line.strip():
+                continue
+            where = f"{file}:{number}"
+            with leaving_out():
+                record = parse_json(line, where, "write one object a line", has_lines=False)
+                yield record, where, f"{file.stem}-{number}"
+
+
+def get_field(
+    record: Any,
+    key: str,
+    kind: type | tuple[type, ...],
+    where: str,
+    advice: str = "check that the file is whole and in this format",
+) -> Any:
+    """Return a field of a JSON object.
+
+    kind: what it must be: one or more of str, int, list and dict.
+    where: the file, and the place of the object in it, for the message.
+    advice: what to do, for the message.
+    RAISES BiomedError: if the object has no such field, or one of another kind.
+    """
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    value = record.get(key) if isinstance(record, dict) else None
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        found = "none" if value is None else quote(value)
+        names = " or ".join(_NAMES[one] for one in kinds)
+        raise BiomedError(f"{where}: expected {key!r} with {names}, found {found}; {advice}")
+    return value
+
+
+def get_id(record: dict[str, Any], key: str, default: str = "") -> str:
+    """Return an object's string or whole number as a string; `default` where it has neither."""
+    value = record.get(key)
+    return str(value) if isinstance(value, str | int) else default
+
+
+def get_covered(record: dict[str, Any], where: str) -> str | None:
+    """Return the text that an annotation quotes; None where it quotes none.
+
+    RAISES BiomedError: if it is no string.
+    """
+    return None if record.get("text") is None else get_field(record, "text", str, where)

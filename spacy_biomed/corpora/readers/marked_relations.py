@@ -1,0 +1,111 @@
+"""Sentences with the two arguments of a relation marked, and the relation as a label.
+
+ChemProt's marked sentences are JSON lines; GAD and EU-ADR are tab-separated, with tags in place of
+the arguments, as the authors of BioBERT prepared them (Lee et al. 2020).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from ...errors import BiomedError, quote
+from ..documents import Document, Mention, Relation, list_files, read_lines
+from ..marked_arguments import find_marked_arguments
+from ..repairs import leaving_out
+from .json_fields import get_field, read_json_lines
+
+# How corpora name what is no relation, in lower case.
+NEGATIVE_LABELS = ("", "0", "false", "none", "negative", "no_relation", "no relation")
+
+HEAD, TAIL = "T1", "T2"
+HEADER = "label"
+
+_ADVICE = 'write it as {"text": "<< Aspirin >> inhibits [[ COX-1 ]].", "label": "INHIBITOR"}'
+
+
+def read_marked_relations(
+    path: Path | str,
+    encoding: str = "utf-8",
+    negative_labels: Collection[str] = NEGATIVE_LABELS,
+) -> Iterator[Document]:
+    """Read JSON lines: a file, or the `.jsonl`, `.json` and `.txt` files in and below a folder.
+
+    Each line is an object with
+
+    text: a sentence with its arguments in `<< >>`, the head, and `[[ ]]`, the tail, or with tags as
+        @GENE$ in their places.
+    label: the relation between them.
+
+    negative_labels: labels, in lower case, that stand for no relation.
+
+    The arguments are the mentions `T1`, the head, and `T2`, whose label is the tag's type, or "".
+    Other keys are ignored. Raises BiomedError on a line that is no such object, and on a text that
+    does not show two arguments.
+    """
+    for record, where, id in read_json_lines(path, (".jsonl", ".json", ".txt"), encoding):
+        with leaving_out():
+            text, label = (get_field(record, key, str, where, _ADVICE) for key in ("text", "label"))
+            yield _create_document(text, label, id, where, negative_labels)
+
+
+def read_relation_tsv(
+    path: Path | str,
+    encoding: str = "utf-8",
+    negative_labels: Collection[str] = NEGATIVE_LABELS,
+) -> Iterator[Document]:
+    """Read tab-separated files: a file, or the `.tsv` files of one folder.
+
+    A line is index, sentence and label, or sentence and label; a first line of column names is
+    passed over. Documents, and what is wrong in a file, are as in `read_marked_relations`.
+
+    Cross-validation folds are folders of their own: the path chooses the one that is read. Raises
+    BiomedError for a folder of several.
+    """
+    path = Path(path)
+    files = list_files(path, (".tsv",))
+    folders = sorted({file.parent for file in files})
+    if len(folders) > 1:
+        raise BiomedError(
+            f"{path}: files in {len(folders)} folders, each the whole corpus if they are "
+            f"cross-validation folds; name one, such as {folders[0]}"
+        )
+    for file in files:
+        for number, line in enumerate(read_lines(file, encoding), start=1):
+            fields = line.split("\t")
+            if not line.strip() or (number == 1 and fields[-1].strip().lower() == HEADER):
+                continue
+            where = f"{file}:{number}"
+            with leaving_out():
+                id, text, label = _parse_fields(fields, f"{file.stem}-{number}", where)
+                yield _create_document(text, label, id, where, negative_labels)
+
+
+def _parse_fields(fields: list[str], id: str, where: str) -> tuple[str, str, str]:
+    if len(fields) == 2:
+        fields = [id, *fields]
+    if len(fields) != 3:
+        raise BiomedError(
+            f"{where}: {len(fields)} columns; write index, sentence and label, or sentence and "
+            f"label, with tabs between them"
+        )
+    id, text, label = fields
+    return id.strip(), text.strip(), label.strip()
+
+
+def _create_document(
+    text: str, label: str, id: str, where: str, negative_labels: Collection[str]
+) -> Document:
+    arguments = find_marked_arguments(text)
+    if arguments is None:
+        raise BiomedError(
+            f"{where}: no two arguments in {quote(text)}; mark one as << head >> and one as "
+            f"[[ tail ]], or put tags such as @GENE$ and @DISEASE$ in their places"
+        )
+    mentions = [
+        Mention(argument.label, ((argument.start, argument.end),), id)
+        for argument, id in zip(arguments, (HEAD, TAIL), strict=True)
+    ]
+    is_negative = label.strip().lower() in negative_labels
+    relations = [] if is_negative else [Relation(label, HEAD, TAIL)]
+    return Document(id=id, text=text, mentions=mentions, relations=relations, source=where)

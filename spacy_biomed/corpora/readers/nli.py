@@ -1,0 +1,48 @@
+"""Natural language inference as JSON lines (MedNLI, Romanov and Shivade 2018; SNLI, MultiNLI)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ...errors import BiomedError, quote
+from ..documents import Document, create_pair
+from ..repairs import leaving_out
+from .json_fields import get_field, get_id, read_json_lines
+
+LABELS = ("contradiction", "entailment", "neutral")
+
+# What SNLI writes where its annotators did not agree.
+NO_LABEL = "-"
+
+_ADVICE = 'write it as {"sentence1": "...", "sentence2": "...", "gold_label": "neutral"}'
+
+
+def read_nli(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
+    """Read `.jsonl` files: one, or those in and below a folder.
+
+    Each line is an object with `sentence1` (premise), `sentence2` (hypothesis), `gold_label` and,
+    if given, `pairID`. `cats` has all three labels, 1.0 for the pair's and 0.0 for the others. A
+    pair whose label is "-" is left out.
+
+    Raises BiomedError on a line that is no such object, an unknown label and an empty sentence.
+    """
+    for record, where, id in read_json_lines(path, (".jsonl",), encoding):
+        with leaving_out():
+            yield from _create_document(record, where, id)
+
+
+def _create_document(record: Any, where: str, id: str) -> Iterator[Document]:
+    premise, hypothesis, label = (
+        get_field(record, key, str, where, _ADVICE)
+        for key in ("sentence1", "sentence2", "gold_label")
+    )
+    if label == NO_LABEL:
+        return
+    if label not in LABELS:
+        raise BiomedError(
+            f"{where}: unknown label {quote(label)}; write one of {', '.join(LABELS)}"
+        )
+    cats = {one: float(one == label) for one in LABELS}
+    yield create_pair(get_id(record, "pairID", id), premise, hypothesis, cats, where)

@@ -1,0 +1,129 @@
+"""PubTator: a title line, an abstract line, then a mention or a relation a line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from ...errors import BiomedError, quote
+from ..documents import Document, Mention, Relation, list_files, parse_offset, read_lines
+from ..repairs import leaving_out, locate
+
+SUFFIXES = (".txt", ".pubtator", ".tsv")
+
+_TEXT_LINE = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
+
+
+def read_pubtator(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
+    """Read PubTator files: a file, or those in and below a folder.
+
+    A `ID|t|title` line begins a document; its text is title and abstract with one space between,
+    as the offsets count. So does an abstract under another id: of some, titles are not
+    given. A mention line is id, start, end, string, type and, if there is one, the concept, which
+    becomes the attribute "concept". A relation line is id, type and two concepts;
+    `Relation.head` and `tail` then are concepts, for the format relates no single mentions.
+    `relations` is None in the documents of a file without relation lines.
+
+    Raises BiomedError on a line that is none of these or under another document's id, and on a
+    mention beyond the text or that reads differently.
+    """
+    for file in list_files(Path(path), SUFFIXES):
+        documents = list(_read_file(file, encoding))
+        has_relations = any(document.relations for document in documents)
+        for document in documents:
+            if not has_relations:
+                document.relations = None
+            yield document
+
+
+def _read_file(path: Path, encoding: str) -> Iterator[Document]:
+    document: Document | None = None
+    covered: list[tuple[Mention, str, str]] = []
+    has_abstract = False
+    for number, line in enumerate(read_lines(path, encoding), start=1):
+        where = f"{path}:{number}"
+        text_line = _TEXT_LINE.fullmatch(line)
+        if not line.strip():
+            continue
+        if text_line and _begins_document(text_line, document):
+            if document is not None:
+                yield _finish(document, covered)
+            id, kind, text = text_line.groups()
+            document, covered, has_abstract = _start(id, text, where), [], kind == "a"
+            continue
+        if document is None:
+            raise BiomedError(
+                f"{where}: expected a title, found {quote(line)}; a document begins with ID|t|title"
+            )
+        with leaving_out():
+            if text_line:
+                if has_abstract or covered:
+                    raise BiomedError(
+                        f"{where}: an abstract after mentions or another abstract; write one, "
+                        f"right after the title"
+                    )
+                has_abstract = True
+                document.text = f"{document.text} {text_line.group(3)}"
+            else:
+                _add_fields(line.split("\t"), line, document, covered, where)
+    if document is None:
+        raise BiomedError(f"{path}: no document in this file; a document begins with ID|t|title")
+    yield _finish(document, covered)
+
+
+def _begins_document(text_line: re.Match[str], document: Document | None) -> bool:
+    id, kind, _ = text_line.groups()
+    return kind == "t" or document is None or id.strip() != document.id
+
+
+def _add_fields(
+    fields: list[str],
+    line: str,
+    document: Document,
+    covered: list[tuple[Mention, str, str]],
+    where: str,
+) -> None:
+    """Add a mention, to be checked once the text is whole, or a relation."""
+    _check_id(fields[0], document, where)
+    if len(fields) >= 5 and fields[1].isdecimal() and fields[2].isdecimal():
+        mention, string = _parse_mention(fields)
+        covered.append((mention, string, where))
+    elif len(fields) >= 4 and not fields[1].isdecimal() and all(fields[1:4]):
+        document.relations.append(Relation(fields[1], fields[2], fields[3]))
+    else:
+        raise BiomedError(
+            f"{where}: malformed line {quote(line)}; write a mention as id, start, end, string, "
+            f"type and concept, a relation as id, type, concept and concept, with tabs"
+        )
+
+
+def _start(id: str, text: str, where: str) -> Document:
+    return Document(id=id.strip(), text=text, mentions=[], relations=[], source=where)
+
+
+def _check_id(id: str, document: Document, where: str) -> None:
+    if id.strip() != document.id:
+        raise BiomedError(
+            f"{where}: a line of {quote(id.strip())} within document {quote(document.id)}; a "
+            f"document begins with ID|t|title, and all its lines have its id"
+        )
+
+
+def _parse_mention(fields: list[str]) -> tuple[Mention, str]:
+    start, end, string, label = (
+        parse_offset(fields[1]),
+        parse_offset(fields[2]),
+        fields[3],
+        fields[4],
+    )
+    concept = fields[5].strip() if len(fields) > 5 else ""
+    return Mention(label, ((start, end),), "", {"concept": concept} if concept else {}), string
+
+
+def _finish(document: Document, covered: list[tuple[Mention, str, str]]) -> Document:
+    """Check the mentions, now that the whole text is there, and add them."""
+    for mention, string, where in covered:
+        with leaving_out():
+            document.mentions.append(locate(document.text, mention, string, where))
+    return document

@@ -1,0 +1,116 @@
+"""XML as elements that know their line, for messages that name it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.parsers import expat
+
+from ...errors import BiomedError, escape, quote
+from ..documents import BYTE_ORDER_MARK, parse_offset, read_text
+
+_DECLARED = re.compile(rb"<\?xml[^>]*\bencoding\s*=\s*[\"']([\w.-]+)[\"']")
+
+
+class Element:
+    """An XML element.
+
+    name: of its tag.
+    attributes: name to value.
+    path, line: the file, and the line that its start tag begins at.
+    children: the elements directly in it.
+    text: all text directly in it.
+    """
+
+    def __init__(self, name: str, attributes: dict[str, str], path: Path, line: int) -> None:
+        self.name = name
+        self.attributes = attributes
+        self.path = path
+        self.line = line
+        self.children: list[Element] = []
+        self.text = ""
+
+    @property
+    def where(self) -> str:
+        """`file:line`, for messages."""
+        return f"{self.path}:{self.line}"
+
+    def find(self, name: str) -> list[Element]:
+        """The children of a name."""
+        return [child for child in self.children if child.name == name]
+
+    def text_of(self, name: str) -> str | None:
+        """The text of the first child of a name; None where there is none."""
+        found = self.find(name)
+        return found[0].text if found else None
+
+    def get(self, name: str) -> str:
+        """The value of an attribute. Raises BiomedError where it is missing or empty."""
+        value = self.attributes.get(name)
+        if not value:
+            raise BiomedError(f'{self.where}: <{escape(self.name)}> has no {name}="..."; add it')
+        return value
+
+    def get_whole_number(self, name: str) -> int:
+        """The value of an attribute. Raises BiomedError where it is no whole number."""
+        value = self.get(name)
+        if not value.isdecimal():
+            raise BiomedError(
+                f'{self.where}: expected {name}="..." with a whole number, found {quote(value)}'
+            )
+        return parse_offset(value)
+
+
+def read_xml_text(path: Path, encoding: str) -> str:
+    """Read an XML file in the encoding that it declares, or else in `encoding`."""
+    if path.is_file():
+        declared = _DECLARED.search(path.read_bytes()[:200])
+        encoding = declared.group(1).decode() if declared else encoding
+    return read_text(path, encoding)
+
+
+def parse_xml(text: str, path: Path, kind: str) -> Element:
+    """Parse XML and return its root. Line ends in it are line feeds.
+
+    kind: what the file should be, for the message ("a BioC collection").
+
+    Raises BiomedError, with the line, where it is not well-formed or declares an entity.
+    """
+    root = Element("", {}, path, 0)
+    open_elements, texts = [root], [[""]]
+    parser = expat.ParserCreate("utf-8")
+    parser.buffer_text = True
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        element = Element(name, attributes, path, parser.CurrentLineNumber)
+        open_elements[-1].children.append(element)
+        open_elements.append(element)
+        texts.append([])
+
+    def end(name: str) -> None:
+        open_elements.pop().text = "".join(texts.pop())
+
+    def refuse_entity(name: str, *rest: object) -> None:
+        raise BiomedError(
+            f"{path}:{parser.CurrentLineNumber}: declares the entity {quote(name)}; write what it "
+            f"stands for in its places"
+        )
+
+    parser.StartElementHandler = start
+    # Neither do declared entities multiply, nor does one bring in another file.
+    parser.EntityDeclHandler = refuse_entity
+    parser.EndElementHandler = end
+    parser.CharacterDataHandler = lambda text: texts[-1].append(text)
+    try:
+        parser.Parse(text.removeprefix(BYTE_ORDER_MARK).encode("utf-8"), True)
+    except expat.ExpatError as error:
+        raise BiomedError(
+            f"{path}:{error.lineno}: no XML at column {error.offset + 1} "
+            f"({expat.ErrorString(error.code)}); is it {kind}?"
+        ) from None
+    return root.children[0]
+
+
+def read_xml(path: Path, encoding: str, kind: str) -> Element:
+    """Read an XML file and return its root: `read_xml_text` and `parse_xml` in one."""
+    return parse_xml(read_xml_text(path, encoding), path, kind)

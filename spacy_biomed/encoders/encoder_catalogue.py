@@ -1,0 +1,110 @@
+"""The encoders that the package knows by name, read from `encoder_catalogue.json`."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import unicodedata
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderEntry:
+    """What the catalogue says of one encoder.
+
+    name: identifier, lower case with hyphens.
+    hub_id: where the hub has it; None where its authors publish it elsewhere (see `download`).
+    revision: commit of the hub repository to load; None where none is pinned: the newest.
+    language: ISO 639-1 code, or "multilingual".
+    cased: whether it tells capitals from small letters; None where that is not known.
+    parameters: how many the encoder has, without pooler and pretraining head.
+    layers, width: transformer layers; size of the vectors that they give.
+    vocabulary, vocabulary_size: "WordPiece", "byte-level BPE" or "SentencePiece unigram"; number of
+        entries, None where that is not known.
+    paper: who introduced it, short.
+    papers: which of the five papers evaluate or release it, numbered as in `docs/encoders.md`.
+    aliases: other names that `find_encoder` takes.
+    download: page or archive of the weights where there is no hub id.
+    """
+
+    name: str
+    hub_id: str | None
+    revision: str | None
+    language: str
+    cased: bool | None
+    parameters: int
+    layers: int
+    width: int
+    vocabulary: str
+    vocabulary_size: int | None
+    licence: str
+    paper: str
+    papers: tuple[int, ...] = ()
+    aliases: tuple[str, ...] = ()
+    download: str | None = None
+    notes: str = ""
+
+
+def all_encoders() -> tuple[EncoderEntry, ...]:
+    """Every encoder of the catalogue: biomedical ones, those they start from, Spanish ones."""
+    return tuple(_by_name().values())
+
+
+def find_encoder(name: str) -> EncoderEntry | None:
+    """The entry called `name`, or with that hub id; None where the catalogue has neither.
+
+    In names, case, accents, hyphens and common aliases do not matter. Anything with a slash is a
+    hub id or a path, and only a hub id that is spelled out matches.
+
+    >>> find_encoder("BSC-Bio-EHR-ES").hub_id
+    'PlanTL-GOB-ES/bsc-bio-ehr-es'
+    >>> find_encoder("./biobert") is None
+    True
+    """
+    if "/" in name or "\\" in name:
+        ids = {entry.hub_id.lower(): entry for entry in all_encoders() if entry.hub_id}
+        return ids.get(name.lower())
+    key = _names().get(_normalise(name))
+    return _by_name()[key] if key else None
+
+
+def suggest_encoders(name: str, count: int = 5) -> list[str]:
+    """Names of the catalogue that are close to `name`, the closest first; [] where none is.
+
+    >>> suggest_encoders("biobrt")[0]
+    'biobert'
+    """
+    names = _names()
+    # The last part of a mistyped hub id says more than its owner.
+    key = _normalise(name.replace("\\", "/").rstrip("/").split("/")[-1])
+    close = difflib.get_close_matches(key, names, n=2 * count, cutoff=0.6)
+    return list(dict.fromkeys(names[match] for match in close))[:count]
+
+
+def _normalise(name: str) -> str:
+    """'mBERT-Galén', 'mbert_galen' and 'MBERT Galen' are one name."""
+    plain = unicodedata.normalize("NFKD", name.lower())
+    return re.sub(r"[^a-z0-9]+", "", plain)
+
+
+@cache
+def _by_name() -> dict[str, EncoderEntry]:
+    text = files(__package__).joinpath("encoder_catalogue.json").read_text(encoding="utf-8")
+    entries = (
+        EncoderEntry(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+        for values in json.loads(text)["encoders"]
+    )
+    return {entry.name: entry for entry in entries}
+
+
+@cache
+def _names() -> dict[str, str]:
+    """Every normalised name and alias to the name of its entry."""
+    return {
+        _normalise(name): entry.name
+        for entry in _by_name().values()
+        for name in (entry.name, *entry.aliases)
+    }

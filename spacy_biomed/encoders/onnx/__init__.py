@@ -1,0 +1,1 @@
+"""The encoder in ONNX Runtime, for prediction, and the export to it."""

@@ -1,0 +1,175 @@
+"""From a PyTorch encoder to the directory that `spacy_biomed.OnnxTransformerModel.v1` reads."""
+
+from __future__ import annotations
+
+import json
+import logging
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from thinc.api import Model
+
+from ...errors import BiomedError
+from ..capabilities import count_segments, max_sequence_length
+from .onnx_model import INPUTS, MODEL, OUTPUT, SEGMENTS, SETTINGS, TOKENIZER
+
+if TYPE_CHECKING:
+    import torch
+
+Quantization = Literal["fp32", "int8"]
+
+OPSET = 17  # the first with layer normalisation as one operator
+
+
+def export_encoder(
+    model: Model, path: Path, *, precision: Quantization, quantize_embeddings: bool = True
+) -> None:
+    """Write an exported encoder: model.onnx, tokenizer.json, encoder.json.
+
+    model: `spacy_biomed.TransformerModel.v1` with its encoder loaded; it is left as it was.
+    path: directory to write; made if it is not there.
+    precision: "int8" quantises the weights of the matrix products, one scale for each output
+        channel, and their inputs as they come (dynamic quantisation). Weights take seven of the
+        eight bits, so that processors without VNNI instructions do not saturate in 16-bit sums.
+    quantize_embeddings: with "int8", the embedding tables too, one scale for each row.
+    RAISES BiomedError: where onnx is not installed.
+    """
+    if find_spec("onnx") is None:
+        raise BiomedError("to export an encoder needs onnx: pip install 'spacy-biomed[train]'")
+    shim = model.shims[0]
+    path.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as directory:
+        exported = Path(directory) / MODEL
+        _export(shim._model, exported)
+        if precision == "int8":
+            _quantize(exported, path / MODEL, quantize_embeddings)
+        else:
+            (path / MODEL).write_bytes(exported.read_bytes())
+    (path / TOKENIZER).write_text(shim.tokenizer.to_str(), encoding="utf8")
+    settings = {
+        "name": model.attrs["name"],
+        "precision": precision,
+        "quantized_embeddings": precision == "int8" and quantize_embeddings,
+        "width": model.get_dim("nO"),
+        "max_length": max_sequence_length(shim._model),
+        "pad": shim.tokenizer.pad,
+        "segments": count_segments(shim._model) > 1,
+    }
+    (path / SETTINGS).write_text(json.dumps(settings, indent=2), encoding="utf8")
+
+
+def _export(encoder: torch.nn.Module, path: Path) -> None:
+    """Trace a copy of the encoder on the CPU in fp32, for batches and sequences of any size."""
+    import torch
+    from transformers import AutoModel
+
+    # The fused attention kernels have no place in an ONNX graph.
+    with torch.random.fork_rng(devices=[]):  # the weights drawn here are not those that count
+        copied = AutoModel.from_config(
+            encoder.config, trust_remote_code=False, attn_implementation="eager"
+        ).float()
+    if getattr(copied, "pooler", None) is not None:
+        copied.pooler = None
+    copied.load_state_dict(encoder.state_dict())
+
+    names = [*INPUTS, SEGMENTS] if count_segments(copied) > 1 else [*INPUTS]
+
+    class LastHiddenState(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder = copied
+
+        def forward(self, input_ids: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+            # Vectors, as in training: given ids, RoBERTa gives no position to a padding token that
+            # a text spells out.
+            vectors = self.encoder.get_input_embeddings()(input_ids)
+            inputs = dict(zip(names[1:], others, strict=True))
+            return self.encoder(inputs_embeds=vectors, **inputs).last_hidden_state
+
+    example = torch.ones((2, 8), dtype=torch.long)
+    axes = {0: "sequences", 1: "pieces"}
+    with torch.no_grad(), _quiet():
+        torch.onnx.export(
+            LastHiddenState().eval(),
+            (example,) * len(names),
+            str(path),
+            input_names=names,
+            output_names=[OUTPUT],
+            dynamic_axes={name: axes for name in (*names, OUTPUT)},
+            opset_version=OPSET,
+            dynamo=False,
+        )
+
+
+def _quantize(source: Path, target: Path, embeddings: bool) -> None:
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    with _quiet():
+        quantize_dynamic(
+            str(source),
+            str(target),
+            op_types_to_quantize=["MatMul", "Gemm"],
+            per_channel=True,
+            reduce_range=True,
+            weight_type=QuantType.QInt8,
+        )
+    if embeddings:
+        _quantize_embeddings(target)
+
+
+def _quantize_embeddings(path: Path) -> None:
+    """Store embedding tables in eight bits, with a scale for each row.
+
+    ONNX Runtime's own quantisation has one scale for a whole table, which a few large numbers set.
+    """
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    model = onnx.load(path)
+    graph = model.graph
+    tables = {one.name: one for one in graph.initializer if len(one.dims) == 2}
+    lookups = [node for node in graph.node if node.op_type == "Gather" and node.input[0] in tables]
+    for node in lookups:
+        table, place = node.input[0], list(graph.node).index(node)
+        if not any(one.name == f"{table}_codes" for one in graph.initializer):
+            rows = numpy_helper.to_array(tables[table])
+            scales = np.abs(rows).max(axis=1, keepdims=True) / 127
+            codes = np.rint(rows / np.maximum(scales, np.finfo("float32").tiny)).astype("int8")
+            graph.initializer.append(numpy_helper.from_array(codes, f"{table}_codes"))
+            graph.initializer.append(numpy_helper.from_array(scales, f"{table}_scales"))
+        ids, output = node.input[1], node.output[0]
+        names = [f"{output}_{part}" for part in ("codes", "values", "scales")]
+        replacement = [
+            helper.make_node("Gather", [f"{table}_codes", ids], names[:1]),
+            helper.make_node("Cast", names[:1], names[1:2], to=TensorProto.FLOAT),
+            helper.make_node("Gather", [f"{table}_scales", ids], names[2:]),
+            helper.make_node("Mul", names[1:], [output]),
+        ]
+        graph.node.remove(node)
+        for offset, new in enumerate(replacement):
+            graph.node.insert(place + offset, new)
+    used = {name for node in graph.node for name in node.input}
+    for name, one in tables.items():
+        if name not in used:
+            graph.initializer.remove(one)
+    onnx.save(model, path)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The tracer and the quantiser warn of what is meant to be so."""
+    root = logging.getLogger()
+    level = root.level
+    root.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        root.setLevel(level)

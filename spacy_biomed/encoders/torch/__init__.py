@@ -1,0 +1,1 @@
+"""The encoder in PyTorch, for training and prediction."""

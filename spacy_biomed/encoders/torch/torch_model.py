@@ -1,0 +1,350 @@
+"""A Hugging Face encoder as a thinc model, in PyTorch: `spacy_biomed.TransformerModel.v1`."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from spacy.errors import Errors
+from spacy.tokens import Doc
+from thinc.api import (
+    Model,
+    Optimizer,
+    PyTorchGradScaler,
+    PyTorchShim,
+    get_torch_default_device,
+    torch2xp,
+    xp2torch,
+)
+from thinc.types import Floats2d
+
+from ...errors import BiomedError
+from ..batching.concurrency import Item, Result, map_concurrently
+from ..batching.encoded import EncodedBatch
+from ..batching.pair_pieces import PairOverflow
+from ..batching.sequences import SequenceBatch, make_sequences
+from ..batching.word_pieces import WordPieceTokenizer
+from ..capabilities import can_pack, count_segments, first_position, max_sequence_length
+from ..listener import refuse_replacement
+from ..loading import FILES, load_directory, load_pretrained, save_encoder
+from ..packed_files import unpack_files
+from .dropout import use_byte_dropout
+from .precision import PRECISIONS, Precision, autocast, resolve_precision
+from .torch_weights import LinearCasts, TableGradient, add_gradient
+
+GPU_BATCH_PIECES = 16384
+CPU_BATCH_PIECES = 1024
+
+
+def create_model(
+    name: str,
+    *,
+    revision: str | None,
+    precision: Precision,
+    window: int,
+    context: int,
+    batch_pieces: int | None,
+    gradient_checkpointing: bool,
+    dropout: float | None,
+    word_piece_dropout: float,
+    pair_overflow: PairOverflow,
+) -> Model[list[Doc], EncodedBatch]:
+    """Create the model; see `spacy_biomed.encoders.transformer_model` for the settings."""
+    if precision not in PRECISIONS:
+        raise BiomedError(
+            f"unknown precision '{precision}' for encoder '{name}': use one of "
+            + ", ".join(PRECISIONS)
+        )
+    if dropout is not None and not 0.0 <= dropout < 1.0:
+        raise BiomedError(f"dropout of encoder '{name}' is {dropout}: use 0.0 to less than 1.0")
+    return Model(
+        "biomed_transformer",
+        forward,
+        init=init,
+        dims={"nO": None},
+        attrs={
+            "name": name,
+            "revision": revision,
+            "window": window,
+            "context": context,
+            "dropout": dropout,
+            "batch_pieces": batch_pieces,
+            "pair_overflow": pair_overflow,
+            "replace_listener_cfg": refuse_replacement,
+        },
+        shims=[EncoderShim(precision, gradient_checkpointing, word_piece_dropout)],
+    )
+
+
+class EncoderShim(PyTorchShim):
+    """Holds the PyTorch encoder and its tokenizer, and steps its optimizer."""
+
+    def __init__(
+        self, precision: Precision, gradient_checkpointing: bool, word_piece_dropout: float = 0.0
+    ):
+        super().__init__(None)
+        self.word_piece_dropout = word_piece_dropout
+        self.precision = precision
+        self.gradient_checkpointing = gradient_checkpointing
+        self.tokenizer: WordPieceTokenizer | None = None
+
+    def set_encoder(self, tokenizer: WordPieceTokenizer, encoder: Any) -> None:
+        if getattr(encoder, "pooler", None) is not None:
+            encoder.pooler = None  # never trained by a listener, and not part of the encoder
+        if self.gradient_checkpointing:
+            encoder.gradient_checkpointing_enable({"use_reentrant": False})
+        if self.word_piece_dropout and tokenizer.mask is None:
+            raise BiomedError(
+                "word_piece_dropout needs a mask token, and this encoder's vocabulary has none: "
+                "set it to 0.0"
+            )
+        device = get_torch_default_device()
+        if device.type == "cpu":
+            use_byte_dropout(encoder)
+        self.tokenizer = tokenizer
+        self._model = encoder.to(device)
+        self._reads_segments = count_segments(encoder) > 1
+        self._first_position = first_position(encoder)
+        self.can_pack = can_pack(encoder)
+        self._process = os.getpid()
+        self._casts = LinearCasts(self._model, torch.bfloat16)
+        self._table_gradient = TableGradient()
+        self.computes_in = resolve_precision(self.precision, device)
+        self._grad_scaler = PyTorchGradScaler(self.computes_in == "fp16")
+        self._grad_scaler.to_(device)
+
+    def encode(self, batches: list[SequenceBatch]) -> list[torch.Tensor]:
+        """Vectors of the positions that are kept, (kept, width), of each padded batch.
+
+        On a CPU several batches are computed at the same time, each on one thread.
+        """
+        self._enter_process()
+        encoder = self._encoder(is_train=False)
+        table = self._model.get_input_embeddings()
+
+        def run(batch: SequenceBatch) -> torch.Tensor:
+            with torch.no_grad(), autocast(self.computes_in, self.device):
+                vectors = table(torch.from_numpy(batch.ids).to(self.device))
+                return self._kept(encoder, vectors, batch)
+
+        on_cpu = self.device.type == "cpu"
+        threads = min(torch.get_num_threads(), len(batches)) if on_cpu else 1
+        return map_on_single_threads(run, batches, threads)
+
+    def begin_update(
+        self, batches: list[SequenceBatch]
+    ) -> tuple[list[torch.Tensor], Callable[[list[torch.Tensor]], None]]:
+        """Encode in training: what `encode` gives, and what takes its gradient."""
+        self._enter_process()
+        encoder = self._encoder(is_train=True)
+        table = self._model.get_input_embeddings()
+        ids = torch.from_numpy(np.concatenate([batch.ids.ravel() for batch in batches]))
+        if self.word_piece_dropout:
+            ids = self._drop_word_pieces(ids)
+        # Only the rows in use, because the gradient of the whole table is as large as the table.
+        pieces, places = torch.unique(ids, return_inverse=True)
+        pieces, places = pieces.to(self.device), places.to(self.device)
+        rows = table.weight.detach()[pieces].requires_grad_(table.weight.requires_grad)
+        parts = places.split([batch.ids.size for batch in batches])
+        outputs = []
+        with torch.enable_grad(), autocast(self.computes_in, self.device):
+            for batch, part in zip(batches, parts, strict=True):
+                vectors = torch.nn.functional.embedding(part, rows).view(*batch.ids.shape, -1)
+                outputs.append(self._kept(encoder, vectors, batch))
+        own_parameters = self._model.parameters()
+        pairs = [
+            (parameter, used)
+            for parameter, used in zip(own_parameters, encoder.parameters(), strict=True)
+            if used.requires_grad and parameter is not table.weight
+        ]
+        inputs = [used for _, used in pairs] + [rows] * rows.requires_grad
+
+        def backprop(d_outputs: list[torch.Tensor]) -> None:
+            if not inputs:
+                return
+            if self._grad_scaler._enabled:
+                d_outputs = [self._grad_scaler.scale(one) for one in d_outputs]
+            gradients = torch.autograd.grad(outputs, inputs, d_outputs, allow_unused=True)
+            outputs.clear()
+            for (parameter, _), gradient in zip(pairs, gradients, strict=False):
+                if gradient is not None:
+                    add_gradient(parameter, gradient)
+            if rows.requires_grad:
+                self._table_gradient.add(table, pieces, gradients[-1])
+
+        return [output.detach() for output in outputs], backprop
+
+    def _enter_process(self) -> None:
+        if os.getpid() != self._process:
+            # A process of `nlp.pipe`: OpenMP's threads stayed behind, and to wait for them would
+            # be for ever.
+            torch.set_num_threads(1)
+            self._process = os.getpid()
+
+    def _kept(
+        self, encoder: torch.nn.Module, vectors: torch.Tensor, batch: SequenceBatch
+    ) -> torch.Tensor:
+        inputs = {"attention_mask": torch.from_numpy(batch.mask).to(self.device)}
+        if batch.segments is not None and self._reads_segments:
+            inputs["token_type_ids"] = torch.from_numpy(batch.segments).to(self.device)
+        if batch.shared is not None:
+            owners = torch.from_numpy(batch.shared.owners).to(self.device)
+            inputs["attention_mask"] = owners[:, :, None] == owners[:, None, :]
+            positions = torch.from_numpy(batch.shared.positions).to(self.device)
+            inputs["position_ids"] = positions + self._first_position
+        hidden = encoder(inputs_embeds=vectors, **inputs).last_hidden_state
+        return hidden.reshape(-1, hidden.shape[-1])[torch.from_numpy(batch.kept).to(self.device)]
+
+    def _encoder(self, is_train: bool) -> torch.nn.Module:
+        """The encoder to compute with: on a CPU, the one whose weights autocast need not cast."""
+        is_cast = self.computes_in != "fp32" and self.device.type == "cpu"
+        encoder = self._casts.encoder() if is_cast else self._model
+        if encoder.training != is_train:  # it visits every module
+            encoder.train(is_train)
+        return encoder
+
+    def _drop_word_pieces(self, ids: torch.Tensor) -> torch.Tensor:
+        """Put the mask token in place of a share of the word pieces, never of special tokens."""
+        special = torch.tensor(self.tokenizer.special_ids)
+        dropped = torch.rand(ids.shape) < self.word_piece_dropout
+        return torch.where(dropped & ~torch.isin(ids, special), self.tokenizer.mask, ids)
+
+    def finish_update(self, optimizer: Optimizer) -> None:
+        """Step in PyTorch where the optimizer can, else parameter by parameter through thinc."""
+        # Only here, so that the gradients of several batches are unscaled once.
+        self._grad_scaler.unscale([p.grad for p in self._model.parameters() if p.grad is not None])
+        self._casts.forget()
+        step_module = getattr(optimizer, "step_module", None)
+        if step_module is None:
+            super().finish_update(optimizer)
+            self._table_gradient.forget()
+            return
+        if not self._grad_scaler.found_inf:
+            step_module(self.id, self._model)
+        self._model.zero_grad(set_to_none=True)
+        self._table_gradient.clear()
+        self._grad_scaler.update()
+
+    @contextmanager
+    def use_params(self, params: dict[Any, Any]) -> Iterator[None]:
+        """Compute with other weights for a while, such as an optimizer's averages.
+
+        params: arrays by this shim's id and the parameter's name; what is missing stays.
+        """
+        chosen = {
+            parameter: params[self.id, name]
+            for name, parameter in (self._model.named_parameters() if self._model else ())
+            if (self.id, name) in params
+        }
+        own = {parameter: parameter.detach().clone() for parameter in chosen}
+        try:
+            with torch.no_grad():
+                for parameter, value in chosen.items():
+                    parameter.copy_(xp2torch(value, device=parameter.device))
+            yield
+        finally:
+            with torch.no_grad():
+                for parameter, value in own.items():
+                    parameter.copy_(value)
+
+    def save(self, path: Path) -> None:
+        save_encoder(path, self.tokenizer, self._model)
+
+    def load(self, path: Path) -> None:
+        self.set_encoder(*load_directory(path))
+
+    def to_bytes(self) -> bytes:
+        import srsly
+
+        if self._model is None:
+            return srsly.msgpack_dumps({})
+        with tempfile.TemporaryDirectory() as directory:
+            self.save(Path(directory))
+            files = {name: (Path(directory) / name).read_bytes() for name in FILES}
+        return srsly.msgpack_dumps(files)
+
+    def from_bytes(self, bytes_data: bytes) -> EncoderShim:
+        """RAISES BiomedError: if the bytes hold other files than those of an encoder."""
+        files = unpack_files(bytes_data, FILES)
+        if files:
+            with tempfile.TemporaryDirectory() as directory:
+                for name, content in files.items():
+                    (Path(directory) / name).write_bytes(content)
+                self.load(Path(directory))
+        return self
+
+
+def init(model: Model, X: Any = None, Y: Any = None) -> Model:
+    shim = model.shims[0]
+    if shim.tokenizer is None:
+        name, revision, dropout = (model.attrs[key] for key in ("name", "revision", "dropout"))
+        shim.set_encoder(*load_pretrained(name, revision, dropout=dropout))
+    model.set_dim("nO", shim._model.config.hidden_size)
+    return model
+
+
+def map_on_single_threads(
+    function: Callable[[Item], Result], items: list[Item], threads: int
+) -> list[Result]:
+    """The function's results, so many computed at a time, each on one of PyTorch's threads."""
+    if threads == 1:
+        return list(map(function, items))
+    told = torch.get_num_threads()
+
+    def run(item: Item) -> Result:
+        torch.set_num_threads(1)  # of this thread, and of those that have not asked yet
+        return function(item)
+
+    results = map_concurrently(run, items, threads)
+    torch.set_num_threads(told)
+    return results
+
+
+def default_batch_pieces(device: torch.device) -> int:
+    """Padded word pieces in a forward pass; on a CPU, those measured to be fastest."""
+    return CPU_BATCH_PIECES if device.type == "cpu" else GPU_BATCH_PIECES
+
+
+def forward(
+    model: Model, docs: list[Doc], is_train: bool
+) -> tuple[EncodedBatch, Callable[[Floats2d], list]]:
+    shim = model.shims[0]
+    if shim.tokenizer is None:
+        raise ValueError(Errors.E109.format(name=model.name))
+    sequences = make_sequences(
+        docs,
+        shim.tokenizer,
+        window=min(model.attrs["window"], max_sequence_length(shim._model)),
+        context=model.attrs["context"],
+        budget=model.attrs["batch_pieces"] or default_batch_pieces(shim.device),
+        pair_overflow=model.attrs["pair_overflow"],
+        # Batches of training are small and of mixed lengths; in prediction little is padding.
+        share_lines=is_train and shim.can_pack,
+    )
+    if not sequences.batches:
+        nothing = model.ops.alloc2f(0, model.get_dim("nO"))
+        return sequences.encoded(nothing, shim.tokenizer), lambda d_hidden: []
+    if is_train:
+        outputs, backprop_outputs = shim.begin_update(sequences.batches)
+    else:
+        outputs = shim.encode(sequences.batches)
+    order = torch.from_numpy(sequences.order()).to(shim.device)
+    hidden = torch.cat(outputs).float()[order]
+
+    def backprop(d_hidden: Floats2d) -> list:
+        d_rows = xp2torch(d_hidden, device=hidden.device)
+        backprop_outputs(
+            [
+                d_rows[torch.from_numpy(batch.rows).to(d_rows.device)].to(output.dtype)
+                for batch, output in zip(sequences.batches, outputs, strict=True)
+            ]
+        )
+        return []
+
+    return sequences.encoded(torch2xp(hidden), shim.tokenizer), backprop

@@ -1,0 +1,296 @@
+"""Documents as sequences of word pieces, in files that are mapped into memory.
+
+How documents and sequences meet is one of two settings of Liu et al. 2019, "RoBERTa: A Robustly
+Optimized BERT Pretraining Approach", section 4.2, except that long text is cut between word pieces
+wherever they are, not between sentences:
+
+- across documents ("full sentences"): all documents are one stream, with the token that ends a
+  sequence ([SEP] or </s>) after each as a separator, cut into sequences of full length. Only the
+  last one may be shorter. "Pretrained Language Models for Biomedical and Clinical Tasks" takes this
+  over from RoBERTa.
+- within documents ("doc sentences"): a sequence holds word pieces of one document. A document that
+  is too long is cut into as few sequences as possible, equally long but for one piece. "Pre-trained
+  Biomedical Language Models for Clinical NLP in Spanish", section 3, preserves document boundaries.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import json
+import random
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from thinc.types import Ints1d
+
+from ..encoders.batching.word_pieces import WordPieceTokenizer
+from ..errors import BiomedError
+from ..outputs import replacing_directory
+from .recipe import TrainingRecipe
+from .sources import find_files, read_documents
+
+# Documents that are tokenized at a time, and characters that they have together.
+_BATCH_DOCUMENTS = 1000
+_BATCH_CHARACTERS = 2_000_000
+
+_IDS, _WORD_STARTS, _CUTS, _SUMMARY = "ids.bin", "word_starts.bin", "cuts.bin", "summary.json"
+_SIGN = "text.json"
+
+# Called with the number of documents that were tokenized since the last call.
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """A sequence without the special tokens around it.
+
+    ids: (pieces,) vocabulary ids; separators between documents are among them.
+    word_starts: (pieces,) bool, whether the piece is the first of a word, as the tokenizer's
+        pre-tokenization has it. The rest of a word that was cut begins a sequence without one.
+    """
+
+    ids: Ints1d
+    word_starts: np.ndarray
+
+
+class PackedText:
+    """Sequences on disk: `text[i]` reads one from there.
+
+    documents: how many there are with a word piece.
+    pieces: word pieces of all documents, separators not counted.
+    """
+
+    def __init__(self, directory: Path):
+        self.directory = directory
+        summary = json.loads((directory / _SUMMARY).read_text(encoding="utf8"))
+        self.documents: int = summary["documents"]
+        self.pieces: int = summary["pieces"]
+        self._ids = _map(directory / _IDS, summary["dtype"])
+        self._word_starts = _map(directory / _WORD_STARTS, "bool")
+        self._cuts = _map(directory / _CUTS, "int64")
+
+    def __len__(self) -> int:
+        """How many sequences there are."""
+        return len(self._cuts) - 1
+
+    def __getitem__(self, index: int) -> Sequence:
+        part = slice(int(self._cuts[index]), int(self._cuts[index + 1]))
+        return Sequence(self._ids[part].astype("int64"), np.array(self._word_starts[part]))
+
+    def lengths(self, indices: Ints1d) -> Ints1d:
+        """(indices,) pieces in sequences, separators counted and special tokens around them not."""
+        return self._cuts[indices + 1] - self._cuts[indices]
+
+
+def prepare_text(
+    recipe: TrainingRecipe,
+    tokenizer: WordPieceTokenizer,
+    cache: Path,
+    progress: Progress | None = None,
+) -> tuple[PackedText, PackedText]:
+    """Read, tokenize and pack a recipe's text, or take what an earlier run left.
+
+    cache: directory with a directory for each text, tokenizer and way of packing so far.
+    RETURNS: what to train on, and what to measure the loss on.
+    RAISES BiomedError: if the text cannot be read, or there is too little of it.
+    """
+    place = cache / fingerprint(recipe, tokenizer)
+    if not (place / _SIGN).is_file():
+        with replacing_directory(place, recipe.made_by) as partial:
+            _prepare(recipe, tokenizer, partial, progress)
+            (partial / _SIGN).write_text(recipe.text.model_dump_json(indent=2), encoding="utf8")
+    return PackedText(place / "training"), PackedText(place / "validation")
+
+
+def fingerprint(recipe: TrainingRecipe, tokenizer: WordPieceTokenizer) -> str:
+    """A name for what packing makes: it hangs on the files' content, tokenizer and settings."""
+    held_out = recipe.text.validation
+    is_set_aside = isinstance(held_out, int)
+    settings = {
+        **recipe.packing.model_dump(),
+        "field": recipe.text.field,
+        "set_aside": (held_out, recipe.training.seed) if is_set_aside else None,
+    }
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+    digest.update(tokenizer.to_str().encode())
+    digest.update(hash_text(recipe.text.paths))
+    digest.update(b"" if is_set_aside else hash_text(held_out))
+    return digest.hexdigest()[:16]
+
+
+def hash_text(paths: list[Path]) -> bytes:
+    """A hash of the content and the kind of files, or of those in folders, in their order."""
+    digest = hashlib.sha256()
+    for path in find_files(paths):
+        state = path.stat()
+        digest.update("".join(path.suffixes[-2:]).encode())
+        digest.update(_hash_file(path.resolve(), state.st_size, state.st_mtime_ns))
+    return digest.digest()
+
+
+@cache
+def _hash_file(path: Path, size: int, changed: int) -> bytes:
+    """A hash of a file's content; size and time tell whether it is known already."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(2**20):
+            digest.update(block)
+    return digest.digest()
+
+
+def set_aside(documents: Iterable[str], count: int, seed: int) -> tuple[Iterator[str], list[str]]:
+    """Choose documents at random for another purpose, each with the same probability.
+
+    documents: any number of documents, read once; no more than `count` of them are in memory.
+    RETURNS: the others, in nearly the same order, and a list that has those chosen as soon as the
+        others have been read to their end.
+    """
+    held: list[tuple[float, str]] = []
+    chosen: list[str] = []
+
+    def others() -> Iterator[str]:
+        draw = random.Random(seed).random
+        for document in documents:
+            if len(held) < count:
+                heapq.heappush(held, (draw(), document))
+            else:
+                yield heapq.heappushpop(held, (draw(), document))[1]
+        chosen.extend(document for _, document in held)
+
+    return others(), chosen
+
+
+def pack_documents(
+    documents: Iterable[str],
+    tokenizer: WordPieceTokenizer,
+    directory: Path,
+    *,
+    length: int,
+    across_documents: bool,
+    progress: Progress | None = None,
+) -> PackedText:
+    """Tokenize documents and write them as sequences; see the top of this module.
+
+    directory: one that is there, to write to.
+    length: word pieces of the longest sequence, special tokens included.
+    RAISES BiomedError: if the special tokens leave no room for word pieces.
+    """
+    capacity = length - len(tokenizer.prefix) - len(tokenizer.suffix)
+    if capacity < 1:
+        raise BiomedError(
+            f"packing.length = {length} leaves no room beside the special tokens: make it larger"
+        )
+    with (
+        (directory / _IDS).open("wb") as ids,
+        (directory / _WORD_STARTS).open("wb") as word_starts,
+        (directory / _CUTS).open("wb") as cuts,
+    ):
+        packer = _Packer(tokenizer, capacity, across_documents, ids, word_starts, cuts)
+        for batch in _batches(documents):
+            packer.add(batch)
+            if progress is not None:
+                progress(len(batch))
+        packer.finish()
+    summary = {
+        "documents": packer.documents,
+        "pieces": packer.pieces,
+        "dtype": packer.dtype.name,
+    }
+    (directory / _SUMMARY).write_text(json.dumps(summary, indent=2), encoding="utf8")
+    return PackedText(directory)
+
+
+class _Packer:
+    """Appends documents to the files of a `PackedText`.
+
+    capacity: word pieces in a sequence, without the special tokens around it.
+    """
+
+    def __init__(
+        self,
+        tokenizer: WordPieceTokenizer,
+        capacity: int,
+        across_documents: bool,
+        ids: BinaryIO,
+        word_starts: BinaryIO,
+        cuts: BinaryIO,
+    ):
+        self.tokenizer = tokenizer.tokenizer
+        self.separator = tokenizer.suffix[-1:] if across_documents else []
+        self.capacity = capacity
+        self.across_documents = across_documents
+        self.ids, self.word_starts, self.cuts = ids, word_starts, cuts
+        self.dtype = np.dtype("uint16" if self.tokenizer.get_vocab_size() <= 2**16 else "uint32")
+        self.documents = self.pieces = self.end = 0
+        self._cut(np.zeros(1))
+
+    def add(self, documents: list[str]) -> None:
+        for encoding in self.tokenizer.encode_batch(documents, add_special_tokens=False):
+            if encoding.ids:
+                self._add_document(encoding.ids, encoding.word_ids)
+
+    def finish(self) -> None:
+        if self.across_documents and self.end:
+            self._cut(np.append(np.arange(self.capacity, self.end, self.capacity), self.end))
+
+    def _add_document(self, ids: list[int], words: list[int | None]) -> None:
+        # A special token that stands in the text is of no word.
+        numbers = np.array([-1 if word is None else word for word in words])
+        starts = np.ones(len(ids) + len(self.separator), dtype=bool)
+        starts[1 : len(ids)] = (numbers[1:] != numbers[:-1]) | (numbers[1:] < 0)
+        self.ids.write(np.array(ids + self.separator, dtype=self.dtype).tobytes())
+        self.word_starts.write(starts.tobytes())
+        if not self.across_documents:
+            parts = -(-len(ids) // self.capacity)
+            self._cut(self.end + np.arange(1, parts + 1) * len(ids) // parts)
+        self.documents += 1
+        self.pieces += len(ids)
+        self.end += len(starts)
+
+    def _cut(self, ends: Ints1d) -> None:
+        self.cuts.write(ends.astype("int64").tobytes())
+
+
+def _prepare(
+    recipe: TrainingRecipe,
+    tokenizer: WordPieceTokenizer,
+    directory: Path,
+    progress: Progress | None,
+) -> None:
+    text, settings = recipe.text, recipe.packing.model_dump()
+    documents: Iterable[str] = read_documents(text.paths, text_field=text.field)
+    if isinstance(text.validation, int):
+        documents, held_out = set_aside(documents, text.validation, recipe.training.seed)
+    else:
+        held_out = read_documents(text.validation, text_field=text.field)
+    for name, own in (("training", documents), ("validation", held_out)):
+        (directory / name).mkdir()
+        packed = pack_documents(own, tokenizer, directory / name, progress=progress, **settings)
+        if len(packed) == 0:
+            setting = "text.paths" if name == "training" else "text.validation"
+            raise recipe.error(setting, f"leaves no document for {name}; give more text")
+
+
+def _batches(documents: Iterable[str]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    characters = 0
+    for document in documents:
+        batch.append(document)
+        characters += len(document)
+        if len(batch) == _BATCH_DOCUMENTS or characters > _BATCH_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
+def _map(path: Path, dtype: str) -> np.ndarray:
+    """The numbers in a file; an empty one cannot be mapped."""
+    if path.stat().st_size == 0:
+        return np.zeros(0, dtype=dtype)
+    return np.memmap(path, dtype=dtype, mode="r")

@@ -1,0 +1,1 @@
+"""Thinc architectures of the heads, and the decoding of what they predict."""

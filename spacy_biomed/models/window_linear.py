@@ -1,0 +1,114 @@
+"""A linear layer over each row and its neighbours in the same sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from thinc.api import Model, Ops, glorot_uniform_init
+from thinc.types import Floats2d, Ints1d, Ragged
+
+from ..encoders.batching.concurrency import matmul
+
+
+def WindowLinear(
+    nO: int | None = None, nI: int | None = None, window_size: int = 1
+) -> Model[Ragged, Floats2d]:
+    """A convolution of width `2 * window_size + 1` over each sequence, without padding vectors.
+
+    The same as concatenating each row with its neighbours and applying a linear layer, but the
+    rows, many times wider than the output, are neither copied nor multiplied more than once.
+
+    Its weights W, (neighbours * nO, nI), are a block for each neighbour, from the left.
+
+    nO: width of the output.
+    nI: width of a row.
+    window_size: neighbours on each side.
+    RETURNS: a model from a Ragged of data (rows, nI) and lengths (sequences,) to (rows, nO).
+    """
+    return Model(
+        "window_linear",
+        forward,
+        init=init,
+        dims={"nO": nO, "nI": nI},
+        params={"W": None, "b": None},
+        attrs={"window_size": window_size},
+    )
+
+
+def Relu() -> Model[Floats2d, Floats2d]:
+    """Rectified linear units, without weights of their own."""
+    return Model("relu", forward_relu)
+
+
+def forward_relu(
+    model: Model[Floats2d, Floats2d], X: Floats2d, is_train: bool
+) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
+    output = model.ops.xp.maximum(X, 0.0)
+    return output, lambda d_output: d_output * (output > 0.0)
+
+
+def init(
+    model: Model[Ragged, Floats2d], X: Ragged | None = None, Y: Floats2d | None = None
+) -> Model[Ragged, Floats2d]:
+    if X is not None:
+        model.set_dim("nI", X.dataXd.shape[1])
+    if Y is not None:
+        model.set_dim("nO", Y.shape[1])
+    places, n_out, n_in = (
+        2 * model.attrs["window_size"] + 1,
+        model.get_dim("nO"),
+        model.get_dim("nI"),
+    )
+    # Drawn as the rows of one linear layer over all neighbours, whose width counts here.
+    W = glorot_uniform_init(model.ops, (n_out, places * n_in)).reshape(n_out, places, n_in)
+    model.set_param("W", model.ops.as_contig(W.transpose(1, 0, 2).reshape(-1, n_in)))
+    model.set_param("b", model.ops.alloc1f(n_out))
+    return model
+
+
+def forward(
+    model: Model[Ragged, Floats2d], X: Ragged, is_train: bool
+) -> tuple[Floats2d, Callable[[Floats2d], Ragged]]:
+    n_out, n_in = model.get_dim("nO"), model.get_dim("nI")
+    rows = X.dataXd.reshape(-1, n_in)  # an empty Ragged forgets its width
+    W = model.get_param("W")  # (neighbours * nO, nI)
+    blocks = _product(model.ops, rows, W.T)
+    output = model.ops.alloc2f(len(rows), n_out) + model.get_param("b")
+    neighbours = list(_neighbours(model.ops, X.lengths, model.attrs["window_size"]))
+    for block, (own, neighbour, outside) in enumerate(neighbours):
+        part = blocks[neighbour, block * n_out : (block + 1) * n_out]
+        part[outside] = 0.0  # nobody else reads these
+        output[own] += part
+
+    def backprop(d_output: Floats2d) -> Ragged:
+        d_blocks = model.ops.alloc2f(*blocks.shape)
+        for block, (own, neighbour, outside) in enumerate(neighbours):
+            d_part = d_blocks[neighbour, block * n_out : (block + 1) * n_out]
+            d_part[:] = d_output[own]
+            d_part[outside] = 0.0
+        model.inc_grad("W", _product(model.ops, d_blocks.T, rows))
+        model.inc_grad("b", d_output.sum(axis=0))
+        return Ragged(_product(model.ops, d_blocks, W), X.lengths)
+
+    return output, backprop
+
+
+def _product(ops: Ops, left: Floats2d, right: Floats2d) -> Floats2d:
+    """Not `ops.gemm`, whose library on CPUs is several times slower on these shapes."""
+    return matmul(left, right) if ops.xp is np else left @ right
+
+
+def _neighbours(
+    ops: Ops, lengths: Ints1d, window_size: int
+) -> Iterator[tuple[slice, slice, Ints1d]]:
+    """For each place in the window, from the left: the rows that have a row there, those rows, and
+    which of them are of another sequence."""
+    sequence = ops.xp.repeat(ops.xp.arange(len(lengths)), lengths.tolist())
+    count = len(sequence)
+    for offset in range(-window_size, window_size + 1):
+        reach = max(count - abs(offset), 0)
+        start = max(-offset, 0)
+        own = slice(start, start + reach)
+        neighbour = slice(start + offset, start + offset + reach)
+        yield own, neighbour, ops.xp.flatnonzero(sequence[own] != sequence[neighbour])

@@ -1,0 +1,1 @@
+"""Compression of a trained pipeline, and the model card of its wheel."""

@@ -1,0 +1,309 @@
+"""A trained pipeline made smaller, and checked: its encoder in ONNX, or all weights halved."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import spacy
+import srsly
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+from thinc.api import Config, Model, to_numpy
+
+from ..encoders.onnx.onnx_model import SETTINGS
+from ..errors import BiomedError
+from ..evaluation.pipeline_worker import directory_size
+from ..outputs import check_replaceable, replacing_directory
+from ..pipeline.pipeline_loading import load_pipeline
+from ..training.corpus import Corpus_v1
+
+if TYPE_CHECKING:
+    from ..encoders.onnx.onnx_export import Quantization
+    from ..pipeline.encoder_pipe import EncoderPipe
+
+MADE_BY = "spacy biomed compress"
+
+# Texts that the outputs are compared on where no corpus is given.
+SAMPLE_TEXTS = (
+    "Aspirin reduced the risk of colorectal cancer in patients with type 2 diabetes.",
+    "Germline mutations of BRCA1 (c.68_69delAG) were found in 12 of 61 families.",
+    "Paciente de 64 años con adenocarcinoma de colon, en tratamiento con capecitabina.",
+    "No se observaron metástasis hepáticas; la ecografía fue normal.",
+)
+COMPARED_TEXTS = 200
+
+# Smallest mean cosine between a row of the exported encoder and PyTorch's. In fp32 they differ by
+# the order of sums alone; int8 may move single rows, and what it costs is for the scores to say.
+LEAST_COSINE = {"fp32": 0.9999, "int8": 0.9, "fp16": 0.9999}
+
+# What `compress` makes: an encoder in ONNX with weights in one of two formats, or the pipeline as
+# it is with its weights in half precision on disk.
+Compression = Literal["fp32", "int8", "fp16"]
+
+Scores = dict[str, float]
+
+
+@dataclass(slots=True)
+class CompressionReport:
+    """What became of a pipeline.
+
+    precision: of the new encoder's weights. quantized_embeddings: whether its tables are int8 too.
+    cosine: mean cosine between a row of the new encoder and one of the old in fp32.
+    difference: largest absolute difference of a number in those rows.
+    bytes_before, bytes_after: size of the pipeline's directory.
+    scores_before, scores_after: the scores that the config's score weights name, 0 to 1, on the
+        check corpus; empty without one.
+    """
+
+    precision: Compression
+    quantized_embeddings: bool = False
+    cosine: float = 0.0
+    difference: float = 0.0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    scores_before: Scores = field(default_factory=dict)
+    scores_after: Scores = field(default_factory=dict)
+
+    @property
+    def loss(self) -> float:
+        """By how many points, of 100, the score that fell most fell."""
+        return max(
+            (100 * (self.scores_before[name] - self.scores_after[name]) for name in self.names),
+            default=0.0,
+        )
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(self.scores_before)
+
+
+def compress_pipeline(
+    pipeline: str,
+    output: Path,
+    *,
+    precision: Compression = "int8",
+    check: Path | None = None,
+    max_loss: float = 0.3,
+) -> CompressionReport:
+    """Write a copy of a pipeline whose encoder runs in ONNX Runtime, or with its weights halved.
+
+    Each `biomed_transformer` becomes a `biomed_onnx_transformer` of the same name; everything else
+    is as it was, but for the vocabulary of a pipeline of this package's components alone, which
+    keeps no words of the training texts. With "fp16" the components stay those that they are, to
+    be trained on, and the weights of encoders and of this package's heads take half the space.
+
+    With "int8" the embedding tables are quantised as well if a check corpus says that it costs no
+    more than `max_loss`; without one they stay in fp32. The scores in its meta are those on the
+    check corpus; where numbers are rounded and there is no such corpus there are none.
+
+    pipeline: directory or installed package.
+    output: directory to write; replaced if it is there.
+    precision: "fp32", "int8" or "fp16".
+    check: .spacy file to score both pipelines on.
+    max_loss: how many points of 100 a score may fall.
+    RAISES BiomedError: if the pipeline has no encoder to export, if the check corpus cannot be read
+        or has nothing to score, if the new encoder computes something else, if a score falls by
+        more than `max_loss`, or if a weight is too large for half precision; nothing is written
+        then.
+    """
+    if precision not in LEAST_COSINE:
+        raise BiomedError(f"--precision {precision}: use int8, fp32 or fp16")
+    sources = [pipeline, check] if check else [pipeline]
+    check_replaceable(output, MADE_BY, sources)
+    if check is not None and not os.path.isfile(check):
+        raise BiomedError(f"{check}: no such file; give a .spacy file to score the pipeline on")
+    nlp = load_pipeline(pipeline)
+    if not find_encoders(nlp):
+        raise BiomedError(
+            f"{pipeline}: no component biomed_transformer to export; "
+            "`python -m spacy train` makes pipelines with one"
+        )
+    # Before the work: what cannot be written or read should not be found out after it.
+    with replacing_directory(output, MADE_BY, sources) as partial:
+        examples = _read_examples(nlp, check) if check else []
+        before = weighted_scores(nlp, examples) if examples else {}
+        if check and not before:
+            raise BiomedError(
+                f"{check}: has nothing that the pipeline's scores count; give a corpus annotated "
+                f"with what {', '.join(nlp.pipe_names)} annotate"
+            )
+        texts = [example.reference.text for example in examples[:COMPARED_TEXTS]] or SAMPLE_TEXTS
+        for embeddings in [True, False] if precision == "int8" and examples else [False]:
+            if precision == "fp16":
+                write_halved(nlp, partial)
+            else:
+                write_compressed(nlp, partial, precision, embeddings)
+            _leave_out_words(nlp, partial)
+            compressed = spacy.load(partial)
+            report = CompressionReport(precision, embeddings, scores_before=before)
+            report.cosine, report.difference = compare_encoders(nlp, compressed, texts)
+            if examples:
+                again = _read_examples(compressed, check)
+                report.scores_after = weighted_scores(compressed, again)
+            refusal = _refusal(report, pipeline, check, max_loss)
+            if refusal is None:
+                break
+        if refusal is not None:
+            raise BiomedError(refusal)
+        if report.scores_after or precision != "fp32":
+            _replace_scores(partial, report.scores_after)
+    report.bytes_before = directory_size(nlp.path) if nlp.path else 0
+    report.bytes_after = directory_size(output)
+    return report
+
+
+def _replace_scores(pipeline: Path, scores: Scores) -> None:
+    meta = srsly.read_json(pipeline / "meta.json")
+    srsly.write_json(pipeline / "meta.json", {**meta, "performance": scores})
+
+
+def _refusal(
+    report: CompressionReport, pipeline: str, check: Path | None, max_loss: float
+) -> str | None:
+    """Why a compressed pipeline is not to be written; None if it is."""
+    least, is_int8 = LEAST_COSINE[report.precision], report.precision == "int8"
+    if not report.cosine >= least:  # nor is what is not a number
+        advice = "try --precision fp32" if is_int8 else "keep the pipeline as it is"
+        return (
+            f"{pipeline}: written in {report.precision}, the encoder's rows agree with PyTorch's "
+            f"only to a mean cosine of {report.cosine:.4f}, and {least} is the least allowed; "
+            f"nothing was written: {advice}"
+        )
+    if report.loss > max_loss:
+        advice = "raise it, or use --precision fp32" if is_int8 else "raise it"
+        return (
+            f"{check}: in {report.precision} the score falls by {report.loss:.2f} points and "
+            f"--max-loss is {max_loss}; nothing was written: {advice}"
+        )
+    return None
+
+
+def find_encoders(nlp: Language) -> dict[str, EncoderPipe]:
+    """The components `biomed_transformer` of a pipeline, disabled ones too, by name."""
+    return {
+        name: pipe
+        for name, pipe in nlp.components
+        if nlp.get_pipe_meta(name).factory == "biomed_transformer"
+    }
+
+
+def write_halved(nlp: Language, path: Path) -> None:
+    """Write the pipeline to a directory with its weights in half precision."""
+    from .half_weights import halve_encoder, halve_heads
+
+    nlp.to_disk(path)
+    for name in find_encoders(nlp):
+        halve_encoder(path / name / "encoder")
+    halve_heads(nlp, path)
+
+
+def _leave_out_words(nlp: Language, path: Path) -> None:
+    """Keep what training left in the vocabulary, words of its texts, out of a pipeline's directory.
+
+    Only where every component is of this package: others may need what is there.
+    """
+    metas = (nlp.get_pipe_meta(name) for name in nlp.component_names)
+    if all(meta.factory.startswith("biomed_") for meta in metas):
+        labels = {label for _, pipe in nlp.components for label in getattr(pipe, "labels", ())}
+        srsly.write_json(path / "vocab" / "strings.json", sorted(labels))
+
+
+def write_compressed(
+    nlp: Language, path: Path, precision: Quantization, quantize_embeddings: bool
+) -> None:
+    """Write the pipeline to a directory with its encoders exported."""
+    from ..encoders.onnx.onnx_export import export_encoder
+
+    encoders = find_encoders(nlp)
+    nlp.to_disk(path, exclude=list(encoders))
+    config = Config(nlp.config)
+    for name, encoder in encoders.items():
+        old = config["components"][name]
+        config["components"][name] = {
+            "factory": "biomed_onnx_transformer",
+            "max_batch_words": old["max_batch_words"],
+            "keep_encodings": old["keep_encodings"],
+            "model": {
+                "@architectures": "spacy_biomed.OnnxTransformerModel.v1",
+                "window": old["model"]["window"],
+                "context": old["model"]["context"],
+                "pair_overflow": old["model"]["pair_overflow"],
+            },
+        }
+        export_encoder(
+            encoder.model,
+            path / name / "encoder",
+            precision=precision,
+            quantize_embeddings=quantize_embeddings,
+        )
+        srsly.write_json(path / name / "cfg", encoder.cfg)
+    config.to_disk(path / "config.cfg")
+    # What `spacy biomed card` required for PyTorch is not needed any more.
+    meta = srsly.read_json(path / "meta.json")
+    if "requirements" in meta:
+        meta["requirements"] = [
+            requirement.replace("spacy-biomed[train]", "spacy-biomed")
+            for requirement in meta["requirements"]
+        ]
+        srsly.write_json(path / "meta.json", meta)
+
+
+def compare_encoders(old: Language, new: Language, texts: list[str]) -> tuple[float, float]:
+    """Encode texts with the encoders of both pipelines, PyTorch's in fp32.
+
+    RETURNS: over all encoders and rows, the mean cosine, and the largest absolute difference.
+    """
+    cosines, largest = [], 0.0
+    for name, encoder in find_encoders(old).items():
+        docs = [old.make_doc(text) for text in texts]
+        expected = _predict_in_fp32(encoder.model, docs)
+        actual = _predict_in_fp32(new.get_pipe(name).model, docs)
+        norms = np.linalg.norm(expected, axis=1) * np.linalg.norm(actual, axis=1)
+        cosines.append((expected * actual).sum(axis=1) / np.maximum(norms, 1e-12))
+        largest = max(largest, float(np.abs(expected - actual).max(initial=0.0)))
+    flat = np.concatenate(cosines)
+    return float(flat.mean()) if len(flat) else 1.0, largest
+
+
+def _predict_in_fp32(model: Model, docs: list[Doc]) -> np.ndarray:
+    """The rows of an encoder: PyTorch's in fp32, an exported one's as it computes them."""
+    shim = model.shims[0]
+    if not hasattr(shim, "computes_in"):
+        return to_numpy(model.predict(docs).hidden)
+    precision, shim.computes_in = shim.computes_in, "fp32"
+    try:
+        return to_numpy(model.predict(docs).hidden)
+    finally:
+        shim.computes_in = precision
+
+
+def _read_examples(nlp: Language, path: Path) -> list[Example]:
+    """As `spacy evaluate` reads them, so that scores are those that it prints."""
+    return list(Corpus_v1(path)(nlp))
+
+
+def weighted_scores(nlp: Language, examples: list[Example]) -> Scores:
+    """Evaluate a pipeline, and keep the scores that its config's score weights count."""
+    weights = nlp.config["training"]["score_weights"]
+    scores = nlp.evaluate(examples)
+    # Where no classes are annotated, spaCy gives their scores as 0 instead of leaving them out.
+    if not any(example.reference.cats for example in examples):
+        scores = {name: score for name, score in scores.items() if not name.startswith("cats_")}
+    return {
+        name: scores[name]
+        for name, weight in weights.items()
+        if weight and isinstance(scores.get(name), int | float)
+    }
+
+
+def exported_settings(pipeline: Path) -> Iterator[dict[str, Any]]:
+    """What `encoder.json` says of each exported encoder in a pipeline's directory."""
+    for path in sorted(pipeline.glob(f"*/encoder/{SETTINGS}")):
+        yield json.loads(path.read_text(encoding="utf8"))

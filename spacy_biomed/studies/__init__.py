@@ -1,0 +1,1 @@
+"""Experiments over many trainings, and their reports."""

@@ -1,0 +1,187 @@
+"""One student by every objective, and the same student without a teacher, to be compared."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from ..errors import BiomedError
+from ..language_models.distillation import (
+    distill,
+    logits_setting,
+    prepare_objective,
+    prepare_student,
+)
+from ..language_models.distillation_recipe import DistillationRecipe, ObjectiveSection
+from ..language_models.initialization import load_language_model
+from ..language_models.objectives import OBJECTIVES
+from ..language_models.packed_sequences import fingerprint
+from ..language_models.pretraining import pretrain
+from ..language_models.recipe import ExistingEncoder, Output, PretrainingRecipe
+from ..outputs import record_file, remove_directory, replacing_directory, replacing_file
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+NO_DISTILLATION = "no_distillation"
+
+START, STUDENTS, RUN = "start", "students", "study.json"
+
+# Called with the name of the student that is trained now.
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Student:
+    """A student of a study.
+
+    name: of its objective, or `NO_DISTILLATION`.
+    recipe: what it is trained by.
+    digest: of what decides its weights.
+    """
+
+    name: str
+    recipe: DistillationRecipe | PretrainingRecipe
+    digest: str
+
+    @property
+    def directory(self) -> Path:
+        return self.recipe.output.directory
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether it is there, and of this very recipe, teacher and text."""
+        path = self.directory / RUN
+        return path.is_file() and json.loads(path.read_text(encoding="utf8"))["run"] == self.digest
+
+    def train(self, console: Console | None = None) -> None:
+        """Train it, from the last checkpoint on if there is one, which is then removed."""
+        if isinstance(self.recipe, DistillationRecipe):
+            distill(self.recipe, console)
+        else:
+            pretrain(self.recipe, console)
+        with replacing_file(self.directory / RUN) as partial:
+            partial.write_text(json.dumps({"run": self.digest}) + "\n", encoding="utf8")
+        record_file(self.directory, RUN)
+        remove_directory(self.recipe.output.work, self.recipe.made_by)
+
+
+def make_students(
+    recipe: DistillationRecipe,
+    output: Path,
+    objectives: Sequence[str] = tuple(OBJECTIVES),
+    *,
+    console: Console | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Path]:
+    """Train the recipe's student by each objective, and by masked language modelling alone.
+
+    Run again, it goes on with the student that was stopped and makes those that are left. One whose
+    recipe, teacher or text has changed is made anew.
+
+    recipe: its student, text, packing, masking and training are those of all; for the settings of
+        the objectives see `plan_students`.
+    output: folder for the students' encoder directories.
+    objectives: names of `OBJECTIVES`.
+    console: where each training shows how it goes.
+    RETURNS: the encoder directories by name, that of `NO_DISTILLATION` first.
+    RAISES BiomedError: as `plan_students` and the trainings do.
+    """
+    students = plan_students(recipe, output, objectives)
+    for student in students:
+        if not student.is_trained:
+            if progress is not None:
+                progress(student.name)
+            student.train(console)
+    return {student.name: student.directory for student in students}
+
+
+def plan_students(
+    recipe: DistillationRecipe, output: Path, objectives: Sequence[str] = tuple(OBJECTIVES)
+) -> list[Student]:
+    """Say what each student is trained by, and write the encoder that all of them begin as.
+
+    The recipe's own objective keeps the settings that the recipe gives it, the others have their
+    papers'. Of a teacher without a language-model head, the terms that take its distributions are
+    left out.
+
+    RETURNS: the student without distillation, then one of each objective. They have the same
+        initial weights, text, masks, batches, steps and learning rate.
+    RAISES BiomedError: if there is no such objective, teacher or student, or they do not fit
+        together.
+    """
+    for name in objectives:
+        if name not in OBJECTIVES:
+            raise BiomedError(
+                f"there is no objective '{name}'; use some of {', '.join(OBJECTIVES)}"
+            )
+    tokenizer, teacher, has_new_head = load_language_model(
+        recipe.teacher.name, recipe.teacher.revision
+    )
+    tokenizer, start = prepare_student(recipe, tokenizer, teacher)
+    weights = hashlib.sha256(_hash_weights(teacher) + _hash_weights(start)).hexdigest()
+    text = fingerprint(recipe, tokenizer)
+    # A run that is gone on with is told by the name of its encoder: another start, another name.
+    begin = output / START / f"student_{weights[:16]}"
+    if not begin.is_dir():
+        from ..encoders.loading import save_encoder
+
+        with replacing_directory(begin, recipe.made_by) as partial:
+            save_encoder(partial, tokenizer, start)
+    recipes: dict[str, DistillationRecipe | PretrainingRecipe] = {
+        NO_DISTILLATION: _without_teacher(recipe, begin, output)
+    }
+    for name in objectives:
+        chosen = _with_objective(recipe, name, output)
+        objective = prepare_objective(chosen, start, teacher)
+        if has_new_head and objective.needs.teacher_logits:
+            chosen = _with_objective(recipe, name, output, **{logits_setting(objective): 0.0})
+        recipes[name] = chosen
+    return [Student(name, own, _digest(own, text, weights)) for name, own in recipes.items()]
+
+
+def _with_objective(
+    recipe: DistillationRecipe, name: str, output: Path, **settings: float
+) -> DistillationRecipe:
+    given = (recipe.objective.model_extra or {}) if recipe.objective.name == name else {}
+    objective = ObjectiveSection.model_validate({"name": name, **given, **settings})
+    return recipe.model_copy(
+        update={"objective": objective, "output": _output(recipe, name, output)}
+    )
+
+
+def _without_teacher(recipe: DistillationRecipe, begin: Path, output: Path) -> PretrainingRecipe:
+    return PretrainingRecipe(
+        text=recipe.text,
+        encoder=ExistingEncoder(name=str(begin)),
+        packing=recipe.packing,
+        masking=recipe.masking,
+        training=recipe.training,
+        output=_output(recipe, NO_DISTILLATION, output),
+    )
+
+
+def _output(recipe: DistillationRecipe, name: str, output: Path) -> Output:
+    return Output(directory=output / STUDENTS / name, weights=recipe.output.weights)
+
+
+def _digest(recipe: DistillationRecipe | PretrainingRecipe, text: str, weights: str) -> str:
+    """Of all that decides a student's weights; teacher and start count, not their names."""
+    named = {"teacher", "student", "encoder"}
+    identity = {key: value for key, value in recipe.identity().items() if key not in named}
+    parts = [json.dumps(identity, sort_keys=True), text, weights]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _hash_weights(model: PreTrainedModel) -> bytes:
+    digest = hashlib.sha256()
+    for name, weight in model.state_dict().items():
+        digest.update(name.encode())
+        digest.update(weight.numpy().tobytes())
+    return digest.digest()

@@ -1,0 +1,441 @@
+"""Encoders beside each other: fine-tuned on the same corpora, quantised, scored and timed.
+
+As tables 1 to 3 and figure 2 of Rohanian et al. 2022, "On the Effectiveness of Compact Biomedical
+Transformers", for named entity recognition.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import spacy
+from spacy.language import Language
+from spacy.training.initialize import init_nlp
+from spacy.vocab import Vocab
+from thinc.api import Config
+
+from ..encoders.loading import load_pretrained, save_encoder
+from ..encoders.onnx.onnx_model import MODEL
+from ..errors import BiomedError
+from ..evaluation.benchmark import MEASURES, describe_machine, measure_speed, read_texts
+from ..outputs import delete_directory, replacing_directory, replacing_file
+from ..packaging.compression import find_encoders, write_compressed
+from ..training.checkpoint import digest_files
+from ..training.config import fill_config
+from ..training.corpus import Corpus_v1, read_docs
+from ..training.resumable import DIR_MODEL_BEST, train
+from .encoder_report import EncoderFigures, write_report
+
+RECORDS, SPEEDS = "runs.jsonl", "speeds.json"
+RUNS, RANDOM, PIPELINES = "runs", "random", "pipelines"
+MADE_BY = "spacy biomed study encoders"
+CONFIG, LOG, TRAINED = "config.cfg", "log.txt", "trained.txt"
+
+_RANDOM_PREFIX = "random:"
+
+# Called with what is done now.
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """An encoder to be studied.
+
+    name: in the table, and of its folder.
+    encoder: a directory, a catalogue name or a hub id.
+    is_random: whether its weights are drawn anew, by the seed of each training.
+    """
+
+    name: str
+    encoder: str
+    is_random: bool = False
+
+
+class Corpus(NamedTuple):
+    """A converted corpus, and how many epochs encoders are fine-tuned on it."""
+
+    folder: Path
+    epochs: int
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderStudySettings:
+    """What all trainings and measurements of a study have in common.
+
+    template: `configs/ner.cfg`, or one like it.
+    batch_words, learn_rate: as in `fill_config`.
+    seeds: each training is made once with each.
+    texts: file whose texts the pipelines are timed on, as `read_texts` reads it; by default the
+        test part of the first corpus.
+    repeats, threads: of the timing, as in `measure_speed`.
+    gpu: number of the one to train on; -1 for none. Pipelines are timed on the CPU.
+    """
+
+    template: Path
+    batch_words: int | None = None
+    learn_rate: float | None = None
+    seeds: tuple[int, ...] = (0, 1, 2)
+    texts: Path | None = None
+    repeats: int = 5
+    threads: int | None = None
+    gpu: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One training.
+
+    place: its folder as long as it runs.
+    digest: of what decides its scores.
+    pipeline: where its quantised pipeline is kept for timing; None if another's is.
+    """
+
+    contestant: Contestant
+    corpus: Corpus
+    seed: int
+    config: Config
+    place: Path
+    digest: str
+    pipeline: Path | None
+
+    @property
+    def key(self) -> dict[str, Any]:
+        return {
+            "encoder": self.contestant.name,
+            "corpus": self.corpus.name,
+            "seed": self.seed,
+            "run": self.digest,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What became of a training.
+
+    f1, int8_f1: of the best pipeline on the test part, 0 to 1, as it was trained and quantised.
+    parameters: of the encoder without pooler and language-model head.
+    int8_bytes: of the exported encoder's weights.
+    """
+
+    f1: float
+    int8_f1: float
+    parameters: int
+    int8_bytes: int
+
+
+def parse_contestants(names: list[str]) -> list[Contestant]:
+    """Read encoders as the command line has them: ENCODER, random:ENCODER or NAME=either.
+
+    Without a name an encoder is called as its directory or catalogue name.
+
+    RAISES BiomedError: if two have the same name, or one has none that a folder can have.
+    """
+    contestants: dict[str, Contestant] = {}
+    for given in names:
+        name, found, encoder = given.rpartition("=")
+        is_random = encoder.startswith(_RANDOM_PREFIX)
+        encoder = encoder.removeprefix(_RANDOM_PREFIX)
+        if not found:
+            name = Path(encoder).expanduser().resolve().name + ("_random" if is_random else "")
+        if not re.fullmatch(r"[\w.+-]+", name):
+            raise BiomedError(
+                f"--encoders {given}: '{name}' is no name; use letters, digits, '_', '.' and '-'"
+            )
+        if name in contestants:
+            raise BiomedError(f"--encoders: two are called {name}; give one as NAME={encoder}")
+        contestants[name] = Contestant(name, encoder, is_random)
+    return list(contestants.values())
+
+
+def study_encoders(
+    contestants: list[Contestant],
+    corpora: list[Corpus],
+    output: Path,
+    settings: EncoderStudySettings,
+    *,
+    baseline: str | None = None,
+    progress: Progress | None = None,
+) -> list[EncoderFigures]:
+    """Fine-tune each encoder on each corpus with each seed, and write how well and how fast it is.
+
+    What is written: `encoders.md`, a table; `encoders.json`, all figures; `encoders.svg`, F1
+    against words a second and against size. A training that is finished is a line of `runs.jsonl`;
+    of its pipelines only the quantised one that is timed is kept: that of the first corpus and
+    seed. Run again, the study makes what is left, and goes on with the training that was stopped.
+    A training whose config, corpus or encoder has changed is made anew, and pipelines are timed
+    anew, all of them in turns, once one of them has changed.
+
+    output: folder for all of it.
+    baseline: name of the contestant that the others are compared with.
+    RETURNS: the figures, in the order of the contestants.
+    RAISES BiomedError: if an encoder, a corpus or the texts cannot be read, or as training does.
+    """
+    if not contestants or not corpora:
+        raise BiomedError("--encoders and --tasks: a study needs one of each at least")
+    _check_contestants(contestants, baseline)
+    texts = check_corpora(corpora, settings)
+    records = _read_records(output / RECORDS)
+    report = progress or (lambda doing: None)
+    runs = _plan(contestants, corpora, output, settings)
+    for run in runs:
+        report(f"{run.contestant.name}, {run.corpus.name}, seed {run.seed}")
+        if run.digest not in records or not (run.pipeline is None or run.pipeline.is_dir()):
+            record = _make(run, settings.gpu)
+            _append(output / RECORDS, {**run.key, **asdict(record)})
+            records[run.digest] = record
+            delete_directory(run.place)
+    shutil.rmtree(output / RUNS, ignore_errors=True)  # empty folders
+    report("Timing the pipelines")
+    speeds = _time([run for run in runs if run.pipeline], texts, output / SPEEDS, settings)
+    figures = [_collect(one.name, runs, records, speeds[one.name]) for one in contestants]
+    write_report(figures, output, baseline, _describe(corpora, settings, runs[0].config, texts))
+    return figures
+
+
+def count_steps(contestants: int, corpora: int, settings: EncoderStudySettings) -> int:
+    """How often `study_encoders` reports progress."""
+    return contestants * corpora * len(settings.seeds) + 1
+
+
+def check_corpora(corpora: list[Corpus], settings: EncoderStudySettings) -> list[str]:
+    """See that all trainings have what they need, before the first of them.
+
+    RETURNS: the texts to time pipelines on; none without corpora.
+    RAISES BiomedError: if a corpus, the template or the texts cannot be read.
+    """
+    names = [corpus.name for corpus in corpora]
+    if len(set(names)) < len(names):
+        raise BiomedError(f"--tasks: two corpora are called {max(names, key=names.count)}")
+    for corpus in corpora:
+        _create_config(corpus, settings)
+        for part in ("dev", "test"):
+            path = corpus.folder / f"{part}.spacy"
+            if not any(doc.ents for doc in read_docs(path, Vocab())):
+                raise BiomedError(f"{path}: no mentions to score; give a corpus of entities")
+    return read_texts(settings.texts or corpora[0].folder / "test.spacy") if corpora else []
+
+
+def _check_contestants(contestants: list[Contestant], baseline: str | None) -> None:
+    names = [one.name for one in contestants]
+    if baseline is not None and baseline not in names:
+        raise BiomedError(
+            f"--baseline {baseline}: no encoder is called so; use one of {', '.join(names)}"
+        )
+    for contestant in contestants:
+        load_pretrained(contestant.encoder)
+
+
+# --- Training and scoring ---
+
+
+def _plan(
+    contestants: list[Contestant],
+    corpora: list[Corpus],
+    output: Path,
+    settings: EncoderStudySettings,
+) -> list[Run]:
+    configs = [_create_config(corpus, settings) for corpus in corpora]
+    files = [_digest_corpus(corpus) for corpus in corpora]
+    runs = []
+    for contestant in contestants:
+        encoders = [_find_encoder(contestant, seed, output) for seed in settings.seeds]
+        for corpus, template, corpus_digest in zip(corpora, configs, files, strict=True):
+            for seed, encoder in zip(settings.seeds, encoders, strict=True):
+                config = template.copy()
+                config["vars"].update(encoder=encoder, seed=seed)
+                digest = _digest(contestant, config, corpus_digest)
+                place = output / RUNS / contestant.name / corpus.name / f"seed_{seed}"
+                is_timed = corpus is corpora[0] and seed == settings.seeds[0]
+                pipeline = output / PIPELINES / contestant.name / digest[:16] if is_timed else None
+                runs.append(Run(contestant, corpus, seed, config, place, digest, pipeline))
+    return runs
+
+
+def _create_config(corpus: Corpus, settings: EncoderStudySettings) -> Config:
+    return fill_config(
+        settings.template,
+        corpus.folder,
+        encoder="",
+        epochs=corpus.epochs,
+        batch_words=settings.batch_words,
+        learn_rate=settings.learn_rate,
+    )
+
+
+def _find_encoder(contestant: Contestant, seed: int, output: Path) -> str:
+    """What a config names: the contestant's encoder, or its shape with weights of this seed."""
+    if not contestant.is_random:
+        return contestant.encoder
+    place = output / RANDOM / contestant.name / f"seed_{seed}"
+    write_random_encoder(contestant.encoder, place, seed)
+    return str(place)
+
+
+def write_random_encoder(encoder: str, output: Path, seed: int) -> None:
+    """Write an encoder directory of the same shape and vocabulary with initial weights.
+
+    encoder: as `load_pretrained` takes it.
+    output: directory to write; replaced if it is there.
+    """
+    import torch
+
+    tokenizer, pretrained = load_pretrained(encoder)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = type(pretrained)(pretrained.config)
+    with replacing_directory(output, MADE_BY, [encoder]) as partial:
+        save_encoder(partial, tokenizer, model)
+
+
+def _digest_corpus(corpus: Corpus) -> str:
+    files = (corpus.folder / f"{part}.spacy" for part in ("train", "dev", "test"))
+    return "\n".join([corpus.name, *map(digest_files, files)])
+
+
+def _digest(contestant: Contestant, config: Config, corpus: str) -> str:
+    """Of what decides the scores of a training: files by their content, wherever they are.
+
+    corpus: digest of its files.
+    """
+    found = config.copy()
+    encoder = Path(found["vars"]["encoder"]).expanduser()
+    if encoder.is_dir():
+        found["vars"]["encoder"] = digest_files(encoder)
+    del found["paths"]
+    parts = [contestant.name, found.to_str(interpolate=False), corpus]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _make(run: Run, gpu: int) -> Record:
+    """Train, score, quantise and score again, going on where that was stopped."""
+    run.place.mkdir(parents=True, exist_ok=True)
+    if not _is_trained(run):
+        run.config.to_disk(run.place / CONFIG)
+        nlp = init_nlp(run.config, use_gpu=gpu)
+        with (run.place / LOG).open("a", encoding="utf8") as log:
+            train(nlp, run.place, use_gpu=gpu, stdout=log, stderr=log)
+        (run.place / TRAINED).write_text(run.digest, encoding="utf8")
+    nlp = spacy.load(run.place / DIR_MODEL_BEST)
+    [(name, encoder)] = find_encoders(nlp).items()
+    pipeline = run.pipeline or run.place / PIPELINES
+    with replacing_directory(pipeline, MADE_BY) as partial:
+        write_compressed(nlp, partial, "int8", quantize_embeddings=True)
+    test = run.corpus.folder / "test.spacy"
+    return Record(
+        f1=_score(nlp, test),
+        int8_f1=_score(spacy.load(pipeline), test),
+        parameters=sum(weight.numel() for weight in encoder.model.shims[0]._model.parameters()),
+        int8_bytes=(pipeline / name / "encoder" / MODEL).stat().st_size,
+    )
+
+
+def _is_trained(run: Run) -> bool:
+    path = run.place / TRAINED
+    return path.is_file() and path.read_text(encoding="utf8") == run.digest
+
+
+def _score(nlp: Language, test: Path) -> float:
+    return nlp.evaluate(list(Corpus_v1(test)(nlp)))["ents_f"]
+
+
+def _read_records(path: Path) -> dict[str, Record]:
+    """What was trained so far, by digest."""
+    records = {}
+    names = [field.name for field in fields(Record)]
+    lines = path.read_text(encoding="utf8").splitlines() if path.is_file() else []
+    for number, line in enumerate(lines, start=1):
+        try:
+            content = json.loads(line)
+            record = Record(**{name: content[name] for name in names})
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            raise BiomedError(
+                f"{path}:{number}: not the record of a training; remove the line"
+            ) from error
+        records[content["run"]] = record
+    return records
+
+
+def _append(path: Path, record: dict[str, Any]) -> None:
+    with path.open("a", encoding="utf8") as file:
+        file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+# --- Timing, and what comes of all ---
+
+
+def _time(
+    runs: list[Run], texts: list[str], path: Path, settings: EncoderStudySettings
+) -> dict[str, float]:
+    """Words a second of each contestant's quantised pipeline, by name.
+
+    path: file with what was measured before, which is taken if nothing has changed.
+    """
+    parts = [*(run.digest for run in runs), *texts, str(settings.repeats), str(settings.threads)]
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    if path.is_file():
+        content = json.loads(path.read_text(encoding="utf8"))
+        if content["run"] == digest:
+            return content["words_per_second"]
+    measured = measure_speed(
+        [str(run.pipeline) for run in runs],
+        texts,
+        repeats=settings.repeats,
+        threads=settings.threads,
+    )
+    [words_per_second] = [one for one in MEASURES if one.name == "words_per_second"]
+    speeds = {
+        run.contestant.name: words_per_second.value(figures)
+        for run, figures in zip(runs, measured, strict=True)
+    }
+    content = {
+        "run": digest,
+        "words_per_second": speeds,
+        "machine": describe_machine(),
+        "pipelines": [figures.to_json() for figures in measured],
+    }
+    with replacing_file(path) as partial:
+        partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf8")
+    return speeds
+
+
+def _collect(
+    name: str, runs: list[Run], records: dict[str, Record], words_per_second: float
+) -> EncoderFigures:
+    own = [(run.corpus.name, records[run.digest]) for run in runs if run.contestant.name == name]
+    f1: dict[str, list[float]] = {}
+    int8_f1: dict[str, list[float]] = {}
+    for corpus, record in own:
+        f1.setdefault(corpus, []).append(record.f1)
+        int8_f1.setdefault(corpus, []).append(record.int8_f1)
+    first = own[0][1]
+    return EncoderFigures(name, first.parameters, first.int8_bytes, words_per_second, f1, int8_f1)
+
+
+def _describe(
+    corpora: list[Corpus], settings: EncoderStudySettings, config: Config, texts: list[str]
+) -> dict[str, Any]:
+    """What is the same for all encoders.
+
+    config: of any training.
+    """
+    source = settings.texts.name if settings.texts else f"test part of {corpora[0].name}"
+    return {
+        "epochs": {corpus.name: corpus.epochs for corpus in corpora},
+        "learn_rate": config["vars"]["learn_rate"],
+        "batch_words": config["vars"]["batch_words"],
+        "seeds": list(settings.seeds),
+        "texts": f"{len(texts):,} texts ({source})",
+        "threads": settings.threads,
+        "repeats": settings.repeats,
+    }

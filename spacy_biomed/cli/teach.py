@@ -19,6 +19,9 @@ def teach(
     max_words: int = typer.Option(
         0, min=0, help="Draw so many words of the text, from all of it; 0: all."
     ),
+    repeat: int = typer.Option(
+        1, min=1, max=1000, help="How often each annotated document stands there; each text once."
+    ),
     seed: int = typer.Option(0, min=0, max=LARGEST_SEED, help="Of what is drawn."),
     merge_into: str | None = typer.Option(
         None, help="Component that every head of entities teaches; else the one of its own name."
@@ -30,7 +33,8 @@ def teach(
     on unlabelled text from them alone. Where each document of the corpus is one sentence, each
     sentence of the text becomes one too. Heads of entities that teach a component of one name, of
     several pipelines or with --merge-into, teach it the labels of all. A pipeline that goes on
-    learning (`init-config --source`) rehearses what it knows on a corpus that it taught itself.
+    learning (`init-config --source`) rehearses what it knows on a corpus that it taught itself; few
+    documents are learned from many times beside texts that are read once with --repeat.
 
     Example: python -m spacy biomed teach training/ncbi_disease/model-best corpus/ncbi_disease
     corpus/ncbi_disease_taught --texts abstracts.txt.xz --max-words 1000000
@@ -50,8 +54,10 @@ def teach(
         output,
         sources=[*teachers, *paths],
         merge_into=merge_into,
+        repeat=repeat,
     )
+    times = f" {repeat} times" if repeat > 1 else ""
     msg.good(
-        f"{output}: {report.annotated} annotated documents and {report.unlabelled} unlabelled ones "
+        f"{output}: {report.annotated} annotated documents{times} and {report.unlabelled} unlabelled ones "
         f"({report.words} tokens), taught by {', '.join(report.components)}"
     )

@@ -22,6 +22,9 @@ from .corpus import read_docs
 # What of the training the learning rate takes to rise; then it falls in a line, to 0 at the end.
 WARMUP_SHARE = 0.1
 
+# Of a single epoch; of several there is one at the end of each.
+EVALUATIONS = 4
+
 
 def fill_config(
     template: Path,
@@ -41,7 +44,8 @@ def fill_config(
         and eval_frequency.
     corpus: folder that `spacy biomed convert` wrote.
     encoder: a catalogue name, a hub id or a directory.
-    epochs: passes over the training part; the development part is scored after each.
+    epochs: passes over the training part; the development part is scored after each, or four times
+        in a single one.
     batch_words: tokens in a batch; by default the template's.
     learn_rate: highest learning rate; by default the template's.
     seed: of the initial weights, the order of the examples and dropout.
@@ -91,7 +95,7 @@ def fill_training(
     steps = count_batches(train, variables["batch_words"])
     variables["max_steps"] = epochs * steps
     variables["warmup_steps"] = max(round(WARMUP_SHARE * epochs * steps), 1)
-    variables["eval_frequency"] = steps
+    variables["eval_frequency"] = steps if epochs > 1 else max(steps // EVALUATIONS, 1)
     config["paths"]["train"], config["paths"]["dev"] = train.as_posix(), dev.as_posix()
     config["nlp"]["lang"] = description["language"]
 

@@ -53,6 +53,7 @@ def create_taught_corpus(
     *,
     sources: Sequence[Path] = (),
     merge_into: str | None = None,
+    repeat: int = 1,
 ) -> TeachingReport:
     """Write a converted corpus whose training part carries the probabilities of teachers.
 
@@ -70,6 +71,8 @@ def create_taught_corpus(
     output: folder to write; replaced if it is there.
     sources: where the teachers and the texts come from.
     merge_into: name of the component that every `biomed_ner` of the teachers teaches.
+    repeat: how many times each annotated document stands in the training part. Where few documents
+        are learned from many times, and the texts are to be read once.
     RAISES BiomedError: if a pipeline has nothing to teach, if components that cannot be merged
         teach the same one, or if the corpus cannot be read.
     """
@@ -83,9 +86,11 @@ def create_taught_corpus(
     with replacing_directory(output, MADE_BY, sources) as partial:
         taught = DocBin(attrs=ATTRIBUTES, store_user_data=True)
         annotated_docs = read_docs(corpus / "train.spacy", first.vocab)
+        annotated = 0
         for doc in teach(teachers, annotated_docs, merge_into=merge_into):
-            taught.add(doc)
-        annotated = len(taught)
+            annotated += 1
+            for _ in range(repeat):
+                taught.add(doc)
         unlabelled = make_docs(first, texts, sentences=is_in_sentences)
         words = 0
         for doc in teach(teachers, unlabelled, merge_into=merge_into):
@@ -95,9 +100,10 @@ def create_taught_corpus(
         for part in ("dev", "test"):
             if (corpus / f"{part}.spacy").is_file():
                 shutil.copyfile(corpus / f"{part}.spacy", partial / f"{part}.spacy")
-        report = TeachingReport(components, annotated, len(taught) - annotated, words)
+        report = TeachingReport(components, annotated, len(taught) - repeat * annotated, words)
         description["taught"] = {
             "components": components,
+            "repeated": repeat,
             "unlabelled_documents": report.unlabelled,
             "unlabelled_tokens": words,
         }

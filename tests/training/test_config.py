@@ -31,6 +31,14 @@ def test_steps_are_the_epochs_batches_and_each_epoch_is_scored(converted, templa
     assert config["vars"]["warmup_steps"] == round(0.1 * 5 * batches)
 
 
+def test_a_single_epoch_is_scored_four_times(converted):
+    config = fill(converted, epochs=1, batch_words=2)
+    batches = count_batches(converted / "train.spacy", 2)
+    assert batches > 4
+    assert config["vars"]["max_steps"] == batches
+    assert config["vars"]["eval_frequency"] == batches // 4
+
+
 def test_a_training_of_a_single_step_has_a_step_of_warm_up(converted):
     config = fill(converted, epochs=1, batch_words=100_000)
     assert (config["vars"]["max_steps"], config["vars"]["warmup_steps"]) == (1, 1)

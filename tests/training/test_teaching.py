@@ -88,6 +88,16 @@ def test_texts_stay_whole_for_a_corpus_of_documents(teacher, converted, tmp_path
     assert [doc.text for doc in docs] == [TEXTS[0], TEXTS[2]]  # an empty one has no tokens
 
 
+def test_annotated_documents_are_repeated_and_texts_are_not(teacher, converted, tmp_path):
+    gold = [doc.text for doc in read_docs(converted / "train.spacy", teacher.vocab)]
+    report = create_taught_corpus([teacher], converted, TEXTS, tmp_path / "taught", repeat=3)
+    taught = list(read_docs(tmp_path / "taught" / "train.spacy", teacher.vocab))
+    assert [doc.text for doc in taught] == [t for text in gold for t in 3 * [text]] + SENTENCES
+    assert (report.annotated, report.unlabelled) == (len(gold), len(SENTENCES))
+    first, second = (get_taught(doc, NER, teacher.get_pipe(NER).classes()) for doc in taught[:2])
+    assert np.array_equal(first, second)
+
+
 def test_a_student_learns_unlabelled_words_from_its_teacher(
     teacher, converted, tmp_path, tiny_bert
 ):

@@ -58,6 +58,6 @@ def teach(
     )
     times = f" {repeat} times" if repeat > 1 else ""
     msg.good(
-        f"{output}: {report.annotated} annotated documents{times} and {report.unlabelled} unlabelled ones "
-        f"({report.words} tokens), taught by {', '.join(report.components)}"
+        f"{output}: {report.annotated} annotated documents{times} and {report.unlabelled} "
+        f"unlabelled ones ({report.words} tokens), taught by {', '.join(report.components)}"
     )

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from ..outputs import replacing_file
-from .scatter_figure import Dot, draw_scatter
+from .figures import Dot, draw_scatter
 
 TABLE, RESULTS, FIGURE = "encoders.md", "encoders.json", "encoders.svg"
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..errors import BiomedError
 from ..outputs import replacing_file
-from .pairwise_figure import draw_figure
+from .figures import draw_effects
 from .task_runs import RUNS, Progress, RunScores, StudySettings, check_tasks, run_tasks
 
 TABLE, RESULTS, FIGURE = "pairwise.md", "pairwise.json", "pairwise.svg"
@@ -110,7 +110,7 @@ def write_study(study: PairwiseStudy, output: Path, settings: StudySettings, mar
     contents = {
         TABLE: create_table(study, settings),
         RESULTS: json.dumps(_describe(study, settings), ensure_ascii=False, indent=2) + "\n",
-        FIGURE: draw_figure(study.tasks, changes, margin),
+        FIGURE: draw_effects(study.tasks, changes, margin),
     }
     for name, content in contents.items():
         with replacing_file(output / name) as partial:

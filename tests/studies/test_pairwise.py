@@ -15,11 +15,8 @@ from spacy.training.loop import train
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.studies import task_runs
 from spacy_biomed.studies.pairwise import PairwiseStudy, create_table, plan_runs, study_pairs
-from spacy_biomed.studies.pairwise_figure import COLOURS, draw_figure, effect
 from spacy_biomed.studies.task_scores import read_part, score_tasks
 from spacy_biomed.training.multitask_config import create_multitask_config
-
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
@@ -123,35 +120,6 @@ def test_the_table_has_the_changes_in_points_over_the_seeds(settings):
         "| with b | +2.00 |  |",
     ]
     assert "a: `spans_a_f`, b: `cats_b_score`" in lines[-1]
-
-
-def test_the_figure_has_an_arrow_to_each_task_from_each():
-    changes = {("a", "b<c"): 1.25, ("b<c", "a"): -0.5, ("a", "d"): 0.2, ("d", "a"): 0.0}
-    changes |= {("b<c", "d"): 3.0, ("d", "b<c"): -4.0}
-    root = ElementTree.fromstring(draw_figure(["a", "b<c", "d"], changes, margin=0.5))
-    texts = [text.text for text in root.iter(f"{SVG}text")]
-    assert texts[6:9] == ["a", "b<c", "d"]
-    assert texts[:6] == ["+1.2", "-0.5", "+0.2", "+0.0", "+3.0", "-4.0"]
-    arrows = [path for path in root.findall(f"{SVG}path") if "Q" in path.get("d")]
-    kinds = ["better", "worse", "same", "same", "better", "worse"]
-    assert [arrow.get("stroke") for arrow in arrows] == [COLOURS[kind] for kind in kinds]
-    assert [arrow.get("marker-end") for arrow in arrows] == [f"url(#{kind})" for kind in kinds]
-
-
-def test_an_arrow_leads_from_the_companion_to_the_task():
-    root = ElementTree.fromstring(draw_figure(["a", "b"], {("a", "b"): 1.0}, margin=0.5))
-    [arrow] = [path for path in root.findall(f"{SVG}path") if "Q" in path.get("d")]
-    nodes = [(float(t.get("x")), float(t.get("y"))) for t in root.findall(f"{SVG}text")[1:3]]
-    start = arrow.get("d").removeprefix("M").split("Q")[0].split()
-    assert float(start[0]) == pytest.approx(nodes[1][0])
-    assert float(start[1]) == pytest.approx(nodes[1][1] - 4.5, abs=0.1)
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"), [(0.5, "better"), (0.49, "same"), (-0.49, "same"), (-0.5, "worse")]
-)
-def test_less_than_the_margin_is_no_effect(change, expected):
-    assert effect(change, 0.5) == expected
 
 
 def test_one_task_is_no_study(corpora, settings, tmp_path):

@@ -1,0 +1,164 @@
+"""The figures of the studies, as SVG: text stays text, and the same figures give the same bytes.
+
+matplotlib is imported by the functions that draw, for a command to begin without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from io import StringIO
+from math import cos, pi, sin
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# By the place of a dot among all: colours that are told apart without red and green too (Okabe and
+# Ito 2008, "Color Universal Design").
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+
+# Effects: green, red and grey as in figure 2 of Peng et al. 2020. The lines tell them apart without
+# colour.
+EFFECTS = {
+    "better": ("#1b7f3b", "solid", "improves"),
+    "worse": ("#c0392b", "dashed", "worsens"),
+    "same": ("#9a9a9a", "dotted", "no effect"),
+}
+BEND = 0.18  # of an arrow, so that the two of a pair do not lie on each other
+
+# Text as text; names of parts that hang on what is drawn, and not on chance.
+SVG_SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "spacy-biomed"}
+
+Point = tuple[float, float]
+
+
+class Dot(NamedTuple):
+    """A name at a place, in the units of the axes."""
+
+    name: str
+    x: float
+    y: float
+
+
+def draw_scatter(title: str, vertical: str, panels: Sequence[tuple[str, Sequence[Dot]]]) -> str:
+    """Draw panels of dots beside each other.
+
+    vertical: title of the vertical axis, which all panels share.
+    panels: title of the horizontal axis, which begins at 0, and the dots. A dot has the same colour
+        in all.
+    RETURNS: an SVG document.
+    """
+    from matplotlib.figure import Figure
+
+    names = list(dict.fromkeys(dot.name for _, dots in panels for dot in dots))
+    figure = Figure(figsize=(5 * len(panels) + 2, 4.5), layout="constrained")
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for place, (panel, (horizontal, dots)) in enumerate(zip(axes, panels, strict=True)):
+        for dot in dots:
+            number = names.index(dot.name)
+            colour = COLOURS[number % len(COLOURS)]
+            panel.scatter(dot.x, dot.y, color=colour, gid=f"dot-{place}-{number}")
+        panel.set_xlabel(horizontal, parse_math=False)
+        panel.set_xlim(left=0)
+        panel.grid(alpha=0.3)
+    axes[0].set_ylabel(vertical, parse_math=False)
+    figure.suptitle(title, parse_math=False)
+    markers = [
+        axes[0].plot([], [], "o", color=COLOURS[number % len(COLOURS)])[0]
+        for number in range(len(names))
+    ]
+    _add_legend(figure, markers, names)
+    return _to_svg(figure)
+
+
+def draw_effects(tasks: list[str], changes: dict[tuple[str, str], float], margin: float) -> str:
+    """Draw tasks in a circle, with an arrow to each from each that it was trained with.
+
+    Green arrows stand for better scores, red dashed ones for worse, grey dotted ones for no effect,
+    as in figure 2 of Peng et al. 2020, with the change in points beside each.
+
+    tasks: names, in the order of the circle.
+    changes: by task and companion, the points that the companion brings the task.
+    margin: smallest change, in points, that counts as an effect.
+    RETURNS: an SVG document.
+    """
+    from matplotlib.figure import Figure
+
+    side = 5 + 0.5 * len(tasks)
+    figure = Figure(figsize=(side, side), layout="constrained")
+    axes = figure.subplots()
+    axes.set(xlim=(-1.4, 1.4), ylim=(-1.4, 1.4), aspect="equal")
+    axes.set_axis_off()
+    places = {task: _place(number, len(tasks)) for number, task in enumerate(tasks)}
+    for number, ((task, companion), change) in enumerate(changes.items()):
+        kind = effect(change, margin)
+        _draw_arrow(axes, places[companion], places[task], change, kind, f"{kind}-{number}")
+    for task, place in places.items():
+        box = {"boxstyle": "round", "facecolor": "#f3f6fa", "edgecolor": "#34495e"}
+        axes.text(*place, task, ha="center", va="center", bbox=box, parse_math=False)
+    lines = [
+        axes.plot([], [], color=colour, linestyle=style)[0] for colour, style, _ in EFFECTS.values()
+    ]
+    meanings = [meaning for _, _, meaning in EFFECTS.values()]
+    meanings[-1] += f" (less than {margin:g} points)"
+    _add_legend(figure, lines, meanings)
+    figure.suptitle("What training together brings each task, in points")
+    return _to_svg(figure)
+
+
+def effect(change: float, margin: float) -> str:
+    """Whether a change of so many points is "better", "worse" or the "same"."""
+    if abs(change) < margin:
+        return "same"
+    return "better" if change > 0 else "worse"
+
+
+def _place(number: int, count: int) -> Point:
+    """A place on the circle of radius 1: the first at its top, the others clockwise."""
+    angle = pi / 2 - 2 * pi * number / count
+    return cos(angle), sin(angle)
+
+
+def _draw_arrow(axes: Axes, start: Point, end: Point, change: float, kind: str, name: str) -> None:
+    """A curve bent to the left of its direction, with the change beside it nearer its head.
+
+    name: of the arrow in the SVG document.
+    """
+    from matplotlib.patches import FancyArrowPatch
+
+    colour, style, _ = EFFECTS[kind]
+    arrow = FancyArrowPatch(
+        start,
+        end,
+        connectionstyle=f"arc3,rad={-BEND}",
+        arrowstyle="-|>",
+        mutation_scale=12,
+        color=colour,
+        linestyle=style,
+        shrinkA=18,
+        shrinkB=22,
+        gid=name,
+    )
+    axes.add_patch(arrow)
+    along = end[0] - start[0], end[1] - start[1]
+    label = [
+        start[i] + 0.66 * along[i] + 0.75 * BEND * aside
+        for i, aside in enumerate((-along[1], along[0]))
+    ]
+    axes.text(*label, f"{change:+.1f}", color=colour, ha="center", va="center", fontsize=9)
+
+
+def _add_legend(figure: Figure, handles: list, names: list[str]) -> None:
+    legend = figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 4))
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+
+
+def _to_svg(figure: Figure) -> str:
+    import matplotlib
+
+    file = StringIO()
+    with matplotlib.rc_context(SVG_SETTINGS):
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    return file.getvalue()

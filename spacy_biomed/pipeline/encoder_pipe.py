@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import srsly
 from spacy import util
+from spacy.language import Language
 from spacy.pipeline.pipe import deserialize_config
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.vocab import Vocab
 from thinc.api import CupyOps, Model, get_array_module
 
 from ..encoders.batching.concurrency import map_ahead
 from ..encoders.batching.encoded import EncodedBackprop, EncodedBatch, set_encoding
 from ..encoders.batching.windows import batch_by_length
 from ..encoders.listener import EncoderListener
-from ..encoders.stock import forget_stock, to_stock
+from ..encoders.stock import forget_stock, install_extensions, to_stock
 from .doc_batches import batch_docs
 
 if TYPE_CHECKING:
@@ -30,9 +34,52 @@ if TYPE_CHECKING:
 class EncoderPipe(TrainablePipe):
     """Base of `biomed_transformer` and `biomed_onnx_transformer`: whatever encodes, heads listen.
 
-    Listeners are `spacy_biomed.EncoderListener.v1` and spacy-transformers' own. Subclasses set
-    `vocab`, `name`, `model`, `cfg` (with max_batch_words and keep_encodings) and `listener_map`.
+    Listeners are `spacy_biomed.EncoderListener.v1` and, where it is installed, spacy-transformers'
+    own, for which `doc._.trf_data` is declared: a `TransformerData` of one sequence that covers the
+    whole document however long, special tokens included. It is built when it is first asked for.
+
+    A document keeps its encoding only until the last listener has read it, or for good where
+    `keep_encodings` is set or nothing listens.
+
+    vocab: the pipeline's vocabulary.
+    model: gives an `EncodedBatch` for documents.
+    name: name of the component in the pipeline.
+    max_batch_words: tokens that `pipe` encodes at a time; bounds memory.
+    keep_encodings: whether documents keep their encodings.
     """
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Model[list[Doc], EncodedBatch],
+        name: str,
+        *,
+        max_batch_words: int = 8192,
+        keep_encodings: bool = False,
+    ):
+        if find_spec("spacy_transformers") is not None:
+            install_extensions()
+        self.vocab = vocab
+        self.model = model
+        self.name = name
+        self.cfg = {"max_batch_words": max_batch_words, "keep_encodings": keep_encodings}
+        self.listener_map: dict[str, list[Listener]] = {}
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+    ) -> None:
+        """Load the encoder that the model's settings name, unless it is there already.
+
+        Heads that were added one by one, and so are not linked yet, listen from now on.
+        """
+        self.model.initialize()
+        for _, component in nlp.pipeline if nlp is not None else ():
+            if component is not self:
+                self.find_listeners(component)
+        self.tell_width()
 
     @property
     def listeners(self) -> list[Listener]:

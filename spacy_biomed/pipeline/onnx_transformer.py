@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from importlib.util import find_spec
+from collections.abc import Iterable
 
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
-from spacy.vocab import Vocab
 from thinc.api import Config, Model, Optimizer
 
 from ..encoders.batching.encoded import EncodedBatch
-from ..encoders.stock import install_extensions
 from .encoder_pipe import EncoderPipe
 
 DEFAULT_CONFIG = """
@@ -57,15 +54,10 @@ class OnnxEncoder(EncoderPipe):
     """Encode each document once with ONNX Runtime, for all components after it that listen.
 
     It takes the place of `biomed_transformer` in a finished pipeline (`spacy biomed compress`) and
-    runs where neither torch, transformers nor spacy-transformers is installed. Where the last is,
-    stock listeners hear it too, and `doc._.trf_data` is declared as by `biomed_transformer`. The
-    encoder itself does not learn; heads can still be trained on it.
+    runs where neither torch, transformers nor spacy-transformers is installed. The encoder itself
+    does not learn; heads can still be trained on it.
 
-    vocab: the pipeline's vocabulary.
-    model: `spacy_biomed.OnnxTransformerModel.v1`.
-    name: name of the component in the pipeline.
-    max_batch_words: tokens that `pipe` encodes at a time; bounds memory.
-    keep_encodings: whether documents keep their encodings.
+    Its model is `spacy_biomed.OnnxTransformerModel.v1`; the settings are those of `EncoderPipe`.
 
     >>> import spacy
     >>> nlp = spacy.blank("en")
@@ -73,33 +65,6 @@ class OnnxEncoder(EncoderPipe):
     >>> nlp.pipe_names
     ['biomed_onnx_transformer']
     """
-
-    def __init__(
-        self,
-        vocab: Vocab,
-        model: Model[list[Doc], EncodedBatch],
-        name: str = "biomed_onnx_transformer",
-        *,
-        max_batch_words: int = 8192,
-        keep_encodings: bool = False,
-    ):
-        if find_spec("spacy_transformers") is not None:
-            install_extensions()
-        self.vocab = vocab
-        self.model = model
-        self.name = name
-        self.cfg = {"max_batch_words": max_batch_words, "keep_encodings": keep_encodings}
-        self.listener_map: dict[str, list] = {}
-
-    def initialize(
-        self,
-        get_examples: Callable[[], Iterable[Example]],
-        *,
-        nlp: Language | None = None,
-    ) -> None:
-        """Load the encoder that the model's `path` names, unless it is there already."""
-        self.model.initialize()
-        self.tell_width()
 
     def update(
         self,

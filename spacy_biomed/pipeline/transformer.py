@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from spacy.language import Language
 from spacy.tokens import Doc
-from thinc.api import Config, Model
+from spacy.training import Example, validate_examples
+from thinc.api import Config, Model, Optimizer, set_dropout_rate
+from thinc.types import Floats2d
 
 from ..encoders.batching.encoded import EncodedBatch
-from ..errors import BiomedError
-
-if TYPE_CHECKING:
-    from .shared_encoder import SharedEncoder
+from .encoder_pipe import EncoderPipe
 
 DEFAULT_CONFIG = """
 [biomed_transformer]
@@ -46,17 +46,7 @@ def make_biomed_transformer(
     max_batch_words: int,
     keep_encodings: bool,
 ) -> SharedEncoder:
-    """Create the component; see `spacy_biomed.pipeline.shared_encoder.SharedEncoder`.
-
-    RAISES BiomedError: without the packages of the extra `train`.
-    """
-    try:
-        from .shared_encoder import SharedEncoder
-    except ImportError as error:
-        raise BiomedError(
-            f"'biomed_transformer' needs PyTorch and spacy-transformers ({error}): "
-            "pip install 'spacy-biomed[train]'"
-        ) from error
+    """Create the component; see `SharedEncoder` for the settings."""
     return SharedEncoder(
         nlp.vocab,
         model,
@@ -64,3 +54,95 @@ def make_biomed_transformer(
         max_batch_words=max_batch_words,
         keep_encodings=keep_encodings,
     )
+
+
+@dataclass(slots=True)
+class _PendingBackprop:
+    """A training batch whose backward pass waits for the heads' gradients."""
+
+    gradient: Floats2d
+    backprop: Callable[[Floats2d], object]
+    waiting_for: int
+    sgd: Optimizer | None
+    received: int = 0
+
+
+class SharedEncoder(EncoderPipe):
+    """Encode each document once with PyTorch, for all components after it that listen.
+
+    It learns from the gradients that they send back. spaCy's `ner`, `textcat`, `spancat`, tagger
+    and parser train on it as they do on spacy-transformers' component `transformer`, through the
+    same `spacy-transformers.TransformerListener.v1`.
+
+    Its model is `spacy_biomed.TransformerModel.v1`; the settings are those of `EncoderPipe`.
+
+    >>> import spacy
+    >>> nlp = spacy.blank("en")
+    >>> encoder = nlp.add_pipe("biomed_transformer")
+    >>> nlp.pipe_names
+    ['biomed_transformer']
+    """
+
+    _pending: _PendingBackprop | None = None
+
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+    ) -> dict[str, float]:
+        """Encode a batch and hand it to the listeners, whose gradients come back.
+
+        The last listener's gradient starts the backward pass; every listener must send one for
+        each batch, zeros where it has nothing to learn from it, for which None stands.
+        """
+        examples = list(examples)
+        validate_examples(examples, "SharedEncoder.update")
+        losses = {} if losses is None else losses
+        docs = [example.predicted for example in examples]
+        if not any(len(doc) for doc in docs):
+            return losses
+        self._finish_pending()
+        set_dropout_rate(self.model, drop)
+        losses.setdefault(self.name, 0.0)
+        batch, backprop_model = self.model.begin_update(docs)
+        pending = _PendingBackprop(
+            gradient=self.model.ops.alloc2f(*batch.hidden.shape),
+            backprop=backprop_model,
+            waiting_for=len(self.listeners),
+            sgd=sgd,
+        )
+        self._pending = pending
+
+        def backprop(d_hidden: Floats2d | None) -> None:
+            if d_hidden is not None:
+                losses[self.name] += float((d_hidden**2).sum())
+                pending.gradient += d_hidden
+            pending.received += 1
+            if pending.received == pending.waiting_for:
+                self._finish_pending()
+
+        self.feed_listeners(docs, batch, backprop)
+        return losses
+
+    def finish_update(self, sgd: Optimizer) -> None:
+        """Step the optimizer; while heads still have to send gradients, once they have."""
+        if self._pending is not None and self._pending.received == 0:
+            self._pending.sgd = sgd
+            return
+        self._finish_pending()
+        self.model.finish_update(sgd)
+
+    def _finish_pending(self) -> None:
+        """Run the backward pass of the last batch with what the heads sent.
+
+        A frozen head sends nothing, so this cannot wait for all of them.
+        """
+        pending, self._pending = self._pending, None
+        if pending is None or pending.received == 0:
+            return
+        pending.backprop(pending.gradient)
+        if pending.sgd is not None:
+            self.model.finish_update(pending.sgd)

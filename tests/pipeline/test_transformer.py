@@ -1,4 +1,5 @@
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -362,7 +363,7 @@ def test_an_encoder_that_is_not_there_is_one_line(make_pipeline, tmp_path):
 
 
 def test_without_torch_the_component_says_what_to_install(monkeypatch, make_pipeline):
-    monkeypatch.setitem(__import__("sys").modules, "spacy_biomed.pipeline.shared_encoder", None)
+    monkeypatch.setitem(sys.modules, "spacy_biomed.encoders.torch.torch_model", None)
     with pytest.raises(BiomedError, match=r"pip install 'spacy-biomed\[train\]'"):
         make_pipeline({})
 

@@ -1,6 +1,13 @@
 """Heads of spaCy's own over a shared encoder, and a few documents for them to learn."""
 
+from importlib.util import find_spec
+
+import pytest
 from spacy.training import Example
+
+needs_stock = pytest.mark.skipif(
+    find_spec("spacy_transformers") is None, reason="spacy-transformers is not installed"
+)
 
 STOCK_LISTENER = {
     "@architectures": "spacy-transformers.TransformerListener.v1",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import BiomedError, escape
 from .batching.word_pieces import WordPieceTokenizer
-from .capabilities import max_sequence_length
+from .capabilities import count_segments, max_sequence_length
 from .encoder_catalogue import find_encoder
 
 if TYPE_CHECKING:
@@ -137,11 +137,12 @@ def read_weights(kind: Any, source: str | Path, config: PretrainedConfig, **sett
     kind: a class of transformers, such as AutoModel.
     source, config: directory or hub id, and what `read_config` gave for it.
     settings: others that `from_pretrained` takes.
+    RETURNS: what `from_pretrained` does, in fp32.
     RAISES BiomedError: if the checkpoint is a pickle.
     """
     where = _commit(source, config)
     try:
-        return kind.from_pretrained(
+        loaded = kind.from_pretrained(
             source,
             config=config,
             trust_remote_code=False,
@@ -154,6 +155,9 @@ def read_weights(kind: Any, source: str | Path, config: PretrainedConfig, **sett
         if _has_only_pickles(source, where):
             raise BiomedError(_pickle_refusal(source, where)) from error
         raise
+    model = loaded[0] if isinstance(loaded, tuple) else loaded
+    model.float()  # which transformers 5 leaves in the checkpoint's precision
+    return loaded
 
 
 def fetch_encoder(source: str, revision: str | None, weights: str) -> str:
@@ -176,7 +180,8 @@ def _commit(source: str | Path, config: PretrainedConfig) -> dict[str, Any]:
     By the commit, because for a branch without safetensors transformers asks a service on the hub
     to convert them, and takes what that gives.
     """
-    return {"revision": config._commit_hash, "local_files_only": Path(source).is_dir()}
+    revision = getattr(config, "_commit_hash", None)  # transformers 5 has none for a directory
+    return {"revision": revision, "local_files_only": Path(source).is_dir()}
 
 
 def _pickle_refusal(source: str | Path, where: dict[str, Any]) -> str:
@@ -281,6 +286,12 @@ def save_encoder(path: Path, tokenizer: WordPieceTokenizer, model: PreTrainedMod
         "pad_token": backend.id_to_token(tokenizer.pad),
         "model_max_length": max_sequence_length(model.base_model),
         "clean_up_tokenization_spaces": False,
+        # Which transformers 5 does not take from the tokenizer's template.
+        "model_input_names": [
+            "input_ids",
+            *(["token_type_ids"] if count_segments(model.base_model) > 1 else []),
+            "attention_mask",
+        ],
     }
     if first:
         settings["cls_token"] = first[0]

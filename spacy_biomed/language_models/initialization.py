@@ -98,7 +98,7 @@ def load_language_model(
         model, found = read_weights(
             AutoModelForMaskedLM,
             config.name_or_path,
-            read_config(config.name_or_path, config._commit_hash),
+            read_config(config.name_or_path, getattr(config, "_commit_hash", None)),
             output_loading_info=True,
             **_attention(config, on_cpu),
         )

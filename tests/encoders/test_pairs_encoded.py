@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from spacy.tokens import Doc
+from stock_heads import needs_stock
 from transformers import AutoModel, AutoTokenizer
 
 import spacy_biomed
@@ -279,6 +280,7 @@ def test_the_gradient_of_pairs_is_that_of_autograd(any_encoder, make_model, nlp)
     assert len(compared) > 20
 
 
+@needs_stock
 def test_stock_listeners_see_a_pair_as_one_sequence(tiny_bert, make_any_model, nlp):
     doc = spacy_biomed.pair(nlp, *PAIRS[0])
     [encoding] = make_any_model(tiny_bert).predict([doc]).split()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import spacy
 from spacy.tokens import DocBin
-from stock_heads import STOCK_HEADS, TRAINING, make_examples
+from stock_heads import STOCK_HEADS, TRAINING, make_examples, needs_stock
 from thinc.api import Adam
 
 from spacy_biomed.encoders.batching.encoded import get_encoding
@@ -172,6 +172,7 @@ def test_memory_zones_can_be_used(make_pair):
     assert entities([compressed(text) for text in TEXTS]) == expected
 
 
+@needs_stock
 @pytest.mark.parametrize(
     ("heads", "settings", "stays"),
     [
@@ -189,6 +190,7 @@ def test_which_documents_keep_their_encoding(make_pair, heads, settings, stays):
         assert (doc._.trf_data is not None) == stays
 
 
+@needs_stock
 def test_the_first_of_two_heads_leaves_the_encoding_to_the_second(make_pair):
     nlp, path = make_pair("biomed_ner-a", "biomed_ner-b")
     compressed = spacy.load(path)
@@ -212,6 +214,7 @@ def test_spacys_own_heads_predict_the_same(make_pair, heads):
         assert docs[2].cats["GENE"] - docs[0].cats["GENE"] > 0.1
 
 
+@needs_stock
 def test_trf_data_is_that_of_pytorch(make_pair):
     nlp, path = make_pair(NER, keep_encodings=True)
     compressed = spacy.load(path)
@@ -225,6 +228,7 @@ def test_trf_data_is_that_of_pytorch(make_pair):
         np.testing.assert_array_equal(data.align.dataXd, expected.align.dataXd)
 
 
+@needs_stock
 def test_trf_data_is_that_of_the_last_run(make_pair):
     compressed = spacy.load(make_pair(NER, keep_encodings=True)[1])
     doc = compressed("Aspirin reduced cancer")

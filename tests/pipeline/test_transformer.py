@@ -6,8 +6,7 @@ import pytest
 import spacy
 import torch
 from spacy.tokens import DocBin
-from spacy_transformers.layers import TransformerListener
-from stock_heads import STOCK_HEADS, TRAINING, make_examples
+from stock_heads import STOCK_HEADS, TRAINING, make_examples, needs_stock
 from thinc.api import Model
 from transformers import AutoModel, AutoTokenizer
 
@@ -89,6 +88,7 @@ def test_gradients_accumulate_over_batches_until_the_step(make_pipeline, weights
     assert not np.array_equal(weights(nlp, ENCODER), before)
 
 
+@needs_stock
 def test_grad_factor_zero_keeps_a_head_from_training_the_encoder(make_pipeline):
     listener = {"@architectures": "spacy_biomed.EncoderListener.v1", "grad_factor": 0.0}
     nlp, examples, optimizer = initialised(make_pipeline, {NER: {"model": {"tok2vec": listener}}})
@@ -97,6 +97,7 @@ def test_grad_factor_zero_keeps_a_head_from_training_the_encoder(make_pipeline):
     assert np.abs(gradient(nlp)).sum() == 0
 
 
+@needs_stock
 @pytest.mark.parametrize("head", STOCK_HEADS)
 def test_spacys_own_heads_train_through_the_stock_listener(make_pipeline, weights, head):
     nlp, examples, optimizer = initialised(make_pipeline, {head: STOCK_HEADS[head]})
@@ -117,7 +118,10 @@ def test_spacys_own_heads_train_through_the_stock_listener(make_pipeline, weight
         assert [doc.cats["GENE"] > 0.5 for doc in docs[:3]] == [False, False, True]
 
 
+@needs_stock
 def test_stock_and_own_heads_share_an_encoder(make_pipeline, weights):
+    from spacy_transformers.layers import TransformerListener
+
     heads = {NER: {}, "textcat_multilabel": STOCK_HEADS["textcat_multilabel"], "ner": {}}
     heads["ner"] = STOCK_HEADS["ner"]
     nlp, examples, optimizer = initialised(make_pipeline, heads)
@@ -129,6 +133,7 @@ def test_stock_and_own_heads_share_an_encoder(make_pipeline, weights):
     assert len(listeners) == 3
 
 
+@needs_stock
 def test_stock_listeners_get_what_spacy_transformers_gives(make_pipeline, tiny_bert):
     """The vector of each token: the mean of its word pieces' rows, zeros where it has none."""
     nlp, _, _ = initialised(make_pipeline, {"tagger": STOCK_HEADS["tagger"]})
@@ -152,6 +157,7 @@ def test_stock_listeners_get_what_spacy_transformers_gives(make_pipeline, tiny_b
         np.testing.assert_allclose(vectors[token.i], expected, atol=1e-5)
 
 
+@needs_stock
 def test_trf_data_is_one_sequence_over_the_whole_document(make_pipeline, tiny_bert):
     nlp, _, _ = initialised(make_pipeline, {}, keep_encodings=True)
     doc = nlp("Aspirin reduced cancer. " * 300)
@@ -170,12 +176,14 @@ def test_trf_data_is_one_sequence_over_the_whole_document(make_pipeline, tiny_be
     assert data is doc._.trf_data
 
 
+@needs_stock
 def test_trf_data_of_an_empty_document_is_empty(make_pipeline):
     nlp, _, _ = initialised(make_pipeline, {}, keep_encodings=True)
     assert len(nlp("")._.trf_data.wordpieces.strings) == 0
     assert nlp.make_doc("a")._.trf_data is None
 
 
+@needs_stock
 def test_trf_data_is_that_of_the_last_run(make_pipeline):
     nlp, _, _ = initialised(make_pipeline, {}, keep_encodings=True)
     doc = nlp("Aspirin reduced cancer")
@@ -186,6 +194,7 @@ def test_trf_data_is_that_of_the_last_run(make_pipeline):
     assert not np.allclose(before, after)
 
 
+@needs_stock
 @pytest.mark.parametrize(
     "heads, settings, stays",
     [
@@ -301,6 +310,7 @@ def test_a_saved_pipeline_gives_the_same(make_pipeline, any_encoder, tmp_path):
             )
 
 
+@needs_stock
 def test_a_loaded_pipeline_learns_on(make_pipeline, weights, tmp_path):
     nlp, examples, _ = initialised(make_pipeline, {NER: {}, "tagger": STOCK_HEADS["tagger"]})
     nlp.to_disk(tmp_path)
@@ -344,6 +354,7 @@ def test_settings_are_saved(make_pipeline, tmp_path):
     assert cfg == {"max_batch_words": 99, "keep_encodings": True}
 
 
+@needs_stock
 def test_documents_that_keep_their_encoding_can_be_stored(make_pipeline):
     nlp, _, _ = initialised(make_pipeline, {}, keep_encodings=True)
     doc = nlp("Aspirin reduced cancer")

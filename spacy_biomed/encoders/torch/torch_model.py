@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import transformers
 from spacy.errors import Errors
 from spacy.tokens import Doc
 from thinc.api import (
@@ -37,6 +38,9 @@ from ..packed_files import unpack_files
 from .dropout import use_byte_dropout
 from .precision import PRECISIONS, Precision, autocast, resolve_precision
 from .torch_weights import LinearCasts, TableGradient, add_gradient
+
+# Whether a mask of three dimensions means one for each pair of places.
+TAKES_MASKS_OF_PAIRS = int(transformers.__version__.partition(".")[0]) < 5
 
 GPU_BATCH_PIECES = 16384
 CPU_BATCH_PIECES = 1024
@@ -195,7 +199,7 @@ class EncoderShim(PyTorchShim):
             inputs["token_type_ids"] = torch.from_numpy(batch.segments).to(self.device)
         if batch.shared is not None:
             owners = torch.from_numpy(batch.shared.owners).to(self.device)
-            inputs["attention_mask"] = owners[:, :, None] == owners[:, None, :]
+            inputs["attention_mask"] = mask_pairs(owners, encoder.config._attn_implementation)
             positions = torch.from_numpy(batch.shared.positions).to(self.device)
             inputs["position_ids"] = positions + self._first_position
         hidden = encoder(inputs_embeds=vectors, **inputs).last_hidden_state
@@ -287,6 +291,23 @@ def init(model: Model, X: Any = None, Y: Any = None) -> Model:
         shim.set_encoder(*load_pretrained(name, revision, dropout=dropout))
     model.set_dim("nO", shim._model.config.hidden_size)
     return model
+
+
+def mask_pairs(owners: torch.Tensor, attention: str) -> torch.Tensor:
+    """The mask that lets a place see the places of its own sequence alone.
+
+    owners: (lines, places), the sequence of each place. attention: "eager" or "sdpa".
+    RETURNS: (lines, places, places) for transformers 4, which makes of it what the attention takes;
+        (lines, 1, places, places) for transformers 5, which does not.
+    """
+    is_seen = owners[:, :, None] == owners[:, None, :]
+    if TAKES_MASKS_OF_PAIRS:
+        return is_seen
+    is_seen = is_seen[:, None]
+    if attention != "eager":
+        return is_seen
+    lowest = torch.finfo(torch.float32).min
+    return torch.zeros(is_seen.shape, device=owners.device).masked_fill_(~is_seen, lowest)
 
 
 def map_on_single_threads(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -11,7 +12,7 @@ from spacy.tokens import Doc
 from thinc.api import Model, Ops
 from thinc.types import Floats2d, Ragged
 
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 from .batching.encoded import EncodedBackprop, EncodedBatch, get_encoding, release_encoding
 
 Pooling = Literal["first", "mean", "pieces", "cls"]
@@ -21,10 +22,12 @@ class EncoderListener(Model):
     """A layer that an encoder component feeds: it computes nothing of its own but the pooling.
 
     In training the encoder calls `receive` before the head runs, and the head's gradient goes back
-    to it. In prediction the encodings are read off the documents.
+    to it. In prediction the encodings are read off the documents; one that has none, as it let go
+    of it when the last listener had read it, is encoded anew.
 
-    encoder: the model of the component that it listens to, for heads that have texts of their own
-        encoded; None where the pipeline has none.
+    encoder: the model of the component that it listens to, for documents without an encoding and
+        for heads that have texts of their own encoded; None where the pipeline has none.
+    is_sizing: whether the head is being initialised, for which zeros will do (`sizing`).
     """
 
     def __init__(self, pooling: Pooling, grad_factor: float, upstream: str):
@@ -36,6 +39,7 @@ class EncoderListener(Model):
         )
         self.upstream_name = upstream
         self.encoder: Model[list[Doc], EncodedBatch] | None = None
+        self.is_sizing = False
         self._batch_id: tuple[int, ...] | None = None
         self._outputs: EncodedBatch | None = None
         self._backprop: EncodedBackprop | None = None
@@ -100,6 +104,19 @@ def EncoderListener_v1(
     return EncoderListener(pooling, grad_factor, upstream)
 
 
+@contextmanager
+def sizing(model: Model) -> Iterator[None]:
+    """While a head's model is initialised, its listeners give zeros and nothing is encoded."""
+    listeners = [node for node in model.walk() if isinstance(node, EncoderListener)]
+    for listener in listeners:
+        listener.is_sizing = True
+    try:
+        yield
+    finally:
+        for listener in listeners:
+            listener.is_sizing = False
+
+
 def refuse_replacement(encoder: dict[str, Any], listener: dict[str, Any]) -> NoReturn:
     """What spaCy asks an encoder's model for in `nlp.replace_listeners`: a head with its own copy.
 
@@ -116,9 +133,9 @@ def refuse_replacement(encoder: dict[str, Any], listener: dict[str, Any]) -> NoR
 def forward(
     model: EncoderListener, docs: list[Doc], is_train: bool
 ) -> tuple[list, Callable[[list], list]]:
-    batch, backprop_batch = _read(model, docs, is_train)
-    if batch is None:
+    if model.is_sizing:
         return _zeros(model, docs), lambda d_outputs: []
+    batch, backprop_batch = _read(model, docs, is_train)
     if not is_train:
         return _pool_once(model, docs, batch), lambda d_outputs: []
     outputs, backprop_pooling = POOLINGS[model.attrs["pooling"]](model.ops, batch)
@@ -134,18 +151,33 @@ def forward(
 
 def _read(
     model: EncoderListener, docs: list[Doc], is_train: bool
-) -> tuple[EncodedBatch | None, EncodedBackprop]:
+) -> tuple[EncodedBatch, EncodedBackprop]:
     if is_train and model._batch_id is not None:
         return model.take(docs)
     encodings = [get_encoding(doc) for doc in docs]
-    present = [encoding for encoding in encodings if encoding is not None]
-    if len(present) < len(docs):
-        if is_train:  # the encoder is frozen and not among the annotating components
-            raise ValueError(Errors.E203.format(name=model.upstream_name))
-        return None, lambda d_hidden: []
+    missing = [i for i, encoding in enumerate(encodings) if encoding is None]
+    if missing and is_train:  # the encoder is frozen and not among the annotating components
+        raise ValueError(Errors.E203.format(name=model.upstream_name))
+    if missing:
+        encoded = _encode(model, [docs[i] for i in missing])
+        for i, encoding in zip(missing, encoded.split(), strict=True):
+            encodings[i] = encoding
     for doc in docs:
         release_encoding(doc)
-    return EncodedBatch.from_docs(present), lambda d_hidden: []
+    return EncodedBatch.from_docs(encodings), lambda d_hidden: []
+
+
+def _encode(model: EncoderListener, docs: list[Doc]) -> EncodedBatch:
+    """Encode documents that have no encoding; they are left without one.
+
+    RAISES BiomedError: without an encoder that could.
+    """
+    if model.encoder is None or not model.encoder.has_dim("nO"):
+        raise BiomedError(
+            f"{quote(docs[0].text)} has no encoding, and no encoder comes before the head that "
+            "needs one: add biomed_transformer to the pipeline"
+        )
+    return model.encoder.predict(docs)
 
 
 def _pool_once(model: EncoderListener, docs: list[Doc], batch: EncodedBatch) -> list:
@@ -162,7 +194,7 @@ def _pool_once(model: EncoderListener, docs: list[Doc], batch: EncodedBatch) -> 
 
 
 def _zeros(model: EncoderListener, docs: list[Doc]) -> list:
-    """What an encoder that did not run gives: a head can still be initialised with it."""
+    """What a head is initialised with."""
     width, pooling = model.get_dim("nO"), model.attrs["pooling"]
     outputs = [model.ops.alloc2f(1 if pooling == "cls" else len(doc), width) for doc in docs]
     if pooling != "pieces":

@@ -16,12 +16,12 @@ from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
 from thinc.types import Ragged
 
-from ..encoders.listener import EncoderListener
+from ..encoders.listener import EncoderListener, sizing
 from ..errors import BiomedError, quote
 from .doc_batches import batch_docs
 
-# Examples that are looked at to see whether they are examples.
-_SAMPLE = 16
+# Examples that are looked at to see whether they are examples, and those a model is sized by.
+_SAMPLE, _SIZING = 16, 4
 
 
 class EncoderHead(TrainablePipe):
@@ -110,6 +110,16 @@ class EncoderHead(TrainablePipe):
             f"({', '.join(map(quote, labels))}), and a trained head of its kind takes no further "
             "ones: leave them out, or train anew (`spacy biomed init-config --encoder`)"
         )
+
+    def size_model(self, examples: Iterable[Example], columns: int | None = None) -> None:
+        """Initialise the model by the first few examples, which the encoder need not read.
+
+        columns: scores of a document; None where the model has been told, or needs not be.
+        """
+        sample = [example.predicted for example in islice(examples, _SIZING)]
+        output = None if columns is None else self.model.ops.alloc2f(len(sample), columns)
+        with sizing(self.model):
+            self.model.initialize(X=sample, Y=output)
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Annotate a stream of documents, in the encoder's batches.

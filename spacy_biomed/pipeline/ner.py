@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -417,9 +416,8 @@ class BiomedNER(EncoderHead):
                 f"the training corpus has no mention for '{self.name}' to learn from (layer "
                 f"{layer}): check the corpus, or give initialize.components.{self.name}.labels"
             )
-        sample = [example.predicted for example in islice(get_examples(), 4)]
         self.model.set_dim("nO", self.tag_scheme.size)
-        self.model.initialize(X=sample)
+        self.size_model(get_examples())
 
     def find_labels(self, examples: Iterable[Example]) -> list[str]:
         return sorted(self._find_mentioned(examples))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -295,7 +294,7 @@ class BiomedQA(EncoderHead):
                 f"the training corpus has no answer for '{self.name}' to learn from "
                 f'(doc.spans["{ANSWER_KEY}"]): check the corpus'
             )
-        self.model.initialize(X=[example.predicted for example in islice(get_examples(), 4)])
+        self.size_model(get_examples())
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -300,8 +299,7 @@ class BiomedRelations(EncoderHead):
         self._check_tags()
         # Now rather than in the middle of the training, where spaCy would save what there is.
         self._check_examples(get_examples())
-        sample = [example.predicted for example in islice(get_examples(), 4)]
-        self.model.initialize(X=sample, Y=self.model.ops.alloc2f(len(sample), self.columns))
+        self.size_model(get_examples(), self.columns)
 
     def _candidates(self, place: int, doc: Doc, annotated: Doc) -> list[Candidate]:
         """The candidates of a document.

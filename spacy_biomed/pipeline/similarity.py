@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -195,8 +194,7 @@ class BiomedSimilarity(EncoderHead):
         self.cfg["mean"] = float(numbers.mean())
         # Of numbers that are all the same, as of a toy corpus, the deviation would divide by 0.
         self.cfg["deviation"] = float(numbers.std()) or 1.0
-        sample = [example.predicted for example in islice(get_examples(), 4)]
-        self.model.initialize(X=sample, Y=self.model.ops.alloc2f(len(sample), 1))
+        self.size_model(get_examples(), 1)
 
 
 def gold_number(reference: Doc, label: str) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -271,8 +270,7 @@ class BiomedTextCategorizer(EncoderHead):
         self.cfg["positive_label"] = positive_label
         # Now rather than in the middle of the training, where spaCy would save what there is.
         shares = self._find_shares(get_examples())
-        sample = [example.predicted for example in islice(get_examples(), 4)]
-        self.model.initialize(X=sample, Y=self.model.ops.alloc2f(len(sample), len(self.labels)))
+        self.size_model(get_examples(), len(self.labels))
         output = self.model.maybe_get_ref("output_layer")
         if output is not None and output.has_param("b"):
             biases = share_scores(shares, self.cfg["exclusive"])

@@ -1,11 +1,12 @@
 import numpy as np
 import pytest
 import spacy
-from thinc.api import NumpyOps
+from thinc.api import Model, NumpyOps, chain
 from thinc.types import Ragged
 
 from spacy_biomed.encoders.batching.encoded import EncodedBatch, get_encoding, set_encoding
-from spacy_biomed.encoders.listener import EncoderListener_v1
+from spacy_biomed.encoders.listener import EncoderListener_v1, sizing
+from spacy_biomed.errors import BiomedError
 
 OPS = NumpyOps()
 
@@ -240,12 +241,41 @@ def test_a_batch_is_handed_out_once(docs, batch):
     ("pooling", "lengths"),
     [("first", [3, 0, 1, 1]), ("pieces", [3, 0, 1, 1]), ("cls", [1, 1, 1, 1])],
 )
-def test_without_an_encoder_prediction_gives_zeros_of_the_right_shape(docs, pooling, lengths):
+def test_a_head_is_sized_with_zeros_of_the_right_shape(docs, pooling, lengths):
     listener = EncoderListener_v1(pooling)
     listener.set_dim("nO", 3)
-    outputs = listener.predict(docs)
+    with sizing(chain(listener, Model("after", None))):
+        outputs = listener.predict(docs)
     assert flat(outputs).tolist() == [[0.0] * 3] * sum(lengths)
     assert [len(o.lengths if isinstance(o, Ragged) else o) for o in outputs] == lengths
+    assert not listener.is_sizing
+
+
+def test_documents_without_an_encoding_are_encoded_among_the_others(docs, batch):
+    expected, _, _ = listen(batch, docs, "mean")
+    parts, encoded = batch.split(readers=1), []
+    for i in (0, 3):
+        set_encoding(docs[i], parts[i])
+
+    def encode(model, given, is_train):
+        encoded.extend(given)
+        return EncodedBatch.from_docs([batch.split()[docs.index(doc)] for doc in given]), None
+
+    listener = EncoderListener_v1("mean")
+    listener.encoder = Model("encoder", encode, dims={"nO": 3})
+    np.testing.assert_array_equal(flat(listener.predict(docs)), flat(expected))
+    assert encoded == docs[1:3]
+    assert all(get_encoding(doc) is None for doc in docs)
+
+
+@pytest.mark.parametrize("encoder", [None, Model("encoder", None, dims={"nO": None})])
+def test_prediction_without_an_encoder_that_could_is_one_line(docs, encoder):
+    listener = EncoderListener_v1()
+    listener.set_dim("nO", 3)
+    listener.encoder = encoder
+    with pytest.raises(BiomedError, match="'ab  c' has no encoding.*add biomed_transformer") as e:
+        listener.predict(docs)
+    assert "\n" not in str(e.value)
 
 
 def test_an_unknown_pooling_is_refused():

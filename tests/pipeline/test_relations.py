@@ -542,7 +542,7 @@ def test_a_pipeline_without_an_encoder_is_told_so():
     head.add_label("A")
     head.model.get_ref("tok2vec").set_dim("nO", 4)
     nlp.initialize()
-    with pytest.raises(BiomedError, match="no encoder comes before 'biomed_relations'"):
+    with pytest.raises(BiomedError, match="no encoder comes before the head that needs one"):
         nlp(annotate(nlp.make_doc("Aspirin for cancer"), None))
 
 

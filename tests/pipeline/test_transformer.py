@@ -213,6 +213,20 @@ def test_which_documents_keep_their_encoding(make_pipeline, heads, settings, sta
         assert (doc._.trf_data is not None) == stays
 
 
+def test_a_head_called_again_on_a_finished_document_finds_the_same(make_pipeline):
+    nlp, examples, optimizer = initialised(make_pipeline, {NER: {}})
+    nlp.update(examples, sgd=optimizer)
+    docs = list(nlp.pipe([text for text, _ in TRAINING], batch_size=100))
+    expected = [[(span.text, span._.confidence) for span in doc.ents] for doc in docs]
+    head = nlp.get_pipe(NER)
+    for doc, spans in zip(docs, expected, strict=True):
+        assert get_encoding(doc) is None
+        doc.ents = ()
+        again = [(span.text, span._.confidence) for span in head(doc).ents]
+        assert again == [(text, pytest.approx(value, abs=1e-5)) for text, value in spans]
+    assert any(expected)
+
+
 def test_training_leaves_nothing_on_the_documents(make_pipeline):
     nlp, examples, optimizer = initialised(make_pipeline, {NER: {}})
     nlp.update(examples, sgd=optimizer)

@@ -156,7 +156,7 @@ def _encoder_name(config: dict[str, Any], pipeline: Path) -> str:
 
 
 def _summary(heads: list[Head], description: dict[str, Any]) -> str:
-    tasks = list(dict.fromkeys(head.task.name for head in heads))
+    tasks = list(dict.fromkeys(head.kind.task_name for head in heads))
     return f"{_enumerate(tasks).capitalize() or 'Pipeline'}, trained on {description['name']}."
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import Literal, NamedTuple, get_args
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple, get_args
 
 from spacy.language import Language
 from spacy.pipeline import Pipe
@@ -18,6 +18,7 @@ from ..deidentification.phi_kinds import EXAMPLES, KINDS_OF_LABELS, identifying_
 from ..deidentification.surrogates import Surrogates
 from ..deidentification.term_lists import LANGUAGES
 from ..errors import BiomedError
+from .described import Described
 from .mention_finders import Finders, list_finders
 
 FACTORY = "biomed_deidentify"
@@ -93,7 +94,7 @@ class Mention(NamedTuple):
     label: str
 
 
-class BiomedDeidentifier(Pipe):
+class BiomedDeidentifier(Described, Pipe):
     """Replace what identifies people by tags, or by surrogates that read like the original.
 
     It takes the mentions that a component before it found and sets `doc._.deidentified`: the new
@@ -146,6 +147,12 @@ class BiomedDeidentifier(Pipe):
     >>> doc._.deidentified.replacements[0]
     Replacement(start=0, end=10, new_start=0, new_end=9, label='PATIENT', text='[PATIENT]')
     """
+
+    default_name, task_name = FACTORY, "de-identification"
+
+    @classmethod
+    def usage(cls, settings: Mapping[str, Any]) -> str:
+        return "print(doc._.deidentified.text)"
 
     def __init__(
         self,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from spacy.errors import Errors
 from spacy.pipeline.trainable_pipe import TrainablePipe
@@ -18,19 +18,22 @@ from thinc.types import Ragged
 
 from ..encoders.listener import EncoderListener, sizing
 from ..errors import BiomedError, quote
+from .described import Described, ShownScores
 from .doc_batches import batch_docs
+
+# The layer of heads that share `doc.cats`, each with classes or a number of its own there.
+CATS = "doc.cats"
 
 # Examples that are looked at to see whether they are examples, and those a model is sized by.
 _SAMPLE, _SIZING = 16, 4
 
 
-class EncoderHead(TrainablePipe):
+class EncoderHead(Described, TrainablePipe):
     """A component with labels whose model ends in an encoder's listener.
 
-    A class of it has `predict`, `set_annotations`, `get_loss` and `initialize`. One with a
-    `score_prefix`, which the names of its scores begin with, may stand several times in a pipeline:
-    a component of another name than `default_name` has its name in its scores, as in
-    `cats_hallmarks_score`.
+    A class of it has `predict`, `set_annotations`, `get_loss` and `initialize`. What else tells one
+    head from another stands in the class too, and nowhere else: what it is called and how its
+    scores are named, which corpora it learns from, and the layer that it reads (`copy_layer`).
 
     vocab: the pipeline's vocabulary.
     model: gives scores for documents.
@@ -38,10 +41,78 @@ class EncoderHead(TrainablePipe):
     scorer: scoring method.
     settings: kept in `cfg` and written with the component; among them learn_rate_factor, which
         multiplies the learning rate of the head, not of the encoder.
+
+    Of the class:
+
+    score_prefix: what the names of its scores begin with. A component of another name than
+        `default_name` has its name in its scores, as in `cats_hallmarks_score`, so that several
+        stand in a pipeline.
+    main: what the name of its main score ends in.
+    learns: kinds of corpora that it learns from, as the catalogue or `corpus.json` call their
+        tasks, with the settings that each needs where these are not the factory's.
+    annotation_keys: keys of `doc.user_data` that belong to its layer.
+    encoder_settings: of the encoder's model, where its task needs others than the defaults.
     """
 
-    default_name: str = ""
-    score_prefix: str = ""
+    score_prefix: ClassVar[str] = ""
+    main: ClassVar[str] = ""
+    learns: ClassVar[Mapping[str, dict[str, Any]]] = {}
+    annotation_keys: ClassVar[tuple[str, ...]] = ()
+    encoder_settings: ClassVar[Mapping[str, Any]] = {}
+
+    @classmethod
+    def begin_scores(cls, name: str, settings: Mapping[str, Any]) -> str:
+        """What the names of a component's scores begin with."""
+        return cls.score_prefix if name == cls.default_name else f"{cls.score_prefix}_{name}"
+
+    @classmethod
+    def main_score(cls, name: str, settings: Mapping[str, Any]) -> str:
+        """The name of a component's main score."""
+        return f"{cls.begin_scores(name, settings)}_{cls.main}"
+
+    @classmethod
+    def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
+        return ShownScores(numbers={cls.main: cls.main_score(name, settings)})
+
+    @classmethod
+    def layer(cls, settings: Mapping[str, Any]) -> str:
+        """Where on a document the annotation is that a component reads, as messages call it."""
+        raise NotImplementedError
+
+    @classmethod
+    def copy_layer(
+        cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
+    ) -> bool:
+        """Copy what a component reads of a document, to learn from and to be scored by.
+
+        reader: the component, of this class or spaCy's own that reads the same.
+        target: a document of the same tokens without annotation.
+        prefix: of heads that share `doc.cats`, what their classes get before their names.
+        RETURNS: whether the document is annotated for it.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def corpus_settings(cls, description: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings that follow from what a corpus holds.
+
+        description: its `corpus.json`.
+        """
+        return {}
+
+    @classmethod
+    def place_settings(cls, name: str) -> dict[str, Any]:
+        """The settings by which a component of this name writes to a place of its own."""
+        return {}
+
+    @classmethod
+    def class_settings(cls, classes: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The settings by which a component takes these classes of `doc.cats` and no others.
+
+        RETURNS: those of the component, and those of its section of `initialize.components`.
+        RAISES BiomedError: if it cannot take so many.
+        """
+        return {}, {"labels": classes}
 
     def __init__(
         self,
@@ -191,10 +262,11 @@ class EncoderHead(TrainablePipe):
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         """The scorer's scores, with the component's name in theirs if it is not the factory's."""
         scores = super().score(examples, **kwargs)
-        if not self.score_prefix or self.name == self.default_name:
+        default = self.begin_scores(self.default_name, self.cfg)
+        own = self.begin_scores(self.name, self.cfg)
+        if own == default:
             return scores
-        begin = f"{self.score_prefix}_"
-        return {f"{begin}{self.name}_{key.removeprefix(begin)}": scores[key] for key in scores}
+        return {own + key.removeprefix(default): score for key, score in scores.items()}
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> EncoderHead:
         """Load what `to_disk` saved; weights in half precision are computed with in fp32."""

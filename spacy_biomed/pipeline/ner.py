@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from spacy.attrs import ENT_IOB, IS_SPACE
 from spacy.language import Language
+from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.scorer import PRFScore
 from spacy.tokens import Doc, Span
 from spacy.training import Example
@@ -18,7 +19,8 @@ from spacy.vocab import Vocab
 from thinc.api import Config, Model, to_numpy
 from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
 
-from ..annotations.annotation_scope import annotates_any, get_scope
+from ..annotations.annotation_scope import annotates_any, get_scope, set_scope
+from ..annotations.layer_copies import copy_entities, copy_group, copy_spans, copy_taught
 from ..annotations.seen import SEEN_KEY
 from ..annotations.taught import explain_classes, get_taught, taught_classes
 from ..corpora.gold import UNALIGNED_MENTIONS
@@ -26,7 +28,10 @@ from ..encoders.batching.alignment import token_offsets
 from ..errors import BiomedError, quote
 from ..models.tagging import MISSING, Scheme, Spans, TagScheme
 from ..models.token_classifier import add_outputs
+from .described import ShownScores
 from .encoder_head import EncoderHead, check_share, validate_source
+
+FACTORY = "biomed_ner"
 
 # In score names, mentions not seen in training: `spans_unseen_p`, `spans_unseen_r`, ...
 UNSEEN = "unseen"
@@ -58,9 +63,9 @@ upstream = "*"
 
 
 @Language.factory(
-    "biomed_ner",
+    FACTORY,
     assigns=["doc.ents", "doc.spans", "token.ent_iob", "token.ent_type", "span._.confidence"],
-    default_config=Config().from_str(DEFAULT_CONFIG)["biomed_ner"],
+    default_config=Config().from_str(DEFAULT_CONFIG)[FACTORY],
     default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
 )
 def make_biomed_ner(
@@ -122,11 +127,76 @@ class BiomedNER(EncoderHead):
     ['O', 'B-DISEASE', 'I-DISEASE']
     """
 
+    default_name, task_name = FACTORY, "named entity recognition"
+    score_prefix, main = "ents", "f"
+    learns: ClassVar = {"ner": {}, "deidentification": {}}
+    annotation_keys = (UNALIGNED_MENTIONS,)
+
+    @classmethod
+    def usage(cls, settings: Mapping[str, Any]) -> str:
+        key = settings.get("spans_key")
+        if key is None:
+            return "print([(ent.text, ent.label_, ent._.confidence) for ent in doc.ents])"
+        show = "print([(span.text, span.label_, span._.confidence) for span in doc.spans[{!r}]])"
+        return show.format(key)
+
+    @classmethod
+    def begin_scores(cls, name: str, settings: Mapping[str, Any]) -> str:
+        """Entities in a span group have the group's name in their scores, not the component's."""
+        key = settings.get("spans_key")
+        return cls.score_prefix if key is None else f"spans_{key}"
+
+    @classmethod
+    def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
+        begin = cls.begin_scores(name, settings)
+        of_unseen = "spans" if settings.get("spans_key") is None else begin
+        return ShownScores(
+            averages={"all mentions": begin, "not seen in training": f"{of_unseen}_{UNSEEN}"},
+            per_type=f"{begin}_per_type",
+        )
+
+    @classmethod
+    def layer(cls, settings: Mapping[str, Any]) -> str:
+        key = settings.get("spans_key")
+        return "doc.ents" if key is None else f"doc.ents or doc.spans['{key}']"
+
+    @classmethod
+    def place_settings(cls, name: str) -> dict[str, Any]:
+        return {"spans_key": name}
+
+    @classmethod
+    def copy_layer(
+        cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
+    ) -> bool:
+        """Copy entities, from `doc.ents` to the span group of a component that has one.
+
+        A document that is annotated in part has no such layer: a span group cannot tell which part.
+        """
+        is_taught = copy_taught(reader.name, source, target)
+        key = reader.cfg.get("spans_key")
+        if key is None:
+            if not source.has_annotation("ENT_IOB"):
+                return is_taught
+            copy_entities(source, target)
+            set_scope(target, get_scope(source))
+        elif key in source.spans:
+            copy_group(source, key, target)
+            set_scope(target, get_scope(source, key), key)
+        elif source.has_annotation("ENT_IOB", require_complete=True):
+            target.spans[key] = copy_spans(source.ents, target)
+            set_scope(target, get_scope(source), key)
+        else:
+            return is_taught
+        if UNALIGNED_MENTIONS in source.user_data:  # the scores take these into account
+            target.user_data[UNALIGNED_MENTIONS] = source.user_data[UNALIGNED_MENTIONS]
+        copy_group(source, SEEN_KEY, target)
+        return True
+
     def __init__(
         self,
         vocab: Vocab,
         model: Model[list[Doc], Ragged],
-        name: str = "biomed_ner",
+        name: str = FACTORY,
         *,
         scheme: Scheme = "biluo",
         spans_key: str | None = None,

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from spacy.language import Language
+from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Config, Model, to_numpy
 from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
 
-from ..annotations.pairs import get_pair
+from ..annotations.layer_copies import copy_group
+from ..annotations.pairs import PAIR_KEY, get_pair
 from ..corpora.gold import ANSWER_KEY, UNALIGNED_ANSWERS
 from ..corpora.questions import question_id
 from ..encoders.batching.alignment import token_offsets
 from ..errors import BiomedError, quote
 from ..models.answer_spans import DocPlaces, best_spans, find_places, log_softmax, log_sum_exp
+from .described import ShownScores
 from .encoder_head import EncoderHead, validate_source
 from .ner import install_extensions
 from .qa_scores import Question, fold_answer, score_questions
@@ -133,7 +136,42 @@ class BiomedQA(EncoderHead):
     1.0
     """
 
-    default_name, score_prefix = FACTORY, "qa"
+    default_name, task_name = FACTORY, "question answering"
+    score_prefix, main = "qa", "f1"
+    learns: ClassVar = {"qa": {}}
+    annotation_keys = (UNALIGNED_ANSWERS,)
+    # An answer may be beyond what would be cut off.
+    encoder_settings: ClassVar = {"pair_overflow": "window"}
+
+    @classmethod
+    def usage(cls, settings: Mapping[str, Any]) -> str:
+        return f'print([(span.text, span._.confidence) for span in doc.spans["{ANSWER_KEY}"]])'
+
+    @classmethod
+    def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
+        begin = cls.begin_scores(name, settings)
+        titles = {
+            "F1 of words": "f1",
+            "exact match": "exact",
+            "strict accuracy": "strict",
+            "lenient accuracy": "lenient",
+            "mean reciprocal rank": "mrr",
+        }
+        return ShownScores(numbers={title: f"{begin}_{end}" for title, end in titles.items()})
+
+    @classmethod
+    def layer(cls, settings: Mapping[str, Any]) -> str:
+        return f"doc.spans['{ANSWER_KEY}']"
+
+    @classmethod
+    def copy_layer(
+        cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
+    ) -> bool:
+        copy_group(source, PAIR_KEY, target)
+        copy_group(source, ANSWER_KEY, target)
+        if UNALIGNED_ANSWERS in source.user_data:
+            target.user_data[UNALIGNED_ANSWERS] = source.user_data[UNALIGNED_ANSWERS]
+        return ANSWER_KEY in source.spans
 
     def __init__(
         self,

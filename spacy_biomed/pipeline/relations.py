@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from spacy.language import Language
+from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.scorer import PRFScore
 from spacy.tokens import Doc, Span
 from spacy.training import Example
@@ -14,12 +15,15 @@ from spacy.vocab import Vocab
 from thinc.api import Config, Model, to_numpy
 from thinc.types import Floats2d, Ints1d
 
-from ..annotations.relation_layer import SpanRelation
+from ..annotations.annotation_scope import get_scope, set_scope
+from ..annotations.layer_copies import copy_entities, copy_group, copy_spans, copy_taught
+from ..annotations.relation_layer import RELATIONS, SpanRelation
 from ..corpora.marked_arguments import STYLES, Argument, Style, find_marked_arguments
 from ..encoders.batching.encoded import EncodedBatch
 from ..encoders.batching.windows import batch_by_length
 from ..encoders.listener import POOLINGS
 from ..errors import BiomedError, quote
+from .described import ShownScores
 from .encoder_head import EncoderHead, check_share, validate_source
 from .relation_candidates import Candidate, find_candidates
 from .textcat import log_normalizer
@@ -165,7 +169,62 @@ class BiomedRelations(EncoderHead):
     ('ACTIVATOR', 'INHIBITOR')
     """
 
-    default_name, score_prefix = FACTORY, "relations"
+    default_name, task_name = FACTORY, "relation extraction"
+    score_prefix, main = "relations", "micro_f"
+    learns: ClassVar = {"relations": {}}
+    annotation_keys = (RELATIONS,)
+
+    @classmethod
+    def usage(cls, settings: Mapping[str, Any]) -> str:
+        return (
+            "print([(head.text, label, tail.text) for head, tail, label, score in doc._.relations])"
+        )
+
+    @classmethod
+    def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
+        begin = cls.begin_scores(name, settings)
+        return ShownScores(
+            averages={"micro average over relations": f"{begin}_micro"},
+            per_type=f"{begin}_per_type",
+        )
+
+    @classmethod
+    def layer(cls, settings: Mapping[str, Any]) -> str:
+        return "doc._.relations"
+
+    @classmethod
+    def corpus_settings(cls, description: Mapping[str, Any]) -> dict[str, Any]:
+        """Where pairs of the corpus have two relations, these exclude no other."""
+        parts = description["parts"].values()
+        return {"exclusive": False} if any(part.get("several_relations") for part in parts) else {}
+
+    @classmethod
+    def copy_layer(
+        cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
+    ) -> bool:
+        """Copy relations, with the sentences they are in and the entities they may be between.
+
+        These lie where the component reads them, so that a head of entities that reads the same
+        place learns from them too.
+        """
+        copy_taught(reader.name, source, target)
+        key = reader.cfg.get("spans_key")
+        if key is not None and key in source.spans:
+            copy_group(source, key, target)
+            set_scope(target, get_scope(source, key), key)
+        elif source.has_annotation("ENT_IOB"):  # marked sentences have no entities
+            set_scope(target, get_scope(source), key)
+            if key is None:
+                copy_entities(source, target)
+            else:
+                target.spans[key] = copy_spans(source.ents, target)
+        if source.has_annotation("SENT_START"):
+            for token, own in zip(source, target, strict=True):
+                own.is_sent_start = token.is_sent_start
+        if RELATIONS not in source.user_data:
+            return False
+        target.user_data[RELATIONS] = source.user_data[RELATIONS]
+        return True
 
     def __init__(
         self,

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from spacy.language import Language
+from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Config, Model, to_numpy
 from thinc.types import Floats1d, Floats2d
 
+from ..annotations.layer_copies import copy_classes
 from ..annotations.pairs import mark_pair
 from ..errors import BiomedError, quote
-from .encoder_head import EncoderHead, validate_source
+from .described import ShownScores
+from .encoder_head import CATS, EncoderHead, validate_source
 
 FACTORY = "biomed_similarity"
 
@@ -97,7 +100,42 @@ class BiomedSimilarity(EncoderHead):
     ('relatedness',)
     """
 
-    default_name, score_prefix = FACTORY, "similarity"
+    default_name, task_name = FACTORY, "similarity of sentences"
+    score_prefix, main = "similarity", "pearson"
+    learns: ClassVar = {"similarity": {}}
+
+    @classmethod
+    def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
+        begin = cls.begin_scores(name, settings)
+        return ShownScores(
+            numbers={
+                "Pearson's correlation": f"{begin}_pearson",
+                "Spearman's rank correlation": f"{begin}_spearman",
+            }
+        )
+
+    @classmethod
+    def usage(cls, settings: Mapping[str, Any]) -> str:
+        return "print(doc.cats)"
+
+    @classmethod
+    def layer(cls, settings: Mapping[str, Any]) -> str:
+        return CATS
+
+    @classmethod
+    def copy_layer(
+        cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
+    ) -> bool:
+        return copy_classes(reader, source, target, prefix)
+
+    @classmethod
+    def class_settings(cls, classes: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+        if len(classes) > 1:
+            raise BiomedError(
+                "a pair of similar texts has one number in doc.cats, and this corpus has "
+                f"{', '.join(classes)}: leave one"
+            )
+        return {"label": classes[0]}, {}
 
     def __init__(
         self,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from spacy.language import Language
+from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.scorer import Scorer
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -14,10 +15,12 @@ from spacy.vocab import Vocab
 from thinc.api import Config, Model, get_array_module, to_numpy
 from thinc.types import Floats1d, Floats2d
 
+from ..annotations.layer_copies import copy_classes
 from ..annotations.pairs import mark_pair
 from ..annotations.taught import get_taught, taught_classes
 from ..errors import BiomedError, quote
-from .encoder_head import EncoderHead, check_share, validate_source
+from .described import ShownScores
+from .encoder_head import CATS, EncoderHead, check_share, validate_source
 
 FACTORY = "biomed_textcat"
 
@@ -132,7 +135,42 @@ class BiomedTextCategorizer(EncoderHead):
     ('entailment', 'neutral', 'contradiction')
     """
 
-    default_name, score_prefix = FACTORY, "cats"
+    default_name, task_name = FACTORY, "document classification"
+    score_prefix = "cats"
+    learns: ClassVar = {
+        "textcat_multilabel": {"exclusive": False},
+        "pair_classification": {"exclusive": True},
+    }
+
+    @classmethod
+    def main_score(cls, name: str, settings: Mapping[str, Any]) -> str:
+        """Accuracy where classes exclude each other, as papers report it for inference; else macro
+        F1."""
+        main = "acc" if settings.get("exclusive") else "score"
+        return f"{cls.begin_scores(name, settings)}_{main}"
+
+    @classmethod
+    def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
+        begin = cls.begin_scores(name, settings)
+        return ShownScores(
+            macro={"macro average over classes": f"{begin}_score"},
+            numbers={"accuracy": f"{begin}_acc"} if settings.get("exclusive") else {},
+            per_type=f"{begin}_f_per_type",
+        )
+
+    @classmethod
+    def usage(cls, settings: Mapping[str, Any]) -> str:
+        return "print(doc.cats)"
+
+    @classmethod
+    def layer(cls, settings: Mapping[str, Any]) -> str:
+        return CATS
+
+    @classmethod
+    def copy_layer(
+        cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
+    ) -> bool:
+        return copy_classes(reader, source, target, prefix)
 
     def __init__(
         self,

@@ -16,6 +16,7 @@ from spacy.vocab import Vocab
 from thinc.api import Config, ConfigValidationError
 
 from ..errors import BiomedError, escape, quote
+from ..pipeline.component_classes import find_head
 from .config_errors import explain_config_error
 from .corpus import read_docs
 
@@ -38,7 +39,7 @@ def fill_config(
 ) -> Config:
     """Fill a template's `[paths]`, `[vars]`, language and number of documents annotated together.
 
-    Where pairs of the corpus have several relations, the head that learns them is not exclusive.
+    Heads get the settings that follow from what the corpus holds (`EncoderHead.corpus_settings`).
 
     template: config with `[vars]` encoder, seed, learn_rate, batch_words, max_steps, warmup_steps
         and eval_frequency.
@@ -63,10 +64,10 @@ def fill_config(
         learn_rate=learn_rate,
         seed=seed,
     )
-    if has_several_relations(description):
-        for settings in config["components"].values():
-            if settings.get("factory") == "biomed_relations":
-                settings["exclusive"] = False
+    for settings in config["components"].values():
+        head = find_head(settings.get("factory", ""))
+        if head is not None:
+            settings.update(head.corpus_settings(description))
     return config
 
 
@@ -98,11 +99,6 @@ def fill_training(
     variables["eval_frequency"] = steps if epochs > 1 else max(steps // EVALUATIONS, 1)
     config["paths"]["train"], config["paths"]["dev"] = train.as_posix(), dev.as_posix()
     config["nlp"]["lang"] = description["language"]
-
-
-def has_several_relations(description: dict[str, Any]) -> bool:
-    """Tell whether pairs of a corpus have two relations, so that these exclude no other."""
-    return any(part.get("several_relations") for part in description["parts"].values())
 
 
 def read_template(path: Path) -> Config:

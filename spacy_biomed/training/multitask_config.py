@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import spacy
-from spacy.language import FactoryMeta, Language
 from spacy.vocab import Vocab
 from thinc.api import Config
 
 from ..corpora.corpus_catalogue import find_corpus
 from ..errors import BiomedError
+from ..pipeline.component_classes import list_heads
+from ..pipeline.encoder_head import CATS, EncoderHead
 from .config import (
     WARMUP_SHARE,
     check_encoder_name,
     count_batches,
-    has_several_relations,
     read_description,
     read_template,
 )
@@ -26,30 +26,6 @@ from .corpus import read_docs
 
 Schedule = Literal["round_robin", "proportional"]
 SCHEDULES: tuple[Schedule, ...] = ("round_robin", "proportional")
-
-
-class HeadKind(NamedTuple):
-    """The head of a kind of task.
-
-    settings: that differ from the factory's defaults.
-    score: its main score, as the factory names it; None for the one that the factory weights most.
-    """
-
-    factory: str
-    settings: dict[str, Any]
-    score: str | None = None
-
-
-# By the task of a corpus, as the catalogue calls it.
-HEADS = {
-    "ner": HeadKind("biomed_ner", {}),
-    "deidentification": HeadKind("biomed_ner", {}),
-    "textcat_multilabel": HeadKind("biomed_textcat", {"exclusive": False}),
-    "pair_classification": HeadKind("biomed_textcat", {"exclusive": True}, "cats_acc"),
-    "similarity": HeadKind("biomed_similarity", {}),
-    "relations": HeadKind("biomed_relations", {}),
-    "qa": HeadKind("biomed_qa", {}),
-}
 
 ENCODER = "biomed_transformer"
 
@@ -61,8 +37,10 @@ ANY_LANGUAGE = "xx"
 class Task:
     """A converted corpus and the head that it trains; both have the folder's name.
 
-    task: what kind of task it is, a key of `HEADS`.
+    task: what kind of task it is, as the catalogue or `corpus.json` call it.
     language: spaCy's code.
+    head: class of the head.
+    settings: of the head, where they are neither the factory's nor the template's.
     score: name of the head's main score.
     classes: of a head that reads `doc.cats`, the names that the training part has there.
     batches: in one pass over the training part.
@@ -71,7 +49,7 @@ class Task:
     folder: Path
     task: str
     language: str
-    factory: str
+    head: type[EncoderHead]
     settings: dict[str, Any]
     score: str = ""
     classes: list[str] = field(default_factory=list)
@@ -80,6 +58,10 @@ class Task:
     @property
     def name(self) -> str:
         return self.folder.name
+
+    @property
+    def factory(self) -> str:
+        return self.head.default_name
 
 
 def create_multitask_config(
@@ -125,8 +107,8 @@ def create_multitask_config(
     _set_schedule(config, schedule, epochs, tasks)
     languages = {task.language for task in tasks}
     config["nlp"]["lang"] = languages.pop() if len(languages) == 1 else ANY_LANGUAGE
-    if any(task.task == "qa" for task in tasks):  # an answer may be beyond what would be cut off
-        config["components"][ENCODER]["model"]["pair_overflow"] = "window"
+    for task in tasks:
+        config["components"][ENCODER]["model"].update(task.head.encoder_settings)
     _add_heads(config, tasks)
     _add_corpora(config, tasks)
     return config, tasks
@@ -139,20 +121,30 @@ def read_task(folder: Path, batch_words: int) -> Task:
     """
     description = read_description(folder)
     kind = find_task(folder, description)
-    factory, settings, _ = HEADS[kind]
-    if factory == "biomed_ner":
-        settings = {**settings, "spans_key": folder.name}
-    if kind == "relations" and has_several_relations(description):
-        settings = {**settings, "exclusive": False}
-    task = Task(folder, kind, description["language"], factory, settings)
+    head = find_learners()[kind]
+    settings = {
+        **head.learns[kind],
+        **head.corpus_settings(description),
+        **head.place_settings(folder.name),
+    }
+    task = Task(folder, kind, description["language"], head, settings)
     train = folder / "train.spacy"
     if not (folder / "dev.spacy").is_file():
         raise BiomedError(f"{folder}: no dev.spacy there, which chooses the best checkpoint")
-    if factory in ("biomed_textcat", "biomed_similarity"):
+    if head.layer(settings) == CATS:
         found = {label for doc in read_docs(train, Vocab()) for label in doc.cats}
         task.classes = sorted(found)
     task.batches = count_batches(train, batch_words)
     return task
+
+
+def find_learners() -> dict[str, type[EncoderHead]]:
+    """The head that learns from each kind of corpus; of several the first by its factory's name."""
+    learners: dict[str, type[EncoderHead]] = {}
+    for head in list_heads().values():
+        for kind in head.learns:
+            learners.setdefault(kind, head)
+    return learners
 
 
 def find_task(folder: Path, description: dict[str, Any]) -> str:
@@ -161,11 +153,12 @@ def find_task(folder: Path, description: dict[str, Any]) -> str:
     RAISES BiomedError: if none of them says, or there is no head for it.
     """
     kind = description.get("task") or _catalogue_task(description["name"]) or _guess(description)
-    if kind in HEADS:
+    learners = find_learners()
+    if kind in learners:
         return kind
     problem = f"no head learns the task '{kind}'" if kind else "its task is not known"
     raise BiomedError(
-        f'{folder / "corpus.json"}: {problem}; add "task" with one of {", ".join(HEADS)}'
+        f'{folder / "corpus.json"}: {problem}; add "task" with one of {", ".join(learners)}'
     )
 
 
@@ -219,7 +212,7 @@ def _add_heads(config: Config, tasks: list[Task]) -> None:
     nlp = spacy.blank(config["nlp"]["lang"])
     weights: dict[str, float | None] = {}
     for task in tasks:
-        meta = _find_factory(nlp, task)
+        meta = nlp.get_factory_meta(task.factory)
         settings = Config(meta.default_config).copy().merge(templates.get(task.factory, {}))
         settings = settings.merge(task.settings)
         config["components"][task.name] = {"factory": task.factory, **settings}
@@ -229,52 +222,20 @@ def _add_heads(config: Config, tasks: list[Task]) -> None:
             _name_classes(config, task, [prefix + label for label in task.classes])
         # Their default names would be weighted too where the config says nothing of them.
         weights.update(dict.fromkeys(meta.default_score_weights))
-        task.score = _main_score(nlp, task)
+        task.score = task.head.main_score(task.name, settings)
     weights.update({task.score: round(1.0 / len(tasks), 4) for task in tasks})
     config["training"]["score_weights"] = weights
 
 
 def _name_classes(config: Config, task: Task, labels: list[str]) -> None:
     """Tell a head its part of `doc.cats`, of which it would else take all corpora's."""
-    if task.factory == "biomed_textcat":
-        config["initialize"]["components"][task.name] = {"labels": labels}
-    elif len(labels) == 1:
-        config["components"][task.name]["label"] = labels[0]
-    else:
-        raise BiomedError(
-            f"{task.folder}: a pair of similar texts has one number in doc.cats, and this corpus "
-            f"has {', '.join(labels)}: leave one"
-        )
-
-
-def _find_factory(nlp: Language, task: Task) -> FactoryMeta:
-    if not nlp.has_factory(task.factory):
-        raise BiomedError(
-            f"{task.folder}: its task, {task.task}, needs the component {task.factory}, which is "
-            "not installed: update spacy-biomed, or leave the corpus out"
-        )
-    return nlp.get_factory_meta(task.factory)
-
-
-def _main_score(nlp: Language, task: Task) -> str:
-    """The name of a head's main score, which has the head's name in it.
-
-    For a component of the factory's name it is known; what it becomes in this one the component's
-    own scores tell.
-    """
-    if task.factory == "biomed_ner":
-        return f"spans_{task.name}_f"
-    weights = nlp.get_factory_meta(task.factory).default_score_weights
-    main = HEADS[task.task].score or max(weights, key=lambda score: weights[score] or 0.0)
-    head = nlp.add_pipe(task.factory, task.name, config=task.settings)
-    scores = head.score([])
-    for name in scores:
-        if task.name in name and name.replace(f"{task.name}_", "", 1) == main:
-            return name
-    raise BiomedError(
-        f"the scores of '{task.name}' ({', '.join(scores)}) have no {main} with its name: several "
-        f"{task.factory} could not be told apart"
-    )
+    try:
+        settings, initialize = task.head.class_settings(labels)
+    except BiomedError as error:
+        raise BiomedError(f"{task.folder}: {error}") from error
+    config["components"][task.name].update(settings)
+    if initialize:
+        config["initialize"]["components"][task.name] = initialize
 
 
 def find_clashing(tasks: list[Task]) -> list[str]:

@@ -13,12 +13,14 @@ from spacy_biomed.annotations.annotation_scope import (
     get_scope,
     set_scope,
 )
+from spacy_biomed.annotations.layer_copies import copy_bare
 from spacy_biomed.annotations.pairs import PAIR_KEY, join_pair, mark_pair
 from spacy_biomed.annotations.relation_layer import SpanRelation
 from spacy_biomed.annotations.seen import SEEN_KEY
 from spacy_biomed.annotations.taught import get_taught, set_taught
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.training.multitask import LAYERS, TASK_KEY, MultiTaskCorpus_v1, _Task, copy_bare
+from spacy_biomed.pipeline.component_classes import find_head, list_annotation_keys
+from spacy_biomed.training.multitask import TASK_KEY, MultiTaskCorpus_v1
 
 WORDS = ["Aspirin", "reduced", "the", "risk", "of", "stroke"]
 
@@ -198,10 +200,9 @@ def test_the_prediction_is_made_of_the_text_and_of_a_pairs_too(nlp, write):
 
 def take(factory, doc, **settings):
     """What an example for a component of a factory keeps, whether or not there is one."""
-    pipe = SimpleNamespace(cfg=settings, labels=())
-    target = copy_bare(doc)
-    task = _Task("own", "own", pipe, LAYERS[factory], False, frozenset())
-    return task.take(task, doc, target), target
+    reader = SimpleNamespace(name="own", cfg=settings, labels=())
+    target = copy_bare(doc, list_annotation_keys())
+    return find_head(factory).copy_layer(reader, doc, target), target
 
 
 def test_relations_keep_entities_and_sentences(full):
@@ -242,7 +243,7 @@ def test_answers_keep_the_pair(full):
 
 @pytest.mark.parametrize("factory", ["biomed_relations", "biomed_qa", "biomed_similarity"])
 def test_a_document_without_the_layer_is_not_annotated(full, factory):
-    annotated, _ = take(factory, copy_bare(full))
+    annotated, _ = take(factory, copy_bare(full, list_annotation_keys()))
     assert not annotated
 
 

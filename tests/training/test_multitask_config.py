@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import spacy
-from spacy.language import Language
 from spacy.tokens import DocBin
 from spacy.training.initialize import init_nlp
 from spacy.util import load_config
@@ -14,8 +13,6 @@ from spacy.util import load_config
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.training.config import count_batches
 from spacy_biomed.training.multitask_config import (
-    HEADS,
-    HeadKind,
     count_steps,
     create_multitask_config,
     find_task,
@@ -163,50 +160,21 @@ def test_the_task_is_that_of_corpus_json_else_of_the_catalogue_else_of_what_it_h
         assert find_task(tmp_path, own) == expected
 
 
-@pytest.fixture
-def judge(monkeypatch):
-    """A component that stands for those that need not be there, for any task."""
-
-    class Judge:
-        def __init__(self, name):
-            self.name = name
-
-        def __call__(self, doc):
-            return doc
-
-        def score(self, examples):
-            return {f"judge_{self.name}_p": None, f"judge_{self.name}_f": None}
-
-    Language.factory(
-        "test_judge",
-        func=lambda nlp, name, label="similarity": Judge(name),
-        default_config={"label": "similarity"},
-        default_score_weights={"judge_f": 1.0, "judge_p": None},
-    )
-    for task in HEADS:
-        monkeypatch.setitem(HEADS, task, HeadKind("test_judge", {}))
-
-
-def test_the_main_score_is_asked_of_a_component_of_any_factory(three_tasks, judge):
-    config, tasks = create(three_tasks, ["drugs"])
-    assert tasks[0].score == "judge_drugs_f"
-    assert config["training"]["score_weights"] == {
-        "judge_f": None,
-        "judge_p": None,
-        "judge_drugs_f": 1.0,
-    }
-
-
-def test_questions_have_their_long_contexts_read_in_windows(own, judge):
+def test_questions_have_their_long_contexts_read_in_windows(own):
     for task, expected in (("qa", "window"), ("relations", None)):
         folder = own("topics", task, task=task)
         config, _ = create(folder, [task])
         assert config["components"]["biomed_transformer"]["model"].get("pair_overflow") == expected
 
 
-@pytest.mark.skipif(
-    not spacy.blank("en").has_factory("biomed_similarity"), reason="no biomed_similarity"
-)
+def test_several_relations_of_a_pair_do_not_exclude_each_other(own):
+    part = {"relations": {"A": 2}, "several_relations": 1}
+    for name, parts in (("one", {"train": {}}), ("several", {"train": part})):
+        folder = own("topics", name, task="relations", parts=parts)
+        config, _ = create(folder, [name])
+        assert config["components"][name]["exclusive"] == (name == "one")
+
+
 def test_similarities_of_two_corpora_get_their_heads_name(own):
     for name in ("one", "two"):
         folder = own("topics", name, task="similarity")
@@ -270,9 +238,3 @@ def test_a_corpus_without_a_development_part_is_refused(own):
     (folder / "mine" / "dev.spacy").unlink()
     with pytest.raises(BiomedError, match="mine: no dev.spacy there"):
         create(folder, ["mine"])
-
-
-def test_a_head_that_is_not_installed_is_named(three_tasks, monkeypatch):
-    monkeypatch.setitem(HEADS, "ner", HeadKind("biomed_nothing", {}))
-    with pytest.raises(BiomedError, match="ner, needs the component biomed_nothing"):
-        create(three_tasks, ["drugs"])

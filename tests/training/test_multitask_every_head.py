@@ -15,19 +15,13 @@ import spacy_biomed
 from spacy_biomed.annotations.relation_layer import SpanRelation
 from spacy_biomed.studies.task_scores import score_tasks
 from spacy_biomed.training.multitask import TASK_KEY, MultiTaskCorpus_v1
-from spacy_biomed.training.multitask_config import HEADS, create_multitask_config
+from spacy_biomed.training.multitask_config import create_multitask_config
 from spacy_biomed.training.optimizer import AdamW_v1
 from spacy_biomed.training.resumable import train
 
 NLP = spacy.blank("en")
 ENCODER = "biomed_transformer"
-FACTORIES = {head.factory for head in HEADS.values()}
 TASKS = ["ner", "pair_classification", "qa", "relations", "similarity", "textcat_multilabel"]
-
-pytestmark = pytest.mark.skipif(
-    not all(NLP.has_factory(factory) for factory in FACTORIES), reason="not all heads are there"
-)
-
 
 def make_docs(task):
     """A few documents with the layer of a task."""

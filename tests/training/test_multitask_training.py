@@ -6,11 +6,17 @@ from collections import Counter
 import numpy as np
 import pytest
 import spacy
+from head_corpora import make_docs, write_corpora
+from multitask_corpora import write_small_template
+from spacy.tokens import DocBin
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import train as spacy_train
 
+from spacy_biomed.annotations.relation_layer import SpanRelation
+from spacy_biomed.studies.task_scores import score_tasks
 from spacy_biomed.training.corpus import Corpus_v1
 from spacy_biomed.training.multitask import TASK_KEY, MultiTaskCorpus_v1
+from spacy_biomed.training.multitask_config import create_multitask_config
 from spacy_biomed.training.optimizer import AdamW, AdamW_v1
 from spacy_biomed.training.resumable import create_train_batches, train
 
@@ -243,3 +249,26 @@ def test_it_learns_all_tasks(trained_tasks, three_tasks):
     assert scores["cats_topics_score"] > 0.9
     performance = nlp.meta["performance"]
     assert {"spans_drugs_f", "spans_diseases_f", "cats_topics_score"} <= performance.keys()
+
+
+def test_relations_are_between_the_entities_that_another_head_finds(tiny_bert, tmp_path):
+    folders = write_corpora(tmp_path, ["ner", "relations"])
+    docs = make_docs("ner")
+    for number, doc in enumerate(docs):
+        doc._.relations = [SpanRelation(*doc.ents, "PREVENTS")] if number % 2 == 0 else []
+    for part in ("train", "dev", "test"):
+        DocBin(docs=docs, store_user_data=True).to_disk(tmp_path / "relations" / f"{part}.spacy")
+    config, _ = create_multitask_config(
+        write_small_template(tmp_path / "multitask.cfg"),
+        folders,
+        encoder=str(tiny_bert),
+        epochs=1,
+        batch_words=100,
+    )
+    config["components"]["relations"]["spans_key"] = "ner"
+    config["vars"].update(max_steps=50, eval_frequency=50)
+    config["training"]["optimizer"]["use_averages"] = False
+    train(init_nlp(config), tmp_path / "trained", stdout=io.StringIO())
+    scores = score_tasks(spacy.load(tmp_path / "trained" / "model-best"))
+    assert set(scores) == {"spans_ner_f", "relations_relations_micro_f"}
+    assert min(scores.values()) > 0.8

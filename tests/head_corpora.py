@@ -1,0 +1,96 @@
+"""A few documents for each kind of corpus that a head learns from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import spacy
+from spacy.tokens import Doc, DocBin, Span
+
+import spacy_biomed
+from spacy_biomed.annotations.relation_layer import SpanRelation
+from spacy_biomed.annotations.seen import SEEN_KEY
+from spacy_biomed.corpora.marked_arguments import find_marked_arguments
+
+NLP = spacy.blank("en")
+TEXTS = ("Aspirin reduced the risk of stroke.", "Metformin for patients with diabetes.")
+MARKED = (
+    "<< Aspirin >> reduced the risk of [[ stroke ]].",
+    "<< Metformin >> for patients with [[ diabetes ]].",
+)
+PAIRS = (("Is aspirin safe?", "Aspirin is safe."), ("Is it cancer?", "It was diabetes."))
+
+
+def write_corpora(folder: Path, kinds: list[str]) -> list[Path]:
+    """Write a converted corpus of each kind to a folder of its name.
+
+    RETURNS: the folders.
+    """
+    for kind in kinds:
+        (folder / kind).mkdir(parents=True)
+        for part in ("train", "dev", "test"):
+            path = folder / kind / f"{part}.spacy"
+            DocBin(docs=make_docs(kind), store_user_data=True).to_disk(path)
+        description = {"name": f"my {kind}", "language": "en", "task": kind, "parts": {}}
+        (folder / kind / "corpus.json").write_text(json.dumps(description), encoding="utf8")
+    return [folder / kind for kind in kinds]
+
+
+def make_docs(kind: str) -> list[Doc]:
+    """Eight documents, of two kinds that a head is to tell apart, with the layer of a kind."""
+    make, annotate = MAKERS[kind]
+    docs = [doc for _ in range(4) for doc in make()]
+    for number, doc in enumerate(docs):
+        annotate(doc, number % 2 == 0)
+    return docs
+
+
+def _make_texts() -> list[Doc]:
+    return [NLP.make_doc(text) for text in TEXTS]
+
+
+def _make_marked() -> list[Doc]:
+    return [NLP.make_doc(text) for text in MARKED]
+
+
+def _make_pairs() -> list[Doc]:
+    return [spacy_biomed.pair(NLP, *pair) for pair in PAIRS]
+
+
+def _add_entities(doc: Doc, is_first: bool) -> None:
+    doc.ents = [Span(doc, 0, 1, "DRUG"), Span(doc, len(doc) - 2, len(doc) - 1, "DISEASE")]
+    doc.spans[SEEN_KEY] = [doc.ents[0]]
+
+
+def _add_classes(doc: Doc, is_first: bool, names: tuple[str, str] = ("RISK", "CARE")) -> None:
+    doc.cats = {names[0]: float(is_first), names[1]: float(not is_first)}
+
+
+def _add_inference(doc: Doc, is_first: bool) -> None:
+    _add_classes(doc, is_first, ("yes", "no"))
+
+
+def _add_similarity(doc: Doc, is_first: bool) -> None:
+    doc.cats = {"similarity": 5.0 if is_first else 1.0}
+
+
+def _add_relations(doc: Doc, is_first: bool) -> None:
+    head, tail = (doc.char_span(*offsets[:2]) for offsets in find_marked_arguments(doc.text))
+    doc._.relations = [SpanRelation(head, tail, "PREVENTS")] if is_first else []
+
+
+def _add_answers(doc: Doc, is_first: bool) -> None:
+    doc.spans["answer"] = [doc.spans["pair"][1][:1]]
+
+
+# By the task of a corpus, as the catalogue calls it: what makes the documents and what annotates.
+MAKERS = {
+    "ner": (_make_texts, _add_entities),
+    "deidentification": (_make_texts, _add_entities),
+    "textcat_multilabel": (_make_texts, _add_classes),
+    "pair_classification": (_make_pairs, _add_inference),
+    "similarity": (_make_pairs, _add_similarity),
+    "relations": (_make_marked, _add_relations),
+    "qa": (_make_pairs, _add_answers),
+}

@@ -1,0 +1,243 @@
+"""What every registered head keeps to, each beside all others on one encoder.
+
+A head is tried on every kind of corpus that it says it learns from; a new kind needs a few
+documents in `head_corpora.py`.
+"""
+
+import numpy as np
+import pytest
+import spacy
+from head_corpora import make_docs, write_corpora
+from multitask_corpora import write_small_template
+from spacy.training import Example
+from spacy.training.initialize import init_nlp
+from spacy.util import fix_random_seed
+
+from spacy_biomed.annotations.layer_copies import copy_bare
+from spacy_biomed.evaluation.tasks import find_heads
+from spacy_biomed.packaging.compression import compress_pipeline
+from spacy_biomed.pipeline.component_classes import find_head, list_annotation_keys, list_heads
+from spacy_biomed.training.multitask import TASK_KEY, MultiTaskCorpus_v1
+from spacy_biomed.training.multitask_config import create_multitask_config
+from spacy_biomed.training.optimizer import AdamW_v1
+
+ENCODER = "biomed_transformer"
+KINDS = sorted(kind for head in list_heads().values() for kind in head.learns)
+EPOCHS = 25
+
+of_every_head = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("heads")
+
+
+@pytest.fixture(scope="module")
+def config(folder, tiny_bert):
+    template = write_small_template(folder / "multitask.cfg")
+    corpora = write_corpora(folder / "corpora", KINDS)
+    config, _ = create_multitask_config(
+        template, corpora, encoder=str(tiny_bert), epochs=1, batch_words=100
+    )
+    config["components"][ENCODER]["model"]["precision"] = "fp32"  # exports are compared to 1e-3
+    return config
+
+
+@pytest.fixture(scope="module")
+def batches(folder):
+    """By kind: the examples of its corpus, for a pipeline."""
+
+    def read(nlp):
+        paths = {kind: folder / "corpora" / kind / "train.spacy" for kind in KINDS}
+        found = {kind: [] for kind in KINDS}
+        for example in MultiTaskCorpus_v1(paths)(nlp):
+            found[example.reference.user_data[TASK_KEY]].append(example)
+        return found
+
+    return read
+
+
+@pytest.fixture(scope="module")
+def trained(config, batches):
+    """A pipeline of all heads, each named for its kind of corpus; tests leave it as it is."""
+    nlp = init_nlp(config)
+    fix_random_seed(0)
+    examples, optimizer = batches(nlp), AdamW_v1(0.005)
+    for _ in range(EPOCHS):
+        for kind in KINDS:
+            nlp.update(examples[kind], sgd=optimizer)
+    return nlp
+
+
+@pytest.fixture(scope="module")
+def saved(trained, folder):
+    trained.to_disk(folder / "trained")
+    return folder / "trained"
+
+
+@pytest.fixture(scope="module")
+def compressed(saved, folder):
+    compress_pipeline(str(saved), folder / "onnx", precision="fp32")
+    return spacy.load(folder / "onnx")
+
+
+@pytest.fixture(scope="module")
+def evaluate(batches):
+    """Score a pipeline on all corpora."""
+
+    def score(nlp):
+        return nlp.evaluate([one for examples in batches(nlp).values() for one in examples])
+
+    return score
+
+
+@pytest.fixture(scope="module")
+def scores(trained, evaluate):
+    return evaluate(trained)
+
+
+@pytest.fixture(scope="module")
+def compressed_scores(compressed, evaluate):
+    return evaluate(compressed)
+
+
+@pytest.fixture(scope="module")
+def copies(trained, saved):
+    """The pipeline as it is trained, by where it is trained from."""
+    from_bytes = spacy.blank(trained.lang).from_config(trained.config)
+    return {"disk": spacy.load(saved), "bytes": from_bytes.from_bytes(trained.to_bytes())}
+
+
+@pytest.fixture(scope="module")
+def learner(saved):
+    """The pipeline for tests that train it further, whatever others did with it."""
+    return spacy.load(saved)
+
+
+@pytest.fixture(scope="module")
+def optimizer(learner):
+    return learner.resume_training(sgd=AdamW_v1(0.01))
+
+
+def predictions(nlp, kind):
+    """What a head alone writes to documents of its kind, to the last bit."""
+    with nlp.select_pipes(enable=[ENCODER, kind]):
+        docs = [nlp(doc.text) for doc in make_docs(kind)[:2]]
+    return [doc.to_bytes(exclude=["strings"]) for doc in docs]
+
+
+def find_changed(nlp, before, weights):
+    """The components whose weights are not those of before, by name."""
+    return [name for name in before if not np.array_equal(weights(nlp, name), before[name])]
+
+
+def main_score(nlp, kind):
+    settings = nlp.config["components"][kind]
+    return find_head(settings["factory"]).main_score(kind, settings)
+
+
+@pytest.mark.parametrize("factory", list_heads())
+def test_a_class_knows_its_factory_and_the_score_that_this_weights_most(factory):
+    head = list_heads()[factory]
+    assert head.default_name == factory
+    assert head.task_name and head.learns
+    meta = spacy.blank("en").get_factory_meta(factory)
+    weights = {name: weight or 0.0 for name, weight in meta.default_score_weights.items()}
+    assert head.main_score(factory, meta.default_config) == max(weights, key=weights.get)
+
+
+@of_every_head
+def test_it_learns_and_its_main_score_is_among_the_scores(trained, scores, kind):
+    assert scores[main_score(trained, kind)] > 0.8
+    assert kind in trained.get_pipe(ENCODER).listening_components
+
+
+@of_every_head
+def test_its_main_score_has_its_name_where_nothing_is_annotated(trained, kind):
+    assert trained.get_pipe(kind).score([])[main_score(trained, kind)] is None
+
+
+@of_every_head
+def test_what_its_card_shows_is_scored_and_printed(trained, scores, kind, capsys):
+    head = next(head for head in find_heads(trained.config) if head.name == kind)
+    shown = head.shown
+    names = [f"{begin}_{letter}" for begin in shown.averages.values() for letter in "prf"]
+    names += [*shown.macro.values(), *shown.numbers.values()]
+    names += [shown.per_type] if shown.per_type else []
+    assert names
+    assert [name for name in names if scores.get(name) is None] == []
+    assert main_score(trained, kind) in names
+    exec(head.usage, {"doc": trained(make_docs(kind)[0].text)})
+    assert len(capsys.readouterr().out) > len("[]\n")
+
+
+@of_every_head
+@pytest.mark.parametrize("source", ["disk", "bytes"])
+def test_it_is_loaded_to_the_same_predictions(trained, copies, kind, source):
+    expected = predictions(trained, kind)
+    assert expected[0] != trained.make_doc(make_docs(kind)[0].text).to_bytes(exclude=["strings"])
+    assert predictions(copies[source], kind) == expected
+
+
+@of_every_head
+def test_a_batch_of_its_corpus_changes_it_and_the_encoder_alone(
+    learner, optimizer, batches, weights, kind
+):
+    examples = batches(learner)
+    learner.update([one for batch in examples.values() for one in batch], sgd=optimizer)
+    before = {name: weights(learner, name) for name in learner.pipe_names}
+    losses = learner.update(examples[kind], sgd=optimizer)
+    assert find_changed(learner, before, weights) == [ENCODER, kind]
+    assert [name for name in KINDS if losses[name] != 0] == [kind]
+
+
+@of_every_head
+def test_documents_without_any_layer_change_nothing(learner, optimizer, weights, kind):
+    keys = list_annotation_keys()
+    bare = [copy_bare(doc, keys) for doc in make_docs(kind)]
+    before = {name: weights(learner, name) for name in KINDS}
+    learner.update([Example(learner.make_doc(doc.text), doc) for doc in bare], sgd=optimizer)
+    assert find_changed(learner, before, weights) == []
+
+
+@of_every_head
+def test_it_can_be_frozen(learner, optimizer, batches, weights, kind):
+    everything = [one for batch in batches(learner).values() for one in batch]
+    before = {name: weights(learner, name) for name in learner.pipe_names}
+    for _ in range(2):  # what the encoder was sent is computed when the next batch comes
+        learner.update(everything, sgd=optimizer, exclude=[kind])
+    changed = find_changed(learner, before, weights)
+    assert changed == [name for name in learner.pipe_names if name != kind]
+
+
+@of_every_head
+def test_heads_of_other_corpora_compute_nothing(learner, batches, kind, monkeypatch):
+    examples, ran = batches(learner)[kind], []
+    for name in KINDS:
+        model = learner.get_pipe(name).model
+        run = model._func
+        monkeypatch.setattr(
+            model, "_func", lambda *a, n=name, f=run, **k: ran.append(n) or f(*a, **k)
+        )
+    learner.update(examples, sgd=False)
+    assert ran == [kind]
+
+
+@of_every_head
+def test_it_is_compressed_with_the_same_labels_and_score(
+    trained, compressed, scores, compressed_scores, kind
+):
+    assert compressed.get_pipe_meta(ENCODER).factory == "biomed_onnx_transformer"
+    assert compressed.get_pipe(kind).labels == trained.get_pipe(kind).labels
+    name = main_score(trained, kind)
+    assert compressed_scores[name] == pytest.approx(scores[name], abs=1e-3)
+
+
+@of_every_head
+def test_it_is_sourced_into_another_pipeline(trained, kind):
+    tokenizer = trained.config["nlp"]["tokenizer"]
+    nlp = spacy.blank(trained.lang, config={"nlp": {"tokenizer": tokenizer}})
+    for name in (ENCODER, kind):
+        nlp.add_pipe(name, source=trained)
+    assert predictions(nlp, kind) == predictions(trained, kind)

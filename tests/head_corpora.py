@@ -32,7 +32,7 @@ def write_corpora(folder: Path, kinds: list[str]) -> list[Path]:
         for part in ("train", "dev", "test"):
             path = folder / kind / f"{part}.spacy"
             DocBin(docs=make_docs(kind), store_user_data=True).to_disk(path)
-        description = {"name": f"my {kind}", "language": "en", "task": kind, "parts": {}}
+        description = {"name": f"my_{kind}", "language": "en", "task": kind, "parts": {}}
         (folder / kind / "corpus.json").write_text(json.dumps(description), encoding="utf8")
     return [folder / kind for kind in kinds]
 
@@ -84,7 +84,12 @@ def _add_answers(doc: Doc, is_first: bool) -> None:
     doc.spans["answer"] = [doc.spans["pair"][1][:1]]
 
 
+def _add_urgency(doc: Doc, is_first: bool) -> None:
+    doc.user_data["urgency"] = float(is_first)
+
+
 # By the task of a corpus, as the catalogue calls it: what makes the documents and what annotates.
+# "triage" is that of `pipeline/new_head`.
 MAKERS = {
     "ner": (_make_texts, _add_entities),
     "deidentification": (_make_texts, _add_entities),
@@ -93,4 +98,5 @@ MAKERS = {
     "similarity": (_make_pairs, _add_similarity),
     "relations": (_make_marked, _add_relations),
     "qa": (_make_pairs, _add_answers),
+    "triage": (_make_texts, _add_urgency),
 }

@@ -7,6 +7,9 @@ import pytest
 import spacy
 from spacy.language import Language
 
+# A package that `test_new_head.py` puts on the path of a process of its own.
+collect_ignore = ["new_head"]
+
 
 @pytest.fixture
 def make_pipeline(tiny_bert: Path) -> Callable[..., Language]:

@@ -1,0 +1,80 @@
+"""A head of another package, which is one module and one entry point (`new_head/`)."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from head_corpora import write_corpora
+from multitask_corpora import write_small_template
+from spacy.util import load_config
+
+NEW_HEAD = Path(__file__).with_name("new_head")
+
+# Commands that are given as JSON, in one process; "score" writes the scores of a pipeline.
+RUN = """
+import json, sys
+import spacy
+from spacy_biomed.cli import app
+from spacy_biomed.studies.task_scores import score_tasks
+
+for command in json.loads(sys.argv[1]):
+    if command[0] == "score":
+        with open(command[2], "w") as file:
+            json.dump(score_tasks(spacy.load(command[1])), file)
+    else:
+        app(command, standalone_mode=False)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, tiny_bert):
+    """Where a multi-task run of it and of `biomed_textcat` was configured, trained, compressed and
+    described."""
+    folder = tmp_path_factory.mktemp("new_head")
+    corpora = write_corpora(folder / "corpora", ["triage", "textcat_multilabel"])
+    commands = [
+        ["init-config", "multitask", "run.cfg", "--tasks", "triage,textcat_multilabel"],
+        ["train", "run.cfg", "--output", "trained", "--training.optimizer.use_averages", "false"],
+        ["compress", "trained/model-best", "exported", "--precision", "fp32"],
+        ["score", "exported", "scores.json"],
+        ["card", "exported", "described", "--corpus", str(corpora[0]), "--metrics", "scores.json"],
+    ]
+    write_small_template(folder / "multitask.cfg")
+    commands[0] += ["--corpora-dir", "corpora", "--template", "multitask.cfg", "--epochs", "30"]
+    commands[0] += ["--encoder", str(tiny_bert), "--batch-words", "100"]
+    path = os.pathsep.join([str(NEW_HEAD), *filter(None, [os.environ.get("PYTHONPATH")])])
+    subprocess.run(
+        [sys.executable, "-c", RUN, json.dumps(commands)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+        check=True,
+    )
+    return folder
+
+
+def test_it_joins_a_multi_task_run(folder):
+    config = load_config(folder / "run.cfg")
+    assert config["nlp"]["pipeline"] == ["biomed_transformer", "triage", "textcat_multilabel"]
+    assert config["components"]["triage"]["factory"] == "urgency"
+    weights = config["training"]["score_weights"]
+    assert weights["urgency_triage_accuracy"] == weights["cats_textcat_multilabel_score"] == 0.5
+    assert weights["urgency_accuracy"] is None
+
+
+def test_it_learns_and_is_compressed(folder):
+    assert json.loads((folder / "scores.json").read_text()) == {
+        "urgency_triage_accuracy": 1.0,
+        "cats_textcat_multilabel_score": pytest.approx(1.0),
+    }
+    config = load_config(folder / "exported" / "config.cfg")
+    assert config["components"]["biomed_transformer"]["factory"] == "biomed_onnx_transformer"
+
+
+def test_it_gets_a_card(folder):
+    card = (folder / "described" / "README.md").read_text(encoding="utf8").splitlines()
+    assert "Triage and document classification, trained on my_triage." in card
+    assert 'print(doc.user_data["urgency"])' in card
+    assert "| accuracy | 100.00 |" in card

@@ -60,7 +60,7 @@ class Run(NamedTuple):
     """One training, or of "before" one scoring.
 
     pipeline, data: digests of the pipeline and of all corpora; texts: of the unlabelled text, which
-        only "rehearsed" has.
+        only "rehearsed" has. repeat: readings of the documents in an epoch, beside one of the text.
     learn_rate: None for that of `init-config --source`.
     """
 
@@ -73,6 +73,7 @@ class Run(NamedTuple):
     data: str
     texts: str
     max_words: int
+    repeat: int
 
 
 # --- In a process of its own ---
@@ -124,7 +125,7 @@ def prepare(run: Run, nlp: Any, folder: Path, unlabelled: list[Path], temporary:
         return drawn
     words = run.max_words
     texts = sample_documents(unlabelled, words) if words else read_documents(unlabelled)
-    create_taught_corpus([nlp], drawn, texts, taught)
+    create_taught_corpus([nlp], drawn, texts, taught, repeat=run.repeat)
     return taught
 
 
@@ -214,6 +215,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--learn-rate", type=float, help="else that of init-config --source")
     parser.add_argument("--texts", type=Path, nargs="+", default=[], help="text to rehearse on too")
     parser.add_argument("--max-words", type=int, default=0, help="of it; 0 for all")
+    parser.add_argument(
+        "--repeat", type=positive, default=1, help="documents in an epoch, beside the text once"
+    )
     parser.add_argument("--threads", type=positive, default=2, help="of every library")
     parser.add_argument("--gpu", action="store_true", help="train on the GPU")
     parser.add_argument("--runs", type=Path, default=Path("build/benchmarks/updating.jsonl"))
@@ -234,11 +238,13 @@ def plan_runs(args: argparse.Namespace, others: list[Path]) -> Iterator[Run]:
     pipeline = digest_files(args.pipeline)[:16]
     data = hash_files([args.corpus, *others])
     texts = hashlib.sha256("".join(map(digest_files, args.texts)).encode()).hexdigest()[:16]
-    yield Run(BEFORE, 0, 0, 0, None, pipeline, data, "", 0)
-    settings = (args.documents, args.epochs, args.learn_rate, pipeline, data)
+    yield Run(BEFORE, 0, 0, 0, None, pipeline, data, "", 0, 1)
+    common = (args.learn_rate, pipeline, data)
+    rehearsal = (texts, args.max_words, args.repeat)
     for seed in args.seeds:
-        yield Run(PLAIN, seed, *settings, "", 0)
-        yield Run(REHEARSED, seed, *settings, texts, args.max_words)
+        readings = args.epochs * args.repeat  # of the documents, the same both ways
+        yield Run(PLAIN, seed, args.documents, readings, *common, "", 0, 1)
+        yield Run(REHEARSED, seed, args.documents, args.epochs, *common, *rehearsal)
 
 
 def train_one(run: Run, args: argparse.Namespace, others: list[Path]) -> dict[str, Any]:

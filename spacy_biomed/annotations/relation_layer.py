@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from spacy.tokens import Doc, Span
 
@@ -66,7 +66,7 @@ def _write_span(span: Span) -> tuple[int, int, str]:
 
 def _read_span(doc: Doc, stored: tuple[int, int, str]) -> Span:
     start, end, label = stored
-    return doc.char_span(start, end, label=label, alignment_mode="expand")
+    return cast(Span, doc.char_span(start, end, label=label, alignment_mode="expand"))
 
 
 register_extensions()

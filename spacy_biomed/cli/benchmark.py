@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from ..evaluation.benchmark import Measure, PipelineFigures
@@ -44,7 +45,7 @@ def benchmark(
 
     read = read_texts(texts)
     pipelines = [pipeline] if against is None else [pipeline, against]
-    sources = [texts, *pipelines]
+    sources: list[Path | str] = [texts, *pipelines]
     console = Console()
     # Before the work: that a file cannot be written should not be found out after it.
     with nullcontext() if output is None else replacing_file(output, sources) as partial:
@@ -64,7 +65,14 @@ def benchmark(
         console.print(f"✔ Wrote {output}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _measure(console, pipelines, texts, repeats, threads, batch_size) -> list[PipelineFigures]:
+def _measure(
+    console: Console,
+    pipelines: list[str],
+    texts: list[str],
+    repeats: int,
+    threads: int | None,
+    batch_size: int | None,
+) -> list[PipelineFigures]:
     from rich.progress import Progress
 
     from ..evaluation.benchmark import count_parts, measure_pipelines
@@ -118,5 +126,5 @@ def _format(measure: Measure, figures: PipelineFigures) -> str:
         return "not known"
     numbers = [number * measure.scale for number in [value, *(spread or ())]]
     digits = 0 if numbers[0] >= 1000 else 1 if numbers[0] >= 10 else 2
-    value, *ends = (f"{number:,.{digits}f}" for number in numbers)
-    return f"{value} ({ends[0]} to {ends[1]})" if ends else value
+    middle, *ends = (f"{number:,.{digits}f}" for number in numbers)
+    return f"{middle} ({ends[0]} to {ends[1]})" if ends else middle

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import typer
 
@@ -12,7 +12,7 @@ from ._shared.number_options import at_least_zero
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..packaging.compression import CompressionReport
+    from ..packaging.compression import Compression, CompressionReport
 
 
 def compress(
@@ -42,7 +42,11 @@ def compress(
     console = Console()
     with console.status(f"Writing in {precision} and checking"):
         report = compress_pipeline(
-            pipeline, output, precision=precision, check=check, max_loss=max_loss
+            pipeline,
+            output,
+            precision=cast("Compression", precision),
+            check=check,
+            max_loss=max_loss,
         )
     console.print(_table(report))
     if check is None:
@@ -53,7 +57,7 @@ def compress(
 def _table(report: CompressionReport) -> Table:
     from rich.table import Table
 
-    what = report.precision
+    what: str = report.precision
     if what == "int8":
         what += ", embeddings too" if report.quantized_embeddings else ", embeddings in fp32"
     table = Table(title=f"Encoder in {what}", title_justify="left")

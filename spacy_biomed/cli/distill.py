@@ -1,6 +1,8 @@
 """`spacy biomed distill`."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -31,7 +33,7 @@ def distill(
         console.print(f"✔ Wrote {report}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _import_distillation():
+def _import_distillation() -> tuple[Callable[..., Any], Callable[..., Any], type]:
     from ..errors import BiomedError
 
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
@@ -11,6 +11,7 @@ from ._shared.bad_input import OneLineGroup
 from ._shared.number_options import LARGEST_SEED, above_zero
 
 if TYPE_CHECKING:
+    from ..training.multitask_config import Schedule
     from ..training.updating import Update
 
 ONE_CORPUS = "corpus"
@@ -74,7 +75,7 @@ def for_corpus(
     from ..training.config import check_encoder_name, fill_config
     from ..training.updating import create_update
 
-    settings = {
+    settings: dict[str, Any] = {
         "epochs": epochs,
         "batch_words": batch_words,
         "learn_rate": learn_rate,
@@ -92,7 +93,7 @@ def for_corpus(
     else:
         update = create_update(template, corpus, source=source, **settings)
         config = update.config
-    inputs = [template, corpus, *([source] if source else [])]
+    inputs: list[Path | str] = [template, corpus, *([source] if source else [])]
     with replacing_file(output, inputs) as partial:
         config.to_disk(partial)
     steps = config["vars"]["max_steps"]
@@ -152,7 +153,7 @@ def for_tasks(
         template,
         folders,
         encoder=encoder,
-        schedule=schedule,
+        schedule=cast("Schedule", schedule),  # checked there
         epochs=epochs,
         batch_words=batch_words,
         learn_rate=learn_rate,

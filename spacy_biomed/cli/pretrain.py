@@ -1,6 +1,8 @@
 """`spacy biomed pretrain`."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -31,7 +33,7 @@ def pretrain(
         console.print(f"✔ Wrote {report}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _import_pretraining():
+def _import_pretraining() -> tuple[Callable[..., Any], Callable[..., Any], type]:
     from ..errors import BiomedError
 
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import typer
 
@@ -25,6 +25,7 @@ from .train import import_training, set_up_gpu
 
 if TYPE_CHECKING:
     from ..studies.task_runs import StudySettings
+    from ..training.multitask_config import Schedule
 
 TASKS = typer.Option(..., help="Converted corpora: names with commas between them.")
 ENCODER = typer.Option(..., help="Catalogue name, hub id or directory.")
@@ -141,7 +142,7 @@ def _prepare(
     return StudySettings(
         template=template,
         encoder=encoder,
-        schedule=schedule,
+        schedule=cast("Schedule", schedule),  # checked by the first run
         epochs=epochs,
         batch_words=batch_words,
         learn_rate=learn_rate,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -58,7 +60,7 @@ def train(
     train_pipeline(nlp, output, use_gpu=gpu_id, resume=resume)
 
 
-def import_training():
+def import_training() -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Import what trains, which needs the extra `train`.
 
     RETURNS: the function that trains, and the one that checks its output.

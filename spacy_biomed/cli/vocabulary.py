@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import typer
+
+if TYPE_CHECKING:
+    from ..language_models.vocabulary import Kind
 
 
 def vocabulary(
@@ -41,7 +45,7 @@ def vocabulary(
         console.status("Learning the vocabulary"),
     ):
         documents = Documents(text, text_field)
-        tokenizer = learn_vocabulary(documents, kind, size, lowercase=lowercase)
+        tokenizer = learn_vocabulary(documents, cast("Kind", kind), size, lowercase=lowercase)
         save_tokenizer(tokenizer, partial)
     console.print(
         f"✔ Wrote {output}: {tokenizer.get_vocab_size():,} entries",

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from ..errors import BiomedError
 
@@ -113,8 +114,8 @@ def _names() -> dict[str, str]:
     }
 
 
-def _entry(values: dict) -> CorpusEntry:
+def _entry(values: dict[str, Any]) -> CorpusEntry:
     """JSON has lists only: make them tuples, also inside `splits`."""
-    fields = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
     fields["splits"] = {part: tuple(paths) for part, paths in values["splits"].items()}
     return CorpusEntry(**fields)

@@ -31,13 +31,14 @@ def create_question(
         text, pair = join_pair(question, context)
     except BiomedError as error:
         raise BiomedError(f"{where}: {error}") from None
+    mentions = None
     if answers is not None:
         (_, (shift, _)) = pair
-        answers = [
+        mentions = [
             Mention(ANSWER_KEY, ((start + shift, end + shift),))
             for start, end in sorted(set(answers))
         ]
-    return Document(id=id, text=text, pair=pair, answers=answers, source=where)
+    return Document(id=id, text=text, pair=pair, answers=mentions, source=where)
 
 
 def question_id(doc: Doc) -> str | None:

@@ -239,7 +239,8 @@ def _places(
     string, wanted = read(text[first:last]), read(covered)
     if not wanted or len(string) != len(offsets):
         return []
-    found, place = [], string.find(wanted)
+    found: list[tuple[Offsets, ...]] = []
+    place = string.find(wanted)
     while place >= 0 and offsets[place] <= mention.start + distance:
         found.append(((offsets[place], offsets[place + len(wanted) - 1] + 1),))
         place = string.find(wanted, place + 1)

@@ -92,8 +92,10 @@ class TextIndex:
 
     def add(self, number: int, text: KnownText) -> None:
         """Make a text known as the one of a number."""
-        for key in filter(None, (text.words, text.pubmed_id)):
-            self._by_key[key].append(number)
+        keys: tuple[Words | str | None, ...] = (text.words, text.pubmed_id)
+        for key in keys:
+            if key:
+                self._by_key[key].append(number)
 
     def candidates(self, text: KnownText) -> list[int]:
         """Numbers of the texts that have its words or its number, in order."""
@@ -109,8 +111,8 @@ def _standing_in(
     is_turned: yield (part, whole) instead.
     """
     by_beginning: dict[Words, list[tuple[Words, int]]] = defaultdict(list)
-    for number, part in enumerate(parts):
-        for sentence in part.sentences:
+    for number, text in enumerate(parts):
+        for sentence in text.sentences:
             if len(sentence) >= LEAST_WORDS:
                 by_beginning[sentence[:LEAST_WORDS]].append((sentence, number))
     for whole, text in enumerate(wholes):

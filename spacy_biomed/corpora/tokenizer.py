@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from spacy.attrs import NORM, ORTH, SPACY
@@ -51,7 +52,7 @@ class LinearTokenizer(Tokenizer):
             array = doc.to_array([ORTH, SPACY, NORM])
             array[-1, 1] |= has_space
             parts.append(array)
-        joined = np.concatenate(parts)
+        joined: Any = np.concatenate(parts)  # words by their ids, which spaCy's types leave out
         doc = Doc(self.vocab, words=joined[:, 0], spaces=joined[:, 1].astype(bool))
         return doc.from_array([NORM], joined[:, 2:])
 
@@ -104,8 +105,8 @@ def create_tokenizer() -> Callable[[Language], Tokenizer]:
 
     def make_tokenizer(nlp: Language) -> Tokenizer:
         rules = nlp.Defaults.tokenizer_exceptions
-        prefix = "|".join(filter(None, (_PREFIXES.get(nlp.lang), _SIGN)))
-        suffix = "|".join(filter(None, (_SUFFIXES.get(nlp.lang), _SIGN)))
+        prefix = "|".join(filter(None, (_PREFIXES.get(nlp.lang or ""), _SIGN)))
+        suffix = "|".join(filter(None, (_SUFFIXES.get(nlp.lang or ""), _SIGN)))
         return LinearTokenizer(
             nlp.vocab,
             rules={word: rules[word] for word in rules if _is_kept(word, rules[word])},

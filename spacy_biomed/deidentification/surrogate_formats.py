@@ -29,7 +29,8 @@ class FormatSurrogates:
 
     def url(self, text: str) -> str | None:
         """The same with `https://www.` left as it is."""
-        start = _URL_START.match(text).end()
+        beginning = _URL_START.match(text)
+        start = beginning.end() if beginning else 0
         rest = self(text[start:])
         return None if rest is None else text[:start] + rest
 

@@ -39,6 +39,7 @@ class PlaceSurrogates:
             original = text[start:end]
             if not is_name and normalize(original) in word_list("address_words"):
                 continue
+            surrogate: str | None
             if is_name:
                 surrogate = self._choose("places", original, terms(self._language, "places"))
             else:
@@ -76,7 +77,8 @@ def _parts(text: str) -> Iterator[tuple[int, int, bool]]:
 
     Words with nothing but a space, a hyphen or the like between them are one name.
     """
-    start = end = None
+    start: int | None = None
+    end = 0
     for match in _PART.finditer(text):
         is_word = match["code"] is None and normalize(match[0]) not in word_list("address_words")
         if start is not None and not (

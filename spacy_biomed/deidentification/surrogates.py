@@ -9,7 +9,7 @@ another mention has.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from .document_key import DocumentKey
 from .surrogate_dates import DateShift, draw_shift, find_latest
@@ -51,7 +51,7 @@ class Surrogates:
         days = draw_shift(key, latest, is_shared=dates is None)
         formats = FormatSurrogates(key)
         places = PlaceSurrogates(key, language, formats)
-        self._makers = {
+        self._makers: dict[str, Callable[[str], str | None]] = {
             "name": NameSurrogates(key, language, formats, names),
             "date": DateShift(days, language, day_first),
             "phone": formats,

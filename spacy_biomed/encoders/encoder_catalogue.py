@@ -9,6 +9,7 @@ import unicodedata
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +94,14 @@ def _normalise(name: str) -> str:
 @cache
 def _by_name() -> dict[str, EncoderEntry]:
     text = files(__package__).joinpath("encoder_catalogue.json").read_text(encoding="utf-8")
-    entries = (
-        EncoderEntry(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
-        for values in json.loads(text)["encoders"]
-    )
+    entries = (_entry(values) for values in json.loads(text)["encoders"])
     return {entry.name: entry for entry in entries}
+
+
+def _entry(values: dict[str, Any]) -> EncoderEntry:
+    """JSON has lists only: make them tuples."""
+    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    return EncoderEntry(**fields)
 
 
 @cache

@@ -5,7 +5,7 @@ spacy-transformers is imported only when such an encoding is asked for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from spacy.tokens import Doc
@@ -16,7 +16,8 @@ from .batching.encoded import EncodedDoc, get_encoding
 if TYPE_CHECKING:
     from spacy_transformers.data_classes import TransformerData
 
-STOCK_DATA_KEY = ("._.", "trf_data", None, None)
+# Such tuples are the keys of spaCy's extensions, though its types say str.
+STOCK_DATA_KEY: Any = ("._.", "trf_data", None, None)
 
 
 def to_stock(encoding: EncodedDoc) -> TransformerData:

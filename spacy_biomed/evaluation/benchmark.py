@@ -334,9 +334,8 @@ def _processor() -> tuple[str, list[str]]:
         text = Path("/proc/cpuinfo").read_text(encoding="utf8", errors="replace")
     except OSError:
         return platform.processor() or platform.machine(), []
-    fields = dict(
-        (part.strip() for part in line.split(":", 1)) for line in text.splitlines() if ":" in line
-    )
+    pairs = (line.partition(":") for line in text.splitlines() if ":" in line)
+    fields = {key.strip(): value.strip() for key, _, value in pairs}
     flags = fields.get("flags", fields.get("Features", "")).split()
     name = fields.get("model name") or platform.processor() or platform.machine()
     return name, [flag for flag in INSTRUCTIONS if flag in flags]

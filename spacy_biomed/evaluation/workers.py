@@ -16,7 +16,7 @@ import time
 import traceback
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import IO, Any, cast
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -58,6 +58,9 @@ class Worker:
             text=True,
             encoding="utf8",
         )
+        # Both are there, since they were asked for.
+        self._requests = cast(IO[str], self._process.stdin)
+        self._answers = cast(IO[str], self._process.stdout)
 
     def ask(self, do: str, **arguments: Any) -> Any:
         """Send a request and wait for the answer.
@@ -65,8 +68,8 @@ class Worker:
         RAISES WorkerFailed: if the request raised an exception there, or the process ended.
         """
         try:
-            print(json.dumps({"do": do, **arguments}), file=self._process.stdin, flush=True)
-            line = self._process.stdout.readline()
+            print(json.dumps({"do": do, **arguments}), file=self._requests, flush=True)
+            line = self._answers.readline()
         except BrokenPipeError:
             line = ""
         if not line:
@@ -85,12 +88,12 @@ class Worker:
     def close(self) -> None:
         """End the process."""
         try:
-            self._process.stdin.close()
+            self._requests.close()
             self._process.wait(timeout=10)
         except (BrokenPipeError, subprocess.TimeoutExpired):
             self._process.kill()
             self._process.wait()
-        self._process.stdout.close()
+        self._answers.close()
         self._errors.close()
 
     def __enter__(self) -> Worker:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from accelerate import PartialState
@@ -105,13 +105,14 @@ def prepare_student(
         return own, student
     try:
         if section.width is None:
-            student = take_layers(teacher, section.teacher_layers or section.layers)
+            layers = section.teacher_layers or section.layers
+            student = take_layers(teacher, cast("int | list[int]", layers))
         else:
             student = create_smaller(
                 teacher,
-                layers=section.layers,
+                layers=cast(int, section.layers),
                 width=section.width,
-                heads=section.heads,
+                heads=cast(int, section.heads),
                 feed_forward=section.feed_forward,
                 seed=recipe.training.seed,
             )

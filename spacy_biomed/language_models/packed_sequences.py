@@ -110,16 +110,15 @@ def prepare_text(
 def fingerprint(recipe: TrainingRecipe, tokenizer: WordPieceTokenizer) -> str:
     """A name for what packing makes: it hangs on the files' content, tokenizer and settings."""
     held_out = recipe.text.validation
-    is_set_aside = isinstance(held_out, int)
     settings = {
         **recipe.packing.model_dump(),
         "field": recipe.text.field,
-        "set_aside": (held_out, recipe.training.seed) if is_set_aside else None,
+        "set_aside": (held_out, recipe.training.seed) if isinstance(held_out, int) else None,
     }
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     digest.update(tokenizer.to_str().encode())
     digest.update(hash_text(recipe.text.paths))
-    digest.update(b"" if is_set_aside else hash_text(held_out))
+    digest.update(b"" if isinstance(held_out, int) else hash_text(held_out))
     return digest.hexdigest()[:16]
 
 
@@ -264,6 +263,7 @@ def _prepare(
 ) -> None:
     text, settings = recipe.text, recipe.packing.model_dump()
     documents: Iterable[str] = read_documents(text.paths, text_field=text.field)
+    held_out: Iterable[str]
     if isinstance(text.validation, int):
         documents, held_out = set_aside(documents, text.validation, recipe.training.seed)
     else:

@@ -112,6 +112,7 @@ def prepare_vocabulary(
         if tokenizer.mask is None:
             raise recipe.error("vocabulary.name", "has no mask token to train with; take another")
         return tokenizer
+    assert section is not None  # only encoders from scratch come here
     place = recipe.output.work / "vocabulary" / _vocabulary_fingerprint(recipe, section)
     if not place.is_dir():
         with (

@@ -215,6 +215,7 @@ class Training(Section):
         """Steps of the whole training on so many sequences."""
         if self.steps is not None:
             return self.steps
+        assert self.epochs is not None
         return max(round(self.epochs * sequences / self.batch), 1)
 
     def warmup_steps(self, steps: int) -> int:
@@ -289,7 +290,8 @@ class TrainingRecipe(Section):
         """
         text = {"paths"} if isinstance(self.text.validation, int) else {"paths", "validation"}
         training = {"device_batch", "precision", "evaluate_every", "arguments"}
-        exclude = {"paths": True, "output": True, "text": text, "training": training}
+        exclude: dict[str, bool | set[str]] = {"text": text, "training": training}
+        exclude.update(paths=True, output=True)
         return self.model_dump(mode="json", exclude=exclude)
 
 
@@ -411,8 +413,8 @@ def _explain_syntax(path: Path, text: str, error: Exception) -> str:
             f"{path}:{line}: {section}.{option}: ${{{variable}}} refers to a setting that is not "
             "there; correct its name, or add it"
         )
-    line = re.search(r"\[line\s+(\d+)\]|line: (\d+)", message)
-    number = f":{line.group(1) or line.group(2)}" if line else ""
+    found = re.search(r"\[line\s+(\d+)\]|line: (\d+)", message)
+    number = f":{found.group(1) or found.group(2)}" if found else ""
     return f"{path}{number}: {escape(message, 160)}; correct it"
 
 

@@ -114,6 +114,8 @@ class MaskedLanguageModelTrainer(Trainer):
         [training.arguments] are not transformers'.
     """
 
+    control: TrainerControl
+
     def __init__(
         self,
         model: PreTrainedModel,

@@ -30,6 +30,8 @@ SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 BPE_SPECIAL_TOKENS = ["<s>", "<pad>", "</s>", "<unk>"]
 BPE_MASK = "<mask>"
 
+Kind = Literal["bpe", "wordpiece"]
+
 
 @dataclass(frozen=True, slots=True)
 class Documents:
@@ -51,7 +53,7 @@ class Documents:
 
 
 def learn_vocabulary(
-    texts: Iterable[str], kind: Literal["bpe", "wordpiece"], size: int, *, lowercase: bool = False
+    texts: Iterable[str], kind: Kind, size: int, *, lowercase: bool = False
 ) -> Tokenizer:
     """Learn a vocabulary of either kind; `lowercase` is for WordPiece alone."""
     if kind == "bpe":

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from thinc.types import Floats2d, Ints1d
+from thinc.types import Floats1d, Floats2d, Ints1d
 
 from ..encoders.batching.alignment import ranges
 
@@ -141,7 +141,8 @@ class TagScheme:
         document = np.repeat(np.arange(len(lengths)), lengths)
         # What each document loses without its invalid spans, which the best sequence cannot exceed.
         best = log_probs[dropped, tags[dropped]].astype("float64")
-        cost = np.bincount(document[dropped], best - log_probs[dropped, 0], minlength=len(lengths))
+        lost = best - log_probs[dropped, 0]
+        cost: Floats1d = np.bincount(document[dropped], lost, minlength=len(lengths))
         cost += 1e-5 * (1.0 + cost)  # sums are rounded
         to_search = np.zeros(len(lengths), dtype=bool)
         to_search[document[dropped]] = True

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import spacy
@@ -115,7 +115,7 @@ def compress_pipeline(
     """
     if precision not in LEAST_COSINE:
         raise BiomedError(f"--precision {precision}: use int8, fp32 or fp16")
-    sources = [pipeline, check] if check else [pipeline]
+    sources: list[Path | str] = [pipeline, check] if check else [pipeline]
     check_replaceable(output, MADE_BY, sources)
     if check is not None and not os.path.isfile(check):
         raise BiomedError(f"{check}: no such file; give a .spacy file to score the pipeline on")
@@ -144,7 +144,7 @@ def compress_pipeline(
             compressed = spacy.load(partial)
             report = CompressionReport(precision, embeddings, scores_before=before)
             report.cosine, report.difference = compare_encoders(nlp, compressed, texts)
-            if examples:
+            if check and examples:
                 again = _read_examples(compressed, check)
                 report.scores_after = weighted_scores(compressed, again)
             refusal = _refusal(report, pipeline, check, max_loss)
@@ -188,7 +188,7 @@ def _refusal(
 def find_encoders(nlp: Language) -> dict[str, EncoderPipe]:
     """The components `biomed_transformer` of a pipeline, disabled ones too, by name."""
     return {
-        name: pipe
+        name: cast("EncoderPipe", pipe)
         for name, pipe in nlp.components
         if nlp.get_pipe_meta(name).factory == "biomed_transformer"
     }
@@ -255,7 +255,7 @@ def write_compressed(
         srsly.write_json(path / "meta.json", meta)
 
 
-def compare_encoders(old: Language, new: Language, texts: list[str]) -> tuple[float, float]:
+def compare_encoders(old: Language, new: Language, texts: Sequence[str]) -> tuple[float, float]:
     """Encode texts with the encoders of both pipelines, PyTorch's in fp32.
 
     RETURNS: over all encoders and rows, the mean cosine, and the largest absolute difference.
@@ -264,7 +264,8 @@ def compare_encoders(old: Language, new: Language, texts: list[str]) -> tuple[fl
     for name, encoder in find_encoders(old).items():
         docs = [old.make_doc(text) for text in texts]
         expected = _predict_in_fp32(encoder.model, docs)
-        actual = _predict_in_fp32(new.get_pipe(name).model, docs)
+        other: Any = new.get_pipe(name)
+        actual = _predict_in_fp32(other.model, docs)
         norms = np.linalg.norm(expected, axis=1) * np.linalg.norm(actual, axis=1)
         cosines.append((expected * actual).sum(axis=1) / np.maximum(norms, 1e-12))
         largest = max(largest, float(np.abs(expected - actual).max(initial=0.0)))

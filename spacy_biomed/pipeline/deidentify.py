@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from spacy.language import Language
 from spacy.pipeline import Pipe
@@ -68,7 +68,7 @@ def make_biomed_deidentify(
     secret_variable: str | None,
 ) -> BiomedDeidentifier:
     """Create the component; see `BiomedDeidentifier` for the settings."""
-    language = language or (nlp.lang if nlp.lang in LANGUAGES else "en")
+    spoken: str = language or (nlp.lang if nlp.lang in LANGUAGES else "en")
     return BiomedDeidentifier(
         name,
         mode=mode,
@@ -76,8 +76,8 @@ def make_biomed_deidentify(
         spans_key=spans_key,
         kinds=kinds,
         propagate=propagate,
-        language=language,
-        day_first=language != "en" if day_first is None else day_first,
+        language=spoken,
+        day_first=spoken != "en" if day_first is None else day_first,
         age_limit=age_limit,
         seed=seed,
         key_from=key_from,
@@ -284,7 +284,7 @@ class BiomedDeidentifier(Described, Pipe):
         ]
 
     def _document_key(self, doc: Doc, text: str) -> DocumentKey:
-        document = text
+        document: Any = text
         if self._key_from == "document_id":
             document = doc.user_data.get(DOCUMENT_ID)
             if document is None:
@@ -406,10 +406,10 @@ def add_deidentifier(
     given = {name: value for name, value in given.items() if value is not None}
     names = [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory == FACTORY]
     if not names:
-        return nlp.add_pipe(FACTORY, config=given)
+        return cast(BiomedDeidentifier, nlp.add_pipe(FACTORY, config=given))
     if given:
         settings = {**nlp.config["components"][names[0]], **given}
         settings["kinds"] = {**nlp.config["components"][names[0]]["kinds"], **(kinds or {})}
         del settings["factory"]
         nlp.replace_pipe(names[0], FACTORY, config=settings)
-    return nlp.get_pipe(names[0])
+    return cast(BiomedDeidentifier, nlp.get_pipe(names[0]))

@@ -135,7 +135,7 @@ class EncoderHead(Described, TrainablePipe):
         return tuple(self.cfg["labels"])
 
     @property
-    def label_data(self) -> list[str]:
+    def label_data(self) -> list[str] | None:
         """The labels, for `spacy init labels` and `initialize.components.NAME.labels`."""
         return list(self.cfg["labels"])
 

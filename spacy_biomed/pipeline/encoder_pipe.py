@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import srsly
@@ -28,7 +28,7 @@ from .doc_batches import batch_docs
 if TYPE_CHECKING:
     from spacy_transformers.layers import TransformerListener
 
-    Listener = EncoderListener | TransformerListener
+    Listener: TypeAlias = EncoderListener | TransformerListener
 
 
 class EncoderPipe(TrainablePipe):
@@ -110,7 +110,7 @@ class EncoderPipe(TrainablePipe):
             del self.listener_map[component_name]
         return True
 
-    def find_listeners(self, component: object) -> None:
+    def find_listeners(self, component: Any) -> None:
         """Register the listeners in a component's model that listen to this encoder."""
         model = getattr(component, "model", None)
         if not isinstance(model, Model):
@@ -221,7 +221,7 @@ def is_listener(node: Model) -> bool:
     return type(node).__name__ == "TransformerListener" and hasattr(node, "upstream_name")
 
 
-def _from_stock(backprop: EncodedBackprop) -> EncodedBackprop:
+def _from_stock(backprop: EncodedBackprop) -> Callable[[list], list]:
     """Take the gradient that a stock listener sends: it leaves out documents without tokens."""
 
     def backprop_stock(d_datas: list) -> list:

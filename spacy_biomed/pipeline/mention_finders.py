@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from spacy.language import Language
@@ -39,7 +40,7 @@ def list_finders(nlp: Language, before: Any, spans_key: str | None) -> Finders:
     return Finders(names, list(labels), are_silent or not names)
 
 
-def _may_write(component: Any, assigns: list[str], spans_key: str | None) -> bool:
+def _may_write(component: Any, assigns: Iterable[str], spans_key: str | None) -> bool:
     """Whether a component writes to the layer; one that declares nothing may do so."""
     # spaCy's own span components say "key", ours has it in its settings.
     settings = getattr(component, "cfg", None) or {}

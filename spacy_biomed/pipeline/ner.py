@@ -225,8 +225,8 @@ class BiomedNER(EncoderHead):
         scheme, labels = self.cfg["scheme"], self.cfg["labels"]
         known = self._tag_scheme
         if known is None or known.scheme != scheme or known.labels != labels:
-            self._tag_scheme = TagScheme(scheme, list(labels))
-        return self._tag_scheme
+            known = self._tag_scheme = TagScheme(scheme, list(labels))
+        return known
 
     def predict(self, docs: Iterable[Doc]) -> list[PredictedMentions]:
         """Find the entities of each document, without modifying it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from spacy.attrs import IDX, LENGTH, SENT_START
@@ -32,7 +32,8 @@ class Candidate(NamedTuple):
 
     def text(self, doc_text: str, style: Style) -> str:
         """What the encoder reads of a candidate with a window."""
-        text = mark_arguments(doc_text, self.head, self.tail, style, self.window)
+        window = cast("tuple[int, int]", self.window)
+        text = mark_arguments(doc_text, self.head, self.tail, style, window)
         return text.replace(PAIR_SEPARATOR, " ")  # it is one text, whatever it is cut from
 
 

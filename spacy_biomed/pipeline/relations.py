@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from spacy.language import Language
@@ -311,8 +311,8 @@ class BiomedRelations(EncoderHead):
             rows.tolist(), columns.tolist(), scores.tolist(), strict=True
         ):
             place, head, tail, *_ = predictions.candidates[row]
-            spans = (_get_span(docs[place], argument) for argument in (head, tail))
-            found[place].append(SpanRelation(*spans, labels[column], score))
+            head_span, tail_span = (_get_span(docs[place], one) for one in (head, tail))
+            found[place].append(SpanRelation(head_span, tail_span, labels[column], score))
         for doc, relations in zip(docs, found, strict=True):
             doc._.relations = relations
 
@@ -545,7 +545,7 @@ def _get_argument(span: Span) -> Argument:
 
 def _get_span(doc: Doc, argument: Argument) -> Span:
     start, end, label = argument
-    return doc.char_span(start, end, label=label, alignment_mode="expand")
+    return cast(Span, doc.char_span(start, end, label=label, alignment_mode="expand"))
 
 
 def _gold_labels(

@@ -464,7 +464,7 @@ def score_classes(
         document is annotated.
     """
     labels = list(labels)
-    documents = []
+    documents: list[Any] = []  # of examples, the scorer reads what `_Classes` have
     for example in examples:
         gold = _gold_classes(example.reference, labels, exclusive)
         if gold:

@@ -394,7 +394,7 @@ def _time(
         threads=settings.threads,
     )
     [words_per_second] = [one for one in MEASURES if one.name == "words_per_second"]
-    speeds = {
+    speeds: dict[str, Any] = {
         run.contestant.name: words_per_second.value(figures)
         for run, figures in zip(runs, measured, strict=True)
     }

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -304,7 +304,7 @@ def _generators() -> dict[str, Any]:
     return {"python": random.getstate(), "numpy": {**numpy_state, "state": words}}
 
 
-def _python_state(state: list) -> PythonState:
+def _python_state(state: Sequence[Any]) -> PythonState:
     version, words, deviate = state
     return version, tuple(words), deviate
 

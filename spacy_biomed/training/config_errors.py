@@ -90,8 +90,8 @@ def locate_mentioned(text: str, message: str) -> int | None:
         if line := locate_setting(text, section, key):
             return line
     best: tuple[int, int | None] = (2, None)
-    for number, line in enumerate(text.splitlines(), start=1):
-        setting = _SETTING.match(line)
+    for number, content in enumerate(text.splitlines(), start=1):
+        setting = _SETTING.match(content)
         value = setting.group(2).strip('"') if setting else ""
         if len(value) > best[0] and (message.startswith(value) or f"'{value}'" in message):
             best = len(value), number
@@ -122,8 +122,8 @@ def _explain_validation(text: str, error: Exception) -> tuple[int | None, str] |
         return None
     if not error.errors:
         description = " ".join(f"{error.desc or error.title}".split())
-        line = re.search(r"\[line\s+(\d+)\]|line: (\d+)", description)
-        number = int(line.group(1) or line.group(2)) if line else None
+        found = re.search(r"\[line\s+(\d+)\]|line: (\d+)", description)
+        number = int(found.group(1) or found.group(2)) if found else None
         description = escape(description, 160)
         return number, f"{description}; correct this line" if number else description
     first = next(iter(error.errors))

@@ -174,14 +174,14 @@ class MultiTaskCorpus:
                 f"train {', '.join([*list_heads(), *STAND_INS])}"
             )
         others = set(nlp.component_names) - {component}
-        foreign = [nlp.get_pipe(other).labels for other in others if _has_classes(nlp, other)]
+        heads: list[Any] = [nlp.get_pipe(other) for other in others if _has_classes(nlp, other)]
         return _Task(
             name,
             component,
             nlp.get_pipe(component),
             head,
             f"{component}_" if name in self.prefixed else "",
-            frozenset().union(*foreign),
+            frozenset().union(*(head.labels for head in heads)),
         )
 
 

@@ -221,7 +221,7 @@ def _add_heads(config: Config, tasks: list[Task]) -> None:
             prefix = f"{task.name}_" if task.name in clashing else ""
             _name_classes(config, task, [prefix + label for label in task.classes])
         # Their default names would be weighted too where the config says nothing of them.
-        weights.update(dict.fromkeys(meta.default_score_weights))
+        weights.update(dict.fromkeys(meta.default_score_weights or ()))
         task.score = task.head.main_score(task.name, settings)
     weights.update({task.score: round(1.0 / len(tasks), 4) for task in tasks})
     config["training"]["score_weights"] = weights

@@ -42,13 +42,13 @@ class AdamW(Optimizer):
         *,
         lr_scale: float = 1.0,
     ) -> tuple[FloatsXd, FloatsXd]:
-        decay = self.L2
+        decay: float = self.L2  # type: ignore[has-type]
         if weights.ndim < 2:
-            self.L2 = 0.0
+            self.L2 = 0.0  # type: ignore[misc]
         try:
             return super().__call__(key, weights, gradient, lr_scale=lr_scale)
         finally:
-            self.L2 = decay
+            self.L2 = decay  # type: ignore[misc]
 
     def step_module(self, key: int, module: torch.nn.Module) -> None:
         """Clip the module's gradients to the norm `grad_clip` and step all its parameters.

@@ -26,7 +26,7 @@ COMMANDS_WITH_CONFIG = ("assemble", "init_pipeline", "pretrain", "train")
 LONGEST_LINE = 1000
 
 # Newer typers carry a click of their own; this is the class in whichever one it uses.
-UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+UsageError: Any = typer.BadParameter.__mro__[1]
 
 
 class OneLineGroup(TyperGroup):
@@ -47,7 +47,7 @@ def watch_commands() -> None:
     """Print bad input in one line from now on; every other exception keeps its traceback."""
     sys.excepthook = _print_bad_input
     for name in COMMANDS_WITH_CONFIG:
-        module = importlib.import_module(f"spacy.cli.{name}")
+        module: Any = importlib.import_module(f"spacy.cli.{name}")
         module.show_validation_error = explain_validation_error
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from json.decoder import JSONObject
-from json.scanner import py_make_scanner
+from json.decoder import JSONObject  # type: ignore[attr-defined]
+from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from pathlib import Path
 from typing import Any
 
@@ -267,7 +267,7 @@ def _parse_values(text: str, path: Path, with_lines: bool) -> Any:
     ]
 
 
-def _line_decoder(text: str, first: int = 1) -> Callable[..., json.JSONDecoder]:
+def _line_decoder(text: str, first: int = 1) -> Any:
     """Make a JSON decoder that keeps in each object the line that it begins at.
 
     first: number of the text's first line.
@@ -281,7 +281,7 @@ def _line_decoder(text: str, first: int = 1) -> Callable[..., json.JSONDecoder]:
         return parsed, end
 
     def make_decoder(**options: Any) -> json.JSONDecoder:
-        decoder = json.JSONDecoder(**options)
+        decoder: Any = json.JSONDecoder(**options)
         decoder.parse_object = parse_object
         decoder.scan_once = py_make_scanner(decoder)
         return decoder
@@ -317,7 +317,7 @@ def _convert_unit(element: Element) -> _Part:
 def _convert_leaf(element: Element) -> _Part:
     """Convert an annotation or a relation."""
     infons = {child.attributes.get("key", ""): child.text for child in element.find("infon")}
-    converted = {
+    converted: _Part = {
         _LINE: element.line,
         "id": element.attributes.get("id"),
         "infons": infons,

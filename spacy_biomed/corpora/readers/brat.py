@@ -192,7 +192,7 @@ def _align_text(text: str, entities: list[tuple[_Line, Mention, str]]) -> tuple[
 
     Programs that write offsets differ on whether a byte-order mark and a carriage return count.
     """
-    shifts = (0,)
+    shifts: tuple[int, ...] = (0,)
     if text.startswith(BYTE_ORDER_MARK):
         text, shifts = text.removeprefix(BYTE_ORDER_MARK), (0, -1)
     if len(shifts) == 1 and "\r\n" not in text:

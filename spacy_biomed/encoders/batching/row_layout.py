@@ -82,7 +82,8 @@ def lay_out(texts: TextPieces, tokenizer: WordPieceTokenizer, has_rows: np.ndarr
 def _segments(starts: Ints2d, sizes: Ints2d, pair: PairTemplate, rows: int) -> Ints1d:
     """Segment ids, (rows,): the template's for the pairs that lie there, else zeros."""
     segments = np.zeros(rows, dtype="int64")
-    for stretch, values in enumerate(pair.segments):
+    parts: tuple[list[int] | int, ...] = pair.segments
+    for stretch, values in enumerate(parts):
         if isinstance(values, int):
             segments[_rows_of(starts, sizes, [stretch])] = values
         else:

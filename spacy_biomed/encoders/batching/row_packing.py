@@ -72,7 +72,8 @@ def _fill_lines(
     order: sequences, the longest first.
     RETURNS: (sequence, line, start) of those that found room; and those that did not.
     """
-    placed, left = [], []
+    placed: list[tuple[int, int, int]] = []
+    left: list[int] = []
     rooms: list[tuple[int, int]] = []  # (places left, line), the fullest first
     lines = 0
     for i, sequence in enumerate(order):

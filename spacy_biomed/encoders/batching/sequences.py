@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from spacy.tokens import Doc
@@ -219,7 +220,7 @@ def _pad(
     kept_borders = np.concatenate([[0], np.cumsum(kept_sizes.sum(axis=1))])
     kept_borders = kept_borders[np.concatenate([[0], np.cumsum(counts)])]
 
-    nothing = [None] * len(placements)
+    nothing: list[Any] = [None] * len(placements)
     segments = nothing if layout.segments is None else fill(layout.segments[rows], 0)
     is_shared = counts > shapes[:, 0]
     shared = nothing

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -215,9 +215,10 @@ class EncoderShim(PyTorchShim):
 
     def _drop_word_pieces(self, ids: torch.Tensor) -> torch.Tensor:
         """Put the mask token in place of a share of the word pieces, never of special tokens."""
-        special = torch.tensor(self.tokenizer.special_ids)
+        tokenizer = cast(WordPieceTokenizer, self.tokenizer)  # there with the encoder
+        special = torch.tensor(tokenizer.special_ids)
         dropped = torch.rand(ids.shape) < self.word_piece_dropout
-        return torch.where(dropped & ~torch.isin(ids, special), self.tokenizer.mask, ids)
+        return torch.where(dropped & ~torch.isin(ids, special), tokenizer.mask, ids)
 
     def finish_update(self, optimizer: Optimizer) -> None:
         """Step in PyTorch where the optimizer can, else parameter by parameter through thinc."""
@@ -258,7 +259,7 @@ class EncoderShim(PyTorchShim):
                     parameter.copy_(value)
 
     def save(self, path: Path) -> None:
-        save_encoder(path, self.tokenizer, self._model)
+        save_encoder(path, cast(WordPieceTokenizer, self.tokenizer), self._model)
 
     def load(self, path: Path) -> None:
         self.set_encoder(*load_directory(path))

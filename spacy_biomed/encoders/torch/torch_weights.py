@@ -79,8 +79,9 @@ class TableGradient:
 
     def clear(self) -> None:
         """Fill the rows in use with zeros, after a step."""
-        for ids in self._touched:
-            self._memory[ids] = 0.0
+        if self._memory is not None:
+            for ids in self._touched:
+                self._memory[ids] = 0.0
         self._touched.clear()
 
     def forget(self) -> None:

@@ -22,7 +22,7 @@ def copy_bare(doc: Doc, annotation_keys: Collection[str] = ()) -> Doc:
 
     annotation_keys: keys of `doc.user_data` that are annotation; the rest stays with a document.
     """
-    tokens = doc.to_array([ORTH, SPACY])
+    tokens: Any = doc.to_array([ORTH, SPACY])  # words by their ids, which spaCy's types leave out
     bare = Doc(doc.vocab, words=tokens[:, 0], spaces=tokens[:, 1].astype(bool))
     bare.has_unknown_spaces = doc.has_unknown_spaces
     kept = doc.user_data.keys() - _OF_ALL_LAYERS - set(annotation_keys)

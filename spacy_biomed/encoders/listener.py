@@ -12,7 +12,7 @@ from spacy.tokens import Doc
 from thinc.api import Model, Ops
 from thinc.types import Floats2d, Ragged
 
-from ..errors import BiomedError, quote
+from ..errors import BiomedError
 from .batching.encoded import EncodedBackprop, EncodedBatch, get_encoding, release_encoding
 
 Pooling = Literal["first", "mean", "pieces", "cls"]
@@ -154,7 +154,7 @@ def _read(
 ) -> tuple[EncodedBatch, EncodedBackprop]:
     if is_train and model._batch_id is not None:
         return model.take(docs)
-    encodings = [get_encoding(doc) for doc in docs]
+    encodings: list[Any] = [get_encoding(doc) for doc in docs]
     missing = [i for i, encoding in enumerate(encodings) if encoding is None]
     if missing and is_train:  # the encoder is frozen and not among the annotating components
         raise ValueError(Errors.E203.format(name=model.upstream_name))
@@ -174,8 +174,8 @@ def _encode(model: EncoderListener, docs: list[Doc]) -> EncodedBatch:
     """
     if model.encoder is None or not model.encoder.has_dim("nO"):
         raise BiomedError(
-            f"{quote(docs[0].text)} has no encoding, and no encoder comes before the head that "
-            "needs one: add biomed_transformer to the pipeline"
+            "a document has no encoding, and no encoder comes before the head that needs one: add "
+            "biomed_transformer to the pipeline"
         )
     return model.encoder.predict(docs)
 

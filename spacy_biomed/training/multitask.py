@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
@@ -181,7 +182,7 @@ class MultiTaskCorpus:
             nlp.get_pipe(component),
             head,
             f"{component}_" if name in self.prefixed else "",
-            frozenset().union(*(head.labels for head in heads)),
+            frozenset().union(*(other.labels for other in heads)),
         )
 
 

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
@@ -51,7 +52,7 @@ def create_taught_corpus(
     texts: Iterable[str],
     output: Path,
     *,
-    sources: Sequence[Path] = (),
+    sources: Sequence[Path | str] = (),
     merge_into: str | None = None,
     repeat: int = 1,
 ) -> TeachingReport:
@@ -121,13 +122,13 @@ def _check_teachers(teachers: Sequence[Language], merge_into: str | None) -> lis
     """
     taught: dict[str, list[Teacher]] = defaultdict(list)
     for teacher in teachers:
-        parts = [part for _, part in teacher.pipeline if isinstance(part, Teacher)]
-        if not parts:
+        found: list[Any] = [part for _, part in teacher.pipeline if isinstance(part, Teacher)]
+        if not found:
             raise BiomedError(
                 f"the teacher's components ({', '.join(teacher.pipe_names)}) give no probabilities "
                 "to learn from: take a pipeline with biomed_ner or biomed_textcat"
             )
-        for part in parts:
+        for part in found:
             taught[_taught_name(part, merge_into)].append(part)
     for name, parts in taught.items():
         schemes = {part.cfg["scheme"] if isinstance(part, BiomedNER) else "none" for part in parts}
@@ -167,7 +168,8 @@ def teach(
         found: dict[str, list[tuple[list[str], list[Floats2d]]]] = defaultdict(list)
         for teacher in teachers:
             docs = [_bare(doc, teacher.vocab) for doc in batch]
-            for _, component in teacher.pipeline:
+            components: list[tuple[str, Any]] = teacher.pipeline
+            for _, component in components:
                 if isinstance(component, Teacher):
                     taught = component.classes(), component.probabilities(docs)
                     found[_taught_name(component, merge_into)].append(taught)

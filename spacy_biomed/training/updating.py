@@ -192,7 +192,9 @@ def _copy_tokenizer(nlp: Language, source: str) -> None:
             f"[nlp.tokenizer] of the config is not that of {source}, whose components are "
             "sourced; `spacy biomed init-config --source` writes a config with the same"
         )
-    nlp.tokenizer.from_bytes(other.tokenizer.to_bytes(exclude=["vocab"]), exclude=["vocab"])
+    own: Any = nlp.tokenizer
+    others: Any = other.tokenizer
+    own.from_bytes(others.to_bytes(exclude=["vocab"]), exclude=["vocab"])
 
 
 def _tokenizer_settings(nlp: Language) -> dict[str, Any]:

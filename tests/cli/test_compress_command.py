@@ -137,7 +137,7 @@ def test_bad_input_is_refused(tiny_pipeline, tmp_path, monkeypatch, arguments, m
 
 WORSE = """
 from spacy.cli import setup_cli
-from spacy_biomed.evaluation import compression
+from spacy_biomed.packaging import compression
 
 scores = iter([0.9, 0.5, 0.5])
 compression.weighted_scores = lambda *_: {"ents_f": next(scores)}

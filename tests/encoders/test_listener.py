@@ -273,9 +273,10 @@ def test_prediction_without_an_encoder_that_could_is_one_line(docs, encoder):
     listener = EncoderListener_v1()
     listener.set_dim("nO", 3)
     listener.encoder = encoder
-    with pytest.raises(BiomedError, match="'ab  c' has no encoding.*add biomed_transformer") as e:
+    with pytest.raises(BiomedError, match="has no encoding.*add biomed_transformer") as e:
         listener.predict(docs)
     assert "\n" not in str(e.value)
+    assert "ab" not in str(e.value)
 
 
 def test_an_unknown_pooling_is_refused():

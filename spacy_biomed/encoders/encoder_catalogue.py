@@ -14,21 +14,21 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class EncoderEntry:
-    """What the catalogue says of one encoder.
+    """The catalogue entry of one encoder.
 
     name: identifier, lower case with hyphens.
-    hub_id: where the hub has it; None where its authors publish it elsewhere (see `download`).
-    revision: commit of the hub repository to load; None where none is pinned: the newest.
+    hub_id: its id on the hub; None if its authors publish it elsewhere (see `download`).
+    revision: commit of the hub repository to load; None if none is pinned, which loads the newest.
     language: ISO 639-1 code, or "multilingual".
-    cased: whether it tells capitals from small letters; None where that is not known.
-    parameters: how many the encoder has, without pooler and pretraining head.
-    layers, width: transformer layers; size of the vectors that they give.
+    cased: whether it distinguishes capitals from small letters; None if unknown.
+    parameters: number of parameters, without pooler and pretraining head.
+    layers, width: number of transformer layers; size of their output vectors.
     vocabulary, vocabulary_size: "WordPiece", "byte-level BPE" or "SentencePiece unigram"; number of
-        entries, None where that is not known.
-    paper: who introduced it, short.
+        entries, None if unknown.
+    paper: short reference to the paper that introduced it.
     papers: which of the five papers evaluate or release it, numbered as in `docs/encoders.md`.
-    aliases: other names that `find_encoder` takes.
-    download: page or archive of the weights where there is no hub id.
+    aliases: other names that `find_encoder` accepts.
+    download: page or archive of the weights if there is no hub id.
     """
 
     name: str
@@ -50,15 +50,15 @@ class EncoderEntry:
 
 
 def all_encoders() -> tuple[EncoderEntry, ...]:
-    """Every encoder of the catalogue: biomedical ones, those they start from, Spanish ones."""
+    """Every encoder in the catalogue: biomedical, Spanish, and those they start from."""
     return tuple(_by_name().values())
 
 
 def find_encoder(name: str) -> EncoderEntry | None:
-    """The entry called `name`, or with that hub id; None where the catalogue has neither.
+    """The entry with this name or hub id; None if the catalogue has neither.
 
-    In names, case, accents, hyphens and common aliases do not matter. Anything with a slash is a
-    hub id or a path, and only a hub id that is spelled out matches.
+    Names ignore case, accents and hyphens, and common aliases work. Anything with a slash is a hub
+    id or a path, and only a complete hub id matches.
 
     >>> find_encoder("BSC-Bio-EHR-ES").hub_id
     'PlanTL-GOB-ES/bsc-bio-ehr-es'
@@ -73,20 +73,20 @@ def find_encoder(name: str) -> EncoderEntry | None:
 
 
 def suggest_encoders(name: str, count: int = 5) -> list[str]:
-    """Names of the catalogue that are close to `name`, the closest first; [] where none is.
+    """Catalogue names that are similar to `name`, the closest first; [] if there are none.
 
     >>> suggest_encoders("biobrt")[0]
     'biobert'
     """
     names = _names()
-    # The last part of a mistyped hub id says more than its owner.
+    # The last part of a mistyped hub id is more informative than its owner.
     key = _normalise(name.replace("\\", "/").rstrip("/").split("/")[-1])
     close = difflib.get_close_matches(key, names, n=2 * count, cutoff=0.6)
     return list(dict.fromkeys(names[match] for match in close))[:count]
 
 
 def _normalise(name: str) -> str:
-    """'mBERT-Galén', 'mbert_galen' and 'MBERT Galen' are one name."""
+    """Normalise a name: 'mBERT-Galén', 'mbert_galen' and 'MBERT Galen' are the same."""
     plain = unicodedata.normalize("NFKD", name.lower())
     return re.sub(r"[^a-z0-9]+", "", plain)
 
@@ -106,7 +106,7 @@ def _entry(values: dict[str, Any]) -> EncoderEntry:
 
 @cache
 def _names() -> dict[str, str]:
-    """Every normalised name and alias to the name of its entry."""
+    """Map every normalised name and alias to the name of its entry."""
     return {
         _normalise(name): entry.name
         for entry in _by_name().values()

@@ -1,4 +1,4 @@
-"""`spacy_biomed.EncoderListener.v1`: a head's view of the encoder, whichever one runs upstream."""
+"""`spacy_biomed.EncoderListener.v1`: a head's view of the upstream encoder of either kind."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ Pooling = Literal["first", "mean", "pieces", "cls"]
 
 
 class EncoderListener(Model):
-    """A layer that an encoder component feeds: it computes nothing of its own but the pooling.
+    """A layer that an encoder component feeds; its only computation is the pooling.
 
     In training the encoder calls `receive` before the head runs, and the head's gradient goes back
-    to it. In prediction the encodings are read off the documents; one that has none, as it let go
-    of it when the last listener had read it, is encoded anew.
+    to it. In prediction the encodings are read from the documents. A document that has dropped its
+    encoding, after the last listener had read it, is encoded again.
 
     encoder: the model of the component that it listens to, for documents without an encoding and
-        for heads that have texts of their own encoded; None where the pipeline has none.
-    is_sizing: whether the head is being initialised, for which zeros will do (`sizing`).
+        for heads that encode separate texts; None if the pipeline has none.
+    is_sizing: whether the head is being initialised, when zeros are sufficient (`sizing`).
     """
 
     def __init__(self, pooling: Pooling, grad_factor: float, upstream: str):
@@ -55,11 +55,11 @@ class EncoderListener(Model):
         self._backprop = backprop
 
     def has_received(self, docs: list[Doc]) -> bool:
-        """Whether the encoder gave it this training batch: a frozen encoder gives none."""
+        """Whether the encoder sent this training batch: a frozen encoder sends none."""
         return self._batch_id == self.get_batch_id(docs)
 
     def take(self, docs: list[Doc]) -> tuple[EncodedBatch, EncodedBackprop]:
-        """Hand out the batch that was received, once.
+        """Return the received batch, once.
 
         RAISES ValueError: if it was another batch.
         """
@@ -71,10 +71,10 @@ class EncoderListener(Model):
         return outputs, backprop
 
     def skip(self, docs: list[Doc]) -> None:
-        """Let a training batch go that the head has nothing to learn from.
+        """Discard a training batch that gives the head no loss.
 
-        The encoder, which waits for all listeners, is sent no gradient, as zeros would be; of one
-        that is frozen the documents have the encodings, and let go of them.
+        The encoder, which waits for all listeners, gets no gradient, which is equivalent to zeros.
+        If the encoder is frozen, the encodings are on the documents, which drop them.
         """
         if self.has_received(docs):
             _, backprop = self.take(docs)
@@ -90,11 +90,11 @@ def EncoderListener_v1(
     """Listen to an encoder component upstream in the pipeline.
 
     pooling: "first" gives a token the vector of its first word piece, "mean" the mean over all its
-        word pieces, and the layer returns (tokens, width) for each document; a token without word
-        pieces gets zeros. "pieces" keeps the word pieces apart and returns for each document a
+        word pieces. The layer returns (tokens, width) for each document, with zeros for a token
+        without word pieces. "pieces" keeps the word pieces apart and returns for each document a
         Ragged of data (aligned, width) and lengths (tokens,). "cls" gives one row for each
         document, (1, width): the vector of its first position, which is the special token [CLS] or
-        <s> of its first window; a document without tokens gets zeros.
+        <s> of its first window. A document without tokens gets zeros.
     grad_factor: multiplies the gradient that goes back to the encoder; 0.0 keeps this head from
         training it.
     upstream: name of the encoder component, or "*" for any.
@@ -118,11 +118,11 @@ def sizing(model: Model) -> Iterator[None]:
 
 
 def refuse_replacement(encoder: dict[str, Any], listener: dict[str, Any]) -> NoReturn:
-    """What spaCy asks an encoder's model for in `nlp.replace_listeners`: a head with its own copy.
+    """The model for spaCy's `nlp.replace_listeners`, which gives a head a copy of the encoder.
 
     encoder, listener: config of both models.
-    RAISES BiomedError: always. A head's model has no place for an encoder, which is neither trained
-        nor saved nor run as a layer is.
+    RAISES BiomedError: always. A head's model cannot contain an encoder: it would not be trained,
+        saved or run like a layer.
     """
     raise BiomedError(
         "a head cannot have a copy of its encoder inside (replace_listeners): put a second encoder "
@@ -168,9 +168,9 @@ def _read(
 
 
 def _encode(model: EncoderListener, docs: list[Doc]) -> EncodedBatch:
-    """Encode documents that have no encoding; they are left without one.
+    """Encode documents that have no encoding, without storing it on them.
 
-    RAISES BiomedError: without an encoder that could.
+    RAISES BiomedError: if there is no encoder.
     """
     if model.encoder is None or not model.encoder.has_dim("nO"):
         raise BiomedError(
@@ -181,20 +181,20 @@ def _encode(model: EncoderListener, docs: list[Doc]) -> EncodedBatch:
 
 
 def _pool_once(model: EncoderListener, docs: list[Doc], batch: EncodedBatch) -> list:
-    """Pool a batch, or find what another listener made of it."""
+    """Pool a batch, or reuse the result of another listener."""
     pooling = model.attrs["pooling"]
     outputs = batch.pooled.get(pooling)
     if outputs is None:
         outputs, _ = POOLINGS[pooling](model.ops, batch)
         encoding = get_encoding(docs[0])
-        # Kept only for those still to come: documents that keep their encodings keep no more.
+        # Kept only for later listeners: documents that keep their encodings do not keep it.
         if encoding is not None and encoding.readers > 0:
             batch.pooled[pooling] = outputs
     return outputs
 
 
 def _zeros(model: EncoderListener, docs: list[Doc]) -> list:
-    """What a head is initialised with."""
+    """The input that a head is initialised with."""
     width, pooling = model.get_dim("nO"), model.attrs["pooling"]
     outputs = [model.ops.alloc2f(1 if pooling == "cls" else len(doc), width) for doc in docs]
     if pooling != "pieces":
@@ -272,7 +272,7 @@ def _split(ops: Ops, vectors: Floats2d, counts: np.ndarray) -> list[Floats2d]:
 
 
 def _scatter(ops: Ops, batch: EncodedBatch, rows: np.ndarray, d_vectors: Floats2d) -> Floats2d:
-    """Add each vector to the row it came from."""
+    """Add each vector to the row that it came from."""
     d_hidden = ops.alloc2f(*batch.hidden.shape)
     ops.scatter_add(d_hidden, ops.asarray1i(rows), d_vectors)
     return d_hidden

@@ -16,7 +16,7 @@ from .encoder_catalogue import find_encoder
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-# What `save_encoder` writes; WEIGHTS and PICKLE are transformers' names too.
+# Files that `save_encoder` writes; WEIGHTS and PICKLE are transformers' names too.
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 TOKENIZER, TOKENIZER_SETTINGS = "tokenizer.json", "tokenizer_config.json"
 FILES = (CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_SETTINGS)
@@ -31,9 +31,9 @@ def load_pretrained(
     name: a directory in Hugging Face layout, a name from the encoder catalogue, or a hub id.
     revision: commit, branch or tag on the hub; by default the one the catalogue pins. Directories
         have none.
-    dropout: of all its layers in training, instead of what its config.json says.
+    dropout: dropout probability of all its layers in training, instead of that in its config.json.
     RETURNS: the tokenizer, and the encoder without pooling layer and language-model head.
-    RAISES BiomedError: if the encoder cannot be had, or cannot be read.
+    RAISES BiomedError: if the encoder is not available, or cannot be read.
     """
     from transformers import AutoModel
 
@@ -48,13 +48,13 @@ def load_pretrained(
 
 
 def load_tokenizer(name: str, revision: str | None = None) -> WordPieceTokenizer:
-    """Load an encoder's tokenizer alone; arguments and errors are those of `load_pretrained`."""
+    """Load only an encoder's tokenizer; arguments and errors are as in `load_pretrained`."""
     source, revision = locate(name, revision)
     return _keep_word_pieces(_load_fast_tokenizer(name, source, revision), None)
 
 
 def locate(name: str, revision: str | None) -> tuple[str, str | None]:
-    """The directory or hub id of an encoder, and the revision to ask the hub for."""
+    """The directory or hub id of an encoder, and its revision on the hub."""
     directory = Path(name).expanduser()
     if directory.is_dir():
         if not (directory / CONFIG).is_file():
@@ -102,9 +102,9 @@ def _load_fast_tokenizer(name: str, source: str, revision: str | None) -> PreTra
 def read_config(source: str | Path, revision: str | None = None) -> PretrainedConfig:
     """Read an encoder's config.json.
 
-    source, revision: directory, or hub id with its revision. A directory is never looked for on
+    source, revision: directory, or hub id with its revision. A directory is never looked up on
         the hub.
-    RAISES BiomedError: for an encoder that needs Python of its own, which is never run.
+    RAISES BiomedError: for an encoder that needs custom Python code, which is never run.
     """
     from transformers import AutoConfig, PretrainedConfig
 
@@ -119,7 +119,7 @@ def read_config(source: str | Path, revision: str | None = None) -> PretrainedCo
 
 
 def _refuse_code(source: str | Path, file: str, settings: dict[str, Any]) -> None:
-    # Even where transformers has a class for the same type: it need not compute the same.
+    # Even if transformers has a class for the same type: its computation may differ.
     if settings.get("auto_map"):
         raise BiomedError(_code_refusal(source, file, "Python of its own (auto_map)"))
 
@@ -132,12 +132,12 @@ def _code_refusal(source: str | Path, file: str, what: str) -> str:
 
 
 def read_weights(kind: Any, source: str | Path, config: PretrainedConfig, **settings: Any) -> Any:
-    """Make a model of a checkpoint in safetensors: `kind.from_pretrained` without its dangers.
+    """Load a model from a safetensors checkpoint: `kind.from_pretrained` without its dangers.
 
     kind: a class of transformers, such as AutoModel.
-    source, config: directory or hub id, and what `read_config` gave for it.
-    settings: others that `from_pretrained` takes.
-    RETURNS: what `from_pretrained` does, in fp32.
+    source, config: directory or hub id, and the result of `read_config` for it.
+    settings: other arguments of `from_pretrained`.
+    RETURNS: the result of `from_pretrained`, in fp32.
     RAISES BiomedError: if the checkpoint is a pickle.
     """
     where = _commit(source, config)
@@ -161,10 +161,10 @@ def read_weights(kind: Any, source: str | Path, config: PretrainedConfig, **sett
 
 
 def fetch_encoder(source: str, revision: str | None, weights: str) -> str:
-    """A directory with an encoder's files: its own, or that of the hub's cache, downloaded first.
+    """A local directory with an encoder's files; the hub's are downloaded to its cache first.
 
-    source, revision: as `locate` gives them.
-    weights: pattern of the names of its weights' files.
+    source, revision: as returned by `locate`.
+    weights: pattern for the names of the files with its weights.
     """
     if Path(source).is_dir():
         return source
@@ -175,10 +175,10 @@ def fetch_encoder(source: str, revision: str | None, weights: str) -> str:
 
 
 def _commit(source: str | Path, config: PretrainedConfig) -> dict[str, Any]:
-    """Which files go with a config.
+    """The files that belong to a config.
 
-    By the commit, because for a branch without safetensors transformers asks a service on the hub
-    to convert them, and takes what that gives.
+    They are identified by the commit: for a branch without safetensors, transformers asks a service
+    on the hub to convert the weights, and loads the result.
     """
     revision = getattr(config, "_commit_hash", None)  # transformers 5 has none for a directory
     return {"revision": revision, "local_files_only": Path(source).is_dir()}
@@ -203,7 +203,7 @@ def _has_only_pickles(source: str | Path, where: dict[str, Any]) -> bool:
 
 
 def _keep_word_pieces(tokenizer: PreTrainedTokenizerFast, pad: int | None) -> WordPieceTokenizer:
-    """What we use of a tokenizer; `pad` is for one that does not know its own padding."""
+    """The parts of a tokenizer that we use; `pad` is for one without a padding token."""
     own = tokenizer.pad_token_id
     pad = own if own is not None else (pad or 0)
     return WordPieceTokenizer.from_str(tokenizer.backend_tokenizer.to_str(), pad)
@@ -211,7 +211,7 @@ def _keep_word_pieces(tokenizer: PreTrainedTokenizerFast, pad: int | None) -> Wo
 
 @contextmanager
 def explaining(name: str, source: str, revision: str | None) -> Iterator[None]:
-    """Turn whatever loading raises into one line."""
+    """Turn any exception from loading into a one-line error."""
     try:
         with without_warnings():
             yield
@@ -223,9 +223,9 @@ def explaining(name: str, source: str, revision: str | None) -> Iterator[None]:
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Keep transformers from warning of weights that a checkpoint lacks or has in excess.
+    """Suppress transformers' warnings about weights that a checkpoint lacks or has in excess.
 
-    A pooling layer is dropped, and a head that is missing is reported by us.
+    A pooling layer is dropped, and we report a missing head.
     """
     from transformers.utils import logging
 
@@ -238,7 +238,7 @@ def without_warnings() -> Iterator[None]:
 
 
 def _set_dropout(config: PretrainedConfig, dropout: float) -> None:
-    """Set all probabilities of dropout, which each architecture names in its own way."""
+    """Set all dropout probabilities, whose names differ between architectures."""
     for name, value in config.to_dict().items():
         if "dropout" in name and isinstance(value, int | float):
             setattr(config, name, dropout)
@@ -305,9 +305,9 @@ def save_encoder(path: Path, tokenizer: WordPieceTokenizer, model: PreTrainedMod
 
 
 def load_directory(path: Path) -> tuple[WordPieceTokenizer, PreTrainedModel]:
-    """Read what `save_encoder` wrote.
+    """Read an encoder written by `save_encoder`.
 
-    RAISES BiomedError: if something else was put in its place that needs code, or is a pickle.
+    RAISES BiomedError: if it was replaced by something that needs code, or is a pickle.
     """
     from transformers import AutoModel
 

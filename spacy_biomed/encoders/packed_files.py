@@ -10,12 +10,12 @@ from ..errors import BiomedError
 
 
 def unpack_files(data: bytes, names: Collection[str]) -> dict[str, bytes]:
-    """Read what `to_bytes` of an encoder gave: the content of its files by name.
+    """Read the output of an encoder's `to_bytes`: the content of its files by name.
 
     data: MessagePack.
-    names: files that an encoder has. Others have no place, whatever the bytes say.
-    RETURNS: all of them, or none for an encoder that was not loaded.
-    RAISES BiomedError: if the bytes hold anything else.
+    names: the files of an encoder. Other names are refused.
+    RETURNS: all files, or none for an encoder that was not loaded.
+    RAISES BiomedError: if the bytes contain anything else.
     """
     try:
         files = srsly.msgpack_loads(data)

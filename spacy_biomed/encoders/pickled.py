@@ -1,4 +1,4 @@
-"""Encoders whose authors published their weights as a pickle, read once to be written anew."""
+"""Convert encoders whose authors published their weights only as a pickle."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def read_pickled(
 ) -> tuple[WordPieceTokenizer, PreTrainedModel]:
     """Read an encoder from its pytorch_model.bin, for `encoders.loading.save_encoder` to write.
 
-    PyTorch takes numbers alone from it (`weights_only`): a pickle that would run code is refused.
+    PyTorch reads only numbers from it (`weights_only`): a pickle that would run code is refused.
 
-    name, revision: as `encoders.loading.load_pretrained` takes them.
+    name, revision: as in `encoders.loading.load_pretrained`.
     RETURNS: the tokenizer, and the model: with its head for masked language modelling if the
         checkpoint has one, without pooling layer.
-    RAISES BiomedError: if there is no such checkpoint, or it holds other things than the weights of
-        its config.json.
+    RAISES BiomedError: if there is no such checkpoint, or if it contains anything but the weights
+        of its config.json.
     """
     source, revision = locate(name, revision)
     with explaining(name, source, revision):
@@ -52,7 +52,7 @@ def _read_model(folder: str, config: PretrainedConfig) -> PreTrainedModel:
 
 
 def _read(kind: Any, folder: str, config: PretrainedConfig) -> tuple[PreTrainedModel, list[str]]:
-    """RETURNS: the model, and the names of the weights that the checkpoint lacks."""
+    """RETURNS: the model, and the names of the weights missing from the checkpoint."""
     try:
         model, found = kind.from_pretrained(
             folder,

@@ -1,4 +1,4 @@
-"""Encodings in spacy-transformers' terms: `doc._.trf_data`, for listeners that are not ours.
+"""Encodings in spacy-transformers' format: `doc._.trf_data`, for stock listeners.
 
 spacy-transformers is imported only when such an encoding is asked for.
 """
@@ -47,7 +47,7 @@ def install_extensions() -> None:
 
 
 def forget_stock(doc: Doc) -> None:
-    """Drop what was built from an earlier encoding."""
+    """Drop the value built from an earlier encoding."""
     doc.user_data.pop(STOCK_DATA_KEY, None)
 
 

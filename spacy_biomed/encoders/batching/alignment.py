@@ -13,7 +13,7 @@ from .word_pieces import WordPieces
 def token_offsets(docs: list[Doc]) -> tuple[Ints1d, Ints1d, Ints1d]:
     """Character offsets of all tokens of the documents.
 
-    RETURNS: starts (tokens,), ends (tokens,), both counted from the beginning of the token's own
+    RETURNS: starts (tokens,), ends (tokens,), both counted from the beginning of the token's
         document, and lengths (docs,), the tokens of each document.
     """
     attributes = [doc.to_array([IDX, LENGTH]).astype("int64") for doc in docs]
@@ -25,15 +25,15 @@ def token_offsets(docs: list[Doc]) -> tuple[Ints1d, Ints1d, Ints1d]:
 def align_tokens(docs: list[Doc], pieces: WordPieces) -> tuple[Ints1d, Ints1d, Ints1d]:
     """Align the tokens of each document with the word pieces of its text.
 
-    A piece belongs to every token with which it shares a character: a token may have several
-    pieces, several tokens may share one, and a token of white space has none.
+    A piece belongs to every token with which it shares a character. A token may have several
+    pieces, several tokens may share one piece, and a white space token has none.
 
     RETURNS: indices (aligned,), the pieces of the first token, then of the second, and so on,
         counted from the beginning of their document; piece_counts (tokens,); and token_counts
         (docs,).
     """
     token_starts, token_ends, token_counts = token_offsets(docs)
-    # Texts are laid one after the other, so that one binary search serves the whole batch.
+    # Texts are concatenated, so that one binary search serves the whole batch.
     last = np.concatenate([[0], token_ends])[np.cumsum(token_counts) * (token_counts > 0)]
     room = last + 2  # beyond the last token: a space, and one so that texts do not touch
     bases = np.cumsum(room) - room

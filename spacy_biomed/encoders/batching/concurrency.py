@@ -1,7 +1,7 @@
-"""Batches that do not depend on each other, each on a thread of its own.
+"""Run independent batches in parallel, each on a single thread.
 
-Two batches on one thread each are done sooner than two after each other on two threads: nothing
-within a batch waits for another thread. Encoders release Python's lock while they compute, so that
+Two batches on one thread each finish sooner than two batches in sequence on two threads, because
+nothing within a batch waits for another thread. Encoders release the GIL while they compute, so
 Python can prepare the next batch meanwhile.
 """
 
@@ -20,9 +20,9 @@ import numpy as np
 from thinc.types import Floats2d
 from threadpoolctl import ThreadpoolController
 
-# Fewer rows of a product are not worth a thread of their own.
+# Products of fewer rows are not worth a separate thread.
 _LEAST_ROWS = 256
-# Fewer of them, times a transposed matrix, take up to half the time the other way round.
+# Products of fewer rows with a transposed matrix are up to twice as fast the other way round.
 _FEW_ROWS = 64
 _PROCESS = os.getpid()
 
@@ -33,14 +33,14 @@ Result = TypeVar("Result")
 def map_concurrently(
     function: Callable[[Item], Result], items: Iterable[Item], threads: int
 ) -> list[Result]:
-    """The function's results, in the order of the items, computed on so many threads."""
+    """The function's results, in the order of the items, computed on this number of threads."""
     return list(_pool(os.getpid(), threads, "encoder").map(function, items))
 
 
 def map_ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """The function's results, each computed while the next item is drawn and the last one used.
 
-    Only `function` runs on another thread, one call at a time; the items are drawn on the caller's.
+    Only `function` runs on another thread, one call at a time. Items are drawn on the caller's.
     """
     ahead = ThreadPoolExecutor(1, thread_name_prefix="spacy-biomed-ahead")
     pending: Future[Result] | None = None
@@ -59,8 +59,8 @@ def map_ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iter
 def matmul(left: Floats2d, right: Floats2d) -> Floats2d:
     """The product of two NumPy matrices, (rows, n) and (n, columns), on all threads.
 
-    OpenBLAS, left to itself, has its threads wait actively for the next product, for milliseconds,
-    and takes the processors from the encoder. These wait passively.
+    By default OpenBLAS's threads busy-wait for the next product for milliseconds, which takes
+    processor time from the encoder. These threads wait passively.
     """
     threads = min(default_threads(), len(left) // _LEAST_ROWS)
     with _one_blas_thread:
@@ -77,9 +77,9 @@ def matmul(left: Floats2d, right: Floats2d) -> Floats2d:
 
 
 class _OneBlasThread:
-    """Context in which OpenBLAS uses one thread, whoever calls it, until the last user has left.
+    """Context in which OpenBLAS uses one thread for all callers, until the last user has left.
 
-    Other libraries for matrix products are left as they are.
+    Other libraries for matrix products are not changed.
     """
 
     def __init__(self) -> None:
@@ -110,14 +110,14 @@ def _openblas() -> ThreadpoolController:
 
 @cache
 def _pool(process: int, threads: int, purpose: str) -> ThreadPoolExecutor:
-    """The pool of a process: a forked one inherits no threads and makes its own."""
+    """The pool of a process: a forked process inherits no threads and makes a new pool."""
     return ThreadPoolExecutor(threads, thread_name_prefix=f"spacy-biomed-{purpose}")
 
 
 def default_threads() -> int:
     """OMP_NUM_THREADS, or the processors that this process may use; one in a forked process.
 
-    The processes of `nlp.pipe` are not to take each other's processor.
+    The processes of `nlp.pipe` must not compete for processors.
     """
     if os.getpid() != _PROCESS:
         return 1

@@ -1,4 +1,4 @@
-"""What an encoder hands to the components that listen to it."""
+"""What an encoder passes to the components that listen to it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ ENCODED_ARRAYS = ("hidden", "ids", "indices", "piece_counts")
 class EncodedDoc:
     """The encoding of one document.
 
-    hidden: (rows, width) vectors of the special tokens before the text, of its word pieces, and of
-        the special tokens after it; of a pair, those of its texts with the special tokens between.
+    hidden: (rows, width) vectors of the special tokens before the text, its word pieces, and the
+        special tokens after it; for a pair, both texts with the special tokens between them.
     ids: (rows,) vocabulary ids.
     indices: (aligned,) the rows of the first token's word pieces, then of the second's, ...
     piece_counts: (tokens,) word pieces of each token.
     id_to_token: gives a vocabulary id's word piece.
-    readers: listeners that still have to read it; the document lets go of it after the last.
+    readers: listeners that still have to read it; the document drops it after the last.
     batch, place: the batch whose arrays it views, and its place in it; None once it is copied.
     """
 
@@ -47,12 +47,12 @@ class EncodedDoc:
 
 @dataclass(slots=True)
 class EncodedBatch:
-    """The encodings of a batch of documents, one after the other in the same arrays.
+    """The encodings of a batch of documents, concatenated in the same arrays.
 
-    hidden (rows, width), ids (rows,), indices (aligned,) and piece_counts (tokens,) are those of
-    `EncodedDoc`; indices count from the beginning of their own document.
+    hidden (rows, width), ids (rows,), indices (aligned,) and piece_counts (tokens,) are as in
+    `EncodedDoc`; indices count from the beginning of their document.
     row_counts, token_counts: (docs,) rows and tokens of each document.
-    pooled: what listeners have made of it in prediction, by pooling, for those that do the same.
+    pooled: results of listeners in prediction, by pooling, for other listeners with the same.
     """
 
     hidden: Floats2d
@@ -69,7 +69,7 @@ class EncodedBatch:
 
     @classmethod
     def from_docs(cls, docs: list[EncodedDoc]) -> EncodedBatch:
-        """The batch of these documents: the one that they came from, if they are all of it."""
+        """The batch of these documents: the original batch, if they are all of it."""
         batch = docs[0].batch
         if (
             batch is not None
@@ -89,7 +89,7 @@ class EncodedBatch:
         )
 
     def split(self, readers: int = 0) -> list[EncodedDoc]:
-        """One `EncodedDoc` a document, viewing this batch's arrays."""
+        """One `EncodedDoc` per document, viewing this batch's arrays."""
         rows = _borders(self.row_counts)
         tokens = _borders(self.token_counts)
         aligned = _borders(self.piece_counts)[tokens]
@@ -122,8 +122,8 @@ class EncodedBatch:
         return rows
 
 
-# So that a document that keeps its encoding can be written, and passed between the processes of
-# `nlp.pipe`. Not an entry point: spaCy would import this module whenever it writes anything.
+# Allows a document that keeps its encoding to be written, and to be passed between the processes
+# of `nlp.pipe`. Not an entry point: spaCy would import this module whenever it writes anything.
 @srsly.msgpack_encoders("spacy_biomed.EncodedDoc.v1")
 def encode_encoding(obj: object, chain: Callable | None = None) -> object:
     if not isinstance(obj, EncodedDoc):
@@ -159,7 +159,7 @@ def set_encoding(doc: Doc, encoding: EncodedDoc) -> None:
 
 
 def release_encoding(doc: Doc) -> None:
-    """Count one reader off; after the last, the document lets go of its encoding."""
+    """Decrement the number of readers; after the last, the document drops its encoding."""
     encoding = get_encoding(doc)
     if encoding is not None and encoding.readers > 0:
         encoding.readers -= 1

@@ -1,4 +1,4 @@
-"""Word pieces of documents among which are pairs of texts."""
+"""Word pieces of batches that may contain pairs of texts."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Pairs = dict[int, tuple[Span, Span]]
 
 @dataclass(frozen=True, slots=True)
 class TextPieces:
-    """The word pieces of a batch of documents of one text or, if they are pairs, of two.
+    """The word pieces of a batch of documents, each with one text or, for a pair, two.
 
     pieces: those of each document's first text, then those of its second; offsets count from the
         document's beginning.
     is_pair: (docs,) whether it is a pair.
-    first, second: (docs,) pieces of each text; what is no pair has all its pieces in the second.
+    first, second: (docs,) pieces of each text; a single text has all its pieces in the second.
     """
 
     pieces: WordPieces
@@ -40,12 +40,12 @@ class TextPieces:
 def tokenize(
     docs: list[Doc], tokenizer: WordPieceTokenizer, *, window: int, pair_overflow: PairOverflow
 ) -> TextPieces:
-    """Tokenize documents, the two texts of a pair apart.
+    """Tokenize documents, the two texts of a pair separately.
 
     window: word pieces, special tokens included, of the longest sequence.
-    pair_overflow: what becomes of a pair that is longer: with "truncate" pieces are dropped from
-        the end of the longer text, and once they are equally long of both, as by the strategy
-        "longest_first" of transformers; with "window" none are.
+    pair_overflow: how to handle a longer pair. "truncate" drops pieces from the end of the longer
+        text, and once both are equally long from both, like the strategy "longest_first" of
+        transformers. "window" drops none.
     RAISES BiomedError: if the window has no room for a pair, or with "window" only for a pair's
         first text.
     """
@@ -90,10 +90,10 @@ def find_pairs(docs: list[Doc], texts: list[str]) -> Pairs:
 
 
 def truncate_longest_first(first: Ints1d, second: Ints1d, room: int) -> tuple[Ints1d, Ints1d]:
-    """How much of each text of each pair to keep, dropping from the longer one first.
+    """How much of each text of each pair to keep, dropping from the longer text first.
 
     first, second: (pairs,) pieces of the texts.
-    room: the most that a pair may have.
+    room: maximum number of pieces of a pair.
     """
     kept_of_shorter = np.minimum(np.minimum(first, second), room // 2)
     kept_of_longer = np.minimum(np.maximum(first, second), room - kept_of_shorter)
@@ -105,7 +105,7 @@ def truncate_longest_first(first: Ints1d, second: Ints1d, room: int) -> tuple[In
 
 
 def _split(texts: list[str], pairs: Pairs) -> Iterator[tuple[str, int]]:
-    """Each text to tokenize, and where in its document it starts."""
+    """Each text to tokenize, and its start in its document."""
     for i, text in enumerate(texts):
         if i not in pairs:
             yield text, 0
@@ -126,7 +126,7 @@ def _room_for_pair(tokenizer: WordPieceTokenizer, window: int) -> int:
 
 
 def _take(pieces: WordPieces, starts: Ints1d, kept: Ints1d) -> WordPieces:
-    """So many pieces from the beginning of each text, with offsets that start elsewhere."""
+    """A given number of pieces from the beginning of each text, with shifted offsets."""
     chosen = ranges(np.cumsum(pieces.lengths) - pieces.lengths, kept)
     moved = np.repeat(starts, kept)
     return WordPieces(

@@ -1,4 +1,4 @@
-"""The rows that a batch of documents gets: special tokens, and word pieces between them."""
+"""The rows of a batch of documents: special tokens, and word pieces between them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from .alignment import ranges
 from .pair_pieces import TextPieces
 from .word_pieces import PairTemplate, WordPieceTokenizer
 
-# The stretches of a document's rows, in their order. What is no pair has all its word pieces in the
-# second text, and nothing in the first and between.
+# The stretches of a document's rows, in order. A single text has all its word pieces in the second
+# text, and nothing in the first and between.
 BEFORE, FIRST, BETWEEN, SECOND, AFTER = range(5)
 
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """Where the special tokens and word pieces of each document lie among the rows of the batch.
+    """The positions of each document's special tokens and word pieces in the batch's rows.
 
     sizes, starts: (docs, 5) length and first row of each stretch.
     ids: (rows,) vocabulary ids.
-    segments: (rows,) segment ids; None if there are none but zeros.
+    segments: (rows,) segment ids; None if all are zero.
     """
 
     sizes: Ints2d
@@ -41,10 +41,10 @@ class RowLayout:
         return self.sizes[:, :SECOND].sum(axis=1)
 
     def rows_of_pieces(self, pieces: Ints1d, counts: Ints1d) -> Ints1d:
-        """The rows of word pieces, counted like these from the beginning of their document.
+        """The rows of word pieces, which like these count from the beginning of their document.
 
         pieces: those of the first document, then of the second, and so on.
-        counts: (docs,) how many there are of each document.
+        counts: (docs,) number of pieces of each document.
         """
         doc = np.repeat(np.arange(len(counts)), counts)
         before, first, between = (self.sizes[doc, i] for i in (BEFORE, FIRST, BETWEEN))
@@ -54,7 +54,7 @@ class RowLayout:
 def lay_out(texts: TextPieces, tokenizer: WordPieceTokenizer, has_rows: np.ndarray) -> RowLayout:
     """Put the tokenizer's special tokens around the word pieces of each document.
 
-    has_rows: (docs,) false for documents that are to have none, not even special tokens.
+    has_rows: (docs,) false for documents that get no rows, not even for special tokens.
     """
     pair = tokenizer.pair
     singles, pairs = has_rows & ~texts.is_pair, has_rows & texts.is_pair
@@ -80,7 +80,7 @@ def lay_out(texts: TextPieces, tokenizer: WordPieceTokenizer, has_rows: np.ndarr
 
 
 def _segments(starts: Ints2d, sizes: Ints2d, pair: PairTemplate, rows: int) -> Ints1d:
-    """Segment ids, (rows,): the template's for the pairs that lie there, else zeros."""
+    """Segment ids, (rows,): the template's for pairs, else zeros."""
     segments = np.zeros(rows, dtype="int64")
     parts: tuple[list[int] | int, ...] = pair.segments
     for stretch, values in enumerate(parts):

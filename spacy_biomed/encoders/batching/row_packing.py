@@ -1,4 +1,4 @@
-"""Several sequences in one line of a batch, so that little of it is padding."""
+"""Pack several sequences into one line of a batch to reduce padding."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from dataclasses import dataclass
 import numpy as np
 from thinc.types import Ints1d
 
-# Places planned for each one that is filled: the ends of lines stay empty.
+# Places planned for each filled place: the ends of lines stay empty.
 _SLACK = 1.1
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where the sequences of one batch lie.
+    """The positions of the sequences in one batch.
 
-    sequences: (sequences,) which ones they are.
-    lines: (sequences,) the line of the batch that each lies in.
+    sequences: (sequences,) indices of the sequences.
+    lines: (sequences,) the line of the batch that contains each sequence.
     starts: (sequences,) its first place in that line.
-    shape: lines of the batch, and places in each.
+    shape: number of lines of the batch, and of places in each line.
     """
 
     sequences: Ints1d
@@ -30,9 +30,9 @@ class Placement:
 
 
 def one_a_line(sequences: Ints1d, lengths: Ints1d) -> Placement:
-    """Each sequence at the beginning of a line of its own.
+    """Place each sequence at the beginning of a separate line.
 
-    lengths: of all sequences, also of those of other batches.
+    lengths: of all sequences, including those of other batches.
     """
     lines = np.arange(len(sequences))
     shape = len(sequences), int(lengths[sequences].max())
@@ -40,15 +40,15 @@ def one_a_line(sequences: Ints1d, lengths: Ints1d) -> Placement:
 
 
 def pack_by_length(lengths: Ints1d, budget: int) -> list[Placement]:
-    """Lay sequences one after the other into lines as wide as the longest of their batch.
+    """Pack sequences into lines as wide as the longest sequence of their batch.
 
     Best fit by decreasing length (Johnson et al. 1974, "Worst-case performance bounds for simple
-    one-dimensional packing algorithms"): each goes into the fullest line that has room for it. The
-    batches are about equally large.
+    one-dimensional packing algorithms"): each sequence goes into the fullest line that has room.
+    The batches are about equally large.
 
-    lengths: (sequences,) places that each needs, at least 1.
-    budget: most places of one batch; a sequence longer than it is a batch of its own.
-    RETURNS: the batches, that of the longest sequence first.
+    lengths: (sequences,) number of places of each sequence, at least 1.
+    budget: maximum places of one batch; a longer sequence becomes a separate batch.
+    RETURNS: the batches, starting with that of the longest sequence.
     """
     order = np.argsort(-lengths, kind="stable").tolist()
     sizes = lengths.tolist()
@@ -70,7 +70,7 @@ def _fill_lines(
     """Fill the lines of one batch.
 
     order: sequences, the longest first.
-    RETURNS: (sequence, line, start) of those that found room; and those that did not.
+    RETURNS: (sequence, line, start) of the sequences that fit; and the sequences that do not.
     """
     placed: list[tuple[int, int, int]] = []
     left: list[int] = []

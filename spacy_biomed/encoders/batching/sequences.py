@@ -1,4 +1,4 @@
-"""From a batch of documents to the padded sequences that an encoder takes, and back to rows."""
+"""From a batch of documents to the padded sequences of an encoder, and back to rows."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from .word_pieces import WordPieceTokenizer
 
 @dataclass(frozen=True, slots=True)
 class SequenceBatch:
-    """Sequences of similar length, padded together: each a line, or several in one line.
+    """Sequences of similar length, padded together, one or several per line.
 
     ids, mask: (lines, pieces) vocabulary ids and attention mask.
-    kept: (kept,) places in the flattened batch whose vectors are wanted.
+    kept: (kept,) places in the flattened batch whose vectors are used.
     rows: (kept,) the rows of the batch of documents that these fill.
-    segments: (lines, pieces) segment ids; None if there are none but zeros.
-    shared: where lines have several sequences; None if each has one.
+    segments: (lines, pieces) segment ids; None if all are zero.
+    shared: the layout if lines have several sequences; None if each has one.
     """
 
     ids: Ints2d
@@ -41,10 +41,10 @@ class SequenceBatch:
 
 @dataclass(frozen=True, slots=True)
 class SharedLines:
-    """What lies where in lines of several sequences.
+    """The layout of lines with several sequences.
 
-    owners: (lines, pieces) a number for each sequence, from 1; 0 for padding. Pieces attend to
-        those of their own sequence alone.
+    owners: (lines, pieces) a number for each sequence, from 1; 0 for padding. Pieces attend only
+        to pieces of the same sequence.
     positions: (lines, pieces) positions within the sequence, from 0.
     """
 
@@ -54,7 +54,7 @@ class SharedLines:
 
 @dataclass(frozen=True, slots=True)
 class Sequences:
-    """A batch of documents as sequences, and what `EncodedBatch` says of its rows.
+    """A batch of documents as sequences, and the other arrays of `EncodedBatch`.
 
     batches: the sequences; over all of them every row is filled exactly once.
     ids (rows,), indices (aligned,), piece_counts (tokens,), row_counts (docs,), token_counts
@@ -102,19 +102,19 @@ def make_sequences(
     pair_overflow: PairOverflow = "truncate",
     share_lines: bool = False,
 ) -> Sequences:
-    """Tokenize documents into word pieces, cut those that are too long, and pad.
+    """Tokenize documents into word pieces, cut documents that are too long, and pad.
 
     A pair of texts is one sequence, with the special tokens and segment ids of the tokenizer's
-    template. Windows of one that is too long each have the whole first text; its vectors, and those
-    of the special tokens beside it, are those of the first window.
+    template. The windows of a long pair all have the whole first text. The vectors of the first
+    text, and of the special tokens next to it, come from the first window.
 
     window: word pieces, special tokens included, of the longest sequence.
-    context: word pieces on each side of a window that serve as context only, a quarter of the
-        window's at most: half of what is encoded is kept at least.
+    context: word pieces on each side of a window that serve only as context, at most a quarter of
+        the window's, so that at least half of the encoded pieces are kept.
     budget: padded word pieces in one batch.
     pair_overflow: whether pairs that are too long are truncated or read in windows.
-    share_lines: whether several sequences may lie in one line; where the encoder can tell them
-        apart it has less padding to compute.
+    share_lines: whether several sequences may share a line, which reduces padding if the encoder
+        can separate them.
     RAISES BiomedError: if the window has no room for a word piece, or for a pair.
     """
     around = len(tokenizer.prefix) + len(tokenizer.suffix)
@@ -125,7 +125,7 @@ def make_sequences(
         )
     texts = tokenize(docs, tokenizer, window=window, pair_overflow=pair_overflow)
     indices, piece_counts, token_counts = align_tokens(docs, texts.pieces)
-    # A document without tokens has no rows; one of white space has its special tokens.
+    # A document without tokens has no rows; a document of white space has its special tokens.
     layout = lay_out(texts, tokenizer, token_counts > 0)
     row_counts, heads, afters = layout.row_counts, layout.heads, layout.sizes[:, AFTER]
     capacity = np.maximum(window - heads - afters, 1)
@@ -147,7 +147,7 @@ def make_sequences(
 
 
 def _sum_by_doc(piece_counts: Ints1d, token_counts: Ints1d) -> Ints1d:
-    """(docs,) what the tokens of each document add up to."""
+    """(docs,) the sum over the tokens of each document."""
     borders = np.concatenate([[0], np.cumsum(token_counts)])
     return np.diff(np.concatenate([[0], np.cumsum(piece_counts)])[borders])
 
@@ -155,7 +155,7 @@ def _sum_by_doc(piece_counts: Ints1d, token_counts: Ints1d) -> Ints1d:
 def _make_windows(
     lengths: Ints1d, row_counts: Ints1d, capacity: Ints1d, context: Ints1d
 ) -> Windows:
-    """Windows of all documents that have rows; white space alone makes an empty window."""
+    """Windows of all documents that have rows; a text of white space gives an empty window."""
     windows = make_windows(lengths, capacity, context)
     blank = np.flatnonzero((row_counts > 0) & (lengths == 0))
     if len(blank) == 0:
@@ -174,10 +174,10 @@ def _make_windows(
 def _pad(
     layout: RowLayout, windows: Windows, placements: list[Placement], pad: int
 ) -> list[SequenceBatch]:
-    """Fill padded batches with the windows that are placed in them, all batches at once.
+    """Fill padded batches with their windows, all batches at once.
 
-    A window is three stretches of its document's rows: the head, some of the (second) text, and
-    what comes after.
+    A window is three stretches of its document's rows: the head, part of the (second) text, and
+    the rows after it.
     """
     chosen = np.concatenate([placement.sequences for placement in placements])
     doc, start, end = windows.doc[chosen], windows.start[chosen], windows.end[chosen]
@@ -189,7 +189,7 @@ def _pad(
     rows = ranges(starts.ravel(), sizes.ravel())
     lengths = sizes.sum(axis=1)
 
-    # Places count from the beginning of the batch, and all batches lie one after the other.
+    # Places count from the beginning of the batch, and all batches are concatenated.
     counts = np.array([len(placement.sequences) for placement in placements])
     shapes = np.array([placement.shape for placement in placements])
     borders = np.concatenate([[0], np.cumsum(shapes.prod(axis=1))])
@@ -206,7 +206,7 @@ def _pad(
             for part, placement in zip(_split(padded, borders), placements, strict=True)
         ]
 
-    # The first window of a document keeps what comes before its text, the last what comes after.
+    # The first window of a document keeps the rows before its text, the last the rows after it.
     keep_start, keep_end = windows.keep_start[chosen], windows.keep_end[chosen]
     kept_sizes = sizes.copy()
     kept_sizes[:, 0] *= start == 0

@@ -1,4 +1,4 @@
-"""Sequences that an encoder can take, out of documents of any length."""
+"""Split documents of any length into sequences that an encoder can take."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Windows:
     """Stretches of word pieces to encode, and the part of each that is kept.
 
     All are (windows,): doc is the document's place in the batch, the others count word pieces from
-    the document's beginning. Over the windows of one document the kept parts
+    the document's beginning. Over the windows of one document, the kept parts
     `keep_start:keep_end` cover every piece exactly once.
     """
 
@@ -30,12 +30,12 @@ class Windows:
 def make_windows(lengths: Ints1d, capacity: int | Ints1d, context: int | Ints1d) -> Windows:
     """Cut documents into windows of at most `capacity` word pieces.
 
-    A document that fits is one window. A longer one is cut into as few equally spaced windows as
-    can overlap by `2 * context` pieces, each as short as that allows, and each piece is kept from
-    the window in which it lies most centrally, so that it has at least `context` neighbours on each
-    side that the document offers.
+    A document that fits is one window. A longer document is cut into as few equally spaced windows
+    as can overlap by `2 * context` pieces, each as short as that allows. Each piece is kept from
+    the window in which it is most central, so that it has at least `context` neighbours on each
+    side, as far as the document has them.
 
-    lengths: (docs,) word pieces in each document; documents of none get no window.
+    lengths: (docs,) word pieces in each document; empty documents get no window.
     capacity, context: a number for all documents, or (docs,).
     """
     if np.any(capacity <= 2 * context):
@@ -64,7 +64,7 @@ def batch_by_length(lengths: Ints1d, budget: int) -> list[Ints1d]:
     """Group sequences of similar length into batches of at most `budget` padded word pieces.
 
     RETURNS: indices of the sequences of each batch, longest batch first, so that a budget that does
-        not fit into memory shows at once. A sequence longer than the budget is a batch of its own.
+        not fit into memory fails at once. A longer sequence becomes a separate batch.
     """
     order = np.argsort(-lengths, kind="stable")
     batches = []

@@ -1,6 +1,6 @@
 """Word-piece tokenization of whole batches, into flat arrays.
 
-Only the `tokenizers` library is needed: a pipeline without torch tokenizes with this very code.
+Only the `tokenizers` library is needed: a pipeline without torch uses this code too.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from tokenizers import Tokenizer
 
 @dataclass(frozen=True, slots=True)
 class WordPieces:
-    """The word pieces of a batch of texts, without special tokens, text after text.
+    """The word pieces of a batch of texts, without special tokens, concatenated.
 
     ids: (pieces,) vocabulary ids.
-    starts, ends: (pieces,) half-open character offsets of each piece in its own text.
+    starts, ends: (pieces,) half-open character offsets of each piece in its text.
     lengths: (texts,) pieces in each text.
     """
 
@@ -30,7 +30,7 @@ class WordPieces:
 
 @dataclass(frozen=True, slots=True)
 class PairTemplate:
-    """What an encoder was trained to see around two texts that it reads as one sequence.
+    """The special tokens and segment ids an encoder expects for a pair of texts in one sequence.
 
     before, between, after: vocabulary ids of the special tokens.
     segments: segment ids (token types) of the special tokens before, of the first text, of the
@@ -44,19 +44,19 @@ class PairTemplate:
 
     @property
     def has_segments(self) -> bool:
-        """Whether the two texts are told apart by other segment ids than zeros."""
+        """Whether the segment ids distinguish the two texts."""
         return any(np.hstack(self.segments))
 
 
 class WordPieceTokenizer:
-    """A `tokenizers.Tokenizer` whose special tokens around a sequence are kept apart.
+    """A `tokenizers.Tokenizer` whose special tokens around a sequence are stored separately.
 
-    prefix, suffix: ids that the encoder was trained to see around one sequence, such as [CLS] and
-        [SEP], read off the tokenizer's own post-processor.
-    pair: the same for two texts in one sequence. Where the post-processor has nothing for two, they
-        get `prefix` before the first and `suffix` after each, and the segment ids 0 and 1.
-    pad: id that fills short sequences of a batch.
-    mask: id of the token that stands for a hidden piece; None where the vocabulary has none.
+    prefix, suffix: ids that the encoder expects around one sequence, such as [CLS] and [SEP], taken
+        from the tokenizer's post-processor.
+    pair: the same for two texts in one sequence. If the post-processor has no template for pairs,
+        they get `prefix` before the first and `suffix` after each, and the segment ids 0 and 1.
+    pad: id that pads short sequences of a batch.
+    mask: id of the mask token; None if the vocabulary has none.
     """
 
     def __init__(self, tokenizer: Tokenizer, pad: int = 0):
@@ -78,7 +78,7 @@ class WordPieceTokenizer:
 
     @property
     def special_ids(self) -> list[int]:
-        """Ids that stand for nothing in a text: those around sequences, and the padding."""
+        """Ids of the special tokens around sequences and of the padding token."""
         pair = self.pair
         around = (self.prefix, self.suffix, pair.before, pair.between, pair.after, [self.pad])
         return sorted(set(chain.from_iterable(around)))
@@ -107,7 +107,7 @@ def _special_ids(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
 
 
 def _read_pair(tokenizer: Tokenizer) -> PairTemplate | None:
-    """What the tokenizer puts around two texts; None if that is nothing, or cannot be told."""
+    """The tokenizer's template for two texts; None if it has none, or it cannot be determined."""
     encoding = tokenizer.encode("a", "a", add_special_tokens=True)
     text_of = encoding.sequence_ids
     if None not in text_of or not {0, 1} <= set(text_of):

@@ -32,13 +32,13 @@ def export_encoder(
 ) -> None:
     """Write an exported encoder: model.onnx, tokenizer.json, encoder.json.
 
-    model: `spacy_biomed.TransformerModel.v1` with its encoder loaded; it is left as it was.
-    path: directory to write; made if it is not there.
-    precision: "int8" quantises the weights of the matrix products, one scale for each output
-        channel, and their inputs as they come (dynamic quantisation). Weights take seven of the
-        eight bits, so that processors without VNNI instructions do not saturate in 16-bit sums.
+    model: `spacy_biomed.TransformerModel.v1` with its encoder loaded; it is not changed.
+    path: directory to write; created if it does not exist.
+    precision: "int8" quantises the weights of the matrix products, with one scale for each output
+        channel, and their inputs dynamically. Weights use seven of the eight bits, so that
+        processors without VNNI instructions do not saturate in 16-bit sums.
     quantize_embeddings: with "int8", the embedding tables too, one scale for each row.
-    RAISES BiomedError: where onnx is not installed.
+    RAISES BiomedError: if onnx is not installed.
     """
     if find_spec("onnx") is None:
         raise BiomedError("to export an encoder needs onnx: pip install 'spacy-biomed[train]'")
@@ -69,7 +69,7 @@ def _export(encoder: torch.nn.Module, path: Path) -> None:
     import torch
     from transformers import AutoModel
 
-    # The fused attention kernels have no place in an ONNX graph.
+    # The fused attention kernels cannot be exported to an ONNX graph.
     with torch.random.fork_rng(devices=[]):  # the weights drawn here are not those that count
         copied = AutoModel.from_config(
             encoder.config, trust_remote_code=False, attn_implementation="eager"
@@ -126,7 +126,7 @@ def _quantize(source: Path, target: Path, embeddings: bool) -> None:
 def _quantize_embeddings(path: Path) -> None:
     """Store embedding tables in eight bits, with a scale for each row.
 
-    ONNX Runtime's own quantisation has one scale for a whole table, which a few large numbers set.
+    ONNX Runtime's quantisation has one scale for a whole table, which a few large values determine.
     """
     import onnx
     from onnx import TensorProto, helper, numpy_helper
@@ -163,7 +163,7 @@ def _quantize_embeddings(path: Path) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The tracer and the quantiser warn of what is meant to be so."""
+    """Suppress warnings of the tracer and the quantiser about intended behaviour."""
     root = logging.getLogger()
     level = root.level
     root.setLevel(logging.ERROR)

@@ -1,6 +1,6 @@
 """An exported encoder as a thinc model, in ONNX Runtime: `spacy_biomed.OnnxTransformerModel.v1`.
 
-Predicts only, on the CPU. Neither torch nor transformers is needed, nor imported.
+It only predicts, on the CPU. Neither torch nor transformers is needed or imported.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 MODEL, TOKENIZER, SETTINGS = "model.onnx", "tokenizer.json", "encoder.json"
 INPUTS, SEGMENTS, OUTPUT = ("input_ids", "attention_mask"), "token_type_ids", "last_hidden_state"
 
-# The fused kernel takes ten times as long as the addition and the normalisation it replaces.
+# The fused kernel takes ten times as long as the separate addition and normalisation.
 SLOW_FUSIONS = ["SkipLayerNormFusion"]
 
-# Sessions of the process that this one was forked from.
+# Sessions of the parent process of this fork.
 _INHERITED: list[dict[int, onnxruntime.InferenceSession]] = []
 
 
@@ -53,17 +53,18 @@ def OnnxTransformerModel_v1(
     """An encoder that `spacy biomed compress` exported, for prediction on the CPU.
 
     path: directory of an exported encoder, read when the pipeline is initialised, to train new
-        heads on it; not needed to load a pipeline, which carries its own.
-    threads: to encode on; by default OMP_NUM_THREADS, or the processors this process may use.
-    window: word pieces, special tokens included, that the encoder sees at once; at most what its
-        position embeddings cover. Longer documents are read in overlapping windows.
-    context: word pieces on each side of a window that serve as context only; at most a quarter of
+        heads on it; not needed to load a pipeline, which contains its encoder.
+    threads: number of threads; by default OMP_NUM_THREADS, or the processors available to this
+        process.
+    window: word pieces, special tokens included, that the encoder sees at once; at most the number
+        that its position embeddings cover. Longer documents are read in overlapping windows.
+    context: word pieces on each side of a window that serve only as context; at most a quarter of
         the window's.
-    batch_pieces: padded word pieces in one run, sequences of similar length together; as many runs
-        at the same time as there are threads.
-    pair_overflow: what becomes of a pair of texts that is longer than `window`. "truncate" leaves
-        out the end of its longer text, and once they are equally long of both; words left out have
-        no vectors. "window" reads the second text in windows, each with the whole first text.
+    batch_pieces: padded word pieces in one run, with sequences of similar length together; as many
+        runs in parallel as there are threads.
+    pair_overflow: how to handle a pair of texts that is longer than `window`. "truncate" leaves out
+        the end of the longer text, and once both are equally long of both; words left out have no
+        vectors. "window" reads the second text in windows, each with the whole first text.
     """
     return Model(
         "biomed_onnx_transformer",
@@ -83,11 +84,11 @@ def OnnxTransformerModel_v1(
 
 
 class OnnxShim(Shim):
-    """Holds the exported encoder, its tokenizer, and ONNX Runtime's sessions.
+    """The exported encoder, its tokenizer, and ONNX Runtime's sessions.
 
     files: content of the encoder's files by name; empty before anything is loaded.
-    settings: what `encoder.json` says: width, max_length, pad, precision, name, and whether the
-        model takes segment ids; encoders exported before there were pairs say nothing of that.
+    settings: the content of `encoder.json`: width, max_length, pad, precision, name, and whether
+        the model takes segment ids (missing for encoders exported before pairs were supported).
     """
 
     def __init__(self, threads: int | None = None):
@@ -100,12 +101,12 @@ class OnnxShim(Shim):
         self._process: int | None = None
 
     def encode(self, batches: list[SequenceBatch]) -> list[Floats2d]:
-        """Vectors of the positions that are kept, (kept, width), of each padded batch.
+        """Vectors of the kept positions, (kept, width), of each padded batch.
 
-        A batch alone is computed on all threads; of several batches each has a thread of its own.
+        A single batch is computed on all threads; several batches get one thread each.
 
-        RAISES BiomedError: for segments that an encoder exported before there were pairs cannot
-            take.
+        RAISES BiomedError: for segment ids, if the encoder was exported before pairs were
+            supported.
         """
         if "segments" not in self.settings and any(b.segments is not None for b in batches):
             raise BiomedError(
@@ -128,16 +129,16 @@ class OnnxShim(Shim):
         return hidden.reshape(-1, hidden.shape[-1])[batch.kept]
 
     def usable_threads(self) -> int:
-        """The threads to encode on: one in a forked process, as those of `nlp.pipe` are."""
+        """The number of encoding threads: one in a forked process, such as those of `nlp.pipe`."""
         if self._process not in (None, os.getpid()):
-            # Kept, because a session that goes waits for its threads, and threads do not fork.
+            # Kept, because a deleted session waits for its threads, and threads do not fork.
             _INHERITED.append(self._sessions)
             self._sessions, self.threads = {}, 1
         self._process = os.getpid()
         return self.threads or default_threads()
 
     def session(self, threads: int) -> onnxruntime.InferenceSession:
-        """The session whose runs compute on so many threads each, made when first needed."""
+        """The session whose runs use this number of threads each, created when first needed."""
         if threads not in self._sessions:
             self._sessions[threads] = create_session(self.files[MODEL], threads)
         return self._sessions[threads]
@@ -145,7 +146,7 @@ class OnnxShim(Shim):
     def load(self, path: Path) -> None:
         """Read an exported encoder.
 
-        RAISES BiomedError: if the directory holds none, or a damaged one.
+        RAISES BiomedError: if the directory contains no encoder, or a damaged one.
         """
         missing = [name for name in (MODEL, TOKENIZER, SETTINGS) if not (path / name).is_file()]
         if missing:
@@ -160,7 +161,7 @@ class OnnxShim(Shim):
             settings = read_settings(files[SETTINGS])
             text = files[TOKENIZER].decode("utf8")
             tokenizer = WordPieceTokenizer.from_str(text, settings["pad"])
-            # Before a session is needed: a damaged model shows when it is loaded, not in use.
+            # Before a session is needed, so that a damaged model is found when it is loaded.
             threads = self.usable_threads()
             session = create_session(files[MODEL], threads)
             check_session(session, settings)
@@ -185,26 +186,26 @@ class OnnxShim(Shim):
         return srsly.msgpack_dumps(self.files)
 
     def from_bytes(self, bytes_data: bytes) -> OnnxShim:
-        """RAISES BiomedError: if the bytes hold other files than those of an encoder."""
+        """RAISES BiomedError: if the bytes contain files that are not an encoder's."""
         files = unpack_files(bytes_data, (MODEL, TOKENIZER, SETTINGS))
         if files:
             self._set(files)
         return self
 
     def finish_update(self, optimizer: Optimizer) -> None:
-        """Nothing is learned."""
+        """Do nothing: there is nothing to train."""
 
     def to_device(self, device_type: str, device_id: int) -> None:
-        """The encoder stays on the CPU; the heads may go."""
+        """Do nothing: the encoder stays on the CPU; the heads may move."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_sessions": {}, "_process": None}
 
 
 def create_session(model: bytes, threads: int) -> onnxruntime.InferenceSession:
-    """An inference session on the CPU, each of whose runs computes on so many threads.
+    """An inference session on the CPU, whose runs use this number of threads each.
 
-    RAISES BiomedError: where onnxruntime is not installed.
+    RAISES BiomedError: if onnxruntime is not installed.
     RAISES ValueError: for a model with weights in other files.
     """
     check_self_contained(model)
@@ -217,11 +218,11 @@ def create_session(model: bytes, threads: int) -> onnxruntime.InferenceSession:
         ) from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
-    # Plans of memory are kept for each shape of input ever seen, which are without end here.
+    # Memory plans would be kept for every input shape ever seen, and these are unlimited here.
     options.enable_mem_pattern = False
-    # Threads that went on waiting between batches would take the processors from the heads.
+    # Threads that busy-wait between batches would take the processors from the heads.
     options.add_session_config_entry("session.force_spinning_stop", "1")
-    # Bytes in its other format would be taken for it, and those are not checked above.
+    # Otherwise bytes in its other format would be accepted, which are not checked above.
     options.add_session_config_entry("session.load_model_format", "ONNX")
     options.log_severity_level = 3
     return onnxruntime.InferenceSession(
@@ -232,7 +233,7 @@ def create_session(model: bytes, threads: int) -> onnxruntime.InferenceSession:
 def read_settings(content: bytes) -> dict[str, Any]:
     """Read `encoder.json`.
 
-    RAISES ValueError: if it lacks what the model needs.
+    RAISES ValueError: if a required setting is missing.
     """
     settings = json.loads(content)
     for name in ("width", "max_length", "pad"):
@@ -242,7 +243,7 @@ def read_settings(content: bytes) -> dict[str, Any]:
 
 
 def check_session(session: onnxruntime.InferenceSession, settings: dict[str, Any]) -> None:
-    """RAISES ValueError: unless the model takes and gives what an exported encoder does."""
+    """RAISES ValueError: unless the model has the inputs and outputs of an exported encoder."""
     inputs = {value.name for value in session.get_inputs()}
     widths = {value.name: value.shape[-1] for value in session.get_outputs()}
     expected = {*INPUTS, SEGMENTS} if settings.get("segments") else {*INPUTS}

@@ -1,13 +1,13 @@
-"""Whether an ONNX model has all its weights in itself, read without the package `onnx`.
+"""Check that an ONNX model contains all its weights, without the package `onnx`.
 
-ONNX Runtime reads the files that a model's tensors name, which can be any that the user can read.
+ONNX Runtime reads the files that a model's tensors name, which can be any file the user can read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-# Fields of ONNX's messages (onnx.proto3) by their number, as far as tensors are beneath them.
+# Fields of ONNX's messages (onnx.proto3) by number, where tensors can be nested in them.
 _MESSAGES: dict[str, dict[int, str]] = {
     "model": {7: "graph", 20: "training", 25: "function"},
     "training": {1: "graph", 2: "graph"},
@@ -31,10 +31,10 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def check_self_contained(model: bytes) -> None:
-    """See that no tensor of an ONNX model lies in another file.
+    """Check that no tensor of an ONNX model is stored in another file.
 
     model: content of the file.
-    RAISES ValueError: if one does, or if the bytes are not a protocol buffer.
+    RAISES ValueError: if one is, or if the bytes are not a protocol buffer.
     """
     stack = [("model", memoryview(model))]
     while stack:
@@ -70,7 +70,7 @@ def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
 
 
 def _varint(message: memoryview, place: int) -> tuple[int, int]:
-    """RETURNS: the integer that begins at a place, and the place after it."""
+    """RETURNS: the integer that begins at a position, and the position after it."""
     value = shift = 0
     while place < len(message) and shift < 70:
         byte = message[place]

@@ -1,4 +1,4 @@
-"""Dropout that does not wait for the CPU's random numbers."""
+"""Faster dropout on a CPU, with fewer random numbers."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import torch
 
 
 class ByteDropout(torch.nn.Module):
-    """Dropout (Srivastava et al. 2014) that spends one random byte on an element.
+    """Dropout (Srivastava et al. 2014) that uses one random byte per element.
 
-    PyTorch's own draws a number of 64 bits for each on a CPU, one after the other, which takes a
-    tenth of the time of fine-tuning. The probability is rounded to a multiple of 1/256, and what is
-    kept is scaled by just that, so the expectation stays exact.
+    On a CPU, PyTorch's dropout draws a 64-bit number per element, one after the other, which takes
+    a tenth of the time of fine-tuning. The probability is rounded to a multiple of 1/256, and the
+    kept elements are scaled accordingly, so the expectation stays exact.
 
     p: probability of an element to be zeroed.
     """
@@ -24,7 +24,7 @@ class ByteDropout(torch.nn.Module):
         if not self.training or self.threshold == 0:
             return inputs
         count = inputs.numel()
-        # From the smallest integer on: all 64 bits are random.
+        # From the smallest integer up, so that all 64 bits are random.
         words = torch.empty(-(-count // 8), dtype=torch.int64)
         words.random_(-(2**63), None)
         kept = words.view(torch.uint8)[:count].view(inputs.shape) >= self.threshold

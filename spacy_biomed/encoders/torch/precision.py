@@ -1,4 +1,4 @@
-"""Which number format the encoder's matrix products use."""
+"""The number format of the encoder's matrix products."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 
 
 def resolve_precision(precision: Precision, device: torch.device) -> str:
-    """Settle "auto": bf16 where the device computes it faster than fp32, else fp32.
+    """Resolve "auto": bf16 if the device computes it faster than fp32, else fp32.
 
-    "fp16", which needs a GPU, is settled the same way elsewhere, so that a pipeline trained with it
-    opens on any machine.
+    "fp16", which needs a GPU, is resolved the same way on other devices, so that a pipeline trained
+    with it opens on any machine.
     """
     if precision != "auto" and not (precision == "fp16" and device.type != "cuda"):
         return precision
@@ -27,10 +27,10 @@ def resolve_precision(precision: Precision, device: torch.device) -> str:
 
 @lru_cache
 def _bf16_is_faster(device_type: str) -> bool:
-    """Time the matrix product that dominates a small encoder, both ways.
+    """Time the matrix product that dominates a small encoder in both formats.
 
-    Processors without bf16 instructions emulate them, many times slower; the ratio is far from 1 on
-    either side, so that the choice does not hang on timing noise.
+    Processors without bf16 instructions emulate them, many times slower. The ratio is far from 1 in
+    either case, so timing noise does not affect the choice.
     """
     import torch
 

@@ -39,7 +39,7 @@ from .dropout import use_byte_dropout
 from .precision import PRECISIONS, Precision, autocast, resolve_precision
 from .torch_weights import LinearCasts, TableGradient, add_gradient
 
-# Whether a mask of three dimensions means one for each pair of places.
+# Whether a three-dimensional mask has a value for each pair of positions.
 TAKES_MASKS_OF_PAIRS = int(transformers.__version__.partition(".")[0]) < 5
 
 GPU_BATCH_PIECES = 16384
@@ -87,7 +87,7 @@ def create_model(
 
 
 class EncoderShim(PyTorchShim):
-    """Holds the PyTorch encoder and its tokenizer, and steps its optimizer."""
+    """The PyTorch encoder and its tokenizer; also steps the optimizer."""
 
     def __init__(
         self, precision: Precision, gradient_checkpointing: bool, word_piece_dropout: float = 0.0
@@ -124,9 +124,9 @@ class EncoderShim(PyTorchShim):
         self._grad_scaler.to_(device)
 
     def encode(self, batches: list[SequenceBatch]) -> list[torch.Tensor]:
-        """Vectors of the positions that are kept, (kept, width), of each padded batch.
+        """Vectors of the kept positions, (kept, width), of each padded batch.
 
-        On a CPU several batches are computed at the same time, each on one thread.
+        On a CPU several batches are computed in parallel, each on one thread.
         """
         self._enter_process()
         encoder = self._encoder(is_train=False)
@@ -144,14 +144,14 @@ class EncoderShim(PyTorchShim):
     def begin_update(
         self, batches: list[SequenceBatch]
     ) -> tuple[list[torch.Tensor], Callable[[list[torch.Tensor]], None]]:
-        """Encode in training: what `encode` gives, and what takes its gradient."""
+        """Encode in training: the result of `encode`, and a callback for its gradient."""
         self._enter_process()
         encoder = self._encoder(is_train=True)
         table = self._model.get_input_embeddings()
         ids = torch.from_numpy(np.concatenate([batch.ids.ravel() for batch in batches]))
         if self.word_piece_dropout:
             ids = self._drop_word_pieces(ids)
-        # Only the rows in use, because the gradient of the whole table is as large as the table.
+        # Only the rows in use, because a gradient of the whole table is as large as the table.
         pieces, places = torch.unique(ids, return_inverse=True)
         pieces, places = pieces.to(self.device), places.to(self.device)
         rows = table.weight.detach()[pieces].requires_grad_(table.weight.requires_grad)
@@ -186,8 +186,8 @@ class EncoderShim(PyTorchShim):
 
     def _enter_process(self) -> None:
         if os.getpid() != self._process:
-            # A process of `nlp.pipe`: OpenMP's threads stayed behind, and to wait for them would
-            # be for ever.
+            # A process of `nlp.pipe`: OpenMP's threads do not exist here, and waiting for them
+            # would never end.
             torch.set_num_threads(1)
             self._process = os.getpid()
 
@@ -206,7 +206,7 @@ class EncoderShim(PyTorchShim):
         return hidden.reshape(-1, hidden.shape[-1])[torch.from_numpy(batch.kept).to(self.device)]
 
     def _encoder(self, is_train: bool) -> torch.nn.Module:
-        """The encoder to compute with: on a CPU, the one whose weights autocast need not cast."""
+        """The encoder to compute with: on a CPU, the copy whose weights autocast need not cast."""
         is_cast = self.computes_in != "fp32" and self.device.type == "cpu"
         encoder = self._casts.encoder() if is_cast else self._model
         if encoder.training != is_train:  # it visits every module
@@ -214,14 +214,14 @@ class EncoderShim(PyTorchShim):
         return encoder
 
     def _drop_word_pieces(self, ids: torch.Tensor) -> torch.Tensor:
-        """Put the mask token in place of a share of the word pieces, never of special tokens."""
+        """Replace a share of the word pieces, never of special tokens, with the mask token."""
         tokenizer = cast(WordPieceTokenizer, self.tokenizer)  # there with the encoder
         special = torch.tensor(tokenizer.special_ids)
         dropped = torch.rand(ids.shape) < self.word_piece_dropout
         return torch.where(dropped & ~torch.isin(ids, special), tokenizer.mask, ids)
 
     def finish_update(self, optimizer: Optimizer) -> None:
-        """Step in PyTorch where the optimizer can, else parameter by parameter through thinc."""
+        """Step in PyTorch if the optimizer supports it, else parameter by parameter in thinc."""
         # Only here, so that the gradients of several batches are unscaled once.
         self._grad_scaler.unscale([p.grad for p in self._model.parameters() if p.grad is not None])
         self._casts.forget()
@@ -238,9 +238,9 @@ class EncoderShim(PyTorchShim):
 
     @contextmanager
     def use_params(self, params: dict[Any, Any]) -> Iterator[None]:
-        """Compute with other weights for a while, such as an optimizer's averages.
+        """Compute temporarily with other weights, such as an optimizer's averages.
 
-        params: arrays by this shim's id and the parameter's name; what is missing stays.
+        params: arrays by this shim's id and the parameter's name; missing weights are unchanged.
         """
         chosen = {
             parameter: params[self.id, name]
@@ -275,7 +275,7 @@ class EncoderShim(PyTorchShim):
         return srsly.msgpack_dumps(files)
 
     def from_bytes(self, bytes_data: bytes) -> EncoderShim:
-        """RAISES BiomedError: if the bytes hold other files than those of an encoder."""
+        """RAISES BiomedError: if the bytes contain files that are not an encoder's."""
         files = unpack_files(bytes_data, FILES)
         if files:
             with tempfile.TemporaryDirectory() as directory:
@@ -295,10 +295,10 @@ def init(model: Model, X: Any = None, Y: Any = None) -> Model:
 
 
 def mask_pairs(owners: torch.Tensor, attention: str) -> torch.Tensor:
-    """The mask that lets a place see the places of its own sequence alone.
+    """The mask that restricts attention to positions of the same sequence.
 
     owners: (lines, places), the sequence of each place. attention: "eager" or "sdpa".
-    RETURNS: (lines, places, places) for transformers 4, which makes of it what the attention takes;
+    RETURNS: (lines, places, places) for transformers 4, which converts it to the attention's shape;
         (lines, 1, places, places) for transformers 5, which does not.
     """
     is_seen = owners[:, :, None] == owners[:, None, :]
@@ -314,7 +314,7 @@ def mask_pairs(owners: torch.Tensor, attention: str) -> torch.Tensor:
 def map_on_single_threads(
     function: Callable[[Item], Result], items: list[Item], threads: int
 ) -> list[Result]:
-    """The function's results, so many computed at a time, each on one of PyTorch's threads."""
+    """The function's results, computed in parallel, each on one of PyTorch's threads."""
     if threads == 1:
         return list(map(function, items))
     told = torch.get_num_threads()
@@ -329,7 +329,7 @@ def map_on_single_threads(
 
 
 def default_batch_pieces(device: torch.device) -> int:
-    """Padded word pieces in a forward pass; on a CPU, those measured to be fastest."""
+    """Padded word pieces per forward pass; on a CPU, the fastest number measured."""
     return CPU_BATCH_PIECES if device.type == "cpu" else GPU_BATCH_PIECES
 
 
@@ -346,7 +346,7 @@ def forward(
         context=model.attrs["context"],
         budget=model.attrs["batch_pieces"] or default_batch_pieces(shim.device),
         pair_overflow=model.attrs["pair_overflow"],
-        # Batches of training are small and of mixed lengths; in prediction little is padding.
+        # Training batches are small and of mixed lengths; in prediction there is little padding.
         share_lines=is_train and shim.can_pack,
     )
     if not sequences.batches:

@@ -1,4 +1,4 @@
-"""Weights and gradients of a PyTorch encoder that are costly to make anew each time."""
+"""Weights and gradients of a PyTorch encoder that are expensive to allocate repeatedly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 class LinearCasts:
     """A copy of an encoder whose linear layers have weights in another number format.
 
-    Autocast would make these for every call. All other weights are the encoder's own.
+    Autocast would create these for every call. All other weights are shared with the encoder.
 
     encoder: in fp32.
     dtype: number format of the weights.
@@ -26,7 +26,7 @@ class LinearCasts:
         self._made_of: list[tuple[int, int]] | None = None
 
     def encoder(self) -> torch.nn.Module:
-        """The copy, made when first needed; it follows the encoder when that has changed."""
+        """The copy, created when first needed and updated when the encoder has changed."""
         if self._copy is None:
             self._copy = self._make()
             self._casts = _linear_parameters(self._copy)
@@ -39,7 +39,7 @@ class LinearCasts:
         return self._copy
 
     def forget(self) -> None:
-        """Cast again, after a change that leaves no trace in the versions of weights."""
+        """Cast again, after a change that does not show in the version counters of weights."""
         self._made_of = None
 
     def _make(self) -> torch.nn.Module:
@@ -53,9 +53,9 @@ class LinearCasts:
 
 
 class TableGradient:
-    """The gradient of an embedding table, in memory that is kept from step to step.
+    """The gradient of an embedding table, in memory that is reused in every step.
 
-    To make one as large as the table and fill it with zeros takes a tenth of a step.
+    Allocating and zeroing an array as large as the table takes a tenth of a step.
     """
 
     def __init__(self) -> None:
@@ -78,14 +78,14 @@ class TableGradient:
         self._touched.append(ids)
 
     def clear(self) -> None:
-        """Fill the rows in use with zeros, after a step."""
+        """Zero the rows in use, after a step."""
         if self._memory is not None:
             for ids in self._touched:
                 self._memory[ids] = 0.0
         self._touched.clear()
 
     def forget(self) -> None:
-        """Let go of the memory, after something else has written to it."""
+        """Release the memory, after other code has written to it."""
         self._memory = None
         self._touched.clear()
 

@@ -41,9 +41,12 @@ def max_line() -> int:
 def open_bounded(path: Path, decompress: Callable[[BinaryIO], _Readable]) -> BinaryIO:
     """Open a compressed file to read what is in it, in flat memory.
 
-    decompress: makes the stream of what a file holds.
-    RAISES BiomedError: while reading, if it becomes more than `max_ratio()` times as large as what
-        was read of the file so far, and more than 4 MiB.
+    Args:
+        decompress: makes the stream of what a file holds.
+
+    Raises:
+        BiomedError: while reading, if it becomes more than `max_ratio()` times as large as what was
+            read of the file so far, and more than 4 MiB.
     """
     file = path.open("rb")
     try:
@@ -57,7 +60,8 @@ def open_bounded(path: Path, decompress: Callable[[BinaryIO], _Readable]) -> Bin
 class _BoundedStream(io.RawIOBase):
     """What is in a compressed file, as long as it does not become too large.
 
-    file: the compressed one. stream: what is in it.
+    Attributes:
+        file: the compressed one. stream: what is in it.
     """
 
     def __init__(self, path: Path, file: BinaryIO, stream: _Readable):
@@ -87,7 +91,8 @@ class _BoundedStream(io.RawIOBase):
 def read_lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
     """Read the lines of a file, with their ends.
 
-    RAISES BiomedError: if one is longer than `max_line()`.
+    Raises:
+        BiomedError: if one is longer than `max_line()`.
     """
     limit = max_line()
     for number, line in enumerate(iter(lambda: file.readline(limit + 1), b""), start=1):
@@ -102,7 +107,8 @@ def read_lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
 def check_deflated(content: bytes, path: Path) -> None:
     """Raise BiomedError where bytes that zlib wrote become more than `max_ratio()` times as large.
 
-    path: where they are from, for the message. What is no such data is left to who reads it.
+    Args:
+        path: where they are from, for the message. What is no such data is left to who reads it.
     """
     ratio, size = max_ratio(), 0
     stream = zlib.decompressobj()
@@ -117,8 +123,9 @@ def check_deflated(content: bytes, path: Path) -> None:
 def check_ratio(compressed: int, size: int, path: Path, ratio: int | None = None) -> None:
     """Raise BiomedError where bytes become more than `ratio` times as many, and more than 4 MiB.
 
-    path: where they are from, for the message.
-    ratio: `max_ratio()`, where it is known.
+    Args:
+        path: where they are from, for the message.
+        ratio: `max_ratio()`, where it is known.
     """
     ratio = ratio or max_ratio()
     if size > max(_FREE, ratio * compressed):

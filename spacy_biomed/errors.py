@@ -24,13 +24,15 @@ class BiomedError(ValueError):
 def quote(value: object) -> str:
     """Quote data in a message: at most 80 characters, none of them a control character.
 
-    value: a string, which is put between quotation marks; or a number, a list or an object of any
-        size and depth, as Python writes it.
+    Args:
+        value: a string, which is put between quotation marks; or a number, a list or an object of
+            any size and depth, as Python writes it.
 
-    >>> quote("the end\\r\\x1b[2J")
-    "'the end\\\\r\\\\x1b[2J'"
-    >>> quote([1, 2.5, None])
-    '[1, 2.5, None]'
+    Examples:
+        >>> quote("the end\\r\\x1b[2J")
+        "'the end\\\\r\\\\x1b[2J'"
+        >>> quote([1, 2.5, None])
+        '[1, 2.5, None]'
     """
     if isinstance(value, str):
         mark = '"' if "'" in value else "'"
@@ -44,7 +46,8 @@ def escape(text: str, limit: int = QUOTED) -> str:
     """Write what cannot be seen (line ends, escape sequences, marks that turn the direction of
     writing, halves of surrogate pairs) as Python's escapes, and cut what is too long.
 
-    RETURNS: at most `limit` characters, the last of them an ellipsis where the text is cut.
+    Returns:
+        at most `limit` characters, the last of them an ellipsis where the text is cut.
     """
     shown = "".join(
         character if character.isprintable() else ascii(character)[1:-1]

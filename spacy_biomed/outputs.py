@@ -60,12 +60,15 @@ def replacing_directory(
     A mount point, and a directory whose parent cannot be written to, keep their place: there the
     new files are renamed in one by one.
 
-    output: directory to write; replaced if it is there.
-    made_by: the command that writes it, such as "convert". Directories of other commands, and those
-        with files that it did not write, are left alone.
-    sources: what the output is made from.
-    RAISES BiomedError: if output is a file, is or holds a source or lies in one, holds something
-        else, is being written by another process, or cannot be written.
+    Args:
+        output: directory to write; replaced if it is there.
+        made_by: the command that writes it, such as "convert". Directories of other commands, and
+            those with files that it did not write, are left alone.
+        sources: what the output is made from.
+
+    Raises:
+        BiomedError: if output is a file, is or holds a source or lies in one, holds something else,
+            is being written by another process, or cannot be written.
     """
     sources = list(sources)
     check_replaceable(output, made_by, sources)
@@ -96,9 +99,12 @@ def replacing_directory(
 def replacing_file(output: Path, sources: Iterable[Path | str] = ()) -> Iterator[Path]:
     """Give the path of a file to write; it becomes `output` once everything is written.
 
-    sources: what the output is made from.
-    RAISES BiomedError: if output is no file, is a source or lies in one, is being written by
-        another process, or cannot be written.
+    Args:
+        sources: what the output is made from.
+
+    Raises:
+        BiomedError: if output is no file, is a source or lies in one, is being written by another
+            process, or cannot be written.
     """
     check_output(output, sources)
     _check_is_file(output)
@@ -126,7 +132,8 @@ def locked_directory(path: Path) -> Iterator[None]:
 
     Made if it is not there, and taken away again if nothing comes into it.
 
-    RAISES BiomedError: if it is a file, cannot be made, or another process has it.
+    Raises:
+        BiomedError: if it is a file, cannot be made, or another process has it.
     """
     if path.exists() and not path.is_dir():
         raise BiomedError(f"{path}: this is a file; name a directory to write to")
@@ -142,8 +149,9 @@ def working_directory(
 
     Made if it is not there.
 
-    RAISES BiomedError: as `replacing_directory` does, except that it may hold any files if the
-        command has made it.
+    Raises:
+        BiomedError: as `replacing_directory` does, except that it may hold any files if the command
+            has made it.
     """
     sources = list(sources)
     _check_is_ours(path, made_by, sources)
@@ -161,7 +169,8 @@ def working_directory(
 def claim_directory(path: Path, made_by: str, sources: Iterable[Path | str] = ()) -> None:
     """Make a directory that a command may fill, replace and delete as it likes.
 
-    RAISES BiomedError: if it holds what the command did not write, or cannot be written.
+    Raises:
+        BiomedError: if it holds what the command did not write, or cannot be written.
     """
     sources = list(sources)
     if _check_is_ours(path, made_by, sources) is None:
@@ -209,9 +218,12 @@ def find_paths(settings: Any) -> Iterator[Path]:
 def check_output(output: Path, sources: Iterable[Path | str]) -> None:
     """See that an output is none of its sources, does not lie in one and holds none.
 
-    sources: files and directories; what does not exist, such as the name of a package, is no place
-        and is passed over.
-    RAISES BiomedError: if it is one, lies in one or holds one.
+    Args:
+        sources: files and directories; what does not exist, such as the name of a package, is no
+            place and is passed over.
+
+    Raises:
+        BiomedError: if it is one, lies in one or holds one.
     """
     with _explaining(output):
         place = _resolve(output)
@@ -233,7 +245,8 @@ def check_output(output: Path, sources: Iterable[Path | str]) -> None:
 def check_replaceable(output: Path, made_by: str, sources: Iterable[Path | str] = ()) -> None:
     """See that a directory can become a command's output, before any work is done.
 
-    RAISES BiomedError: as `replacing_directory` does.
+    Raises:
+        BiomedError: as `replacing_directory` does.
     """
     marker = _check_is_ours(output, made_by, sources)
     if marker is None:
@@ -262,7 +275,8 @@ def record_file(directory: Path, name: str) -> None:
 def remove_directory(path: Path, made_by: str) -> None:
     """Delete a directory of a command, and nothing else; one that is not there is fine.
 
-    RAISES BiomedError: if something else has made it, or it cannot be deleted.
+    Raises:
+        BiomedError: if something else has made it, or it cannot be deleted.
     """
     if not path.exists():
         return
@@ -273,7 +287,8 @@ def remove_directory(path: Path, made_by: str) -> None:
 def delete_directory(path: Path) -> None:
     """Delete a directory with all that is in it: one that lies in a directory of ours.
 
-    RAISES BiomedError: if it cannot be deleted.
+    Raises:
+        BiomedError: if it cannot be deleted.
     """
     try:
         shutil.rmtree(path)
@@ -364,7 +379,8 @@ def _writing(output: Path, place: Path, *, stays: bool = False) -> Iterator[_Bes
 def _resolve(path: Path) -> Path:
     """Without links.
 
-    RAISES OSError: if it is a link that leads in a circle; `Path.resolve` says so in other words.
+    Raises:
+        OSError: if it is a link that leads in a circle; `Path.resolve` says so in other words.
     """
     place = Path(os.path.realpath(path))
     if place.is_symlink():
@@ -380,7 +396,7 @@ def _release(lock: Any) -> None:
 
 
 def _make_folders(folder: Path) -> list[Path]:
-    """RETURNS: those that were not there, the innermost first."""
+    """Those that were not there, the innermost first."""
     missing = [path for path in (folder, *folder.parents) if not os.path.exists(path)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -457,7 +473,7 @@ def _check_is_file(output: Path) -> None:
 def _check_is_ours(
     path: Path, made_by: str, sources: Iterable[Path | str]
 ) -> dict[str, Any] | None:
-    """RETURNS: the marker; None of a directory that is not there, or has nothing in it."""
+    """The marker; None of a directory that is not there, or has nothing in it."""
     with _explaining(path):
         if path.exists() and not path.is_dir():
             raise BiomedError(f"{path}: this is a file; name a directory to write to")

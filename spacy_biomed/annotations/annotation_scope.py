@@ -21,10 +21,11 @@ _ENTS = "doc.ents"
 class AnnotationScope:
     """What a layer of mentions tells of a document.
 
-    labels: those that it annotates: where there is no mention of one, there is none. None where it
-        annotates every label that anybody may ask for.
-    uncertain: (start character, end character, label) of each region where a mention of the label
-        would be neither right nor wrong, such as a gene family for a corpus of genes.
+    Attributes:
+        labels: those that it annotates: where there is no mention of one, there is none. None where
+            it annotates every label that anybody may ask for.
+        uncertain: (start character, end character, label) of each region where a mention of the
+            label would be neither right nor wrong, such as a gene family for a corpus of genes.
     """
 
     labels: frozenset[str] | None = None
@@ -33,7 +34,8 @@ class AnnotationScope:
     def leaves_open(self, start: int, end: int, label: str) -> bool:
         """Whether nothing is said of a mention that is not in the layer.
 
-        start, end: characters.
+        Args:
+            start, end: characters.
         """
         if self.labels is not None and label not in self.labels:
             return True

@@ -14,10 +14,11 @@ DEIDENTIFIED = "deidentified"
 class Replacement(NamedTuple):
     """A mention and what stands in its place; offsets in characters, ends exclusive.
 
-    start, end: where the mention is in the document's text.
-    new_start, new_end: where the replacement is in the new text.
-    label: the mention's.
-    text: the replacement; the mention itself if it is an age that stays, or if it was drawn.
+    Attributes:
+        start, end: where the mention is in the document's text.
+        new_start, new_end: where the replacement is in the new text.
+        label: the mention's.
+        text: the replacement; the mention itself if it is an age that stays, or if it was drawn.
     """
 
     start: int
@@ -31,16 +32,19 @@ class Replacement(NamedTuple):
 class Deidentified:
     """A text with its mentions replaced.
 
-    original: the text as it was.
-    replaced: (start, end, label, replacement) of each mention, disjoint, in text order, none empty.
+    Attributes:
+        original: the text as it was.
+        replaced: (start, end, label, replacement) of each mention, disjoint, in text order, none
+            empty.
 
-    >>> deidentified = Deidentified("Ms. Lee, 40, came.", [(4, 7, "NAME", "[NAME]")])
-    >>> deidentified.text
-    'Ms. [NAME], 40, came.'
-    >>> deidentified.offset_to_new(9), deidentified.offset_to_original(12)
-    (12, 9)
-    >>> deidentified.span_to_new(5, 11)
-    (4, 14)
+    Examples:
+        >>> deidentified = Deidentified("Ms. Lee, 40, came.", [(4, 7, "NAME", "[NAME]")])
+        >>> deidentified.text
+        'Ms. [NAME], 40, came.'
+        >>> deidentified.offset_to_new(9), deidentified.offset_to_original(12)
+        (12, 9)
+        >>> deidentified.span_to_new(5, 11)
+        (4, 14)
     """
 
     def __init__(self, original: str, replaced: Iterable[tuple[int, int, str, str]]):

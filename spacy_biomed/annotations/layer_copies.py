@@ -20,7 +20,9 @@ _OF_ALL_LAYERS = frozenset({ANNOTATION_SCOPES, TAUGHT_KEY})
 def copy_bare(doc: Doc, annotation_keys: Collection[str] = ()) -> Doc:
     """The document's tokens, without any annotation.
 
-    annotation_keys: keys of `doc.user_data` that are annotation; the rest stays with a document.
+    Args:
+        annotation_keys: keys of `doc.user_data` that are annotation; the rest stays with a
+            document.
     """
     tokens: Any = doc.to_array([ORTH, SPACY])  # words by their ids, which spaCy's types leave out
     bare = Doc(doc.vocab, words=tokens[:, 0], spaces=tokens[:, 1].astype(bool))
@@ -33,8 +35,11 @@ def copy_bare(doc: Doc, annotation_keys: Collection[str] = ()) -> Doc:
 def copy_classes(reader: TrainablePipe, source: Doc, target: Doc, prefix: str) -> bool:
     """Copy classes or a number of `doc.cats`, those alone that a component knows once it knows any.
 
-    prefix: what the classes get before their names.
-    RETURNS: whether there are any, or a teacher's.
+    Args:
+        prefix: what the classes get before their names.
+
+    Returns:
+        whether there are any, or a teacher's.
     """
     copy_group(source, PAIR_KEY, target)
     is_taught = copy_taught(reader.name, source, target)
@@ -47,7 +52,8 @@ def copy_classes(reader: TrainablePipe, source: Doc, target: Doc, prefix: str) -
 def copy_taught(component: str, source: Doc, target: Doc) -> bool:
     """Copy what a teacher of a component left.
 
-    RETURNS: whether there is anything.
+    Returns:
+        whether there is anything.
     """
     taught = source.user_data.get(TAUGHT_KEY, {}).get(component)
     if taught is not None:

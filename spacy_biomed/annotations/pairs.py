@@ -21,14 +21,18 @@ Offsets = tuple[int, int]
 def pair(nlp: Language, first: str, second: str) -> Doc:
     """Make the Doc of a pair of texts, which an encoder reads as one sequence of two segments.
 
-    RETURNS: a Doc with the two texts as `doc.spans["pair"]`, for `nlp(doc)` or `nlp.pipe(docs)`.
-    RAISES BiomedError: if a text has the separator of pairs in it.
+    Returns:
+        a Doc with the two texts as `doc.spans["pair"]`, for `nlp(doc)` or `nlp.pipe(docs)`.
 
-    >>> import spacy, spacy_biomed
-    >>> nlp = spacy.blank("en")
-    >>> doc = spacy_biomed.pair(nlp, "Can aspirin cause asthma?", "Is aspirin safe?")
-    >>> [span.text for span in doc.spans["pair"]]
-    ['Can aspirin cause asthma?', 'Is aspirin safe?']
+    Raises:
+        BiomedError: if a text has the separator of pairs in it.
+
+    Examples:
+        >>> import spacy, spacy_biomed
+        >>> nlp = spacy.blank("en")
+        >>> doc = spacy_biomed.pair(nlp, "Can aspirin cause asthma?", "Is aspirin safe?")
+        >>> [span.text for span in doc.spans["pair"]]
+        ['Can aspirin cause asthma?', 'Is aspirin safe?']
     """
     text, _ = join_pair(first, second)
     return mark_pair(nlp.make_doc(text))
@@ -37,8 +41,11 @@ def pair(nlp: Language, first: str, second: str) -> Doc:
 def join_pair(first: str, second: str) -> tuple[str, tuple[Offsets, Offsets]]:
     """Join a pair of texts into one.
 
-    RETURNS: the text, and the (start, end) offsets of each of the two in it.
-    RAISES BiomedError: if one of them has the separator in it.
+    Returns:
+        the text, and the (start, end) offsets of each of the two in it.
+
+    Raises:
+        BiomedError: if one of them has the separator in it.
     """
     for text in (first, second):
         if PAIR_SEPARATOR in text:

@@ -14,7 +14,8 @@ RELATIONS = "relations"
 class SpanRelation(NamedTuple):
     """A labelled relation from one span to another.
 
-    score: probability, 1.0 for gold.
+    Attributes:
+        score: probability, 1.0 for gold.
     """
 
     head: Span

@@ -21,8 +21,9 @@ def mentions_of(doc: Doc, spans_key: str | None) -> Iterable[Span]:
 class SeenMentions:
     """The mentions of a training part, to be found again in other documents.
 
-    vocab: the vocabulary that all documents share.
-    spans_key: layer of the mentions; None for `doc.ents`.
+    Attributes:
+        vocab: the vocabulary that all documents share.
+        spans_key: layer of the mentions; None for `doc.ents`.
     """
 
     def __init__(self, vocab: Vocab, spans_key: str | None = None):

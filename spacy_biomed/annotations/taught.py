@@ -36,9 +36,10 @@ class Teacher(Protocol):
 def set_taught(doc: Doc, name: str, classes: list[str], probabilities: Floats2d) -> None:
     """Leave a teacher's probabilities on a document.
 
-    name: the component that gave them, and that learns from them in the student.
-    classes: what the columns stand for.
-    probabilities: (rows, classes); a row for each token, or one for the document.
+    Args:
+        name: the component that gave them, and that learns from them in the student.
+        classes: what the columns stand for.
+        probabilities: (rows, classes); a row for each token, or one for the document.
     """
     taught = doc.user_data.setdefault(TAUGHT_KEY, {})
     # Half precision is a thousandth of a probability, and half the size of a corpus.
@@ -56,8 +57,12 @@ def get_taught(
 ) -> Floats2d | None:
     """A teacher's probabilities, (rows, classes), in the student's order; None if there are none.
 
-    may_lack: whether the teacher may not know all of the classes; of others the column is zeros.
-    RAISES BiomedError: if the teacher's classes are not the student's.
+    Args:
+        may_lack: whether the teacher may not know all of the classes; of others the column is
+            zeros.
+
+    Raises:
+        BiomedError: if the teacher's classes are not the student's.
     """
     known = taught_classes(doc, name)
     if not known:
@@ -87,8 +92,11 @@ def merge_tags(opinions: Sequence[tuple[list[str], Floats2d]]) -> tuple[list[str
     the tag say. Where each has labels of its own, that is the product of what they say, with "O"
     for "none of my labels".
 
-    opinions: of each teacher the tags, the first of them "O", and (tokens, tags).
-    RETURNS: the tags of all, and (tokens, tags).
+    Args:
+        opinions: of each teacher the tags, the first of them "O", and (tokens, tags).
+
+    Returns:
+        the tags of all, and (tokens, tags).
     """
     classes = list(dict.fromkeys(tag for tags, _ in opinions for tag in tags))
     total = np.zeros((len(opinions[0][1]), len(classes)))

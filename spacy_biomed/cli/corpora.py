@@ -88,7 +88,8 @@ def create_console() -> Console:
 def print_rows(headers: dict[str, dict[str, Any]], rows: list[list[str]]) -> None:
     """Print a table that wraps long cells and never cuts one off.
 
-    headers: title of each column to the keyword arguments of rich's `Table.add_column`.
+    Args:
+        headers: title of each column to the keyword arguments of rich's `Table.add_column`.
     """
     from rich import box
     from rich.table import Table

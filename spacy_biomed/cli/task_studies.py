@@ -133,7 +133,8 @@ def _prepare(
 ) -> StudySettings:
     """See that training is possible, and collect the settings.
 
-    RAISES BiomedError: if it is not.
+    Raises:
+        BiomedError: if it is not.
     """
     import_training()
     set_up_gpu(gpu_id)

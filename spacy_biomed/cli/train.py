@@ -63,8 +63,11 @@ def train(
 def import_training() -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Import what trains, which needs the extra `train`.
 
-    RETURNS: the function that trains, and the one that checks its output.
-    RAISES BiomedError: if that is not installed.
+    Returns:
+        the function that trains, and the one that checks its output.
+
+    Raises:
+        BiomedError: if that is not installed.
     """
     from ..errors import BiomedError
 
@@ -95,7 +98,8 @@ def _import_code(path: Path | None) -> None:
 def set_up_gpu(gpu_id: int) -> None:
     """Make a GPU the current one; none with -1.
 
-    RAISES BiomedError: if it cannot be had.
+    Raises:
+        BiomedError: if it cannot be had.
     """
     from spacy.cli._util import setup_gpu
 

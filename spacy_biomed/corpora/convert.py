@@ -81,21 +81,22 @@ Progress = Callable[[Sequence[Document], str], Iterable[Document]]
 class PartReport:
     """What one part (train, dev or test) holds.
 
-    sentences: as published, or where the source has none as spaCy's sentencizer counts them.
-    mentions: by label, the fitting and the others, each mention that is given twice once.
-    classes: documents that have each class.
-    means: mean of each label whose values are numbers rather than classes (similarity).
-    relations: by label, as the source counts them.
-    lost_relations: those with an argument that no layer of the Docs holds.
-    several_relations: pairs of spans with relations of two labels or more: a head that learns them
-        cannot take labels to exclude each other.
-    pairs: documents that are a pair of texts.
-    answers, unaligned_answers: all of them, and those that no span of tokens holds.
-    inside_token, overlapping, discontinuous: mentions that no layer of the Docs holds.
-    uncertain: regions where a mention would be neither right nor wrong (`label_map`).
-    changes: what was done about flaws of the files (`corpora.repairs`), by kind.
-    duplicates: documents whose text is also in a part before this one.
-    dropped: documents left out because their text is (`CorpusEntry.drop_repeats`).
+    Attributes:
+        sentences: as published, or where the source has none as spaCy's sentencizer counts them.
+        mentions: by label, the fitting and the others, each mention that is given twice once.
+        classes: documents that have each class.
+        means: mean of each label whose values are numbers rather than classes (similarity).
+        relations: by label, as the source counts them.
+        lost_relations: those with an argument that no layer of the Docs holds.
+        several_relations: pairs of spans with relations of two labels or more: a head that learns
+            them cannot take labels to exclude each other.
+        pairs: documents that are a pair of texts.
+        answers, unaligned_answers: all of them, and those that no span of tokens holds.
+        inside_token, overlapping, discontinuous: mentions that no layer of the Docs holds.
+        uncertain: regions where a mention would be neither right nor wrong (`label_map`).
+        changes: what was done about flaws of the files (`corpora.repairs`), by kind.
+        duplicates: documents whose text is also in a part before this one.
+        dropped: documents left out because their text is (`CorpusEntry.drop_repeats`).
     """
 
     documents: int = 0
@@ -129,10 +130,11 @@ class PartReport:
 class ConversionReport:
     """What a conversion wrote: by part, and the share of test mentions that train never has.
 
-    unseen_share: of test mentions, those whose lower-cased string and label occur nowhere in
-        train, between 0 and 1; None without test mentions.
-    annotated_labels: of mentions, those that the corpus annotates, in every document.
-    seeded_parts: the parts that the corpus is not published with, drawn with `seed`.
+    Attributes:
+        unseen_share: of test mentions, those whose lower-cased string and label occur nowhere in
+            train, between 0 and 1; None without test mentions.
+        annotated_labels: of mentions, those that the corpus annotates, in every document.
+        seeded_parts: the parts that the corpus is not published with, drawn with `seed`.
     """
 
     name: str
@@ -154,10 +156,11 @@ def read_documents(
 ) -> Iterator[Document]:
     """Read the documents of files or folders in one of the `FORMATS`, one path after the other.
 
-    n_sents: sentences in a document, of column files that mark no documents.
-
     Raises BiomedError on an unknown format, on what the format's reader finds wrong, and on half of
     a surrogate pair.
+
+    Args:
+        n_sents: sentences in a document, of column files that mark no documents.
     """
     if format not in FORMATS:
         raise BiomedError(f"unknown format {quote(format)}; choose one of {', '.join(FORMATS)}")
@@ -195,25 +198,26 @@ def convert_corpus(
 ) -> ConversionReport:
     """Convert a corpus and write `{train,dev,test}.spacy`, `corpus.json` and `conversion.json`.
 
-    name: a corpus of the catalogue; or, with `format`, any name.
-    source: the folder (or the one file) that the corpus was unpacked to.
-    output: the folder to write; it changes only once everything is converted.
-    language: spaCy's code of the text's language; the catalogue's, or English.
-    paths: the files or folders of each part; the catalogue's, or as `find_parts` finds them.
-    encoding: of the text files; the catalogue's, or UTF-8.
-    n_sents: sentences in a document, of column files that mark no documents.
-    label_map: what to rename the labels of mentions to.
-    labels: of the mentions to keep, by their new names; all, if there are none.
-    spans_key: put mentions in `doc.spans[spans_key]` rather than `doc.ents`.
-    replace_mentions: folder of term lists to multiply the training part with, `copies` times.
-    seed: of mention replacement, and of the parts that the corpus is not published with: a
-        tenth of the training documents for dev, and for a corpus in one piece another tenth for
-        test.
-    on_error: what to do about an annotation, a line or a document that is wrong and cannot be
-        repaired: "stop", or "skip" it. `conversion.json` lists what was repaired and left out.
-    progress: called with documents and a description, to show how far it is.
-
     Raises BiomedError on bad input, before anything is written.
+
+    Args:
+        name: a corpus of the catalogue; or, with `format`, any name.
+        source: the folder (or the one file) that the corpus was unpacked to.
+        output: the folder to write; it changes only once everything is converted.
+        language: spaCy's code of the text's language; the catalogue's, or English.
+        paths: the files or folders of each part; the catalogue's, or as `find_parts` finds them.
+        encoding: of the text files; the catalogue's, or UTF-8.
+        n_sents: sentences in a document, of column files that mark no documents.
+        label_map: what to rename the labels of mentions to.
+        labels: of the mentions to keep, by their new names; all, if there are none.
+        spans_key: put mentions in `doc.spans[spans_key]` rather than `doc.ents`.
+        replace_mentions: folder of term lists to multiply the training part with, `copies` times.
+        seed: of mention replacement, and of the parts that the corpus is not published with: a
+            tenth of the training documents for dev, and for a corpus in one piece another tenth for
+            test.
+        on_error: what to do about an annotation, a line or a document that is wrong and cannot be
+            repaired: "stop", or "skip" it. `conversion.json` lists what was repaired and left out.
+        progress: called with documents and a description, to show how far it is.
     """
     entry = None if format else _find_entry(name)
     format = format or (entry.format if entry else None) or ""
@@ -378,8 +382,9 @@ def split_documents(
 
     Documents of one question, and questions on one context, stay together.
 
-    shares: the share of all documents of each part, or of all such groups; at least one each where
-        there are enough for train to have one too.
+    Args:
+        shares: the share of all documents of each part, or of all such groups; at least one each
+            where there are enough for train to have one too.
     """
     order = group_questions(documents)
     total = len(order)

@@ -19,28 +19,30 @@ DATA_USE_AGREEMENT = "data use agreement"
 class CorpusEntry:
     """What the catalogue says of one corpus.
 
-    name: identifier, lower case with underscores; the corpus lies in `assets/NAME/`.
-    aliases: other names that `find_corpus` takes.
-    task: "ner", "deidentification", "textcat_multilabel", "relations", "pair_classification",
-        "similarity" or "qa".
-    language: ISO 639-1 code.
-    labels: as the corpus writes them; empty where its owners publish no list.
-    splits: "train", "dev" and "test" to paths relative to the corpus folder, as published. A part
-        that is not published has no key; a corpus published undivided has the one key "all". Empty
-        where the owners' layout is not known.
-    split_sizes: part to what it holds, in words ("923 sentences, 787 mentions").
-    metric: how the papers score it.
-    source: the owners' page, or who they are.
-    access: "download", "data use agreement" (files come from the owners, see `instructions`) or
-        "ships" (comes with the project).
-    instructions: where to put files that do not download; "" where nothing is to be done.
-    papers: which of the five papers evaluate on it, numbered as in `docs/corpora.md`.
-    format: the reader, one of `FORMATS` in `convert.py`; None where there is no reader for it.
-    encoding: of its text files.
-    drop_repeats: the published parts repeat each other: conversion leaves out of a part the texts
-        that a part before it has.
-    repository, commit: a public git repository that holds the files, and the commit to take.
-    repository_paths: path in the corpus folder ("." is the folder itself) to path in `repository`.
+    Attributes:
+        name: identifier, lower case with underscores; the corpus lies in `assets/NAME/`.
+        aliases: other names that `find_corpus` takes.
+        task: "ner", "deidentification", "textcat_multilabel", "relations", "pair_classification",
+            "similarity" or "qa".
+        language: ISO 639-1 code.
+        labels: as the corpus writes them; empty where its owners publish no list.
+        splits: "train", "dev" and "test" to paths relative to the corpus folder, as published. A
+            part that is not published has no key; a corpus published undivided has the one key
+            "all". Empty where the owners' layout is not known.
+        split_sizes: part to what it holds, in words ("923 sentences, 787 mentions").
+        metric: how the papers score it.
+        source: the owners' page, or who they are.
+        access: "download", "data use agreement" (files come from the owners, see `instructions`) or
+            "ships" (comes with the project).
+        instructions: where to put files that do not download; "" where nothing is to be done.
+        papers: which of the five papers evaluate on it, numbered as in `docs/corpora.md`.
+        format: the reader, one of `FORMATS` in `convert.py`; None where there is no reader for it.
+        encoding: of its text files.
+        drop_repeats: the published parts repeat each other: conversion leaves out of a part the
+            texts that a part before it has.
+        repository, commit: a public git repository that holds the files, and the commit to take.
+        repository_paths: path in the corpus folder ("." is the folder itself) to path in
+            `repository`.
     """
 
     name: str

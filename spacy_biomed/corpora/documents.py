@@ -29,10 +29,11 @@ _NOT_OF_FILES = frozenset(
 class Mention:
     """An annotated mention: one or more fragments of the text under one label.
 
-    fragments: half-open `(start, end)` pairs in Unicode code points, in text order. A mention of
-        more than one fragment is discontinuous.
-    id: the identifier that the source file gives it (brat's `T1`), or "".
-    attributes: what the source says of it beyond the label (negation, normalisation, note).
+    Attributes:
+        fragments: half-open `(start, end)` pairs in Unicode code points, in text order. A mention
+            of more than one fragment is discontinuous.
+        id: the identifier that the source file gives it (brat's `T1`), or "".
+        attributes: what the source says of it beyond the label (negation, normalisation, note).
     """
 
     label: str
@@ -73,22 +74,23 @@ class Relation:
 class Document:
     """A text with its annotations, all at character offsets.
 
-    mentions: None where the source does not annotate mentions at all; an empty list where it does
-        and this text has none.
-    relations: None where the source does not annotate relations.
-    cats: class label to 0.0 or 1.0, or to any number where the source gives scores (similarity);
-        None where the source annotates neither.
-    tokens, sentences: `(start, end)` offsets where the source is published already split,
-        else None.
-    pair: offsets of the two texts that `text` joins (`create_pair`); None where it is one text.
-    answers: all annotated answers to the question that is the pair's first text, as mentions in
-        the second; an empty list where there is none; None where the source has no answers.
-    annotated_labels: of mentions, those that the source annotates: where it has no mention of one,
-        there is none. None where it annotates every label that anybody may ask for.
-    uncertain: where a mention of its label would be neither right nor wrong (`label_map`).
-    source: file (and line) that it was read from, for messages.
-    changes: kinds of what was done about flaws of the files while it was read
-        (`corpora.repairs.Change`).
+    Attributes:
+        mentions: None where the source does not annotate mentions at all; an empty list where it
+            does and this text has none.
+        relations: None where the source does not annotate relations.
+        cats: class label to 0.0 or 1.0, or to any number where the source gives scores
+            (similarity); None where the source annotates neither.
+        tokens, sentences: `(start, end)` offsets where the source is published already split, else
+            None.
+        pair: offsets of the two texts that `text` joins (`create_pair`); None where it is one text.
+        answers: all annotated answers to the question that is the pair's first text, as mentions in
+            the second; an empty list where there is none; None where the source has no answers.
+        annotated_labels: of mentions, those that the source annotates: where it has no mention of
+            one, there is none. None where it annotates every label that anybody may ask for.
+        uncertain: where a mention of its label would be neither right nor wrong (`label_map`).
+        source: file (and line) that it was read from, for messages.
+        changes: kinds of what was done about flaws of the files while it was read
+            (`corpora.repairs.Change`).
     """
 
     id: str
@@ -117,10 +119,11 @@ def create_pair(
 ) -> Document:
     """Create the document of a pair of texts, white space around each of them stripped.
 
-    where: `file:line`, the document's source.
-    may_be_empty: take a pair of which one text is empty, as some are published.
-
     Raises BiomedError where a text is empty or has the separator of pairs in it.
+
+    Args:
+        where: `file:line`, the document's source.
+        may_be_empty: take a pair of which one text is empty, as some are published.
     """
     first, second = first.strip(), second.strip()
     for name, text in (("first", first), ("second", second)):
@@ -209,7 +212,8 @@ def is_covered(text: str, mention: Mention, covered: str, *, any_case: bool = Fa
 
     White space does not matter: formats write a line end inside a mention as a space, or as none.
 
-    any_case: take capital and small letters as equal, for formats that quote in small letters.
+    Args:
+        any_case: take capital and small letters as equal, for formats that quote in small letters.
     """
     fragments = " ".join(text[start:end] for start, end in mention.fragments)
     if any_case:
@@ -250,9 +254,10 @@ def _strings_of(document: Document) -> Iterator[str]:
 def join_fragments(text: str, mention: Mention, where: str) -> Mention:
     """Sort a mention's fragments, and join those with nothing but white space between them.
 
-    where: `file:line`, for the message.
-
     Raises BiomedError where two of them overlap.
+
+    Args:
+        where: `file:line`, for the message.
     """
     joined: list[Offsets] = []
     for start, end in sorted(mention.fragments):
@@ -270,9 +275,10 @@ def check_mention(
 ) -> None:
     """Raise BiomedError where a mention lies beyond the text, is empty, or reads differently.
 
-    covered: the string that the file gives for the mention; None where the format gives none.
-    where: `file:line`, for the message.
-    any_case: as in `is_covered`.
+    Args:
+        covered: the string that the file gives for the mention; None where the format gives none.
+        where: `file:line`, for the message.
+        any_case: as in `is_covered`.
     """
     for start, end in mention.fragments:
         if not 0 <= start < end:

@@ -61,12 +61,12 @@ register_extensions()
 class Placement:
     """Where the mentions of a document went: spans of tokens, and three ways of not fitting.
 
-    mentions: all of them, each once.
-    placed: the span of each mention that has one.
-    inside_token: starts or ends inside a token.
-    overlapping: shares a token with a longer mention of a flat layer.
-    discontinuous: has more than one fragment.
-    lost_relations: how many relations of the document have an argument that is in no span.
+    Attributes:
+        mentions: all of them, each once.
+        placed: the span of each mention that has one.
+        inside_token: starts or ends inside a token.
+        overlapping: shares a token with a longer mention of a flat layer.
+        discontinuous: has more than one fragment.
     """
 
     mentions: list[Mention] = field(default_factory=list)
@@ -90,9 +90,10 @@ class Placement:
 def place_mentions(doc: Doc, mentions: Sequence[Mention], *, flat: bool) -> Placement:
     """Find the span of tokens of each mention.
 
-    flat: no two spans share a token; of mentions that do, the longest stays, and of equally long
-        ones the first. A mention that the source gives twice (same label, same characters) is
-        one mention.
+    Args:
+        flat: no two spans share a token; of mentions that do, the longest stays, and of equally
+            long ones the first. A mention that the source gives twice (same label, same characters)
+            is one mention.
     """
     starts, ends = {}, {}
     for token in doc if mentions else ():
@@ -125,13 +126,15 @@ def place_relations(
 ) -> tuple[list[SpanRelation] | None, list[Relation]]:
     """Find the two spans of each relation.
 
-    placed: the spans of the document's mentions (`Placement.placed`).
-
     An argument is a mention's id. Where the source relates concepts (PubTator, BioC), it is what
     mentions have as the value of an attribute, or as one of several values; the relation then
     holds from each mention of the one concept to each of the other.
 
-    RETURNS: the relations between spans, each once, None where the document has no relations or one
+    Args:
+        placed: the spans of the document's mentions (`Placement.placed`).
+
+    Returns:
+        the relations between spans, each once, None where the document has no relations or one
         whose argument names nothing in it: what is not related cannot be told then; and the
         relations that have no spans, because an argument has none in the layer.
     """
@@ -203,8 +206,9 @@ def create_doc(nlp: Language, document: Document) -> Doc:
 class Annotated:
     """Where the annotations of a document went.
 
-    mentions, answers: as `place_mentions` placed them.
-    lost_relations: those with an argument that has no span in the layer (`place_relations`).
+    Attributes:
+        mentions, answers: as `place_mentions` placed them.
+        lost_relations: those with an argument that has no span in the layer (`place_relations`).
     """
 
     mentions: Placement
@@ -215,14 +219,15 @@ class Annotated:
 def annotate(doc: Doc, document: Document, spans_key: str | None = None) -> Annotated:
     """Put a document's annotations on its Doc, and return where they went.
 
-    spans_key: the span group that takes the mentions, overlapping ones included; None for
-        `doc.ents`.
-
     Classes and scores go to `doc.cats`, the two texts of a pair to `doc.spans["pair"]`, answers to
     `doc.spans["answer"]`, relations to `doc._.relations`. What the document has as None is left
     out: that layer is not annotated. An empty list gives the layer with nothing in it. A text in
     which the two arguments of a relation are marked gets its relation and no layer of mentions:
     the arguments alone are no annotation of entities.
+
+    Args:
+        spans_key: the span group that takes the mentions, overlapping ones included; None for
+            `doc.ents`.
     """
     if document.cats is not None:
         doc.cats = dict(document.cats)

@@ -16,8 +16,11 @@ def keep_labels(
 ) -> dict[str, list[Document]]:
     """Leave out mentions of other labels, and relations that have one of them as an argument.
 
-    parts: the documents of each part.
-    RAISES BiomedError: if no mention of any part has one of the labels.
+    Args:
+        parts: the documents of each part.
+
+    Raises:
+        BiomedError: if no mention of any part has one of the labels.
     """
     found = find_mention_labels(parts)
     missing = [label for label in labels if label not in found]

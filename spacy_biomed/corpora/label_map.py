@@ -16,9 +16,11 @@ UNCERTAIN_SIGN = "?"
 class LabelMap:
     """What becomes of the mentions of each label; those of labels that are not named stay.
 
-    targets: label to its new name, which several may share; to "" where its mentions are to be no
-        mentions of any label that the corpus annotates; or to "?" and a label, such as "?GENE" for
-        families of genes, where a mention of that label would be neither right nor wrong.
+    Attributes:
+        targets: label to its new name, which several may share; to "" where its mentions are to be
+            no mentions of any label that the corpus annotates; or to "?" and a label, such as
+            "?GENE" for families of genes, where a mention of that label would be neither right nor
+            wrong.
     """
 
     targets: Mapping[str, str]
@@ -48,7 +50,8 @@ class LabelMap:
 def parse_label_map(pairs: Sequence[str], option: str = "--map") -> LabelMap:
     """Read `LABEL=NAME`, `LABEL=` and `LABEL=?NAME`.
 
-    RAISES BiomedError: if one is none of these, or a label is named twice.
+    Raises:
+        BiomedError: if one is none of these, or a label is named twice.
     """
     targets: dict[str, str] = {}
     for pair in pairs:
@@ -69,8 +72,11 @@ def map_labels(
 ) -> dict[str, list[Document]]:
     """Rename the labels of mentions; relations of mentions that are none any more go with them.
 
-    parts: the documents of each part.
-    RAISES BiomedError: if no mention of any part has one of the labels.
+    Args:
+        parts: the documents of each part.
+
+    Raises:
+        BiomedError: if no mention of any part has one of the labels.
     """
     label_map.check(find_mention_labels(parts))
     return {

@@ -19,8 +19,9 @@ _TAG = re.compile(r"@([\w-]+)\$")
 class Argument(NamedTuple):
     """One of the two things that a relation relates.
 
-    start, end: half-open character offsets.
-    label: its type, or "" where nothing tells it.
+    Attributes:
+        start, end: half-open character offsets.
+        label: its type, or "" where nothing tells it.
     """
 
     start: int
@@ -68,15 +69,17 @@ def mark_arguments(
     Tags are those of Peng et al. 2020, "An Empirical Study of Multi-Task Learning on BERT for
     Biomedical Text Mining", section 3.2.
 
-    head, tail: arguments in the window that share no character.
-    window: half-open character offsets.
+    Args:
+        head, tail: arguments in the window that share no character.
+        window: half-open character offsets.
 
-    >>> text = "Aspirin works. It inhibits COX-1. Always."
-    >>> arguments = Argument(15, 17, "CHEMICAL"), Argument(27, 32, "GENE")
-    >>> mark_arguments(text, *arguments, "tags", (15, 33))
-    '@CHEMICAL$ inhibits @GENE$.'
-    >>> mark_arguments(text, *arguments, "marks", (15, 33))
-    '<< It >> inhibits [[ COX-1 ]].'
+    Examples:
+        >>> text = "Aspirin works. It inhibits COX-1. Always."
+        >>> arguments = Argument(15, 17, "CHEMICAL"), Argument(27, 32, "GENE")
+        >>> mark_arguments(text, *arguments, "tags", (15, 33))
+        '@CHEMICAL$ inhibits @GENE$.'
+        >>> mark_arguments(text, *arguments, "marks", (15, 33))
+        '<< It >> inhibits [[ COX-1 ]].'
     """
     start, end = window
     (first, first_marks), (second, second_marks) = sorted(zip((head, tail), MARKS, strict=True))

@@ -29,14 +29,6 @@ def replace_mentions(
 ) -> list[Document]:
     """Follow every document with copies of it in which other terms stand for its mentions.
 
-    documents: the training part.
-    terms_dir: folder of term lists, `LABEL.txt` for a label: one term a line, lines that start
-        with `#` and empty lines left out. A label without a list takes its terms from the mentions
-        of that label in `documents`, as does every label where this is None.
-    copies: how many of each document, identified as `ID#1`, `ID#2` and so on.
-    seed: of the choices, which hang on it, the document's id and the number of the copy, so that
-        the order of the documents does not matter.
-
     A mention is replaced with probability 0.75, by another term than itself; mentions of one label
     that differ in case at most stay alike within a copy. A capital that only begins a sentence,
     and the capitals of a heading, carry over to the new term. Offsets, tokens and sentences follow
@@ -49,6 +41,15 @@ def replace_mentions(
 
     Raises BiomedError on a negative number of copies, a folder that is not there, and a term list
     that is empty or has a line that is no term, with file and line.
+
+    Args:
+        documents: the training part.
+        terms_dir: folder of term lists, `LABEL.txt` for a label: one term a line, lines that start
+            with `#` and empty lines left out. A label without a list takes its terms from the
+            mentions of that label in `documents`, as does every label where this is None.
+        copies: how many of each document, identified as `ID#1`, `ID#2` and so on.
+        seed: of the choices, which hang on it, the document's id and the number of the copy, so
+            that the order of the documents does not matter.
     """
     if copies < 0:
         raise BiomedError(f"copies is {copies}: give 0 or more")
@@ -245,7 +246,8 @@ def _match_case(term: str, document: Document, mention: Mention) -> str:
 class _Edit:
     """A text with spans of it replaced, and where offsets of the old text are in the new one.
 
-    spans: disjoint, in text order.
+    Attributes:
+        spans: disjoint, in text order.
     """
 
     def __init__(self, text: str, spans: list[Span], terms: list[str]):

@@ -23,9 +23,12 @@ def create_question(
 ) -> Document:
     """Create the document of a question and its context.
 
-    answers: (start, end) of each in the context; None where they are not annotated.
-    where: file and place, for messages.
-    RAISES BiomedError: if a text has the separator of pairs in it.
+    Args:
+        answers: (start, end) of each in the context; None where they are not annotated.
+        where: file and place, for messages.
+
+    Raises:
+        BiomedError: if a text has the separator of pairs in it.
     """
     try:
         text, pair = join_pair(question, context)
@@ -67,8 +70,9 @@ def split_id(document_id: str) -> str:
 def group_questions(documents: Sequence[Document]) -> list[list[int]]:
     """Group questions with others on the same context, and with other contexts of the same one.
 
-    RETURNS: the numbers of the documents of each group, in the order of the first of each; a
-        document without answers is a group of its own.
+    Returns:
+        the numbers of the documents of each group, in the order of the first of each; a document
+        without answers is a group of its own.
     """
     earliest = list(range(len(documents)))  # a forest: each points to an earlier one of its group
 

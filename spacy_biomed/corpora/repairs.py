@@ -44,9 +44,10 @@ _PLAIN = str.maketrans(
 class Change(NamedTuple):
     """What was done about a flaw.
 
-    kind: "moved", "spelt otherwise" (the text has other capitals, quotes or dashes than the
-        annotation quotes) or "left out".
-    file, line: where the flaw is; line is None where only the file is known.
+    Attributes:
+        kind: "moved", "spelt otherwise" (the text has other capitals, quotes or dashes than the
+            annotation quotes) or "left out".
+        file, line: where the flaw is; line is None where only the file is known.
     """
 
     kind: str
@@ -59,7 +60,8 @@ class Change(NamedTuple):
 class ChangeLog:
     """What is done about the flaws of a corpus, and what was done.
 
-    on_error: stop at what cannot be repaired, or skip it.
+    Attributes:
+        on_error: stop at what cannot be repaired, or skip it.
     """
 
     on_error: OnError = "stop"
@@ -97,7 +99,8 @@ def keeping_log(on_error: OnError) -> Iterator[ChangeLog]:
 def leaving_out() -> Iterator[None]:
     """Leave out what is wrong: around the reading of an annotation, a line or a document.
 
-    RAISES BiomedError: what was raised inside, unless what is wrong is to be skipped.
+    Raises:
+        BiomedError: what was raised inside, unless what is wrong is to be skipped.
     """
     try:
         yield
@@ -153,9 +156,12 @@ def locate(
     or 40 characters, if it stands there once. White space at a fragment's edges is left out: no
     token has it.
 
-    covered: the string that the file gives for the mention; None where it gives none.
-    where: `file:line`, for messages.
-    RAISES BiomedError: if it reads so nowhere near, or there are two such places.
+    Args:
+        covered: the string that the file gives for the mention; None where it gives none.
+        where: `file:line`, for messages.
+
+    Raises:
+        BiomedError: if it reads so nowhere near, or there are two such places.
     """
     return _strip(text, _find(text, mention, covered, where, any_case))
 

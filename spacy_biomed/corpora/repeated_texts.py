@@ -25,10 +25,11 @@ _PUBMED_ID = re.compile(r"(?:PMID)?[ :_-]?([1-9]\d{4,8})", re.IGNORECASE)
 class KnownText:
     """What a document is recognised by.
 
-    corpus: its name.
-    pubmed_id: where the document's id is such a number, else None.
-    words: normalised (`normalise_words`).
-    sentences: the same of each sentence.
+    Attributes:
+        corpus: its name.
+        pubmed_id: where the document's id is such a number, else None.
+        words: normalised (`normalise_words`).
+        sentences: the same of each sentence.
     """
 
     corpus: str
@@ -108,7 +109,8 @@ def _standing_in(
 ) -> Iterator[tuple[int, int]]:
     """Yield (whole, part) for each sentence of a part that stands in a whole text.
 
-    is_turned: yield (part, whole) instead.
+    Args:
+        is_turned: yield (part, whole) instead.
     """
     by_beginning: dict[Words, list[tuple[Words, int]]] = defaultdict(list)
     for number, text in enumerate(parts):

@@ -10,11 +10,13 @@ _LONG = 100
 def find_nearest(text: str, string: str, place: int) -> int | None:
     """Find the offset nearest to `place` at which a text has a string; of two, the first.
 
-    place: any offset, in the text or beyond it.
-    string: not empty.
+    Args:
+        place: any offset, in the text or beyond it.
+        string: not empty.
 
-    >>> find_nearest("BRCA1 and BRCA1", "BRCA1", 8)
-    10
+    Examples:
+        >>> find_nearest("BRCA1 and BRCA1", "BRCA1", 8)
+        10
     """
     place = min(max(place, 0), len(text))
     after = text.find(string, place)

@@ -42,7 +42,8 @@ class LinearTokenizer(Tokenizer):
     def __call__(self, string: str) -> Doc:
         """Tokenize a text.
 
-        string: up to 2**30 characters.
+        Args:
+            string: up to 2**30 characters.
         """
         if _LONG_RUN.search(string) is None:
             return super().__call__(string)
@@ -60,7 +61,8 @@ class LinearTokenizer(Tokenizer):
 def _split_runs(text: str) -> Iterator[tuple[str, bool]]:
     """Split a text into long runs, cut into pieces, and what is between them.
 
-    RETURNS: each part, and whether the space that follows it in the text belongs to its last token.
+    Returns:
+        each part, and whether the space that follows it in the text belongs to its last token.
     """
     place = 0
     for run in _LONG_RUN.finditer(text):

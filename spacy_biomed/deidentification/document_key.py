@@ -38,10 +38,11 @@ class DocumentKey:
     MD5"), so they hang neither on the order of documents nor on the process, nor on any other
     choice.
 
-    secret: the key; without one, whoever knows seed and scope can compute the choices.
-    seed: other seeds give other choices.
-    scope: within which the same value has the same choice: the text of a document, or what
-        several documents share, such as the identifier of a patient.
+    Attributes:
+        secret: the key; without one, whoever knows seed and scope can compute the choices.
+        seed: other seeds give other choices.
+        scope: within which the same value has the same choice: the text of a document, or what
+            several documents share, such as the identifier of a patient.
     """
 
     def __init__(self, secret: bytes, seed: int, scope: str):
@@ -52,7 +53,8 @@ class DocumentKey:
     def digest(self, size: int, *what: str) -> bytes:
         """1 to 64 bytes.
 
-        what: what they are for; the same gives the same bytes.
+        Args:
+            what: what they are for; the same gives the same bytes.
         """
         return blake2b(_encode(*what), key=self._key, digest_size=size).digest()
 

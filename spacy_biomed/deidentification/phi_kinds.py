@@ -112,7 +112,8 @@ KINDS_OF_LABELS: dict[str, Kind] = {**MEDDOCAN, **I2B2_2014, **STARTER_ES}
 def merge_kinds(component: str, kinds: Mapping[str, str]) -> dict[str, str]:
     """The kinds of the known labels, with a user's in their place and beside them.
 
-    RAISES BiomedError: if there is no such kind.
+    Raises:
+        BiomedError: if there is no such kind.
     """
     for label, kind in kinds.items():
         if kind not in get_args(Kind):

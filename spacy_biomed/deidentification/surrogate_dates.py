@@ -92,7 +92,8 @@ _FARTHEST = 5 * 365
 def find_latest(texts: Iterable[str], language: str, day_first: bool) -> date | None:
     """The latest of written dates; one with a year goes before any that has none.
 
-    RETURNS: None if no text can be read as a date.
+    Returns:
+        None if no text can be read as a date.
     """
     reader = DateShift(0, language, day_first)
     days = [day for text in texts for day in reader.read(text)]
@@ -108,8 +109,9 @@ def draw_shift(key: DocumentKey, latest: date | None, *, is_shared: bool) -> int
     documents share the key and have to move alike, they move by up to five years either way: as
     there is one shift for all of them, there is nothing to take the middle of.
 
-    latest: the document's latest date; None if it has none.
-    is_shared: whether other documents have the key.
+    Args:
+        latest: the document's latest date; None if it has none.
+        is_shared: whether other documents have the key.
     """
     if is_shared:
         return key.number(2 * _FARTHEST + 1, "shift") - _FARTHEST
@@ -124,10 +126,11 @@ class DateShift:
     A month counts as its 15th day and a year as its 1st of July. Years of two digits are those from
     1969 to 2068.
 
-    days: by how many days.
-    language: "en" or "es": which names of months come first where both languages have one.
-    day_first: whether 12/03/2019 is the 12th of March. Where only the other order makes a date, it
-        is that one.
+    Attributes:
+        days: by how many days.
+        language: "en" or "es": which names of months come first where both languages have one.
+        day_first: whether 12/03/2019 is the 12th of March. Where only the other order makes a date,
+            it is that one.
     """
 
     days: int
@@ -135,7 +138,7 @@ class DateShift:
     day_first: bool
 
     def __call__(self, text: str) -> str | None:
-        """RETURNS: the date moved; None where it cannot be read."""
+        """The date moved; None where it cannot be read."""
         match = self._match(text)
         if match:
             return self._move(match)
@@ -148,7 +151,8 @@ class DateShift:
     def read(self, text: str) -> list[tuple[bool, date]]:
         """The days that a date, or a range of them, stands for, each with whether it has a year.
 
-        RETURNS: nothing where it cannot be read, or is a day of the week alone.
+        Returns:
+            nothing where it cannot be read, or is a day of the week alone.
         """
         match = self._match(text)
         if match is None:

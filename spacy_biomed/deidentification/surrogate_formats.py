@@ -23,7 +23,7 @@ class FormatSurrogates:
         self._key = key
 
     def __call__(self, text: str) -> str | None:
-        """RETURNS: the surrogate; None for a text without digits and letters."""
+        """The surrogate; None for a text without digits and letters."""
         value = "".join(filter(str.isalnum, normalize(text)))
         return self._write(text, value) if value else None
 

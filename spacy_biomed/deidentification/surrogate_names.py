@@ -20,7 +20,8 @@ class NameSurrogates:
     them; what they do not know as a given name becomes a surname. Initials become those of the
     surrogate that a name of the document has. Particles and titles (de la, Dr.) are left out.
 
-    names: all names of the document, in text order.
+    Attributes:
+        names: all names of the document, in text order.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class NameSurrogates:
                     self._words.setdefault(form[0], form)
 
     def __call__(self, name: str) -> str | None:
-        """RETURNS: the surrogate of one of the names; None for one without letters."""
+        """The surrogate of one of the names; None for one without letters."""
         words = _essential_words(name)
         if not words:
             return None

@@ -32,7 +32,8 @@ class PlaceSurrogates:
         Numbers, postcodes and words of less than three letters keep their format, words such as
         Calle or Street stay, and what else is a name becomes that of a town.
 
-        RETURNS: the surrogate; None for a text in which nothing but such words is.
+        Returns:
+            the surrogate; None for a text in which nothing but such words is.
         """
         written, last = [], 0
         for start, end, is_name in _parts(text):
@@ -51,11 +52,11 @@ class PlaceSurrogates:
         return "".join([*written, text[last:]]) if written else None
 
     def country(self, text: str) -> str:
-        """RETURNS: a country."""
+        """A country."""
         return self._choose("countries", text, terms(self._language, "countries"))
 
     def institution(self, text: str) -> str:
-        """RETURNS: an institution, of the same kind (Hospital, Clinic) if the list has it."""
+        """An institution, of the same kind (Hospital, Clinic) if the list has it."""
         generic = (word for word in normalized_words(text) if word in word_list("generic_words"))
         alike = _institutions_with(self._language, next(generic, ""))
         options = alike or terms(self._language, "institutions")

@@ -26,14 +26,15 @@ _AGE = re.compile(
 class Surrogates:
     """What stands for the mentions of one document.
 
-    key: what all choices follow from: those for names, places and numbers from the mention alone,
-        so that they are the same in all documents with this key.
-    language: "en" or "es".
-    day_first: whether 12/03/2019 is the 12th of March.
-    age_limit: ages from this on become it; lower ones stay. 0: no age stays.
-    names: all mentions of people's names, in text order.
-    dates: all mentions of dates, if the key is this document's alone; None if other documents have
-        it too, and their dates have to move by as much.
+    Attributes:
+        key: what all choices follow from: those for names, places and numbers from the mention
+            alone, so that they are the same in all documents with this key.
+        language: "en" or "es".
+        day_first: whether 12/03/2019 is the 12th of March.
+        age_limit: ages from this on become it; lower ones stay. 0: no age stays.
+        names: all mentions of people's names, in text order.
+        dates: all mentions of dates, if the key is this document's alone; None if other documents
+            have it too, and their dates have to move by as much.
     """
 
     def __init__(
@@ -66,8 +67,9 @@ class Surrogates:
     def __call__(self, kind: str, text: str) -> str | None:
         """The surrogate of a mention.
 
-        RETURNS: what was drawn, the mention itself as likely as anything else; an age that stays;
-            None where there is no surrogate, so that it is to become a tag.
+        Returns:
+            what was drawn, the mention itself as likely as anything else; an age that stays; None
+            where there is no surrogate, so that it is to become a tag.
         """
         if kind == "age":
             return limit_age(text, self._age_limit)
@@ -80,10 +82,12 @@ def limit_age(text: str, limit: int) -> str | None:
 
     HIPAA's "safe harbor" (45 CFR 164.514(b)(2)) takes ages over 89 together.
 
-    RETURNS: the text; None if it has no number, or the limit is 0.
+    Returns:
+        the text; None if it has no number, or the limit is 0.
 
-    >>> limit_age("93 years", 90), limit_age("18 months", 90), limit_age("elderly", 90)
-    ('90 years', '18 months', None)
+    Examples:
+        >>> limit_age("93 years", 90), limit_age("18 months", 90), limit_age("elderly", 90)
+        ('90 years', '18 months', None)
     """
     if not limit or not _AGE.search(text):
         return None

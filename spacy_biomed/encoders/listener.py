@@ -25,9 +25,10 @@ class EncoderListener(Model):
     to it. In prediction the encodings are read from the documents. A document that has dropped its
     encoding, after the last listener had read it, is encoded again.
 
-    encoder: the model of the component that it listens to, for documents without an encoding and
-        for heads that encode separate texts; None if the pipeline has none.
-    is_sizing: whether the head is being initialised, when zeros are sufficient (`sizing`).
+    Attributes:
+        encoder: the model of the component that it listens to, for documents without an encoding
+            and for heads that encode separate texts; None if the pipeline has none.
+        is_sizing: whether the head is being initialised, when zeros are sufficient (`sizing`).
     """
 
     def __init__(self, pooling: Pooling, grad_factor: float, upstream: str):
@@ -61,7 +62,8 @@ class EncoderListener(Model):
     def take(self, docs: list[Doc]) -> tuple[EncodedBatch, EncodedBackprop]:
         """Return the received batch, once.
 
-        RAISES ValueError: if it was another batch.
+        Raises:
+            ValueError: if it was another batch.
         """
         if self._batch_id != self.get_batch_id(docs):
             raise ValueError(f"{self.name}: the encoder was given other documents than this layer")
@@ -89,15 +91,16 @@ def EncoderListener_v1(
 ) -> Model[list[Doc], list[Floats2d] | list[Ragged]]:
     """Listen to an encoder component upstream in the pipeline.
 
-    pooling: "first" gives a token the vector of its first word piece, "mean" the mean over all its
-        word pieces. The layer returns (tokens, width) for each document, with zeros for a token
-        without word pieces. "pieces" keeps the word pieces apart and returns for each document a
-        Ragged of data (aligned, width) and lengths (tokens,). "cls" gives one row for each
-        document, (1, width): the vector of its first position, which is the special token [CLS] or
-        <s> of its first window. A document without tokens gets zeros.
-    grad_factor: multiplies the gradient that goes back to the encoder; 0.0 keeps this head from
-        training it.
-    upstream: name of the encoder component, or "*" for any.
+    Args:
+        pooling: "first" gives a token the vector of its first word piece, "mean" the mean over all
+            its word pieces. The layer returns (tokens, width) for each document, with zeros for a
+            token without word pieces. "pieces" keeps the word pieces apart and returns for each
+            document a Ragged of data (aligned, width) and lengths (tokens,). "cls" gives one row
+            for each document, (1, width): the vector of its first position, which is the special
+            token [CLS] or <s> of its first window. A document without tokens gets zeros.
+        grad_factor: multiplies the gradient that goes back to the encoder; 0.0 keeps this head from
+            training it.
+        upstream: name of the encoder component, or "*" for any.
     """
     if pooling not in POOLINGS:
         raise ValueError(f"unknown pooling '{pooling}': use one of {', '.join(POOLINGS)}")
@@ -120,9 +123,12 @@ def sizing(model: Model) -> Iterator[None]:
 def refuse_replacement(encoder: dict[str, Any], listener: dict[str, Any]) -> NoReturn:
     """The model for spaCy's `nlp.replace_listeners`, which gives a head a copy of the encoder.
 
-    encoder, listener: config of both models.
-    RAISES BiomedError: always. A head's model cannot contain an encoder: it would not be trained,
-        saved or run like a layer.
+    Args:
+        encoder, listener: config of both models.
+
+    Raises:
+        BiomedError: always. A head's model cannot contain an encoder: it would not be trained,
+            saved or run like a layer.
     """
     raise BiomedError(
         "a head cannot have a copy of its encoder inside (replace_listeners): put a second encoder "
@@ -170,7 +176,8 @@ def _read(
 def _encode(model: EncoderListener, docs: list[Doc]) -> EncodedBatch:
     """Encode documents that have no encoding, without storing it on them.
 
-    RAISES BiomedError: if there is no encoder.
+    Raises:
+        BiomedError: if there is no encoder.
     """
     if model.encoder is None or not model.encoder.has_dim("nO"):
         raise BiomedError(

@@ -28,12 +28,18 @@ def load_pretrained(
 ) -> tuple[WordPieceTokenizer, PreTrainedModel]:
     """Load an encoder and its tokenizer.
 
-    name: a directory in Hugging Face layout, a name from the encoder catalogue, or a hub id.
-    revision: commit, branch or tag on the hub; by default the one the catalogue pins. Directories
-        have none.
-    dropout: dropout probability of all its layers in training, instead of that in its config.json.
-    RETURNS: the tokenizer, and the encoder without pooling layer and language-model head.
-    RAISES BiomedError: if the encoder is not available, or cannot be read.
+    Args:
+        name: a directory in Hugging Face layout, a name from the encoder catalogue, or a hub id.
+        revision: commit, branch or tag on the hub; by default the one the catalogue pins.
+            Directories have none.
+        dropout: dropout probability of all its layers in training, instead of that in its
+            config.json.
+
+    Returns:
+        the tokenizer, and the encoder without pooling layer and language-model head.
+
+    Raises:
+        BiomedError: if the encoder is not available, or cannot be read.
     """
     from transformers import AutoModel
 
@@ -102,9 +108,12 @@ def _load_fast_tokenizer(name: str, source: str, revision: str | None) -> PreTra
 def read_config(source: str | Path, revision: str | None = None) -> PretrainedConfig:
     """Read an encoder's config.json.
 
-    source, revision: directory, or hub id with its revision. A directory is never looked up on
-        the hub.
-    RAISES BiomedError: for an encoder that needs custom Python code, which is never run.
+    Args:
+        source, revision: directory, or hub id with its revision. A directory is never looked up on
+            the hub.
+
+    Raises:
+        BiomedError: for an encoder that needs custom Python code, which is never run.
     """
     from transformers import AutoConfig, PretrainedConfig
 
@@ -134,11 +143,16 @@ def _code_refusal(source: str | Path, file: str, what: str) -> str:
 def read_weights(kind: Any, source: str | Path, config: PretrainedConfig, **settings: Any) -> Any:
     """Load a model from a safetensors checkpoint: `kind.from_pretrained` without its dangers.
 
-    kind: a class of transformers, such as AutoModel.
-    source, config: directory or hub id, and the result of `read_config` for it.
-    settings: other arguments of `from_pretrained`.
-    RETURNS: the result of `from_pretrained`, in fp32.
-    RAISES BiomedError: if the checkpoint is a pickle.
+    Args:
+        kind: a class of transformers, such as AutoModel.
+        source, config: directory or hub id, and the result of `read_config` for it.
+        settings: other arguments of `from_pretrained`.
+
+    Returns:
+        the result of `from_pretrained`, in fp32.
+
+    Raises:
+        BiomedError: if the checkpoint is a pickle.
     """
     where = _commit(source, config)
     try:
@@ -163,8 +177,9 @@ def read_weights(kind: Any, source: str | Path, config: PretrainedConfig, **sett
 def fetch_encoder(source: str, revision: str | None, weights: str) -> str:
     """A local directory with an encoder's files; the hub's are downloaded to its cache first.
 
-    source, revision: as returned by `locate`.
-    weights: pattern for the names of the files with its weights.
+    Args:
+        source, revision: as returned by `locate`.
+        weights: pattern for the names of the files with its weights.
     """
     if Path(source).is_dir():
         return source
@@ -307,7 +322,8 @@ def save_encoder(path: Path, tokenizer: WordPieceTokenizer, model: PreTrainedMod
 def load_directory(path: Path) -> tuple[WordPieceTokenizer, PreTrainedModel]:
     """Read an encoder written by `save_encoder`.
 
-    RAISES BiomedError: if it was replaced by something that needs code, or is a pickle.
+    Raises:
+        BiomedError: if it was replaced by something that needs code, or is a pickle.
     """
     from transformers import AutoModel
 

@@ -12,10 +12,15 @@ from ..errors import BiomedError
 def unpack_files(data: bytes, names: Collection[str]) -> dict[str, bytes]:
     """Read the output of an encoder's `to_bytes`: the content of its files by name.
 
-    data: MessagePack.
-    names: the files of an encoder. Other names are refused.
-    RETURNS: all files, or none for an encoder that was not loaded.
-    RAISES BiomedError: if the bytes contain anything else.
+    Args:
+        data: MessagePack.
+        names: the files of an encoder. Other names are refused.
+
+    Returns:
+        all files, or none for an encoder that was not loaded.
+
+    Raises:
+        BiomedError: if the bytes contain anything else.
     """
     try:
         files = srsly.msgpack_loads(data)

@@ -21,11 +21,16 @@ def read_pickled(
 
     PyTorch reads only numbers from it (`weights_only`): a pickle that would run code is refused.
 
-    name, revision: as in `encoders.loading.load_pretrained`.
-    RETURNS: the tokenizer, and the model: with its head for masked language modelling if the
-        checkpoint has one, without pooling layer.
-    RAISES BiomedError: if there is no such checkpoint, or if it contains anything but the weights
-        of its config.json.
+    Args:
+        name, revision: as in `encoders.loading.load_pretrained`.
+
+    Returns:
+        the tokenizer, and the model: with its head for masked language modelling if the checkpoint
+        has one, without pooling layer.
+
+    Raises:
+        BiomedError: if there is no such checkpoint, or if it contains anything but the weights of
+            its config.json.
     """
     source, revision = locate(name, revision)
     with explaining(name, source, revision):
@@ -52,7 +57,7 @@ def _read_model(folder: str, config: PretrainedConfig) -> PreTrainedModel:
 
 
 def _read(kind: Any, folder: str, config: PretrainedConfig) -> tuple[PreTrainedModel, list[str]]:
-    """RETURNS: the model, and the names of the weights missing from the checkpoint."""
+    """The model, and the names of the weights missing from the checkpoint."""
     try:
         model, found = kind.from_pretrained(
             folder,

@@ -25,27 +25,33 @@ def TransformerModel_v1(
 ) -> Model[list[Doc], EncodedBatch]:
     """A pretrained transformer encoder, fine-tuned with the components that listen to it.
 
-    name: a name from the encoder catalogue (`python -m spacy biomed encoders`), a hub id, or a
-        directory in Hugging Face layout. Read when the pipeline is initialised; a saved pipeline
-        contains its weights.
-    revision: commit, tag or branch on the hub; by default the one the catalogue pins.
-    precision: "fp32", "bf16", "fp16", or "auto", which is bf16 if this machine computes it faster.
-        Weights are always kept and updated in fp32. "fp16" is for GPUs; on a CPU it means "auto".
-    window: word pieces, special tokens included, that the encoder sees at once; at most the number
-        that its position embeddings cover. Longer documents are read in overlapping windows.
-    context: word pieces on each side of a window that serve only as context; at most a quarter of
-        the window's.
-    batch_pieces: padded word pieces in one forward pass, with sequences of similar length together;
-        by default 1,024 on a CPU and 16,384 on a GPU.
-    gradient_checkpointing: recompute activations in the backward pass instead of keeping them.
-    dropout: dropout probability in all layers of the encoder in training; by default that of its
-        config.json, usually 0.1. `training.dropout` applies to the heads.
-    word_piece_dropout: share of the word pieces that are replaced by the mask token in training, so
-        that heads learn from the context of a word too.
-    pair_overflow: how to handle a pair of texts that is longer than `window`. "truncate" leaves out
-        the end of the longer text, and once both are equally long of both; words left out have no
-        vectors. "window" reads the second text in windows, each with the whole first text.
-    RAISES BiomedError: without the packages of the extra `train`, or if a setting is out of range.
+    Args:
+        name: a name from the encoder catalogue (`python -m spacy biomed encoders`), a hub id, or a
+            directory in Hugging Face layout. Read when the pipeline is initialised; a saved
+            pipeline contains its weights.
+        revision: commit, tag or branch on the hub; by default the one the catalogue pins.
+        precision: "fp32", "bf16", "fp16", or "auto", which is bf16 if this machine computes it
+            faster. Weights are always kept and updated in fp32. "fp16" is for GPUs; on a CPU it
+            means "auto".
+        window: word pieces, special tokens included, that the encoder sees at once; at most the
+            number that its position embeddings cover. Longer documents are read in overlapping
+            windows.
+        context: word pieces on each side of a window that serve only as context; at most a quarter
+            of the window's.
+        batch_pieces: padded word pieces in one forward pass, with sequences of similar length
+            together; by default 1,024 on a CPU and 16,384 on a GPU.
+        gradient_checkpointing: recompute activations in the backward pass instead of keeping them.
+        dropout: dropout probability in all layers of the encoder in training; by default that of
+            its config.json, usually 0.1. `training.dropout` applies to the heads.
+        word_piece_dropout: share of the word pieces that are replaced by the mask token in
+            training, so that heads learn from the context of a word too.
+        pair_overflow: how to handle a pair of texts that is longer than `window`. "truncate" leaves
+            out the end of the longer text, and once both are equally long of both; words left out
+            have no vectors. "window" reads the second text in windows, each with the whole first
+            text.
+
+    Raises:
+        BiomedError: without the packages of the extra `train`, or if a setting is out of range.
     """
     try:
         from .torch.torch_model import create_model

@@ -57,16 +57,17 @@ Progress = Callable[[str], None]
 class PipelineFigures:
     """What was measured of one pipeline.
 
-    pipeline: directory or package.
-    documents, words: how many the texts are; words are the tokens of the pipeline's tokenizer.
-    batch_size: documents that `nlp.pipe` took at a time.
-    components: names of the pipeline's components.
-    disk_bytes: size of its directory.
-    peak_bytes: largest resident size of the process that annotated the texts.
-    load_seconds: of `spacy.load`, in fresh processes, spaCy imported before.
-    first_seconds: from the start of a fresh process to its first annotated sentence.
-    pipe_seconds: of `nlp.pipe` over all texts.
-    single_seconds: of `nlp(text)`, for texts spread evenly.
+    Attributes:
+        pipeline: directory or package.
+        documents, words: how many the texts are; words are the tokens of the pipeline's tokenizer.
+        batch_size: documents that `nlp.pipe` took at a time.
+        components: names of the pipeline's components.
+        disk_bytes: size of its directory.
+        peak_bytes: largest resident size of the process that annotated the texts.
+        load_seconds: of `spacy.load`, in fresh processes, spaCy imported before.
+        first_seconds: from the start of a fresh process to its first annotated sentence.
+        pipe_seconds: of `nlp.pipe` over all texts.
+        single_seconds: of `nlp(text)`, for texts spread evenly.
     """
 
     pipeline: str
@@ -94,10 +95,11 @@ class PipelineFigures:
 class Measure:
     """One figure of a pipeline.
 
-    name: as in JSON. title, unit: for people; `scale` turns a value into the unit.
-    more_is_better: whether a larger value is.
-    values: all that was measured, in words, documents, seconds or bytes.
-    percentile: the figure is this percentile of the values; by default their median.
+    Attributes:
+        name: as in JSON. title, unit: for people; `scale` turns a value into the unit.
+        more_is_better: whether a larger value is.
+        values: all that was measured, in words, documents, seconds or bytes.
+        percentile: the figure is this percentile of the values; by default their median.
     """
 
     name: str
@@ -169,12 +171,15 @@ def measure_pipelines(
 ) -> list[PipelineFigures]:
     """Measure pipelines, each in processes of its own, one repeat of each in turn.
 
-    pipelines: directories or installed packages.
-    texts: what they annotate; once before it counts, then `repeats` times.
-    threads: for every library in those processes; by default what the environment says.
-    batch_size: documents that `nlp.pipe` takes at a time; by default what each pipeline says.
-    progress: called after each of `count_parts` parts of the work, with what it was.
-    RAISES BiomedError: if a pipeline cannot be loaded, or fails.
+    Args:
+        pipelines: directories or installed packages.
+        texts: what they annotate; once before it counts, then `repeats` times.
+        threads: for every library in those processes; by default what the environment says.
+        batch_size: documents that `nlp.pipe` takes at a time; by default what each pipeline says.
+        progress: called after each of `count_parts` parts of the work, with what it was.
+
+    Raises:
+        BiomedError: if a pipeline cannot be loaded, or fails.
     """
     environment = thread_settings(threads)
     with _loaded(pipelines, texts, environment, batch_size, progress) as loaded:
@@ -214,9 +219,14 @@ def measure_first_sentence(
 ) -> tuple[float, float]:
     """Start a process, load a pipeline in it and annotate a sentence.
 
-    python: the interpreter; this package has to be installed for it.
-    RETURNS: seconds of `spacy.load`, and seconds from the process's start to the annotation.
-    RAISES WorkerFailed: if that fails.
+    Args:
+        python: the interpreter; this package has to be installed for it.
+
+    Returns:
+        seconds of `spacy.load`, and seconds from the process's start to the annotation.
+
+    Raises:
+        WorkerFailed: if that fails.
     """
     with _start(environment, python) as worker:
         load_seconds = worker.ask("load", pipeline=pipeline, text=SENTENCE)
@@ -291,7 +301,9 @@ def read_texts(path: Path) -> list[str]:
     """Read the texts of a .spacy file, a .txt file (a text a line) or a .jsonl file ("text").
 
     Blank texts are left out.
-    RAISES BiomedError: if the file cannot be read, or has no text.
+
+    Raises:
+        BiomedError: if the file cannot be read, or has no text.
     """
     if not path.is_file():
         raise BiomedError(f"{path}: no such file; give a .spacy, .txt or .jsonl file of texts")

@@ -23,11 +23,12 @@ _GENERIC = ("address_words", "generic_words", "particles")
 class Leakage:
     """Counts of the gold mentions of a label.
 
-    mentions: all of them.
-    leaked: those of which something can be read in the new text at their place.
-    kept: those that stay on purpose, as ages below the limit do; they do not count as leaked.
-    by_chance: those whose surrogate was drawn with something of them; they do not count as leaked,
-        since nobody can tell them from the others.
+    Attributes:
+        mentions: all of them.
+        leaked: those of which something can be read in the new text at their place.
+        kept: those that stay on purpose, as ages below the limit do; they do not count as leaked.
+        by_chance: those whose surrogate was drawn with something of them; they do not count as
+            leaked, since nobody can tell them from the others.
     """
 
     mentions: int = 0
@@ -40,9 +41,10 @@ class Leakage:
 class LeakageReport:
     """How much of a corpus leaked.
 
-    labels: label to its counts.
-    documents: number of documents.
-    leaking_documents: number of those with a mention that leaked.
+    Attributes:
+        labels: label to its counts.
+        documents: number of documents.
+        leaking_documents: number of those with a mention that leaked.
     """
 
     labels: dict[str, Leakage] = field(default_factory=dict)
@@ -81,13 +83,16 @@ def measure_leakage(
     they replace and that tell nothing (Hospital, Calle, the label itself) count only where nothing
     was replaced.
 
-    pairs: the gold document, and the document with `doc._.deidentified`, of the same text.
-    is_identifying: tells whether mentions of a label are to be removed at all.
-    spans_key: span group of the gold mentions; None for `doc.ents`.
-    is_drawn: tells whether a replacement was drawn from all that could stand there; what it shows
-        of a mention it shows by chance.
-    RAISES BiomedError: if a document was not de-identified, has another text than its gold, or no
-        gold layer.
+    Args:
+        pairs: the gold document, and the document with `doc._.deidentified`, of the same text.
+        is_identifying: tells whether mentions of a label are to be removed at all.
+        spans_key: span group of the gold mentions; None for `doc.ents`.
+        is_drawn: tells whether a replacement was drawn from all that could stand there; what it
+            shows of a mention it shows by chance.
+
+    Raises:
+        BiomedError: if a document was not de-identified, has another text than its gold, or no gold
+            layer.
     """
     report = LeakageReport()
     for number, (gold, predicted) in enumerate(pairs, start=1):

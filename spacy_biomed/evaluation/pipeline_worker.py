@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class PipelineWorker:
     """Measures one pipeline.
 
-    nlp: the pipeline, after `load`. texts, batch_size: what to annotate, after `read`.
+    Attributes:
+        nlp: the pipeline, after `load`. texts, batch_size: what to annotate, after `read`.
     """
 
     nlp: Language
@@ -30,7 +31,8 @@ class PipelineWorker:
     def load(self, pipeline: str, text: str) -> float:
         """Load a pipeline and annotate a text.
 
-        RETURNS: seconds that loading took, once spaCy was imported.
+        Returns:
+            seconds that loading took, once spaCy was imported.
         """
         from ..pipeline.pipeline_loading import load_pipeline
 

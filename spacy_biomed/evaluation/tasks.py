@@ -16,7 +16,8 @@ Scores = dict[str, Any]
 class Head:
     """One component of a pipeline, its settings as the config has them.
 
-    kind: its class, or what stands in for it.
+    Attributes:
+        kind: its class, or what stands in for it.
     """
 
     name: str

@@ -29,7 +29,8 @@ THREAD_VARIABLES = (
 class WorkerFailed(RuntimeError):
     """A worker that cannot answer: one line, without place.
 
-    kind: name of the exception in the worker; "" where the process itself ended.
+    Attributes:
+        kind: name of the exception in the worker; "" where the process itself ended.
     """
 
     def __init__(self, message: str, kind: str = ""):
@@ -40,9 +41,10 @@ class WorkerFailed(RuntimeError):
 class Worker:
     """A subprocess that runs `serve`.
 
-    command: what to run.
-    environment: variables to set for it.
-    started: `time.perf_counter()` just before the process started.
+    Attributes:
+        command: what to run.
+        environment: variables to set for it.
+        started: `time.perf_counter()` just before the process started.
     """
 
     def __init__(self, command: list[str], environment: dict[str, str] | None = None):
@@ -65,7 +67,8 @@ class Worker:
     def ask(self, do: str, **arguments: Any) -> Any:
         """Send a request and wait for the answer.
 
-        RAISES WorkerFailed: if the request raised an exception there, or the process ended.
+        Raises:
+            WorkerFailed: if the request raised an exception there, or the process ended.
         """
         try:
             print(json.dumps({"do": do, **arguments}), file=self._requests, flush=True)
@@ -113,8 +116,9 @@ class Worker:
 def serve(methods: object) -> None:
     """Answer requests until there are no more.
 
-    methods: a request {"do": "name", ...} calls its method of that name, which returns what JSON
-        can hold.
+    Args:
+        methods: a request {"do": "name", ...} calls its method of that name, which returns what
+            JSON can hold.
     """
     # What libraries print is no answer.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")

@@ -26,11 +26,12 @@ class TrainingBatches(Dataset):
     in turn, so that little is padded and processes have equally much to do. What is learned in a
     step does not depend on how it is dealt out.
 
-    text: sequences; each comes once in an epoch, in an order of that epoch.
-    batch: sequences in a step.
-    device_batch: sequences in a micro-batch.
-    steps: how many there are.
-    rank, processes: which process this is, and of how many; together they divide the batch.
+    Attributes:
+        text: sequences; each comes once in an epoch, in an order of that epoch.
+        batch: sequences in a step.
+        device_batch: sequences in a micro-batch.
+        steps: how many there are.
+        rank, processes: which process this is, and of how many; together they divide the batch.
     """
 
     def __init__(

@@ -54,8 +54,13 @@ class Source:
 class Candidate:
     """A document whose sentences are well-formed; whether it was there before is yet to be found.
 
-    words: that it had. removed: sentences that it lost, by rule. sentences: that it has, with their
-    keys. key: of the whole. sketch: None if it is too short for one.
+    Attributes:
+        words: how many it had.
+        removed: sentences that it lost, by rule.
+        sentences: those that it keeps.
+        sentence_keys: a key for each of them.
+        key: of the whole document.
+        sketch: None if it is too short for one.
     """
 
     words: int
@@ -69,7 +74,8 @@ class Candidate:
 class Sifter:
     """What can be done with a document regardless of others: all but finding duplicates.
 
-    RAISES BiomedError: if the language is unknown or a package is not installed.
+    Raises:
+        BiomedError: if the language is unknown or a package is not installed.
     """
 
     def __init__(self, settings: CleaningSettings):
@@ -189,17 +195,20 @@ def clean_corpus(
     source or in an earlier one. Memory does not grow with the corpus: what is needed to recognise
     duplicates lies in a temporary directory beside the output.
 
-    sources: with different names, in the order in which they are written; of duplicates the first
-        is kept. They are read twice: before the work, all documents are counted, so that a damaged
-        file is known then.
-    output: text file to write, with the sentences of a document joined by a blank; compressed if
-        the name ends in .gz, .xz or .zst. The report goes beside it (`report_path`).
-    text_field: of JSON lines and Parquet.
-    workers: processes that split and filter; what comes out does not depend on it.
-    on_progress: called with the number of documents done and that of all, at the start and after
-        each document.
-    RAISES BiomedError: if a source cannot be read, the output cannot be written, the language is
-        unknown, or nothing is left; nothing is written then.
+    Args:
+        sources: with different names, in the order in which they are written; of duplicates the
+            first is kept. They are read twice: before the work, all documents are counted, so that
+            a damaged file is known then.
+        output: text file to write, with the sentences of a document joined by a blank; compressed
+            if the name ends in .gz, .xz or .zst. The report goes beside it (`report_path`).
+        text_field: of JSON lines and Parquet.
+        workers: processes that split and filter; what comes out does not depend on it.
+        on_progress: called with the number of documents done and that of all, at the start and
+            after each document.
+
+    Raises:
+        BiomedError: if a source cannot be read, the output cannot be written, the language is
+            unknown, or nothing is left; nothing is written then.
     """
     _check_kind(output)
     paths = [path for source in sources for path in source.paths]

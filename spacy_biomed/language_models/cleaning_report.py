@@ -43,8 +43,9 @@ class CleaningSettings:
 class Account:
     """What came in, what went out, and what was removed why. Words are what white space separates.
 
-    removed_documents, removed_sentences: by reason; see `DOCUMENT_REASONS`, `SENTENCE_REASONS`.
-        Sentences of a document that is a duplicate count as `in_duplicate_document`.
+    Attributes:
+        removed_documents, removed_sentences: by reason; see `DOCUMENT_REASONS`, `SENTENCE_REASONS`.
+            Sentences of a document that is a duplicate count as `in_duplicate_document`.
     """
 
     documents_in: int = 0

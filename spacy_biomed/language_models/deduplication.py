@@ -38,7 +38,8 @@ def normalize(text: str) -> str:
     (Unicode's NFKD) and punctuation make no difference. Digits and the signs + < > = ± ≤ ≥ % do:
     findings that differ in nothing else are not the same finding.
 
-    RETURNS: the words in lower case and the signs, with single blanks between them.
+    Returns:
+        the words in lower case and the signs, with single blanks between them.
     """
     text = text.casefold()
     if not text.isascii():
@@ -55,11 +56,13 @@ def hash_text(text: str) -> int:
 class NearDuplicates:
     """When documents are near duplicates of each other.
 
-    similarity: Jaccard similarity of their sets of shingles from which on they are.
-    shingle_words: words in a shingle. With five, as Lee et al. (2022, "Deduplicating Training Data
-        Makes Language Models Better") take, a document has few shingles that others have too.
-    permutations: hash functions of a MinHash signature; the estimate of a similarity s has a
-        standard deviation of √(s (1 - s) / permutations), 0.035 for 0.8 and 128.
+    Attributes:
+        similarity: Jaccard similarity of their sets of shingles from which on they are.
+        shingle_words: words in a shingle. With five, as Lee et al. (2022, "Deduplicating Training
+            Data Makes Language Models Better") take, a document has few shingles that others have
+            too.
+        permutations: hash functions of a MinHash signature; the estimate of a similarity s has a
+            standard deviation of √(s (1 - s) / permutations), 0.035 for 0.8 and 128.
     """
 
     similarity: float = 0.8
@@ -71,8 +74,9 @@ class NearDuplicates:
 class Sketch:
     """What is remembered of a document to find near duplicates of it.
 
-    signature: MinHash values, little-endian, 4 bytes each.
-    bands: a hash of each band of the signature; documents with a band in common are compared.
+    Attributes:
+        signature: MinHash values, little-endian, 4 bytes each.
+        bands: a hash of each band of the signature; documents with a band in common are compared.
     """
 
     signature: bytes
@@ -84,7 +88,8 @@ class Sketcher:
 
     datasketch computes the signatures and chooses number and size of the bands (`choose_bands`).
 
-    RAISES BiomedError: if datasketch is not installed.
+    Raises:
+        BiomedError: if datasketch is not installed.
     """
 
     def __init__(self, settings: NearDuplicates):
@@ -134,8 +139,9 @@ class DuplicateIndex:
     Sources are given by number, in the order in which they come. Texts are known by hashes of 64
     bits: of n different texts, n²/2⁶⁵ are taken for duplicates, 0.03 of a billion.
 
-    path: file to create; it is of no use afterwards.
-    similarity: from which on documents are near duplicates.
+    Attributes:
+        path: file to create; it is of no use afterwards.
+        similarity: from which on documents are near duplicates.
     """
 
     def __init__(self, path: Path, similarity: float):

@@ -30,10 +30,15 @@ if TYPE_CHECKING:
 def distill(recipe: DistillationRecipe, console: Console | None = None) -> RunReport | None:
     """Train a student as a recipe says, from the last checkpoint on if there is one.
 
-    console: where the main process shows how it goes.
-    RETURNS: what became of it; None in processes other than the main one.
-    RAISES BiomedError: if something that the recipe names cannot be had, does not fit together, or
-        the run's folder has a run of another recipe.
+    Args:
+        console: where the main process shows how it goes.
+
+    Returns:
+        what became of it; None in processes other than the main one.
+
+    Raises:
+        BiomedError: if something that the recipe names cannot be had, does not fit together, or the
+            run's folder has a run of another recipe.
     """
     state = start_processes(recipe)
     console = console if state.is_main_process else None
@@ -62,8 +67,11 @@ def prepare_models(
 ) -> tuple[WordPieceTokenizer, PreTrainedModel, PreTrainedModel, Objective]:
     """Get what a recipe begins with.
 
-    RETURNS: the student's tokenizer, the student, the teacher, and the objective.
-    RAISES BiomedError: if one of them cannot be had, or they do not fit together.
+    Returns:
+        the student's tokenizer, the student, the teacher, and the objective.
+
+    Raises:
+        BiomedError: if one of them cannot be had, or they do not fit together.
     """
     on_cpu = state.device.type == "cpu"
     tokenizer, teacher, has_new_head = load_language_model(
@@ -93,9 +101,12 @@ def prepare_student(
 ) -> tuple[WordPieceTokenizer, PreTrainedModel]:
     """Get the student that a recipe begins with, and its tokenizer.
 
-    tokenizer: of the teacher.
-    on_cpu: whether it is to be trained on a CPU.
-    RAISES BiomedError: if it cannot be had, or reads other word pieces than the teacher.
+    Args:
+        tokenizer: of the teacher.
+        on_cpu: whether it is to be trained on a CPU.
+
+    Raises:
+        BiomedError: if it cannot be had, or reads other word pieces than the teacher.
     """
     section = recipe.student
     if section.name is not None:
@@ -126,7 +137,8 @@ def prepare_objective(
 ) -> Objective:
     """Get the objective of a recipe, its projections at random by the recipe's seed.
 
-    RAISES BiomedError: if it does not fit the two encoders.
+    Raises:
+        BiomedError: if it does not fit the two encoders.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.training.seed)
@@ -195,7 +207,8 @@ def _check_logits(
 def logits_setting(objective: Objective) -> str:
     """The setting that is the weight of what takes the teacher's distributions.
 
-    objective: one that needs them.
+    Args:
+        objective: one that needs them.
     """
     [term] = objective.weights.keys() & {"soft_mlm", "output"}
     return f"{term}_weight"

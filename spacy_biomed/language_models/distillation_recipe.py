@@ -30,12 +30,13 @@ class Teacher(Section):
 class Student(Section):
     """[student]: layers of the teacher, its kind in another shape, or an encoder that is there.
 
-    name, revision: an encoder with the teacher's vocabulary, named as the teacher is.
-    layers: how many layers. Without a width they are the teacher's, every k-th, with its embeddings
-        and its head.
-    teacher_layers: which of the teacher's layers, counted from 1, in place of `layers`.
-    width, heads, feed_forward: size of the hidden states, attention heads, and size of the
-        feed-forward layers inside, four times the width by default; with random weights.
+    Attributes:
+        name, revision: an encoder with the teacher's vocabulary, named as the teacher is.
+        layers: how many layers. Without a width they are the teacher's, every k-th, with its
+            embeddings and its head.
+        teacher_layers: which of the teacher's layers, counted from 1, in place of `layers`.
+        width, heads, feed_forward: size of the hidden states, attention heads, and size of the
+            feed-forward layers inside, four times the width by default; with random weights.
     """
 
     name: str | None = None
@@ -72,7 +73,8 @@ class Student(Section):
 class ObjectiveSection(Section):
     """[objective]: its name, and the settings of its class in `objectives/`.
 
-    name: "distilbert", "tinybert", "compact", "mobilebert" or "large_to_base".
+    Attributes:
+        name: "distilbert", "tinybert", "compact", "mobilebert" or "large_to_base".
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)

@@ -44,8 +44,9 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
     Validation is masked language modelling, unless the objective takes no distributions: then the
     student's head learns nothing, and validation is the objective itself.
 
-    student, teacher: models for masked language modelling with the same vocabulary, from
-        `show_attention` if the objective compares attention maps.
+    Attributes:
+        student, teacher: models for masked language modelling with the same vocabulary, from
+            `show_attention` if the objective compares attention maps.
     """
 
     def __init__(
@@ -136,8 +137,9 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
 class ModelView:
     """What an objective compares of a model, taken from its forward pass.
 
-    model: for masked language modelling.
-    needs: of the objective.
+    Attributes:
+        model: for masked language modelling.
+        needs: of the objective.
     """
 
     def __init__(self, model: PreTrainedModel, needs: Needs):
@@ -156,7 +158,8 @@ class ModelView:
     def __call__(self, positions: Tensor) -> Iterator[ModelView]:
         """Within the context, a call of the model with `arguments` is looked at.
 
-        positions: (positions,) places in the flattened batch that logits are computed at.
+        Args:
+            positions: (positions,) places in the flattened batch that logits are computed at.
         """
         self._is_open = True
         try:
@@ -168,7 +171,8 @@ class ModelView:
     def outputs(self, logits: Tensor) -> Outputs:
         """What the last call gave, once.
 
-        logits: (positions, vocabulary), of that call.
+        Args:
+            logits: (positions, vocabulary), of that call.
         """
         kept, self._kept = self._kept, Outputs()
         kept.logits = logits

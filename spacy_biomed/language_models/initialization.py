@@ -16,8 +16,9 @@ def create_language_model(
 ) -> PreTrainedModel:
     """A model for masked language modelling with random weights.
 
-    seed: seed of the weights.
-    on_cpu: whether it is to be trained on a CPU.
+    Args:
+        seed: seed of the weights.
+        on_cpu: whether it is to be trained on a CPU.
     """
     import torch
     from transformers import AutoModelForMaskedLM
@@ -71,11 +72,16 @@ def load_language_model(
 ) -> tuple[WordPieceTokenizer, PreTrainedModel, bool]:
     """Load an encoder with its head for masked language modelling.
 
-    name, revision: as `encoders.loading.load_pretrained` takes them.
-    on_cpu: whether it is to be trained on a CPU.
-    seed: seed of the weights of a head that the encoder was published without.
-    RETURNS: the tokenizer, the model, and whether its head is new.
-    RAISES BiomedError: if the encoder cannot be had, or is of a type without such a head.
+    Args:
+        name, revision: as `encoders.loading.load_pretrained` takes them.
+        on_cpu: whether it is to be trained on a CPU.
+        seed: seed of the weights of a head that the encoder was published without.
+
+    Returns:
+        the tokenizer, the model, and whether its head is new.
+
+    Raises:
+        BiomedError: if the encoder cannot be had, or is of a type without such a head.
     """
     import torch
     from transformers import AutoModelForMaskedLM

@@ -18,11 +18,15 @@ class LanguageIdentifier:
     """Tells sentences of a language from those of others (py3langid's model; Lui and Baldwin 2012,
     "langid.py: An Off-the-shelf Language Identification Tool").
 
-    lang: code of the language.
-    language_from: number of characters from which on a sentence tells its language.
-    language_odds: how many times as probable another has to be to be believed. Close relatives of
-        the language are often a little more probable for telegraphic sentences full of terms.
-    RAISES BiomedError: if py3langid is not installed or does not know the language.
+    Attributes:
+        lang: code of the language.
+        language_from: number of characters from which on a sentence tells its language.
+        language_odds: how many times as probable another has to be to be believed. Close relatives
+            of the language are often a little more probable for telegraphic sentences full of
+            terms.
+
+    Raises:
+        BiomedError: if py3langid is not installed or does not know the language.
     """
 
     def __init__(self, lang: str, *, language_from: int, language_odds: float):

@@ -25,11 +25,12 @@ HIDDEN, RANDOM = 0.8, 0.1
 class MaskedBatch(TypedDict):
     """Padded sequences with some of their pieces hidden.
 
-    input_ids: (sequences, length) vocabulary ids.
-    attention_mask: (sequences, length) 1 for pieces and special tokens, 0 for padding.
-    positions: (predicted,) places in the flattened batch whose pieces are to be predicted, in
-        ascending order; each sequence with a piece that is no special token has at least one.
-    labels: (predicted,) the ids of those pieces.
+    Attributes:
+        input_ids: (sequences, length) vocabulary ids.
+        attention_mask: (sequences, length) 1 for pieces and special tokens, 0 for padding.
+        positions: (predicted,) places in the flattened batch whose pieces are to be predicted, in
+            ascending order; each sequence with a piece that is no special token has at least one.
+        labels: (predicted,) the ids of those pieces.
     """
 
     input_ids: Ints2d
@@ -42,10 +43,11 @@ class Masking:
     """Masking as in Devlin et al. 2019, "BERT": of the pieces chosen, 80% are replaced by the mask
     token, 10% by a random piece, and 10% stay.
 
-    tokenizer: of the sequences; it needs a mask token.
-    probability: of a piece to be chosen.
-    whole_words: choose words, and all pieces of each; otherwise pieces.
-    seed: with the place of a sequence it decides its masks.
+    Attributes:
+        tokenizer: of the sequences; it needs a mask token.
+        probability: of a piece to be chosen.
+        whole_words: choose words, and all pieces of each; otherwise pieces.
+        seed: with the place of a sequence it decides its masks.
     """
 
     def __init__(
@@ -74,8 +76,10 @@ class Masking:
     def __call__(self, sequences: Many[Sequence], places: Ints1d, stream: int = 0) -> MaskedBatch:
         """Pad sequences together and hide pieces of them.
 
-        places: (sequences,) where each sequence comes in the training, counted from its start.
-        stream: another number gives other masks for the same places, such as those of validation.
+        Args:
+            places: (sequences,) where each sequence comes in the training, counted from its start.
+            stream: another number gives other masks for the same places, such as those of
+                validation.
         """
         lengths = np.array([len(sequence.ids) for sequence in sequences])
         ids, word_starts, inside = self._pad(sequences, lengths)

@@ -49,9 +49,10 @@ Progress = Callable[[int], None]
 class Sequence:
     """A sequence without the special tokens around it.
 
-    ids: (pieces,) vocabulary ids; separators between documents are among them.
-    word_starts: (pieces,) bool, whether the piece is the first of a word, as the tokenizer's
-        pre-tokenization has it. The rest of a word that was cut begins a sequence without one.
+    Attributes:
+        ids: (pieces,) vocabulary ids; separators between documents are among them.
+        word_starts: (pieces,) bool, whether the piece is the first of a word, as the tokenizer's
+            pre-tokenization has it. The rest of a word that was cut begins a sequence without one.
     """
 
     ids: Ints1d
@@ -61,8 +62,9 @@ class Sequence:
 class PackedText:
     """Sequences on disk: `text[i]` reads one from there.
 
-    documents: how many there are with a word piece.
-    pieces: word pieces of all documents, separators not counted.
+    Attributes:
+        documents: how many there are with a word piece.
+        pieces: word pieces of all documents, separators not counted.
     """
 
     def __init__(self, directory: Path):
@@ -95,9 +97,14 @@ def prepare_text(
 ) -> tuple[PackedText, PackedText]:
     """Read, tokenize and pack a recipe's text, or take what an earlier run left.
 
-    cache: directory with a directory for each text, tokenizer and way of packing so far.
-    RETURNS: what to train on, and what to measure the loss on.
-    RAISES BiomedError: if the text cannot be read, or there is too little of it.
+    Args:
+        cache: directory with a directory for each text, tokenizer and way of packing so far.
+
+    Returns:
+        what to train on, and what to measure the loss on.
+
+    Raises:
+        BiomedError: if the text cannot be read, or there is too little of it.
     """
     place = cache / fingerprint(recipe, tokenizer)
     if not (place / _SIGN).is_file():
@@ -145,9 +152,12 @@ def _hash_file(path: Path, size: int, changed: int) -> bytes:
 def set_aside(documents: Iterable[str], count: int, seed: int) -> tuple[Iterator[str], list[str]]:
     """Choose documents at random for another purpose, each with the same probability.
 
-    documents: any number of documents, read once; no more than `count` of them are in memory.
-    RETURNS: the others, in nearly the same order, and a list that has those chosen as soon as the
-        others have been read to their end.
+    Args:
+        documents: any number of documents, read once; no more than `count` of them are in memory.
+
+    Returns:
+        the others, in nearly the same order, and a list that has those chosen as soon as the others
+        have been read to their end.
     """
     held: list[tuple[float, str]] = []
     chosen: list[str] = []
@@ -175,9 +185,12 @@ def pack_documents(
 ) -> PackedText:
     """Tokenize documents and write them as sequences; see the top of this module.
 
-    directory: one that is there, to write to.
-    length: word pieces of the longest sequence, special tokens included.
-    RAISES BiomedError: if the special tokens leave no room for word pieces.
+    Args:
+        directory: one that is there, to write to.
+        length: word pieces of the longest sequence, special tokens included.
+
+    Raises:
+        BiomedError: if the special tokens leave no room for word pieces.
     """
     capacity = length - len(tokenizer.prefix) - len(tokenizer.suffix)
     if capacity < 1:
@@ -207,7 +220,8 @@ def pack_documents(
 class _Packer:
     """Appends documents to the files of a `PackedText`.
 
-    capacity: word pieces in a sequence, without the special tokens around it.
+    Attributes:
+        capacity: word pieces in a sequence, without the special tokens around it.
     """
 
     def __init__(

@@ -35,10 +35,15 @@ if TYPE_CHECKING:
 def pretrain(recipe: PretrainingRecipe, console: Console | None = None) -> RunReport | None:
     """Train an encoder as a recipe says, from the last checkpoint on if there is one.
 
-    console: where the main process shows how it goes.
-    RETURNS: what became of it; None in processes other than the main one.
-    RAISES BiomedError: if something that the recipe names cannot be had, does not fit together, or
-        the run's folder has a run of another recipe.
+    Args:
+        console: where the main process shows how it goes.
+
+    Returns:
+        what became of it; None in processes other than the main one.
+
+    Raises:
+        BiomedError: if something that the recipe names cannot be had, does not fit together, or the
+            run's folder has a run of another recipe.
     """
     state = start_processes(recipe)
     console = console if state.is_main_process else None
@@ -70,8 +75,11 @@ def prepare_model(
 ) -> tuple[WordPieceTokenizer, PreTrainedModel, str]:
     """Get the model that a recipe begins with.
 
-    RETURNS: the tokenizer, the model, and where it comes from, for the model card.
-    RAISES BiomedError: if it cannot be had, or is too short for the recipe's sequences.
+    Returns:
+        the tokenizer, the model, and where it comes from, for the model card.
+
+    Raises:
+        BiomedError: if it cannot be had, or is too short for the recipe's sequences.
     """
     on_cpu = state.device.type == "cpu"
     encoder = recipe.encoder
@@ -104,7 +112,8 @@ def prepare_vocabulary(
     One that is to be learned is learned from the training text, documents set aside for validation
     included, once: a later run of the same finds it in the run's folder.
 
-    RAISES BiomedError: if it cannot be had or learned, or has no mask token.
+    Raises:
+        BiomedError: if it cannot be had or learned, or has no mask token.
     """
     section = recipe.vocabulary
     if isinstance(section, ExistingVocabulary):

@@ -35,9 +35,11 @@ class RunLog(TrainerCallback):
     alone); then either loss and learning_rate, or validation_loss and validation_perplexity (null
     where the loss is no cross-entropy).
 
-    path: file of JSON lines. The rows of a run that is being continued stay, up to the checkpoint.
-    batches: what is trained on.
-    console: where evaluations and, if it is a terminal, a bar are shown; None for nowhere.
+    Attributes:
+        path: file of JSON lines. The rows of a run that is being continued stay, up to the
+            checkpoint.
+        batches: what is trained on.
+        console: where evaluations and, if it is a terminal, a bar are shown; None for nowhere.
     """
 
     def __init__(self, path: Path, batches: TrainingBatches, console: Console | None = None):
@@ -174,7 +176,8 @@ def counting(
 ) -> Iterator[Callable[[int], None] | None]:
     """Show a count while something is done whose end is not known.
 
-    RETURNS: what to call with how many more there are; None without a terminal.
+    Returns:
+        what to call with how many more there are; None without a terminal.
     """
     if console is None or not console.is_terminal:
         yield None

@@ -73,10 +73,11 @@ class Section(BaseModel):
 class Text(Section):
     """[text]: what is learned from.
 
-    paths: files or folders, as `sources.read_documents` reads them.
-    field: where a file's records have several fields, the one with the text.
-    validation: files or folders to measure the loss on, or how many documents of the training text
-        to set aside for it, chosen by the seed.
+    Attributes:
+        paths: files or folders, as `sources.read_documents` reads them.
+        field: where a file's records have several fields, the one with the text.
+        validation: files or folders to measure the loss on, or how many documents of the training
+            text to set aside for it, chosen by the seed.
     """
 
     paths: Paths
@@ -118,13 +119,14 @@ class ExistingEncoder(Section):
 class FreshEncoder(Section):
     """[encoder] from scratch.
 
-    type: whose architecture it has.
-    layers, width, heads, feed_forward: transformer layers, size of the hidden states, attention
-        heads, and size of the feed-forward layers inside.
-    positions: longest sequence, in word pieces, special tokens included.
-    dropout: of hidden states and attention.
-    start: what its weights are in the beginning: "random", as BERT's are, or "text", with what
-        counting the text can tell; see `text_start.py`.
+    Attributes:
+        type: whose architecture it has.
+        layers, width, heads, feed_forward: transformer layers, size of the hidden states, attention
+            heads, and size of the feed-forward layers inside.
+        positions: longest sequence, in word pieces, special tokens included.
+        dropout: of hidden states and attention.
+        start: what its weights are in the beginning: "random", as BERT's are, or "text", with what
+            counting the text can tell; see `text_start.py`.
     """
 
     type: Literal["bert", "roberta"]
@@ -156,9 +158,10 @@ EncoderSection = Annotated[
 class Packing(Section):
     """[packing]: sequences made of documents; see `packing.py`.
 
-    length: word pieces of the longest sequence, special tokens included.
-    across_documents: whether a sequence goes on with the next document after a separator, or ends
-        with its document.
+    Attributes:
+        length: word pieces of the longest sequence, special tokens included.
+        across_documents: whether a sequence goes on with the next document after a separator, or
+            ends with its document.
     """
 
     length: Annotated[int, Field(ge=8)]
@@ -175,18 +178,19 @@ class Masking(Section):
 class Training(Section):
     """[training]: how long, how fast, in what.
 
-    batch: sequences in a step, over all devices.
-    device_batch: sequences that a device computes at once, as long as gradients accumulate; None
-        for what suits the device.
-    steps, epochs: one of them says how long; an epoch is once over the training text.
-    learning_rate: the highest; it falls linearly to 0 from there.
-    warmup: steps in which the learning rate rises from 0; below 1, their share of all steps.
-    weight_decay, beta1, beta2, epsilon: of AdamW. Biases and normalisations do not decay.
-    gradient_clipping: largest norm of the gradient; 0 for any.
-    precision: "fp32", "bf16", "fp16", or "auto": bf16 where the device computes it faster.
-    evaluate_every: steps between evaluations, each of which leaves a checkpoint.
-    arguments: passed on to transformers' `TrainingArguments`: fsdp, torch_compile,
-        gradient_checkpointing, dataloader_num_workers and so on.
+    Attributes:
+        batch: sequences in a step, over all devices.
+        device_batch: sequences that a device computes at once, as long as gradients accumulate;
+            None for what suits the device.
+        steps, epochs: one of them says how long; an epoch is once over the training text.
+        learning_rate: the highest; it falls linearly to 0 from there.
+        warmup: steps in which the learning rate rises from 0; below 1, their share of all steps.
+        weight_decay, beta1, beta2, epsilon: of AdamW. Biases and normalisations do not decay.
+        gradient_clipping: largest norm of the gradient; 0 for any.
+        precision: "fp32", "bf16", "fp16", or "auto": bf16 where the device computes it faster.
+        evaluate_every: steps between evaluations, each of which leaves a checkpoint.
+        arguments: passed on to transformers' `TrainingArguments`: fsdp, torch_compile,
+            gradient_checkpointing, dataloader_num_workers and so on.
     """
 
     batch: PositiveInt
@@ -225,9 +229,10 @@ class Training(Section):
 class Output(Section):
     """[output]: the encoder directory to write.
 
-    directory: in Hugging Face layout. What a run needs until it is finished lies beside it, in
-        `<directory>.training`.
-    weights: their number format; "fp16" takes half the space.
+    Attributes:
+        directory: in Hugging Face layout. What a run needs until it is finished lies beside it, in
+            `<directory>.training`.
+        weights: their number format; "fp16" takes half the space.
     """
 
     directory: Path
@@ -250,7 +255,8 @@ class TrainingRecipe(Section):
 
     [paths] is free for variables, which other sections use as ${paths.text}.
 
-    made_by: the command that takes it.
+    Attributes:
+        made_by: the command that takes it.
     """
 
     made_by: ClassVar[str]
@@ -298,7 +304,8 @@ class TrainingRecipe(Section):
 class PretrainingRecipe(TrainingRecipe):
     """A recipe for masked language modelling, from the beginning or on from an encoder.
 
-    vocabulary: None for that of the encoder that is gone on from.
+    Attributes:
+        vocabulary: None for that of the encoder that is gone on from.
     """
 
     made_by = "spacy biomed pretrain"
@@ -332,9 +339,12 @@ def read_recipe(
 ) -> AnyRecipe:
     """Read and check a recipe.
 
-    schema: `PretrainingRecipe`, or another class of `TrainingRecipe`.
-    overrides: settings by their dotted names, as the command line gives them.
-    RAISES BiomedError: if the file cannot be read, or something in it is wrong or missing.
+    Args:
+        schema: `PretrainingRecipe`, or another class of `TrainingRecipe`.
+        overrides: settings by their dotted names, as the command line gives them.
+
+    Raises:
+        BiomedError: if the file cannot be read, or something in it is wrong or missing.
     """
     if not os.path.isfile(path):
         raise BiomedError(f"{path}: no such file; give a recipe (.cfg)")

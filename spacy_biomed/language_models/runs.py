@@ -45,13 +45,14 @@ _PATIENCE = timedelta(days=7)
 class RunReport:
     """What became of a run.
 
-    output: the encoder directory.
-    step, steps: after which step the weights were best, and how many there were.
-    loss, perplexity: of those weights on the validation text; no perplexity (None) where the loss
-        is that of an objective without distributions.
-    parameters: of the model with its head.
-    megabytes: size of the weights' file, in millions of bytes.
-    seconds: how long the run took, all its sittings together.
+    Attributes:
+        output: the encoder directory.
+        step, steps: after which step the weights were best, and how many there were.
+        loss, perplexity: of those weights on the validation text; no perplexity (None) where the
+            loss is that of an objective without distributions.
+        parameters: of the model with its head.
+        megabytes: size of the weights' file, in millions of bytes.
+        seconds: how long the run took, all its sittings together.
     """
 
     output: Path
@@ -80,7 +81,8 @@ class RunReport:
 def start_processes(recipe: TrainingRecipe) -> PartialState:
     """Join the processes that `torchrun` or `accelerate launch` has started, if they have.
 
-    RAISES BiomedError: if [training] does not fit transformers or the processes.
+    Raises:
+        BiomedError: if [training] does not fit transformers or the processes.
     """
     check_arguments(recipe)
     use_cpu = recipe.training.arguments.get("use_cpu", not torch.cuda.is_available())
@@ -97,7 +99,8 @@ def open_run(recipe: TrainingRecipe, state: PartialState) -> Iterator[Path | Non
 
     The directory becomes the recipe's output when the context is left without an error.
 
-    RAISES BiomedError: if the output cannot be written or would replace something else.
+    Raises:
+        BiomedError: if the output cannot be written or would replace something else.
     """
     if not state.is_main_process:
         yield None
@@ -118,8 +121,11 @@ def open_run(recipe: TrainingRecipe, state: PartialState) -> Iterator[Path | Non
 def claim_folder(recipe: TrainingRecipe, text: str) -> None:
     """See that the run's folder has no run of another recipe; for the main process.
 
-    text: fingerprint of the packed text.
-    RAISES BiomedError: if it has one that could be gone on with.
+    Args:
+        text: fingerprint of the packed text.
+
+    Raises:
+        BiomedError: if it has one that could be gone on with.
     """
     work = recipe.output.work
     remove_incomplete_checkpoints(work / CHECKPOINTS)
@@ -147,8 +153,9 @@ def write_encoder(
 ) -> RunReport:
     """Write the best weights of a run, its log and its model card; for the main process.
 
-    directory: an empty one, to write to.
-    made: how the encoder was made, in a sentence, for the model card.
+    Args:
+        directory: an empty one, to write to.
+        made: how the encoder was made, in a sentence, for the model card.
     """
     from transformers import AutoModelForMaskedLM
 

@@ -18,22 +18,23 @@ class Thresholds:
     and clinical cases in English and Spanish, so that it is noise nearly always: laboratory values,
     doses and gene names make ordinary sentences of medicine look noisier than newspapers' are.
 
-    min_words, max_words: words (what white space separates, if it has a letter) of a sentence.
-        Below are headings and remains; above, tables and lists that lost their line breaks.
-    max_word_length: characters of a word. Beyond are sequences, addresses, and words that lost
-        their blanks.
-    max_digits, max_symbols: shares of digits, and of what is neither digit nor letter, in the
-        characters that are not white space: tables, formulas, references.
-    min_letters: share of letters in the same.
-    max_repeats: how often a character that is no digit may stand in a row: dot leaders, rules.
-    max_capitals, capitals_from: share of capitals among the letters, in sentences of so many words
-        or more: headings and disclaimers.
-    min_distinct, distinct_from: share of different words among the words, in sentences of so many
-        or more: menus, key words, formulas.
-    stop_words_from: number of words from which on a sentence has a stop word of its language;
-        enumerations and remains of tables have none.
-    language_from: characters from which on a sentence tells its language.
-    language_odds: how many times as probable as the corpus's language another has to be.
+    Attributes:
+        min_words, max_words: words (what white space separates, if it has a letter) of a sentence.
+            Below are headings and remains; above, tables and lists that lost their line breaks.
+        max_word_length: characters of a word. Beyond are sequences, addresses, and words that lost
+            their blanks.
+        max_digits, max_symbols: shares of digits, and of what is neither digit nor letter, in the
+            characters that are not white space: tables, formulas, references.
+        min_letters: share of letters in the same.
+        max_repeats: how often a character that is no digit may stand in a row: dot leaders, rules.
+        max_capitals, capitals_from: share of capitals among the letters, in sentences of so many
+            words or more: headings and disclaimers.
+        min_distinct, distinct_from: share of different words among the words, in sentences of so
+            many or more: menus, key words, formulas.
+        stop_words_from: number of words from which on a sentence has a stop word of its language;
+            enumerations and remains of tables have none.
+        language_from: characters from which on a sentence tells its language.
+        language_odds: how many times as probable as the corpus's language another has to be.
     """
 
     min_words: int = 3
@@ -80,9 +81,11 @@ _LONGEST = 20_000
 class Sentence:
     """A sentence, and what the rules count in it.
 
-    words: what white space separates, if it has a letter.
-    runs: uninterrupted runs of letters, in lower case.
-    size, letters, digits: numbers of characters that are not white space, of letters, of digits.
+    Attributes:
+        words: what white space separates, if it has a letter.
+        runs: uninterrupted runs of letters, in lower case.
+        size, letters, digits: numbers of characters that are not white space, of letters, of
+            digits.
     """
 
     def __init__(self, text: str):
@@ -157,8 +160,11 @@ RULES: dict[str, Rule] = {
 class SentenceFilter:
     """Tells noisy and ill-formed sentences.
 
-    lang: code of the language whose stop words are looked for.
-    RAISES BiomedError: if spaCy does not know the language.
+    Attributes:
+        lang: code of the language whose stop words are looked for.
+
+    Raises:
+        BiomedError: if spaCy does not know the language.
     """
 
     def __init__(self, lang: str, thresholds: Thresholds):

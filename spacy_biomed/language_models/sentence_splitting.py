@@ -37,8 +37,11 @@ class SentenceSplitter:
     included, unless that belongs to an abbreviation or an initial, stands inside a parenthesis,
     or is followed by a lower-case letter; and with a paragraph (a blank line).
 
-    lang: code of the language, whose abbreviations spaCy's tokenizer knows.
-    RAISES BiomedError: if spaCy does not know the language.
+    Attributes:
+        lang: code of the language, whose abbreviations spaCy's tokenizer knows.
+
+    Raises:
+        BiomedError: if spaCy does not know the language.
     """
 
     def __init__(self, lang: str):
@@ -81,7 +84,8 @@ class SentenceSplitter:
 def find_language(lang: str) -> type[BaseDefaults]:
     """What spaCy knows of a language: stop words, abbreviations among the tokenizer's exceptions.
 
-    RAISES BiomedError: if spaCy does not know the language.
+    Raises:
+        BiomedError: if spaCy does not know the language.
     """
     try:
         return get_lang_class(lang).Defaults

@@ -38,12 +38,15 @@ def read_documents(paths: Iterable[Path], *, text_field: str = "text") -> Iterat
     `.ndjson`) a JSON object on each line; both may be compressed (`.gz`, `.xz`, `.zst`); `.parquet`
     has a document in each row. Documents of nothing but white space are left out.
 
-    paths: files, or folders of them, which are searched through in order of name; what has another
-        ending or a name that begins with a dot is passed over in them.
-    text_field: name of the JSON field or the Parquet column that has the text.
-    RAISES BiomedError: at once if a path is not there, has an unknown ending, or is a folder
-        without any such file; while reading, if a file is damaged, not UTF-8 or not JSON, or a
-        document has no text field.
+    Args:
+        paths: files, or folders of them, which are searched through in order of name; what has
+            another ending or a name that begins with a dot is passed over in them.
+        text_field: name of the JSON field or the Parquet column that has the text.
+
+    Raises:
+        BiomedError: at once if a path is not there, has an unknown ending, or is a folder without
+            any such file; while reading, if a file is damaged, not UTF-8 or not JSON, or a document
+            has no text field.
     """
     files = find_files(paths)
     return (text for path in files for text in _read_file(path, text_field) if text.strip())
@@ -57,10 +60,13 @@ def sample_documents(
     The text is read twice. A document is drawn or not by what it says, so that the same documents
     come out of the same text in other files or another order; equal documents are drawn together.
 
-    paths, text_field: see `read_documents`.
-    words: of the documents in all, by white space; the last that is drawn may go beyond.
-    seed: another one draws others.
-    RAISES BiomedError: as `read_documents` does.
+    Args:
+        paths, text_field: see `read_documents`.
+        words: of the documents in all, by white space; the last that is drawn may go beyond.
+        seed: another one draws others.
+
+    Raises:
+        BiomedError: as `read_documents` does.
     """
 
     def place(text: str) -> int:
@@ -100,7 +106,8 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
 def kind_of(path: Path) -> Literal["text", "json", "parquet"] | None:
     """What a file is by its name: text or JSON, a document on each line, or Parquet.
 
-    RETURNS: None if the name does not say.
+    Returns:
+        None if the name does not say.
     """
     name = path.name.lower()
     if name.endswith(PARQUET_ENDINGS):
@@ -115,8 +122,9 @@ def kind_of(path: Path) -> Literal["text", "json", "parquet"] | None:
 def open_binary(path: Path, mode: Literal["rb", "wb"], ending: str) -> BinaryIO:
     """Open a file that is compressed as the ending of a name says.
 
-    ending: `.gz`, `.xz`, `.zst`; any other means that it is not compressed. One that is read gives
-        a BiomedError where it becomes too large (`spacy_biomed.decompression`).
+    Args:
+        ending: `.gz`, `.xz`, `.zst`; any other means that it is not compressed. One that is read
+            gives a BiomedError where it becomes too large (`spacy_biomed.decompression`).
     """
     if ending not in COMPRESSED_ENDINGS:
         return path.open(mode)
@@ -161,8 +169,9 @@ def _read_file(path: Path, text_field: str) -> Iterator[str]:
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Lines with their numbers, from 1; they end at line feeds alone.
 
-    RAISES BiomedError: while reading, if the file is damaged, not UTF-8, becomes too large when it
-        is decompressed, or has a line that is too long (`spacy_biomed.decompression`).
+    Raises:
+        BiomedError: while reading, if the file is damaged, not UTF-8, becomes too large when it is
+            decompressed, or has a line that is too long (`spacy_biomed.decompression`).
     """
     number = 0
     try:
@@ -184,8 +193,9 @@ def read_rows(path: Path, text_field: str) -> Iterator[tuple[str, str, dict[str,
     """Objects of JSON lines: place, for messages; text; and the whole object. Empty lines are
     passed over.
 
-    RAISES BiomedError: while reading, if the file is damaged, a line is no object, or an object has
-        no text in the field.
+    Raises:
+        BiomedError: while reading, if the file is damaged, a line is no object, or an object has no
+            text in the field.
     """
     for number, line in read_lines(path):
         if not line.strip():

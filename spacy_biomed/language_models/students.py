@@ -22,11 +22,16 @@ def take_layers(teacher: PreTrainedModel, layers: int | Sequence[int]) -> PreTra
     The start of Sanh et al. 2019, "DistilBERT", which "On the Effectiveness of Compact Biomedical
     Transformers", section 4.1.2, takes.
 
-    teacher: a model with layers of the names that BERT's and RoBERTa's have.
-    layers: which of the teacher's, counted from 1, or how many: then they are those that the
-        student's are compared with by default, every k-th with the last one among them.
-    RETURNS: a model of the teacher's class and width, with weights of its own.
-    RAISES BiomedError: if the teacher does not have these layers or keeps none apart.
+    Args:
+        teacher: a model with layers of the names that BERT's and RoBERTa's have.
+        layers: which of the teacher's, counted from 1, or how many: then they are those that the
+            student's are compared with by default, every k-th with the last one among them.
+
+    Returns:
+        a model of the teacher's class and width, with weights of its own.
+
+    Raises:
+        BiomedError: if the teacher does not have these layers or keeps none apart.
     """
     depth = teacher.config.num_hidden_layers
     layers = _choose(layers, depth)
@@ -56,11 +61,14 @@ def create_smaller(
 
     Everything that is no size (activation, dropout, positions) is the teacher's.
 
-    layers, width, heads: layers, width of hidden states, attention heads of each layer.
-    feed_forward: width inside the feed-forward layers; four times `width` by default.
-    seed: seed of the weights.
-    RAISES BiomedError: if the heads do not divide the width, or models of the teacher's type have
-        other sizes as well.
+    Args:
+        layers, width, heads: layers, width of hidden states, attention heads of each layer.
+        feed_forward: width inside the feed-forward layers; four times `width` by default.
+        seed: seed of the weights.
+
+    Raises:
+        BiomedError: if the heads do not divide the width, or models of the teacher's type have
+            other sizes as well.
     """
     import torch
 

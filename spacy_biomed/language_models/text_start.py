@@ -51,10 +51,13 @@ def start_from_text(model: PreTrainedModel, text: PackedText, *, seed: int) -> N
     The bias in predicting a piece becomes the logarithm of its frequency. Embeddings of pieces that
     the text does not have, and all other weights, stay.
 
-    model: for masked language modelling, its decoder tied to its embeddings.
-    text: what it is going to be trained on.
-    seed: turns the embeddings, so that what matters is not in the first dimensions alone.
-    RAISES BiomedError: if the vocabulary is not larger than the width.
+    Args:
+        model: for masked language modelling, its decoder tied to its embeddings.
+        text: what it is going to be trained on.
+        seed: turns the embeddings, so that what matters is not in the first dimensions alone.
+
+    Raises:
+        BiomedError: if the vocabulary is not larger than the width.
     """
     import torch
 
@@ -80,8 +83,9 @@ def start_from_text(model: PreTrainedModel, text: PackedText, *, seed: int) -> N
 def count_pairs(text: PackedText, vocabulary: int) -> csr_array:
     """How often word pieces are near each other.
 
-    RETURNS: (vocabulary, vocabulary) symmetric; a pair at distance d counts 1/d, up to four apart
-        in one sequence.
+    Returns:
+        (vocabulary, vocabulary) symmetric; a pair at distance d counts 1/d, up to four apart in one
+        sequence.
     """
     from scipy.sparse import coo_array, csr_array
 
@@ -104,9 +108,12 @@ def count_pairs(text: PackedText, vocabulary: int) -> csr_array:
 def piece_vectors(counts: csr_array, width: int) -> np.ndarray:
     """Vectors whose products stand for positive pointwise mutual information.
 
-    counts: (vocabulary, vocabulary) as `count_pairs` has them.
-    RETURNS: (vocabulary, width). The median of their elements' root mean square is 1 and none has
-        more; rare pieces, of which less is known, have less, those without a pair 0.
+    Args:
+        counts: (vocabulary, vocabulary) as `count_pairs` has them.
+
+    Returns:
+        (vocabulary, width). The median of their elements' root mean square is 1 and none has more;
+        rare pieces, of which less is known, have less, those without a pair 0.
     """
     from scipy.sparse.linalg import svds
 
@@ -122,8 +129,11 @@ def piece_vectors(counts: csr_array, width: int) -> np.ndarray:
 def positive_information(counts: csr_array) -> csr_array:
     """max(0, log p(piece, context) / (p(piece) p(context))), contexts' probabilities smoothed.
 
-    counts: (vocabulary, vocabulary), symmetric.
-    RETURNS: (vocabulary, vocabulary) with a row for each piece and a column for each context.
+    Args:
+        counts: (vocabulary, vocabulary), symmetric.
+
+    Returns:
+        (vocabulary, vocabulary) with a row for each piece and a column for each context.
     """
     pairs = counts.tocoo()
     piece, context = pairs.coords
@@ -149,7 +159,8 @@ def _look_near(model: PreTrainedModel, rotation: np.ndarray) -> None:
     each wavelength w, turned into as many dimensions of the embedding as a head has. A key is that
     position, a query is it as it would be some places further: their product is largest there.
 
-    rotation: (width, width) orthogonal; its first columns are those dimensions.
+    Args:
+        rotation: (width, width) orthogonal; its first columns are those dimensions.
     """
     config = model.config
     positions = model.base_model.embeddings.position_embeddings.weight

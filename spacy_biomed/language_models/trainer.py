@@ -63,7 +63,8 @@ class RowSelection:
     six positions five are not predicted. The logits are those that the model would have computed
     for these positions.
 
-    model: any of transformers' models for masked language modelling.
+    Attributes:
+        model: any of transformers' models for masked language modelling.
     """
 
     def __init__(self, model: PreTrainedModel):
@@ -74,7 +75,8 @@ class RowSelection:
     def __call__(self, positions: Tensor) -> Iterator[None]:
         """Within the context, logits are (positions, vocabulary).
 
-        positions: (positions,) places in the flattened batch.
+        Args:
+            positions: (positions,) places in the flattened batch.
         """
         self._positions = positions
         try:
@@ -92,7 +94,8 @@ class RowSelection:
 def masked_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """Mean cross-entropy of the pieces that are predicted, in fp32.
 
-    logits: (predicted, vocabulary). labels: (predicted,); IGNORED for rows that do not count.
+    Args:
+        logits: (predicted, vocabulary). labels: (predicted,); IGNORED for rows that do not count.
     """
     return functional.cross_entropy(logits.float(), labels, ignore_index=IGNORED)
 
@@ -105,13 +108,16 @@ class MaskedLanguageModelTrainer(Trainer):
     objective learns are those of modules added to the model, so that they are stepped, spread over
     processes and kept in checkpoints with the rest.
 
-    model: for masked language modelling; on a CPU its dropout layers are replaced.
-    recipe: says how to train.
-    tokenizer: of the text, with a mask token.
-    training, validation: text to train on and to measure the loss on.
-    callbacks: told of what happens, as transformers has it.
-    RAISES BiomedError: if the recipe does not fit the number of processes, or its
-        [training.arguments] are not transformers'.
+    Attributes:
+        model: for masked language modelling; on a CPU its dropout layers are replaced.
+        recipe: says how to train.
+        tokenizer: of the text, with a mask token.
+        training, validation: text to train on and to measure the loss on.
+        callbacks: told of what happens, as transformers has it.
+
+    Raises:
+        BiomedError: if the recipe does not fit the number of processes, or its [training.arguments]
+            are not transformers'.
     """
 
     control: TrainerControl
@@ -167,8 +173,10 @@ class MaskedLanguageModelTrainer(Trainer):
 
         In the loss of a step each micro-batch has the weight of its predicted pieces.
 
-        model: to be called, so that processes exchange gradients; `self.model` is what is inside.
-        inputs: a `MaskedBatch` of tensors on the device.
+        Args:
+            model: to be called, so that processes exchange gradients; `self.model` is what is
+                inside.
+            inputs: a `MaskedBatch` of tensors on the device.
         """
         return self.prediction_loss(model, inputs)
 
@@ -184,7 +192,8 @@ class MaskedLanguageModelTrainer(Trainer):
     def perplexity(self, loss: float) -> float | None:
         """How many equally probable pieces a validation loss stands for.
 
-        RETURNS: inf where they are too many to say; None where the loss is no cross-entropy.
+        Returns:
+            inf where they are too many to say; None where the loss is no cross-entropy.
         """
         try:
             return math.exp(loss)
@@ -284,7 +293,8 @@ class MaskedLanguageModelTrainer(Trainer):
     def run(self) -> None:
         """Train, from the last complete checkpoint on if there is one.
 
-        RAISES BiomedError: if the device's memory is too small, or nothing was learned.
+        Raises:
+            BiomedError: if the device's memory is too small, or nothing was learned.
         """
         checkpoint = last_checkpoint(Path(self.args.output_dir))
         if checkpoint is not None:
@@ -354,7 +364,8 @@ def keep_in_bf16(model: PreTrainedModel) -> None:
 def training_arguments(recipe: TrainingRecipe, steps: int) -> TrainingArguments:
     """The settings of `Trainer` that a recipe's [training] comes to.
 
-    RAISES BiomedError: if [training.arguments] has a setting that transformers refuses.
+    Raises:
+        BiomedError: if [training.arguments] has a setting that transformers refuses.
     """
     check_arguments(recipe)
     given = recipe.training.arguments
@@ -429,8 +440,9 @@ def _own_arguments(recipe: TrainingRecipe, steps: int) -> dict[str, Any]:
 def choose_device_batch(recipe: TrainingRecipe, device: torch.device, processes: int) -> int:
     """Sequences that a process computes at once: as many as wanted, or fewer, to divide a step's.
 
-    RAISES BiomedError: if the batch cannot be spread over the processes, or what the recipe wants
-        does not divide it.
+    Raises:
+        BiomedError: if the batch cannot be spread over the processes, or what the recipe wants does
+            not divide it.
     """
     settings = recipe.training
     share, rest = divmod(settings.batch, processes)

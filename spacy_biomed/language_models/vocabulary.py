@@ -37,8 +37,9 @@ Kind = Literal["bpe", "wordpiece"]
 class Documents:
     """The documents of some files, read anew each time they are gone through.
 
-    paths, field: as `sources.read_documents` takes them.
-    progress: called with the number of documents that were read since the last call.
+    Attributes:
+        paths, field: as `sources.read_documents` takes them.
+        progress: called with the number of documents that were read since the last call.
     """
 
     paths: list[Path]
@@ -66,13 +67,18 @@ def learn_word_pieces(
 ) -> Tokenizer:
     """Learn a WordPiece vocabulary (Wu et al. 2016, "Google's Neural Machine Translation System").
 
-    texts: any number of texts. They are gone through twice: those of an iterator, which can be gone
-        through once, are kept in memory.
-    size: largest number of entries, special tokens and single characters included.
-    lowercase: whether to fold case and accents, as BERT's uncased vocabularies do.
-    min_frequency: how often a pair must occur to be merged.
-    RETURNS: a tokenizer that treats text and special tokens as BERT's does.
-    RAISES BiomedError: if there is no text, or it has more characters than the vocabulary can hold.
+    Args:
+        texts: any number of texts. They are gone through twice: those of an iterator, which can be
+            gone through once, are kept in memory.
+        size: largest number of entries, special tokens and single characters included.
+        lowercase: whether to fold case and accents, as BERT's uncased vocabularies do.
+        min_frequency: how often a pair must occur to be merged.
+
+    Returns:
+        a tokenizer that treats text and special tokens as BERT's does.
+
+    Raises:
+        BiomedError: if there is no text, or it has more characters than the vocabulary can hold.
     """
     if iter(texts) is texts:
         texts = list(texts)
@@ -104,12 +110,17 @@ def learn_byte_pairs(texts: Iterable[str], size: int, *, min_frequency: int = 2)
 
     Radford et al. 2019, "Language Models are Unsupervised Multitask Learners".
 
-    texts: any number of texts, read once.
-    size: largest number of entries, special tokens and the 256 bytes included; at least 261.
-    min_frequency: how often a pair must occur to be merged.
-    RETURNS: a tokenizer that treats text and special tokens as RoBERTa's does, with its ids for
-        them: <s> 0, <pad> 1, </s> 2, <unk> 3, and <mask> last.
-    RAISES BiomedError: if there is no text, or the vocabulary cannot hold the bytes.
+    Args:
+        texts: any number of texts, read once.
+        size: largest number of entries, special tokens and the 256 bytes included; at least 261.
+        min_frequency: how often a pair must occur to be merged.
+
+    Returns:
+        a tokenizer that treats text and special tokens as RoBERTa's does, with its ids for them:
+        <s> 0, <pad> 1, </s> 2, <unk> 3, and <mask> last.
+
+    Raises:
+        BiomedError: if there is no text, or the vocabulary cannot hold the bytes.
     """
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     least = len(BPE_SPECIAL_TOKENS) + len(alphabet) + 1
@@ -140,7 +151,8 @@ def learn_byte_pairs(texts: Iterable[str], size: int, *, min_frequency: int = 2)
 def save_tokenizer(tokenizer: Tokenizer, directory: Path) -> None:
     """Write a learned tokenizer so that transformers' `AutoTokenizer` and `read_tokenizer` load it.
 
-    directory: one that is there.
+    Args:
+        directory: one that is there.
     """
     names = ("pad", "unk", "cls", "sep", "mask")
     is_bpe = tokenizer.token_to_id(BPE_MASK) is not None
@@ -158,7 +170,8 @@ def save_tokenizer(tokenizer: Tokenizer, directory: Path) -> None:
 def read_tokenizer(name: str, revision: str | None = None) -> WordPieceTokenizer:
     """The tokenizer of a directory with or without an encoder, of a catalogue name or a hub id.
 
-    RAISES BiomedError: if it cannot be had.
+    Raises:
+        BiomedError: if it cannot be had.
     """
     from ..encoders.loading import load_tokenizer
 

@@ -18,13 +18,18 @@ def AnswerClassifier_v1(
 
     The head of BERT for SQuAD (Devlin et al. 2019, section 4.2), which BioBERT keeps for BioASQ.
 
-    tok2vec: usually `spacy_biomed.EncoderListener.v1`. With pooling "pieces" an answer starts at
-        the first piece of its first word and ends at the last piece of its last, as in BERT.
-    hidden_width: width of a layer of rectified linear units before the scores; 0 for none, as in
-        BERT.
-    dropout: applied to the rows in training; `training.dropout` of the config overrides it.
-    RETURNS: a model that gives, for the whole batch, a Ragged of data (rows, 2), scores of start
-        and of end, and lengths (tokens,), the rows of each token.
-    RAISES BiomedError: if tok2vec gives a row for the document.
+    Args:
+        tok2vec: usually `spacy_biomed.EncoderListener.v1`. With pooling "pieces" an answer starts
+            at the first piece of its first word and ends at the last piece of its last, as in BERT.
+        hidden_width: width of a layer of rectified linear units before the scores; 0 for none, as
+            in BERT.
+        dropout: applied to the rows in training; `training.dropout` of the config overrides it.
+
+    Returns:
+        a model that gives, for the whole batch, a Ragged of data (rows, 2), scores of start and of
+        end, and lengths (tokens,), the rows of each token.
+
+    Raises:
+        BiomedError: if tok2vec gives a row for the document.
     """
     return TokenClassifier_v1(tok2vec, hidden_width=hidden_width, dropout=dropout, nO=2)

@@ -17,10 +17,11 @@ from ..annotations.pairs import get_pair
 class DocPlaces:
     """The places of one document.
 
-    part: which of the batch's they are.
-    is_pair: whether it is a pair; else it has none.
-    has_null: whether the first of them is the place of no answer.
-    words: (words,) tokens of the others.
+    Attributes:
+        part: which of the batch's they are.
+        is_pair: whether it is a pair; else it has none.
+        has_null: whether the first of them is the place of no answer.
+        words: (words,) tokens of the others.
     """
 
     part: slice
@@ -34,11 +35,12 @@ class Places:
     """Where answers of a batch may start and end: the words of contexts, and before those of each
     document its place of no answer, if it has one.
 
-    tokens: (places,) counted from the beginning of their document.
-    first_rows, last_rows: (places,) rows of scores of each token.
-    counts: (docs,) places of each document.
-    has_null: (docs,) whether the first place of a document is that of no answer.
-    is_pair: (docs,) whether a document is a pair; others have no places.
+    Attributes:
+        tokens: (places,) counted from the beginning of their document.
+        first_rows, last_rows: (places,) rows of scores of each token.
+        counts: (docs,) places of each document.
+        has_null: (docs,) whether the first place of a document is that of no answer.
+        is_pair: (docs,) whether a document is a pair; others have no places.
     """
 
     tokens: Ints1d
@@ -62,8 +64,10 @@ def find_places(docs: list[Doc], row_counts: Ints1d, no_answer: bool) -> Places:
     """Find where answers may start and end: at tokens of the context that have a row of scores and
     are not white space.
 
-    row_counts: (tokens,) rows of each token of the batch.
-    no_answer: whether a document has a place of no answer, at the first such token of its question.
+    Args:
+        row_counts: (tokens,) rows of each token of the batch.
+        no_answer: whether a document has a place of no answer, at the first such token of its
+            question.
     """
     lengths = np.array([len(doc) for doc in docs], dtype="int64")
     offsets = np.cumsum(lengths) - lengths
@@ -97,7 +101,8 @@ def find_places(docs: list[Doc], row_counts: Ints1d, no_answer: bool) -> Places:
 def log_sum_exp(values: Floats1d, counts: Ints1d) -> Floats1d:
     """Log of the sum of the exponentials of each run of values: (runs,).
 
-    counts: (runs,) how many values each has, at least one.
+    Args:
+        counts: (runs,) how many values each has, at least one.
     """
     starts = np.cumsum(counts) - counts
     largest = np.maximum.reduceat(values, starts)
@@ -116,10 +121,13 @@ def best_spans(
 ) -> tuple[Ints1d, Ints1d, Floats1d]:
     """The most probable spans of words, the best first, in memory that grows with the words alone.
 
-    log_start, log_end: (words,) log probability that an answer starts or ends there.
-    max_words: words of the longest span.
-    count: how many to find at most.
-    RETURNS: first words (spans,), last words (spans,), log probabilities (spans,).
+    Args:
+        log_start, log_end: (words,) log probability that an answer starts or ends there.
+        max_words: words of the longest span.
+        count: how many to find at most.
+
+    Returns:
+        first words (spans,), last words (spans,), log probabilities (spans,).
     """
     width = min(max_words, len(log_start))
     if not width:

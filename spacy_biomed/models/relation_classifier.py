@@ -22,11 +22,16 @@ def RelationClassifier_v1(
     and their vectors go to the layer "classifier" alone. The model refers to both: "tok2vec" and
     "classifier".
 
-    tok2vec: `spacy_biomed.EncoderListener.v1` with pooling "cls".
-    dropout: applied in training to the vector; `training.dropout` of the config overrides it.
-    nO: number of scores; set on initialisation.
-    RETURNS: a model that gives scores, (docs, nO).
-    RAISES BiomedError: if `tok2vec` is another layer, or pools something else.
+    Args:
+        tok2vec: `spacy_biomed.EncoderListener.v1` with pooling "cls".
+        dropout: applied in training to the vector; `training.dropout` of the config overrides it.
+        nO: number of scores; set on initialisation.
+
+    Returns:
+        a model that gives scores, (docs, nO).
+
+    Raises:
+        BiomedError: if `tok2vec` is another layer, or pools something else.
     """
     if not isinstance(tok2vec, EncoderListener):
         raise BiomedError(

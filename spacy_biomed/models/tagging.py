@@ -21,8 +21,9 @@ MISSING = -1
 class Spans:
     """Labelled spans of a batch: all are (spans,).
 
-    start, end: tokens, half-open, counted from the beginning of the batch.
-    label: place of the label in the scheme's list.
+    Attributes:
+        start, end: tokens, half-open, counted from the beginning of the batch.
+        label: place of the label in the scheme's list.
     """
 
     start: Ints1d
@@ -33,9 +34,10 @@ class Spans:
 class TagScheme:
     """The tags of a label set: tag 0 is outside; each label then has its block of tags.
 
-    scheme: "bio" (begin, inside) or "biluo" (begin, inside, last, unit), which Ratinov and Roth
-        (2009), "Design Challenges and Misconceptions in Named Entity Recognition", call BILOU.
-    labels: entity labels, in the order of their blocks.
+    Attributes:
+        scheme: "bio" (begin, inside) or "biluo" (begin, inside, last, unit), which Ratinov and Roth
+            (2009), "Design Challenges and Misconceptions in Named Entity Recognition", call BILOU.
+        labels: entity labels, in the order of their blocks.
     """
 
     def __init__(self, scheme: Scheme, labels: list[str]):
@@ -98,9 +100,12 @@ class TagScheme:
         the invalid spans: tokens of which any other tag costs more keep their best, and the dynamic
         programme runs on the stretches between them.
 
-        log_probs: (tokens, tags), documents laid one after the other.
-        lengths: (docs,) tokens in each document.
-        RETURNS: (tokens,) tags.
+        Args:
+            log_probs: (tokens, tags), documents laid one after the other.
+            lengths: (docs,) tokens in each document.
+
+        Returns:
+            (tokens,) tags.
         """
         tags = log_probs.argmax(axis=1)
         borders = np.concatenate([[0], np.cumsum(lengths)])
@@ -164,9 +169,10 @@ class TagScheme:
     ) -> None:
         """The dynamic programme, over some stretches of tokens at once; sets their tags.
 
-        log_probs, tags: (tokens, tags) and (tokens,) of all documents. The tags beside a stretch,
-            within its document, stay as they are.
-        starts, ends: (stretches,) first token, and the one after the last.
+        Args:
+            log_probs, tags: (tokens, tags) and (tokens,) of all documents. The tags beside a
+                stretch, within its document, stay as they are.
+            starts, ends: (stretches,) first token, and the one after the last.
         """
         lengths = ends - starts
         order = np.argsort(-lengths, kind="stable")

@@ -26,16 +26,21 @@ def TextClassifier_v1(
     pretrained to put anything into [CLS], for few documents, and for those that are read in
     several windows, of which [CLS] is that of the first.
 
-    tok2vec: a layer that gives rows for each document, of which the mean is taken, usually
-        `spacy_biomed.EncoderListener.v1`.
-    hidden_width: width of a layer with tanh before the scores, as BERT's pooler (Devlin et al.
-        2019), which encoders here do not bring; 0 for none, as in the papers.
-    dropout: applied in training to what the scores are computed from, the vector or the hidden
-        layer; `training.dropout` of the config overrides it.
-    nO: number of classes; set on initialisation.
-    RETURNS: a model that gives scores, (docs, classes); its reference "output_layer" is the linear
+    Args:
+        tok2vec: a layer that gives rows for each document, of which the mean is taken, usually
+            `spacy_biomed.EncoderListener.v1`.
+        hidden_width: width of a layer with tanh before the scores, as BERT's pooler (Devlin et al.
+            2019), which encoders here do not bring; 0 for none, as in the papers.
+        dropout: applied in training to what the scores are computed from, the vector or the hidden
+            layer; `training.dropout` of the config overrides it.
+        nO: number of classes; set on initialisation.
+
+    Returns:
+        a model that gives scores, (docs, classes); its reference "output_layer" is the linear
         layer.
-    RAISES BiomedError: if the listener keeps word pieces apart.
+
+    Raises:
+        BiomedError: if the listener keeps word pieces apart.
     """
     if isinstance(tok2vec, EncoderListener) and tok2vec.attrs["pooling"] == "pieces":
         raise BiomedError(

@@ -22,19 +22,24 @@ def TokenClassifier_v1(
 ) -> Model[list[Doc], Ragged]:
     """A linear layer over each token's vector, or over each word piece's.
 
-    tok2vec: usually `spacy_biomed.EncoderListener.v1`; its pooling decides what a row is.
-    features: a second layer, of a vector for each token, that is concatenated to its rows, such as
-        `spacy_biomed.WordEmbed.v1`.
-    window_size: neighbours on each side whose vectors are concatenated to a row's own, documents
-        apart; 0 is the plain linear layer of the papers, 1 a convolution of width 3.
-    hidden_width: width of a layer of rectified linear units before the tags' scores; 0 for none, as
-        in the papers.
-    dropout: applied to the rows in training, before their neighbours are taken; `training.dropout`
-        of the config overrides it.
-    nO: number of tags; set on initialisation.
-    RETURNS: a model that gives, for the whole batch, a Ragged of data (rows, tags) and lengths
+    Args:
+        tok2vec: usually `spacy_biomed.EncoderListener.v1`; its pooling decides what a row is.
+        features: a second layer, of a vector for each token, that is concatenated to its rows, such
+            as `spacy_biomed.WordEmbed.v1`.
+        window_size: neighbours on each side whose vectors are concatenated to a row's own,
+            documents apart; 0 is the plain linear layer of the papers, 1 a convolution of width 3.
+        hidden_width: width of a layer of rectified linear units before the tags' scores; 0 for
+            none, as in the papers.
+        dropout: applied to the rows in training, before their neighbours are taken;
+            `training.dropout` of the config overrides it.
+        nO: number of tags; set on initialisation.
+
+    Returns:
+        a model that gives, for the whole batch, a Ragged of data (rows, tags) and lengths
         (tokens,), the rows of each token.
-    RAISES BiomedError: if tok2vec gives a row for the document.
+
+    Raises:
+        BiomedError: if tok2vec gives a row for the document.
     """
     if tok2vec.attrs.get("pooling") == "cls":
         raise BiomedError(
@@ -80,9 +85,10 @@ def add_outputs(model: Model[list[Doc], Ragged], count: int, *, like: int, offse
 
     A new tag has the weights of another one, and so its score everywhere, plus the offset.
 
-    count: how many.
-    like: the tag whose weights they are given.
-    offset: what their scores differ by from that tag's.
+    Args:
+        count: how many.
+        like: the tag whose weights they are given.
+        offset: what their scores differ by from that tag's.
     """
     xp, output = model.ops.xp, model.get_ref("output")
     known = output.get_dim("nO")

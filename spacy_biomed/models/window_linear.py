@@ -21,10 +21,13 @@ def WindowLinear(
 
     Its weights W, (neighbours * nO, nI), are a block for each neighbour, from the left.
 
-    nO: width of the output.
-    nI: width of a row.
-    window_size: neighbours on each side.
-    RETURNS: a model from a Ragged of data (rows, nI) and lengths (sequences,) to (rows, nO).
+    Args:
+        nO: width of the output.
+        nI: width of a row.
+        window_size: neighbours on each side.
+
+    Returns:
+        a model from a Ragged of data (rows, nI) and lengths (sequences,) to (rows, nO).
     """
     return Model(
         "window_linear",

@@ -22,11 +22,16 @@ def WordEmbed_v1(width: int, attrs: list[str], rows: list[int]) -> Model[list[Do
 
     Training, weights and vectors are those of `spacy.MultiHashEmbed.v2`, the latter to rounding.
 
-    width: of the vectors and of the embedding tables.
-    attrs: attributes of tokens to embed, such as NORM, PREFIX, SUFFIX and SHAPE.
-    rows: of the table of each attribute.
-    RETURNS: a model that gives (tokens, width) for each document.
-    RAISES ValueError: if there are not as many rows as attributes.
+    Args:
+        width: of the vectors and of the embedding tables.
+        attrs: attributes of tokens to embed, such as NORM, PREFIX, SUFFIX and SHAPE.
+        rows: of the table of each attribute.
+
+    Returns:
+        a model that gives (tokens, width) for each document.
+
+    Raises:
+        ValueError: if there are not as many rows as attributes.
     """
     embed = MultiHashEmbed(width, attrs, rows, include_static_vectors=False)
     return Model(

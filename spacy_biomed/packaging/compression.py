@@ -54,12 +54,14 @@ Scores = dict[str, float]
 class CompressionReport:
     """What became of a pipeline.
 
-    precision: of the new encoder's weights. quantized_embeddings: whether its tables are int8 too.
-    cosine: mean cosine between a row of the new encoder and one of the old in fp32.
-    difference: largest absolute difference of a number in those rows.
-    bytes_before, bytes_after: size of the pipeline's directory.
-    scores_before, scores_after: the scores that the config's score weights name, 0 to 1, on the
-        check corpus; empty without one.
+    Attributes:
+        precision: of the new encoder's weights. quantized_embeddings: whether its tables are int8
+            too.
+        cosine: mean cosine between a row of the new encoder and one of the old in fp32.
+        difference: largest absolute difference of a number in those rows.
+        bytes_before, bytes_after: size of the pipeline's directory.
+        scores_before, scores_after: the scores that the config's score weights name, 0 to 1, on the
+            check corpus; empty without one.
     """
 
     precision: Compression
@@ -103,15 +105,18 @@ def compress_pipeline(
     more than `max_loss`; without one they stay in fp32. The scores in its meta are those on the
     check corpus; where numbers are rounded and there is no such corpus there are none.
 
-    pipeline: directory or installed package.
-    output: directory to write; replaced if it is there.
-    precision: "fp32", "int8" or "fp16".
-    check: .spacy file to score both pipelines on.
-    max_loss: how many points of 100 a score may fall.
-    RAISES BiomedError: if the pipeline has no encoder to export, if the check corpus cannot be read
-        or has nothing to score, if the new encoder computes something else, if a score falls by
-        more than `max_loss`, or if a weight is too large for half precision; nothing is written
-        then.
+    Args:
+        pipeline: directory or installed package.
+        output: directory to write; replaced if it is there.
+        precision: "fp32", "int8" or "fp16".
+        check: .spacy file to score both pipelines on.
+        max_loss: how many points of 100 a score may fall.
+
+    Raises:
+        BiomedError: if the pipeline has no encoder to export, if the check corpus cannot be read or
+            has nothing to score, if the new encoder computes something else, if a score falls by
+            more than `max_loss`, or if a weight is too large for half precision; nothing is written
+            then.
     """
     if precision not in LEAST_COSINE:
         raise BiomedError(f"--precision {precision}: use int8, fp32 or fp16")
@@ -258,7 +263,8 @@ def write_compressed(
 def compare_encoders(old: Language, new: Language, texts: Sequence[str]) -> tuple[float, float]:
     """Encode texts with the encoders of both pipelines, PyTorch's in fp32.
 
-    RETURNS: over all encoders and rows, the mean cosine, and the largest absolute difference.
+    Returns:
+        over all encoders and rows, the mean cosine, and the largest absolute difference.
     """
     cosines, largest = [], 0.0
     for name, encoder in find_encoders(old).items():

@@ -23,7 +23,8 @@ _LARGEST = float(np.finfo("float16").max)
 def halve_encoder(directory: Path) -> None:
     """Rewrite the encoder directory of a `biomed_transformer` with its weights in half precision.
 
-    RAISES BiomedError: if a weight is too large for it.
+    Raises:
+        BiomedError: if a weight is too large for it.
     """
     weights = load_file(directory / WEIGHTS)
     for name, weight in weights.items():
@@ -41,7 +42,8 @@ def halve_heads(nlp: Language, path: Path) -> None:
 
     Only those of this package's heads, which compute in fp32 when they are loaded again.
 
-    RAISES BiomedError: if a weight is too large for it.
+    Raises:
+        BiomedError: if a weight is too large for it.
     """
     for name, head in nlp.components:
         if not isinstance(head, EncoderHead):

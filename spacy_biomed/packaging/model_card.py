@@ -44,16 +44,21 @@ def write_described_pipeline(
     Where the training went on from another pipeline (`spacy biomed init-config --source`) that is
     still there and described, what that was made of is named too.
 
-    pipeline: directory of a trained pipeline, such as `training/ncbi_disease/model-best`.
-    output: directory to write; replaced if it is there.
-    corpus: folder of the converted corpus that it was trained and tested on.
-    metrics: JSON file that `spacy evaluate` wrote for the corpus's test part.
-    other_metrics: the same for other test parts, by their names, which the card shows as well.
-    name: the package's name without its language; by default the corpus's.
-    pipeline_version: the package's version.
-    RETURNS: the meta.
-    RAISES BiomedError: if the pipeline, the corpus or the metrics are not there or damaged, if name
-        or version cannot be a package's, or the output cannot be written.
+    Args:
+        pipeline: directory of a trained pipeline, such as `training/ncbi_disease/model-best`.
+        output: directory to write; replaced if it is there.
+        corpus: folder of the converted corpus that it was trained and tested on.
+        metrics: JSON file that `spacy evaluate` wrote for the corpus's test part.
+        other_metrics: the same for other test parts, by their names, which the card shows as well.
+        name: the package's name without its language; by default the corpus's.
+        pipeline_version: the package's version.
+
+    Returns:
+        the meta.
+
+    Raises:
+        BiomedError: if the pipeline, the corpus or the metrics are not there or damaged, if name or
+            version cannot be a package's, or the output cannot be written.
     """
     _check_package(name, pipeline_version)
     others = other_metrics or {}
@@ -225,9 +230,10 @@ def create_card(
 ) -> str:
     """Write the model card, in Markdown.
 
-    heads: the components that the card shows.
-    others: scores on other test parts, by their names.
-    of_pairs: whether they annotate pairs of texts.
+    Args:
+        heads: the components that the card shows.
+        others: scores on other test parts, by their names.
+        of_pairs: whether they annotate pairs of texts.
     """
     package = f"{meta['lang']}_{meta['name']}"
     own = meta["spacy_biomed"]

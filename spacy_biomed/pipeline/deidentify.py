@@ -118,34 +118,39 @@ class BiomedDeidentifier(Described, Pipe):
     surrogate stands for. The secret is therefore in no config and no file of a pipeline: it is read
     from an environment variable, or set with `set_secret`.
 
-    name: name of the component in the pipeline.
-    mode: "tags" or "surrogates".
-    tag: what a tag looks like; {label} stands for the mention's label.
-    spans_key: span group of the mentions; None for `doc.ents`.
-    kinds: label to kind, for labels that are not known, or are to be treated otherwise.
-    propagate: whether a name that was found is replaced wherever else the document has it: the same
-        letters as whole words, three letters at least.
-    language: of the surrogates, "en" or "es"; by default the pipeline's, else English.
-    day_first: whether 12/03/2019 is the 12th of March; by default in every language but English.
-    age_limit: surrogates of ages from this on are this; lower ages stay. 0: all ages become tags.
-    seed: other seeds give other surrogates.
-    key_from: "text", or "document_id": the surrogates follow from `doc.user_data["document_id"]`,
-        so that documents with one identifier (a patient's) share surrogates and shift of dates.
-    secret_variable: environment variable with the secret. None: there is no secret, for texts that
-        nobody needs to protect.
-    nlp: the pipeline that the component is in. None: used by itself, without a look at what others
-        find.
+    Attributes:
+        name: name of the component in the pipeline.
+        mode: "tags" or "surrogates".
+        tag: what a tag looks like; {label} stands for the mention's label.
+        spans_key: span group of the mentions; None for `doc.ents`.
+        kinds: label to kind, for labels that are not known, or are to be treated otherwise.
+        propagate: whether a name that was found is replaced wherever else the document has it: the
+            same letters as whole words, three letters at least.
+        language: of the surrogates, "en" or "es"; by default the pipeline's, else English.
+        day_first: whether 12/03/2019 is the 12th of March; by default in every language but
+            English.
+        age_limit: surrogates of ages from this on are this; lower ages stay. 0: all ages become
+            tags.
+        seed: other seeds give other surrogates.
+        key_from: "text", or "document_id": the surrogates follow from
+            `doc.user_data["document_id"]`, so that documents with one identifier (a patient's)
+            share surrogates and shift of dates.
+        secret_variable: environment variable with the secret. None: there is no secret, for texts
+            that nobody needs to protect.
+        nlp: the pipeline that the component is in. None: used by itself, without a look at what
+            others find.
 
-    >>> import spacy
-    >>> nlp = spacy.blank("en")
-    >>> ruler = nlp.add_pipe("entity_ruler")
-    >>> ruler.add_patterns([{"label": "PATIENT", "pattern": "Mary Smith"}])
-    >>> deidentify = nlp.add_pipe("biomed_deidentify")
-    >>> doc = nlp("Mary Smith, 40, has asthma.")
-    >>> doc._.deidentified.text
-    '[PATIENT], 40, has asthma.'
-    >>> doc._.deidentified.replacements[0]
-    Replacement(start=0, end=10, new_start=0, new_end=9, label='PATIENT', text='[PATIENT]')
+    Examples:
+        >>> import spacy
+        >>> nlp = spacy.blank("en")
+        >>> ruler = nlp.add_pipe("entity_ruler")
+        >>> ruler.add_patterns([{"label": "PATIENT", "pattern": "Mary Smith"}])
+        >>> deidentify = nlp.add_pipe("biomed_deidentify")
+        >>> doc = nlp("Mary Smith, 40, has asthma.")
+        >>> doc._.deidentified.text
+        '[PATIENT], 40, has asthma.'
+        >>> doc._.deidentified.replacements[0]
+        Replacement(start=0, end=10, new_start=0, new_end=9, label='PATIENT', text='[PATIENT]')
     """
 
     default_name, task_name = FACTORY, "de-identification"
@@ -193,8 +198,9 @@ class BiomedDeidentifier(Described, Pipe):
     def __call__(self, doc: Doc) -> Doc:
         """Set `doc._.deidentified`.
 
-        RAISES BiomedError: if the pipeline finds no personal data, or surrogates are wanted and
-            there is no secret, or no identifier.
+        Raises:
+            BiomedError: if the pipeline finds no personal data, or surrogates are wanted and there
+                is no secret, or no identifier.
         """
         layer = self._layer(doc)
         if layer is not None:
@@ -208,7 +214,8 @@ class BiomedDeidentifier(Described, Pipe):
     def set_secret(self, secret: str) -> None:
         """Use this secret instead of the environment variable's; it is not saved.
 
-        RAISES BiomedError: if it is too short.
+        Raises:
+            BiomedError: if it is too short.
         """
         self._secret = self._check_secret("the secret", secret)
 
@@ -217,7 +224,8 @@ class BiomedDeidentifier(Described, Pipe):
 
         Where they do not say what they find, an identifying label in the setting `kinds` will do.
 
-        RAISES BiomedError: if they do not.
+        Raises:
+            BiomedError: if they do not.
         """
         if self.nlp is None or self.nlp.pipe_names == self._checked:
             return
@@ -231,7 +239,8 @@ class BiomedDeidentifier(Described, Pipe):
     def make_key(self, scope: str) -> DocumentKey:
         """The key of all choices for a scope: a document, or documents that share surrogates.
 
-        RAISES BiomedError: if there is no secret, or one that is too short.
+        Raises:
+            BiomedError: if there is no secret, or one that is too short.
         """
         return DocumentKey(self._read_secret(), self._seed, scope)
 
@@ -372,7 +381,8 @@ def merge_overlapping(mentions: Iterable[Mention]) -> list[Mention]:
 
     It has the label of the longest; of equally long ones, that of the first.
 
-    RETURNS: disjoint mentions, in text order.
+    Returns:
+        disjoint mentions, in text order.
     """
     merged: list[Mention] = []
     length = 0
@@ -396,9 +406,12 @@ def add_deidentifier(
 ) -> BiomedDeidentifier:
     """Give the `biomed_deidentify` of a pipeline; without one, add it at the end.
 
-    mode, key_from: settings that it is to have, if they are not None.
-    kinds: label to kind, beside those that it has, if they are not None.
-    RAISES BiomedError: if there is no such mode or kind.
+    Args:
+        mode, key_from: settings that it is to have, if they are not None.
+        kinds: label to kind, beside those that it has, if they are not None.
+
+    Raises:
+        BiomedError: if there is no such mode or kind.
     """
     if mode not in (None, *get_args(Mode)):
         raise BiomedError(f"mode {mode}: use {' or '.join(get_args(Mode))}")

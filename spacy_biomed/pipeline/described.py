@@ -11,11 +11,12 @@ from typing import Any, ClassVar
 class ShownScores:
     """The scores of a component that its model card shows, all from 0 to 1, by their titles.
 
-    averages: that are a precision, a recall and an F1: what comes before `_p`, `_r` and `_f` in
-        their names.
-    macro: names of those that are an F1 alone.
-    numbers: names of others.
-    per_type: name of the score that has a precision, a recall and an F1 for each label.
+    Attributes:
+        averages: that are a precision, a recall and an F1: what comes before `_p`, `_r` and `_f` in
+            their names.
+        macro: names of those that are an F1 alone.
+        numbers: names of others.
+        per_type: name of the score that has a precision, a recall and an F1 for each label.
     """
 
     averages: dict[str, str] = field(default_factory=dict)
@@ -30,8 +31,9 @@ class Described:
     Such a class is found by its factory, which has it as return annotation
     (`component_classes.find_described`).
 
-    default_name: the factory's name.
-    task_name: what it does, in the field's words.
+    Attributes:
+        default_name: the factory's name.
+        task_name: what it does, in the field's words.
     """
 
     default_name: ClassVar[str] = ""

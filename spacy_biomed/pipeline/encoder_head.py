@@ -35,23 +35,21 @@ class EncoderHead(Described, TrainablePipe):
     head from another stands in the class too, and nowhere else: what it is called and how its
     scores are named, which corpora it learns from, and the layer that it reads (`copy_layer`).
 
-    vocab: the pipeline's vocabulary.
-    model: gives scores for documents.
-    name: name of the component in the pipeline.
-    scorer: scoring method.
-    settings: kept in `cfg` and written with the component; among them learn_rate_factor, which
-        multiplies the learning rate of the head, not of the encoder.
-
-    Of the class:
-
-    score_prefix: what the names of its scores begin with. A component of another name than
-        `default_name` has its name in its scores, as in `cats_hallmarks_score`, so that several
-        stand in a pipeline.
-    main: what the name of its main score ends in.
-    learns: kinds of corpora that it learns from, as the catalogue or `corpus.json` call their
-        tasks, with the settings that each needs where these are not the factory's.
-    annotation_keys: keys of `doc.user_data` that belong to its layer.
-    encoder_settings: of the encoder's model, where its task needs others than the defaults.
+    Attributes:
+        vocab: the pipeline's vocabulary.
+        model: gives scores for documents.
+        name: name of the component in the pipeline.
+        scorer: scoring method.
+        settings: kept in `cfg` and written with the component; among them learn_rate_factor, which
+            multiplies the learning rate of the head, not of the encoder.
+        score_prefix: what the names of its scores begin with. A component of another name than
+            `default_name` has its name in its scores, as in `cats_hallmarks_score`, so that several
+            stand in a pipeline.
+        main: what the name of its main score ends in.
+        learns: kinds of corpora that it learns from, as the catalogue or `corpus.json` call their
+            tasks, with the settings that each needs where these are not the factory's.
+        annotation_keys: keys of `doc.user_data` that belong to its layer.
+        encoder_settings: of the encoder's model, where its task needs others than the defaults.
     """
 
     score_prefix: ClassVar[str] = ""
@@ -85,10 +83,13 @@ class EncoderHead(Described, TrainablePipe):
     ) -> bool:
         """Copy what a component reads of a document, to learn from and to be scored by.
 
-        reader: the component, of this class or spaCy's own that reads the same.
-        target: a document of the same tokens without annotation.
-        prefix: of heads that share `doc.cats`, what their classes get before their names.
-        RETURNS: whether the document is annotated for it.
+        Args:
+            reader: the component, of this class or spaCy's own that reads the same.
+            target: a document of the same tokens without annotation.
+            prefix: of heads that share `doc.cats`, what their classes get before their names.
+
+        Returns:
+            whether the document is annotated for it.
         """
         raise NotImplementedError
 
@@ -96,7 +97,8 @@ class EncoderHead(Described, TrainablePipe):
     def corpus_settings(cls, description: Mapping[str, Any]) -> dict[str, Any]:
         """The settings that follow from what a corpus holds.
 
-        description: its `corpus.json`.
+        Args:
+            description: its `corpus.json`.
         """
         return {}
 
@@ -109,8 +111,11 @@ class EncoderHead(Described, TrainablePipe):
     def class_settings(cls, classes: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
         """The settings by which a component takes these classes of `doc.cats` and no others.
 
-        RETURNS: those of the component, and those of its section of `initialize.components`.
-        RAISES BiomedError: if it cannot take so many.
+        Returns:
+            those of the component, and those of its section of `initialize.components`.
+
+        Raises:
+            BiomedError: if it cannot take so many.
         """
         return {}, {"labels": classes}
 
@@ -142,7 +147,8 @@ class EncoderHead(Described, TrainablePipe):
     def add_label(self, label: str) -> int:
         """Add a label; 1 if it is new, 0 if it was there.
 
-        RAISES ValueError: if the model's output is already sized.
+        Raises:
+            ValueError: if the model's output is already sized.
         """
         if label in self.cfg["labels"]:
             return 0
@@ -155,8 +161,11 @@ class EncoderHead(Described, TrainablePipe):
     def add_labels_of(self, examples: Iterable[Example]) -> list[str]:
         """Add the labels of examples that this head, which is trained, does not know yet.
 
-        RETURNS: the new labels, in the order of their scores, which come after those of the others.
-        RAISES BiomedError: if there are any, and the head is of a kind that cannot grow.
+        Returns:
+            the new labels, in the order of their scores, which come after those of the others.
+
+        Raises:
+            BiomedError: if there are any, and the head is of a kind that cannot grow.
         """
         known = set(self.cfg["labels"])
         new = [label for label in self.find_labels(examples) if label not in known]
@@ -174,7 +183,8 @@ class EncoderHead(Described, TrainablePipe):
     def grow(self, labels: list[str]) -> None:
         """Make place in the trained model for labels after those that it has.
 
-        RAISES BiomedError: if the head is of a kind that cannot grow.
+        Raises:
+            BiomedError: if the head is of a kind that cannot grow.
         """
         raise BiomedError(
             f"the corpus has labels that '{self.name}' does not know "
@@ -185,7 +195,8 @@ class EncoderHead(Described, TrainablePipe):
     def size_model(self, examples: Iterable[Example], columns: int | None = None) -> None:
         """Initialise the model by the first few examples, which the encoder need not read.
 
-        columns: scores of a document; None where the model has been told, or needs not be.
+        Args:
+            columns: scores of a document; None where the model has been told, or needs not be.
         """
         sample = [example.predicted for example in islice(examples, _SIZING)]
         output = None if columns is None else self.model.ops.alloc2f(len(sample), columns)
@@ -195,7 +206,8 @@ class EncoderHead(Described, TrainablePipe):
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Annotate a stream of documents, in the encoder's batches.
 
-        batch_size: documents in a batch, fewer where they are long.
+        Args:
+            batch_size: documents in a batch, fewer where they are long.
         """
         handle_error = self.get_error_handler()
         for docs in batch_docs(stream, batch_size):
@@ -230,8 +242,11 @@ class EncoderHead(Described, TrainablePipe):
     def learn(self, examples: list[Example], docs: list[Doc]) -> float:
         """Add up the gradients of a batch, of the head and of its encoder.
 
-        docs: those of the examples that the pipeline sees.
-        RETURNS: the loss.
+        Args:
+            docs: those of the examples that the pipeline sees.
+
+        Returns:
+            the loss.
         """
         if not any(map(self.has_annotation, examples)) and self.skip(docs):
             return 0.0
@@ -249,8 +264,9 @@ class EncoderHead(Described, TrainablePipe):
         """Let a batch without annotation go: nothing is computed, and the encoder, which waits for
         this head's gradient, is told that there is none.
 
-        RETURNS: whether that could be done; not where the model listens to something else too,
-            which is to be sent zeros.
+        Returns:
+            whether that could be done; not where the model listens to something else too, which is
+            to be sent zeros.
         """
         listeners = [node for node in self.model.walk() if hasattr(node, "upstream_name")]
         if not all(isinstance(listener, EncoderListener) for listener in listeners):
@@ -310,8 +326,11 @@ def validate_source(get_examples: Callable[[], Iterable[Example]], method: str) 
 
     As spaCy's `validate_get_examples`, which reads the whole corpus once more for it.
 
-    method: as error messages call it.
-    RAISES TypeError: if it is no function, or gives something else.
+    Args:
+        method: as error messages call it.
+
+    Raises:
+        TypeError: if it is no function, or gives something else.
     """
     if callable(get_examples):
         validate_get_examples(lambda: islice(get_examples(), _SAMPLE), method)

@@ -41,11 +41,12 @@ class EncoderPipe(TrainablePipe):
     A document keeps its encoding only until the last listener has read it, or for good where
     `keep_encodings` is set or nothing listens.
 
-    vocab: the pipeline's vocabulary.
-    model: gives an `EncodedBatch` for documents.
-    name: name of the component in the pipeline.
-    max_batch_words: tokens that `pipe` encodes at a time; bounds memory.
-    keep_encodings: whether documents keep their encodings.
+    Attributes:
+        vocab: the pipeline's vocabulary.
+        model: gives an `EncodedBatch` for documents.
+        name: name of the component in the pipeline.
+        max_batch_words: tokens that `pipe` encodes at a time; bounds memory.
+        keep_encodings: whether documents keep their encodings.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class EncoderPipe(TrainablePipe):
             listener.set_dim("nO", self.model.get_dim("nO"))
 
     def remove_listener(self, listener: Listener, component_name: str) -> bool:
-        """RETURNS: whether it was there."""
+        """Whether it was there."""
         own = self.listener_map.get(component_name, [])
         if listener not in own:
             return False
@@ -130,7 +131,8 @@ class EncoderPipe(TrainablePipe):
         those after it annotate the last, so that three batches are in memory; not with a batch size
         of 1, where whoever feeds the stream may wait for each document.
 
-        batch_size: documents in a batch, fewer where they are long.
+        Args:
+            batch_size: documents in a batch, fewer where they are long.
         """
         batches = batch_docs(stream, batch_size)
         is_ahead = batch_size > 1 and not isinstance(self.model.ops, CupyOps)

@@ -11,10 +11,11 @@ from spacy.language import Language
 class Finders(NamedTuple):
     """The components that write mentions to a layer.
 
-    names: those that do, or may do.
-    labels: what they say they find, without repetition.
-    are_silent: whether one of them does not say, or none is there, so that the mentions come from
-        elsewhere.
+    Attributes:
+        names: those that do, or may do.
+        labels: what they say they find, without repetition.
+        are_silent: whether one of them does not say, or none is there, so that the mentions come
+            from elsewhere.
     """
 
     names: list[str]
@@ -25,8 +26,9 @@ class Finders(NamedTuple):
 def list_finders(nlp: Language, before: Any, spans_key: str | None) -> Finders:
     """The components of a pipeline that write to a layer of mentions.
 
-    before: the component that reads the layer; those behind it do not count.
-    spans_key: span group of the mentions; None for `doc.ents`.
+    Args:
+        before: the component that reads the layer; those behind it do not count.
+        spans_key: span group of the mentions; None for `doc.ents`.
     """
     names, labels, are_silent = [], {}, False
     for name, component in nlp.pipeline:

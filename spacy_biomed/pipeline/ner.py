@@ -106,25 +106,27 @@ class BiomedNER(EncoderHead):
     this span and label: the product of its tags' probabilities over its tokens. With `spans_key`
     the same numbers are in `doc.spans[spans_key].attrs["scores"]`.
 
-    vocab: the pipeline's vocabulary.
-    model: `spacy_biomed.TokenClassifier.v1`, or any model that gives a Ragged of scores: data
-        (rows, tags), lengths (tokens,).
-    name: name of the component in the pipeline.
-    scheme: "biluo", or "bio" as in the papers.
-    spans_key: span group that takes the entities, so that several components can annotate the same
-        text with overlapping layers; None for `doc.ents`.
-    learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
-    teacher_share: how much of the target of a token is the teacher's, between 0 and 1, where it has
-        a gold tag and the corpus carries a teacher's probabilities (`spacy biomed teach`).
-    scorer: scoring method.
+    Attributes:
+        vocab: the pipeline's vocabulary.
+        model: `spacy_biomed.TokenClassifier.v1`, or any model that gives a Ragged of scores: data
+            (rows, tags), lengths (tokens,).
+        name: name of the component in the pipeline.
+        scheme: "biluo", or "bio" as in the papers.
+        spans_key: span group that takes the entities, so that several components can annotate the
+            same text with overlapping layers; None for `doc.ents`.
+        learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
+        teacher_share: how much of the target of a token is the teacher's, between 0 and 1, where it
+            has a gold tag and the corpus carries a teacher's probabilities (`spacy biomed teach`).
+        scorer: scoring method.
 
-    >>> import spacy
-    >>> nlp = spacy.blank("en")
-    >>> ner = nlp.add_pipe("biomed_ner", config={"scheme": "bio"})
-    >>> ner.add_label("DISEASE")
-    1
-    >>> ner.tag_scheme.tag_names()
-    ['O', 'B-DISEASE', 'I-DISEASE']
+    Examples:
+        >>> import spacy
+        >>> nlp = spacy.blank("en")
+        >>> ner = nlp.add_pipe("biomed_ner", config={"scheme": "bio"})
+        >>> ner.add_label("DISEASE")
+        1
+        >>> ner.tag_scheme.tag_names()
+        ['O', 'B-DISEASE', 'I-DISEASE']
     """
 
     default_name, task_name = FACTORY, "named entity recognition"
@@ -316,7 +318,8 @@ class BiomedNER(EncoderHead):
         - a token with a mention of a label that the teacher does not know has its gold tag, and the
           teacher is not asked.
 
-        RETURNS: the loss, and its gradient with respect to the scores, (rows, tags).
+        Returns:
+            the loss, and its gradient with respect to the scores, (rows, tags).
         """
         xp = self.model.ops.xp
         truths = [self._truth(example) for example in examples]
@@ -359,9 +362,10 @@ class BiomedNER(EncoderHead):
     def _ask_teacher(self, example: Example, tags: Ints1d, gold: Truth, taught: Floats2d) -> Truth:
         """What is known of the tokens' tags from the gold and from a teacher.
 
-        tags: (tokens,) gold tags; MISSING where nothing is known.
-        gold: what they tell.
-        taught: (tokens of the reference, tags) the teacher's probabilities.
+        Args:
+            tags: (tokens,) gold tags; MISSING where nothing is known.
+            gold: what they tell.
+            taught: (tokens of the reference, tags) the teacher's probabilities.
         """
         predicted, reference = _same_tokens(example)
         taught = taught[reference]
@@ -388,7 +392,8 @@ class BiomedNER(EncoderHead):
     def _unknown_tags(self, reference: Doc) -> np.ndarray:
         """(tags,) whether each is one that the teacher of a document does not know.
 
-        RAISES BiomedError: if it knows a label by some of the tags only: its scheme is another.
+        Raises:
+            BiomedError: if it knows a label by some of the tags only: its scheme is another.
         """
         taught, classes = taught_classes(reference, self.name), self.classes()
         is_unknown = ~np.isin(classes, taught)
@@ -402,7 +407,8 @@ class BiomedNER(EncoderHead):
         """The tags that a token without a mention may have: (tokens, tags); None where it is
         outside in every case.
 
-        tags: (tokens,) gold tags. Rows of tokens that are no such ones are False.
+        Args:
+            tags: (tokens,) gold tags. Rows of tokens that are no such ones are False.
         """
         scope = get_scope(example.reference, self.cfg["spans_key"])
         label_ids = {label: i for i, label in enumerate(self.cfg["labels"])}
@@ -468,10 +474,13 @@ class BiomedNER(EncoderHead):
     ) -> None:
         """Size the model for the labels.
 
-        get_examples: gives the training examples.
-        nlp: the pipeline.
-        labels: the entity labels; by default those of all training examples, sorted.
-        RAISES BiomedError: if there are none, or the examples have others.
+        Args:
+            get_examples: gives the training examples.
+            nlp: the pipeline.
+            labels: the entity labels; by default those of all training examples, sorted.
+
+        Raises:
+            BiomedError: if there are none, or the examples have others.
         """
         validate_source(get_examples, "BiomedNER.initialize")
         found = self._find_mentioned(get_examples())
@@ -522,10 +531,11 @@ class BiomedNER(EncoderHead):
 class Truth:
     """What the tags of a document's tokens should be.
 
-    targets: (tokens, tags) the probability that each should have; zeros where nothing is known.
-    joint: (tokens, tags) whether only the sum of the targets of some tags is known, and this is one
-        of them: how they share it is as the model finds it. False for other tokens. None where
-        there is no such token.
+    Attributes:
+        targets: (tokens, tags) the probability that each should have; zeros where nothing is known.
+        joint: (tokens, tags) whether only the sum of the targets of some tags is known, and this is
+            one of them: how they share it is as the model finds it. False for other tokens. None
+            where there is no such token.
     """
 
     targets: Floats2d
@@ -638,9 +648,10 @@ def score_mentions(
     Where references tell which spans were seen in training (`doc.spans["seen_in_training"]`), the
     same is measured over gold and predicted mentions that were not.
 
-    RETURNS: `ents_p`, `ents_r`, `ents_f`, `ents_per_type` and `spans_unseen_p`, `_r`, `_f`,
-        `_per_type`; with a spans key `spans_{key}_p`, ... and `spans_{key}_unseen_p`, ...; None
-        where no document has the layer.
+    Returns:
+        `ents_p`, `ents_r`, `ents_f`, `ents_per_type` and `spans_unseen_p`, `_r`, `_f`, `_per_type`;
+        with a spans key `spans_{key}_p`, ... and `spans_{key}_unseen_p`, ...; None where no
+        document has the layer.
     """
     names = "ents" if spans_key is None else f"spans_{spans_key}"
     unseen_names = f"spans_{UNSEEN}" if spans_key is None else f"{names}_{UNSEEN}"

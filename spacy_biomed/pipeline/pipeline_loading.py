@@ -11,8 +11,11 @@ from ..errors import BiomedError
 def load_pipeline(name: str) -> Language:
     """`spacy.load`.
 
-    name: an installed package, or a pipeline directory.
-    RAISES BiomedError: if there is none, or an incomplete or damaged one.
+    Args:
+        name: an installed package, or a pipeline directory.
+
+    Raises:
+        BiomedError: if there is none, or an incomplete or damaged one.
     """
     try:
         return spacy.load(name)

@@ -114,26 +114,28 @@ class BiomedQA(EncoderHead):
     component of another name than the factory's has that name in them: `qa_{name}_exact`, ...,
     which `training.score_weights` then has to name.
 
-    vocab: the pipeline's vocabulary.
-    model: `spacy_biomed.AnswerClassifier.v1`, or any model that gives a Ragged of scores of start
-        and end: data (rows, 2), lengths (tokens,).
-    name: name of the component in the pipeline.
-    max_answer_words: tokens of the longest answer, white space not counted.
-    n_best: how many answers to give.
-    no_answer: whether a context may have no answer.
-    learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
-    scorer: scoring method.
+    Attributes:
+        vocab: the pipeline's vocabulary.
+        model: `spacy_biomed.AnswerClassifier.v1`, or any model that gives a Ragged of scores of
+            start and end: data (rows, 2), lengths (tokens,).
+        name: name of the component in the pipeline.
+        max_answer_words: tokens of the longest answer, white space not counted.
+        n_best: how many answers to give.
+        no_answer: whether a context may have no answer.
+        learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
+        scorer: scoring method.
 
-    >>> import spacy, spacy_biomed
-    >>> from spacy.training import Example
-    >>> nlp = spacy.blank("en")
-    >>> qa = nlp.add_pipe("biomed_qa", config={"max_answer_words": 10})
-    >>> gold = spacy_biomed.pair(nlp, "Which gene was mutated?", "A mutation of BRCA1 was found.")
-    >>> gold.spans["answer"] = [gold.spans["pair"][1][3:4]]
-    >>> gold.spans["answer"][0].text
-    'BRCA1'
-    >>> qa.score([Example(gold, gold)])["qa_exact"]
-    1.0
+    Examples:
+        >>> import spacy, spacy_biomed
+        >>> from spacy.training import Example
+        >>> nlp = spacy.blank("en")
+        >>> qa = nlp.add_pipe("biomed_qa", config={"max_answer_words": 10})
+        >>> gold = spacy_biomed.pair(nlp, "Which gene is it?", "A mutation of BRCA1 was found.")
+        >>> gold.spans["answer"] = [gold.spans["pair"][1][3:4]]
+        >>> gold.spans["answer"][0].text
+        'BRCA1'
+        >>> qa.score([Example(gold, gold)])["qa_exact"]
+        1.0
     """
 
     default_name, task_name = FACTORY, "question answering"
@@ -277,7 +279,8 @@ class BiomedQA(EncoderHead):
         none of its answers fits the words of the context. One whose group is empty has the place of
         no answer as its target, or with `no_answer = false` counts for nothing.
 
-        RETURNS: the loss, and its gradient with respect to the scores, (rows, 2).
+        Returns:
+            the loss, and its gradient with respect to the scores, (rows, 2).
         """
         examples = list(examples)
         docs = [example.predicted for example in examples]
@@ -310,10 +313,13 @@ class BiomedQA(EncoderHead):
     ) -> None:
         """Size the model for the encoder.
 
-        get_examples: gives the training examples.
-        nlp: the pipeline.
-        RAISES BiomedError: if none of the examples has an answer to learn, or one has an answer and
-            is no pair.
+        Args:
+            get_examples: gives the training examples.
+            nlp: the pipeline.
+
+        Raises:
+            BiomedError: if none of the examples has an answer to learn, or one has an answer and is
+                no pair.
         """
         validate_source(get_examples, "BiomedQA.initialize")
         # Now rather than in the middle of the training, where spaCy would save what there is.
@@ -339,9 +345,10 @@ class BiomedQA(EncoderHead):
 class PredictedAnswers:
     """The answers found in one document, the best first.
 
-    start, end: (answers,) tokens, the end after the last.
-    confidence: (answers,) probabilities.
-    no_answer: probability that there is none; None where there always is one.
+    Attributes:
+        start, end: (answers,) tokens, the end after the last.
+        confidence: (answers,) probabilities.
+        no_answer: probability that there is none; None where there always is one.
     """
 
     start: Ints1d
@@ -402,8 +409,9 @@ def score_answers(examples: Iterable[Example], **cfg: Any) -> dict[str, Any]:
     are those of all of its documents, as the texts of their characters, also where these fit no
     span of tokens. Documents that are not annotated are not scored.
 
-    RETURNS: `qa_exact`, `qa_f1`, `qa_strict`, `qa_lenient`, `qa_mrr`, from 0 to 1 (`qa_scores`);
-        None where no document is annotated.
+    Returns:
+        `qa_exact`, `qa_f1`, `qa_strict`, `qa_lenient`, `qa_mrr`, from 0 to 1 (`qa_scores`); None
+        where no document is annotated.
     """
     given: dict[object, dict[str, tuple[str, float]]] = {}
     gold: dict[object, list[str]] = {}

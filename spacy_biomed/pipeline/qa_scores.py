@@ -23,8 +23,9 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 class Question(NamedTuple):
     """A question as it is scored.
 
-    answers: given, the best first; empty where the system says that there is none.
-    gold: every annotated answer, synonyms too; empty where there is none.
+    Attributes:
+        answers: given, the best first; empty where the system says that there is none.
+        gold: every annotated answer, synonyms too; empty where there is none.
     """
 
     answers: Sequence[str]
@@ -40,7 +41,8 @@ def score_questions(questions: Iterable[Question]) -> dict[str, float | None]:
         have one. mrr: mean of 1 / rank of the first right answer among five, 0 where there is none
         (Tsatsaronis et al. 2015, "An overview of the BIOASQ competition", task 1b, phase B).
 
-    RETURNS: the five scores, from 0 to 1; None without questions.
+    Returns:
+        the five scores, from 0 to 1; None without questions.
     """
     questions = list(questions)
     names = ("exact", "f1", "strict", "lenient", "mrr")

@@ -18,10 +18,11 @@ from ..encoders.batching.alignment import ranges
 class Candidate(NamedTuple):
     """Two mentions of a document that may be related.
 
-    doc: the document's place in its batch.
-    window: half-open character offsets of what the encoder reads; None where it reads the document
-        itself, in which the two are marked.
-    words: tokens in the window.
+    Attributes:
+        doc: the document's place in its batch.
+        window: half-open character offsets of what the encoder reads; None where it reads the
+            document itself, in which the two are marked.
+        words: tokens in the window.
     """
 
     doc: int
@@ -40,9 +41,10 @@ class Candidate(NamedTuple):
 class _Tokens(NamedTuple):
     """A document's tokens and sentences.
 
-    starts, ends: (tokens,) half-open character offsets.
-    sentences: (sentences,) the first token of each; the first token of all where a document is not
-        divided into sentences.
+    Attributes:
+        starts, ends: (tokens,) half-open character offsets.
+        sentences: (sentences,) the first token of each; the first token of all where a document is
+            not divided into sentences.
     """
 
     starts: Ints1d
@@ -67,12 +69,13 @@ def find_candidates(
     it) where sentences are known, and have at most `max_distance` tokens between them. The window
     is their sentence, but no more than `max_distance` tokens on each side.
 
-    place: the document's place in its batch.
-    mentions: of the document, in any order.
-    pairs: allowed types of head and tail.
-    directed: whether two mentions are two candidates where both orders are allowed; else they are
-        one, and the first in the text is the head.
-    reference: the annotated document, which tells of sentences where `doc` does not.
+    Args:
+        place: the document's place in its batch.
+        mentions: of the document, in any order.
+        pairs: allowed types of head and tail.
+        directed: whether two mentions are two candidates where both orders are allowed; else they
+            are one, and the first in the text is the head.
+        reference: the annotated document, which tells of sentences where `doc` does not.
     """
     marked = find_marked_arguments(doc.text)
     if marked is not None:
@@ -125,8 +128,9 @@ def _near(
 ) -> tuple[Ints1d, Ints1d]:
     """Pairs of mentions in one sentence that are not too far apart: the left and the right one.
 
-    first, last: (mentions,) their first and last tokens, the first in text order.
-    sentence: (mentions,) the sentence that each begins in.
+    Args:
+        first, last: (mentions,) their first and last tokens, the first in text order.
+        sentence: (mentions,) the sentence that each begins in.
     """
     mention = np.arange(len(first))
     beyond = np.searchsorted(first, last + 1 + max_distance, side="right")

@@ -109,7 +109,8 @@ def relation_scorer_v1() -> Callable:
 class Predictions(NamedTuple):
     """What was found in a batch of documents.
 
-    probabilities: (candidates, scores) in main memory.
+    Attributes:
+        probabilities: (candidates, scores) in main memory.
     """
 
     candidates: list[Candidate]
@@ -141,32 +142,35 @@ class BiomedRelations(EncoderHead):
     another name than the factory's have that name in them: `relations_{name}_micro_f`, ..., which
     `training.score_weights` then has to name.
 
-    vocab: the pipeline's vocabulary.
-    model: `spacy_biomed.RelationClassifier.v1`.
-    name: name of the component in the pipeline.
-    pairs: types of head and tail that may be related, as [["CHEMICAL", "GENE"]]; None to take those
-        of the training examples.
-    directed: whether two entities are two candidates where both orders of their types are allowed;
-        else they are one, whose head is the first in the text, and their relation has no direction.
-    max_distance: tokens that may lie between two entities of one sentence, or of a document
-        that is not divided into sentences, and that are read at most on each side of them.
-    arguments: "marks" or "tags". Tags hide the words, and in a directed relation between two
-        entities of the same type they cannot tell which is the head.
-    spans_key: the span group that has the entities; None for `doc.ents`.
-    exclusive: whether a pair has at most one relation.
-    threshold: probability from which on a relation that is not exclusive is found.
-    learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
-    max_batch_words: tokens of candidates that are encoded at a time; bounds memory.
-    scorer: scoring method.
+    Attributes:
+        vocab: the pipeline's vocabulary.
+        model: `spacy_biomed.RelationClassifier.v1`.
+        name: name of the component in the pipeline.
+        pairs: types of head and tail that may be related, as [["CHEMICAL", "GENE"]]; None to take
+            those of the training examples.
+        directed: whether two entities are two candidates where both orders of their types are
+            allowed; else they are one, whose head is the first in the text, and their relation has
+            no direction.
+        max_distance: tokens that may lie between two entities of one sentence, or of a document
+            that is not divided into sentences, and that are read at most on each side of them.
+        arguments: "marks" or "tags". Tags hide the words, and in a directed relation between two
+            entities of the same type they cannot tell which is the head.
+        spans_key: the span group that has the entities; None for `doc.ents`.
+        exclusive: whether a pair has at most one relation.
+        threshold: probability from which on a relation that is not exclusive is found.
+        learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
+        max_batch_words: tokens of candidates that are encoded at a time; bounds memory.
+        scorer: scoring method.
 
-    >>> import spacy
-    >>> nlp = spacy.blank("en")
-    >>> config = {"pairs": [["CHEMICAL", "GENE"]]}
-    >>> relations = nlp.add_pipe("biomed_relations", config=config)
-    >>> [relations.add_label(label) for label in ("ACTIVATOR", "INHIBITOR")]
-    [1, 1]
-    >>> relations.labels
-    ('ACTIVATOR', 'INHIBITOR')
+    Examples:
+        >>> import spacy
+        >>> nlp = spacy.blank("en")
+        >>> config = {"pairs": [["CHEMICAL", "GENE"]]}
+        >>> relations = nlp.add_pipe("biomed_relations", config=config)
+        >>> [relations.add_label(label) for label in ("ACTIVATOR", "INHIBITOR")]
+        [1, 1]
+        >>> relations.labels
+        ('ACTIVATOR', 'INHIBITOR')
     """
 
     default_name, task_name = FACTORY, "relation extraction"
@@ -338,10 +342,13 @@ class BiomedRelations(EncoderHead):
     ) -> None:
         """Learn the labels and, if they are not configured, the types that are related.
 
-        get_examples: gives the training examples.
-        nlp: the pipeline.
-        labels: the labels; by default those of all training examples, sorted.
-        RAISES BiomedError: if there are no labels, or the examples cannot teach them.
+        Args:
+            get_examples: gives the training examples.
+            nlp: the pipeline.
+            labels: the labels; by default those of all training examples, sorted.
+
+        Raises:
+            BiomedError: if there are no labels, or the examples cannot teach them.
         """
         validate_source(get_examples, "BiomedRelations.initialize")
         found, pairs = self._find_labels(get_examples())
@@ -363,7 +370,8 @@ class BiomedRelations(EncoderHead):
     def _candidates(self, place: int, doc: Doc, annotated: Doc) -> list[Candidate]:
         """The candidates of a document.
 
-        annotated: has the mentions, and the sentences if the document itself has none.
+        Args:
+            annotated: has the mentions, and the sentences if the document itself has none.
         """
         key = self.cfg["spans_key"]
         spans = annotated.ents if key is None else annotated.spans.get(key, ())
@@ -388,7 +396,8 @@ class BiomedRelations(EncoderHead):
     ) -> tuple[Floats2d, Callable[[Floats2d], None]]:
         """The vector of the first position of each candidate's window: (candidates, width).
 
-        is_train: whether the encoder learns from it.
+        Args:
+            is_train: whether the encoder learns from it.
         """
         encoder: Model[list[Doc], EncodedBatch] | None = self.model.get_ref("tok2vec").encoder
         if encoder is None:
@@ -454,8 +463,11 @@ class BiomedRelations(EncoderHead):
     def _gold(self, examples: Iterable[Example]) -> tuple[list[Candidate], Floats2d]:
         """The candidates of annotated documents, and what their scores should say of them.
 
-        RETURNS: the candidates, and 1.0 for what is true and 0.0: (candidates, scores).
-        RAISES BiomedError: if a label is unknown, or a pair has two that exclude each other.
+        Returns:
+            the candidates, and 1.0 for what is true and 0.0: (candidates, scores).
+
+        Raises:
+            BiomedError: if a label is unknown, or a pair has two that exclude each other.
         """
         candidates: list[Candidate] = []
         labels: list[set[str]] = []
@@ -576,8 +588,11 @@ def score_relations(
     characters and types, and in their order if `directed`. In a text that shows its two arguments
     the label alone counts. Gold relations between entities that were not found count as missed.
 
-    labels: of the component; other relations that are predicted are other components'.
-    RETURNS: `relations_micro_p`, `_r`, `_f` and `relations_per_type`; all None where no document is
+    Args:
+        labels: of the component; other relations that are predicted are other components'.
+
+    Returns:
+        `relations_micro_p`, `_r`, `_f` and `relations_per_type`; all None where no document is
         annotated.
     """
     labels = set(labels)

@@ -86,18 +86,20 @@ class BiomedSimilarity(EncoderHead):
     are told apart, a component of another name than the factory's has that name in them:
     `similarity_{name}_pearson`, which `training.score_weights` then has to name.
 
-    vocab: the pipeline's vocabulary.
-    model: `spacy_biomed.TextClassifier.v1`, or any model that gives a number, (docs, 1).
-    name: name of the component in the pipeline.
-    label: where in `doc.cats` the number is.
-    learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
-    scorer: scoring method.
+    Attributes:
+        vocab: the pipeline's vocabulary.
+        model: `spacy_biomed.TextClassifier.v1`, or any model that gives a number, (docs, 1).
+        name: name of the component in the pipeline.
+        label: where in `doc.cats` the number is.
+        learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
+        scorer: scoring method.
 
-    >>> import spacy
-    >>> nlp = spacy.blank("en")
-    >>> similarity = nlp.add_pipe("biomed_similarity", config={"label": "relatedness"})
-    >>> similarity.labels
-    ('relatedness',)
+    Examples:
+        >>> import spacy
+        >>> nlp = spacy.blank("en")
+        >>> similarity = nlp.add_pipe("biomed_similarity", config={"label": "relatedness"})
+        >>> similarity.labels
+        ('relatedness',)
     """
 
     default_name, task_name = FACTORY, "similarity of sentences"
@@ -192,8 +194,11 @@ class BiomedSimilarity(EncoderHead):
     def get_loss(self, examples: Iterable[Example], scores: Floats2d) -> tuple[float, Floats2d]:
         """Mean squared error over the annotated documents of the batch, and its gradient.
 
-        scores: (docs, 1), in standard deviations from the mean, as are the errors.
-        RETURNS: the loss, and its gradient with respect to the scores.
+        Args:
+            scores: (docs, 1), in standard deviations from the mean, as are the errors.
+
+        Returns:
+            the loss, and its gradient with respect to the scores.
         """
         xp = self.model.ops.xp
         gold = np.array([self._target(example) for example in examples], dtype="float32")
@@ -217,9 +222,12 @@ class BiomedSimilarity(EncoderHead):
     ) -> None:
         """Size the model, and take mean and deviation of the numbers in the training examples.
 
-        get_examples: gives the training examples.
-        nlp: the pipeline.
-        RAISES BiomedError: if no example has the number, or it is none.
+        Args:
+            get_examples: gives the training examples.
+            nlp: the pipeline.
+
+        Raises:
+            BiomedError: if no example has the number, or it is none.
         """
         validate_source(get_examples, "BiomedSimilarity.initialize")
         numbers = np.array([self._target(example) for example in get_examples()])
@@ -238,7 +246,8 @@ class BiomedSimilarity(EncoderHead):
 def gold_number(reference: Doc, label: str) -> float:
     """The number in `doc.cats`; NaN where it is not annotated.
 
-    RAISES BiomedError: if it is not finite.
+    Raises:
+        BiomedError: if it is not finite.
     """
     number = float(reference.cats.get(label, np.nan))
     if label in reference.cats and not np.isfinite(number):
@@ -252,8 +261,11 @@ def score_similarity(
 ) -> dict[str, float | None]:
     """Pearson's and Spearman's correlation of predicted and gold numbers, where both are there.
 
-    labels: the one label whose number is scored.
-    RETURNS: similarity_pearson, which the papers report for sentence similarity, and
+    Args:
+        labels: the one label whose number is scored.
+
+    Returns:
+        similarity_pearson, which the papers report for sentence similarity, and
         similarity_spearman; None with fewer than two documents, or if the gold numbers are all the
         same.
     """
@@ -273,7 +285,8 @@ def score_similarity(
 def correlate(predicted: Floats1d, gold: Floats1d) -> float | None:
     """Pearson's correlation coefficient of two series, (n,) each.
 
-    RETURNS: None where the gold numbers leave it undefined: fewer than two, or all the same. 0 for
+    Returns:
+        None where the gold numbers leave it undefined: fewer than two, or all the same. 0 for
         predictions that are all the same, or no numbers, as of a model that diverged.
     """
     if len(gold) < 2 or np.ptp(gold) == 0.0:

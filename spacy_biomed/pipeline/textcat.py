@@ -115,24 +115,26 @@ class BiomedTextCategorizer(EncoderHead):
     told apart, a component of another name than the factory's has that name in them:
     `cats_{name}_score`, ..., which `training.score_weights` then has to name.
 
-    vocab: the pipeline's vocabulary.
-    model: `spacy_biomed.TextClassifier.v1`, or any model that gives scores, (docs, labels).
-    name: name of the component in the pipeline.
-    exclusive: whether exactly one label applies to a document.
-    threshold: probability from which on a label that is not exclusive counts as predicted, in the
-        scores.
-    learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
-    teacher_share: how much of the target of a label is the teacher's, between 0 and 1, where it is
-        annotated and the corpus carries a teacher's probabilities (`spacy biomed teach`).
-    scorer: scoring method.
+    Attributes:
+        vocab: the pipeline's vocabulary.
+        model: `spacy_biomed.TextClassifier.v1`, or any model that gives scores, (docs, labels).
+        name: name of the component in the pipeline.
+        exclusive: whether exactly one label applies to a document.
+        threshold: probability from which on a label that is not exclusive counts as predicted, in
+            the scores.
+        learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
+        teacher_share: how much of the target of a label is the teacher's, between 0 and 1, where it
+            is annotated and the corpus carries a teacher's probabilities (`spacy biomed teach`).
+        scorer: scoring method.
 
-    >>> import spacy
-    >>> nlp = spacy.blank("en")
-    >>> textcat = nlp.add_pipe("biomed_textcat", config={"exclusive": True})
-    >>> [textcat.add_label(label) for label in ("entailment", "neutral", "contradiction")]
-    [1, 1, 1]
-    >>> textcat.labels
-    ('entailment', 'neutral', 'contradiction')
+    Examples:
+        >>> import spacy
+        >>> nlp = spacy.blank("en")
+        >>> textcat = nlp.add_pipe("biomed_textcat", config={"exclusive": True})
+        >>> [textcat.add_label(label) for label in ("entailment", "neutral", "contradiction")]
+        [1, 1, 1]
+        >>> textcat.labels
+        ('entailment', 'neutral', 'contradiction')
     """
 
     default_name, task_name = FACTORY, "document classification"
@@ -241,8 +243,11 @@ class BiomedTextCategorizer(EncoderHead):
         mixture of the two (Hinton et al. 2015, "Distilling the Knowledge in a Neural Network", at
         temperature 1).
 
-        scores: (docs, labels).
-        RETURNS: the loss, and its gradient with respect to the scores.
+        Args:
+            scores: (docs, labels).
+
+        Returns:
+            the loss, and its gradient with respect to the scores.
         """
         xp = self.model.ops.xp
         targets = xp.asarray(np.stack([self._targets(example) for example in examples]))
@@ -294,12 +299,16 @@ class BiomedTextCategorizer(EncoderHead):
         examples, so that learning does not begin with how rare they are (Lin et al. 2017, "Focal
         Loss for Dense Object Detection", section 3.3).
 
-        get_examples: gives the training examples.
-        nlp: the pipeline.
-        labels: the labels; by default those of all training examples, sorted.
-        positive_label: of two labels that exclude each other, the one whose F1 is the main score.
-        RAISES BiomedError: if there are no labels, or not enough for the settings, or the examples
-            cannot teach them.
+        Args:
+            get_examples: gives the training examples.
+            nlp: the pipeline.
+            labels: the labels; by default those of all training examples, sorted.
+            positive_label: of two labels that exclude each other, the one whose F1 is the main
+                score.
+
+        Raises:
+            BiomedError: if there are no labels, or not enough for the settings, or the examples
+                cannot teach them.
         """
         validate_source(get_examples, "BiomedTextCategorizer.initialize")
         for label in self.find_labels(get_examples()) if labels is None else labels:
@@ -346,7 +355,8 @@ class BiomedTextCategorizer(EncoderHead):
 
         A document of which nothing is known is added to the examples.
 
-        RAISES BiomedError: if the examples tell of some labels and not of others.
+        Raises:
+            BiomedError: if the examples tell of some labels and not of others.
         """
         labels = self.labels
         unknown = 1.0 / len(labels) if self.cfg["exclusive"] else 0.5
@@ -363,7 +373,8 @@ class BiomedTextCategorizer(EncoderHead):
     def _check_known(self, is_known: np.ndarray) -> None:
         """Look whether the examples tell of all labels.
 
-        is_known: (labels,) whether they tell of it.
+        Args:
+            is_known: (labels,) whether they tell of it.
         """
         labels = self.labels
         if is_known.all():
@@ -385,8 +396,11 @@ class BiomedTextCategorizer(EncoderHead):
 def log_normalizer(scores: Floats2d, exclusive: bool) -> Floats2d:
     """What is to be taken from scores for log probabilities, in numbers of any size.
 
-    scores: (docs, labels).
-    RETURNS: (docs, 1) for a softmax over the labels, or (docs, labels) for a sigmoid of each.
+    Args:
+        scores: (docs, labels).
+
+    Returns:
+        (docs, 1) for a softmax over the labels, or (docs, labels) for a sigmoid of each.
     """
     xp = get_array_module(scores)
     if exclusive:
@@ -398,7 +412,8 @@ def log_normalizer(scores: Floats2d, exclusive: bool) -> Floats2d:
 def share_scores(shares: Floats1d, exclusive: bool) -> Floats1d:
     """The scores, (labels,), whose probabilities are the given shares.
 
-    shares: (labels,) above 0 and below 1; they add up to 1 if exclusive.
+    Args:
+        shares: (labels,) above 0 and below 1; they add up to 1 if exclusive.
     """
     return np.log(shares) if exclusive else np.log(shares / (1.0 - shares))
 
@@ -408,8 +423,9 @@ def gold_probabilities(reference: Doc, labels: Iterable[str], exclusive: bool) -
 
     Labels that exclude each other are annotated if all of them are.
 
-    RAISES BiomedError: if a value is not between 0 and 1, or those of labels that exclude each
-        other do not add up to 1.
+    Raises:
+        BiomedError: if a value is not between 0 and 1, or those of labels that exclude each other
+            do not add up to 1.
     """
     labels = list(labels)
     values = [reference.cats.get(label, np.nan) for label in labels]
@@ -460,8 +476,9 @@ def score_classes(
     have accuracy too, as the papers report it for inference. Gold values between 0 and 1 count as
     positive from 0.5 on; of classes that exclude each other, the largest counts.
 
-    RETURNS: spaCy's `cats_*` scores, and `cats_acc`; all None but `cats_score_desc` where no
-        document is annotated.
+    Returns:
+        spaCy's `cats_*` scores, and `cats_acc`; all None but `cats_score_desc` where no document is
+        annotated.
     """
     labels = list(labels)
     documents: list[Any] = []  # of examples, the scorer reads what `_Classes` have

@@ -41,9 +41,10 @@ Progress = Callable[[str], None]
 class Student:
     """A student of a study.
 
-    name: of its objective, or `NO_DISTILLATION`.
-    recipe: what it is trained by.
-    digest: of what decides its weights.
+    Attributes:
+        name: of its objective, or `NO_DISTILLATION`.
+        recipe: what it is trained by.
+        digest: of what decides its weights.
     """
 
     name: str
@@ -85,13 +86,18 @@ def make_students(
     Run again, it goes on with the student that was stopped and makes those that are left. One whose
     recipe, teacher or text has changed is made anew.
 
-    recipe: its student, text, packing, masking and training are those of all; for the settings of
-        the objectives see `plan_students`.
-    output: folder for the students' encoder directories.
-    objectives: names of `OBJECTIVES`.
-    console: where each training shows how it goes.
-    RETURNS: the encoder directories by name, that of `NO_DISTILLATION` first.
-    RAISES BiomedError: as `plan_students` and the trainings do.
+    Args:
+        recipe: its student, text, packing, masking and training are those of all; for the settings
+            of the objectives see `plan_students`.
+        output: folder for the students' encoder directories.
+        objectives: names of `OBJECTIVES`.
+        console: where each training shows how it goes.
+
+    Returns:
+        the encoder directories by name, that of `NO_DISTILLATION` first.
+
+    Raises:
+        BiomedError: as `plan_students` and the trainings do.
     """
     students = plan_students(recipe, output, objectives)
     for student in students:
@@ -111,10 +117,12 @@ def plan_students(
     papers'. Of a teacher without a language-model head, the terms that take its distributions are
     left out.
 
-    RETURNS: the student without distillation, then one of each objective. They have the same
-        initial weights, text, masks, batches, steps and learning rate.
-    RAISES BiomedError: if there is no such objective, teacher or student, or they do not fit
-        together.
+    Returns:
+        the student without distillation, then one of each objective. They have the same initial
+        weights, text, masks, batches, steps and learning rate.
+
+    Raises:
+        BiomedError: if there is no such objective, teacher or student, or they do not fit together.
     """
     for name in objectives:
         if name not in OBJECTIVES:

@@ -18,10 +18,11 @@ TABLE, RESULTS, FIGURE = "encoders.md", "encoders.json", "encoders.svg"
 class EncoderFigures:
     """An encoder after fine-tuning.
 
-    parameters: without pooler and language-model head.
-    int8_bytes: size of the exported encoder's file.
-    words_per_second: of the quantised pipeline.
-    f1, int8_f1: by corpus, with each seed, 0 to 1, as trained and quantised.
+    Attributes:
+        parameters: without pooler and language-model head.
+        int8_bytes: size of the exported encoder's file.
+        words_per_second: of the quantised pipeline.
+        f1, int8_f1: by corpus, with each seed, 0 to 1, as trained and quantised.
     """
 
     name: str
@@ -59,9 +60,10 @@ def write_report(
 ) -> None:
     """Write the table, all figures and the figure.
 
-    baseline: name of the encoder that the others are compared with.
-    settings: of the trainings and measurements; "epochs" by corpus, "seeds", "learn_rate",
-        "batch_words" and "texts" are told under the table.
+    Args:
+        baseline: name of the encoder that the others are compared with.
+        settings: of the trainings and measurements; "epochs" by corpus, "seeds", "learn_rate",
+            "batch_words" and "texts" are told under the table.
     """
     results = {
         "settings": settings,
@@ -81,7 +83,8 @@ def write_report(
 def create_table(figures: list[EncoderFigures], baseline: str | None) -> str:
     """The figures as a table in Markdown: a row for each encoder.
 
-    baseline: name of the encoder that the others are compared with, by the mean over corpora.
+    Args:
+        baseline: name of the encoder that the others are compared with, by the mean over corpora.
     """
     corpora = list(figures[0].f1)
     titles = ["encoder", "parameters", "fp16", "int8", "words/s"]
@@ -133,7 +136,8 @@ def describe_settings(settings: dict[str, Any]) -> str:
 def draw_figure(figures: list[EncoderFigures]) -> str:
     """Draw F1 against words a second and against size, all of the quantised pipelines.
 
-    RETURNS: an SVG document.
+    Returns:
+        an SVG document.
     """
     speed = [Dot(one.name, one.words_per_second, one.int8_mean) for one in figures]
     size = [Dot(one.name, one.int8_bytes / 1e6, one.int8_mean) for one in figures]

@@ -48,9 +48,10 @@ Progress = Callable[[str], None]
 class Contestant:
     """An encoder to be studied.
 
-    name: in the table, and of its folder.
-    encoder: a directory, a catalogue name or a hub id.
-    is_random: whether its weights are drawn anew, by the seed of each training.
+    Attributes:
+        name: in the table, and of its folder.
+        encoder: a directory, a catalogue name or a hub id.
+        is_random: whether its weights are drawn anew, by the seed of each training.
     """
 
     name: str
@@ -73,13 +74,14 @@ class Corpus(NamedTuple):
 class EncoderStudySettings:
     """What all trainings and measurements of a study have in common.
 
-    template: `configs/ner.cfg`, or one like it.
-    batch_words, learn_rate: as in `fill_config`.
-    seeds: each training is made once with each.
-    texts: file whose texts the pipelines are timed on, as `read_texts` reads it; by default the
-        test part of the first corpus.
-    repeats, threads: of the timing, as in `measure_speed`.
-    gpu: number of the one to train on; -1 for none. Pipelines are timed on the CPU.
+    Attributes:
+        template: `configs/ner.cfg`, or one like it.
+        batch_words, learn_rate: as in `fill_config`.
+        seeds: each training is made once with each.
+        texts: file whose texts the pipelines are timed on, as `read_texts` reads it; by default the
+            test part of the first corpus.
+        repeats, threads: of the timing, as in `measure_speed`.
+        gpu: number of the one to train on; -1 for none. Pipelines are timed on the CPU.
     """
 
     template: Path
@@ -96,9 +98,10 @@ class EncoderStudySettings:
 class Run:
     """One training.
 
-    place: its folder as long as it runs.
-    digest: of what decides its scores.
-    pipeline: where its quantised pipeline is kept for timing; None if another's is.
+    Attributes:
+        place: its folder as long as it runs.
+        digest: of what decides its scores.
+        pipeline: where its quantised pipeline is kept for timing; None if another's is.
     """
 
     contestant: Contestant
@@ -123,9 +126,10 @@ class Run:
 class Record:
     """What became of a training.
 
-    f1, int8_f1: of the best pipeline on the test part, 0 to 1, as it was trained and quantised.
-    parameters: of the encoder without pooler and language-model head.
-    int8_bytes: of the exported encoder's weights.
+    Attributes:
+        f1, int8_f1: of the best pipeline on the test part, 0 to 1, as it was trained and quantised.
+        parameters: of the encoder without pooler and language-model head.
+        int8_bytes: of the exported encoder's weights.
     """
 
     f1: float
@@ -139,7 +143,8 @@ def parse_contestants(names: list[str]) -> list[Contestant]:
 
     Without a name an encoder is called as its directory or catalogue name.
 
-    RAISES BiomedError: if two have the same name, or one has none that a folder can have.
+    Raises:
+        BiomedError: if two have the same name, or one has none that a folder can have.
     """
     contestants: dict[str, Contestant] = {}
     for given in names:
@@ -176,10 +181,15 @@ def study_encoders(
     A training whose config, corpus or encoder has changed is made anew, and pipelines are timed
     anew, all of them in turns, once one of them has changed.
 
-    output: folder for all of it.
-    baseline: name of the contestant that the others are compared with.
-    RETURNS: the figures, in the order of the contestants.
-    RAISES BiomedError: if an encoder, a corpus or the texts cannot be read, or as training does.
+    Args:
+        output: folder for all of it.
+        baseline: name of the contestant that the others are compared with.
+
+    Returns:
+        the figures, in the order of the contestants.
+
+    Raises:
+        BiomedError: if an encoder, a corpus or the texts cannot be read, or as training does.
     """
     if not contestants or not corpora:
         raise BiomedError("--encoders and --tasks: a study needs one of each at least")
@@ -211,8 +221,11 @@ def count_steps(contestants: int, corpora: int, settings: EncoderStudySettings) 
 def check_corpora(corpora: list[Corpus], settings: EncoderStudySettings) -> list[str]:
     """See that all trainings have what they need, before the first of them.
 
-    RETURNS: the texts to time pipelines on; none without corpora.
-    RAISES BiomedError: if a corpus, the template or the texts cannot be read.
+    Returns:
+        the texts to time pipelines on; none without corpora.
+
+    Raises:
+        BiomedError: if a corpus, the template or the texts cannot be read.
     """
     names = [corpus.name for corpus in corpora]
     if len(set(names)) < len(names):
@@ -285,8 +298,9 @@ def _find_encoder(contestant: Contestant, seed: int, output: Path) -> str:
 def write_random_encoder(encoder: str, output: Path, seed: int) -> None:
     """Write an encoder directory of the same shape and vocabulary with initial weights.
 
-    encoder: as `load_pretrained` takes it.
-    output: directory to write; replaced if it is there.
+    Args:
+        encoder: as `load_pretrained` takes it.
+        output: directory to write; replaced if it is there.
     """
     import torch
 
@@ -306,7 +320,8 @@ def _digest_corpus(corpus: Corpus) -> str:
 def _digest(contestant: Contestant, config: Config, corpus: str) -> str:
     """Of what decides the scores of a training: files by their content, wherever they are.
 
-    corpus: digest of its files.
+    Args:
+        corpus: digest of its files.
     """
     found = config.copy()
     encoder = Path(found["vars"]["encoder"]).expanduser()
@@ -379,7 +394,8 @@ def _time(
 ) -> dict[str, float]:
     """Words a second of each contestant's quantised pipeline, by name.
 
-    path: file with what was measured before, which is taken if nothing has changed.
+    Args:
+        path: file with what was measured before, which is taken if nothing has changed.
     """
     parts = [*(run.digest for run in runs), *texts, str(settings.repeats), str(settings.threads)]
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
@@ -427,7 +443,8 @@ def _describe(
 ) -> dict[str, Any]:
     """What is the same for all encoders.
 
-    config: of any training.
+    Args:
+        config: of any training.
     """
     source = settings.texts.name if settings.texts else f"test part of {corpora[0].name}"
     return {

@@ -44,10 +44,13 @@ class Dot(NamedTuple):
 def draw_scatter(title: str, vertical: str, panels: Sequence[tuple[str, Sequence[Dot]]]) -> str:
     """Draw panels of dots beside each other.
 
-    vertical: title of the vertical axis, which all panels share.
-    panels: title of the horizontal axis, which begins at 0, and the dots. A dot has the same colour
-        in all.
-    RETURNS: an SVG document.
+    Args:
+        vertical: title of the vertical axis, which all panels share.
+        panels: title of the horizontal axis, which begins at 0, and the dots. A dot has the same
+            colour in all.
+
+    Returns:
+        an SVG document.
     """
     from matplotlib.figure import Figure
 
@@ -78,10 +81,13 @@ def draw_effects(tasks: list[str], changes: dict[tuple[str, str], float], margin
     Green arrows stand for better scores, red dashed ones for worse, grey dotted ones for no effect,
     as in figure 2 of Peng et al. 2020, with the change in points beside each.
 
-    tasks: names, in the order of the circle.
-    changes: by task and companion, the points that the companion brings the task.
-    margin: smallest change, in points, that counts as an effect.
-    RETURNS: an SVG document.
+    Args:
+        tasks: names, in the order of the circle.
+        changes: by task and companion, the points that the companion brings the task.
+        margin: smallest change, in points, that counts as an effect.
+
+    Returns:
+        an SVG document.
     """
     from matplotlib.figure import Figure
 
@@ -123,7 +129,8 @@ def _place(number: int, count: int) -> Point:
 def _draw_arrow(axes: Axes, start: Point, end: Point, change: float, kind: str, name: str) -> None:
     """A curve bent to the left of its direction, with the change beside it nearer its head.
 
-    name: of the arrow in the SVG document.
+    Args:
+        name: of the arrow in the SVG document.
     """
     from matplotlib.patches import FancyArrowPatch
 

@@ -27,9 +27,10 @@ Names = tuple[str, ...]
 class PairwiseStudy:
     """The scores of tasks alone and beside each other.
 
-    metrics: name of each task's score, in the order of the tasks.
-    alone: by task, its score with each seed, 0 to 1.
-    together: by task and its companion, the task's score with each seed.
+    Attributes:
+        metrics: name of each task's score, in the order of the tasks.
+        alone: by task, its score with each seed, 0 to 1.
+        together: by task and its companion, the task's score with each seed.
     """
 
     metrics: dict[str, str]
@@ -60,10 +61,13 @@ def study_pairs(
     study makes what is left, and goes on with the run that was stopped. A run whose config, corpora
     or encoder have changed is made anew.
 
-    folders: at least two converted corpora.
-    output: folder for all of it.
-    margin: a change of fewer points than this counts as none, in the figure.
-    RAISES BiomedError: if there are fewer corpora, or as `create_multitask_config` and training do.
+    Args:
+        folders: at least two converted corpora.
+        output: folder for all of it.
+        margin: a change of fewer points than this counts as none, in the figure.
+
+    Raises:
+        BiomedError: if there are fewer corpora, or as `create_multitask_config` and training do.
     """
     if len(folders) < 2:
         raise BiomedError("--tasks: a study of pairs needs at least two corpora")

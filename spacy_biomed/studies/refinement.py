@@ -27,7 +27,8 @@ REFINED, ENCODER = "refined", Path(DIR_MODEL_BEST, "biomed_transformer", "encode
 class FineTuning:
     """How a refined encoder is fine-tuned for one task.
 
-    epochs, learn_rate: as in `StudySettings`.
+    Attributes:
+        epochs, learn_rate: as in `StudySettings`.
     """
 
     epochs: int
@@ -38,8 +39,9 @@ class FineTuning:
 class Refinement:
     """The scores of tasks at each stage.
 
-    metrics: name of each task's score, in the order of the tasks.
-    scores: by stage and task, the score with each seed, 0 to 1.
+    Attributes:
+        metrics: name of each task's score, in the order of the tasks.
+        scores: by stage and task, the score with each seed, 0 to 1.
     """
 
     metrics: dict[str, str]
@@ -61,9 +63,12 @@ def study_refinement(
     `runs/A+B+.../seed_N/model-best`. Runs that are finished are not made again; those of tasks
     alone are those of `study_pairs` in the same folder.
 
-    folders: at least two converted corpora.
-    output: folder for all of it.
-    RAISES BiomedError: if there are fewer corpora, or as `run_tasks` does.
+    Args:
+        folders: at least two converted corpora.
+        output: folder for all of it.
+
+    Raises:
+        BiomedError: if there are fewer corpora, or as `run_tasks` does.
     """
     if len(folders) < 2:
         raise BiomedError("--tasks: to refine an encoder needs at least two corpora")

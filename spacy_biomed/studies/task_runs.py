@@ -31,13 +31,15 @@ Progress = Callable[[str], None]
 class StudySettings:
     """What all runs of a study have in common.
 
-    template: `configs/multitask.cfg`, or one like it.
-    encoder: a catalogue name, a hub id or a directory, such as that of a refined pipeline.
-    schedule: of several tasks. "proportional" gives a task as many steps beside others as alone.
-    epochs, batch_words, learn_rate: as in `create_multitask_config`.
-    seeds: each run is made once with each.
-    part: the scores are of "test" or "dev".
-    gpu: its number; -1 for none.
+    Attributes:
+        template: `configs/multitask.cfg`, or one like it.
+        encoder: a catalogue name, a hub id or a directory, such as that of a refined pipeline.
+        schedule: of several tasks. "proportional" gives a task as many steps beside others as
+            alone.
+        epochs, batch_words, learn_rate: as in `create_multitask_config`.
+        seeds: each run is made once with each.
+        part: the scores are of "test" or "dev".
+        gpu: its number; -1 for none.
     """
 
     template: Path
@@ -55,8 +57,9 @@ class StudySettings:
 class RunScores:
     """What became of a run.
 
-    metrics: name of each task's score.
-    scores: by task, 0 to 1.
+    Attributes:
+        metrics: name of each task's score.
+        scores: by task, 0 to 1.
     """
 
     metrics: dict[str, str]
@@ -66,8 +69,9 @@ class RunScores:
 def check_tasks(folders: Sequence[Path], settings: StudySettings) -> None:
     """See that all runs have what they need, before the first of them.
 
-    RAISES BiomedError: if the template, the encoder or a corpus cannot be read, or the part to
-        score is none.
+    Raises:
+        BiomedError: if the template, the encoder or a corpus cannot be read, or the part to score
+            is none.
     """
     if settings.part not in ("test", "dev"):
         raise BiomedError(f"--part {quote(settings.part)}: use test or dev")
@@ -89,10 +93,13 @@ def run_tasks(
 
     A run that was stopped goes on. One whose config, corpora or encoder have changed is made anew.
 
-    place: folder of the run; its config, log and scores stay there.
-    keep_pipeline: whether `model-best` stays there too.
-    RAISES BiomedError: as `create_multitask_config` and training do, or if a part has nothing that
-        a task's score counts.
+    Args:
+        place: folder of the run; its config, log and scores stay there.
+        keep_pipeline: whether `model-best` stays there too.
+
+    Raises:
+        BiomedError: as `create_multitask_config` and training do, or if a part has nothing that a
+            task's score counts.
     """
     config, tasks = _create_config(folders, settings, seed)
     metrics = {task.name: task.score for task in tasks}

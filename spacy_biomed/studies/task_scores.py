@@ -17,11 +17,16 @@ from ..training.multitask import MultiTaskCorpus
 def score_tasks(nlp: Language, part: str = "test") -> dict[str, float]:
     """Score each component on the corpus that it was trained for.
 
-    nlp: a pipeline trained with `spacy_biomed.MultiTaskCorpus.v1`, whose config names the
-        development parts.
-    part: "train", "dev" or "test"; it lies beside the development part.
-    RETURNS: the scores that the config's score weights count, 0 to 1, by name.
-    RAISES BiomedError: if the pipeline is of one corpus, or a part is not there.
+    Args:
+        nlp: a pipeline trained with `spacy_biomed.MultiTaskCorpus.v1`, whose config names the
+            development parts.
+        part: "train", "dev" or "test"; it lies beside the development part.
+
+    Returns:
+        the scores that the config's score weights count, 0 to 1, by name.
+
+    Raises:
+        BiomedError: if the pipeline is of one corpus, or a part is not there.
     """
     return weighted_scores(nlp, list(read_part(nlp.config.interpolate(), part)(nlp)))
 

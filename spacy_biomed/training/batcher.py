@@ -32,17 +32,20 @@ def batch_by_word_pieces_v1(
 ) -> BatcherT:
     """Batch examples by the word pieces that the encoder makes of their texts.
 
-    encoder: catalogue name, hub id or directory, as in `spacy_biomed.TransformerModel.v1`. Its
-        tokenizer is loaded when the first batch is asked for.
-    size: most word pieces in a batch, special tokens included. A longer example is a batch of its
-        own.
-    buckets: batches' worth of examples that are sorted by length together, so that a batch needs
-        little padding. The batches of a pool come in random order. With 0 the examples stay in
-        the order in which they come.
-    discard_oversize: leave out the examples that are longer than `size`.
-    revision: commit, branch or tag on the hub; by default the one the catalogue pins.
-    RAISES BiomedError: if a number cannot be; from the batcher, if the tokenizer cannot be had, or
-        no example is left.
+    Args:
+        encoder: catalogue name, hub id or directory, as in `spacy_biomed.TransformerModel.v1`. Its
+            tokenizer is loaded when the first batch is asked for.
+        size: most word pieces in a batch, special tokens included. A longer example is a batch of
+            its own.
+        buckets: batches' worth of examples that are sorted by length together, so that a batch
+            needs little padding. The batches of a pool come in random order. With 0 the examples
+            stay in the order in which they come.
+        discard_oversize: leave out the examples that are longer than `size`.
+        revision: commit, branch or tag on the hub; by default the one the catalogue pins.
+
+    Raises:
+        BiomedError: if a number cannot be; from the batcher, if the tokenizer cannot be had, or no
+            example is left.
     """
     if size < 1:
         raise BiomedError(f"training.batcher.size is {size}: a batch takes at least 1 word piece")
@@ -71,7 +74,8 @@ def batch_by_word_pieces_v1(
 class WordPieceCounter:
     """Counts the word pieces of texts, special tokens included; each text once.
 
-    encoder, revision: whose tokenizer; loaded with the first text.
+    Attributes:
+        encoder, revision: whose tokenizer; loaded with the first text.
     """
 
     def __init__(self, encoder: str, revision: str | None = None):
@@ -82,7 +86,7 @@ class WordPieceCounter:
         self._counts: dict[int, int] = {}
 
     def __call__(self, texts: list[str]) -> list[int]:
-        """RETURNS: the number of word pieces of each text."""
+        """The number of word pieces of each text."""
         keys = [hash(text) for text in texts]
         unknown = {
             key: text for key, text in zip(keys, texts, strict=True) if key not in self._counts

@@ -36,13 +36,14 @@ _COUNTS = ("nr_update", "last_seen")
 class Progress:
     """How far a run has come.
 
-    fingerprint: what it was made from, see `fingerprint`.
-    step: the last step that was made.
-    scores: the main score of each evaluation.
-    words, seconds: trained on, so far.
-    performance: what the pipeline's meta says of it.
-    epochs: the state of Python's generator when each epoch began, before its examples were
-        shuffled.
+    Attributes:
+        fingerprint: what it was made from, see `fingerprint`.
+        step: the last step that was made.
+        scores: the main score of each evaluation.
+        words, seconds: trained on, so far.
+        performance: what the pipeline's meta says of it.
+        epochs: the state of Python's generator when each epoch began, before its examples were
+            shuffled.
     """
 
     fingerprint: dict[str, str]
@@ -58,11 +59,12 @@ class Progress:
 class Checkpoint:
     """A run at the end of a step.
 
-    progress: how far it has come.
-    counts: of the optimizer, by name and parameter.
-    generators: states of the random generators of Python and numpy.
-    tensors: weights, rates of dropout, the moments and averages of the optimizer, the states of
-        PyTorch's generators.
+    Attributes:
+        progress: how far it has come.
+        counts: of the optimizer, by name and parameter.
+        generators: states of the random generators of Python and numpy.
+        tensors: weights, rates of dropout, the moments and averages of the optimizer, the states of
+            PyTorch's generators.
     """
 
     progress: Progress
@@ -74,7 +76,8 @@ class Checkpoint:
     def take(cls, nlp: Language, optimizer: Optimizer, progress: Progress) -> Checkpoint:
         """Look at a run that stands between two steps.
 
-        RAISES BiomedError: if the optimizer knows parameters that no component's model has.
+        Raises:
+            BiomedError: if the optimizer knows parameters that no component's model has.
         """
         tensors = {f"weight:{place}": value for place, value in _weights(nlp)}
         tensors.update(_optimizer_tensors(nlp, optimizer))
@@ -106,7 +109,8 @@ class Checkpoint:
     def read(cls, path: Path) -> Checkpoint:
         """Read what `write` wrote.
 
-        RAISES BiomedError: if it is something else, or damaged.
+        Raises:
+            BiomedError: if it is something else, or damaged.
         """
         try:
             with safe_open(path, "pt") as file:

@@ -48,14 +48,15 @@ _NO_MAP = LabelMap({})
 class CombinedPart:
     """What became of one part of one corpus: numbers of documents.
 
-    documents: in the corpus.
-    repeated_text, repeated_id, repeated_sentence: left out because they stand in a part that goes
-        before theirs, as their text, the abstract of the same number, or a sentence of them or in
-        them, of another corpus.
-    merged: that went into a document of another corpus with the same text.
-    kept_twice: that are kept beside the same abstract of another corpus, whose text differs.
-    disputed: mentions that one of two merged documents has and the other, which annotates their
-        label too, has not; they are neither right nor wrong.
+    Attributes:
+        documents: in the corpus.
+        repeated_text, repeated_id, repeated_sentence: left out because they stand in a part that
+            goes before theirs, as their text, the abstract of the same number, or a sentence of
+            them or in them, of another corpus.
+        merged: that went into a document of another corpus with the same text.
+        kept_twice: that are kept beside the same abstract of another corpus, whose text differs.
+        disputed: mentions that one of two merged documents has and the other, which annotates their
+            label too, has not; they are neither right nor wrong.
     """
 
     documents: int = 0
@@ -76,8 +77,9 @@ class CombinedPart:
 class CombinedCorpus:
     """One of the corpora.
 
-    labels: that it annotates, by their new names.
-    parts: train, dev and test, those that it has.
+    Attributes:
+        labels: that it annotates, by their new names.
+        parts: train, dev and test, those that it has.
     """
 
     name: str
@@ -91,8 +93,9 @@ class CombinedCorpus:
 class CombinationReport:
     """What was combined.
 
-    corpora: of what.
-    parts: what was written, as for every converted corpus.
+    Attributes:
+        corpora: of what.
+        parts: what was written, as for every converted corpus.
     """
 
     name: str
@@ -106,10 +109,11 @@ class CombinationReport:
 class _Text:
     """A document on its way from a corpus into the combined one.
 
-    doc: as it was read. corpus: its name. known: what it is recognised by.
-    mentions: that tokens hold; None where the document has no layer of them.
-    lost: that none hold.
-    scope: what the mentions tell.
+    Attributes:
+        doc: as it was read. corpus: its name. known: what it is recognised by.
+        mentions: that tokens hold; None where the document has no layer of them.
+        lost: that none hold.
+        scope: what the mentions tell.
     """
 
     doc: Doc
@@ -137,16 +141,19 @@ def combine_corpora(
     have the same text, one is written that annotates the labels of both; where both annotate a
     label, mentions that only one has are uncertain. Other layers than mentions are left out.
 
-    corpora: folders that `spacy biomed convert` wrote, called by their own names.
-    output: folder to write; replaced if it is there.
-    label_maps: what to rename the labels of a corpus to, by its name.
-    spans_key: the span group of the mentions, in all corpora and in the output; None for
-        `doc.ents`.
-    train_first: whether what stands in a training and a development part is left out of
-        development, where there is more to lose in training: a single sentence held out of one
-        corpus takes a whole abstract of another.
-    RAISES BiomedError: if a corpus cannot be read, has no such mentions or another language, or
-        a label map names what is not there; nothing is written then.
+    Args:
+        corpora: folders that `spacy biomed convert` wrote, called by their own names.
+        output: folder to write; replaced if it is there.
+        label_maps: what to rename the labels of a corpus to, by its name.
+        spans_key: the span group of the mentions, in all corpora and in the output; None for
+            `doc.ents`.
+        train_first: whether what stands in a training and a development part is left out of
+            development, where there is more to lose in training: a single sentence held out of one
+            corpus takes a whole abstract of another.
+
+    Raises:
+        BiomedError: if a corpus cannot be read, has no such mentions or another language, or a
+            label map names what is not there; nothing is written then.
     """
     names = _check_names(corpora, label_maps or {})
     check_replaceable(output, MADE_BY, corpora)
@@ -339,7 +346,8 @@ def _can_merge(one: _Text, other: _Text) -> bool:
 def _merge(one: _Text, other: _Text) -> int:
     """Put the annotation of a document on another with the same text.
 
-    RETURNS: how many mentions of labels that both annotate only one of them has.
+    Returns:
+        how many mentions of labels that both annotate only one of them has.
     """
     shared = (one.scope.labels or frozenset()) & (other.scope.labels or frozenset())
     all_one, all_other = (

@@ -41,16 +41,19 @@ def fill_config(
 
     Heads get the settings that follow from what the corpus holds (`EncoderHead.corpus_settings`).
 
-    template: config with `[vars]` encoder, seed, learn_rate, batch_words, max_steps, warmup_steps
-        and eval_frequency.
-    corpus: folder that `spacy biomed convert` wrote.
-    encoder: a catalogue name, a hub id or a directory.
-    epochs: passes over the training part; the development part is scored after each, or four times
-        in a single one.
-    batch_words: tokens in a batch; by default the template's.
-    learn_rate: highest learning rate; by default the template's.
-    seed: of the initial weights, the order of the examples and dropout.
-    RAISES BiomedError: if the template or the corpus is not there, or is not one.
+    Args:
+        template: config with `[vars]` encoder, seed, learn_rate, batch_words, max_steps,
+            warmup_steps and eval_frequency.
+        corpus: folder that `spacy biomed convert` wrote.
+        encoder: a catalogue name, a hub id or a directory.
+        epochs: passes over the training part; the development part is scored after each, or four
+            times in a single one.
+        batch_words: tokens in a batch; by default the template's.
+        learn_rate: highest learning rate; by default the template's.
+        seed: of the initial weights, the order of the examples and dropout.
+
+    Raises:
+        BiomedError: if the template or the corpus is not there, or is not one.
     """
     config = read_template(template)
     config["vars"]["encoder"] = encoder
@@ -84,7 +87,8 @@ def fill_training(
     """Fill what a template has of the corpus and of the training, which is the same whatever is
     trained; see `fill_config`.
 
-    description: of the corpus.
+    Args:
+        description: of the corpus.
     """
     variables: dict[str, Any] = config["vars"]
     variables["seed"] = seed
@@ -104,7 +108,8 @@ def fill_training(
 def read_template(path: Path) -> Config:
     """Read a config that has what `fill_config` fills.
 
-    RAISES BiomedError: if it is not there, not a config, or lacks something.
+    Raises:
+        BiomedError: if it is not there, not a config, or lacks something.
     """
     if not os.path.isfile(path):
         raise BiomedError(f"{path}: no such config; the templates are in configs/")
@@ -125,9 +130,12 @@ def read_config(
 ) -> Config:
     """Read a config.
 
-    overrides: settings by their dotted names.
-    interpolate: whether variables get their values.
-    RAISES BiomedError: if it is no file, or not a config.
+    Args:
+        overrides: settings by their dotted names.
+        interpolate: whether variables get their values.
+
+    Raises:
+        BiomedError: if it is no file, or not a config.
     """
     if not os.path.isfile(path):
         raise BiomedError(f"{path}: no such file; give a config (.cfg)")
@@ -154,7 +162,8 @@ def check_encoder_name(encoder: str) -> None:
 def check_sections(path: Path, config: Config, sections: Sequence[str]) -> None:
     """See that a config has sections with something in them.
 
-    RAISES BiomedError: if it lacks one.
+    Raises:
+        BiomedError: if it lacks one.
     """
     for section in sections:
         if not (config.get(section) and isinstance(config[section], dict)):
@@ -174,9 +183,12 @@ def read_description(corpus: Path) -> dict[str, Any]:
 def read_fields(path: Path, fields: tuple[str, ...], writer: str) -> dict[str, Any]:
     """Read a JSON object.
 
-    fields: what it must have.
-    writer: the command that writes it, for the error messages.
-    RAISES BiomedError: if it is not there, is not JSON, or lacks a field.
+    Args:
+        fields: what it must have.
+        writer: the command that writes it, for the error messages.
+
+    Raises:
+        BiomedError: if it is not there, is not JSON, or lacks a field.
     """
     if not os.path.isfile(path):
         raise BiomedError(f"{path}: not there; `{writer}` writes it")

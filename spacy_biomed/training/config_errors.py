@@ -31,7 +31,8 @@ _AVAILABLE = re.compile(r"Available (?:names|factories|components): (.*)")
 def explain_config_error(path: Path, error: Exception) -> str | None:
     """Say in one line what spaCy finds wrong with a config; None if `error` is about other things.
 
-    path: the config, as given to `spacy train`.
+    Args:
+        path: the config, as given to `spacy train`.
     """
     try:
         text = path.read_text(encoding="utf8")

@@ -30,9 +30,12 @@ def Corpus_v1(
     A missing or damaged development part is thereby found before training begins, and not at its
     first evaluation, when the pipeline of an earlier run is gone.
 
-    path: a .spacy file, or a folder of such files.
-    gold_preproc, max_length, limit, augmenter: as in spaCy.
-    RAISES BiomedError: if the path is not there, or is no corpus, or has no documents.
+    Args:
+        path: a .spacy file, or a folder of such files.
+        gold_preproc, max_length, limit, augmenter: as in spaCy.
+
+    Raises:
+        BiomedError: if the path is not there, or is no corpus, or has no documents.
     """
     if path is None:
         raise BiomedError(
@@ -64,8 +67,9 @@ class _CheckedCorpus(Corpus):
 def read_docs(path: Path, vocab: Vocab) -> Iterator[Doc]:
     """Read the documents of a .spacy file.
 
-    RAISES BiomedError: at once if it is not there, or not such a file; while reading, if a document
-        in it is damaged.
+    Raises:
+        BiomedError: at once if it is not there, or not such a file; while reading, if a document in
+            it is damaged.
     """
     return _unpack(read_doc_bin(path), path, vocab)
 
@@ -83,8 +87,9 @@ def _unpack(doc_bin: DocBin, path: Path, vocab: Vocab) -> Iterator[Doc]:
 def read_doc_bin(path: Path) -> DocBin:
     """Read a .spacy file.
 
-    RAISES BiomedError: if it is not there, not such a file, or becomes too large when it is
-        decompressed (`spacy_biomed.decompression`).
+    Raises:
+        BiomedError: if it is not there, not such a file, or becomes too large when it is
+            decompressed (`spacy_biomed.decompression`).
     """
     find_decoders_once()
     path = Path(path)

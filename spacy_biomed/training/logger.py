@@ -41,16 +41,17 @@ def RichLogger_v1(
 ) -> Callable[[Language, IO, IO], tuple[LogStep, Callable[[], None]]]:
     """Show a row for each evaluation and, in a terminal, a bar between them.
 
-    progress_bar: whether to show steps done of `max_steps`, words a second, the time left and the
-        last score. Where the output is no terminal there is no bar.
-    jsonl: file that gets a JSON object for each evaluation when it is made: epoch, step, words
-        (seen so far), words_per_second, seconds (since the start), losses, score, and all scores
-        that are numbers. The file of an earlier run is replaced; that of a run that is being
-        continued goes on.
-    console_output: whether to print at all.
-
     Words a second are those of training: the time that evaluations take does not count. They are
     not known (null, "-") at the first evaluation.
+
+    Args:
+        progress_bar: whether to show steps done of `max_steps`, words a second, the time left and
+            the last score. Where the output is no terminal there is no bar.
+        jsonl: file that gets a JSON object for each evaluation when it is made: epoch, step, words
+            (seen so far), words_per_second, seconds (since the start), losses, score, and all
+            scores that are numbers. The file of an earlier run is replaced; that of a run that is
+            being continued goes on.
+        console_output: whether to print at all.
     """
 
     def setup_printer(
@@ -124,7 +125,8 @@ class Speed:
     is taken to have the average number. The time of a step with an evaluation is taken to be that
     of the others, since it cannot be told from the evaluation's.
 
-    words_per_second: of the steps since the evaluation before; None at the first.
+    Attributes:
+        words_per_second: of the steps since the evaluation before; None at the first.
     """
 
     def __init__(self) -> None:
@@ -163,8 +165,9 @@ class Speed:
 class Table:
     """The rows, and the bar below them.
 
-    stdout: where to; what is no terminal gets the rows alone.
-    bar: whether a terminal gets the bar.
+    Attributes:
+        stdout: where to; what is no terminal gets the rows alone.
+        bar: whether a terminal gets the bar.
     """
 
     def __init__(self, nlp: Language, stdout: IO, *, bar: bool):
@@ -247,8 +250,11 @@ def _format_score(name: str, score: float) -> str:
 class RowFile:
     """A file of JSON lines, one for each evaluation.
 
-    path: file to write; its folder is made.
-    RAISES BiomedError: if it cannot be written.
+    Attributes:
+        path: file to write; its folder is made.
+
+    Raises:
+        BiomedError: if it cannot be written.
     """
 
     def __init__(self, path: Path):

@@ -36,12 +36,15 @@ def MultiTaskCorpus_v1(
     which `spacy_biomed.round_robin.v1` and `spacy_biomed.proportional.v1` make batches of one task.
     A text that is in several corpora is an example of each.
 
-    paths: a .spacy file, or a folder of such files, by the name of the corpus.
-    components: name of the component that each corpus trains; by default the corpus's own name.
-    prefixed: corpora whose classes get the component's name before theirs (`medrqe_entailment`),
-        because those of another corpus are called the same.
-    limit: most documents to take of each corpus; 0 for all.
-    RAISES BiomedError: if there are no corpora, or one cannot be read or has no documents.
+    Args:
+        paths: a .spacy file, or a folder of such files, by the name of the corpus.
+        components: name of the component that each corpus trains; by default the corpus's own name.
+        prefixed: corpora whose classes get the component's name before theirs
+            (`medrqe_entailment`), because those of another corpus are called the same.
+        limit: most documents to take of each corpus; 0 for all.
+
+    Raises:
+        BiomedError: if there are no corpora, or one cannot be read or has no documents.
     """
     return MultiTaskCorpus(paths, components or {}, prefixed or [], limit)
 
@@ -50,12 +53,13 @@ def MultiTaskCorpus_v1(
 class _Task:
     """A corpus and what it trains.
 
-    name: of the corpus.
-    component: name of the component in the pipeline.
-    pipe: the component.
-    head: its class, or what stands in for it.
-    prefix: what its classes get before their names.
-    foreign_labels: classes of other components.
+    Attributes:
+        name: of the corpus.
+        component: name of the component in the pipeline.
+        pipe: the component.
+        head: its class, or what stands in for it.
+        prefix: what its classes get before their names.
+        foreign_labels: classes of other components.
     """
 
     name: str
@@ -68,8 +72,11 @@ class _Task:
     def take(self, source: Doc, target: Doc) -> bool:
         """Put what the component reads on a bare document.
 
-        RETURNS: whether it is annotated.
-        RAISES BiomedError: if it has a class of another component's name.
+        Returns:
+            whether it is annotated.
+
+        Raises:
+            BiomedError: if it has a class of another component's name.
         """
         is_annotated = self.head.copy_layer(self.pipe, source, target, prefix=self.prefix)
         shared = self.foreign_labels.intersection(target.cats)
@@ -139,9 +146,10 @@ class MultiTaskCorpus:
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Give the examples of one corpus after the other.
 
-        RAISES BiomedError: if a component is not there or of a kind that is not known here, a
-            corpus has nothing that its component reads, or two components have a class of the same
-            name.
+        Raises:
+            BiomedError: if a component is not there or of a kind that is not known here, a corpus
+                has nothing that its component reads, or two components have a class of the same
+                name.
         """
         tasks = [self._task(nlp, name) for name in self.corpora]
         annotation_keys = list_annotation_keys()

@@ -24,10 +24,13 @@ def round_robin_v1(batcher: BatcherT) -> BatcherT:
     An epoch's batches are made when it begins, so that nothing that is random in learning changes
     them. With `max_epochs = -1` its examples are therefore all in memory, as they are otherwise.
 
-    batcher: cuts the examples of a task into batches. Where its size is a schedule, the sizes go to
-        the batches of one task after the other.
-    RAISES BiomedError: from the batcher, if an example is of no multi-task corpus, or the inner
-        batcher leaves a task without batches.
+    Args:
+        batcher: cuts the examples of a task into batches. Where its size is a schedule, the sizes
+            go to the batches of one task after the other.
+
+    Raises:
+        BiomedError: from the batcher, if an example is of no multi-task corpus, or the inner
+            batcher leaves a task without batches.
     """
 
     def batch(examples: Iterable[Example]) -> Iterator[Batch]:
@@ -52,8 +55,11 @@ def proportional_v1(batcher: BatcherT) -> BatcherT:
     BERT for Biomedical Text Mining", section 3.5.2). Its batches are made when it begins, as those
     of `spacy_biomed.round_robin.v1`.
 
-    batcher: cuts the examples of a task into batches, as there.
-    RAISES BiomedError: as there.
+    Args:
+        batcher: cuts the examples of a task into batches, as there.
+
+    Raises:
+        BiomedError: as there.
     """
 
     def batch(examples: Iterable[Example]) -> Iterator[Batch]:
@@ -69,7 +75,8 @@ def proportional_v1(batcher: BatcherT) -> BatcherT:
 def split_by_task(examples: Iterable[Example]) -> dict[str, list[Example]]:
     """The examples of each task, in the order in which they come; tasks in that of their names.
 
-    RAISES BiomedError: if an example is of no multi-task corpus.
+    Raises:
+        BiomedError: if an example is of no multi-task corpus.
     """
     tasks: dict[str, list[Example]] = {}
     for example in examples:

@@ -37,13 +37,14 @@ ANY_LANGUAGE = "xx"
 class Task:
     """A converted corpus and the head that it trains; both have the folder's name.
 
-    task: what kind of task it is, as the catalogue or `corpus.json` call it.
-    language: spaCy's code.
-    head: class of the head.
-    settings: of the head, where they are neither the factory's nor the template's.
-    score: name of the head's main score.
-    classes: of a head that reads `doc.cats`, the names that the training part has there.
-    batches: in one pass over the training part.
+    Attributes:
+        task: what kind of task it is, as the catalogue or `corpus.json` call it.
+        language: spaCy's code.
+        head: class of the head.
+        settings: of the head, where they are neither the factory's nor the template's.
+        score: name of the head's main score.
+        classes: of a head that reads `doc.cats`, the names that the training part has there.
+        batches: in one pass over the training part.
     """
 
     folder: Path
@@ -79,18 +80,23 @@ def create_multitask_config(
 
     The main score is the mean of the heads' main scores, all with the same weight.
 
-    template: `configs/multitask.cfg`, or one like it. Its section `[heads]` has, by factory, what
-        differs from the factory's default config.
-    folders: of `spacy biomed convert`; their names become those of the heads.
-    encoder: a catalogue name, a hub id or a directory.
-    schedule: "round_robin" or "proportional", see `spacy_biomed.training.multitask_batchers`.
-    epochs: of the schedule; the development parts are scored after each.
-    batch_words: tokens in a batch; by default the template's.
-    learn_rate: highest learning rate; by default the template's.
-    seed: of the initial weights, the order of the batches and dropout.
-    RETURNS: the config, and what it trains.
-    RAISES BiomedError: if the template or a corpus is not there or not one, names do not fit, or a
-        corpus's task has no head.
+    Args:
+        template: `configs/multitask.cfg`, or one like it. Its section `[heads]` has, by factory,
+            what differs from the factory's default config.
+        folders: of `spacy biomed convert`; their names become those of the heads.
+        encoder: a catalogue name, a hub id or a directory.
+        schedule: "round_robin" or "proportional", see `spacy_biomed.training.multitask_batchers`.
+        epochs: of the schedule; the development parts are scored after each.
+        batch_words: tokens in a batch; by default the template's.
+        learn_rate: highest learning rate; by default the template's.
+        seed: of the initial weights, the order of the batches and dropout.
+
+    Returns:
+        the config, and what it trains.
+
+    Raises:
+        BiomedError: if the template or a corpus is not there or not one, names do not fit, or a
+            corpus's task has no head.
     """
     if schedule not in SCHEDULES:
         raise BiomedError(f"--schedule {schedule}: use {' or '.join(SCHEDULES)}")
@@ -117,7 +123,8 @@ def create_multitask_config(
 def read_task(folder: Path, batch_words: int) -> Task:
     """Look what a converted corpus is for.
 
-    RAISES BiomedError: if it is no corpus, or for nothing that there is a head for.
+    Raises:
+        BiomedError: if it is no corpus, or for nothing that there is a head for.
     """
     description = read_description(folder)
     kind = find_task(folder, description)
@@ -150,7 +157,8 @@ def find_learners() -> dict[str, type[EncoderHead]]:
 def find_task(folder: Path, description: dict[str, Any]) -> str:
     """The task of a corpus: what its `corpus.json` says, else the catalogue, else what it holds.
 
-    RAISES BiomedError: if none of them says, or there is no head for it.
+    Raises:
+        BiomedError: if none of them says, or there is no head for it.
     """
     kind = description.get("task") or _catalogue_task(description["name"]) or _guess(description)
     learners = find_learners()
@@ -178,7 +186,8 @@ def _guess(description: dict[str, Any]) -> str | None:
 def count_steps(schedule: Schedule, batches: list[int]) -> int:
     """Batches, which are optimizer steps, in an epoch of a schedule.
 
-    batches: of each task.
+    Args:
+        batches: of each task.
     """
     return len(batches) * max(batches) if schedule == "round_robin" else sum(batches)
 

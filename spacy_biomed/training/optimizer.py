@@ -53,8 +53,9 @@ class AdamW(Optimizer):
     def step_module(self, key: int, module: torch.nn.Module) -> None:
         """Clip the module's gradients to the norm `grad_clip` and step all its parameters.
 
-        key: identifies the module from one step to the next; for another module under the same key,
-            as after loading, the optimizer starts afresh.
+        Args:
+            key: identifies the module from one step to the next; for another module under the same
+                key, as after loading, the optimizer starts afresh.
         """
         import torch
 
@@ -78,7 +79,8 @@ class AdamW(Optimizer):
     def _average(self, key: int, module: torch.nn.Module, step: int) -> None:
         """Move the running averages of all parameters, by thinc's rule, towards what they are now.
 
-        step: updates made so far, this one included.
+        Args:
+            step: updates made so far, this one included.
         """
         import torch
 
@@ -118,7 +120,8 @@ class AdamW(Optimizer):
     def torch_state(self) -> dict[int, dict[str, torch.Tensor]]:
         """Moments and numbers of steps of all modules stepped so far.
 
-        RETURNS: for each module's key, by the parameter's number and what it is: `12.exp_avg`.
+        Returns:
+            for each module's key, by the parameter's number and what it is: `12.exp_avg`.
         """
         return {
             key: {
@@ -177,18 +180,20 @@ def AdamW_v1(
 ) -> AdamW:
     """Create the optimizer.
 
-    learn_rate: a number, or a schedule such as thinc's `warmup_linear.v1`.
-    beta1, beta2, eps: as in the paper.
-    L2: decoupled weight decay.
-    grad_clip: largest norm of the gradient: of all parameters of an encoder together, and of each
-        parameter of the heads; 0 for no limit.
-    layer_decay: multiplies an encoder's learning rate once for each layer below its last, and once
-        more for the embeddings (Howard and Ruder 2018, "Universal Language Model Fine-tuning for
-        Text Classification", discriminative fine-tuning); 1 for one rate for all.
-    use_averages: evaluate and save running averages of the weights rather than the weights, as
-        thinc's own optimizers do (Izmailov et al. 2018, "Averaging Weights Leads to Wider Optima
-        and Better Generalization"). After t updates an average moves a (9 / (t + 10))th towards the
-        weights.
+    Args:
+        learn_rate: a number, or a schedule such as thinc's `warmup_linear.v1`.
+        beta1, beta2, eps: as in the paper.
+        L2: decoupled weight decay.
+        grad_clip: largest norm of the gradient: of all parameters of an encoder together, and of
+            each parameter of the heads; 0 for no limit.
+        layer_decay: multiplies an encoder's learning rate once for each layer below its last, and
+            once more for the embeddings (Howard and Ruder 2018, "Universal Language Model
+            Fine-tuning for Text Classification", discriminative fine-tuning); 1 for one rate for
+            all.
+        use_averages: evaluate and save running averages of the weights rather than the weights, as
+            thinc's own optimizers do (Izmailov et al. 2018, "Averaging Weights Leads to Wider
+            Optima and Better Generalization"). After t updates an average moves a (9 / (t + 10))th
+            towards the weights.
     """
     return AdamW(
         learn_rate,

@@ -64,15 +64,18 @@ def train(
     dropout of thinc's layers is not: cupy's generator cannot be read, and begins anew. Nor is it
     where a corpus of max_epochs = -1 is augmented, if components draw from the module `random`.
 
-    nlp: the initialized pipeline.
-    output: folder that gets `model-best` and `model-last`; made if it is not there. Those of an
-        earlier run stay until the first evaluation replaces them.
-    use_gpu: number of the GPU, which has been made the current one; -1 for none.
-    resume: whether to continue. A checkpoint of another config, or of other data, is not
-        continued: the output says so, and training starts from the beginning.
-    stdout, stderr: for messages and the config's logger; by default the process's.
-    RAISES BiomedError: if the output cannot be written, another process trains into it, or it has
-        a `model-best`, `model-last` or `checkpoint` that no such training made.
+    Args:
+        nlp: the initialized pipeline.
+        output: folder that gets `model-best` and `model-last`; made if it is not there. Those of an
+            earlier run stay until the first evaluation replaces them.
+        use_gpu: number of the GPU, which has been made the current one; -1 for none.
+        resume: whether to continue. A checkpoint of another config, or of other data, is not
+            continued: the output says so, and training starts from the beginning.
+        stdout, stderr: for messages and the config's logger; by default the process's.
+
+    Raises:
+        BiomedError: if the output cannot be written, another process trains into it, or it has a
+            `model-best`, `model-last` or `checkpoint` that no such training made.
     """
     check_training_output(output, nlp.config.interpolate())
     run = _Run(
@@ -86,8 +89,11 @@ def train(
 def check_training_output(output: Path, config: dict[str, Any]) -> None:
     """See that training can write to a folder, and would not replace what it reads there.
 
-    config: interpolated.
-    RAISES BiomedError: as `train` does.
+    Args:
+        config: interpolated.
+
+    Raises:
+        BiomedError: as `train` does.
     """
     if output.exists() and not output.is_dir():
         raise BiomedError(f"{output}: this is a file; name a folder to write to")
@@ -308,9 +314,11 @@ def create_train_batches(
 ) -> Batches:
     """spaCy's function of this name, which can be made to give the same batches again.
 
-    max_epochs: -1 for a corpus that is read anew in each epoch and not shuffled; 0 for no limit.
-    epochs: states of Python's generator at the beginning of the epochs to repeat; those of the
-        epochs after them are added.
+    Args:
+        max_epochs: -1 for a corpus that is read anew in each epoch and not shuffled; 0 for no
+            limit.
+        epochs: states of Python's generator at the beginning of the epochs to repeat; those of the
+            epochs after them are added.
     """
     streamed = max_epochs < 0
     examples = [] if streamed else list(corpus(nlp))

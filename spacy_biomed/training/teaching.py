@@ -35,9 +35,10 @@ MADE_BY = "spacy biomed teach"
 class TeachingReport:
     """What a taught corpus holds.
 
-    components: that learn from it, by their names.
-    annotated, unlabelled: documents of its training part, with gold and without.
-    words: tokens of the unlabelled ones.
+    Attributes:
+        components: that learn from it, by their names.
+        annotated, unlabelled: documents of its training part, with gold and without.
+        words: tokens of the unlabelled ones.
     """
 
     components: list[str]
@@ -65,17 +66,20 @@ def create_taught_corpus(
     Each component teaches the one of its own name. Heads of entities that teach the same one, of
     several pipelines or with `merge_into`, teach it the labels of all (`merge_tags`).
 
-    teachers: trained pipelines, each with at least one component that can teach. The first
-        tokenizes the texts.
-    corpus: folder that `spacy biomed convert` wrote.
-    texts: unlabelled documents.
-    output: folder to write; replaced if it is there.
-    sources: where the teachers and the texts come from.
-    merge_into: name of the component that every `biomed_ner` of the teachers teaches.
-    repeat: how many times each annotated document stands in the training part. Where few documents
-        are learned from many times, and the texts are to be read once.
-    RAISES BiomedError: if a pipeline has nothing to teach, if components that cannot be merged
-        teach the same one, or if the corpus cannot be read.
+    Args:
+        teachers: trained pipelines, each with at least one component that can teach. The first
+            tokenizes the texts.
+        corpus: folder that `spacy biomed convert` wrote.
+        texts: unlabelled documents.
+        output: folder to write; replaced if it is there.
+        sources: where the teachers and the texts come from.
+        merge_into: name of the component that every `biomed_ner` of the teachers teaches.
+        repeat: how many times each annotated document stands in the training part. Where few
+            documents are learned from many times, and the texts are to be read once.
+
+    Raises:
+        BiomedError: if a pipeline has nothing to teach, if components that cannot be merged teach
+            the same one, or if the corpus cannot be read.
     """
     components = _check_teachers(teachers, merge_into)
     sources = [*sources, corpus]
@@ -117,8 +121,9 @@ def create_taught_corpus(
 def _check_teachers(teachers: Sequence[Language], merge_into: str | None) -> list[str]:
     """The names of the components that are taught.
 
-    RAISES BiomedError: if a pipeline teaches nothing, or components that teach the same one are not
-        all heads of entities with one tag scheme.
+    Raises:
+        BiomedError: if a pipeline teaches nothing, or components that teach the same one are not
+            all heads of entities with one tag scheme.
     """
     taught: dict[str, list[Teacher]] = defaultdict(list)
     for teacher in teachers:
@@ -162,7 +167,8 @@ def teach(
 ) -> Iterator[Doc]:
     """Leave the teachers' probabilities on documents, whose own annotation stays as it is.
 
-    merge_into: see `create_taught_corpus`.
+    Args:
+        merge_into: see `create_taught_corpus`.
     """
     for batch in minibatch(references, teachers[0].batch_size):
         found: dict[str, list[tuple[list[str], list[Floats2d]]]] = defaultdict(list)

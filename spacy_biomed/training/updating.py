@@ -34,10 +34,12 @@ EXPORTED, TRAINABLE = "biomed_onnx_transformer", "biomed_transformer"
 class Update:
     """A training that goes on from a pipeline.
 
-    config: for `spacy train`.
-    new: labels of the corpus that the pipeline does not know.
-    unannotated: labels of the pipeline that the corpus neither annotates nor carries a teacher of.
-    moved: heads that stay as they are, on an encoder that learns.
+    Attributes:
+        config: for `spacy train`.
+        new: labels of the corpus that the pipeline does not know.
+        unannotated: labels of the pipeline that the corpus neither annotates nor carries a teacher
+            of.
+        moved: heads that stay as they are, on an encoder that learns.
     """
 
     config: Config
@@ -62,13 +64,16 @@ def create_update(
     the others are frozen. Tokenizer and settings of the components are the pipeline's, all else is
     the template's.
 
-    template, corpus, epochs, batch_words, seed: as for `fill_config`.
-    source: an installed package, or a pipeline directory.
-    learn_rate: highest learning rate; by default half of what the pipeline was trained with, or
-        where its config does not tell, of the template's. One that has gone on learning before does
-        so at the same rate.
-    RAISES BiomedError: if the template, the corpus or the pipeline is not there, or is not one; if
-        the pipeline has not what the template trains, or is of another language.
+    Args:
+        template, corpus, epochs, batch_words, seed: as for `fill_config`.
+        source: an installed package, or a pipeline directory.
+        learn_rate: highest learning rate; by default half of what the pipeline was trained with, or
+            where its config does not tell, of the template's. One that has gone on learning before
+            does so at the same rate.
+
+    Raises:
+        BiomedError: if the template, the corpus or the pipeline is not there, or is not one; if the
+            pipeline has not what the template trains, or is of another language.
     """
     config = read_template(template)
     description = read_description(corpus)
@@ -132,7 +137,8 @@ def _check_source(
 def _choose_rate(nlp: Language, config: Config) -> float | None:
     """The highest learning rate of a training that goes on; None for the template's.
 
-    config: the template.
+    Args:
+        config: the template.
     """
     own = nlp.config.get("vars", {})
     rate = own.get("learn_rate", config["vars"].get("learn_rate"))
@@ -165,10 +171,13 @@ def continue_pipeline_v1(source: str, components: list[str]) -> Callable[[Langua
     The pipeline gets the tokenizer of the one that the components come from, and each component the
     labels of the training corpus that it does not know.
 
-    source: the pipeline that they come from: an installed package, or a directory.
-    components: those that learn.
-    RAISES BiomedError: if the tokenizers are of different kinds, or a component that is to have
-        further labels cannot have any.
+    Args:
+        source: the pipeline that they come from: an installed package, or a directory.
+        components: those that learn.
+
+    Raises:
+        BiomedError: if the tokenizers are of different kinds, or a component that is to have
+            further labels cannot have any.
     """
 
     def prepare(nlp: Language) -> Language:

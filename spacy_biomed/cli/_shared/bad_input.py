@@ -54,7 +54,8 @@ def watch_commands() -> None:
 def explain(error: BaseException, arguments: list[str]) -> str | None:
     """Say in one line what is wrong, where, and what to do; None if it is not the input.
 
-    arguments: the command line, from the command's name on.
+    Args:
+        arguments: the command line, from the command's name on.
     """
     config = find_config(arguments)
     if isinstance(error, BiomedError):

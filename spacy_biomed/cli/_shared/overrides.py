@@ -13,7 +13,8 @@ import typer
 def parse_overrides(context: typer.Context) -> dict[str, Any]:
     """Settings by their dotted names, from the options that the command does not know.
 
-    RAISES BiomedError: if one is not of the form `--section.setting value`.
+    Raises:
+        BiomedError: if one is not of the form `--section.setting value`.
     """
     from spacy.cli._util import NoSuchOption, parse_config_overrides
 
@@ -52,9 +53,12 @@ def check_variables(overrides: Mapping[str, Any], settings: Mapping[str, Any], p
     """See that settings of [vars] and [paths] are in the config: nothing else reads these sections,
     so that a misspelt name would change nothing, in silence.
 
-    settings: the config without the overrides.
-    path: of the config, for the message.
-    RAISES BiomedError: if one is not.
+    Args:
+        settings: the config without the overrides.
+        path: of the config, for the message.
+
+    Raises:
+        BiomedError: if one is not.
     """
     from ...errors import BiomedError
 

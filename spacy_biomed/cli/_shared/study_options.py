@@ -24,7 +24,7 @@ GPU_ID = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU to train on; -1 fo
 
 
 def template_option(name: str) -> Any:
-    """RETURNS: an option with a config of `configs/` as its default."""
+    """An option with a config of `configs/` as its default."""
     return typer.Option(Path("configs", name), help="Config to fill.")
 
 
@@ -38,8 +38,11 @@ def seeds_option(default: int) -> Any:
 def holding_output(output: Path, sources: Iterable[Path | str]) -> Iterator[None]:
     """Keep other processes out of a study's folder, and see that it is one.
 
-    sources: what it is made from.
-    RAISES BiomedError: if it holds something else.
+    Args:
+        sources: what it is made from.
+
+    Raises:
+        BiomedError: if it holds something else.
     """
     from ...outputs import working_directory
 

@@ -20,10 +20,11 @@ MADE_BY = "spacy biomed deidentify"
 class TextDocument:
     """A document of a file.
 
-    text: its text.
-    place: where it is, for messages.
-    name: path within the folder, of a note in a file of its own.
-    fields: the fields of its JSON object; those that are left when it is written are written.
+    Attributes:
+        text: its text.
+        place: where it is, for messages.
+        name: path within the folder, of a note in a file of its own.
+        fields: the fields of its JSON object; those that are left when it is written are written.
     """
 
     text: str
@@ -38,7 +39,8 @@ def read_text_documents(path: Path, text_field: str = "text") -> Iterator[TextDo
 
     A text is given as it stands, halves of surrogate pairs included. Messages quote nothing of it.
 
-    RAISES BiomedError: if there is nothing like that; while reading, if a file is damaged.
+    Raises:
+        BiomedError: if there is nothing like that; while reading, if a file is damaged.
     """
     files = find_files([path])
     if path.is_dir():
@@ -64,7 +66,8 @@ def writing_text_documents(
 
     The output appears once everything is written.
 
-    RAISES BiomedError: if the output is the source, or in it, or of another kind.
+    Raises:
+        BiomedError: if the output is the source, or in it, or of another kind.
     """
     if source.is_dir():
         with replacing_directory(output, MADE_BY, [source]) as folder:

@@ -33,7 +33,8 @@ def read_bioasq(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]
     case; a snippet without any has an empty list of answers. Where `exact_answer` is missing,
     answers are not annotated.
 
-    RAISES BiomedError: if the file is not such an object.
+    Raises:
+        BiomedError: if the file is not such an object.
     """
     for file in list_files(Path(path), (".json",)):
         content = read_json(file, encoding)
@@ -63,7 +64,8 @@ def _read_factoid(record: Any, where: str) -> Iterator[Document]:
 def _flatten(exact_answer: Any, where: str, depth: int = 2) -> Iterator[str]:
     """Yield every string of an `exact_answer`.
 
-    depth: how many lists may lie in each other.
+    Args:
+        depth: how many lists may lie in each other.
     """
     if isinstance(exact_answer, list) and depth:
         for item in exact_answer:

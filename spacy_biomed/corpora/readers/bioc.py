@@ -270,7 +270,8 @@ def _parse_values(text: str, path: Path, with_lines: bool) -> Any:
 def _line_decoder(text: str, first: int = 1) -> Any:
     """Make a JSON decoder that keeps in each object the line that it begins at.
 
-    first: number of the text's first line.
+    Args:
+        first: number of the text's first line.
     """
 
     line_ends = [match.start() for match in re.finditer("\n", text)]

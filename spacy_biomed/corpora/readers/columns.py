@@ -41,15 +41,16 @@ def read_columns(
     sentences are. A text is its tokens joined with spaces; `tokens` and `sentences` hold their
     offsets.
 
-    path: a file, or a folder whose column files are read in the order of their names.
-    scheme: "iob1" (an entity starts with I-, or with B- right after another of its label), "iob2"
-        (every entity starts with B-) or "bioes" (also as BILOU). None finds it out from each
-        file's tags.
-    n_sents: sentences in a document of a file that marks none. Where sentences follow each other as
-        in the articles they come from, several together give each of them its context.
-
     Raises BiomedError on a line of fewer than two columns, an unknown tag and a tag that its
     scheme does not allow after the one before.
+
+    Args:
+        path: a file, or a folder whose column files are read in the order of their names.
+        scheme: "iob1" (an entity starts with I-, or with B- right after another of its label),
+            "iob2" (every entity starts with B-) or "bioes" (also as BILOU). None finds it out from
+            each file's tags.
+        n_sents: sentences in a document of a file that marks none. Where sentences follow each
+            other as in the articles they come from, several together give each of them its context.
     """
     for file in list_files(Path(path), SUFFIXES):
         yield from _read_file(file, encoding, scheme, n_sents)

@@ -37,13 +37,14 @@ _BETWEEN_PATHS = re.compile(r"(?<=\s)AND\s*(?=[A-Z])")
 def read_hoc(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     """Read the abstracts, each with the hallmarks of any of its sentences.
 
-    path: the folder that holds `text` and `labels`.
-
     `cats` has all ten top-level hallmarks of every abstract, 0.0 or 1.0. The text is its sentences
     joined with spaces, their offsets in `sentences`.
 
     Raises BiomedError on an unknown hallmark, on another number of cells than of sentences, and
     on a file that lacks its counterpart.
+
+    Args:
+        path: the folder that holds `text` and `labels`.
     """
     folder = Path(path)
     texts, labels = ({file.name for file in (folder / part).glob("*.txt")} for part in _PARTS)

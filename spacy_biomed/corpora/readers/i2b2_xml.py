@@ -29,12 +29,13 @@ def read_i2b2_2012(
     Events become mentions by their type (PROBLEM, TEST, ...), with modality and polarity as
     attributes.
 
-    temporal: temporal expressions (DATE, TIME, DURATION, FREQUENCY) and section times (ADMISSION,
-        DISCHARGE) become mentions too, and temporal links relations; a link without a type is left
-        out.
-
     Raises BiomedError on a file that is no such XML, a tag without id, type or offsets, one beyond
     the text or that reads differently, and a link to an id that is not there.
+
+    Args:
+        temporal: temporal expressions (DATE, TIME, DURATION, FREQUENCY) and section times
+            (ADMISSION, DISCHARGE) become mentions too, and temporal links relations; a link without
+            a type is left out.
     """
     names = (EVENT, TIME, SECTION_TIME) if temporal else (EVENT,)
     for file in list_files(Path(path), (".xml",)):

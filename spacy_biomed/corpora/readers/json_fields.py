@@ -17,7 +17,8 @@ _NAMES = {str: "a string", int: "a whole number", list: "a list", dict: "an obje
 def read_json(path: Path, encoding: str = "utf-8") -> Any:
     """Read a JSON file.
 
-    RAISES BiomedError: if it is missing, empty, not in the encoding or not JSON.
+    Raises:
+        BiomedError: if it is missing, empty, not in the encoding or not JSON.
     """
     text = read_text(path, encoding).removeprefix(BYTE_ORDER_MARK)
     return parse_json(text, str(path), "download the file again")
@@ -33,10 +34,13 @@ def parse_json(
 ) -> Any:
     """Parse JSON.
 
-    where, advice: the file (and line), and what to do, for the message.
-    has_lines: name the line in the text as well.
-    RAISES BiomedError: if it is no JSON, or nested deeper than Python reads, or has a number of
-        more digits than Python reads.
+    Args:
+        where, advice: the file (and line), and what to do, for the message.
+        has_lines: name the line in the text as well.
+
+    Raises:
+        BiomedError: if it is no JSON, or nested deeper than Python reads, or has a number of more
+            digits than Python reads.
     """
     try:
         return json.loads(text, cls=decoder)
@@ -57,10 +61,12 @@ def read_json_lines(
 
     Empty lines are passed over.
 
-    RETURNS: what each line holds; `file:line`, for messages; and file name and line number, for an
-        id.
-    RAISES BiomedError: if there is no file, or one is empty, not in the encoding or has a line that
-        is not JSON.
+    Returns:
+        what each line holds; `file:line`, for messages; and file name and line number, for an id.
+
+    Raises:
+        BiomedError: if there is no file, or one is empty, not in the encoding or has a line that is
+            not JSON.
     """
     for file in list_files(Path(path), suffixes):
         for number, line in enumerate(read_lines(file, encoding), start=1):
@@ -81,10 +87,13 @@ def get_field(
 ) -> Any:
     """Return a field of a JSON object.
 
-    kind: what it must be: one or more of str, int, list and dict.
-    where: the file, and the place of the object in it, for the message.
-    advice: what to do, for the message.
-    RAISES BiomedError: if the object has no such field, or one of another kind.
+    Args:
+        kind: what it must be: one or more of str, int, list and dict.
+        where: the file, and the place of the object in it, for the message.
+        advice: what to do, for the message.
+
+    Raises:
+        BiomedError: if the object has no such field, or one of another kind.
     """
     kinds = kind if isinstance(kind, tuple) else (kind,)
     value = record.get(key) if isinstance(record, dict) else None
@@ -104,6 +113,7 @@ def get_id(record: dict[str, Any], key: str, default: str = "") -> str:
 def get_covered(record: dict[str, Any], where: str) -> str | None:
     """Return the text that an annotation quotes; None where it quotes none.
 
-    RAISES BiomedError: if it is no string.
+    Raises:
+        BiomedError: if it is no string.
     """
     return None if record.get("text") is None else get_field(record, "text", str, where)

@@ -37,11 +37,12 @@ def read_marked_relations(
         @GENE$ in their places.
     label: the relation between them.
 
-    negative_labels: labels, in lower case, that stand for no relation.
-
     The arguments are the mentions `T1`, the head, and `T2`, whose label is the tag's type, or "".
     Other keys are ignored. Raises BiomedError on a line that is no such object, and on a text that
     does not show two arguments.
+
+    Args:
+        negative_labels: labels, in lower case, that stand for no relation.
     """
     for record, where, id in read_json_lines(path, (".jsonl", ".json", ".txt"), encoding):
         with leaving_out():

@@ -37,7 +37,8 @@ def read_squad(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     BioASQ's id with `:000`, so that the snippets of a question are scored together (see
     `corpora.questions.question_id`). Any other id that has a colon gets `:1` behind it.
 
-    RAISES BiomedError: if the file is not such an object, or an answer is nowhere in its context.
+    Raises:
+        BiomedError: if the file is not such an object, or an answer is nowhere in its context.
     """
     for file in list_files(Path(path), (".json",)):
         for paragraph, where in _paragraphs(read_json(file, encoding), file):

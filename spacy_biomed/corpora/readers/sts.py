@@ -46,12 +46,13 @@ def read_clinical_sts(path: Path | str, encoding: str = "utf-8") -> Iterator[Doc
     """Read ClinicalSTS: files of sentence, sentence and score, with tabs between, or with names of
     columns as `read_sts` takes them.
 
-    path: a file, or a folder whose files are read. The scores of a file of two columns are in
-        the file that has `.gs.sim.txt` in place of `.txt`, a score a line, as the owners ship
-        their test part.
-
     Raises BiomedError as `read_sts` does, and where the scores are missing or of another number
     than the pairs.
+
+    Args:
+        path: a file, or a folder whose files are read. The scores of a file of two columns are in
+            the file that has `.gs.sim.txt` in place of `.txt`, a score a line, as the owners ship
+            their test part.
     """
     for file in list_files(Path(path), SUFFIXES):
         if file.name.endswith(SCORES_SUFFIX):

@@ -15,11 +15,12 @@ _DECLARED = re.compile(rb"<\?xml[^>]*\bencoding\s*=\s*[\"']([\w.-]+)[\"']")
 class Element:
     """An XML element.
 
-    name: of its tag.
-    attributes: name to value.
-    path, line: the file, and the line that its start tag begins at.
-    children: the elements directly in it.
-    text: all text directly in it.
+    Attributes:
+        name: of its tag.
+        attributes: name to value.
+        path, line: the file, and the line that its start tag begins at.
+        children: the elements directly in it.
+        text: all text directly in it.
     """
 
     def __init__(self, name: str, attributes: dict[str, str], path: Path, line: int) -> None:
@@ -72,9 +73,10 @@ def read_xml_text(path: Path, encoding: str) -> str:
 def parse_xml(text: str, path: Path, kind: str) -> Element:
     """Parse XML and return its root. Line ends in it are line feeds.
 
-    kind: what the file should be, for the message ("a BioC collection").
-
     Raises BiomedError, with the line, where it is not well-formed or declares an entity.
+
+    Args:
+        kind: what the file should be, for the message ("a BioC collection").
     """
     root = Element("", {}, path, 0)
     open_elements, texts = [root], [[""]]

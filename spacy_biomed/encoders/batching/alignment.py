@@ -13,8 +13,9 @@ from .word_pieces import WordPieces
 def token_offsets(docs: list[Doc]) -> tuple[Ints1d, Ints1d, Ints1d]:
     """Character offsets of all tokens of the documents.
 
-    RETURNS: starts (tokens,), ends (tokens,), both counted from the beginning of the token's
-        document, and lengths (docs,), the tokens of each document.
+    Returns:
+        starts (tokens,), ends (tokens,), both counted from the beginning of the token's document,
+        and lengths (docs,), the tokens of each document.
     """
     attributes = [doc.to_array([IDX, LENGTH]).astype("int64") for doc in docs]
     flat = np.concatenate(attributes) if attributes else np.zeros((0, 2), dtype="int64")
@@ -28,9 +29,9 @@ def align_tokens(docs: list[Doc], pieces: WordPieces) -> tuple[Ints1d, Ints1d, I
     A piece belongs to every token with which it shares a character. A token may have several
     pieces, several tokens may share one piece, and a white space token has none.
 
-    RETURNS: indices (aligned,), the pieces of the first token, then of the second, and so on,
-        counted from the beginning of their document; piece_counts (tokens,); and token_counts
-        (docs,).
+    Returns:
+        indices (aligned,), the pieces of the first token, then of the second, and so on, counted
+        from the beginning of their document; piece_counts (tokens,); and token_counts (docs,).
     """
     token_starts, token_ends, token_counts = token_offsets(docs)
     # Texts are concatenated, so that one binary search serves the whole batch.

@@ -20,14 +20,16 @@ ENCODED_ARRAYS = ("hidden", "ids", "indices", "piece_counts")
 class EncodedDoc:
     """The encoding of one document.
 
-    hidden: (rows, width) vectors of the special tokens before the text, its word pieces, and the
-        special tokens after it; for a pair, both texts with the special tokens between them.
-    ids: (rows,) vocabulary ids.
-    indices: (aligned,) the rows of the first token's word pieces, then of the second's, ...
-    piece_counts: (tokens,) word pieces of each token.
-    id_to_token: gives a vocabulary id's word piece.
-    readers: listeners that still have to read it; the document drops it after the last.
-    batch, place: the batch whose arrays it views, and its place in it; None once it is copied.
+    Attributes:
+        hidden: (rows, width) vectors of the special tokens before the text, its word pieces, and
+            the special tokens after it; for a pair, both texts with the special tokens between
+            them.
+        ids: (rows,) vocabulary ids.
+        indices: (aligned,) the rows of the first token's word pieces, then of the second's, ...
+        piece_counts: (tokens,) word pieces of each token.
+        id_to_token: gives a vocabulary id's word piece.
+        readers: listeners that still have to read it; the document drops it after the last.
+        batch, place: the batch whose arrays it views, and its place in it; None once it is copied.
     """
 
     hidden: Floats2d
@@ -51,8 +53,10 @@ class EncodedBatch:
 
     hidden (rows, width), ids (rows,), indices (aligned,) and piece_counts (tokens,) are as in
     `EncodedDoc`; indices count from the beginning of their document.
-    row_counts, token_counts: (docs,) rows and tokens of each document.
-    pooled: results of listeners in prediction, by pooling, for other listeners with the same.
+
+    Attributes:
+        row_counts, token_counts: (docs,) rows and tokens of each document.
+        pooled: results of listeners in prediction, by pooling, for other listeners with the same.
     """
 
     hidden: Floats2d

@@ -25,10 +25,11 @@ Pairs = dict[int, tuple[Span, Span]]
 class TextPieces:
     """The word pieces of a batch of documents, each with one text or, for a pair, two.
 
-    pieces: those of each document's first text, then those of its second; offsets count from the
-        document's beginning.
-    is_pair: (docs,) whether it is a pair.
-    first, second: (docs,) pieces of each text; a single text has all its pieces in the second.
+    Attributes:
+        pieces: those of each document's first text, then those of its second; offsets count from
+            the document's beginning.
+        is_pair: (docs,) whether it is a pair.
+        first, second: (docs,) pieces of each text; a single text has all its pieces in the second.
     """
 
     pieces: WordPieces
@@ -42,12 +43,15 @@ def tokenize(
 ) -> TextPieces:
     """Tokenize documents, the two texts of a pair separately.
 
-    window: word pieces, special tokens included, of the longest sequence.
-    pair_overflow: how to handle a longer pair. "truncate" drops pieces from the end of the longer
-        text, and once both are equally long from both, like the strategy "longest_first" of
-        transformers. "window" drops none.
-    RAISES BiomedError: if the window has no room for a pair, or with "window" only for a pair's
-        first text.
+    Args:
+        window: word pieces, special tokens included, of the longest sequence.
+        pair_overflow: how to handle a longer pair. "truncate" drops pieces from the end of the
+            longer text, and once both are equally long from both, like the strategy "longest_first"
+            of transformers. "window" drops none.
+
+    Raises:
+        BiomedError: if the window has no room for a pair, or with "window" only for a pair's first
+            text.
     """
     texts = [doc.text for doc in docs]
     pairs = find_pairs(docs, texts)
@@ -79,7 +83,8 @@ def tokenize(
 def find_pairs(docs: list[Doc], texts: list[str]) -> Pairs:
     """The documents that are pairs.
 
-    texts: the documents' texts.
+    Args:
+        texts: the documents' texts.
     """
     found = {
         i: get_pair(doc)
@@ -92,8 +97,9 @@ def find_pairs(docs: list[Doc], texts: list[str]) -> Pairs:
 def truncate_longest_first(first: Ints1d, second: Ints1d, room: int) -> tuple[Ints1d, Ints1d]:
     """How much of each text of each pair to keep, dropping from the longer text first.
 
-    first, second: (pairs,) pieces of the texts.
-    room: maximum number of pieces of a pair.
+    Args:
+        first, second: (pairs,) pieces of the texts.
+        room: maximum number of pieces of a pair.
     """
     kept_of_shorter = np.minimum(np.minimum(first, second), room // 2)
     kept_of_longer = np.minimum(np.maximum(first, second), room - kept_of_shorter)

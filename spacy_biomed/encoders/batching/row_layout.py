@@ -20,9 +20,10 @@ BEFORE, FIRST, BETWEEN, SECOND, AFTER = range(5)
 class RowLayout:
     """The positions of each document's special tokens and word pieces in the batch's rows.
 
-    sizes, starts: (docs, 5) length and first row of each stretch.
-    ids: (rows,) vocabulary ids.
-    segments: (rows,) segment ids; None if all are zero.
+    Attributes:
+        sizes, starts: (docs, 5) length and first row of each stretch.
+        ids: (rows,) vocabulary ids.
+        segments: (rows,) segment ids; None if all are zero.
     """
 
     sizes: Ints2d
@@ -43,8 +44,9 @@ class RowLayout:
     def rows_of_pieces(self, pieces: Ints1d, counts: Ints1d) -> Ints1d:
         """The rows of word pieces, which like these count from the beginning of their document.
 
-        pieces: those of the first document, then of the second, and so on.
-        counts: (docs,) number of pieces of each document.
+        Args:
+            pieces: those of the first document, then of the second, and so on.
+            counts: (docs,) number of pieces of each document.
         """
         doc = np.repeat(np.arange(len(counts)), counts)
         before, first, between = (self.sizes[doc, i] for i in (BEFORE, FIRST, BETWEEN))
@@ -54,7 +56,8 @@ class RowLayout:
 def lay_out(texts: TextPieces, tokenizer: WordPieceTokenizer, has_rows: np.ndarray) -> RowLayout:
     """Put the tokenizer's special tokens around the word pieces of each document.
 
-    has_rows: (docs,) false for documents that get no rows, not even for special tokens.
+    Args:
+        has_rows: (docs,) false for documents that get no rows, not even for special tokens.
     """
     pair = tokenizer.pair
     singles, pairs = has_rows & ~texts.is_pair, has_rows & texts.is_pair

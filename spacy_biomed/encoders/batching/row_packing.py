@@ -17,10 +17,11 @@ _SLACK = 1.1
 class Placement:
     """The positions of the sequences in one batch.
 
-    sequences: (sequences,) indices of the sequences.
-    lines: (sequences,) the line of the batch that contains each sequence.
-    starts: (sequences,) its first place in that line.
-    shape: number of lines of the batch, and of places in each line.
+    Attributes:
+        sequences: (sequences,) indices of the sequences.
+        lines: (sequences,) the line of the batch that contains each sequence.
+        starts: (sequences,) its first place in that line.
+        shape: number of lines of the batch, and of places in each line.
     """
 
     sequences: Ints1d
@@ -32,7 +33,8 @@ class Placement:
 def one_a_line(sequences: Ints1d, lengths: Ints1d) -> Placement:
     """Place each sequence at the beginning of a separate line.
 
-    lengths: of all sequences, including those of other batches.
+    Args:
+        lengths: of all sequences, including those of other batches.
     """
     lines = np.arange(len(sequences))
     shape = len(sequences), int(lengths[sequences].max())
@@ -46,9 +48,12 @@ def pack_by_length(lengths: Ints1d, budget: int) -> list[Placement]:
     one-dimensional packing algorithms"): each sequence goes into the fullest line that has room.
     The batches are about equally large.
 
-    lengths: (sequences,) number of places of each sequence, at least 1.
-    budget: maximum places of one batch; a longer sequence becomes a separate batch.
-    RETURNS: the batches, starting with that of the longest sequence.
+    Args:
+        lengths: (sequences,) number of places of each sequence, at least 1.
+        budget: maximum places of one batch; a longer sequence becomes a separate batch.
+
+    Returns:
+        the batches, starting with that of the longest sequence.
     """
     order = np.argsort(-lengths, kind="stable").tolist()
     sizes = lengths.tolist()
@@ -69,8 +74,11 @@ def _fill_lines(
 ) -> tuple[list[tuple[int, int, int]], list[int]]:
     """Fill the lines of one batch.
 
-    order: sequences, the longest first.
-    RETURNS: (sequence, line, start) of the sequences that fit; and the sequences that do not.
+    Args:
+        order: sequences, the longest first.
+
+    Returns:
+        (sequence, line, start) of the sequences that fit; and the sequences that do not.
     """
     placed: list[tuple[int, int, int]] = []
     left: list[int] = []

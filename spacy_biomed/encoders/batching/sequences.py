@@ -24,11 +24,12 @@ from .word_pieces import WordPieceTokenizer
 class SequenceBatch:
     """Sequences of similar length, padded together, one or several per line.
 
-    ids, mask: (lines, pieces) vocabulary ids and attention mask.
-    kept: (kept,) places in the flattened batch whose vectors are used.
-    rows: (kept,) the rows of the batch of documents that these fill.
-    segments: (lines, pieces) segment ids; None if all are zero.
-    shared: the layout if lines have several sequences; None if each has one.
+    Attributes:
+        ids, mask: (lines, pieces) vocabulary ids and attention mask.
+        kept: (kept,) places in the flattened batch whose vectors are used.
+        rows: (kept,) the rows of the batch of documents that these fill.
+        segments: (lines, pieces) segment ids; None if all are zero.
+        shared: the layout if lines have several sequences; None if each has one.
     """
 
     ids: Ints2d
@@ -43,9 +44,10 @@ class SequenceBatch:
 class SharedLines:
     """The layout of lines with several sequences.
 
-    owners: (lines, pieces) a number for each sequence, from 1; 0 for padding. Pieces attend only
-        to pieces of the same sequence.
-    positions: (lines, pieces) positions within the sequence, from 0.
+    Attributes:
+        owners: (lines, pieces) a number for each sequence, from 1; 0 for padding. Pieces attend
+            only to pieces of the same sequence.
+        positions: (lines, pieces) positions within the sequence, from 0.
     """
 
     owners: Ints2d
@@ -56,9 +58,13 @@ class SharedLines:
 class Sequences:
     """A batch of documents as sequences, and the other arrays of `EncodedBatch`.
 
-    batches: the sequences; over all of them every row is filled exactly once.
-    ids (rows,), indices (aligned,), piece_counts (tokens,), row_counts (docs,), token_counts
-    (docs,): as in `EncodedBatch`.
+    Attributes:
+        batches: the sequences; over all of them every row is filled exactly once.
+        ids: (rows,), as in `EncodedBatch`, like those that follow.
+        indices: (aligned,)
+        piece_counts: (tokens,)
+        row_counts: (docs,)
+        token_counts: (docs,)
     """
 
     batches: list[SequenceBatch]
@@ -79,7 +85,8 @@ class Sequences:
     def encoded(self, hidden: Floats2d, tokenizer: WordPieceTokenizer) -> EncodedBatch:
         """What the listeners read.
 
-        hidden: (rows, width).
+        Args:
+            hidden: (rows, width).
         """
         return EncodedBatch(
             hidden=hidden,
@@ -108,14 +115,17 @@ def make_sequences(
     template. The windows of a long pair all have the whole first text. The vectors of the first
     text, and of the special tokens next to it, come from the first window.
 
-    window: word pieces, special tokens included, of the longest sequence.
-    context: word pieces on each side of a window that serve only as context, at most a quarter of
-        the window's, so that at least half of the encoded pieces are kept.
-    budget: padded word pieces in one batch.
-    pair_overflow: whether pairs that are too long are truncated or read in windows.
-    share_lines: whether several sequences may share a line, which reduces padding if the encoder
-        can separate them.
-    RAISES BiomedError: if the window has no room for a word piece, or for a pair.
+    Args:
+        window: word pieces, special tokens included, of the longest sequence.
+        context: word pieces on each side of a window that serve only as context, at most a quarter
+            of the window's, so that at least half of the encoded pieces are kept.
+        budget: padded word pieces in one batch.
+        pair_overflow: whether pairs that are too long are truncated or read in windows.
+        share_lines: whether several sequences may share a line, which reduces padding if the
+            encoder can separate them.
+
+    Raises:
+        BiomedError: if the window has no room for a word piece, or for a pair.
     """
     around = len(tokenizer.prefix) + len(tokenizer.suffix)
     if window <= around:

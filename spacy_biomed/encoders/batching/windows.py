@@ -35,8 +35,9 @@ def make_windows(lengths: Ints1d, capacity: int | Ints1d, context: int | Ints1d)
     the window in which it is most central, so that it has at least `context` neighbours on each
     side, as far as the document has them.
 
-    lengths: (docs,) word pieces in each document; empty documents get no window.
-    capacity, context: a number for all documents, or (docs,).
+    Args:
+        lengths: (docs,) word pieces in each document; empty documents get no window.
+        capacity, context: a number for all documents, or (docs,).
     """
     if np.any(capacity <= 2 * context):
         raise ValueError(f"context ({context}) must be less than half the window ({capacity})")
@@ -63,8 +64,9 @@ def make_windows(lengths: Ints1d, capacity: int | Ints1d, context: int | Ints1d)
 def batch_by_length(lengths: Ints1d, budget: int) -> list[Ints1d]:
     """Group sequences of similar length into batches of at most `budget` padded word pieces.
 
-    RETURNS: indices of the sequences of each batch, longest batch first, so that a budget that does
-        not fit into memory fails at once. A longer sequence becomes a separate batch.
+    Returns:
+        indices of the sequences of each batch, longest batch first, so that a budget that does not
+        fit into memory fails at once. A longer sequence becomes a separate batch.
     """
     order = np.argsort(-lengths, kind="stable")
     batches = []

@@ -17,9 +17,10 @@ from tokenizers import Tokenizer
 class WordPieces:
     """The word pieces of a batch of texts, without special tokens, concatenated.
 
-    ids: (pieces,) vocabulary ids.
-    starts, ends: (pieces,) half-open character offsets of each piece in its text.
-    lengths: (texts,) pieces in each text.
+    Attributes:
+        ids: (pieces,) vocabulary ids.
+        starts, ends: (pieces,) half-open character offsets of each piece in its text.
+        lengths: (texts,) pieces in each text.
     """
 
     ids: Ints1d
@@ -32,9 +33,10 @@ class WordPieces:
 class PairTemplate:
     """The special tokens and segment ids an encoder expects for a pair of texts in one sequence.
 
-    before, between, after: vocabulary ids of the special tokens.
-    segments: segment ids (token types) of the special tokens before, of the first text, of the
-        special tokens between, of the second text, and of the special tokens after.
+    Attributes:
+        before, between, after: vocabulary ids of the special tokens.
+        segments: segment ids (token types) of the special tokens before, of the first text, of the
+            special tokens between, of the second text, and of the special tokens after.
     """
 
     before: list[int]
@@ -51,12 +53,14 @@ class PairTemplate:
 class WordPieceTokenizer:
     """A `tokenizers.Tokenizer` whose special tokens around a sequence are stored separately.
 
-    prefix, suffix: ids that the encoder expects around one sequence, such as [CLS] and [SEP], taken
-        from the tokenizer's post-processor.
-    pair: the same for two texts in one sequence. If the post-processor has no template for pairs,
-        they get `prefix` before the first and `suffix` after each, and the segment ids 0 and 1.
-    pad: id that pads short sequences of a batch.
-    mask: id of the mask token; None if the vocabulary has none.
+    Attributes:
+        prefix, suffix: ids that the encoder expects around one sequence, such as [CLS] and [SEP],
+            taken from the tokenizer's post-processor.
+        pair: the same for two texts in one sequence. If the post-processor has no template for
+            pairs, they get `prefix` before the first and `suffix` after each, and the segment ids 0
+            and 1.
+        pad: id that pads short sequences of a batch.
+        mask: id of the mask token; None if the vocabulary has none.
     """
 
     def __init__(self, tokenizer: Tokenizer, pad: int = 0):

@@ -32,13 +32,16 @@ def export_encoder(
 ) -> None:
     """Write an exported encoder: model.onnx, tokenizer.json, encoder.json.
 
-    model: `spacy_biomed.TransformerModel.v1` with its encoder loaded; it is not changed.
-    path: directory to write; created if it does not exist.
-    precision: "int8" quantises the weights of the matrix products, with one scale for each output
-        channel, and their inputs dynamically. Weights use seven of the eight bits, so that
-        processors without VNNI instructions do not saturate in 16-bit sums.
-    quantize_embeddings: with "int8", the embedding tables too, one scale for each row.
-    RAISES BiomedError: if onnx is not installed.
+    Args:
+        model: `spacy_biomed.TransformerModel.v1` with its encoder loaded; it is not changed.
+        path: directory to write; created if it does not exist.
+        precision: "int8" quantises the weights of the matrix products, with one scale for each
+            output channel, and their inputs dynamically. Weights use seven of the eight bits, so
+            that processors without VNNI instructions do not saturate in 16-bit sums.
+        quantize_embeddings: with "int8", the embedding tables too, one scale for each row.
+
+    Raises:
+        BiomedError: if onnx is not installed.
     """
     if find_spec("onnx") is None:
         raise BiomedError("to export an encoder needs onnx: pip install 'spacy-biomed[train]'")

@@ -52,19 +52,22 @@ def OnnxTransformerModel_v1(
 ) -> Model[list[Doc], EncodedBatch]:
     """An encoder that `spacy biomed compress` exported, for prediction on the CPU.
 
-    path: directory of an exported encoder, read when the pipeline is initialised, to train new
-        heads on it; not needed to load a pipeline, which contains its encoder.
-    threads: number of threads; by default OMP_NUM_THREADS, or the processors available to this
-        process.
-    window: word pieces, special tokens included, that the encoder sees at once; at most the number
-        that its position embeddings cover. Longer documents are read in overlapping windows.
-    context: word pieces on each side of a window that serve only as context; at most a quarter of
-        the window's.
-    batch_pieces: padded word pieces in one run, with sequences of similar length together; as many
-        runs in parallel as there are threads.
-    pair_overflow: how to handle a pair of texts that is longer than `window`. "truncate" leaves out
-        the end of the longer text, and once both are equally long of both; words left out have no
-        vectors. "window" reads the second text in windows, each with the whole first text.
+    Args:
+        path: directory of an exported encoder, read when the pipeline is initialised, to train new
+            heads on it; not needed to load a pipeline, which contains its encoder.
+        threads: number of threads; by default OMP_NUM_THREADS, or the processors available to this
+            process.
+        window: word pieces, special tokens included, that the encoder sees at once; at most the
+            number that its position embeddings cover. Longer documents are read in overlapping
+            windows.
+        context: word pieces on each side of a window that serve only as context; at most a quarter
+            of the window's.
+        batch_pieces: padded word pieces in one run, with sequences of similar length together; as
+            many runs in parallel as there are threads.
+        pair_overflow: how to handle a pair of texts that is longer than `window`. "truncate" leaves
+            out the end of the longer text, and once both are equally long of both; words left out
+            have no vectors. "window" reads the second text in windows, each with the whole first
+            text.
     """
     return Model(
         "biomed_onnx_transformer",
@@ -86,9 +89,11 @@ def OnnxTransformerModel_v1(
 class OnnxShim(Shim):
     """The exported encoder, its tokenizer, and ONNX Runtime's sessions.
 
-    files: content of the encoder's files by name; empty before anything is loaded.
-    settings: the content of `encoder.json`: width, max_length, pad, precision, name, and whether
-        the model takes segment ids (missing for encoders exported before pairs were supported).
+    Attributes:
+        files: content of the encoder's files by name; empty before anything is loaded.
+        settings: the content of `encoder.json`: width, max_length, pad, precision, name, and
+            whether the model takes segment ids (missing for encoders exported before pairs were
+            supported).
     """
 
     def __init__(self, threads: int | None = None):
@@ -105,8 +110,8 @@ class OnnxShim(Shim):
 
         A single batch is computed on all threads; several batches get one thread each.
 
-        RAISES BiomedError: for segment ids, if the encoder was exported before pairs were
-            supported.
+        Raises:
+            BiomedError: for segment ids, if the encoder was exported before pairs were supported.
         """
         if "segments" not in self.settings and any(b.segments is not None for b in batches):
             raise BiomedError(
@@ -146,7 +151,8 @@ class OnnxShim(Shim):
     def load(self, path: Path) -> None:
         """Read an exported encoder.
 
-        RAISES BiomedError: if the directory contains no encoder, or a damaged one.
+        Raises:
+            BiomedError: if the directory contains no encoder, or a damaged one.
         """
         missing = [name for name in (MODEL, TOKENIZER, SETTINGS) if not (path / name).is_file()]
         if missing:
@@ -205,8 +211,9 @@ class OnnxShim(Shim):
 def create_session(model: bytes, threads: int) -> onnxruntime.InferenceSession:
     """An inference session on the CPU, whose runs use this number of threads each.
 
-    RAISES BiomedError: if onnxruntime is not installed.
-    RAISES ValueError: for a model with weights in other files.
+    Raises:
+        BiomedError: if onnxruntime is not installed.
+        ValueError: for a model with weights in other files.
     """
     check_self_contained(model)
     try:
@@ -233,7 +240,8 @@ def create_session(model: bytes, threads: int) -> onnxruntime.InferenceSession:
 def read_settings(content: bytes) -> dict[str, Any]:
     """Read `encoder.json`.
 
-    RAISES ValueError: if a required setting is missing.
+    Raises:
+        ValueError: if a required setting is missing.
     """
     settings = json.loads(content)
     for name in ("width", "max_length", "pad"):

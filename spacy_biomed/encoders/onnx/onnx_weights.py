@@ -33,8 +33,11 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 def check_self_contained(model: bytes) -> None:
     """Check that no tensor of an ONNX model is stored in another file.
 
-    model: content of the file.
-    RAISES ValueError: if one is, or if the bytes are not a protocol buffer.
+    Args:
+        model: content of the file.
+
+    Raises:
+        ValueError: if one is, or if the bytes are not a protocol buffer.
     """
     stack = [("model", memoryview(model))]
     while stack:
@@ -70,7 +73,7 @@ def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
 
 
 def _varint(message: memoryview, place: int) -> tuple[int, int]:
-    """RETURNS: the integer that begins at a position, and the position after it."""
+    """The integer that begins at a position, and the position after it."""
     value = shift = 0
     while place < len(message) and shift < 70:
         byte = message[place]

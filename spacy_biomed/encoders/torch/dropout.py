@@ -12,7 +12,8 @@ class ByteDropout(torch.nn.Module):
     a tenth of the time of fine-tuning. The probability is rounded to a multiple of 1/256, and the
     kept elements are scaled accordingly, so the expectation stays exact.
 
-    p: probability of an element to be zeroed.
+    Attributes:
+        p: probability of an element to be zeroed.
     """
 
     def __init__(self, p: float):

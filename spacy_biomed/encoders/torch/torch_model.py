@@ -240,7 +240,9 @@ class EncoderShim(PyTorchShim):
     def use_params(self, params: dict[Any, Any]) -> Iterator[None]:
         """Compute temporarily with other weights, such as an optimizer's averages.
 
-        params: arrays by this shim's id and the parameter's name; missing weights are unchanged.
+        Args:
+            params: arrays by this shim's id and the parameter's name; missing weights are
+                unchanged.
         """
         chosen = {
             parameter: params[self.id, name]
@@ -297,8 +299,11 @@ def init(model: Model, X: Any = None, Y: Any = None) -> Model:
 def mask_pairs(owners: torch.Tensor, attention: str) -> torch.Tensor:
     """The mask that restricts attention to positions of the same sequence.
 
-    owners: (lines, places), the sequence of each place. attention: "eager" or "sdpa".
-    RETURNS: (lines, places, places) for transformers 4, which converts it to the attention's shape;
+    Args:
+        owners: (lines, places), the sequence of each place. attention: "eager" or "sdpa".
+
+    Returns:
+        (lines, places, places) for transformers 4, which converts it to the attention's shape;
         (lines, 1, places, places) for transformers 5, which does not.
     """
     is_seen = owners[:, :, None] == owners[:, None, :]

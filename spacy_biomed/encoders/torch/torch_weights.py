@@ -13,8 +13,9 @@ class LinearCasts:
 
     Autocast would create these for every call. All other weights are shared with the encoder.
 
-    encoder: in fp32.
-    dtype: number format of the weights.
+    Attributes:
+        encoder: in fp32.
+        dtype: number format of the weights.
     """
 
     def __init__(self, encoder: torch.nn.Module, dtype: torch.dtype):

@@ -32,8 +32,9 @@ class CompactObjective(Objective):
     student is as wide as the teacher; the hidden states of one that is not are projected first by
     one learned matrix for all layers, as in equation 6.
 
-    mlm_weight, soft_mlm_weight, layer_weight: α1, α2, α3.
-    layer_map: g(1) to g(M), by default every k-th layer of the teacher.
+    Attributes:
+        mlm_weight, soft_mlm_weight, layer_weight: α1, α2, α3.
+        layer_map: g(1) to g(M), by default every k-th layer of the teacher.
     """
 
     def __init__(

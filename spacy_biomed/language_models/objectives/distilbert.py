@@ -25,8 +25,9 @@ class DistilBertObjective(Objective):
     as wide as the teacher; the hidden states of a student that is not are projected first by a
     learned matrix, as in Lewis et al. 2020 (`large_to_base`).
 
-    mlm_weight, soft_mlm_weight, align_weight: α1, α2, α3.
-    temperature: T of the distributions of both.
+    Attributes:
+        mlm_weight, soft_mlm_weight, align_weight: α1, α2, α3.
+        temperature: T of the distributions of both.
     """
 
     def __init__(

@@ -21,9 +21,10 @@ class LargeToBaseObjective(DistilBertObjective):
     W is learned; it is there only if the widths differ. With an `align_weight` of 0 it is the
     paper's "distill", with 1 its "distill + align".
 
-    mlm_weight, soft_mlm_weight, align_weight: α_MLM, α_KL, α_cos.
-    temperature: T of the distributions of both. The paper tells of the teacher's alone; Hinton et
-        al. 2015 and Sanh et al. 2019, whom it follows, smooth both.
+    Attributes:
+        mlm_weight, soft_mlm_weight, align_weight: α_MLM, α_KL, α_cos.
+        temperature: T of the distributions of both. The paper tells of the teacher's alone; Hinton
+            et al. 2015 and Sanh et al. 2019, whom it follows, smooth both.
     """
 
     def __init__(

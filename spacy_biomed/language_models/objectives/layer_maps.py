@@ -14,17 +14,23 @@ def map_layers(student: int, teacher: int, layers: Sequence[int] | None = None) 
     student's layers go to every k-th of the teacher's, last to last; where the numbers do not
     divide, to those nearest to it from above.
 
-    student, teacher: how many layers each has.
-    layers: g(1) to g(student), in place of the default.
-    RETURNS: g(1) to g(student).
-    RAISES BiomedError: if there are not as many layers given as the student has, if the teacher
-        does not have one of them, or if none are given and the student has more layers than the
-        teacher.
+    Args:
+        student, teacher: how many layers each has.
+        layers: g(1) to g(student), in place of the default.
 
-    >>> map_layers(6, 12)
-    [2, 4, 6, 8, 10, 12]
-    >>> map_layers(4, 6)
-    [2, 3, 5, 6]
+    Returns:
+        g(1) to g(student).
+
+    Raises:
+        BiomedError: if there are not as many layers given as the student has, if the teacher does
+            not have one of them, or if none are given and the student has more layers than the
+            teacher.
+
+    Examples:
+        >>> map_layers(6, 12)
+        [2, 4, 6, 8, 10, 12]
+        >>> map_layers(4, 6)
+        [2, 3, 5, 6]
     """
     if layers is None:
         if student > teacher:

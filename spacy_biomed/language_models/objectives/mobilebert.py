@@ -30,8 +30,10 @@ class MobileBertObjective(Objective):
     of the student are mapped, and its hidden states are projected by one learned matrix for all
     layers, as in equations 5 and 6.
 
-    mlm_share: α, above 0 and below 1. The paper gives no value; by default the two weigh the same.
-    layer_map: g(1) to g(M), by default every k-th layer of the teacher.
+    Attributes:
+        mlm_share: α, above 0 and below 1. The paper gives no value; by default the two weigh the
+            same.
+        layer_map: g(1) to g(M), by default every k-th layer of the teacher.
     """
 
     def __init__(

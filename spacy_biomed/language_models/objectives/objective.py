@@ -27,11 +27,13 @@ class Shape:
 class Needs:
     """What an objective compares, so that nothing else is computed.
 
-    logits: at which positions it takes vocabulary distributions: none, those that masking chose,
-        or all that are no padding.
-    teacher_logits: whether it takes the teacher's too, for which that needs a language-model head.
-    hidden_states: none, the last layer's, or all layers'.
-    attentions: whether it compares attention maps.
+    Attributes:
+        logits: at which positions it takes vocabulary distributions: none, those that masking
+            chose, or all that are no padding.
+        teacher_logits: whether it takes the teacher's too, for which that needs a language-model
+            head.
+        hidden_states: none, the last layer's, or all layers'.
+        attentions: whether it compares attention maps.
     """
 
     logits: Literal["none", "masked", "attended"] = "none"
@@ -44,11 +46,13 @@ class Needs:
 class Outputs:
     """What one encoder computed for a batch.
 
-    hidden_states: (batch, length, width) each; of all layers, the embeddings' first, or of the last
-        layer alone.
-    attentions: (batch, heads, length, length) each, after softmax and before dropout; row n holds
-        what position n attends to. One for each layer.
-    logits: (positions, vocabulary) at the positions that the objective needs, in the batch's order.
+    Attributes:
+        hidden_states: (batch, length, width) each; of all layers, the embeddings' first, or of the
+            last layer alone.
+        attentions: (batch, heads, length, length) each, after softmax and before dropout; row n
+            holds what position n attends to. One for each layer.
+        logits: (positions, vocabulary) at the positions that the objective needs, in the batch's
+            order.
     """
 
     hidden_states: Sequence[Tensor] = field(default_factory=tuple)
@@ -61,9 +65,12 @@ class Objective(nn.Module, ABC):
 
     A term whose weight is 0 is left out and what it needs is not computed.
 
-    student, teacher: the shapes of the two encoders.
-    weights: the weight of each term.
-    RAISES BiomedError: if a weight is below 0 or all are 0.
+    Attributes:
+        student, teacher: the shapes of the two encoders.
+        weights: the weight of each term.
+
+    Raises:
+        BiomedError: if a weight is below 0 or all are 0.
     """
 
     def __init__(self, student: Shape, teacher: Shape, weights: dict[str, float]):
@@ -91,9 +98,13 @@ class Objective(nn.Module, ABC):
     ) -> tuple[Tensor, Terms]:
         """Compare the outputs of the two encoders for one batch.
 
-        attended: (batch, length), true where there is no padding.
-        labels: (masked,) the word pieces at the positions that masking chose, in the batch's order.
-        RETURNS: the weighted sum, and the terms without their weights.
+        Args:
+            attended: (batch, length), true where there is no padding.
+            labels: (masked,) the word pieces at the positions that masking chose, in the batch's
+                order.
+
+        Returns:
+            the weighted sum, and the terms without their weights.
         """
         terms = self.terms(student, teacher, attended.bool(), labels)
         return sum(self.weights[name] * term for name, term in terms.items()), terms

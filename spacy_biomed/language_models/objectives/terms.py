@@ -23,7 +23,8 @@ LEAST_ATTENTION = 1e-10
 def label_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """Of the word pieces at the masked positions (paper 2, equation 1).
 
-    logits: (masked, vocabulary). labels: (masked,).
+    Args:
+        logits: (masked, vocabulary). labels: (masked,).
     """
     return F.cross_entropy(_single(logits), labels, reduction="sum") / max(len(labels), 1)
 
@@ -35,7 +36,8 @@ def soft_target_divergence(student: Tensor, teacher: Tensor, temperature: float)
     logits of both are divided by the temperature, and the divergence is multiplied by its square,
     so that the gradients keep their size whatever it is (Hinton et al. 2015, section 2).
 
-    student, teacher: logits, (positions, vocabulary).
+    Args:
+        student, teacher: logits, (positions, vocabulary).
     """
     divergence = F.kl_div(
         F.log_softmax(_single(student) / temperature, dim=-1),
@@ -49,7 +51,8 @@ def soft_target_divergence(student: Tensor, teacher: Tensor, temperature: float)
 def soft_target_cross_entropy(student: Tensor, teacher: Tensor) -> Tensor:
     """Cross-entropy with the teacher's distributions as labels (paper 2, equation 8).
 
-    student, teacher: logits, (positions, vocabulary).
+    Args:
+        student, teacher: logits, (positions, vocabulary).
     """
     targets = F.softmax(_single(teacher), dim=-1)
     return F.cross_entropy(_single(student), targets, reduction="sum") / max(len(student), 1)
@@ -58,7 +61,8 @@ def soft_target_cross_entropy(student: Tensor, teacher: Tensor) -> Tensor:
 def cosine_distance(student: Tensor, teacher: Tensor, attended: Tensor) -> Tensor:
     """1 - cosine of the hidden states of a position, its mean over positions (paper 2, equation 3).
 
-    student, teacher: (batch, length, width). attended: (batch, length).
+    Args:
+        student, teacher: (batch, length, width). attended: (batch, length).
     """
     distance = 1 - F.cosine_similarity(_single(student), _single(teacher), dim=-1)
     return _mean(distance, attended)
@@ -67,7 +71,8 @@ def cosine_distance(student: Tensor, teacher: Tensor, attended: Tensor) -> Tenso
 def squared_error(student: Tensor, teacher: Tensor, attended: Tensor) -> Tensor:
     """Mean over positions and width (paper 2, equation 6, first term).
 
-    student, teacher: (batch, length, width). attended: (batch, length).
+    Args:
+        student, teacher: (batch, length, width). attended: (batch, length).
     """
     error = (_single(student) - _single(teacher)).square().mean(dim=-1)
     return _mean(error, attended)
@@ -78,7 +83,8 @@ def attention_squared_error(student: Tensor, teacher: Tensor, attended: Tensor) 
 
     An entry counts where both its row and its column are attended.
 
-    student, teacher: (batch, heads, length, length). attended: (batch, length).
+    Args:
+        student, teacher: (batch, heads, length, length). attended: (batch, length).
     """
     student, teacher = _match_heads(_single(student), _single(teacher))
     error = (student - teacher).square().mean(dim=1)
@@ -91,7 +97,8 @@ def attention_divergence(student: Tensor, teacher: Tensor, attended: Tensor) -> 
     As the papers' equations have it, the student's map comes first: D(student || teacher) (paper 2,
     equations 10 and 12). A row is a distribution over the attended columns.
 
-    student, teacher: (batch, heads, length, length). attended: (batch, length).
+    Args:
+        student, teacher: (batch, heads, length, length). attended: (batch, length).
     """
     student, teacher = _match_heads(_single(student), _single(teacher))
     ratio = student.clamp(min=LEAST_ATTENTION).log() - teacher.clamp(min=LEAST_ATTENTION).log()

@@ -31,10 +31,11 @@ class TinyBertObjective(Objective):
     maps are taken after softmax: equation 10 takes divergences of the same maps. Equation 8 is over
     all N tokens, not the masked ones alone.
 
-    embedding_weight, output_weight: λ_0, λ_(M+1). The paper takes L_Embed only where the two do not
-        share the embedding layer.
-    layer_weights: λ_1 to λ_M; 1 each by default.
-    layer_map: g(1) to g(M), by default every k-th layer of the teacher.
+    Attributes:
+        embedding_weight, output_weight: λ_0, λ_(M+1). The paper takes L_Embed only where the two do
+            not share the embedding layer.
+        layer_weights: λ_1 to λ_M; 1 each by default.
+        layer_map: g(1) to g(M), by default every k-th layer of the teacher.
     """
 
     def __init__(

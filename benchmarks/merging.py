@@ -4,7 +4,8 @@
         corpus/biored corpus/nlm_gene corpus/s800 --target biored --seeds 0 1 --threads 2
 
 alone:    each corpus trains a pipeline of its own labels.
-naive:    all train one, and what a corpus leaves out teaches that there is nothing.
+naive:    all train one, written one after the other: what a corpus leaves out teaches that there is
+          nothing, and a text of two corpora is in the training part twice, as each annotates it.
 partial:  all train one, and what a corpus leaves out is open (`spacy biomed combine`).
 taught:   as partial, and the pipelines that were trained alone teach it, their heads merged into
           one (`spacy biomed teach`).
@@ -164,8 +165,6 @@ def prepare(corpora: list[Path], work: Path, ways: list[str], limit: int | None)
     for corpus in report.corpora:
         part = corpus.parts["train"]
         console.print(f"{corpus.name}: {part.left_out} of {part.documents} documents left out")
-    if NAIVE in ways:
-        write_part(combined, work / NAIVE, lambda docs: list(map(without_scope, docs)))
     docs = read_docs(combined / "train.spacy", Vocab())
     kept = {normalise_words(doc.text) for doc in docs}
     for corpus in corpora:
@@ -174,6 +173,17 @@ def prepare(corpora: list[Path], work: Path, ways: list[str], limit: int | None)
             work / ALONE / corpus.name,
             lambda docs: [doc for doc in docs if normalise_words(doc.text) in kept],
         )
+    if NAIVE in ways:
+        write_part(combined, work / NAIVE, lambda _: list(concatenate(corpora, work / ALONE)))
+
+
+def concatenate(corpora: list[Path], alone: Path) -> Iterator[Doc]:
+    """The training documents of all corpora, as if each annotated every label."""
+    vocab = Vocab()
+    for corpus in corpora:
+        for doc in read_docs(alone / corpus.name / "train.spacy", vocab):
+            doc.user_data.pop(ANNOTATION_SCOPES, None)
+            yield doc
 
 
 def write_part(corpus: Path, target: Path, choose: Any) -> None:
@@ -185,12 +195,6 @@ def write_part(corpus: Path, target: Path, choose: Any) -> None:
         chosen = choose(docs) if part == "train" else docs
         doc_bin = DocBin(attrs=ATTRIBUTES, docs=chosen, store_user_data=True)
         doc_bin.to_disk(target / f"{part}.spacy")
-
-
-def without_scope(doc: Doc) -> Doc:
-    """The document, as if it annotated every label."""
-    doc.user_data.pop(ANNOTATION_SCOPES, None)
-    return doc
 
 
 def place(run: Run, args: argparse.Namespace) -> Path:

@@ -1,1 +1,1 @@
-"""What a Doc carries: its layers, their extension attributes and what they mean."""
+"""Annotation layers of a Doc: where they are stored, and their extension attributes."""

@@ -1,7 +1,7 @@
-"""What a layer of mentions tells, and what it leaves open: corpora annotate some labels each.
+"""The labels that a layer of mentions annotates, and its uncertain regions.
 
-A document's silence about a label that its corpus does not annotate is no statement: it must teach
-no head, and no score may count it.
+Each corpus annotates only some labels. If a document has no mention of a label that its corpus does
+not annotate, nothing is known: heads must not learn from it, and scores must not count it.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ _ENTS = "doc.ents"
 
 @dataclass(frozen=True, slots=True)
 class AnnotationScope:
-    """What a layer of mentions tells of a document.
+    """The annotated part of a layer of mentions in a document.
 
     Attributes:
-        labels: those that it annotates: where there is no mention of one, there is none. None where
-            it annotates every label that anybody may ask for.
+        labels: the annotated labels, of which the layer has all mentions; None if it annotates
+            every possible label.
         uncertain: (start character, end character, label) of each region where a mention of the
-            label would be neither right nor wrong, such as a gene family for a corpus of genes.
+            label would be neither right nor wrong, such as a gene family in a corpus of genes.
     """
 
     labels: frozenset[str] | None = None
     uncertain: tuple[tuple[int, int, str], ...] = ()
 
     def leaves_open(self, start: int, end: int, label: str) -> bool:
-        """Whether nothing is said of a mention that is not in the layer.
+        """Whether a mention that is not in the layer could still be correct.
 
         Args:
-            start, end: characters.
+            start, end: characters, end exclusive.
         """
         if self.labels is not None and label not in self.labels:
             return True
@@ -51,14 +51,14 @@ EVERY_LABEL = AnnotationScope()
 def get_scope(doc: Doc, spans_key: str | None = None) -> AnnotationScope:
     """The scope of a layer of mentions: `doc.ents`, or the span group `spans_key`.
 
-    Where none was set, the layer annotates every label.
+    If no scope was set, the layer annotates every label.
     """
     kept = doc.user_data.get(ANNOTATION_SCOPES, {}).get(_layer(spans_key))
     if kept is None:
         return EVERY_LABEL
     labels = None if kept["labels"] is None else frozenset(kept["labels"])
     return AnnotationScope(
-        labels, tuple((start, end, one) for start, end, one in kept["uncertain"])
+        labels, tuple((start, end, label) for start, end, label in kept["uncertain"])
     )
 
 
@@ -68,14 +68,14 @@ def set_scope(doc: Doc, scope: AnnotationScope, spans_key: str | None = None) ->
         return
     labels = None if scope.labels is None else sorted(scope.labels)
     uncertain = [list(region) for region in sorted(scope.uncertain)]
-    # A new dict: copies of a document share what is in their user data.
+    # A new dict, because copies of a document share the values of their user data.
     others = doc.user_data.get(ANNOTATION_SCOPES, {})
-    own = {"labels": labels, "uncertain": uncertain}
-    doc.user_data[ANNOTATION_SCOPES] = {**others, _layer(spans_key): own}
+    written = {"labels": labels, "uncertain": uncertain}
+    doc.user_data[ANNOTATION_SCOPES] = {**others, _layer(spans_key): written}
 
 
 def annotates_any(doc: Doc, labels: Iterable[str], spans_key: str | None = None) -> bool:
-    """Whether a layer of mentions annotates one of the labels."""
+    """Whether a layer of mentions annotates at least one of the labels."""
     annotated = get_scope(doc, spans_key).labels
     return annotated is None or not annotated.isdisjoint(labels)
 

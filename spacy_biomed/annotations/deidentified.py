@@ -1,4 +1,4 @@
-"""`doc._.deidentified`: a text without what identifies people, and where everything went."""
+"""`doc._.deidentified`: a text without personal data, and the mapping of its offsets."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ DEIDENTIFIED = "deidentified"
 
 
 class Replacement(NamedTuple):
-    """A mention and what stands in its place; offsets in characters, ends exclusive.
+    """A mention and its replacement; offsets in characters, ends exclusive.
 
     Attributes:
-        start, end: where the mention is in the document's text.
-        new_start, new_end: where the replacement is in the new text.
-        label: the mention's.
-        text: the replacement; the mention itself if it is an age that stays, or if it was drawn.
+        start, end: offsets of the mention in the document's text.
+        new_start, new_end: offsets of the replacement in the new text.
+        label: label of the mention.
+        text: the replacement. It equals the mention for an age that stays, and by chance for a
+            drawn surrogate.
     """
 
     start: int
@@ -33,9 +34,9 @@ class Deidentified:
     """A text with its mentions replaced.
 
     Attributes:
-        original: the text as it was.
-        replaced: (start, end, label, replacement) of each mention, disjoint, in text order, none
-            empty.
+        original: the original text.
+        replaced: (start, end, label, replacement) of each mention; disjoint, in text order, and no
+            mention is empty.
 
     Examples:
         >>> deidentified = Deidentified("Ms. Lee, 40, came.", [(4, 7, "NAME", "[NAME]")])
@@ -57,43 +58,44 @@ class Deidentified:
             self.replacements.append(Replacement(start, end, new_start, length, label, text))
             last = end
         self.text = "".join([*pieces, original[last:]])
-        # Of each replacement, here and there, and before them the beginning of both texts.
-        self._old = _Side([(0, 0), *((one.start, one.end) for one in self.replacements)])
-        self._new = _Side([(0, 0), *((one.new_start, one.new_end) for one in self.replacements)])
+        # The corresponding spans in both texts, with the beginning of the texts as the first.
+        self._old = _Side([(0, 0), *((item.start, item.end) for item in self.replacements)])
+        self._new = _Side([(0, 0), *((item.new_start, item.new_end) for item in self.replacements)])
 
     def offset_to_new(self, offset: int) -> int:
-        """Where a place of the original text is in the new one.
+        """Map an offset in the original text to the new text.
 
-        Exact outside of mentions and at their edges. A place inside a mention becomes the start of
-        its replacement.
+        Exact outside mentions and at their boundaries. An offset inside a mention becomes the start
+        of its replacement.
         """
         return self._old.move(offset, self._new, to_end=False)
 
     def offset_to_original(self, offset: int) -> int:
-        """Where a place of the new text is in the original one; the reverse of `offset_to_new`."""
+        """Map an offset in the new text to the original text; the reverse of `offset_to_new`."""
         return self._new.move(offset, self._old, to_end=False)
 
     def span_to_new(self, start: int, end: int) -> tuple[int, int]:
-        """Where a span of the original text is in the new one, with all of what it touches.
+        """Map a span of the original text to the new text, with all replacements it overlaps.
 
-        Exact where no edge is inside a mention; an edge that is goes to that of the replacement.
+        Exact if no boundary is inside a mention. Otherwise the boundary is extended to that of the
+        replacement.
         """
         return self.offset_to_new(start), self._old.move(end, self._new, to_end=True)
 
     def span_to_original(self, start: int, end: int) -> tuple[int, int]:
-        """Where a span of the new text is in the original one; the reverse of `span_to_new`."""
+        """Map a span of the new text to the original text; the reverse of `span_to_new`."""
         return self.offset_to_original(start), self._new.move(end, self._old, to_end=True)
 
 
 class _Side:
-    """The spans that correspond in two texts, in one of these; disjoint and in text order."""
+    """The corresponding spans of two texts, as offsets in one of them; disjoint, in text order."""
 
     def __init__(self, spans: list[tuple[int, int]]):
         self.starts = [start for start, _ in spans]
         self.ends = [end for _, end in spans]
 
     def move(self, offset: int, other: _Side, to_end: bool) -> int:
-        # Of spans that touch at the offset, either gives the same.
+        # If two spans touch at the offset, both give the same result.
         index = bisect_right(self.starts, offset) - 1
         if offset >= self.ends[index]:
             return other.ends[index] + offset - self.ends[index]
@@ -103,11 +105,11 @@ class _Side:
 
 
 def register_extensions() -> None:
-    """Declare `doc._.deidentified`, a `Deidentified`; None where `biomed_deidentify` has not run.
+    """Declare `doc._.deidentified`, a `Deidentified`; None if `biomed_deidentify` has not run.
 
-    What was replaced lies as character offsets, labels and strings in `doc.user_data`, so it
-    survives `DocBin(store_user_data=True)` and `Doc.to_disk`. So does the original text, which is
-    the Doc's own.
+    The replacements are stored in `doc.user_data` as character offsets, labels and strings, so they
+    survive `DocBin(store_user_data=True)` and `Doc.to_disk`. So does the original text, since it is
+    the text of the Doc.
     """
     Doc.set_extension(DEIDENTIFIED, getter=_get_deidentified, setter=_set_replaced, force=True)
 

@@ -1,4 +1,4 @@
-"""Layers of annotation, copied from one document to another of the same tokens."""
+"""Copy annotation layers from a document to another document with the same tokens."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from .annotation_scope import ANNOTATION_SCOPES
 from .pairs import PAIR_KEY
 from .taught import TAUGHT_KEY
 
-# In `doc.user_data`, what goes with the layer of whichever component.
+# Keys of `doc.user_data` that belong to the layers of all components.
 _OF_ALL_LAYERS = frozenset({ANNOTATION_SCOPES, TAUGHT_KEY})
 
 
 def copy_bare(doc: Doc, annotation_keys: Collection[str] = ()) -> Doc:
-    """The document's tokens, without any annotation.
+    """Copy a document's tokens, without annotation.
 
     Args:
-        annotation_keys: keys of `doc.user_data` that are annotation; the rest stays with a
-            document.
+        annotation_keys: keys of `doc.user_data` that are annotation; other keys are copied.
     """
-    tokens: Any = doc.to_array([ORTH, SPACY])  # words by their ids, which spaCy's types leave out
+    tokens: Any = doc.to_array([ORTH, SPACY])  # words as ids, which spaCy's type hints do not allow
     bare = Doc(doc.vocab, words=tokens[:, 0], spaces=tokens[:, 1].astype(bool))
     bare.has_unknown_spaces = doc.has_unknown_spaces
     kept = doc.user_data.keys() - _OF_ALL_LAYERS - set(annotation_keys)
@@ -33,13 +32,14 @@ def copy_bare(doc: Doc, annotation_keys: Collection[str] = ()) -> Doc:
 
 
 def copy_classes(reader: TrainablePipe, source: Doc, target: Doc, prefix: str) -> bool:
-    """Copy classes or a number of `doc.cats`, those alone that a component knows once it knows any.
+    """Copy classes or a number of `doc.cats`, a marked pair and a teacher's probabilities.
 
     Args:
-        prefix: what the classes get before their names.
+        reader: the component; if it has labels, only these are copied.
+        prefix: prefix for the names of the classes.
 
     Returns:
-        whether there are any, or a teacher's.
+        whether any class, number or teacher's probabilities were copied.
     """
     copy_group(source, PAIR_KEY, target)
     is_taught = copy_taught(reader.name, source, target)
@@ -50,10 +50,10 @@ def copy_classes(reader: TrainablePipe, source: Doc, target: Doc, prefix: str) -
 
 
 def copy_taught(component: str, source: Doc, target: Doc) -> bool:
-    """Copy what a teacher of a component left.
+    """Copy the probabilities of a component's teacher.
 
     Returns:
-        whether there is anything.
+        whether there are any.
     """
     taught = source.user_data.get(TAUGHT_KEY, {}).get(component)
     if taught is not None:
@@ -62,17 +62,17 @@ def copy_taught(component: str, source: Doc, target: Doc) -> bool:
 
 
 def copy_entities(source: Doc, target: Doc) -> None:
-    """Copy `doc.ents`; tokens without annotation stay so."""
+    """Copy `doc.ents`; tokens without annotation stay without annotation."""
     missing = [target[i : i + 1] for i, token in enumerate(source) if token.ent_iob == 0]
     target.set_ents(copy_spans(source.ents, target), missing=missing, default="outside")
 
 
 def copy_group(source: Doc, key: str, target: Doc) -> None:
-    """Copy a span group, if it is there."""
+    """Copy a span group, if it exists."""
     if key in source.spans:
         target.spans[key] = copy_spans(source.spans[key], target)
 
 
 def copy_spans(spans: Any, target: Doc) -> list[Span]:
-    """Spans of the same tokens and labels in another document."""
+    """Spans of another document with the same tokens and labels."""
     return [Span(target, span.start, span.end, label=span.label) for span in spans]

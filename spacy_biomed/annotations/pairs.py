@@ -11,8 +11,8 @@ from ..errors import BiomedError, quote
 
 PAIR_KEY = "pair"
 
-# ASCII's record separator: to a tokenizer white space, and in no text that people write. It lets a
-# pair be told from the text alone, which is all that `spacy evaluate` gives a pipeline.
+# ASCII's record separator: tokenizers treat it as white space, and people do not write it. With it
+# a pair is recognised from the text alone, and `spacy evaluate` gives a pipeline nothing else.
 PAIR_SEPARATOR = "\x1e"
 
 Offsets = tuple[int, int]
@@ -25,7 +25,7 @@ def pair(nlp: Language, first: str, second: str) -> Doc:
         a Doc with the two texts as `doc.spans["pair"]`, for `nlp(doc)` or `nlp.pipe(docs)`.
 
     Raises:
-        BiomedError: if a text has the separator of pairs in it.
+        BiomedError: if a text contains the separator of pairs.
 
     Examples:
         >>> import spacy, spacy_biomed
@@ -42,10 +42,10 @@ def join_pair(first: str, second: str) -> tuple[str, tuple[Offsets, Offsets]]:
     """Join a pair of texts into one.
 
     Returns:
-        the text, and the (start, end) offsets of each of the two in it.
+        the joined text, and the (start, end) offsets of each text in it.
 
     Raises:
-        BiomedError: if one of them has the separator in it.
+        BiomedError: if a text contains the separator.
     """
     for text in (first, second):
         if PAIR_SEPARATOR in text:
@@ -58,7 +58,7 @@ def join_pair(first: str, second: str) -> tuple[str, tuple[Offsets, Offsets]]:
 
 
 def mark_pair(doc: Doc) -> Doc:
-    """Set `doc.spans["pair"]` where the text is a pair and they are not set; return the Doc."""
+    """Set `doc.spans["pair"]` if the text is a pair and they are not set; return the Doc."""
     spans = get_pair(doc)
     if spans is not None and PAIR_KEY not in doc.spans:
         doc.spans[PAIR_KEY] = list(spans)
@@ -70,8 +70,8 @@ def get_pair(doc: Doc) -> tuple[Span, Span] | None:
     if PAIR_KEY in doc.spans:
         first, second = doc.spans[PAIR_KEY]
         return first, second
-    # A tokenizer makes the separator, with any white space beside it, a token of its own. To look
-    # there alone is several times as fast as to put the text together.
+    # The separator, with any white space next to it, is always a separate token. Searching these
+    # tokens is several times faster than searching the text.
     for place in np.flatnonzero(doc.to_array(IS_SPACE)).tolist():
         if PAIR_SEPARATOR in doc[place].text:
             return doc[:place], doc[place + 1 :]

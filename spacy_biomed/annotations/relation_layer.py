@@ -12,9 +12,11 @@ RELATIONS = "relations"
 
 
 class SpanRelation(NamedTuple):
-    """A labelled relation from one span to another.
+    """A labelled relation from a span to another.
 
     Attributes:
+        head, tail: the spans.
+        label: kind of relation.
         score: probability, 1.0 for gold.
     """
 
@@ -25,7 +27,7 @@ class SpanRelation(NamedTuple):
 
 
 def count_several(relations: Sequence[SpanRelation] | None) -> int:
-    """Count the pairs of spans between which relations have two labels or more, whichever way."""
+    """Count the pairs of spans whose relations, in either direction, have two labels or more."""
     labels: dict[frozenset[tuple[int, int]], set[str]] = defaultdict(set)
     for head, tail, label, _ in relations or ():
         labels[frozenset({(head.start, head.end), (tail.start, tail.end)})].add(label)
@@ -33,9 +35,9 @@ def count_several(relations: Sequence[SpanRelation] | None) -> int:
 
 
 def register_extensions() -> None:
-    """Declare `doc._.relations`: a list of `SpanRelation`; None where they are not annotated.
+    """Declare `doc._.relations`: a list of `SpanRelation`; None if relations are not annotated.
 
-    The values lie as character offsets and labels in `doc.user_data`, so they survive
+    The values are stored in `doc.user_data` as character offsets and labels, so they survive
     `DocBin(store_user_data=True)` and `Doc.to_disk`.
     """
     Doc.set_extension(RELATIONS, getter=_get_relations, setter=_set_relations, force=True)

@@ -1,4 +1,4 @@
-"""Which spans of an evaluation text a model could know by heart from the training part."""
+"""Spans of an evaluation text that a model could have memorised from the training part."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from spacy.matcher import PhraseMatcher
 from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
-# Span group of a reference document: every span whose lower-cased text is, in the training part, a
-# mention of the span's label. Scorers take it to score the mentions that were never seen.
+# Span group of a reference document: all spans whose lower-cased text is a mention of the span's
+# label in the training part. Scorers use it to score the mentions that were not seen.
 SEEN_KEY = "seen_in_training"
 
 
@@ -19,10 +19,10 @@ def mentions_of(doc: Doc, spans_key: str | None) -> Iterable[Span]:
 
 
 class SeenMentions:
-    """The mentions of a training part, to be found again in other documents.
+    """The mentions of a training part, to find them in other documents.
 
     Attributes:
-        vocab: the vocabulary that all documents share.
+        vocab: the vocabulary of all documents.
         spans_key: layer of the mentions; None for `doc.ents`.
     """
 
@@ -32,7 +32,7 @@ class SeenMentions:
         self._known: set[tuple[str, str]] = set()
 
     def learn(self, doc: Doc) -> None:
-        """Remember the mentions of a training document."""
+        """Add the mentions of a training document."""
         for span in mentions_of(doc, self.spans_key):
             mention = (span.text.lower(), span.label_)
             if mention not in self._known:
@@ -40,7 +40,7 @@ class SeenMentions:
                 self.matcher.add(span.label_, [span.as_doc()])
 
     def mark(self, doc: Doc) -> None:
-        """Set `doc.spans["seen_in_training"]` of a document that has the layer."""
+        """Set `doc.spans["seen_in_training"]`, if the document has the layer."""
         if self.spans_key is None:
             is_annotated = doc.has_annotation("ENT_IOB")
         else:

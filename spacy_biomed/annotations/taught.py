@@ -1,6 +1,6 @@
 """A teacher's probabilities on a document, for a student to learn from.
 
-They stay on the reference document, in corpora too: `doc.user_data` is written with it.
+They are in `doc.user_data` of the reference document, and so are saved in corpora.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ from ..errors import BiomedError
 
 TAUGHT_KEY = "spacy_biomed_taught"
 
-# The smallest probability that teachers are compared by, about what half precision keeps.
+# Minimum probability when teachers are combined, about the smallest that half precision can store.
 _LEAST = 1e-6
 
 
 @runtime_checkable
 class Teacher(Protocol):
-    """A component that can tell how probable it finds each of its classes."""
+    """A component that can predict the probability of each of its classes."""
 
     name: str
 
     def classes(self) -> list[str]:
-        """What the columns of `probabilities` stand for."""
+        """The classes, in the order of the columns of `probabilities`."""
 
     def probabilities(self, docs: Iterable[Doc]) -> list[Floats2d]:
-        """(rows, classes) of each document; a row for each token, or one for the document."""
+        """(rows, classes) for each document, with one row per token, or one for the document."""
 
 
 def set_taught(doc: Doc, name: str, classes: list[str], probabilities: Floats2d) -> None:
-    """Leave a teacher's probabilities on a document.
+    """Store a teacher's probabilities on a document.
 
     Args:
-        name: the component that gave them, and that learns from them in the student.
-        classes: what the columns stand for.
-        probabilities: (rows, classes); a row for each token, or one for the document.
+        name: name of the component that predicted them, and that learns from them in the student.
+        classes: the classes of the columns.
+        probabilities: (rows, classes), with one row per token, or one for the document.
     """
     taught = doc.user_data.setdefault(TAUGHT_KEY, {})
-    # Half precision is a thousandth of a probability, and half the size of a corpus.
+    # Half precision has a relative error of a thousandth, and takes half the space.
     taught[name] = {"classes": classes, "probabilities": probabilities.astype("float16")}
 
 
 def taught_classes(doc: Doc, name: str) -> list[str]:
-    """The classes of which a teacher left the probabilities; none if it has not seen this."""
+    """The classes with probabilities of a teacher; empty if the document has none."""
     taught = doc.user_data.get(TAUGHT_KEY, {}).get(name)
     return list(taught["classes"]) if taught else []
 
@@ -58,8 +58,8 @@ def get_taught(
     """A teacher's probabilities, (rows, classes), in the student's order; None if there are none.
 
     Args:
-        may_lack: whether the teacher may not know all of the classes; of others the column is
-            zeros.
+        may_lack: whether the teacher may know only some of the classes; the columns of the others
+            are zeros.
 
     Raises:
         BiomedError: if the teacher's classes are not the student's.
@@ -71,14 +71,14 @@ def get_taught(
         raise explain_classes(name, known, classes)
     probabilities = np.asarray(doc.user_data[TAUGHT_KEY][name]["probabilities"], dtype="float32")
     if len(known) == len(classes):
-        return probabilities[:, [known.index(one) for one in classes]]
+        return probabilities[:, [known.index(label) for label in classes]]
     taught = np.zeros((len(probabilities), len(classes)), dtype="float32")
-    taught[:, [classes.index(one) for one in known]] = probabilities
+    taught[:, [classes.index(label) for label in known]] = probabilities
     return taught
 
 
 def explain_classes(name: str, taught: list[str], classes: list[str]) -> BiomedError:
-    """The error that a component, `name`, cannot learn from a teacher of such classes."""
+    """The error for a component `name` whose teacher has other classes."""
     return BiomedError(
         f"the teacher of '{name}' has the classes {', '.join(taught)}, and the student "
         f"{', '.join(classes)}: give both the same labels and, for entities, the same scheme"
@@ -86,17 +86,17 @@ def explain_classes(name: str, taught: list[str], classes: list[str]) -> BiomedE
 
 
 def merge_tags(opinions: Sequence[tuple[list[str], Floats2d]]) -> tuple[list[str], Floats2d]:
-    """What teachers of different labels find probable of the same tokens, put together.
+    """Combine the probabilities of teachers with different labels for the same tokens.
 
-    How many times as probable as "O" a tag is, is the geometric mean of what the teachers that know
-    the tag say. Where each has labels of its own, that is the product of what they say, with "O"
-    for "none of my labels".
+    The odds of a tag against "O" are the geometric mean of the odds of the teachers that know the
+    tag. If no label has two teachers, this is the product of the teachers' probabilities, with "O"
+    meaning "none of my labels".
 
     Args:
-        opinions: of each teacher the tags, the first of them "O", and (tokens, tags).
+        opinions: for each teacher its tags, including "O", and its probabilities, (tokens, tags).
 
     Returns:
-        the tags of all, and (tokens, tags).
+        the tags of all teachers, and their probabilities, (tokens, tags).
     """
     classes = list(dict.fromkeys(tag for tags, _ in opinions for tag in tags))
     total = np.zeros((len(opinions[0][1]), len(classes)))

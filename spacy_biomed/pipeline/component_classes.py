@@ -1,4 +1,4 @@
-"""The classes of registered components, found by their factories without making one."""
+"""The classes of registered components, found by factory name without creating a component."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from spacy.util import registry
 from .described import Described
 from .encoder_head import EncoderHead
 
-# spaCy's own components say nothing of themselves: each reads, writes and is scored as this one of
-# ours under its factory's name.
+# spaCy's components do not describe themselves. Each reads, writes and is scored like the
+# component of this package with this factory name.
 STAND_INS = {
     "ner": "biomed_ner",
     "textcat": "biomed_textcat",
@@ -20,11 +20,14 @@ STAND_INS = {
 
 
 def find_described(factory: str) -> type[Described] | None:
-    """The class of a factory's components, or of what stands in for it; None where it is not there
-    or does not describe itself."""
+    """The class of a factory's components, or of its stand-in.
+
+    Returns:
+        None if there is no such factory, or if its class is not a `Described`.
+    """
     factory = STAND_INS.get(factory, factory)
     if not Language.has_factory(factory):
-        Language()  # has spaCy load the entry points
+        Language()  # makes spaCy load the entry points
     if not Language.has_factory(factory):
         return None
     made = _find_class(registry.factories.get(factory))
@@ -32,14 +35,14 @@ def find_described(factory: str) -> type[Described] | None:
 
 
 def find_head(factory: str) -> type[EncoderHead] | None:
-    """The same of heads on an encoder; None for other components."""
+    """Like `find_described`, but only for heads on an encoder; None for other components."""
     made = find_described(factory)
     return made if made is not None and issubclass(made, EncoderHead) else None
 
 
 def list_heads() -> dict[str, type[EncoderHead]]:
-    """The classes of all registered heads, by their factories and in the order of these."""
-    Language()  # has spaCy load the entry points
+    """The classes of all registered heads by factory name, sorted by this name."""
+    Language()  # makes spaCy load the entry points
     classes = {name: _find_class(make) for name, make in registry.factories.get_all().items()}
     return {
         name: made
@@ -54,9 +57,9 @@ def list_annotation_keys() -> set[str]:
 
 
 def _find_class(make: Callable) -> type | None:
-    """What a factory's function says that it returns.
+    """The class in the return annotation of a factory function; None if it is no class.
 
-    Only that annotation is looked up: others may name what is imported for type checkers alone.
+    Only this annotation is resolved: others may refer to names imported only for type checking.
     """
     made = getattr(make, "__annotations__", {}).get("return")
     if isinstance(made, str):

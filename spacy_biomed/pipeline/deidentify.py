@@ -1,4 +1,4 @@
-"""The component `biomed_deidentify`: text without what identifies people."""
+"""The component `biomed_deidentify`: text without personal data."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from .mention_finders import Finders, list_finders
 FACTORY = "biomed_deidentify"
 Mode = Literal["tags", "surrogates"]
 
-# Shorter names would be found in too many places.
+# Shorter names would match in too many places.
 SHORTEST_PROPAGATED = 3
 SHORTEST_SECRET = 16
-# So many labels are named in a message.
+# Maximum number of labels named in a message.
 _NAMED_LABELS = 8
 MAKE_SECRET = '`python -c "import secrets; print(secrets.token_hex())"`'
 
@@ -87,7 +87,7 @@ def make_biomed_deidentify(
 
 
 class Mention(NamedTuple):
-    """A stretch of text to replace, in characters, end exclusive."""
+    """A span of text to replace, in characters, end exclusive."""
 
     start: int
     end: int
@@ -95,50 +95,51 @@ class Mention(NamedTuple):
 
 
 class BiomedDeidentifier(Described, Pipe):
-    """Replace what identifies people by tags, or by surrogates that read like the original.
+    """Replace personal data with tags, or with surrogates that read like the original.
 
     It takes the mentions that a component before it found and sets `doc._.deidentified`: the new
-    text, the replacements, and what maps offsets between both texts (`deidentified.Deidentified`).
-    The Doc itself stays as it is. Where the layer of the mentions is absent, `doc._.deidentified`
-    is None: nobody has looked for mentions, so the text must not pass as de-identified. For the
-    same reason, a pipeline that finds no label known as personal data is refused at the first text:
-    one that finds chemicals leaves every name in its place. `kinds` says what labels of one's own
-    stand for, also where a component does not tell which labels it gives.
+    text, the replacements, and a mapping of offsets between both texts
+    (`deidentified.Deidentified`). The Doc itself does not change. If the layer of the mentions is
+    absent, `doc._.deidentified` is None: no component has looked for mentions, so the text must not
+    pass as de-identified. For the same reason, a pipeline that finds no known label of personal
+    data is refused at the first text: a pipeline for chemicals would leave every name in place. The
+    setting `kinds` declares the meaning of further labels, also if a component does not declare its
+    labels.
 
-    The kind of a label (`phi_kinds`) says what becomes of its mentions; those of an unknown label
-    become tags, and those of the kind "keep" stay (a diagnosis). Mentions that overlap are replaced
-    as one, with the longest one's label. Surrogates are the same for the same name within a
-    document. Dates move by one number of days a document. Phone numbers, identifiers and addresses
-    keep their format. What has no surrogate (relatives, professions, a date that cannot be
-    read) becomes a tag.
+    The kind of a label (`phi_kinds`) determines how its mentions are replaced. Mentions of an
+    unknown label become tags, and mentions of the kind "keep" stay (a diagnosis). Overlapping
+    mentions are replaced together, with the label of the longest. The same name gets the same
+    surrogate within a document. All dates of a document are shifted by the same number of days.
+    Phone numbers, identifiers, e-mail and web addresses keep their format. A mention without
+    surrogate (a relative, a profession, a date that cannot be parsed) becomes a tag.
 
-    A surrogate is drawn from all that could stand there, the original among them: were the original
-    left out, it would be what is never seen over many documents. The draw follows from a secret,
-    the seed and the document. Whoever has these can compute, guess by guess, which original a
-    surrogate stands for. The secret is therefore in no config and no file of a pipeline: it is read
-    from an environment variable, or set with `set_secret`.
+    A surrogate is drawn from all possible values, including the original: otherwise the original
+    would be recognised over many documents as the value that never occurs. The draw depends on a
+    secret, the seed and the document. Anybody with all three can test guesses of the original. The
+    secret is therefore never in a config or a file of a pipeline: it is read from an environment
+    variable, or set with `set_secret`.
 
     Attributes:
         name: name of the component in the pipeline.
         mode: "tags" or "surrogates".
-        tag: what a tag looks like; {label} stands for the mention's label.
+        tag: format of a tag; {label} stands for the mention's label.
         spans_key: span group of the mentions; None for `doc.ents`.
-        kinds: label to kind, for labels that are not known, or are to be treated otherwise.
-        propagate: whether a name that was found is replaced wherever else the document has it: the
-            same letters as whole words, three letters at least.
-        language: of the surrogates, "en" or "es"; by default the pipeline's, else English.
-        day_first: whether 12/03/2019 is the 12th of March; by default in every language but
+        kinds: label to kind, for unknown labels and for known labels with a different treatment.
+        propagate: whether to replace all other occurrences of a found name in the document: the
+            same letters as whole words, at least three letters.
+        language: language of the surrogates, "en" or "es"; by default the pipeline's, else English.
+        day_first: whether 12/03/2019 is the 12th of March; by default for every language except
             English.
-        age_limit: surrogates of ages from this on are this; lower ages stay. 0: all ages become
-            tags.
-        seed: other seeds give other surrogates.
-        key_from: "text", or "document_id": the surrogates follow from
-            `doc.user_data["document_id"]`, so that documents with one identifier (a patient's)
-            share surrogates and shift of dates.
-        secret_variable: environment variable with the secret. None: there is no secret, for texts
-            that nobody needs to protect.
-        nlp: the pipeline that the component is in. None: used by itself, without a look at what
-            others find.
+        age_limit: ages from this value on become this value; lower ages stay. With 0 all ages
+            become tags.
+        seed: changes the surrogates.
+        key_from: "text", or "document_id": the surrogates depend on `doc.user_data["document_id"]`,
+            so that documents with the same identifier (of a patient) share surrogates and the
+            shift of dates.
+        secret_variable: environment variable with the secret; None for no secret, for texts that
+            need no protection.
+        nlp: the pipeline of the component; None to use the component alone, without a check of the
+            labels that other components find.
 
     Examples:
         >>> import spacy
@@ -199,8 +200,8 @@ class BiomedDeidentifier(Described, Pipe):
         """Set `doc._.deidentified`.
 
         Raises:
-            BiomedError: if the pipeline finds no personal data, or surrogates are wanted and there
-                is no secret, or no identifier.
+            BiomedError: if the pipeline finds no personal data, or if the mode is "surrogates" and
+                the secret, or the document's identifier, is missing.
         """
         layer = self._layer(doc)
         if layer is not None:
@@ -220,12 +221,13 @@ class BiomedDeidentifier(Described, Pipe):
         self._secret = self._check_secret("the secret", secret)
 
     def check_pipeline(self) -> None:
-        """Look whether the components before this one find labels of personal data.
+        """Check that the components before this one find labels of personal data.
 
-        Where they do not say what they find, an identifying label in the setting `kinds` will do.
+        If a component does not declare its labels, an identifying label in the setting `kinds` is
+        enough.
 
         Raises:
-            BiomedError: if they do not.
+            BiomedError: if they find no such label.
         """
         if self.nlp is None or self.nlp.pipe_names == self._checked:
             return
@@ -237,27 +239,30 @@ class BiomedDeidentifier(Described, Pipe):
         self._checked = self.nlp.pipe_names
 
     def make_key(self, scope: str) -> DocumentKey:
-        """The key of all choices for a scope: a document, or documents that share surrogates.
+        """The key of all draws for a scope: a document, or documents that share surrogates.
+
+        Args:
+            scope: text or identifier.
 
         Raises:
-            BiomedError: if there is no secret, or one that is too short.
+            BiomedError: if there is no secret, or it is too short.
         """
         return DocumentKey(self._read_secret(), self._seed, scope)
 
     def kind(self, label: str) -> str:
-        """The kind of a label: what becomes of its mentions."""
+        """The kind of a label, which determines how its mentions are replaced."""
         return self.kinds.get(label, "other")
 
     def is_drawn(self, replacement: Replacement) -> bool:
-        """Whether a replacement was drawn from all that could stand there: no tag, and no age."""
+        """Whether a replacement was drawn at random: it is neither a tag nor an age."""
         tag = self._tag.format(label=replacement.label)
         return replacement.text != tag and self.kind(replacement.label) != "age"
 
     def _layer(self, doc: Doc) -> Iterable[Span] | None:
-        """The spans of the mentions; None if nobody has looked for any."""
+        """The spans of the mentions; None if no component has looked for any."""
         if self._spans_key is not None:
             return doc.spans.get(self._spans_key)
-        # A text without words has no such annotation either way.
+        # A text without words never has this annotation.
         return doc.ents if doc.has_annotation("ENT_IOB") or not doc.text.strip() else None
 
     def _find_mentions(self, text: str, layer: Iterable[Span]) -> list[Mention]:
@@ -271,20 +276,22 @@ class BiomedDeidentifier(Described, Pipe):
     def _replace(
         self, text: str, mentions: list[Mention], key: DocumentKey | None
     ) -> list[tuple[int, int, str, str]]:
-        """What `doc._.deidentified` is made of; without a key, all mentions become tags."""
+        """The value to set as `doc._.deidentified`; without a key, all mentions become tags."""
         kinds = [self.kind(one.label) for one in mentions]
         originals = [text[one.start : one.end] for one in mentions]
         surrogates: list[str | None] = [None] * len(mentions)
         if key is not None:
             pairs = list(zip(kinds, originals, strict=True))
-            is_own = self._key_from == "text"
+            has_shift_per_text = self._key_from == "text"
             make = Surrogates(
                 key,
                 self._language,
                 day_first=self._day_first,
                 age_limit=self._age_limit,
                 names=[one for kind, one in pairs if kind == "name"],
-                dates=[one for kind, one in pairs if kind == "date"] if is_own else None,
+                dates=[one for kind, one in pairs if kind == "date"]
+                if has_shift_per_text
+                else None,
             )
             surrogates = [make(kind, one) for kind, one in pairs]
         return [
@@ -356,7 +363,7 @@ class BiomedDeidentifier(Described, Pipe):
 
 
 def find_again(text: str, names: Iterable[Mention]) -> list[Mention]:
-    """Everywhere else that names which were found stand in a text, letter by letter, as words."""
+    """Find all other exact occurrences of found names in a text, as whole words."""
     labels = {text[one.start : one.end]: one.label for one in names}
     found = []
     for name, label in labels.items():
@@ -377,9 +384,9 @@ def _is_within_word(text: str, offset: int) -> bool:
 
 
 def merge_overlapping(mentions: Iterable[Mention]) -> list[Mention]:
-    """Mentions that share characters as one, from the first start to the last end.
+    """Merge mentions that share characters, from the first start to the last end.
 
-    It has the label of the longest; of equally long ones, that of the first.
+    A merged mention has the label of the longest; if several are equally long, of the first.
 
     Returns:
         disjoint mentions, in text order.
@@ -404,11 +411,13 @@ def add_deidentifier(
     key_from: str | None = None,
     kinds: dict[str, str] | None = None,
 ) -> BiomedDeidentifier:
-    """Give the `biomed_deidentify` of a pipeline; without one, add it at the end.
+    """Return the pipeline's `biomed_deidentify`; if there is none, add it at the end.
+
+    An existing component is replaced by a new one if a setting is given.
 
     Args:
-        mode, key_from: settings that it is to have, if they are not None.
-        kinds: label to kind, beside those that it has, if they are not None.
+        mode, key_from: settings to change, if not None.
+        kinds: label to kind, added to the component's, if not None.
 
     Raises:
         BiomedError: if there is no such mode or kind.

@@ -1,4 +1,4 @@
-"""What a component tells of itself: its task, and the scores that are its own."""
+"""How a component describes itself: its task, its usage and its scores."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True, slots=True)
 class ShownScores:
-    """The scores of a component that its model card shows, all from 0 to 1, by their titles.
+    """The scores of a component that its model card shows, all from 0 to 1, by title.
 
     Attributes:
-        averages: that are a precision, a recall and an F1: what comes before `_p`, `_r` and `_f` in
-            their names.
-        macro: names of those that are an F1 alone.
-        numbers: names of others.
-        per_type: name of the score that has a precision, a recall and an F1 for each label.
+        averages: scores with precision, recall and F1; the values are their names without the
+            endings `_p`, `_r` and `_f`.
+        macro: names of scores that are only an F1.
+        numbers: names of other scores.
+        per_type: name of the score with a precision, a recall and an F1 for each label.
     """
 
     averages: dict[str, str] = field(default_factory=dict)
@@ -26,14 +26,13 @@ class ShownScores:
 
 
 class Described:
-    """A component whose class tells what it does, to whoever has its name and settings alone.
+    """A component whose class describes it, given only its name and settings.
 
-    Such a class is found by its factory, which has it as return annotation
-    (`component_classes.find_described`).
+    `component_classes.find_described` finds such a class by the return annotation of its factory.
 
     Attributes:
         default_name: the factory's name.
-        task_name: what it does, in the field's words.
+        task_name: the field's name for its task.
     """
 
     default_name: ClassVar[str] = ""
@@ -41,10 +40,10 @@ class Described:
 
     @classmethod
     def usage(cls, settings: Mapping[str, Any]) -> str:
-        """A line of Python that prints what a component of these settings finds in a `doc`."""
+        """A line of Python that prints what a component with these settings finds in a `doc`."""
         raise NotImplementedError
 
     @classmethod
     def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
-        """The scores of a component that its model card shows; by default none."""
+        """The scores that the model card shows for a component; by default none."""
         return ShownScores()

@@ -1,4 +1,4 @@
-"""Documents that are annotated together."""
+"""Batches of documents that are annotated together."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator
 
 from spacy.tokens import Doc
 
-# Tokens that are annotated together, at most: the vectors of all of them are in memory at once.
+# Maximum tokens of a batch, whose vectors are all in memory at once.
 MAX_TOKENS = 8192
 
 
 def batch_docs(stream: Iterable[Doc], batch_size: int) -> Iterator[list[Doc]]:
-    """Batches of `batch_size` documents, and fewer where they have more than 8,192 tokens together.
+    """Batches of `batch_size` documents, or fewer, so that a batch has at most 8,192 tokens.
 
-    The encoder and its heads make the same ones of a stream, so that heads find in one piece what
-    the encoder computed. A document that is longer is a batch of its own.
+    The encoder and its heads split a stream into the same batches, so a head gets a whole batch of
+    the encoder at once. A longer document becomes a separate batch.
     """
     batch: list[Doc] = []
     tokens = 0
@@ -24,7 +24,7 @@ def batch_docs(stream: Iterable[Doc], batch_size: int) -> Iterator[list[Doc]]:
             batch, tokens = [], 0
         batch.append(doc)
         tokens += len(doc)
-        if len(batch) == batch_size:  # now, as the next document may be long in coming
+        if len(batch) == batch_size:  # now, because the next document may arrive much later
             yield batch
             batch, tokens = [], 0
     if batch:

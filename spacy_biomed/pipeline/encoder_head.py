@@ -1,4 +1,4 @@
-"""What heads on an encoder share: labels, and learning that leaves other tasks alone."""
+"""The base class of heads on an encoder: labels, and updates that do not affect other tasks."""
 
 from __future__ import annotations
 
@@ -21,35 +21,36 @@ from ..errors import BiomedError, quote
 from .described import Described, ShownScores
 from .doc_batches import batch_docs
 
-# The layer of heads that share `doc.cats`, each with classes or a number of its own there.
+# The layer of heads that share `doc.cats`, each with different classes or a number.
 CATS = "doc.cats"
 
-# Examples that are looked at to see whether they are examples, and those a model is sized by.
+# Number of examples to check for their type, and number of examples to size a model with.
 _SAMPLE, _SIZING = 16, 4
 
 
 class EncoderHead(Described, TrainablePipe):
-    """A component with labels whose model ends in an encoder's listener.
+    """A component with labels whose model starts with an encoder's listener.
 
-    A class of it has `predict`, `set_annotations`, `get_loss` and `initialize`. What else tells one
-    head from another stands in the class too, and nowhere else: what it is called and how its
-    scores are named, which corpora it learns from, and the layer that it reads (`copy_layer`).
+    Subclasses implement `predict`, `set_annotations`, `get_loss` and `initialize`. All other
+    differences between heads are defined in the subclass too, and nowhere else: the names of the
+    task and its scores, the corpora it learns from, and the layer it reads (`copy_layer`).
 
     Attributes:
         vocab: the pipeline's vocabulary.
-        model: gives scores for documents.
+        model: computes scores for documents.
         name: name of the component in the pipeline.
         scorer: scoring method.
-        settings: kept in `cfg` and written with the component; among them learn_rate_factor, which
-            multiplies the learning rate of the head, not of the encoder.
-        score_prefix: what the names of its scores begin with. A component of another name than
-            `default_name` has its name in its scores, as in `cats_hallmarks_score`, so that several
-            stand in a pipeline.
-        main: what the name of its main score ends in.
-        learns: kinds of corpora that it learns from, as the catalogue or `corpus.json` call their
-            tasks, with the settings that each needs where these are not the factory's.
+        settings: stored in `cfg` and saved with the component. They include learn_rate_factor,
+            which multiplies the learning rate of the head, not of the encoder.
+        score_prefix: prefix of its score names. The scores of a component whose name is not
+            `default_name` include its name, as in `cats_hallmarks_score`, so that a pipeline can
+            have several such components.
+        main: ending of the name of its main score.
+        learns: tasks it learns from, as named in the catalogue or `corpus.json`, each with the
+            settings that differ from the factory's.
         annotation_keys: keys of `doc.user_data` that belong to its layer.
-        encoder_settings: of the encoder's model, where its task needs others than the defaults.
+        encoder_settings: settings of the encoder's model that its task needs instead of the
+            defaults.
     """
 
     score_prefix: ClassVar[str] = ""
@@ -60,7 +61,7 @@ class EncoderHead(Described, TrainablePipe):
 
     @classmethod
     def begin_scores(cls, name: str, settings: Mapping[str, Any]) -> str:
-        """What the names of a component's scores begin with."""
+        """The prefix of a component's score names."""
         return cls.score_prefix if name == cls.default_name else f"{cls.score_prefix}_{name}"
 
     @classmethod
@@ -74,48 +75,49 @@ class EncoderHead(Described, TrainablePipe):
 
     @classmethod
     def layer(cls, settings: Mapping[str, Any]) -> str:
-        """Where on a document the annotation is that a component reads, as messages call it."""
+        """The layer of a document that a component reads, as named in messages."""
         raise NotImplementedError
 
     @classmethod
     def copy_layer(
         cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
     ) -> bool:
-        """Copy what a component reads of a document, to learn from and to be scored by.
+        """Copy the annotation of a document that a component learns from and is scored by.
 
         Args:
-            reader: the component, of this class or spaCy's own that reads the same.
-            target: a document of the same tokens without annotation.
-            prefix: of heads that share `doc.cats`, what their classes get before their names.
+            reader: the component, of this class or the spaCy component that reads the same layer.
+            source: the annotated document.
+            target: a document with the same tokens and no annotation.
+            prefix: prefix for the names of classes, for heads that share `doc.cats`.
 
         Returns:
-            whether the document is annotated for it.
+            whether the document is annotated for the component.
         """
         raise NotImplementedError
 
     @classmethod
     def corpus_settings(cls, description: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings that follow from what a corpus holds.
+        """The settings that depend on a corpus.
 
         Args:
-            description: its `corpus.json`.
+            description: the content of its `corpus.json`.
         """
         return {}
 
     @classmethod
     def place_settings(cls, name: str) -> dict[str, Any]:
-        """The settings by which a component of this name writes to a place of its own."""
+        """The settings that make a component of this name write to a separate layer."""
         return {}
 
     @classmethod
     def class_settings(cls, classes: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The settings by which a component takes these classes of `doc.cats` and no others.
+        """The settings that make a component use only these classes of `doc.cats`.
 
         Returns:
-            those of the component, and those of its section of `initialize.components`.
+            the settings of the component, and of its section of `initialize.components`.
 
         Raises:
-            BiomedError: if it cannot take so many.
+            BiomedError: if the component cannot have this number of classes.
         """
         return {}, {"labels": classes}
 
@@ -145,10 +147,13 @@ class EncoderHead(Described, TrainablePipe):
         return list(self.cfg["labels"])
 
     def add_label(self, label: str) -> int:
-        """Add a label; 1 if it is new, 0 if it was there.
+        """Add a label.
+
+        Returns:
+            1 if the label is new, 0 if it was known.
 
         Raises:
-            ValueError: if the model's output is already sized.
+            ValueError: if the label is new and the model's output is already sized.
         """
         if label in self.cfg["labels"]:
             return 0
@@ -159,13 +164,13 @@ class EncoderHead(Described, TrainablePipe):
         return 1
 
     def add_labels_of(self, examples: Iterable[Example]) -> list[str]:
-        """Add the labels of examples that this head, which is trained, does not know yet.
+        """Add the labels of examples that this trained head does not know yet.
 
         Returns:
-            the new labels, in the order of their scores, which come after those of the others.
+            the new labels, in the order of their scores, which follow those of the known labels.
 
         Raises:
-            BiomedError: if there are any, and the head is of a kind that cannot grow.
+            BiomedError: if there are new labels and this kind of head cannot grow.
         """
         known = set(self.cfg["labels"])
         new = [label for label in self.find_labels(examples) if label not in known]
@@ -177,26 +182,27 @@ class EncoderHead(Described, TrainablePipe):
         return new
 
     def find_labels(self, examples: Iterable[Example]) -> list[str]:
-        """The labels that examples have for this head, sorted; none for one that learns none."""
+        """The labels of examples for this head, sorted; none for a head without labels."""
         return []
 
     def grow(self, labels: list[str]) -> None:
-        """Make place in the trained model for labels after those that it has.
+        """Add outputs for further labels at the end of the trained model's outputs.
 
         Raises:
-            BiomedError: if the head is of a kind that cannot grow.
+            BiomedError: if this kind of head cannot grow.
         """
         raise BiomedError(
             f"the corpus has labels that '{self.name}' does not know "
             f"({', '.join(map(quote, labels))}), and a trained head of its kind takes no further "
-            "ones: leave them out, or train anew (`spacy biomed init-config --encoder`)"
+            "labels: leave them out, or train from scratch (`spacy biomed init-config --encoder`)"
         )
 
     def size_model(self, examples: Iterable[Example], columns: int | None = None) -> None:
-        """Initialise the model by the first few examples, which the encoder need not read.
+        """Initialise the model with the first few examples, without running the encoder.
 
         Args:
-            columns: scores of a document; None where the model has been told, or needs not be.
+            examples: only the first four are used.
+            columns: number of scores of a document; None if the model knows it or does not need it.
         """
         sample = [example.predicted for example in islice(examples, _SIZING)]
         output = None if columns is None else self.model.ops.alloc2f(len(sample), columns)
@@ -207,7 +213,7 @@ class EncoderHead(Described, TrainablePipe):
         """Annotate a stream of documents, in the encoder's batches.
 
         Args:
-            batch_size: documents in a batch, fewer where they are long.
+            batch_size: documents in a batch; fewer if they are long.
         """
         handle_error = self.get_error_handler()
         for docs in batch_docs(stream, batch_size):
@@ -225,7 +231,7 @@ class EncoderHead(Described, TrainablePipe):
         sgd: Optimizer | None = None,
         losses: dict[str, float] | None = None,
     ) -> dict[str, float]:
-        """Learn from a batch; examples without annotation cost nothing and teach nothing."""
+        """Learn from a batch; examples without annotation have no loss and no gradient."""
         examples = list(examples)
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
@@ -240,10 +246,10 @@ class EncoderHead(Described, TrainablePipe):
         return losses
 
     def learn(self, examples: list[Example], docs: list[Doc]) -> float:
-        """Add up the gradients of a batch, of the head and of its encoder.
+        """Accumulate the gradients of a batch, for the head and its encoder.
 
         Args:
-            docs: those of the examples that the pipeline sees.
+            docs: the predicted documents of the examples.
 
         Returns:
             the loss.
@@ -257,16 +263,18 @@ class EncoderHead(Described, TrainablePipe):
         return loss
 
     def has_annotation(self, example: Example) -> bool:
-        """Whether there may be something for this component to learn from an example."""
+        """Whether this component may have something to learn from an example."""
         return True
 
     def skip(self, docs: list[Doc]) -> bool:
-        """Let a batch without annotation go: nothing is computed, and the encoder, which waits for
-        this head's gradient, is told that there is none.
+        """Skip a batch without annotation.
+
+        Nothing is computed. The encoder waits for this head's gradient, and is told that there is
+        none.
 
         Returns:
-            whether that could be done; not where the model listens to something else too, which is
-            to be sent zeros.
+            whether the batch was skipped. It is not if the model also listens to another component,
+            which expects a gradient of zeros.
         """
         listeners = [node for node in self.model.walk() if hasattr(node, "upstream_name")]
         if not all(isinstance(listener, EncoderListener) for listener in listeners):
@@ -276,31 +284,31 @@ class EncoderHead(Described, TrainablePipe):
         return True
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
-        """The scorer's scores, with the component's name in theirs if it is not the factory's."""
+        """The scorer's scores, with the component's name in theirs if it is not the default."""
         scores = super().score(examples, **kwargs)
         default = self.begin_scores(self.default_name, self.cfg)
-        own = self.begin_scores(self.name, self.cfg)
-        if own == default:
+        prefix = self.begin_scores(self.name, self.cfg)
+        if prefix == default:
             return scores
-        return {own + key.removeprefix(default): score for key, score in scores.items()}
+        return {prefix + key.removeprefix(default): score for key, score in scores.items()}
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> EncoderHead:
-        """Load what `to_disk` saved; weights in half precision are computed with in fp32."""
+        """Load what `to_disk` saved; weights in half precision become fp32."""
         super().from_disk(path, exclude=exclude)
         _use_single_precision(self.model)
         return self
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> EncoderHead:
-        """Load what `to_bytes` gave; weights in half precision are computed with in fp32."""
+        """Load what `to_bytes` returned; weights in half precision become fp32."""
         super().from_bytes(bytes_data, exclude=exclude)
         _use_single_precision(self.model)
         return self
 
     def finish_update(self, sgd: Optimizer) -> None:
-        """Step the head's own parameters, at its own learning rate.
+        """Update the head's parameters, at the head's learning rate.
 
-        After batches without annotation they stay as they are: neither the optimizer's momentum nor
-        its weight decay moves them.
+        After batches without annotation they do not change: neither the optimizer's momentum nor
+        its weight decay is applied.
         """
         if not self._has_gradient:
             return
@@ -316,21 +324,26 @@ def _use_single_precision(model: Model) -> None:
 
 
 def check_share(component: str, setting: str, value: float) -> None:
-    """RAISES BiomedError: if a component's setting is not between 0 and 1."""
+    """Check a component's setting.
+
+    Raises:
+        BiomedError: if it is not between 0 and 1.
+    """
     if not 0.0 <= value <= 1.0:
         raise BiomedError(f"[components.{component}] {setting} = {value}: use a number from 0 to 1")
 
 
 def validate_source(get_examples: Callable[[], Iterable[Example]], method: str) -> None:
-    """See that what a component is initialised with gives examples.
+    """Check that the function a component is initialised with returns examples.
 
-    As spaCy's `validate_get_examples`, which reads the whole corpus once more for it.
+    Like spaCy's `validate_get_examples`, which would read the whole corpus once more, but only for
+    the first 16 examples.
 
     Args:
-        method: as error messages call it.
+        method: name of the calling method in error messages.
 
     Raises:
-        TypeError: if it is no function, or gives something else.
+        TypeError: if it is no function, or returns something else.
     """
     if callable(get_examples):
         validate_get_examples(lambda: islice(get_examples(), _SAMPLE), method)

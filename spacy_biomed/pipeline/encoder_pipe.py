@@ -1,4 +1,4 @@
-"""What the encoder components have in common: one encoding of a document, many listeners."""
+"""The base class of encoder components: one encoding of a document for many listeners."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 
 class EncoderPipe(TrainablePipe):
-    """Base of `biomed_transformer` and `biomed_onnx_transformer`: whatever encodes, heads listen.
+    """Base class of `biomed_transformer` and `biomed_onnx_transformer`.
 
-    Listeners are `spacy_biomed.EncoderListener.v1` and, where it is installed, spacy-transformers'
-    own, for which `doc._.trf_data` is declared: a `TransformerData` of one sequence that covers the
-    whole document however long, special tokens included. It is built when it is first asked for.
+    Listeners are `spacy_biomed.EncoderListener.v1` and, if spacy-transformers is installed, its
+    listener. For the latter `doc._.trf_data` is declared: a `TransformerData` of one sequence that
+    covers the whole document at any length, special tokens included. It is built at first access.
 
-    A document keeps its encoding only until the last listener has read it, or for good where
-    `keep_encodings` is set or nothing listens.
+    A document keeps its encoding only until the last listener has read it. It keeps it for good if
+    `keep_encodings` is set, if there is no listener, or if a listener is from spacy-transformers.
 
     Attributes:
         vocab: the pipeline's vocabulary.
-        model: gives an `EncodedBatch` for documents.
+        model: computes an `EncodedBatch` for documents.
         name: name of the component in the pipeline.
-        max_batch_words: tokens that `pipe` encodes at a time; bounds memory.
+        max_batch_words: tokens that `pipe` encodes at a time, to limit memory.
         keep_encodings: whether documents keep their encodings.
     """
 
@@ -72,9 +72,9 @@ class EncoderPipe(TrainablePipe):
         *,
         nlp: Language | None = None,
     ) -> None:
-        """Load the encoder that the model's settings name, unless it is there already.
+        """Load the encoder named in the model's settings, unless it is already loaded.
 
-        Heads that were added one by one, and so are not linked yet, listen from now on.
+        Also link the heads that were added one by one and are not linked yet.
         """
         self.model.initialize()
         for _, component in nlp.pipeline if nlp is not None else ():
@@ -84,30 +84,30 @@ class EncoderPipe(TrainablePipe):
 
     @property
     def listeners(self) -> list[Listener]:
-        """The layers downstream that this component feeds."""
-        return [one for own in self.listener_map.values() for one in own]
+        """The downstream layers that listen to this component."""
+        return [listener for several in self.listener_map.values() for listener in several]
 
     @property
     def listening_components(self) -> list[str]:
-        """The components that hold them."""
+        """The names of the components with these listeners."""
         return list(self.listener_map)
 
     def add_listener(self, listener: Listener, component_name: str) -> None:
-        own = self.listener_map.setdefault(component_name, [])
-        if listener not in own:
-            own.append(listener)
+        listeners = self.listener_map.setdefault(component_name, [])
+        if listener not in listeners:
+            listeners.append(listener)
         if isinstance(listener, EncoderListener):
             listener.encoder = self.model
         if self.model.has_dim("nO") and listener.has_dim("nO") is None:
             listener.set_dim("nO", self.model.get_dim("nO"))
 
     def remove_listener(self, listener: Listener, component_name: str) -> bool:
-        """Whether it was there."""
-        own = self.listener_map.get(component_name, [])
-        if listener not in own:
+        """Remove a listener; return whether it was registered."""
+        listeners = self.listener_map.get(component_name, [])
+        if listener not in listeners:
             return False
-        own.remove(listener)
-        if not own:
+        listeners.remove(listener)
+        if not listeners:
             del self.listener_map[component_name]
         return True
 
@@ -125,14 +125,14 @@ class EncoderPipe(TrainablePipe):
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Encode a stream of documents, those of similar length together.
+        """Encode a stream of documents, grouped by similar length.
 
-        On the CPU a batch is encoded while the components before this one prepare the next and
-        those after it annotate the last, so that three batches are in memory; not with a batch size
-        of 1, where whoever feeds the stream may wait for each document.
+        On the CPU a batch is encoded while the components before this one prepare the next batch
+        and the components after it annotate the last, so three batches are in memory. With a batch
+        size of 1 nothing is read ahead, because the caller may wait for each document.
 
         Args:
-            batch_size: documents in a batch, fewer where they are long.
+            batch_size: documents in a batch; fewer if they are long.
         """
         batches = batch_docs(stream, batch_size)
         is_ahead = batch_size > 1 and not isinstance(self.model.ops, CupyOps)
@@ -142,7 +142,7 @@ class EncoderPipe(TrainablePipe):
             yield from docs
 
     def _predict_by_length(self, docs: list[Doc]) -> tuple[list[Doc], EncodedBatch]:
-        """The documents, and their encodings, which were computed in groups of similar length."""
+        """Encode documents in groups of similar length; return both in the original order."""
         lengths = np.array([len(doc) for doc in docs], dtype="int64")
         groups = batch_by_length(lengths, self.cfg["max_batch_words"])
         encodings = [
@@ -158,7 +158,7 @@ class EncoderPipe(TrainablePipe):
         return self.model.predict(list(docs))
 
     def set_annotations(self, docs: Iterable[Doc], predictions: EncodedBatch) -> None:
-        """Leave each document its encoding, for the listeners."""
+        """Store each document's encoding for the listeners."""
         listeners = self.listeners
         stays = self.cfg["keep_encodings"] or not all(
             isinstance(listener, EncoderListener) for listener in listeners
@@ -171,7 +171,7 @@ class EncoderPipe(TrainablePipe):
     def feed_listeners(
         self, docs: list[Doc], batch: EncodedBatch, backprop: EncodedBackprop
     ) -> None:
-        """Give a training batch to all listeners, whose gradients `backprop` takes."""
+        """Pass a training batch to all listeners, which pass their gradients to `backprop`."""
         stock_data = None
         for listener in self.listeners:
             if isinstance(listener, EncoderListener):
@@ -182,7 +182,7 @@ class EncoderPipe(TrainablePipe):
             listener.receive(listener.get_batch_id(docs), stock_data, _from_stock(backprop))
 
     def tell_width(self) -> None:
-        """Tell the listeners that do not know it how wide the vectors are."""
+        """Set the width of the vectors in the listeners that do not know it."""
         for listener in self.listeners:
             if listener.has_dim("nO") is None:
                 listener.set_dim("nO", self.model.get_dim("nO"))
@@ -217,14 +217,17 @@ class EncoderPipe(TrainablePipe):
 
 
 def is_listener(node: Model) -> bool:
-    """Whether a layer is a listener of ours or of spacy-transformers, which need not be there."""
+    """Whether a layer is a listener of this package or of spacy-transformers.
+
+    spacy-transformers need not be installed.
+    """
     if isinstance(node, EncoderListener):
         return True
     return type(node).__name__ == "TransformerListener" and hasattr(node, "upstream_name")
 
 
 def _from_stock(backprop: EncodedBackprop) -> Callable[[list], list]:
-    """Take the gradient that a stock listener sends: it leaves out documents without tokens."""
+    """The callback for the gradient of a stock listener, which omits documents without tokens."""
 
     def backprop_stock(d_datas: list) -> list:
         parts = [data.model_output.last_hidden_state[0] for data in d_datas]

@@ -1,4 +1,4 @@
-"""Which labels the components of a pipeline can find, as far as they say."""
+"""The labels that the components of a pipeline can find, as far as they declare them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class Finders(NamedTuple):
     """The components that write mentions to a layer.
 
     Attributes:
-        names: those that do, or may do.
-        labels: what they say they find, without repetition.
-        are_silent: whether one of them does not say, or none is there, so that the mentions come
-            from elsewhere.
+        names: names of the components that write to it, or may do so.
+        labels: the labels that they declare, without repetition.
+        are_silent: whether a component does not declare its labels, or there is no component, so
+            that the mentions have another source.
     """
 
     names: list[str]
@@ -27,7 +27,7 @@ def list_finders(nlp: Language, before: Any, spans_key: str | None) -> Finders:
     """The components of a pipeline that write to a layer of mentions.
 
     Args:
-        before: the component that reads the layer; those behind it do not count.
+        before: the component that reads the layer; components after it do not count.
         spans_key: span group of the mentions; None for `doc.ents`.
     """
     names, labels, are_silent = [], {}, False
@@ -35,16 +35,16 @@ def list_finders(nlp: Language, before: Any, spans_key: str | None) -> Finders:
         if component is before:
             break
         if _may_write(component, nlp.get_pipe_meta(name).assigns, spans_key):
-            own = getattr(component, "labels", None)
+            declared = getattr(component, "labels", None)
             names.append(name)
-            labels.update(dict.fromkeys(own or ()))
-            are_silent = are_silent or own is None
+            labels.update(dict.fromkeys(declared or ()))
+            are_silent = are_silent or declared is None
     return Finders(names, list(labels), are_silent or not names)
 
 
 def _may_write(component: Any, assigns: Iterable[str], spans_key: str | None) -> bool:
-    """Whether a component writes to the layer; one that declares nothing may do so."""
-    # spaCy's own span components say "key", ours has it in its settings.
+    """Whether a component may write to the layer, which is assumed if it declares nothing."""
+    # spaCy's span components have an attribute `key`; `biomed_ner` has a setting.
     settings = getattr(component, "cfg", None) or {}
     key = settings.get("spans_key", getattr(component, "key", None))
     if not assigns:

@@ -33,10 +33,10 @@ from .encoder_head import EncoderHead, check_share, validate_source
 
 FACTORY = "biomed_ner"
 
-# In score names, mentions not seen in training: `spans_unseen_p`, `spans_unseen_r`, ...
+# Part of the names of scores for mentions not seen in training: `spans_unseen_p`, ...
 UNSEEN = "unseen"
 
-# How probable all tags of the labels that a trained head is given are at first, beside "O".
+# Initial probability of all tags of labels added to a trained head, relative to "O".
 NEW_TAGS_SHARE = 0.01
 
 DEFAULT_CONFIG = """
@@ -100,23 +100,23 @@ class BiomedNER(EncoderHead):
     """Recognise entities by classifying tokens and decoding the best valid tag sequence.
 
     The architecture is a linear layer over the encoder, trained with cross-entropy, as in the
-    fine-tuning of BERT; the tag scheme and the decoding forbid invalid sequences.
+    fine-tuning of BERT. The tag scheme and the decoding exclude invalid sequences.
 
-    Extension that it declares: `span._.confidence`, the probability that the model gives to just
-    this span and label: the product of its tags' probabilities over its tokens. With `spans_key`
-    the same numbers are in `doc.spans[spans_key].attrs["scores"]`.
+    The component declares the extension `span._.confidence`, the model's probability of exactly
+    this span and label: the product of the probabilities of its tokens' tags. With `spans_key` the
+    same numbers are in `doc.spans[spans_key].attrs["scores"]`.
 
     Attributes:
         vocab: the pipeline's vocabulary.
-        model: `spacy_biomed.TokenClassifier.v1`, or any model that gives a Ragged of scores: data
+        model: `spacy_biomed.TokenClassifier.v1`, or any model that returns a Ragged of scores: data
             (rows, tags), lengths (tokens,).
         name: name of the component in the pipeline.
         scheme: "biluo", or "bio" as in the papers.
-        spans_key: span group that takes the entities, so that several components can annotate the
-            same text with overlapping layers; None for `doc.ents`.
+        spans_key: span group for the entities, so that several components can annotate the same
+            text with overlapping layers; None for `doc.ents`.
         learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
-        teacher_share: how much of the target of a token is the teacher's, between 0 and 1, where it
-            has a gold tag and the corpus carries a teacher's probabilities (`spacy biomed teach`).
+        teacher_share: weight of the teacher's probabilities in the target of a token with a gold
+            tag, from 0 to 1, if the corpus has a teacher's probabilities (`spacy biomed teach`).
         scorer: scoring method.
 
     Examples:
@@ -144,7 +144,7 @@ class BiomedNER(EncoderHead):
 
     @classmethod
     def begin_scores(cls, name: str, settings: Mapping[str, Any]) -> str:
-        """Entities in a span group have the group's name in their scores, not the component's."""
+        """The prefix of score names, with the name of the span group, not of the component."""
         key = settings.get("spans_key")
         return cls.score_prefix if key is None else f"spans_{key}"
 
@@ -170,9 +170,10 @@ class BiomedNER(EncoderHead):
     def copy_layer(
         cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
     ) -> bool:
-        """Copy entities, from `doc.ents` to the span group of a component that has one.
+        """Copy entities; if the component writes a span group, also from `doc.ents` to that group.
 
-        A document that is annotated in part has no such layer: a span group cannot tell which part.
+        A partly annotated `doc.ents` is not copied to a span group, which cannot mark tokens as not
+        annotated.
         """
         is_taught = copy_taught(reader.name, source, target)
         key = reader.cfg.get("spans_key")
@@ -189,7 +190,7 @@ class BiomedNER(EncoderHead):
             set_scope(target, get_scope(source), key)
         else:
             return is_taught
-        if UNALIGNED_MENTIONS in source.user_data:  # the scores take these into account
+        if UNALIGNED_MENTIONS in source.user_data:  # these count in the scores
             target.user_data[UNALIGNED_MENTIONS] = source.user_data[UNALIGNED_MENTIONS]
         copy_group(source, SEEN_KEY, target)
         return True
@@ -241,7 +242,7 @@ class BiomedNER(EncoderHead):
         log_probs = token_log_probs(self.model.predict(docs))
         scheme = self.tag_scheme
         is_space = np.concatenate([doc.to_array(IS_SPACE) for doc in docs]).astype(bool)
-        log_probs[np.ix_(is_space, scheme.is_edge)] = -np.inf  # as in spaCy's own `ner`
+        log_probs[np.ix_(is_space, scheme.is_edge)] = -np.inf  # as in spaCy's `ner`
         tags = scheme.viterbi(log_probs, lengths)
         spans = scheme.decode(tags, lengths)
         chosen = log_probs[np.arange(len(tags)), tags]
@@ -254,9 +255,9 @@ class BiomedNER(EncoderHead):
         return self.tag_scheme.tag_names()
 
     def probabilities(self, docs: Iterable[Doc]) -> list[Floats2d]:
-        """The probability of each tag for each token, (tokens, tags), of each document.
+        """For each document the probability of each tag for each token, (tokens, tags).
 
-        It is what this component teaches as a teacher.
+        A student learns from these if this component is its teacher.
         """
         docs = list(docs)
         if not any(len(doc) for doc in docs):
@@ -299,24 +300,25 @@ class BiomedNER(EncoderHead):
 
         The target of a token is its gold tag, a teacher's probabilities, or a mixture of the two
         (Hinton et al. 2015, "Distilling the Knowledge in a Neural Network", at temperature 1). A
-        token that has neither counts for nothing. Where tokens have several rows (word pieces),
-        each row is to predict its token's tag.
+        token with neither is ignored. If a token has several rows (word pieces), all of them have
+        the token's target.
 
-        A token without a mention, in a document that annotates some of the labels only, is outside
-        or has any tag of the others: its loss is minus the logarithm of the probability that the
-        model gives to these tags together.
+        Some documents annotate only some of the labels. There a token without a mention may be
+        outside or may have any tag of the labels that are not annotated: its loss is the negative
+        logarithm of the total probability of these tags.
 
-        A teacher may know some of the labels only (`spacy biomed init-config --source`). Its
-        "outside" then means: outside, or of a label that it does not know, as far as the gold
-        leaves that open. So its probability is that of these tags together:
+        A teacher may know only some of the labels (`spacy biomed init-config --source`). Its
+        "outside" then means outside or a label it does not know, unless the gold excludes that. So
+        its probability of "outside" is the target for the total probability of several tags:
 
-        - a token that nobody annotated: "outside" and all tags that the teacher does not know;
-        - a token without a mention in a document that annotates some of the labels only: "outside"
-          and, of those that the teacher does not know, the tags of the others;
-        - a token without a mention in a document that annotates every label, or with a mention of a
-          label that the teacher knows: "outside" alone, since the gold excludes the rest;
-        - a token with a mention of a label that the teacher does not know has its gold tag, and the
-          teacher is not asked.
+        - for a token without annotation: "outside" and all tags that the teacher does not know;
+        - for a token without a mention in a document that annotates only some of the labels:
+          "outside" and the tags that the teacher does not know and the document does not annotate;
+        - for a token without a mention in a document that annotates every label, or with a mention
+          of a label that the teacher knows: only "outside", since the gold excludes other tags.
+
+        A token with a mention of a label that the teacher does not know has its gold tag as its
+        target, without the teacher.
 
         Returns:
             the loss, and its gradient with respect to the scores, (rows, tags).
@@ -346,7 +348,7 @@ class BiomedNER(EncoderHead):
         return float(loss), d_scores
 
     def _truth(self, example: Example) -> Truth:
-        """What is known of the tags of the predicted document's tokens."""
+        """The known targets for the tags of the predicted document's tokens."""
         tags = self._gold_tags(example)
         allowed = self._allowed_tags(example, tags)
         if allowed is not None:
@@ -360,11 +362,11 @@ class BiomedNER(EncoderHead):
         return truth if taught is None else self._ask_teacher(example, tags, truth, taught)
 
     def _ask_teacher(self, example: Example, tags: Ints1d, gold: Truth, taught: Floats2d) -> Truth:
-        """What is known of the tokens' tags from the gold and from a teacher.
+        """Combine the targets from the gold with a teacher's probabilities.
 
         Args:
             tags: (tokens,) gold tags; MISSING where nothing is known.
-            gold: what they tell.
+            gold: the targets from these tags.
             taught: (tokens of the reference, tags) the teacher's probabilities.
         """
         predicted, reference = _same_tokens(example)
@@ -372,7 +374,7 @@ class BiomedNER(EncoderHead):
         targets, allowed = gold.targets.copy(), gold.joint_tags().copy()
         is_open = allowed[predicted].any(axis=1)
         if is_open.any():
-            # What the gold leaves open is as the teacher finds it probable.
+            # Where the gold allows several tags, the teacher's probabilities choose among them.
             among = taught[is_open] * allowed[predicted[is_open]]
             total = among.sum(axis=1, keepdims=True)
             outside = np.eye(1, self.tag_scheme.size, dtype="float32")
@@ -386,14 +388,14 @@ class BiomedNER(EncoderHead):
         targets[predicted] = share * taught + (1.0 - share) * targets[predicted]
         joint = np.where(has_gold[:, None], allowed & is_unknown, is_unknown)
         joint[:, 0] = joint.any(axis=1)
-        allowed[predicted] = joint[predicted]  # others have not been taught
+        allowed[predicted] = joint[predicted]  # other tokens have no teacher's probabilities
         return Truth(targets, allowed)
 
     def _unknown_tags(self, reference: Doc) -> np.ndarray:
-        """(tags,) whether each is one that the teacher of a document does not know.
+        """(tags,) whether the teacher of a document does not know the tag.
 
         Raises:
-            BiomedError: if it knows a label by some of the tags only: its scheme is another.
+            BiomedError: if it knows only some of a label's tags, since its tag scheme is different.
         """
         taught, classes = taught_classes(reference, self.name), self.classes()
         is_unknown = ~np.isin(classes, taught)
@@ -404,11 +406,14 @@ class BiomedNER(EncoderHead):
         return is_unknown
 
     def _allowed_tags(self, example: Example, tags: Ints1d) -> np.ndarray | None:
-        """The tags that a token without a mention may have: (tokens, tags); None where it is
-        outside in every case.
+        """The tags that each token without a mention may have.
 
         Args:
-            tags: (tokens,) gold tags. Rows of tokens that are no such ones are False.
+            tags: (tokens,) gold tags.
+
+        Returns:
+            (tokens, tags), False for tokens with a gold tag other than "O". None if every token
+            without a mention is outside.
         """
         scope = get_scope(example.reference, self.cfg["spans_key"])
         label_ids = {label: i for i, label in enumerate(self.cfg["labels"])}
@@ -435,7 +440,7 @@ class BiomedNER(EncoderHead):
             return np.full(len(doc), MISSING)
         starts, ends, _ = token_offsets([doc])
         label_ids = {label: i for i, label in enumerate(self.cfg["labels"])}
-        gold = sorted(filter_spans(gold))  # what tags can hold: of overlapping mentions the longest
+        gold = sorted(filter_spans(gold))  # tags cannot overlap: keep the longest mentions
         for span in gold:
             self._check_label(span.label_, span.text)
         char_starts = np.array([span.start_char for span in gold], dtype="int64")
@@ -450,7 +455,7 @@ class BiomedNER(EncoderHead):
         )
         spans = Spans(first[fits], last[fits] + 1, labels[fits])
         tags = self.tag_scheme.encode(len(doc), spans)
-        # Tokens that a mention covers in part are neither inside nor outside an entity.
+        # Tokens that a mention covers only partly are neither inside nor outside an entity.
         for char_start, char_end in zip(char_starts[~fits], char_ends[~fits], strict=True):
             tags[(starts < char_end) & (ends > char_start)] = MISSING
         if self.cfg["spans_key"] is None:
@@ -480,13 +485,13 @@ class BiomedNER(EncoderHead):
             labels: the entity labels; by default those of all training examples, sorted.
 
         Raises:
-            BiomedError: if there are none, or the examples have others.
+            BiomedError: if there are no labels, or the examples have other labels.
         """
         validate_source(get_examples, "BiomedNER.initialize")
         found = self._find_mentioned(get_examples())
         for label in sorted(found) if labels is None else labels:
             self.add_label(label)
-        # Now rather than in the middle of the training, where spaCy would save what there is.
+        # Checked before training: an error during training would make spaCy save a partial model.
         for label, text in sorted(found.items()):
             self._check_label(label, text)
         if not self.labels:
@@ -502,7 +507,7 @@ class BiomedNER(EncoderHead):
         return sorted(self._find_mentioned(examples))
 
     def _find_mentioned(self, examples: Iterable[Example]) -> dict[str, str]:
-        """The labels of gold mentions and of teachers, each with a text that has it."""
+        """The labels of gold mentions and of teachers, each with the text of a mention or a tag."""
         found: dict[str, str] = {}
         for example in examples:
             for span in gold_spans(example.reference, self.cfg["spans_key"]) or ():
@@ -513,12 +518,13 @@ class BiomedNER(EncoderHead):
         return found
 
     def grow(self, labels: list[str]) -> None:
-        """Make place for further labels.
+        """Add outputs for further labels.
 
-        A new tag begins as "O" does, only less probable, wherever a token is: together the new ones
-        are a hundredth as probable as "O" (the prior of rare classes of Lin et al. 2017, "Focal
-        Loss for Dense Object Detection", section 4.1). So no best sequence has one of them, the
-        scores of the other tags are what they were, and what is learned of "O" holds for them.
+        A new tag starts with the weights of "O" and a lower bias: together the new tags have a
+        hundredth of the probability of "O" for every token (the prior of rare classes of Lin et al.
+        2017, "Focal Loss for Dense Object Detection", section 4.1). So the best sequence never has
+        a new tag, the scores of the other tags do not change, and the new tags profit from what
+        was learned for "O".
         """
         if self.model.name != "token_classifier":
             super().grow(labels)
@@ -529,13 +535,13 @@ class BiomedNER(EncoderHead):
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What the tags of a document's tokens should be.
+    """The targets for the tags of a document's tokens.
 
     Attributes:
-        targets: (tokens, tags) the probability that each should have; zeros where nothing is known.
-        joint: (tokens, tags) whether only the sum of the targets of some tags is known, and this is
-            one of them: how they share it is as the model finds it. False for other tokens. None
-            where there is no such token.
+        targets: (tokens, tags) the target probabilities; zeros where nothing is known.
+        joint: (tokens, tags) the tags of a token for which only the sum of the targets is known;
+            the model is free to divide it among them. False for other tokens. None if there is no
+            such token.
     """
 
     targets: Floats2d
@@ -543,31 +549,31 @@ class Truth:
 
     @property
     def has_joint(self) -> bool:
-        """Whether there is such a token."""
+        """Whether there is a token with a joint target."""
         return self.joint is not None and bool(self.joint.any())
 
     def joint_tags(self) -> np.ndarray:
-        """`joint`, also where there is no such token: (tokens, tags)."""
+        """`joint` as an array, (tokens, tags), also if it is None."""
         return np.zeros(self.targets.shape, bool) if self.joint is None else self.joint
 
 
 @dataclass(frozen=True, slots=True)
 class PredictedMentions:
-    """The entities found in one document: token spans, and the probability of each, (spans,)."""
+    """The entities found in one document: token spans, and their probabilities, (spans,)."""
 
     spans: Spans
     confidence: Floats1d
 
 
 def split_mentions(spans: Spans, confidence: Floats1d, lengths: Ints1d) -> list[PredictedMentions]:
-    """Share the spans of a batch out among its documents, counted from each one's beginning."""
+    """Split the spans of a batch by document; their offsets become relative to the document."""
     ends = np.cumsum(lengths)
     borders = np.concatenate([[0], np.searchsorted(spans.start, ends)])
     result = []
     for i, offset in enumerate(ends - lengths):
         part = slice(borders[i], borders[i + 1])
-        own = Spans(spans.start[part] - offset, spans.end[part] - offset, spans.label[part])
-        result.append(PredictedMentions(own, confidence[part]))
+        shifted = Spans(spans.start[part] - offset, spans.end[part] - offset, spans.label[part])
+        result.append(PredictedMentions(shifted, confidence[part]))
     return result
 
 
@@ -585,7 +591,7 @@ def log_sum_exp(log_probs: Floats2d) -> Floats2d:
 def token_log_probs(scores: Ragged) -> Floats2d:
     """Log probability of each tag for each token, (tokens, tags), in main memory.
 
-    Where a token has several rows (word pieces) it is their mean; where it has none, 0 for all.
+    For a token with several rows (word pieces) it is their mean; for a token without rows, 0.
     """
     rows = log_softmax(to_numpy(scores.dataXd))
     lengths = to_numpy(scores.lengths).astype("int64")
@@ -600,7 +606,7 @@ def token_log_probs(scores: Ragged) -> Floats2d:
 
 
 def gold_spans(reference: Doc, spans_key: str | None) -> list[Span] | None:
-    """The gold mentions of a layer; None where it is not annotated."""
+    """The gold mentions of a layer; None if it is not annotated."""
     if spans_key is None:
         return list(reference.ents) if reference.has_annotation("ENT_IOB") else None
     if spans_key not in reference.spans:
@@ -609,7 +615,7 @@ def gold_spans(reference: Doc, spans_key: str | None) -> list[Span] | None:
 
 
 def _same_tokens(example: Example) -> tuple[Ints1d, Ints1d]:
-    """Tokens of the predicted and of the reference document that cover the same characters."""
+    """Indices of tokens of the predicted and the reference document with the same characters."""
     starts, ends, _ = token_offsets([example.predicted])
     gold_starts, gold_ends, _ = token_offsets([example.reference])
     _, predicted, reference = np.intersect1d(
@@ -622,7 +628,7 @@ def _same_tokens(example: Example) -> tuple[Ints1d, Ints1d]:
 
 
 def _missing_tokens(reference: Doc, starts: Ints1d, ends: Ints1d) -> Ints1d:
-    """Tokens, given by their offsets, that touch a token without annotation in the reference."""
+    """Indices of tokens, given by offsets, that overlap an unannotated token of the reference."""
     missing = np.flatnonzero(reference.to_array(ENT_IOB) == 0)
     if len(missing) == 0:
         return missing
@@ -639,19 +645,21 @@ def score_mentions(
     """Exact-match precision, recall and F1 against all gold mentions of the source.
 
     A mention counts as found if both its character offsets and its label are predicted. Gold
-    mentions that no span of tokens could hold (`doc._.unaligned_mentions`) count as missed.
-    So do those of a span group that overlap a longer one, which tags cannot hold either.
-    Documents without the layer are not scored; predictions that touch a token without annotation
-    are not counted, nor are those of a label that a document does not annotate or in a region that
-    is uncertain for their label (`corpora.annotation_scope`), unless they are gold mentions.
+    mentions that do not fit token boundaries (`doc._.unaligned_mentions`) count as missed. So do
+    mentions of a span group that overlap a longer mention, since tags cannot represent them.
 
-    Where references tell which spans were seen in training (`doc.spans["seen_in_training"]`), the
-    same is measured over gold and predicted mentions that were not.
+    Documents without the layer are not scored. Some predictions are not counted unless they are
+    gold mentions: predictions of a label that a document does not annotate, or in a region that is
+    uncertain for their label (`annotations.annotation_scope`). Predictions in `doc.ents` that
+    overlap a token without annotation are never counted.
+
+    If references mark the spans seen in training (`doc.spans["seen_in_training"]`), the same scores
+    are also computed over the gold and predicted mentions that were not seen.
 
     Returns:
-        `ents_p`, `ents_r`, `ents_f`, `ents_per_type` and `spans_unseen_p`, `_r`, `_f`, `_per_type`;
-        with a spans key `spans_{key}_p`, ... and `spans_{key}_unseen_p`, ...; None where no
-        document has the layer.
+        `ents_p`, `ents_r`, `ents_f` and `ents_per_type`, or with a spans key `spans_{key}_p`, ...;
+        None if no document has the layer. If references mark the seen spans, also `spans_unseen_p`,
+        `_r`, `_f` and `_per_type`, or with a spans key `spans_{key}_unseen_p`, ...
     """
     names = "ents" if spans_key is None else f"spans_{spans_key}"
     unseen_names = f"spans_{UNSEEN}" if spans_key is None else f"{names}_{UNSEEN}"
@@ -664,7 +672,7 @@ def score_mentions(
         found = {_key(span) for span in gold}
         predicted = {_key(span) for span in _predicted_spans(example, spans_key)}
         scope = get_scope(reference, spans_key)
-        predicted = {one for one in predicted if one in found or not scope.leaves_open(*one)}
+        predicted = {key for key in predicted if key in found or not scope.leaves_open(*key)}
         unaligned = reference.user_data.get(UNALIGNED_MENTIONS, ())
         lost = [(start, end, label) for start, end, label in unaligned]
         every.add(found, predicted, lost)

@@ -51,19 +51,20 @@ def make_biomed_onnx_transformer(
 
 
 class OnnxEncoder(EncoderPipe):
-    """Encode each document once with ONNX Runtime, for all components after it that listen.
+    """Encode each document once with ONNX Runtime, for all heads after it that listen.
 
-    It takes the place of `biomed_transformer` in a finished pipeline (`spacy biomed compress`) and
-    runs where neither torch, transformers nor spacy-transformers is installed. The encoder itself
-    does not learn; heads can still be trained on it.
+    It replaces `biomed_transformer` in a finished pipeline (`spacy biomed compress`) and does not
+    need torch, transformers or spacy-transformers. The encoder itself cannot be trained, but heads
+    can still be trained on it.
 
-    Its model is `spacy_biomed.OnnxTransformerModel.v1`; the settings are those of `EncoderPipe`.
+    Its model is `spacy_biomed.OnnxTransformerModel.v1`. `EncoderPipe` describes the settings.
 
-    >>> import spacy
-    >>> nlp = spacy.blank("en")
-    >>> encoder = nlp.add_pipe("biomed_onnx_transformer")
-    >>> nlp.pipe_names
-    ['biomed_onnx_transformer']
+    Examples:
+        >>> import spacy
+        >>> nlp = spacy.blank("en")
+        >>> encoder = nlp.add_pipe("biomed_onnx_transformer")
+        >>> nlp.pipe_names
+        ['biomed_onnx_transformer']
     """
 
     def update(
@@ -74,7 +75,7 @@ class OnnxEncoder(EncoderPipe):
         sgd: Optimizer | None = None,
         losses: dict[str, float] | None = None,
     ) -> dict[str, float]:
-        """Encode a batch for the heads that learn on it; their gradients end here."""
+        """Encode a batch for the heads that are trained; their gradients are discarded."""
         examples = list(examples)
         validate_examples(examples, "OnnxEncoder.update")
         losses = {} if losses is None else losses
@@ -85,4 +86,4 @@ class OnnxEncoder(EncoderPipe):
         return losses
 
     def finish_update(self, sgd: Optimizer) -> None:
-        """Nothing is learned."""
+        """Do nothing: the encoder is not trained."""

@@ -1,4 +1,4 @@
-"""Pipelines by directory or package name, with errors of one line."""
+"""Load pipelines by directory or package name, with one-line errors."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from ..errors import BiomedError
 
 
 def load_pipeline(name: str) -> Language:
-    """`spacy.load`.
+    """Load a pipeline with `spacy.load`.
 
     Args:
         name: an installed package, or a pipeline directory.
 
     Raises:
-        BiomedError: if there is none, or an incomplete or damaged one.
+        BiomedError: if there is no such pipeline, or it is incomplete or damaged.
     """
     try:
         return spacy.load(name)
     except BiomedError:
         raise
-    except Exception as error:  # every component reads its own files and raises what it likes
+    except Exception as error:  # every component reads its files and may raise anything
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         if reason.startswith(("[E050]", "[E053]")):
             raise BiomedError(

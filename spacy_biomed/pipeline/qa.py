@@ -1,4 +1,4 @@
-"""The component `biomed_qa`: the answer to a question as a span of its context."""
+"""The component `biomed_qa`: the answer to a question as a span of the context."""
 
 from __future__ import annotations
 
@@ -93,34 +93,34 @@ def answer_scorer_v1() -> Callable:
 
 
 class BiomedQA(EncoderHead):
-    """Find the answer to a question in its context.
+    """Find the answer to a question in a context.
 
-    Documents are pairs of a question and a context (`spacy_biomed.pair`); others are left alone.
-    The architecture is a linear layer with two outputs over the encoder's rows, as in the
-    fine-tuning of BERT on SQuAD (Devlin et al. 2019, section 4.2): where the answer starts and
-    where it ends, each a softmax over all words of the context, however long it is. The best spans
-    from a start to an end that is not before it are the answers, without those of the same text.
+    Documents are pairs of a question and a context (`spacy_biomed.pair`); other documents are not
+    changed. The architecture is a linear layer with two outputs over the encoder's rows, as in the
+    fine-tuning of BERT on SQuAD (Devlin et al. 2019, section 4.2): the start and the end of the
+    answer, each a softmax over all words of a context of any length. The answers are the most
+    probable spans whose end is not before their start, with only the best span of each text.
 
     The answers are in `doc.spans["answer"]`, the best first, and their probabilities in the group's
-    `attrs["scores"]`. Extension that it declares: `span._.confidence`, the same number: the product
-    of the probabilities of the answer's start and end.
+    `attrs["scores"]`. The component declares the extension `span._.confidence`, which is the same
+    number: the product of the probabilities of the answer's start and end.
 
     With `no_answer` the component also learns that a context does not answer its question, from
-    references whose group is empty. The place of no answer is the first word of the question. It
-    has the part of SQuAD 2.0's [CLS], which is no token of a Doc. Its probability is in
-    `attrs["no_answer"]`, and answers that are less probable are left out.
+    references whose group is empty. The first word of the question stands for "no answer", like
+    [CLS] in SQuAD 2.0, which is not a token of a Doc. The probability of no answer is in
+    `attrs["no_answer"]`, and less probable answers are left out.
 
-    Scores are `qa_exact`, `qa_f1`, `qa_strict`, `qa_lenient` and `qa_mrr` (see `score_answers`). A
-    component of another name than the factory's has that name in them: `qa_{name}_exact`, ...,
-    which `training.score_weights` then has to name.
+    Scores are `qa_exact`, `qa_f1`, `qa_strict`, `qa_lenient` and `qa_mrr` (see `score_answers`). If
+    the component's name is not the factory's, the scores include it: `qa_{name}_exact`, .... Then
+    `training.score_weights` has to list these names.
 
     Attributes:
         vocab: the pipeline's vocabulary.
-        model: `spacy_biomed.AnswerClassifier.v1`, or any model that gives a Ragged of scores of
+        model: `spacy_biomed.AnswerClassifier.v1`, or any model that returns a Ragged of scores of
             start and end: data (rows, 2), lengths (tokens,).
         name: name of the component in the pipeline.
-        max_answer_words: tokens of the longest answer, white space not counted.
-        n_best: how many answers to give.
+        max_answer_words: maximum tokens of an answer, white space not counted.
+        n_best: maximum number of answers.
         no_answer: whether a context may have no answer.
         learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
         scorer: scoring method.
@@ -142,7 +142,7 @@ class BiomedQA(EncoderHead):
     score_prefix, main = "qa", "f1"
     learns: ClassVar = {"qa": {}}
     annotation_keys = (UNALIGNED_ANSWERS,)
-    # An answer may be beyond what would be cut off.
+    # The answer may be in the part of the context that truncation would drop.
     encoder_settings: ClassVar = {"pair_overflow": "window"}
 
     @classmethod
@@ -204,11 +204,11 @@ class BiomedQA(EncoderHead):
 
     @property
     def label_data(self) -> None:
-        """Nothing: answers have no classes."""
+        """None: answers have no classes."""
         return None
 
     def predict(self, docs: Iterable[Doc]) -> list[PredictedAnswers | None]:
-        """Find the answers in each document, without modifying it; None for one that is no pair."""
+        """Find the answers in each document without modifying it; None if it is not a pair."""
         docs = list(docs)
         if not any(len(doc) for doc in docs):
             return [None for _ in docs]
@@ -225,7 +225,7 @@ class BiomedQA(EncoderHead):
     def _decode(
         self, doc: Doc, own: DocPlaces, log_start: Floats1d, log_end: Floats1d
     ) -> PredictedAnswers:
-        """The best answers of a document, by the log probabilities of its places."""
+        """The best answers of a document, given the log probabilities of its places."""
         null = log_start[0] + log_end[0] if own.has_null else -np.inf
         words, count = self.cfg["max_answer_words"], self.cfg["n_best"]
         while True:  # until there are enough different texts, or no more spans
@@ -270,14 +270,14 @@ class BiomedQA(EncoderHead):
     def get_loss(self, examples: Iterable[Example], scores: Ragged) -> tuple[float, Floats2d]:
         """Mean cross-entropy of start and of end over the annotated documents, and its gradient.
 
-        Each is a softmax over the words of the whole context. Where a document has several answers,
-        or one at several places, the loss is -log of the sum of the probabilities of all of them
-        (Clark and Gardner 2018, "Simple and Effective Multi-Paragraph Reading Comprehension", under
-        noisy labels; their shared normalisation over all paragraphs is this one).
+        Each is a softmax over the words of the whole context. If a document has several answers, or
+        an answer in several places, the loss is -log of the sum of the probabilities of all of them
+        (Clark and Gardner 2018, "Simple and Effective Multi-Paragraph Reading Comprehension", on
+        noisy labels; the softmax corresponds to their shared normalisation over all paragraphs).
 
-        A document counts for nothing if it is no pair, if `doc.spans["answer"]` is absent, or if
-        none of its answers fits the words of the context. One whose group is empty has the place of
-        no answer as its target, or with `no_answer = false` counts for nothing.
+        A document is ignored if it is not a pair, if `doc.spans["answer"]` is absent, or if none of
+        its answers fits the words of the context. If the group is empty, the target is the place of
+        no answer; with `no_answer = false` the document is ignored.
 
         Returns:
             the loss, and its gradient with respect to the scores, (rows, 2).
@@ -318,11 +318,10 @@ class BiomedQA(EncoderHead):
             nlp: the pipeline.
 
         Raises:
-            BiomedError: if none of the examples has an answer to learn, or one has an answer and is
-                no pair.
+            BiomedError: if no example has an answer, or an example with an answer is not a pair.
         """
         validate_source(get_examples, "BiomedQA.initialize")
-        # Now rather than in the middle of the training, where spaCy would save what there is.
+        # Checked before training: an error during training would make spaCy save a partial model.
         has_answer = False
         for example in get_examples():
             found = bool(gold_answers(example.reference))
@@ -346,9 +345,9 @@ class PredictedAnswers:
     """The answers found in one document, the best first.
 
     Attributes:
-        start, end: (answers,) tokens, the end after the last.
+        start, end: (answers,) token indices, end exclusive.
         confidence: (answers,) probabilities.
-        no_answer: probability that there is none; None where there always is one.
+        no_answer: probability that there is no answer; None if the component always answers.
     """
 
     start: Ints1d
@@ -358,7 +357,7 @@ class PredictedAnswers:
 
 
 def _different_texts(doc: Doc, starts: Ints1d, ends: Ints1d) -> Ints1d:
-    """Which of some spans are the first of their text."""
+    """Indices of the spans that are the first with their text."""
     first: dict[str, int] = {}
     for i, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
         first.setdefault(fold_answer(doc[start:end].text), i)
@@ -368,8 +367,8 @@ def _different_texts(doc: Doc, starts: Ints1d, ends: Ints1d) -> Ints1d:
 def gold_places(example: Example, own: DocPlaces) -> tuple[Ints1d, Ints1d]:
     """The places of the batch where the annotated answers of a document start and end.
 
-    Both are empty where it is not annotated, or none of its answers fits its words; where it is
-    annotated to have no answer they are its place of no answer.
+    Both are empty if the document is not annotated, or if none of its answers fits its words. If it
+    is annotated as having no answer, both are its place of no answer.
     """
     nowhere = np.zeros(0, dtype="int64")
     if ANSWER_KEY not in example.reference.spans:
@@ -392,7 +391,7 @@ def gold_places(example: Example, own: DocPlaces) -> tuple[Ints1d, Ints1d]:
 
 
 def gold_answers(reference: Doc) -> list[str]:
-    """The texts of a document's annotated answers, also of those that no span of tokens holds."""
+    """The texts of a document's annotated answers, including those that do not fit tokens."""
     lost = reference.user_data.get(UNALIGNED_ANSWERS, ())
     return [
         *(span.text for span in reference.spans.get(ANSWER_KEY, ())),
@@ -403,15 +402,15 @@ def gold_answers(reference: Doc) -> list[str]:
 def score_answers(examples: Iterable[Example], **cfg: Any) -> dict[str, Any]:
     """Exact match and F1 of SQuAD; strict and lenient accuracy and mean reciprocal rank of BioASQ.
 
-    Documents with the same question (`corpora.questions.question_id`) are one question. Its answers
-    are those of all of them, ranked by probability. Answers of the same text are one, with the sum
-    of their probabilities, as in the evaluation of BioBERT (Lee et al. 2020). Its annotated answers
-    are those of all of its documents, as the texts of their characters, also where these fit no
-    span of tokens. Documents that are not annotated are not scored.
+    Documents with the same question identifier (`corpora.questions.question_id`) are scored as one
+    question. The answers of all these documents are ranked by probability; answers with the same
+    text are merged and their probabilities summed, as in the evaluation of BioBERT (Lee et al.
+    2020). The annotated answers are also those of all these documents, compared as text, including
+    answers that do not fit tokens. Documents that are not annotated are not scored.
 
     Returns:
-        `qa_exact`, `qa_f1`, `qa_strict`, `qa_lenient`, `qa_mrr`, from 0 to 1 (`qa_scores`); None
-        where no document is annotated.
+        `qa_exact`, `qa_f1`, `qa_strict`, `qa_lenient`, `qa_mrr`, from 0 to 1 (`qa_scores`); None if
+        no document is annotated.
     """
     given: dict[object, dict[str, tuple[str, float]]] = {}
     gold: dict[object, list[str]] = {}
@@ -435,5 +434,5 @@ def score_answers(examples: Iterable[Example], **cfg: Any) -> dict[str, Any]:
 
 
 def _rank(totals: dict[str, tuple[str, float]]) -> list[str]:
-    """Texts of answers, the most probable first."""
+    """The texts of the answers, the most probable first."""
     return [text for text, _ in sorted(totals.values(), key=lambda answer: -answer[1])]

@@ -1,7 +1,6 @@
-"""Scores of answers to questions: SQuAD's exact match and F1, BioASQ's accuracies and mean
-reciprocal rank.
+"""Scores of answers to questions, as in SQuAD and BioASQ.
 
-A question that has no answer is right where none is given, as in SQuAD 2.0.
+A question without an answer is correct if no answer is given, as in SQuAD 2.0.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 class Question(NamedTuple):
-    """A question as it is scored.
+    """The given and the annotated answers of a question.
 
     Attributes:
-        answers: given, the best first; empty where the system says that there is none.
-        gold: every annotated answer, synonyms too; empty where there is none.
+        answers: given answers, the best first; empty for the prediction that there is no answer.
+        gold: all annotated answers, including synonyms; empty if there is no answer.
     """
 
     answers: Sequence[str]
@@ -35,14 +34,16 @@ class Question(NamedTuple):
 def score_questions(questions: Iterable[Question]) -> dict[str, float | None]:
     """The mean of each score over all questions.
 
-    exact, f1: of the first answer against the annotated one that fits it best (Rajpurkar et al.
-        2016, "SQuAD", section 6.1).
-    strict: share of questions whose first answer is an annotated one. lenient: whose first five
-        have one. mrr: mean of 1 / rank of the first right answer among five, 0 where there is none
-        (Tsatsaronis et al. 2015, "An overview of the BIOASQ competition", task 1b, phase B).
-
     Returns:
-        the five scores, from 0 to 1; None without questions.
+        five scores from 0 to 1, each None if there are no questions.
+
+        exact, f1: exact match and word F1 of the first answer with the most similar annotated
+        answer, both normalised (Rajpurkar et al. 2016, "SQuAD", section 6.1).
+
+        strict, lenient: share of questions with an annotated answer as the first answer, or among
+        the first five. mrr: mean of 1 / rank of the first correct answer among the first five, 0 if
+        there is none (Tsatsaronis et al. 2015, "An overview of the BIOASQ competition", task 1b,
+        phase B).
     """
     questions = list(questions)
     names = ("exact", "f1", "strict", "lenient", "mrr")
@@ -60,10 +61,10 @@ def score_questions(questions: Iterable[Question]) -> dict[str, float | None]:
 
 
 def find_rank(question: Question) -> int | None:
-    """Rank of the first right answer among the first five, from 1; None where there is none.
+    """The rank of the first correct answer among the first five, from 1; None if there is none.
 
-    Answers are compared without case, as BioBERT's evaluation merges them, and with runs of white
-    space as one space.
+    Answers are compared in lower case, as in BioBERT's evaluation, and with runs of white space as
+    one space. For a question without an answer, giving none has the rank 1.
     """
     gold = {fold_answer(answer) for answer in question.gold}
     if not gold:
@@ -80,30 +81,31 @@ def fold_answer(text: str) -> str:
 
 
 def normalize_answer(text: str) -> str:
-    """SQuAD's normalisation: lower case, no punctuation of ASCII, no English article, one space.
+    """Normalise as SQuAD does: lower case, no ASCII punctuation, no English articles, one space.
 
-    >>> normalize_answer("The  BRCA1-gene (a marker)")
-    'brca1gene marker'
+    Examples:
+        >>> normalize_answer("The  BRCA1-gene (a marker)")
+        'brca1gene marker'
     """
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def exact_match(question: Question) -> float:
-    """1.0 where the first answer, normalised, is one of the annotated answers, else 0.0."""
+    """1.0 if the first answer, normalised, is one of the annotated answers, else 0.0."""
     answer, gold = _normalized(question)
     return float(answer in gold)
 
 
 def overlap_f1(question: Question) -> float:
-    """F1 of the first answer's words, normalised, against the annotated answer it fits best."""
+    """Word F1 of the first answer, normalised, against the most similar annotated answer."""
     answer, gold = _normalized(question)
-    return max(_words_f1(answer.split(), one.split()) for one in gold)
+    return max(_words_f1(answer.split(), text.split()) for text in gold)
 
 
 def _normalized(question: Question) -> tuple[str, list[str]]:
-    """The first answer and all annotated ones; an empty string stands for no answer."""
+    """The first answer and all annotated answers; an empty string stands for no answer."""
     answer = normalize_answer(question.answers[0]) if question.answers else ""
-    gold = [one for one in map(normalize_answer, question.gold) if one]
+    gold = [text for text in map(normalize_answer, question.gold) if text]
     return answer, gold or [""]
 
 

@@ -69,28 +69,28 @@ def similarity_scorer_v1() -> Callable:
 
 
 class BiomedSimilarity(EncoderHead):
-    """Tell how similar two texts are by the encoder's vector of their first position.
+    """Predict the similarity of two texts from the encoder's vector of their first position.
 
     The architecture is a linear layer over the vector of [CLS] or <s> of the pair, trained with
     mean squared error, as for sentence similarity in MT-BlueBERT (Peng et al. 2020, "An Empirical
-    Study of Multi-Task Learning on BERT for Biomedical Text Mining", section 3). Inside, numbers
-    are counted in standard deviations from the mean of the training part, so that one learning rate
-    fits corpora that are annotated from 0 to 5 and from 0 to 1; outside, they are the corpus's.
+    Study of Multi-Task Learning on BERT for Biomedical Text Mining", section 3). Internally numbers
+    are in standard deviations from the mean of the training part, so that one learning rate fits
+    corpora annotated from 0 to 5 and from 0 to 1. Predictions are in the corpus's units.
 
-    The number is in `doc.cats` under `label`, where those of other components stay. A document
-    whose reference lacks it is not annotated: it costs nothing, teaches nothing and is not scored.
-    The two texts are left as `doc.spans["pair"]`. A document that is no pair gets a number too,
-    so that one can be learned for single texts.
+    The number is stored in `doc.cats` under `label`; other entries are kept. A document without the
+    label in its reference is not annotated: it has no loss and is not scored. The two texts are set
+    as `doc.spans["pair"]`. A document that is not a pair gets a number too, so a number can also be
+    learned for single texts.
 
-    Scores are `similarity_pearson` and `similarity_spearman`. So that those of several components
-    are told apart, a component of another name than the factory's has that name in them:
-    `similarity_{name}_pearson`, which `training.score_weights` then has to name.
+    Scores are `similarity_pearson` and `similarity_spearman`. If the component's name is not the
+    factory's, the scores include it, as in `similarity_{name}_pearson`, to distinguish several
+    components. Then `training.score_weights` has to list these names.
 
     Attributes:
         vocab: the pipeline's vocabulary.
-        model: `spacy_biomed.TextClassifier.v1`, or any model that gives a number, (docs, 1).
+        model: `spacy_biomed.TextClassifier.v1`, or any model that returns numbers, (docs, 1).
         name: name of the component in the pipeline.
-        label: where in `doc.cats` the number is.
+        label: key of the number in `doc.cats`.
         learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
         scorer: scoring method.
 
@@ -156,16 +156,20 @@ class BiomedSimilarity(EncoderHead):
 
     @property
     def label(self) -> str:
-        """Where in `doc.cats` the number is."""
+        """The key of the number in `doc.cats`."""
         return self.labels[0]
 
     @property
     def label_data(self) -> None:
-        """Nothing: the label is a setting and not found in the corpus."""
+        """None: the label is a setting and not read from the corpus."""
         return None
 
     def add_label(self, label: str) -> int:
-        """RAISES BiomedError: if it is not the one label that there is."""
+        """Return 0: the only label is a setting.
+
+        Raises:
+            BiomedError: if it is another label.
+        """
         if label != self.label:
             raise BiomedError(
                 f"'{self.name}' has one label, '{self.label}': set [components.{self.name}] label"
@@ -175,7 +179,7 @@ class BiomedSimilarity(EncoderHead):
     def predict(self, docs: Iterable[Doc]) -> Floats1d:
         """The number for each document, (docs,), in the corpus's units and in main memory.
 
-        A document without text has what the model's bias says.
+        For a document without text it depends only on the model's bias.
         """
         docs = list(docs)
         if not docs:
@@ -195,7 +199,7 @@ class BiomedSimilarity(EncoderHead):
         """Mean squared error over the annotated documents of the batch, and its gradient.
 
         Args:
-            scores: (docs, 1), in standard deviations from the mean, as are the errors.
+            scores: (docs, 1), in standard deviations from the mean. So is the loss.
 
         Returns:
             the loss, and its gradient with respect to the scores.
@@ -209,7 +213,7 @@ class BiomedSimilarity(EncoderHead):
         return float((errors**2).sum()) / count, (2 * errors / count).astype(scores.dtype)
 
     def _target(self, example: Example) -> float:
-        """The gold number; NaN where it is not annotated."""
+        """The gold number; NaN if it is not annotated."""
         if len(example.predicted) == 0:  # nothing was encoded
             return np.nan
         return gold_number(example.reference, self.label)
@@ -220,14 +224,14 @@ class BiomedSimilarity(EncoderHead):
         *,
         nlp: Language | None = None,
     ) -> None:
-        """Size the model, and take mean and deviation of the numbers in the training examples.
+        """Size the model, and set mean and standard deviation from the training examples.
 
         Args:
             get_examples: gives the training examples.
             nlp: the pipeline.
 
         Raises:
-            BiomedError: if no example has the number, or it is none.
+            BiomedError: if no example has the number, or if a number is not finite.
         """
         validate_source(get_examples, "BiomedSimilarity.initialize")
         numbers = np.array([self._target(example) for example in get_examples()])
@@ -238,13 +242,13 @@ class BiomedSimilarity(EncoderHead):
                 f"'{self.name}' (doc.cats): check the corpus, or set [components.{self.name}] label"
             )
         self.cfg["mean"] = float(numbers.mean())
-        # Of numbers that are all the same, as of a toy corpus, the deviation would divide by 0.
+        # If all numbers are the same, as in a toy corpus, the deviation would divide by 0.
         self.cfg["deviation"] = float(numbers.std()) or 1.0
         self.size_model(get_examples(), 1)
 
 
 def gold_number(reference: Doc, label: str) -> float:
-    """The number in `doc.cats`; NaN where it is not annotated.
+    """The number in `doc.cats`; NaN if it is not annotated.
 
     Raises:
         BiomedError: if it is not finite.
@@ -259,14 +263,14 @@ def gold_number(reference: Doc, label: str) -> float:
 def score_similarity(
     examples: Iterable[Example], *, labels: Iterable[str], **cfg: Any
 ) -> dict[str, float | None]:
-    """Pearson's and Spearman's correlation of predicted and gold numbers, where both are there.
+    """Pearson's and Spearman's correlation, over the documents with a predicted and a gold number.
 
     Args:
-        labels: the one label whose number is scored.
+        labels: exactly one label, whose number is scored.
 
     Returns:
-        similarity_pearson, which the papers report for sentence similarity, and
-        similarity_spearman; None with fewer than two documents, or if the gold numbers are all the
+        `similarity_pearson`, which papers report for sentence similarity, and
+        `similarity_spearman`; None with fewer than two documents, or if all gold numbers are the
         same.
     """
     [label] = labels
@@ -286,8 +290,8 @@ def correlate(predicted: Floats1d, gold: Floats1d) -> float | None:
     """Pearson's correlation coefficient of two series, (n,) each.
 
     Returns:
-        None where the gold numbers leave it undefined: fewer than two, or all the same. 0 for
-        predictions that are all the same, or no numbers, as of a model that diverged.
+        None if it is undefined because there are fewer than two gold numbers, or all are the same.
+        0 if all predictions are the same, or one is not finite (of a model that diverged).
     """
     if len(gold) < 2 or np.ptp(gold) == 0.0:
         return None
@@ -297,6 +301,6 @@ def correlate(predicted: Floats1d, gold: Floats1d) -> float | None:
 
 
 def rank(values: Floats1d) -> Floats1d:
-    """(n,) the place of each number in their order, from 1; equal ones share the mean of theirs."""
+    """(n,) the rank of each number, from 1; equal numbers get the mean of their ranks."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts - 1) / 2)[place]

@@ -24,7 +24,7 @@ from .encoder_head import CATS, EncoderHead, check_share, validate_source
 
 FACTORY = "biomed_textcat"
 
-# How far from 1 the values of exclusive classes may add up, since people round: 0.33 three times.
+# Tolerance for the sum of the values of exclusive classes, since people round: 0.33 three times.
 SUM_TOLERANCE = 0.02
 
 DEFAULT_CONFIG = """
@@ -101,30 +101,28 @@ class BiomedTextCategorizer(EncoderHead):
     """Classify documents by the encoder's vector of their first position.
 
     The architecture is a linear layer over the vector of [CLS] or <s>, as in the fine-tuning of
-    BERT. Classes that exclude each other have a softmax, trained with cross-entropy, and others
-    each a sigmoid, trained with binary cross-entropy. Probabilities are in `doc.cats`. A pair of
-    texts (`spacy_biomed.pair`) is classified like any document, by what the encoder makes of both.
+    BERT. Exclusive classes have a softmax, trained with cross-entropy; other classes have a sigmoid
+    each, trained with binary cross-entropy. Probabilities are in `doc.cats`. A pair of texts
+    (`spacy_biomed.pair`) is classified like any document, by the encoder's vector for both.
 
-    The component reads and writes `doc.cats` of its own labels only, so that several stand side by
-    side. A label that is not in a reference's `cats` is not annotated: it costs nothing, teaches
-    nothing and is not scored. Of classes that exclude each other a document has to have all;
-    if one is missing, none of them counts as annotated. Values between 0 and 1 are learned as the
-    probability of the label.
+    The component reads and writes only its labels in `doc.cats`, so that a pipeline can have
+    several. A label that is not in a reference's `cats` is not annotated: it has no loss and is not
+    scored. Exclusive classes are annotated only if a document has values for all of them. Values
+    between 0 and 1 are learned as the probability of the label.
 
-    Scores are spaCy's `cats_score`, `cats_macro_f`, ... So that those of several components are
-    told apart, a component of another name than the factory's has that name in them:
-    `cats_{name}_score`, ..., which `training.score_weights` then has to name.
+    Scores are spaCy's `cats_score`, `cats_macro_f`, ... If the component's name is not the
+    factory's, the scores include it, as in `cats_{name}_score`, to distinguish several components.
+    Then `training.score_weights` has to list these names.
 
     Attributes:
         vocab: the pipeline's vocabulary.
-        model: `spacy_biomed.TextClassifier.v1`, or any model that gives scores, (docs, labels).
+        model: `spacy_biomed.TextClassifier.v1`, or any model that returns scores, (docs, labels).
         name: name of the component in the pipeline.
         exclusive: whether exactly one label applies to a document.
-        threshold: probability from which on a label that is not exclusive counts as predicted, in
-            the scores.
+        threshold: minimum probability of a non-exclusive label to count as predicted in the scores.
         learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
-        teacher_share: how much of the target of a label is the teacher's, between 0 and 1, where it
-            is annotated and the corpus carries a teacher's probabilities (`spacy biomed teach`).
+        teacher_share: weight of the teacher's probability in the target of an annotated label, from
+            0 to 1, if the corpus has a teacher's probabilities (`spacy biomed teach`).
         scorer: scoring method.
 
     Examples:
@@ -146,8 +144,7 @@ class BiomedTextCategorizer(EncoderHead):
 
     @classmethod
     def main_score(cls, name: str, settings: Mapping[str, Any]) -> str:
-        """Accuracy where classes exclude each other, as papers report it for inference; else macro
-        F1."""
+        """Accuracy for exclusive classes, as papers report it for inference; else macro F1."""
         main = "acc" if settings.get("exclusive") else "score"
         return f"{cls.begin_scores(name, settings)}_{main}"
 
@@ -203,7 +200,7 @@ class BiomedTextCategorizer(EncoderHead):
     def predict(self, docs: Iterable[Doc]) -> Floats2d:
         """The probability of each label for each document, (docs, labels), in main memory.
 
-        A document without text has what the labels' biases say.
+        For a document without text it depends only on the labels' biases.
         """
         docs = list(docs)
         if not docs:
@@ -216,16 +213,16 @@ class BiomedTextCategorizer(EncoderHead):
         return list(self.labels)
 
     def probabilities(self, docs: Iterable[Doc]) -> list[Floats2d]:
-        """The probability of each label, (1, labels), of each document.
+        """For each document the probability of each label, (1, labels).
 
-        It is what this component teaches as a teacher.
+        A student learns from these if this component is its teacher.
         """
         return list(self.predict(docs)[:, None])
 
     def set_annotations(self, docs: Iterable[Doc], probabilities: Floats2d) -> None:
-        """Write the probabilities to `doc.cats`, where other components' labels stay.
+        """Write the probabilities to `doc.cats`; labels of other components are kept.
 
-        A pair of texts is left with both as `doc.spans["pair"]`.
+        Also set the texts of a pair as `doc.spans["pair"]`.
         """
         for doc, row in zip(docs, probabilities.tolist(), strict=True):
             mark_pair(doc).cats.update(zip(self.labels, row, strict=True))
@@ -236,12 +233,12 @@ class BiomedTextCategorizer(EncoderHead):
         return is_gold or bool(taught_classes(reference, self.name))
 
     def get_loss(self, examples: Iterable[Example], scores: Floats2d) -> tuple[float, Floats2d]:
-        """Mean cross-entropy over what is annotated in the batch, and its gradient.
+        """Mean cross-entropy over the annotated labels of the batch, and its gradient.
 
-        Over annotated documents where the classes exclude each other, else binary cross-entropy
-        over annotated labels of documents. The target is gold, a teacher's probability, or a
-        mixture of the two (Hinton et al. 2015, "Distilling the Knowledge in a Neural Network", at
-        temperature 1).
+        For exclusive classes it is the mean over annotated documents, else the mean binary
+        cross-entropy over annotated labels of documents. The target is the gold value, a teacher's
+        probability, or a mixture of the two (Hinton et al. 2015, "Distilling the Knowledge in a
+        Neural Network", at temperature 1).
 
         Args:
             scores: (docs, labels).
@@ -265,7 +262,7 @@ class BiomedTextCategorizer(EncoderHead):
         return float(losses.sum()) / count, d_scores
 
     def _targets(self, example: Example) -> Floats1d:
-        """The probability that each label should have: (labels,); NaN where nobody says."""
+        """The target probability of each label: (labels,); NaN where nothing is known."""
         exclusive = self.cfg["exclusive"]
         if len(example.predicted) == 0:  # nothing was encoded
             return np.full(len(self.labels), np.nan, dtype="float32")
@@ -295,27 +292,26 @@ class BiomedTextCategorizer(EncoderHead):
     ) -> None:
         """Size the model for the labels.
 
-        The biases of a model's "output_layer" begin with the shares of the labels in the
-        examples, so that learning does not begin with how rare they are (Lin et al. 2017, "Focal
+        The biases of the model's "output_layer", if it has one, start with the shares of the labels
+        in the examples, so that the frequencies need not be learned first (Lin et al. 2017, "Focal
         Loss for Dense Object Detection", section 3.3).
 
         Args:
             get_examples: gives the training examples.
             nlp: the pipeline.
             labels: the labels; by default those of all training examples, sorted.
-            positive_label: of two labels that exclude each other, the one whose F1 is the main
-                score.
+            positive_label: one of two exclusive labels, whose F1 becomes `cats_score`.
 
         Raises:
-            BiomedError: if there are no labels, or not enough for the settings, or the examples
-                cannot teach them.
+            BiomedError: if there are no labels, if they do not fit the settings, if a value of an
+                example is invalid, or if the examples do not annotate all labels.
         """
         validate_source(get_examples, "BiomedTextCategorizer.initialize")
         for label in self.find_labels(get_examples()) if labels is None else labels:
             self.add_label(label)
         self._check_labels(positive_label)
         self.cfg["positive_label"] = positive_label
-        # Now rather than in the middle of the training, where spaCy would save what there is.
+        # Checked before training: an error during training would make spaCy save a partial model.
         shares = self._find_shares(get_examples())
         self.size_model(get_examples(), len(self.labels))
         output = self.model.maybe_get_ref("output_layer")
@@ -351,12 +347,12 @@ class BiomedTextCategorizer(EncoderHead):
             )
 
     def _find_shares(self, examples: Iterable[Example]) -> Floats1d:
-        """How often each label applies where it is annotated: (labels,), above 0 and below 1.
+        """The share of each label among its annotations: (labels,), above 0 and below 1.
 
-        A document of which nothing is known is added to the examples.
+        A document with equal probabilities is added to the examples.
 
         Raises:
-            BiomedError: if the examples tell of some labels and not of others.
+            BiomedError: if the examples annotate some labels and not others.
         """
         labels = self.labels
         unknown = 1.0 / len(labels) if self.cfg["exclusive"] else 0.5
@@ -371,10 +367,13 @@ class BiomedTextCategorizer(EncoderHead):
         return (sums + unknown) / (counts + 1)
 
     def _check_known(self, is_known: np.ndarray) -> None:
-        """Look whether the examples tell of all labels.
+        """Check that the examples annotate all labels.
 
         Args:
-            is_known: (labels,) whether they tell of it.
+            is_known: (labels,) whether the examples annotate the label.
+
+        Raises:
+            BiomedError: if they do not.
         """
         labels = self.labels
         if is_known.all():
@@ -394,7 +393,7 @@ class BiomedTextCategorizer(EncoderHead):
 
 
 def log_normalizer(scores: Floats2d, exclusive: bool) -> Floats2d:
-    """What is to be taken from scores for log probabilities, in numbers of any size.
+    """The numbers to subtract from scores to get log probabilities, without overflow.
 
     Args:
         scores: (docs, labels).
@@ -410,7 +409,7 @@ def log_normalizer(scores: Floats2d, exclusive: bool) -> Floats2d:
 
 
 def share_scores(shares: Floats1d, exclusive: bool) -> Floats1d:
-    """The scores, (labels,), whose probabilities are the given shares.
+    """The scores, (labels,), that correspond to the given probabilities.
 
     Args:
         shares: (labels,) above 0 and below 1; they add up to 1 if exclusive.
@@ -421,11 +420,12 @@ def share_scores(shares: Floats1d, exclusive: bool) -> Floats1d:
 def gold_probabilities(reference: Doc, labels: Iterable[str], exclusive: bool) -> Floats1d:
     """The gold value of each label: (labels,); NaN where it is not annotated.
 
-    Labels that exclude each other are annotated if all of them are.
+    Exclusive labels are annotated only if all of them have a value. Their values are scaled to add
+    up to exactly 1.
 
     Raises:
-        BiomedError: if a value is not between 0 and 1, or those of labels that exclude each other
-            do not add up to 1.
+        BiomedError: if a value is not between 0 and 1, or if the values of exclusive labels do not
+            add up to 1, within `SUM_TOLERANCE`.
     """
     labels = list(labels)
     values = [reference.cats.get(label, np.nan) for label in labels]
@@ -454,7 +454,7 @@ def _quote_text(doc: Doc) -> str:
 
 
 class _Classes(NamedTuple):
-    """What a document is scored by: label to number, predicted and gold."""
+    """The predicted and the gold classes of a document, label to number."""
 
     predicted: dict[str, float]
     reference: dict[str, float]
@@ -471,17 +471,17 @@ def score_classes(
 ) -> dict[str, Any]:
     """spaCy's scores of classes, over the given labels, where they are annotated.
 
-    The main score is macro F1 over the classes, which the BLUE benchmark and the papers report for
-    Hallmarks of Cancer, or the positive label's F1 if there is one. Classes that exclude each other
-    have accuracy too, as the papers report it for inference. Gold values between 0 and 1 count as
-    positive from 0.5 on; of classes that exclude each other, the largest counts.
+    `cats_score` is macro F1 over the classes, which the BLUE benchmark and papers report for
+    Hallmarks of Cancer, or the positive label's F1 if there is one. Exclusive classes also have
+    accuracy, as papers report it for inference. Gold values between 0 and 1 count as positive from
+    0.5 on; of exclusive classes, the class with the largest value is positive.
 
     Returns:
-        spaCy's `cats_*` scores, and `cats_acc`; all None but `cats_score_desc` where no document is
-        annotated.
+        spaCy's `cats_*` scores, and `cats_acc`, which is None if the classes are not exclusive. If
+        no document is annotated, all are None except `cats_score_desc`.
     """
     labels = list(labels)
-    documents: list[Any] = []  # of examples, the scorer reads what `_Classes` have
+    documents: list[Any] = []  # the scorer reads only the attributes that `_Classes` has
     for example in examples:
         gold = _gold_classes(example.reference, labels, exclusive)
         if gold:
@@ -496,7 +496,7 @@ def score_classes(
         positive_label=positive_label,
         threshold=threshold,
     )
-    # With a decision and a gold class for each document, micro-averaged F1 is accuracy.
+    # With exactly one predicted and one gold class per document, micro-averaged F1 is accuracy.
     scores["cats_acc"] = scores["cats_micro_f"] if exclusive else None
     if not exclusive:
         scores["cats_score"] = scores["cats_macro_f"]
@@ -507,7 +507,7 @@ def score_classes(
 
 
 def _gold_classes(reference: Doc, labels: list[str], exclusive: bool) -> dict[str, float]:
-    """Each annotated label, with 1.0 where it applies and 0.0 where it does not."""
+    """Each annotated label, with 1.0 if it applies and 0.0 if not."""
     gold = gold_probabilities(reference, labels, exclusive)
     if exclusive and not np.isnan(gold).any():
         gold = np.eye(len(gold))[gold.argmax()]

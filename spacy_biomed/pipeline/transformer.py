@@ -68,19 +68,20 @@ class _PendingBackprop:
 
 
 class SharedEncoder(EncoderPipe):
-    """Encode each document once with PyTorch, for all components after it that listen.
+    """Encode each document once with PyTorch, for all heads after it that listen.
 
-    It learns from the gradients that they send back. spaCy's `ner`, `textcat`, `spancat`, tagger
-    and parser train on it as they do on spacy-transformers' component `transformer`, through the
+    It learns from the gradients that the heads send back. spaCy's `ner`, `textcat`, `spancat`,
+    `tagger` and `parser` train on it as on spacy-transformers' component `transformer`, through the
     same `spacy-transformers.TransformerListener.v1`.
 
-    Its model is `spacy_biomed.TransformerModel.v1`; the settings are those of `EncoderPipe`.
+    Its model is `spacy_biomed.TransformerModel.v1`. `EncoderPipe` describes the settings.
 
-    >>> import spacy
-    >>> nlp = spacy.blank("en")
-    >>> encoder = nlp.add_pipe("biomed_transformer")
-    >>> nlp.pipe_names
-    ['biomed_transformer']
+    Examples:
+        >>> import spacy
+        >>> nlp = spacy.blank("en")
+        >>> encoder = nlp.add_pipe("biomed_transformer")
+        >>> nlp.pipe_names
+        ['biomed_transformer']
     """
 
     _pending: _PendingBackprop | None = None
@@ -93,10 +94,10 @@ class SharedEncoder(EncoderPipe):
         sgd: Optimizer | None = None,
         losses: dict[str, float] | None = None,
     ) -> dict[str, float]:
-        """Encode a batch and hand it to the listeners, whose gradients come back.
+        """Encode a batch and pass it to the listeners, which send back their gradients.
 
-        The last listener's gradient starts the backward pass; every listener must send one for
-        each batch, zeros where it has nothing to learn from it, for which None stands.
+        The last listener's gradient starts the backward pass. So each listener must send a gradient
+        for each batch; None stands for zeros if there is nothing to learn.
         """
         examples = list(examples)
         validate_examples(examples, "SharedEncoder.update")
@@ -128,7 +129,7 @@ class SharedEncoder(EncoderPipe):
         return losses
 
     def finish_update(self, sgd: Optimizer) -> None:
-        """Step the optimizer; while heads still have to send gradients, once they have."""
+        """Update the weights; if no head has sent a gradient yet, wait until all have."""
         if self._pending is not None and self._pending.received == 0:
             self._pending.sgd = sgd
             return
@@ -136,9 +137,9 @@ class SharedEncoder(EncoderPipe):
         self.model.finish_update(sgd)
 
     def _finish_pending(self) -> None:
-        """Run the backward pass of the last batch with what the heads sent.
+        """Run the backward pass of the last batch with the gradients received so far.
 
-        A frozen head sends nothing, so this cannot wait for all of them.
+        A frozen head sends no gradient, so this cannot wait for all heads.
         """
         pending, self._pending = self._pending, None
         if pending is None or pending.received == 0:

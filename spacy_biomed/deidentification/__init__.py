@@ -1,1 +1,1 @@
-"""Surrogates for personal data, the kinds of it, and the lists of terms."""
+"""Surrogates for personal data, kinds of personal data, and lists of terms."""

@@ -1,4 +1,4 @@
-"""Choices that follow from a secret and a scope, and from nothing else."""
+"""Pseudorandom choices that depend only on a secret, a seed and a scope."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
 
-# What nobody has to be kept from guessing: 32 bytes, as `secrets.token_hex()` prints them.
+# Secrets that cannot be guessed: at least 32 bytes, as `secrets.token_hex()` prints them.
 _RANDOM_SECRET = re.compile(r"[0-9a-fA-F]{64,}")
 
 # Parameters of scrypt (Percival and Josefsson 2016, RFC 7914): 32 MiB of memory, three times. The
-# salt is the same for all, so that a secret gives the same surrogates on every machine.
+# salt is constant, so that a secret gives the same surrogates on every machine.
 _SCRYPT = {"n": 2**15, "r": 8, "p": 3, "maxmem": 2**26, "dklen": 64}
 _SALT = b"spacy-biomed surrogates"
 
 
 @lru_cache(maxsize=16)
 def derive_key(secret: str) -> bytes:
-    """The key that a secret stands for.
+    """Derive a key from a secret.
 
-    64 hexadecimal digits or more are taken as they are. What else there is may be a passphrase that
-    somebody made up, so it goes through scrypt: each guess then costs as much as this call, which a
+    64 hexadecimal digits or more are used directly. Any other secret may be a passphrase that can
+    be guessed, so it is hashed with scrypt: each guess then costs as much as this call, which a
     process makes once.
     """
     given = secret.encode("utf8", "surrogateescape")
@@ -32,43 +32,43 @@ def derive_key(secret: str) -> bytes:
 
 
 class DocumentKey:
-    """Choices that nobody can compute, or compute back, without the secret.
+    """Pseudorandom choices that cannot be computed or inverted without the secret.
 
     They come from a keyed hash, BLAKE2b (Aumasson et al. 2013, "BLAKE2: simpler, smaller, fast as
-    MD5"), so they hang neither on the order of documents nor on the process, nor on any other
-    choice.
+    MD5"). So they do not depend on the order of documents, on the process or on other choices.
 
     Attributes:
-        secret: the key; without one, whoever knows seed and scope can compute the choices.
-        seed: other seeds give other choices.
-        scope: within which the same value has the same choice: the text of a document, or what
-            several documents share, such as the identifier of a patient.
+        secret: the key; if it is empty, anybody who knows seed and scope can compute the choices.
+        seed: changes all choices.
+        scope: the same value has the same choice within a scope: the text of a document, or a
+            string that several documents share, such as the identifier of a patient.
     """
 
     def __init__(self, secret: bytes, seed: int, scope: str):
-        # A key of BLAKE2b has at most 64 bytes, and a secret may be longer.
+        # A BLAKE2b key has at most 64 bytes, and a secret may be longer.
         key = blake2b(secret).digest()
         self._key = blake2b(_encode(str(seed), scope), key=key).digest()
 
     def digest(self, size: int, *what: str) -> bytes:
-        """1 to 64 bytes.
+        """Pseudorandom bytes.
 
         Args:
-            what: what they are for; the same gives the same bytes.
+            size: number of bytes, 1 to 64.
+            what: the purpose; the same strings give the same bytes.
         """
         return blake2b(_encode(*what), key=self._key, digest_size=size).digest()
 
     def number(self, below: int, *what: str) -> int:
-        """A number from 0 to below - 1, each as likely, for purposes as in `digest`."""
-        # Of 128 bits, so that what is left over in the division is too little to be seen.
+        """A uniformly distributed number from 0 to below - 1, for a purpose as in `digest`."""
+        # From 128 bits, so that the bias of the division is negligible.
         return int.from_bytes(self.digest(16, *what), "big") % below
 
     def choose(self, options: Sequence[str], *what: str) -> str:
-        """One of the options, each as likely."""
+        """One of the options, uniformly distributed, for a purpose as in `digest`."""
         return options[self.number(len(options), *what)]
 
 
 def _encode(*parts: str) -> bytes:
-    """Strings as bytes, with their lengths, so that no two lists of strings are the same bytes."""
+    """Encode strings with their lengths, so that different lists never give the same bytes."""
     encoded = [part.encode("utf8", "surrogatepass") for part in parts]
     return b"".join(len(part).to_bytes(8, "big") + part for part in encoded)

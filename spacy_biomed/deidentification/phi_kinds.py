@@ -1,4 +1,4 @@
-"""Kinds of information that identifies people, and which labels stand for them."""
+"""Kinds of personal data, and the kinds of known labels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from ..errors import BiomedError
 
-# "other" and "profession" have no surrogates and become tags; "keep" is not removed at all.
+# "other" and "profession" have no surrogates and become tags; "keep" is not replaced.
 Kind = Literal[
     "name",
     "date",
@@ -49,8 +49,8 @@ MEDDOCAN: dict[str, Kind] = {
     "TERRITORIO": "place",
 }
 
-# The seven categories, and the types that the owners' XML files divide them into. The categories
-# are coarser than kinds: a hospital annotated as LOCATION becomes a town.
+# The seven categories, and their subtypes in the corpus's XML files. The categories are coarser
+# than kinds: a hospital annotated as LOCATION becomes a town.
 I2B2_2014: dict[str, Kind] = {
     "NAME": "name",
     "PATIENT": "name",
@@ -103,14 +103,18 @@ STARTER_ES: dict[str, Kind] = {
     "MORFOLOGIA_NEOPLASIA": "keep",
 }
 
-# Labels that messages give as examples of those that are known.
+# Examples of known labels in messages.
 EXAMPLES = ("NAME", "PATIENT", "NOMBRE", "NOMBRE_SUJETO_ASISTENCIA")
 
 KINDS_OF_LABELS: dict[str, Kind] = {**MEDDOCAN, **I2B2_2014, **STARTER_ES}
 
 
 def merge_kinds(component: str, kinds: Mapping[str, str]) -> dict[str, str]:
-    """The kinds of the known labels, with a user's in their place and beside them.
+    """Merge a user's kinds into the kinds of the known labels; the user's take precedence.
+
+    Args:
+        component: name of the component, for messages.
+        kinds: label to kind.
 
     Raises:
         BiomedError: if there is no such kind.
@@ -125,5 +129,5 @@ def merge_kinds(component: str, kinds: Mapping[str, str]) -> dict[str, str]:
 
 
 def identifying_labels(labels: Iterable[str], kinds: Mapping[str, str]) -> list[str]:
-    """Those of the labels that are known to stand for what identifies people."""
+    """The labels that are known and have a kind other than "keep"."""
     return [label for label in labels if kinds.get(label, "keep") != "keep"]

@@ -1,4 +1,4 @@
-"""Dates moved by some days, in the format and the language that they were written in."""
+"""Shift dates by a number of days, keeping their format and language."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from .document_key import DocumentKey
 from .term_lists import match_case, normalize
 
-# Full names come first: "may" is one in English and short for one in Spanish.
+# Full names come first: "may" is a full name in English and an abbreviation in Spanish.
 _MONTHS = {
     "en": (
         "january february march april may june july august september october november december",
@@ -49,7 +49,7 @@ _OF = r"(?:\s*[,/.-]\s*|\s+)(?:(?:del?|of)\s+)?(?:(?:el\s+)?año\s+)?"
 _BEFORE_MONTH = r"(?:(?:the\s+)?month\s+of\s+|mes\s+de\s+)?"
 _BEFORE_YEAR = r"(?:(?:el\s+)?año\s+(?:de\s+)?|(?:the\s+)?year\s+)?"
 
-# Where numbers alone do not tell which is the day, `first` and `second` are told by the language.
+# If the format does not determine which number is the day, the fields are `first` and `second`.
 _FORMATS = [
     rf"{_YEAR}{_SIGN}(?P<month>\d\d?){_SIGN}{_DAY}",
     rf"(?P<first>\d\d?){_SIGN}(?P<second>\d\d?){_SIGN}{_ANY_YEAR}",
@@ -62,7 +62,7 @@ _FORMATS = [
     rf"{_BEFORE_YEAR}{_YEAR}",
     r"(?P<first>\d\d?)\s*[-/]\s*(?P<second>\d\d?)",
 ]
-# A number after a month: a day in English, and in Spanish a year.
+# A number after a month is a day in English, and a year in Spanish.
 _MONTH_AND_NUMBER = {
     "en": [rf"{_MONTH}\s+{_DAY}", rf"{_MONTH}{_OF}{_ANY_YEAR}"],
     "es": [rf"{_MONTH}{_OF}{_ANY_YEAR}"],
@@ -82,18 +82,22 @@ _RANGE = re.compile(
     re.IGNORECASE,
 )
 
-# Of a leap year, so that 29 February is a day of it.
+# The year of dates without year: a leap year, so that 29 February is valid.
 _NO_YEAR = 2000
-# The days that the latest date of a document becomes, and how far documents with one key move.
+# The range of a document's latest date after the shift, and the largest shift with a shared key.
 _FIRST_DAY, _DAYS = date(1990, 1, 1), 14_610
 _FARTHEST = 5 * 365
 
 
 def find_latest(texts: Iterable[str], language: str, day_first: bool) -> date | None:
-    """The latest of written dates; one with a year goes before any that has none.
+    """The latest of the dates in texts; a date with a year is preferred to dates without.
+
+    Args:
+        texts: one date, or range of dates, each.
+        language, day_first: as in `DateShift`.
 
     Returns:
-        None if no text can be read as a date.
+        None if no text can be parsed as a date.
     """
     reader = DateShift(0, language, day_first)
     days = [day for text in texts for day in reader.read(text)]
@@ -101,17 +105,17 @@ def find_latest(texts: Iterable[str], language: str, day_first: bool) -> date | 
 
 
 def draw_shift(key: DocumentKey, latest: date | None, *, is_shared: bool) -> int:
-    """By how many days the dates of a document move, to the future or the past.
+    """Draw the number of days by which to shift the dates of a document; it may be negative.
 
-    A shift by up to some years either way, drawn anew for each document, leaves a date that many
-    documents have in the middle of what becomes of it. So the document's latest date becomes any
-    day of 1990 to 2029, each as likely whatever the date was, and the others go with it. Where
-    documents share the key and have to move alike, they move by up to five years either way: as
-    there is one shift for all of them, there is nothing to take the middle of.
+    A symmetric shift of up to some years, drawn for each document, would reveal a date that occurs
+    in many documents: it is the mean of the shifted dates. So instead the document's latest date
+    becomes a uniformly distributed day from 1990 to 2029, independent of the date, and all dates
+    are shifted by the same number of days. Documents with a shared key need the same shift. It is
+    up to five years in either direction, and reveals no mean because there is only one shift.
 
     Args:
         latest: the document's latest date; None if it has none.
-        is_shared: whether other documents have the key.
+        is_shared: whether other documents have the same key.
     """
     if is_shared:
         return key.number(2 * _FARTHEST + 1, "shift") - _FARTHEST
@@ -121,16 +125,16 @@ def draw_shift(key: DocumentKey, latest: date | None, *, is_shared: bool) -> int
 
 @dataclass(frozen=True)
 class DateShift:
-    """Move dates; what is left out of a date (the year, the day) is left out again.
+    """Shift dates; parts missing in a date (the year, the day) are missing in the result too.
 
-    A month counts as its 15th day and a year as its 1st of July. Years of two digits are those from
-    1969 to 2068.
+    A month without a day counts as its 15th, and a year alone as its 1st of July. Years of two
+    digits are from 1969 to 2068.
 
     Attributes:
-        days: by how many days.
-        language: "en" or "es": which names of months come first where both languages have one.
-        day_first: whether 12/03/2019 is the 12th of March. Where only the other order makes a date,
-            it is that one.
+        days: number of days.
+        language: "en" or "es": preferred language for month names that exist in both languages.
+        day_first: whether 12/03/2019 is the 12th of March. If only the other order is a valid date,
+            that order is used.
     """
 
     days: int
@@ -138,7 +142,7 @@ class DateShift:
     day_first: bool
 
     def __call__(self, text: str) -> str | None:
-        """The date moved; None where it cannot be read."""
+        """The shifted date, or range of dates; None if it cannot be parsed."""
         match = self._match(text)
         if match:
             return self._move(match)
@@ -149,10 +153,11 @@ class DateShift:
         return None if first is None or second is None else first + parts[2] + second
 
     def read(self, text: str) -> list[tuple[bool, date]]:
-        """The days that a date, or a range of them, stands for, each with whether it has a year.
+        """Parse a date, or a range of dates.
 
         Returns:
-            nothing where it cannot be read, or is a day of the week alone.
+            for each date whether it has a year, and the day; empty if the text cannot be parsed, or
+            is only a day of the week.
         """
         match = self._match(text)
         if match is None:
@@ -171,7 +176,7 @@ class DateShift:
     def _find_fields(
         self, match: re.Match[str]
     ) -> tuple[dict[str, str], dict[str, tuple[int, int]]]:
-        """The fields of a date, and where they stand."""
+        """The fields of a date, and their (start, end) offsets."""
         fields = {name: value for name, value in match.groupdict().items() if value is not None}
         if "first" in fields and not self._is_day_first(fields):
             order = {"first": "month", "second": "day"}
@@ -198,7 +203,11 @@ class DateShift:
 
 
 def _read_date(fields: dict[str, str]) -> date:
-    """RAISES ValueError: if there is no such day."""
+    """The day of a date's fields.
+
+    Raises:
+        ValueError: if there is no such day.
+    """
     year = int(fields.get("year", _NO_YEAR))
     if len(fields.get("year", "")) == 2:
         year += 2000 if year < 69 else 1900
@@ -235,10 +244,10 @@ def _write_date(fields: dict[str, str], moved: date, days: int, language: str) -
 def _find_name(
     name: str, tables: dict[str, tuple[str, ...]], language: str
 ) -> tuple[list[str], int]:
-    """The names in a row with this one, of this language if it has it, and its place among them."""
+    """The list of names that contains a name, and its index; this language's list is preferred."""
     form = normalize(name)
-    for own in (language, *tables):
-        for row in tables[own]:
+    for candidate in (language, *tables):
+        for row in tables[candidate]:
             names = row.split()
             if form in map(normalize, names):
                 return names, list(map(normalize, names)).index(form)

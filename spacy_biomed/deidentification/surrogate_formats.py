@@ -1,4 +1,4 @@
-"""Surrogates of numbers and codes: drawn digits and letters in the same format."""
+"""Surrogates of numbers and codes: random digits and letters in the same format."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ _URL_START = re.compile(r"(?:[a-z]{3,5}://)?(?:www\.)?", re.IGNORECASE)
 
 
 class FormatSurrogates:
-    """Digits for digits and letters for letters, each drawn from all there are.
+    """Replace digits with random digits and letters with random letters.
 
-    The same digits and letters give the same, whatever stands between them. Signs stay, and so does
-    whether a number of more than one digit begins with a zero.
+    The same digits and letters give the same result, with any punctuation between them. Punctuation
+    stays. In a text with more than one digit, a leading zero stays zero, and another leading digit
+    does not become zero.
     """
 
     def __init__(self, key: DocumentKey):
@@ -28,7 +29,7 @@ class FormatSurrogates:
         return self._write(text, value) if value else None
 
     def url(self, text: str) -> str | None:
-        """The same with `https://www.` left as it is."""
+        """The surrogate of a URL, whose beginning (`https://www.`) stays."""
         beginning = _URL_START.match(text)
         start = beginning.end() if beginning else 0
         rest = self(text[start:])

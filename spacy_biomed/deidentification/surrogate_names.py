@@ -12,15 +12,18 @@ from .term_lists import WORD, known, match_case, normalize, terms, word_list
 
 
 class NameSurrogates:
-    """Names from lists for the names of a document.
+    """Replace the names of a document with names from lists.
 
-    Each word of a name has one surrogate, so that a surname alone gets the surname of the
-    surrogate. It hangs on the word alone and not on what other names there are, so it is the same
-    in all documents of a scope. Given names stay those of a woman or a man where the lists know
-    them; what they do not know as a given name becomes a surname. Initials become those of the
-    surrogate that a name of the document has. Particles and titles (de la, Dr.) are left out.
+    Each word of a name has one surrogate, so a surname alone gets the same surrogate as in a full
+    name. The surrogate depends only on the word and not on other names, so it is the same in all
+    documents of a scope. Known female and male given names become given names of the same kind; all
+    other words become surnames. An initial becomes the initial of the surrogate of the document's
+    first name word with this initial. Particles and titles (de la, Dr.) are left out.
 
     Attributes:
+        key: the choices of the document.
+        language: "en" or "es".
+        formats: for digits in names, and for initials without a name.
         names: all names of the document, in text order.
     """
 
@@ -30,7 +33,7 @@ class NameSurrogates:
         self._key = key
         self._language = language
         self._formats = formats
-        # Of each initial, the first word that has it.
+        # The first word for each initial.
         self._words: dict[str, str] = {}
         for name in names:
             for word in _essential_words(name):
@@ -39,7 +42,7 @@ class NameSurrogates:
                     self._words.setdefault(form[0], form)
 
     def __call__(self, name: str) -> str | None:
-        """The surrogate of one of the names; None for one without letters."""
+        """The surrogate of a name; None for a name without letters."""
         words = _essential_words(name)
         if not words:
             return None
@@ -52,7 +55,7 @@ class NameSurrogates:
         return "".join(chain(*zip(gaps, [*replaced, ""], strict=True)))
 
     def _rewrite(self, gap: str) -> str:
-        """What stands between words: signs as they are, drawn digits, no particles."""
+        """Rewrite the text between words: keep punctuation, draw digits, drop particles."""
         if WORD.search(gap):
             return ", " if "," in gap else ""
         return self._formats(gap) or gap
@@ -67,7 +70,7 @@ class NameSurrogates:
         return self._key.choose(terms(self._language, _list_of(form)), "name", form)
 
     def _initial(self, letter: str) -> str:
-        """That of the surrogate of a name with this initial, or else any letter."""
+        """The initial of the surrogate of a name with this initial, or else a random letter."""
         word = self._words.get(normalize(letter)[:1])
         if word is None:
             return self._formats(letter) or letter
@@ -75,7 +78,7 @@ class NameSurrogates:
 
 
 def _essential_words(name: str) -> list[Match[str]]:
-    """The words but particles and titles; those if there are no others."""
+    """The words of a name without particles and titles; if there are no others, all words."""
     words = list(WORD.finditer(name))
     return [word for word in words if normalize(word[0]) not in word_list("particles")] or words
 
@@ -85,10 +88,10 @@ def _is_initials(word: str, name: str) -> bool:
 
 
 def _list_of(form: str) -> str:
-    """Which list the surrogate of a word comes from.
+    """The name of the list for the surrogate of a word.
 
-    What is both a given name and a surname, or neither, becomes a surname: its place in the name
-    would tell more, but not be the same each time that the word occurs.
+    A word that is both a given name and a surname, or neither, becomes a surname. Its position in
+    the name would decide better, but it may differ between the occurrences of a word.
     """
     if form not in known("surnames"):
         for name in ("given_female", "given_male"):

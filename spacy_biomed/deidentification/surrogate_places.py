@@ -10,15 +10,15 @@ from .document_key import DocumentKey
 from .surrogate_formats import FormatSurrogates
 from .term_lists import WORD, match_case, normalize, normalized_words, terms, word_list
 
-# A house number or a postcode, with what letters are in it, or a word.
+# A house number or a postcode, including letters in it, or a word.
 _PART = re.compile(rf"(?P<code>\w*[^\W\D]\w*|\bs/n\b)|{WORD.pattern}")
 _WITHIN_NAME = re.compile(r"[\s.'’-]{1,2}")
 
 
 class PlaceSurrogates:
-    """Places and institutions from lists, each drawn from all there are.
+    """Replace places and institutions with random terms from lists.
 
-    A surrogate hangs on the name alone, so it is the same in all documents of a scope.
+    A surrogate depends only on the name, so it is the same in all documents of a scope.
     """
 
     def __init__(self, key: DocumentKey, language: str, formats: FormatSurrogates):
@@ -27,13 +27,13 @@ class PlaceSurrogates:
         self._formats = formats
 
     def place(self, text: str) -> str | None:
-        """A town, an address or a postcode.
+        """The surrogate of a town, an address or a postcode.
 
-        Numbers, postcodes and words of less than three letters keep their format, words such as
-        Calle or Street stay, and what else is a name becomes that of a town.
+        Numbers, postcodes and names whose words all have less than three letters keep their format.
+        Words such as Calle or Street stay. All other names become names of towns.
 
         Returns:
-            the surrogate; None for a text in which nothing but such words is.
+            the surrogate; None if the text contains only words that stay.
         """
         written, last = [], 0
         for start, end, is_name in _parts(text):
@@ -52,11 +52,11 @@ class PlaceSurrogates:
         return "".join([*written, text[last:]]) if written else None
 
     def country(self, text: str) -> str:
-        """A country."""
+        """The surrogate of a country."""
         return self._choose("countries", text, terms(self._language, "countries"))
 
     def institution(self, text: str) -> str:
-        """An institution, of the same kind (Hospital, Clinic) if the list has it."""
+        """The surrogate of an institution, if possible of the same type (Hospital, Clinic)."""
         generic = (word for word in normalized_words(text) if word in word_list("generic_words"))
         alike = _institutions_with(self._language, next(generic, ""))
         options = alike or terms(self._language, "institutions")
@@ -76,7 +76,7 @@ def _institutions_with(language: str, word: str) -> tuple[str, ...]:
 def _parts(text: str) -> Iterator[tuple[int, int, bool]]:
     """The parts of an address in text order: start, end and whether it is a name.
 
-    Words with nothing but a space, a hyphen or the like between them are one name.
+    Words separated only by a space, a hyphen or similar form one name.
     """
     start: int | None = None
     end = 0

@@ -1,9 +1,9 @@
-"""Surrogates for what identifies people in a document, all from one key.
+"""Surrogates for the personal data of a document, all drawn with one key.
 
-Each is drawn from all that a mention of its format could be, the mention itself among them. One
-that is never what it replaces would, over many documents, tell what it replaces: that which is
-never there. For the same reason nothing is drawn anew when it happens to be the original, or what
-another mention has.
+Each surrogate is drawn from all possible values of its format, including the original. If the
+original were excluded, it could be recognised over many documents as the value that never occurs.
+For the same reason, a surrogate is not redrawn if it is the original or the surrogate of another
+mention.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _AGE = re.compile(
 
 
 class Surrogates:
-    """What stands for the mentions of one document.
+    """The surrogates for the mentions of one document.
 
     Attributes:
-        key: what all choices follow from: those for names, places and numbers from the mention
-            alone, so that they are the same in all documents with this key.
+        key: the source of all choices. Surrogates of names, places and numbers depend only on the
+            key and the mention, so they are the same in all documents with this key.
         language: "en" or "es".
         day_first: whether 12/03/2019 is the 12th of March.
-        age_limit: ages from this on become it; lower ones stay. 0: no age stays.
+        age_limit: ages from this value on become this value; lower ages stay. 0: no age stays.
         names: all mentions of people's names, in text order.
-        dates: all mentions of dates, if the key is this document's alone; None if other documents
-            have it too, and their dates have to move by as much.
+        dates: all mentions of dates, if no other document has this key; None if other documents
+            share the key and the shift of dates.
     """
 
     def __init__(
@@ -68,8 +68,8 @@ class Surrogates:
         """The surrogate of a mention.
 
         Returns:
-            what was drawn, the mention itself as likely as anything else; an age that stays; None
-            where there is no surrogate, so that it is to become a tag.
+            the drawn surrogate, which may be the mention itself; for an age, the text with ages
+            limited; None if there is no surrogate, and the mention has to become a tag.
         """
         if kind == "age":
             return limit_age(text, self._age_limit)
@@ -78,9 +78,9 @@ class Surrogates:
 
 
 def limit_age(text: str, limit: int) -> str | None:
-    """An age with every number of years from the limit on set to it.
+    """Set all ages in years that reach the limit to the limit.
 
-    HIPAA's "safe harbor" (45 CFR 164.514(b)(2)) takes ages over 89 together.
+    HIPAA's "safe harbor" (45 CFR 164.514(b)(2)) groups all ages over 89.
 
     Returns:
         the text; None if it has no number, or the limit is 0.

@@ -1,1 +1,1 @@
-"""Scores by task, speed, and leakage."""
+"""Scores by task, benchmarks of speed and size, and leakage of personal data."""

@@ -1,4 +1,4 @@
-"""How fast a pipeline is, how soon it is there, and how much room it takes."""
+"""Measure a pipeline's speed, start-up time, memory and size on disk."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..training.corpus import read_docs
 from .workers import Worker, WorkerFailed, thread_settings
 
 SENTENCE = "Aspirin reduced the risk of colorectal cancer in patients with type 2 diabetes."
-DOCUMENTS_SINGLY = 100  # in each repeat
+DOCUMENTS_SINGLY = 100  # per repeat
 
 PACKAGES = (
     "spacy-biomed",
@@ -36,7 +36,7 @@ PACKAGES = (
     "transformers",
     "spacy-transformers",
 )
-# What decides how fast a processor computes in bf16 and int8, as Linux names it.
+# Instructions that determine the speed in bf16 and int8, by their names in Linux.
 INSTRUCTIONS = (
     "avx2",
     "avx512f",
@@ -55,19 +55,19 @@ Progress = Callable[[str], None]
 
 @dataclass(slots=True)
 class PipelineFigures:
-    """What was measured of one pipeline.
+    """The measurements of a pipeline.
 
     Attributes:
         pipeline: directory or package.
-        documents, words: how many the texts are; words are the tokens of the pipeline's tokenizer.
-        batch_size: documents that `nlp.pipe` took at a time.
+        documents, words: number of texts, and of their tokens by the pipeline's tokenizer.
+        batch_size: batch size of `nlp.pipe`.
         components: names of the pipeline's components.
         disk_bytes: size of its directory.
-        peak_bytes: largest resident size of the process that annotated the texts.
-        load_seconds: of `spacy.load`, in fresh processes, spaCy imported before.
-        first_seconds: from the start of a fresh process to its first annotated sentence.
-        pipe_seconds: of `nlp.pipe` over all texts.
-        single_seconds: of `nlp(text)`, for texts spread evenly.
+        peak_bytes: peak resident size of the process that annotated the texts; None if unknown.
+        load_seconds: time of `spacy.load` in new processes, after the import of spaCy.
+        first_seconds: time from the start of a new process to its first annotated sentence.
+        pipe_seconds: time of `nlp.pipe` for all texts.
+        single_seconds: time of `nlp(text)` for evenly spaced texts.
     """
 
     pipeline: str
@@ -93,13 +93,15 @@ class PipelineFigures:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One figure of a pipeline.
+    """A figure computed from a pipeline's measurements.
 
     Attributes:
-        name: as in JSON. title, unit: for people; `scale` turns a value into the unit.
-        more_is_better: whether a larger value is.
-        values: all that was measured, in words, documents, seconds or bytes.
-        percentile: the figure is this percentile of the values; by default their median.
+        name: key in JSON.
+        title, unit: for tables.
+        more_is_better: whether a larger value is better.
+        values: returns all measured values, in words or documents per second, seconds or bytes.
+        scale: factor that converts a value to the unit.
+        percentile: percentile of the values that is the figure; by default the median.
     """
 
     name: str
@@ -111,23 +113,23 @@ class Measure:
     percentile: float | None = None
 
     def value(self, figures: PipelineFigures) -> float | None:
-        """None where it could not be measured."""
+        """The figure; None if it could not be measured."""
         values = self.values(figures)
         if not values:
             return None
         return float(np.percentile(values, 50.0 if self.percentile is None else self.percentile))
 
     def spread(self, figures: PipelineFigures) -> list[float] | None:
-        """The least and the most of the repeats; None where the values are no repeats."""
+        """Minimum and maximum of the repeats; None if the values are not repeats."""
         values = self.values(figures)
         return [min(values), max(values)] if len(values) > 1 and self.percentile is None else None
 
     def times_better(self, figures: PipelineFigures, other: PipelineFigures) -> float | None:
-        """How many times better one pipeline's value is than another's."""
-        own, others = self.value(figures), self.value(other)
-        if not own or not others:
+        """The ratio of two pipelines' figures, above 1 if the first is better; None if unknown."""
+        first, second = self.value(figures), self.value(other)
+        if not first or not second:
             return None
-        return own / others if self.more_is_better else others / own
+        return first / second if self.more_is_better else second / first
 
 
 def _words_per_second(figures: PipelineFigures) -> list[float]:
@@ -169,14 +171,15 @@ def measure_pipelines(
     batch_size: int | None = None,
     progress: Progress = lambda done: None,
 ) -> list[PipelineFigures]:
-    """Measure pipelines, each in processes of its own, one repeat of each in turn.
+    """Measure pipelines in separate processes, taking turns after each repeat.
 
     Args:
         pipelines: directories or installed packages.
-        texts: what they annotate; once before it counts, then `repeats` times.
-        threads: for every library in those processes; by default what the environment says.
-        batch_size: documents that `nlp.pipe` takes at a time; by default what each pipeline says.
-        progress: called after each of `count_parts` parts of the work, with what it was.
+        texts: texts to annotate, once as a warm-up, then `repeats` times.
+        repeats: number of repeats of each measurement.
+        threads: number of threads of each library; by default as set in the environment.
+        batch_size: batch size of `nlp.pipe`; by default the setting of each pipeline.
+        progress: called after each of `count_parts` steps, with a description of the step.
 
     Raises:
         BiomedError: if a pipeline cannot be loaded, or fails.
@@ -200,9 +203,9 @@ def measure_pipelines(
 def measure_speed(
     pipelines: list[str], texts: list[str], *, repeats: int = 5, threads: int | None = None
 ) -> list[PipelineFigures]:
-    """Measure how long pipelines take for texts in batches, and nothing else.
+    """Measure only the time of pipelines for texts in batches.
 
-    Arguments and errors are those of `measure_pipelines`.
+    Arguments and errors are as in `measure_pipelines`.
     """
     with _loaded(pipelines, texts, thread_settings(threads)) as loaded:
         _time_batches(loaded, repeats)
@@ -210,7 +213,7 @@ def measure_speed(
 
 
 def count_parts(pipelines: int, repeats: int) -> int:
-    """How often `measure_pipelines` reports progress."""
+    """The number of calls of `progress` in `measure_pipelines`."""
     return pipelines * (1 + 3 * repeats)
 
 
@@ -220,13 +223,15 @@ def measure_first_sentence(
     """Start a process, load a pipeline in it and annotate a sentence.
 
     Args:
-        python: the interpreter; this package has to be installed for it.
+        pipeline: directory or installed package.
+        environment: environment variables to set.
+        python: the interpreter, which must have this package.
 
     Returns:
         seconds of `spacy.load`, and seconds from the process's start to the annotation.
 
     Raises:
-        WorkerFailed: if that fails.
+        WorkerFailed: if the pipeline cannot be loaded or fails.
     """
     with _start(environment, python) as worker:
         load_seconds = worker.ask("load", pipeline=pipeline, text=SENTENCE)
@@ -241,7 +246,7 @@ def _loaded(
     batch_size: int | None = None,
     progress: Progress = lambda done: None,
 ) -> Iterator[list[tuple[PipelineFigures, Worker]]]:
-    """Each pipeline in a process of its own, which has annotated the texts once."""
+    """Load each pipeline in a separate process, and let it annotate the texts once."""
     with ExitStack() as stack:
         loaded = [
             (PipelineFigures(pipeline, len(texts)), stack.enter_context(_start(environment)))
@@ -298,7 +303,7 @@ def _explain(pipeline: str, error: WorkerFailed) -> BiomedError:
 
 
 def read_texts(path: Path) -> list[str]:
-    """Read the texts of a .spacy file, a .txt file (a text a line) or a .jsonl file ("text").
+    """Read the texts of a .spacy file, a .txt file (a text per line) or a .jsonl file ("text").
 
     Blank texts are left out.
 
@@ -321,7 +326,7 @@ def read_texts(path: Path) -> list[str]:
 
 
 def describe_machine(packages: Iterable[str] = PACKAGES) -> dict[str, Any]:
-    """Processor, system, and the versions of the packages that are installed."""
+    """The processor, the system, and the versions of the installed packages."""
     versions = {"python": platform.python_version()}
     for name in packages:
         try:
@@ -341,7 +346,7 @@ def describe_machine(packages: Iterable[str] = PACKAGES) -> dict[str, Any]:
 
 
 def _processor() -> tuple[str, list[str]]:
-    """Name of the processor, and those of `INSTRUCTIONS` that it has (on Linux)."""
+    """The processor's name and, on Linux, the `INSTRUCTIONS` that it supports."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf8", errors="replace")
     except OSError:
@@ -356,10 +361,7 @@ def _processor() -> tuple[str, list[str]]:
 def to_json(
     measured: list[PipelineFigures], *, texts: Path, repeats: int, threads: int | None
 ) -> dict[str, Any]:
-    """Everything that was measured, and how many times better the first pipeline is.
-
-    Seconds and bytes throughout.
-    """
+    """All measurements, in seconds and bytes, and the ratios of the first two pipelines."""
     result = {
         "texts": str(texts),
         "repeats": repeats,

@@ -1,4 +1,4 @@
-"""What a de-identified text still shows of the mentions that people annotated."""
+"""Measure how much of the annotated personal data is left in a de-identified text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..errors import BiomedError
 
 _WORD = re.compile(r"[^\W_]+")
 _SHORTEST_WORD = 3
-# Words that mentions share without telling anything: a surrogate may have them as well.
+# Words that do not identify anybody, and that a surrogate may share with a mention.
 _GENERIC = ("address_words", "generic_words", "particles")
 
 
@@ -24,11 +24,11 @@ class Leakage:
     """Counts of the gold mentions of a label.
 
     Attributes:
-        mentions: all of them.
-        leaked: those of which something can be read in the new text at their place.
-        kept: those that stay on purpose, as ages below the limit do; they do not count as leaked.
-        by_chance: those whose surrogate was drawn with something of them; they do not count as
-            leaked, since nobody can tell them from the others.
+        mentions: all mentions.
+        leaked: mentions that can be read in part in the new text at their position.
+        kept: mentions that stay on purpose, such as ages below the limit. They are not leaked.
+        by_chance: mentions whose random surrogate shares a word with them. They are not leaked,
+            since nobody can distinguish them from other surrogates.
     """
 
     mentions: int = 0
@@ -39,12 +39,12 @@ class Leakage:
 
 @dataclass(slots=True)
 class LeakageReport:
-    """How much of a corpus leaked.
+    """The leakage of a corpus.
 
     Attributes:
         labels: label to its counts.
         documents: number of documents.
-        leaking_documents: number of those with a mention that leaked.
+        leaking_documents: number of documents with a leaked mention.
     """
 
     labels: dict[str, Leakage] = field(default_factory=dict)
@@ -53,18 +53,18 @@ class LeakageReport:
 
     @property
     def total(self) -> Leakage:
-        """The counts of all labels together."""
+        """The sum of the counts of all labels."""
         counts = self.labels.values()
         return Leakage(
-            sum(one.mentions for one in counts),
-            sum(one.leaked for one in counts),
-            sum(one.kept for one in counts),
-            sum(one.by_chance for one in counts),
+            sum(count.mentions for count in counts),
+            sum(count.leaked for count in counts),
+            sum(count.kept for count in counts),
+            sum(count.by_chance for count in counts),
         )
 
 
 def is_never_drawn(replacement: Replacement) -> bool:
-    """As it is where all replacements are tags."""
+    """The function `is_drawn` for texts with tags only: always False."""
     return False
 
 
@@ -75,24 +75,23 @@ def measure_leakage(
     spans_key: str | None = None,
     is_drawn: Callable[[Replacement], bool] = is_never_drawn,
 ) -> LeakageReport:
-    """Count the gold mentions of which something is left in the de-identified texts.
+    """Count the gold mentions that are left, at least in part, in the de-identified texts.
 
-    A mention leaks if, where it was, the new text has one of its words of three letters or digits
-    or more, in any case and with or without accents. A mention without such words leaks if all of
-    its words are there, or any is where nothing was replaced. Words that surrogates share with what
-    they replace and that tell nothing (Hospital, Calle, the label itself) count only where nothing
-    was replaced.
+    A mention leaks if the new text has, at its position, one of its words of at least three letters
+    or digits, ignoring case and accents. A mention without such words leaks if a replacement has
+    all of the words that it replaces, or if any of its words was not replaced. Words that do not
+    identify anybody (Hospital, Calle, the label itself) count only where nothing was replaced.
 
     Args:
-        pairs: the gold document, and the document with `doc._.deidentified`, of the same text.
-        is_identifying: tells whether mentions of a label are to be removed at all.
+        pairs: the gold document, and the document with `doc._.deidentified`, with the same text.
+        is_identifying: returns whether mentions of a label have to be removed.
         spans_key: span group of the gold mentions; None for `doc.ents`.
-        is_drawn: tells whether a replacement was drawn from all that could stand there; what it
-            shows of a mention it shows by chance.
+        is_drawn: returns whether a replacement was drawn at random; words that it shares with a
+            mention are there by chance.
 
     Raises:
-        BiomedError: if a document was not de-identified, has another text than its gold, or no gold
-            layer.
+        BiomedError: if a document was not de-identified, or if its gold has a different text or no
+            such span group.
     """
     report = LeakageReport()
     for number, (gold, predicted) in enumerate(pairs, start=1):
@@ -118,7 +117,7 @@ def measure_leakage(
 
 
 def _check_pair(number: int, gold: Doc, predicted: Doc, spans_key: str | None) -> None:
-    """Documents are told by their number: a message must not quote what is to be hidden."""
+    """Check a pair; messages give the document's number, since they must not quote its text."""
     if predicted._.deidentified is None:
         raise BiomedError(
             f"document {number} was not de-identified: the pipeline needs biomed_deidentify, and "
@@ -150,9 +149,9 @@ def _is_kept(
     """Whether the mention was found, with its label, and stays on purpose."""
     start, end, label = gold
     return any(
-        one.start <= start and end <= one.end and one.label == label
-        for one in deidentified.replacements
-        if one.text == text[one.start : one.end] and not is_drawn(one)
+        item.start <= start and end <= item.end and item.label == label
+        for item in deidentified.replacements
+        if item.text == text[item.start : item.end] and not is_drawn(item)
     )
 
 
@@ -166,29 +165,30 @@ def _leaks(
     has_long = any(len(word) >= _SHORTEST_WORD for word in _WORD.findall(text[start:end]))
     shortest = _SHORTEST_WORD if has_long else 1
     place = start
-    for one in deidentified.replacements:
-        if one.end <= start or end <= one.start:
+    for item in deidentified.replacements:
+        if item.end <= start or end <= item.start:
             continue
-        if _is_left(deidentified, (place, one.start), shortest):
+        if _is_left(deidentified, (place, item.start), shortest):
             return True
-        own = _telling(text[max(start, one.start) : min(end, one.end)], one.label, shortest)
-        shown = own & _normalized(one.text, shortest)
-        # A day of two digits may well stand for another one of the same number.
-        if shown and (has_long or shown == own) and not is_drawn(one):
+        replaced = text[max(start, item.start) : min(end, item.end)]
+        words = _identifying_words(replaced, item.label, shortest)
+        shown = words & _normalized(item.text, shortest)
+        # A short word, such as a day of two digits, may be the same by chance.
+        if shown and (has_long or shown == words) and not is_drawn(item):
             return True
-        place = one.end
+        place = item.end
     return _is_left(deidentified, (place, end), shortest)
 
 
 def _is_left(deidentified: Deidentified, place: tuple[int, int], shortest: int) -> bool:
-    """Whether a stretch that was not replaced has words; there is none where it ends first."""
+    """Whether a span that was not replaced has words; False if its end is before its start."""
     if place[0] >= place[1]:
         return False
     start, end = deidentified.span_to_new(*place)
     return bool(_normalized(deidentified.text[start:end], shortest))
 
 
-def _telling(text: str, label: str, shortest: int) -> set[str]:
+def _identifying_words(text: str, label: str, shortest: int) -> set[str]:
     words = _normalized(text, shortest) - _normalized(label, 1)
     return words.difference(*(word_list(name) for name in _GENERIC))
 

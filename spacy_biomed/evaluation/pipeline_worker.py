@@ -1,7 +1,7 @@
-"""The process that `spacy biomed benchmark` measures a pipeline in: `python -m` this module.
+"""The process in which `spacy biomed benchmark` measures a pipeline: `python -m` this module.
 
-Nothing is imported before it is asked for, so that the time to the first annotation is that of a
-program which does nothing else.
+Modules are imported only when needed, so that the time to the first annotation is that of a program
+that does nothing else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ class PipelineWorker:
     """Measures one pipeline.
 
     Attributes:
-        nlp: the pipeline, after `load`. texts, batch_size: what to annotate, after `read`.
+        nlp: the pipeline, set by `load`.
+        texts, batch_size: texts to annotate, and batch size of `nlp.pipe`; set by `read`.
     """
 
     nlp: Language
@@ -32,7 +33,7 @@ class PipelineWorker:
         """Load a pipeline and annotate a text.
 
         Returns:
-            seconds that loading took, once spaCy was imported.
+            seconds for loading, without the import of spaCy.
         """
         from ..pipeline.pipeline_loading import load_pipeline
 
@@ -43,7 +44,11 @@ class PipelineWorker:
         return seconds
 
     def read(self, texts: list[str], batch_size: int | None) -> dict[str, Any]:
-        """Take the texts, and count their tokens with the pipeline's tokenizer."""
+        """Set the texts.
+
+        Returns:
+            words (tokens of the pipeline's tokenizer), batch_size, disk_bytes and components.
+        """
         self.texts = texts
         self.batch_size = batch_size or self.nlp.batch_size
         path = self.nlp.path
@@ -55,14 +60,14 @@ class PipelineWorker:
         }
 
     def pipe(self) -> float:
-        """Annotate all texts in batches: seconds."""
+        """Annotate all texts in batches; return the seconds."""
         start = time.perf_counter()
         for _ in self.nlp.pipe(self.texts, batch_size=self.batch_size):
             pass
         return time.perf_counter() - start
 
     def singly(self, count: int) -> list[float]:
-        """Annotate that many of the texts, spread evenly over them, one by one: seconds of each."""
+        """Annotate `count` evenly spaced texts one by one; return the seconds of each."""
         seconds = []
         for text in spread(self.texts, count):
             start = time.perf_counter()
@@ -71,33 +76,33 @@ class PipelineWorker:
         return seconds
 
     def peak_memory(self) -> int | None:
-        """Largest resident size of this process so far, in bytes; None where it is not told."""
+        """Peak resident size of this process so far, in bytes; None if unknown."""
         return peak_memory()
 
 
 def spread(texts: list[str], count: int) -> list[str]:
-    """As many of the texts, evenly spaced; all of them where there are fewer."""
+    """`count` evenly spaced texts; all texts if there are fewer."""
     count = min(count, len(texts))
     return [texts[i * len(texts) // count] for i in range(count)]
 
 
 def directory_size(path: Path) -> int:
-    """Bytes of the files in and below a directory."""
+    """The total bytes of all files in a directory and its subdirectories."""
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
 def peak_memory() -> int | None:
-    """Largest resident size of this process so far, in bytes; None where it is not told."""
+    """Peak resident size of this process so far, in bytes; None if unknown."""
     return memory_status("VmHWM") or _peak_of_resource_usage()
 
 
 def resident_memory() -> int | None:
-    """Resident size of this process, in bytes; None where it is not told."""
+    """Resident size of this process, in bytes; None if unknown."""
     return memory_status("VmRSS")
 
 
 def memory_status(field: str) -> int | None:
-    """A field of Linux's /proc/self/status, in bytes."""
+    """A field of Linux's /proc/self/status, in bytes; None if there is no such field."""
     try:
         lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
@@ -107,7 +112,7 @@ def memory_status(field: str) -> int | None:
 
 
 def _peak_of_resource_usage() -> int | None:
-    """On Linux this would count the parent's memory at the fork as well."""
+    """Peak resident size from `resource`; on Linux it includes the parent's memory at the fork."""
     try:
         import resource
     except ImportError:

@@ -1,4 +1,4 @@
-"""What the components of a pipeline do, and which of its scores are theirs."""
+"""The tasks of a pipeline's components, and their scores."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ Scores = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """One component of a pipeline, its settings as the config has them.
+    """A component of a pipeline.
 
     Attributes:
-        kind: its class, or what stands in for it.
+        name: name of the component in the pipeline.
+        kind: its class, or the class of its stand-in.
+        settings: its section of the config.
     """
 
     name: str
@@ -30,12 +32,12 @@ class Head:
 
     @property
     def shown(self) -> ShownScores:
-        is_spacys_own = self.settings["factory"] in STAND_INS  # its name is not in its scores
-        name = self.kind.default_name if is_spacys_own else self.name
+        is_from_spacy = self.settings["factory"] in STAND_INS  # its scores do not have its name
+        name = self.kind.default_name if is_from_spacy else self.name
         return self.kind.shown_scores(name, self.settings)
 
     def rows(self, scores: Scores) -> Iterator[tuple[str, list[float | None]]]:
-        """Title, and precision, recall and F1 from 0 to 1, of what was scored."""
+        """Title, and precision, recall and F1 from 0 to 1, of each score and label."""
         shown = self.shown
         for title, begin in shown.averages.items():
             names = [f"{begin}_{letter}" for letter in "prf"]
@@ -49,14 +51,14 @@ class Head:
             yield label, [values[letter] for letter in "prf"]
 
     def numbers(self, scores: Scores) -> Iterator[tuple[str, float | None]]:
-        """Title and value, from 0 to 1, of scores that are neither."""
+        """Title and value, from 0 to 1, of the scores without precision and recall."""
         for title, name in self.shown.numbers.items():
             if name in scores:
                 yield title, scores[name]
 
 
 def find_heads(config: dict[str, Any]) -> list[Head]:
-    """The components of a pipeline's config that do a task, in the pipeline's order."""
+    """The components of a pipeline's config that describe their task, in pipeline order."""
     components = config["components"]
     kinds = {
         name: find_described(components[name].get("factory", ""))

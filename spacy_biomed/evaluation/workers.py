@@ -1,8 +1,8 @@
 """Subprocesses that stay alive and answer one request after another.
 
-What is measured runs in a process of its own, so that its memory and its start are its own, and
-several can take turns. This module needs the standard library alone: a worker may run in an
-environment that has none of this package's dependencies.
+A measured program runs in a separate process, so that its memory and start-up can be measured, and
+several programs can take turns. This module only needs the standard library: a worker may run in an
+environment without this package's dependencies.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ THREAD_VARIABLES = (
 
 
 class WorkerFailed(RuntimeError):
-    """A worker that cannot answer: one line, without place.
+    """The failure of a worker.
 
     Attributes:
-        kind: name of the exception in the worker; "" where the process itself ended.
+        message: one line, without a location.
+        kind: name of the exception in the worker; "" if the process itself ended.
     """
 
     def __init__(self, message: str, kind: str = ""):
@@ -42,8 +43,8 @@ class Worker:
     """A subprocess that runs `serve`.
 
     Attributes:
-        command: what to run.
-        environment: variables to set for it.
+        command: command line, whose program has to call `serve`.
+        environment: environment variables to set for it.
         started: `time.perf_counter()` just before the process started.
     """
 
@@ -60,7 +61,7 @@ class Worker:
             text=True,
             encoding="utf8",
         )
-        # Both are there, since they were asked for.
+        # Not None, since both are pipes.
         self._requests = cast(IO[str], self._process.stdin)
         self._answers = cast(IO[str], self._process.stdout)
 
@@ -68,7 +69,7 @@ class Worker:
         """Send a request and wait for the answer.
 
         Raises:
-            WorkerFailed: if the request raised an exception there, or the process ended.
+            WorkerFailed: if the request raised an exception in the worker, or the process ended.
         """
         try:
             print(json.dumps({"do": do, **arguments}), file=self._requests, flush=True)
@@ -109,18 +110,18 @@ class Worker:
         trace: TracebackType | None,
     ) -> None:
         if error is not None:
-            self._process.kill()  # it may be in the middle of a long answer
+            self._process.kill()  # it may still be working on a request
         self.close()
 
 
 def serve(methods: object) -> None:
-    """Answer requests until there are no more.
+    """Answer requests from stdin until it is closed.
 
     Args:
-        methods: a request {"do": "name", ...} calls its method of that name, which returns what
-            JSON can hold.
+        methods: a request {"do": "name", ...} calls the method of this name, whose result must be
+            serialisable as JSON.
     """
-    # What libraries print is no answer.
+    # Libraries may print to stdout, so answers go to a copy of it.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line in sys.stdin:
@@ -139,5 +140,5 @@ def _one_line(error: Exception) -> str:
 
 
 def thread_settings(threads: int | None) -> dict[str, str]:
-    """Environment variables that give every library in a process as many threads; None: as is."""
+    """Environment variables that set the number of threads of all libraries; none for None."""
     return {} if threads is None else dict.fromkeys(THREAD_VARIABLES, str(threads))

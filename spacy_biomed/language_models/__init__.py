@@ -1,1 +1,1 @@
-"""Vocabularies and encoders made from text."""
+"""Text cleaning, vocabularies, and the pretraining and distillation of encoders."""

@@ -1,7 +1,7 @@
-"""The batches of a training: which sequences, in what order, on which process.
+"""The batches of a training: their sequences and order, and their distribution over processes.
 
-Everything follows from the seed and the number of the step. A run that is resumed goes on with the
-same batches, and so does one that is spread over another number of processes.
+Batches depend only on the seed and the number of the step. So a resumed run, or a run with another
+number of processes, has the same batches.
 """
 
 from __future__ import annotations
@@ -15,23 +15,25 @@ from torch.utils.data import Dataset
 from .masking import Masking
 from .packed_sequences import PackedText
 
-# Numbers of the streams of masks: those of validation are the same at each evaluation.
+# Streams of masks: validation has the same masks at each evaluation.
 TRAINING, VALIDATION = 0, 1
 
 
 class TrainingBatches(Dataset):
-    """What one process computes: item i is its i-th micro-batch, from the first step on.
+    """The micro-batches of one process: item i is its i-th micro-batch since the first step.
 
-    The sequences of a step are sorted by length and then dealt out, a micro-batch to each process
-    in turn, so that little is padded and processes have equally much to do. What is learned in a
-    step does not depend on how it is dealt out.
+    The sequences of a step are sorted by length and then distributed, a micro-batch to each process
+    in turn. So there is little padding and processes have equal work. The result of a step does not
+    depend on the distribution.
 
     Attributes:
-        text: sequences; each comes once in an epoch, in an order of that epoch.
-        batch: sequences in a step.
-        device_batch: sequences in a micro-batch.
-        steps: how many there are.
-        rank, processes: which process this is, and of how many; together they divide the batch.
+        text: sequences; each occurs once in an epoch, in a different order in each epoch.
+        masking: hides pieces of the sequences.
+        batch: sequences per step.
+        device_batch: sequences per micro-batch.
+        steps: number of steps.
+        seed: seed of the order, and of other random numbers in a micro-batch.
+        rank, processes: index of this process, and number of processes.
     """
 
     def __init__(
@@ -62,7 +64,7 @@ class TrainingBatches(Dataset):
         return self.steps * self.accumulation
 
     def __getitem__(self, item: int) -> dict[str, Any]:
-        """A `MaskedBatch`, and "seed": a number for whatever else is random in computing it."""
+        """A `MaskedBatch`, and "seed": a seed for other random numbers, such as of dropout."""
         step, turn = divmod(item, self.accumulation)
         number = turn * self.processes + self.rank
         part = slice(number * self.device_batch, (number + 1) * self.device_batch)
@@ -72,9 +74,9 @@ class TrainingBatches(Dataset):
         return {**self.masking(chosen, places[part], TRAINING), "seed": int(state[0])}
 
     def sequences(self, step: int) -> tuple[Ints1d, Ints1d]:
-        """The sequences of a step and their places in the training, (batch,) each, shortest first.
+        """Indices of a step's sequences, and their places in the training, shortest first.
 
-        Places are counted from the first sequence of the first step.
+        Places count from the first sequence of the first step. Both arrays are (batch,).
         """
         if self._step[0] != step:
             places = np.arange(step * self.batch, (step + 1) * self.batch)
@@ -87,13 +89,13 @@ class TrainingBatches(Dataset):
         return self._step[1:]
 
     def pieces(self, step: int) -> int:
-        """Word pieces in a step, special tokens around sequences not counted."""
+        """Number of word pieces in a step, without the special tokens around sequences."""
         return int(self.text.lengths(self.sequences(step)[0]).sum())
 
     def _order(self, epoch: int) -> Ints1d:
-        """All sequences in the order of an epoch."""
+        """Indices of all sequences in the order of an epoch."""
         if epoch not in self._orders:
-            # Two are in use where a batch goes from one epoch to the next.
+            # Two orders are in use if a batch spans two epochs.
             self._orders = {old: order for old, order in self._orders.items() if old == epoch - 1}
             count = len(self.text)
             order = np.arange(count, dtype="uint32" if count < 2**32 else "uint64")

@@ -1,4 +1,4 @@
-"""Text made fit to learn from: sentences, language, noise, duplicates; with a full account."""
+"""Clean text for training: remove noise, other languages and duplicates, and report all counts."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from .sentence_filters import SentenceFilter
 from .sentence_splitting import SentenceSplitter
 from .sources import COMPRESSED_ENDINGS, kind_of, open_binary, read_documents
 
-# Byte-order marks, zero-width spaces and joiners, soft hyphens: nothing that can be seen.
+# Invisible characters: byte-order marks, zero-width spaces and joiners, soft hyphens.
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")
 
-# Documents that a process gets at a time, and how many such batches wait for each process.
+# Documents in a batch for a worker process, and maximum waiting batches per process.
 _BATCH = 64
 _WAITING = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Texts of one origin: files and folders, and the name that the report has for them."""
+    """Texts of one origin: files and folders, and their name in the report."""
 
     name: str
     paths: tuple[Path, ...]
@@ -52,15 +52,15 @@ class Source:
 
 @dataclass(slots=True)
 class Candidate:
-    """A document whose sentences are well-formed; whether it was there before is yet to be found.
+    """A document with its well-formed sentences, before the search for duplicates.
 
     Attributes:
-        words: how many it had.
-        removed: sentences that it lost, by rule.
-        sentences: those that it keeps.
-        sentence_keys: a key for each of them.
-        key: of the whole document.
-        sketch: None if it is too short for one.
+        words: number of words of the original document.
+        removed: number of removed sentences, by rule.
+        sentences: the other sentences.
+        sentence_keys: the hash of each of these sentences.
+        key: the hash of the whole document.
+        sketch: for near duplicates; None if the document is too short.
     """
 
     words: int
@@ -72,7 +72,10 @@ class Candidate:
 
 
 class Sifter:
-    """What can be done with a document regardless of others: all but finding duplicates.
+    """Processes a document independently of other documents: all steps except deduplication.
+
+    Attributes:
+        settings: how to clean.
 
     Raises:
         BiomedError: if the language is unknown or a package is not installed.
@@ -102,7 +105,7 @@ class Sifter:
         )
 
     def _select(self, document: str, removed: Counter[str]) -> Iterator[str]:
-        """The sentences that break no rule; the others are counted."""
+        """Yield the sentences that break no rule, and count the others in `removed`."""
         well_formed = []
         for sentence in self.splitter.split(_INVISIBLE.sub("", document)):
             rule = self.filter.broken_rule(sentence)
@@ -121,7 +124,12 @@ class Sifter:
 
 
 class Deduplicator:
-    """Takes out of candidates what was there before, and keeps the account of a source."""
+    """Removes duplicates from candidates, and counts everything for one source.
+
+    Attributes:
+        index: the texts seen so far.
+        source: number of the source.
+    """
 
     def __init__(self, index: DuplicateIndex, source: int):
         self.index = index
@@ -129,7 +137,7 @@ class Deduplicator:
         self.account = Account()
 
     def keep(self, candidate: Candidate) -> list[str]:
-        """The sentences that a document keeps; none if it is to go."""
+        """The sentences to keep; empty if the document is removed."""
         account = self.account
         account.documents_in += 1
         account.words_in += candidate.words
@@ -150,7 +158,7 @@ class Deduplicator:
         return kept
 
     def _find_duplicate(self, candidate: Candidate) -> str | None:
-        """Why a document is a duplicate, None if it is not."""
+        """The reason why a document is a duplicate; None if it is not."""
         if not candidate.sentences:
             return None
         found = self.index.last_source("document", candidate.key, self.source)
@@ -190,25 +198,29 @@ def clean_corpus(
     """Clean sources and write them to one file, a document on each line.
 
     The steps are those of Carrino et al. (2022, "Pre-trained Biomedical Language Models for
-    Clinical NLP in Spanish", section 2): sentences are split, noisy and ill-formed ones and those
-    in another language removed, then documents and sentences that were there before, in the same
-    source or in an earlier one. Memory does not grow with the corpus: what is needed to recognise
-    duplicates lies in a temporary directory beside the output.
+    Clinical NLP in Spanish", section 2): split sentences, remove sentences that are noisy,
+    ill-formed or in another language, then remove documents and sentences that occurred before, in
+    the same source or an earlier source. Memory does not grow with the corpus: the index of
+    duplicates is in a temporary directory next to the output.
 
     Args:
         sources: with different names, in the order in which they are written; of duplicates the
-            first is kept. They are read twice: before the work, all documents are counted, so that
-            a damaged file is known then.
-        output: text file to write, with the sentences of a document joined by a blank; compressed
-            if the name ends in .gz, .xz or .zst. The report goes beside it (`report_path`).
-        text_field: of JSON lines and Parquet.
-        workers: processes that split and filter; what comes out does not depend on it.
-        on_progress: called with the number of documents done and that of all, at the start and
-            after each document.
+            first is kept. They are read twice: first all documents are counted, so that a damaged
+            file is found at once.
+        output: text file to write, with the sentences of a document joined by a space; compressed
+            if the name ends in .gz, .xz or .zst. The report is written next to it (`report_path`).
+        settings: how to clean.
+        text_field: field of JSON lines, or column of Parquet files, with the text.
+        workers: number of processes that split and filter; the result does not depend on it.
+        on_progress: called with the number of documents done and the total, at the start and after
+            each document.
+
+    Returns:
+        the report, as it was written.
 
     Raises:
         BiomedError: if a source cannot be read, the output cannot be written, the language is
-            unknown, or nothing is left; nothing is written then.
+            unknown, a package is not installed, or nothing is left. Then nothing is written.
     """
     _check_kind(output)
     paths = [path for source in sources for path in source.paths]
@@ -245,7 +257,7 @@ def clean_corpus(
 
 
 def report_path(output: Path) -> Path:
-    """Where the report on a cleaned corpus lies: `text.report.json` beside `text.txt.xz`."""
+    """The path of the report on a cleaned corpus: `text.report.json` next to `text.txt.xz`."""
     if output.suffix.lower() in COMPRESSED_ENDINGS:
         output = output.with_suffix("")
     return output.with_suffix(".report.json")
@@ -255,7 +267,7 @@ def report_path(output: Path) -> Path:
 def open_sifter(
     settings: CleaningSettings, workers: int
 ) -> Iterator[Callable[[Iterable[str]], Iterator[Candidate]]]:
-    """Give what makes a candidate of each text, in order, in so many processes."""
+    """Open a function that makes a candidate of each text, in order, on several processes."""
     sifter = Sifter(settings)
     if workers == 1:
         yield partial(map, sifter.sift)
@@ -265,7 +277,11 @@ def open_sifter(
 
 
 def _sift_in(pool: ProcessPoolExecutor, most: int, texts: Iterable[str]) -> Iterator[Candidate]:
-    """most: batches that may wait; the pool's own `map` would take in the whole corpus."""
+    """Make candidates in a pool; its `map` would read the whole corpus into memory.
+
+    Args:
+        most: maximum number of waiting batches.
+    """
     texts = iter(texts)
     waiting: deque[Future[list[Candidate]]] = deque()
     while batch := list(islice(texts, _BATCH)):

@@ -1,4 +1,4 @@
-"""What came of cleaning a corpus, source by source and reason by reason."""
+"""The report on a cleaned corpus: counts by source and by reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OF_OTHER_SOURCE = "_of_other_source"
 IN_DUPLICATE = "in_duplicate_document"
 NO_SENTENCE_LEFT = "no_sentence_left"
 
-# Why sentences and documents are removed, in the order in which it is tried.
+# Reasons to remove sentences and documents, in the order in which they are checked.
 SENTENCE_REASONS = (
     *RULES,
     OTHER_LANGUAGE,
@@ -32,7 +32,13 @@ DOCUMENT_REASONS = (
 
 @dataclass(frozen=True, slots=True)
 class CleaningSettings:
-    """How to clean. lang: code of the language that the corpus is to have."""
+    """How to clean a corpus.
+
+    Attributes:
+        lang: code of the language to keep.
+        thresholds: of noisy sentences, and of the language identification.
+        near_duplicates: how to find near duplicates of documents.
+    """
 
     lang: str
     thresholds: Thresholds = Thresholds()
@@ -41,11 +47,13 @@ class CleaningSettings:
 
 @dataclass(slots=True)
 class Account:
-    """What came in, what went out, and what was removed why. Words are what white space separates.
+    """Counts of the input, the output, and what was removed. Words are separated by white space.
 
     Attributes:
+        documents_in, documents_out, sentences_in, sentences_out, words_in, words_out: counts before
+            and after cleaning.
         removed_documents, removed_sentences: by reason; see `DOCUMENT_REASONS`, `SENTENCE_REASONS`.
-            Sentences of a document that is a duplicate count as `in_duplicate_document`.
+            Sentences of a duplicate document count as `in_duplicate_document`.
     """
 
     documents_in: int = 0
@@ -58,10 +66,10 @@ class Account:
     removed_sentences: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: Account) -> Account:
-        own, others = (
+        left, right = (
             [getattr(account, name) for name in self.__slots__] for account in (self, other)
         )
-        return Account(*(one + another for one, another in zip(own, others, strict=True)))
+        return Account(*(first + second for first, second in zip(left, right, strict=True)))
 
     def to_json(self) -> dict[str, Any]:
         documents, sentences = self.removed_documents, self.removed_sentences
@@ -82,7 +90,7 @@ class Account:
 
 @dataclass(slots=True)
 class CleaningReport:
-    """The account of each source by its name, and the settings that it was cleaned by."""
+    """The counts of each source by name, and the settings of the cleaning."""
 
     settings: CleaningSettings
     sources: dict[str, Account]

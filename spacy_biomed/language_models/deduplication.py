@@ -1,4 +1,4 @@
-"""Sentences and documents that were there before, with what is remembered of them on disk."""
+"""Find duplicate sentences and documents, with an index on disk."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ import numpy as np
 
 from ..errors import BiomedError
 
-# Shingles that are hashed at a time: the memory that a long document takes is bounded so.
+# Shingles that are hashed at a time, to limit the memory for a long document.
 _SHINGLES_AT_A_TIME = 4096
 
-# Documents that one is compared with for each band that they share, so that many from one mould
-# that are not quite near duplicates of each other take no quadratic time.
+# Maximum number of documents to compare for each shared band. It avoids quadratic time for many
+# similar documents (from a template) that are just below the threshold of near duplicates.
 _MAX_CANDIDATES = 20
 
 _CACHE_KILOBYTES = 16384
 
 _ACCENT = re.compile("[\u0300-\u036f]")
-# Words and numbers, and the signs whose presence changes what a result means.
+# Words and numbers, and the signs that change the meaning of a result.
 _TOKEN = re.compile(r"\w+|[+<>=±≤≥%]")
 
 
 def normalize(text: str) -> str:
-    """What has to be equal in two texts for them to be duplicates.
+    """Normalise a text, so that duplicates become equal.
 
-    Case, accents (which old files and capitals lack), kinds of white space, ligatures and the like
-    (Unicode's NFKD) and punctuation make no difference. Digits and the signs + < > = ± ≤ ≥ % do:
-    findings that differ in nothing else are not the same finding.
+    Case, accents (often missing in old files and in capitals), kinds of white space, compatibility
+    characters such as ligatures (Unicode's NFKD) and punctuation are ignored. Digits and the signs
+    + < > = ± ≤ ≥ % are kept: results that differ only in these are different results.
 
     Returns:
-        the words in lower case and the signs, with single blanks between them.
+        the words in lower case and the signs, separated by single spaces.
     """
     text = text.casefold()
     if not text.isascii():
@@ -48,20 +48,19 @@ def normalize(text: str) -> str:
 
 
 def hash_text(text: str) -> int:
-    """A hash of 64 bits, signed, as SQLite's integers are."""
+    """A hash of 64 bits, signed like SQLite's integers."""
     return _hash_bytes(text.encode())
 
 
 @dataclass(frozen=True, slots=True)
 class NearDuplicates:
-    """When documents are near duplicates of each other.
+    """The definition of near duplicates.
 
     Attributes:
-        similarity: Jaccard similarity of their sets of shingles from which on they are.
-        shingle_words: words in a shingle. With five, as Lee et al. (2022, "Deduplicating Training
-            Data Makes Language Models Better") take, a document has few shingles that others have
-            too.
-        permutations: hash functions of a MinHash signature; the estimate of a similarity s has a
+        similarity: minimum Jaccard similarity of the sets of shingles of two documents.
+        shingle_words: words in a shingle. With five, as in Lee et al. (2022, "Deduplicating
+            Training Data Makes Language Models Better"), a document shares few with others.
+        permutations: hash functions of a MinHash signature. The estimate of a similarity s has a
             standard deviation of √(s (1 - s) / permutations), 0.035 for 0.8 and 128.
     """
 
@@ -72,11 +71,11 @@ class NearDuplicates:
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """What is remembered of a document to find near duplicates of it.
+    """The part of a document that is stored to find its near duplicates.
 
     Attributes:
         signature: MinHash values, little-endian, 4 bytes each.
-        bands: a hash of each band of the signature; documents with a band in common are compared.
+        bands: the hash of each band of the signature; documents that share a band are compared.
     """
 
     signature: bytes
@@ -87,6 +86,9 @@ class Sketcher:
     """Makes sketches: MinHash with banding (Leskovec et al., "Mining of Massive Datasets", ch. 3).
 
     datasketch computes the signatures and chooses number and size of the bands (`choose_bands`).
+
+    Attributes:
+        settings: the definition of near duplicates.
 
     Raises:
         BiomedError: if datasketch is not installed.
@@ -104,7 +106,14 @@ class Sketcher:
         self._empty = MinHash(num_perm=settings.permutations, hashfunc=crc32)
 
     def sketch(self, text: str) -> Sketch | None:
-        """text: normalised. RETURNS: None if it is shorter than a shingle."""
+        """Make the sketch of a document.
+
+        Args:
+            text: normalised text.
+
+        Returns:
+            None if the text is shorter than a shingle.
+        """
         words = text.encode().split()
         count = len(words) - self.shingle_words + 1
         if count < 1:
@@ -121,11 +130,11 @@ class Sketcher:
 
 @cache
 def choose_bands(similarity: float, permutations: int) -> tuple[int, int]:
-    """Number and size of the bands.
+    """Choose the number and size of the bands.
 
-    Documents that share a band without being similar cost no more than a comparison of signatures,
-    so similar ones that share none weigh nine times as much: of those with similarity 0.8 (0.85,
-    0.9), 87 (97.5, 99.9) in 100 share one of 14 bands of 9 values.
+    A false positive only costs a comparison of signatures, so a false negative has nine times its
+    weight. For a similarity of 0.8 and 128 permutations this gives 14 bands of 9 values. Of the
+    pairs with similarity 0.8 (0.85, 0.9), 87 % (97.5 %, 99.9 %) share a band.
     """
     from datasketch import MinHashLSH
 
@@ -134,14 +143,14 @@ def choose_bands(similarity: float, permutations: int) -> tuple[int, int]:
 
 
 class DuplicateIndex:
-    """What was there before, in an SQLite file; memory does not grow with it.
+    """The index of earlier texts, in an SQLite file, so that memory does not grow.
 
-    Sources are given by number, in the order in which they come. Texts are known by hashes of 64
-    bits: of n different texts, n²/2⁶⁵ are taken for duplicates, 0.03 of a billion.
+    Sources are numbered in their order. Texts are identified by hashes of 64 bits: of n different
+    texts, about n²/2⁶⁵ are wrongly found to be duplicates, 0.03 of a billion.
 
     Attributes:
-        path: file to create; it is of no use afterwards.
-        similarity: from which on documents are near duplicates.
+        path: file to create; it can be deleted afterwards.
+        similarity: minimum similarity of near duplicates.
     """
 
     def __init__(self, path: Path, similarity: float):
@@ -156,10 +165,13 @@ class DuplicateIndex:
     def last_source(
         self, kind: Literal["sentence", "document"], key: int, source: int
     ) -> int | None:
-        """The source in which a text with this key was last, None if nowhere; now it is `source`.
+        """Return the source of the last text with this key, and store `source` as the new one.
 
-        So a text that is in a source twice, and in an earlier one, is once a duplicate of the other
-        source and once within its own.
+        So a text that occurs twice in a source, and once in an earlier source, counts once as a
+        duplicate of the earlier source and once as a duplicate in the same source.
+
+        Returns:
+            None if there is no such text.
         """
         row = self.connection.execute(f"SELECT source FROM {kind} WHERE key = ?", (key,)).fetchone()
         if row is None or row[0] != source:
@@ -167,9 +179,12 @@ class DuplicateIndex:
         return None if row is None else row[0]
 
     def find_near(self, sketch: Sketch, source: int) -> int | None:
-        """The source of a document that is near to this one, `source` itself if there is one in it.
+        """The source of a near duplicate among the added documents, `source` if it has one.
 
-        Documents are compared with those that were added, and only those that are kept should be.
+        Only documents that are kept should be added.
+
+        Returns:
+            None if there is no near duplicate.
         """
         candidates: set[int] = set()
         for band in sketch.bands:
@@ -177,19 +192,19 @@ class DuplicateIndex:
             candidates.update(
                 id for (id,) in self.connection.execute(query, (band, _MAX_CANDIDATES))
             )
-        own = np.frombuffer(sketch.signature, dtype="<u4")
+        searched = np.frombuffer(sketch.signature, dtype="<u4")
         found = None
         for candidate in sorted(candidates):
             query = "SELECT source, signature FROM near WHERE id = ?"
             ((other_source, signature),) = self.connection.execute(query, (candidate,))
-            if np.mean(own == np.frombuffer(signature, dtype="<u4")) >= self.similarity:
+            if np.mean(searched == np.frombuffer(signature, dtype="<u4")) >= self.similarity:
                 if other_source == source:
                     return source
                 found = other_source
         return found
 
     def add_near(self, sketch: Sketch, source: int) -> None:
-        """Remember a document that is kept."""
+        """Add a document that is kept."""
         cursor = self.connection.execute(
             "INSERT INTO near (source, signature) VALUES (?, ?)", (source, sketch.signature)
         )
@@ -197,7 +212,7 @@ class DuplicateIndex:
         self.connection.executemany("INSERT OR IGNORE INTO band VALUES (?, ?)", rows)
 
 
-# The file is thrown away whatever happens, so nothing is done to keep it whole.
+# The file is deleted in any case, so it needs no protection against crashes.
 _SCHEMA = (
     "PRAGMA journal_mode = OFF",
     "PRAGMA synchronous = OFF",

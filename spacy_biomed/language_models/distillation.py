@@ -28,17 +28,18 @@ if TYPE_CHECKING:
 
 
 def distill(recipe: DistillationRecipe, console: Console | None = None) -> RunReport | None:
-    """Train a student as a recipe says, from the last checkpoint on if there is one.
+    """Train a student as described by a recipe, resuming from the last checkpoint if there is one.
 
     Args:
-        console: where the main process shows how it goes.
+        recipe: the recipe.
+        console: where the main process shows progress; None for nowhere.
 
     Returns:
-        what became of it; None in processes other than the main one.
+        the result; None in processes other than the main process.
 
     Raises:
-        BiomedError: if something that the recipe names cannot be had, does not fit together, or the
-            run's folder has a run of another recipe.
+        BiomedError: if a part of the recipe cannot be loaded, if the parts do not fit together, or
+            if the run's folder has a run of another recipe.
     """
     state = start_processes(recipe)
     console = console if state.is_main_process else None
@@ -65,13 +66,13 @@ def distill(recipe: DistillationRecipe, console: Console | None = None) -> RunRe
 def prepare_models(
     recipe: DistillationRecipe, state: PartialState
 ) -> tuple[WordPieceTokenizer, PreTrainedModel, PreTrainedModel, Objective]:
-    """Get what a recipe begins with.
+    """Load or create the models and the objective of a recipe.
 
     Returns:
         the student's tokenizer, the student, the teacher, and the objective.
 
     Raises:
-        BiomedError: if one of them cannot be had, or they do not fit together.
+        BiomedError: if one of them cannot be loaded, or they do not fit together.
     """
     on_cpu = state.device.type == "cpu"
     tokenizer, teacher, has_new_head = load_language_model(
@@ -99,21 +100,26 @@ def prepare_student(
     *,
     on_cpu: bool = False,
 ) -> tuple[WordPieceTokenizer, PreTrainedModel]:
-    """Get the student that a recipe begins with, and its tokenizer.
+    """Load or create the untrained student of a recipe.
 
     Args:
-        tokenizer: of the teacher.
-        on_cpu: whether it is to be trained on a CPU.
+        recipe: the recipe.
+        tokenizer, teacher: the teacher's.
+        on_cpu: whether it will be trained on a CPU.
+
+    Returns:
+        the student's tokenizer, and the student.
 
     Raises:
-        BiomedError: if it cannot be had, or reads other word pieces than the teacher.
+        BiomedError: if the student cannot be loaded or created, or if its vocabulary is not the
+            teacher's.
     """
     section = recipe.student
     if section.name is not None:
-        own, student, _ = load_language_model(section.name, section.revision, on_cpu=on_cpu)
-        _check_vocabulary(recipe, own, tokenizer)
+        loaded, student, _ = load_language_model(section.name, section.revision, on_cpu=on_cpu)
+        _check_vocabulary(recipe, loaded, tokenizer)
         _check_logits(recipe, student, teacher)
-        return own, student
+        return loaded, student
     try:
         if section.width is None:
             layers = section.teacher_layers or section.layers
@@ -135,7 +141,7 @@ def prepare_student(
 def prepare_objective(
     recipe: DistillationRecipe, student: PreTrainedModel, teacher: PreTrainedModel
 ) -> Objective:
-    """Get the objective of a recipe, its projections at random by the recipe's seed.
+    """Create the objective of a recipe, with random projections from the recipe's seed.
 
     Raises:
         BiomedError: if it does not fit the two encoders.
@@ -146,7 +152,7 @@ def prepare_objective(
 
 
 def describe(recipe: DistillationRecipe, objective: Objective) -> str:
-    """How a student was made, for its model card."""
+    """A description of how a student was trained, for its model card."""
     section = recipe.student
     if section.name is not None:
         start = f"as {_short(section.name)}"
@@ -178,7 +184,7 @@ def _shape(model: PreTrainedModel) -> Shape:
 def _check_vocabulary(
     recipe: DistillationRecipe, student: WordPieceTokenizer, teacher: WordPieceTokenizer
 ) -> None:
-    """Both read the same ids: every term compares the two position by position."""
+    """Check that both have the same ids, since all terms compare them position by position."""
     mine, theirs = (tokenizer.tokenizer.get_vocab() for tokenizer in (student, teacher))
     around = [(tokenizer.prefix, tokenizer.suffix) for tokenizer in (student, teacher)]
     if mine == theirs and around[0] == around[1]:
@@ -187,14 +193,14 @@ def _check_vocabulary(
     raise recipe.error(
         "student.name",
         f"its vocabulary is not the teacher's ({len(mine):,} entries and {len(theirs):,}, "
-        f"{shared:,} of them the same); take a student with the teacher's, or give it layers",
+        f"{shared:,} entries shared); take a student with the teacher's, or give it layers",
     )
 
 
 def _check_logits(
     recipe: DistillationRecipe, student: PreTrainedModel, teacher: PreTrainedModel
 ) -> None:
-    """Tables may have more rows than the vocabulary has entries."""
+    """Check the sizes of the embedding tables, which may have more rows than the vocabulary."""
     mine, theirs = student.config.vocab_size, teacher.config.vocab_size
     if mine != theirs:
         raise recipe.error(
@@ -205,10 +211,10 @@ def _check_logits(
 
 
 def logits_setting(objective: Objective) -> str:
-    """The setting that is the weight of what takes the teacher's distributions.
+    """The name of the setting with the weight of the term with the teacher's distributions.
 
     Args:
-        objective: one that needs them.
+        objective: an objective with exactly one such term.
     """
     [term] = objective.weights.keys() & {"soft_mlm", "output"}
     return f"{term}_weight"
@@ -218,7 +224,7 @@ def _check_without_head(recipe: DistillationRecipe, objective: Objective) -> Non
     if objective.needs.teacher_logits:
         raise recipe.error(
             "teacher.name",
-            "has no head for masked language modelling, so that it has no distributions to learn "
+            "has no head for masked language modelling, so it has no distributions to learn "
             f"from; set objective.{logits_setting(objective)} = 0, or take another teacher",
         )
 

@@ -1,4 +1,4 @@
-"""Recipes for distillation: `[teacher]`, `[student]` and `[objective]` beside what all have."""
+"""Recipes for distillation, with the additional sections [teacher], [student] and [objective]."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ from .recipe import Section, TrainingRecipe
 
 
 class Teacher(Section):
-    """[teacher]: a directory, a catalogue name or a hub id."""
+    """[teacher]: an encoder, given by directory, catalogue name or hub id."""
 
     name: str
     revision: str | None = None
 
 
 class Student(Section):
-    """[student]: layers of the teacher, its kind in another shape, or an encoder that is there.
+    """[student]: layers of the teacher, a new encoder of another shape, or an existing encoder.
 
     Attributes:
-        name, revision: an encoder with the teacher's vocabulary, named as the teacher is.
-        layers: how many layers. Without a width they are the teacher's, every k-th, with its
-            embeddings and its head.
-        teacher_layers: which of the teacher's layers, counted from 1, in place of `layers`.
-        width, heads, feed_forward: size of the hidden states, attention heads, and size of the
-            feed-forward layers inside, four times the width by default; with random weights.
+        name, revision: an existing encoder with the teacher's vocabulary, given like the teacher.
+        layers: number of layers. Without a width they are every k-th layer of the teacher, with the
+            teacher's embeddings and head.
+        teacher_layers: indices of the teacher's layers to copy, from 1, instead of `layers`.
+        width, heads, feed_forward: size of the hidden states, number of attention heads, and inner
+            size of the feed-forward layers (by default four times the width) of a student with
+            random weights.
     """
 
     name: str | None = None
@@ -52,7 +53,7 @@ class Student(Section):
         given = self.model_fields_set
         if sum([self.name is not None, self.layers is not None, bool(self.teacher_layers)]) != 1:
             raise ValueError(
-                "give one of name (an encoder that is there), layers (how many) and teacher_layers "
+                "give one of name (an existing encoder), layers (how many) and teacher_layers "
                 "(which of the teacher's)"
             )
         if "revision" in given and self.name is None:
@@ -71,7 +72,7 @@ class Student(Section):
 
 
 class ObjectiveSection(Section):
-    """[objective]: its name, and the settings of its class in `objectives/`.
+    """[objective]: the name of the objective, and the settings of its class in `objectives/`.
 
     Attributes:
         name: "distilbert", "tinybert", "compact", "mobilebert" or "large_to_base".
@@ -103,7 +104,11 @@ class ObjectiveSection(Section):
         return self
 
     def create(self, student: Shape, teacher: Shape) -> Objective:
-        """RAISES BiomedError: if the settings do not fit the two encoders."""
+        """Create the objective.
+
+        Raises:
+            BiomedError: if the settings do not fit the two encoders.
+        """
         return OBJECTIVES[self.name](student, teacher, **(self.model_extra or {}))
 
 
@@ -117,7 +122,11 @@ class DistillationRecipe(TrainingRecipe):
     objective: ObjectiveSection
 
     def create_objective(self, student: Shape, teacher: Shape) -> Objective:
-        """RAISES BiomedError: with the place, if the objective does not fit the two encoders."""
+        """Create the objective.
+
+        Raises:
+            BiomedError: with the line of the recipe, if it does not fit the two encoders.
+        """
         try:
             return self.objective.create(student, teacher)
         except BiomedError as error:
@@ -125,7 +134,7 @@ class DistillationRecipe(TrainingRecipe):
 
 
 def _settings(objective: type[Objective]) -> type[BaseModel]:
-    """The arguments of an objective that are not the shapes of the two encoders."""
+    """A schema of the keyword arguments of an objective."""
     hints = get_type_hints(objective.__init__)
     parameters: dict[str, Any] = {
         name: (hints[name], parameter.default)

@@ -1,4 +1,4 @@
-"""Training of a student by what a teacher computes on the same batches."""
+"""Training of a student on the outputs of a teacher for the same batches."""
 
 from __future__ import annotations
 
@@ -26,27 +26,29 @@ from .progress import RunLog
 from .recipe import TrainingRecipe
 from .trainer import Inputs, MaskedLanguageModelTrainer, RowSelection
 
-# Before the name of a term in what the trainer logs.
+# Prefix of the names of terms in the trainer's logs.
 _TERM = "term_"
 
 
 class DistillationTrainer(MaskedLanguageModelTrainer):
     """Trains a student on an objective; see `MaskedLanguageModelTrainer`.
 
-    The objective becomes a module of the student while it is trained, so that its projections are
-    trained and kept in checkpoints too. The teacher computes without gradients, in the training's
-    number format.
+    During training the objective is a module of the student, so that its projections are trained
+    and saved in checkpoints too. The teacher computes without gradients, in the training's number
+    format.
 
-    In the loss of a step, means over other positions than the predicted ones are weighted like
-    those, by how many pieces each micro-batch predicts; masking predicts nearly the same share of
-    every batch.
+    In the loss of a step, micro-batches are weighted by their number of predicted pieces, also for
+    means over other positions. This is nearly exact, because masking predicts nearly the same share
+    of each micro-batch.
 
-    Validation is masked language modelling, unless the objective takes no distributions: then the
-    student's head learns nothing, and validation is the objective itself.
+    Validation is masked language modelling. But if the objective uses no distributions, the
+    student's head is not trained, and validation is the objective itself.
 
     Attributes:
         student, teacher: models for masked language modelling with the same vocabulary, from
             `show_attention` if the objective compares attention maps.
+        objective: the loss.
+        recipe, tokenizer, training, validation, callbacks: as in `MaskedLanguageModelTrainer`.
     """
 
     def __init__(
@@ -63,7 +65,7 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
         needs = objective.needs
         self.objective = objective
         self.student_view = ModelView(student, needs)
-        # The teacher's outputs, what is no padding, and labels, while a student is compared.
+        # The teacher's outputs, the attention mask and the labels, during a student's forward pass.
         self._compared_with: tuple[Outputs, Tensor, Tensor] | None = None
         student.add_module("objective", objective)
         student.register_forward_hook(self._compare)
@@ -91,7 +93,7 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
         return None if self.objective.needs.logits == "none" else super().perplexity(loss)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Beside the loss, its terms: their means since the last time."""
+        """Log the means of the terms since the last call together with the loss."""
         if "loss" in logs and self._count:
             count = torch.tensor(self._count, device=self.args.device)
             totals = torch.stack([*self._sums.values(), count]).double()
@@ -115,17 +117,18 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
         return output["loss"], output["terms"]
 
     def _teach(self, text: Inputs, positions: Tensor) -> Outputs:
-        # Its weights have the number format already: autocast would cast them again each time.
+        # Its weights are already in the number format; autocast would cast them again each time.
         with torch.no_grad(), torch.autocast(self.args.device.type, enabled=False):
             with self.teacher_view(positions) as view:
                 output = self.teacher(**text, **view.arguments)
             return view.outputs(output.logits)
 
     def _compare(self, module: torch.nn.Module, args: Any, output: Any) -> Any:
-        """Take the loss inside the student's forward pass, in place of its outputs.
+        """Compute the loss in the student's forward pass, and return it instead of the outputs.
 
-        Processes exchange the gradients of what the outputs of a forward pass depend on: that is
-        all parameters of the loss, the projections among them, and not a head without use.
+        Processes exchange the gradients of the parameters that the forward pass's outputs depend
+        on. So these are exactly the parameters of the loss, including the projections, and not
+        those of an unused head.
         """
         if self._compared_with is None:
             return output
@@ -135,11 +138,12 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
 
 
 class ModelView:
-    """What an objective compares of a model, taken from its forward pass.
+    """Captures the outputs of a model's forward pass that an objective compares.
 
     Attributes:
-        model: for masked language modelling.
-        needs: of the objective.
+        model: a model for masked language modelling.
+        needs: the objective's needs.
+        arguments: keyword arguments for calls of the model.
     """
 
     def __init__(self, model: PreTrainedModel, needs: Needs):
@@ -150,16 +154,16 @@ class ModelView:
         self._only_last = needs.hidden_states == "last"
         self._is_open = False
         self._kept = Outputs()
-        # Before the rows are selected: hidden states are compared at all positions.
+        # Registered before the selection of rows: hidden states are compared at all positions.
         model.base_model.register_forward_hook(self._keep)
         self._rows = RowSelection(model)
 
     @contextmanager
     def __call__(self, positions: Tensor) -> Iterator[ModelView]:
-        """Within the context, a call of the model with `arguments` is looked at.
+        """Capture the outputs of a call of the model with `arguments` within the context.
 
         Args:
-            positions: (positions,) places in the flattened batch that logits are computed at.
+            positions: (positions,) places in the flattened batch for which to compute logits.
         """
         self._is_open = True
         try:
@@ -169,7 +173,7 @@ class ModelView:
             self._is_open = False
 
     def outputs(self, logits: Tensor) -> Outputs:
-        """What the last call gave, once.
+        """Return and forget the outputs of the last call.
 
         Args:
             logits: (positions, vocabulary), of that call.
@@ -185,13 +189,13 @@ class ModelView:
             self._kept = Outputs(hidden_states=[output.last_hidden_state])
         else:
             self._kept = Outputs(output.hidden_states or (), output.attentions or ())
-        # In mixed precision whatever a model returns is copied in fp32.
+        # In mixed precision all outputs of a model would be copied to fp32.
         output.hidden_states = output.attentions = None
         return output
 
 
 class TermLog(RunLog):
-    """A log whose rows of training say the terms of the objective as well, without weights."""
+    """A log whose training rows also have the unweighted terms of the objective, as `terms`."""
 
     def on_log(
         self,
@@ -215,11 +219,11 @@ class TermLog(RunLog):
 
 
 def show_attention(model: PreTrainedModel) -> PreTrainedModel:
-    """The same model, able to give the attention maps that it computes with.
+    """A copy of a model that can return its attention maps.
 
-    Fused kernels keep no maps, and what transformers returns has gone through dropout: rows with
-    zeros that do not sum to 1. So attention is computed by plain products without dropout. The
-    config, and with it what is saved, keeps its dropout.
+    Fused kernels keep no maps, and transformers returns maps after dropout, whose rows have zeros
+    and do not sum to 1. So the copy computes attention by plain matrix products without dropout.
+    The copy's config, which is saved with it, keeps the dropout.
     """
     config = copy.deepcopy(model.config)
     rates = ("attention_probs_dropout_prob", "attention_dropout")
@@ -236,7 +240,7 @@ def show_attention(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def _positions(needs: Needs, inputs: Inputs) -> Tensor:
-    """Places in the flattened batch that distributions are compared at."""
+    """Places in the flattened batch at which distributions are compared."""
     if needs.logits == "attended":
         return inputs["attention_mask"].flatten().nonzero().squeeze(1)
     return inputs["positions"] if needs.logits == "masked" else inputs["positions"][:0]

@@ -1,4 +1,4 @@
-"""Encoders and language models before any training of ours."""
+"""Create or load encoders with a head for masked language modelling, before training."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 def create_language_model(
     config: PretrainedConfig, *, seed: int, on_cpu: bool = False
 ) -> PreTrainedModel:
-    """A model for masked language modelling with random weights.
+    """Create a model for masked language modelling with random weights.
 
     Args:
+        config: the shape of the model.
         seed: seed of the weights.
-        on_cpu: whether it is to be trained on a CPU.
+        on_cpu: whether it will be trained on a CPU.
     """
     import torch
     from transformers import AutoModelForMaskedLM
@@ -41,7 +42,7 @@ def create_config(
     positions: int = 512,
     dropout: float = 0.1,
 ) -> PretrainedConfig:
-    """The shape of an encoder for transformers; see `recipe.FreshEncoder` for the settings."""
+    """Create a transformers config; see `recipe.FreshEncoder` for the settings."""
     from transformers import BertConfig, RobertaConfig
 
     shape: dict[str, Any] = {
@@ -58,7 +59,7 @@ def create_config(
         return BertConfig(**shape, max_position_embeddings=positions)
     return RobertaConfig(
         **shape,
-        # RoBERTa counts positions from one past the padding id.
+        # RoBERTa's positions start after the padding id.
         max_position_embeddings=positions + tokenizer.pad + 1,
         type_vocab_size=1,
         layer_norm_eps=1e-5,
@@ -73,15 +74,16 @@ def load_language_model(
     """Load an encoder with its head for masked language modelling.
 
     Args:
-        name, revision: as `encoders.loading.load_pretrained` takes them.
-        on_cpu: whether it is to be trained on a CPU.
-        seed: seed of the weights of a head that the encoder was published without.
+        name, revision: as in `encoders.loading.load_pretrained`.
+        on_cpu: whether it will be trained on a CPU.
+        seed: seed of the weights of a new head, if the encoder was published without a head.
 
     Returns:
         the tokenizer, the model, and whether its head is new.
 
     Raises:
-        BiomedError: if the encoder cannot be had, or is of a type without such a head.
+        BiomedError: if the encoder cannot be loaded, its vocabulary has no mask token, or
+            transformers has no such head for its type.
     """
     import torch
     from transformers import AutoModelForMaskedLM
@@ -112,7 +114,7 @@ def load_language_model(
 
 
 def _attention(config: PretrainedConfig, on_cpu: bool) -> dict[str, str]:
-    """On a CPU the fused kernel has no dropout, and is slower than plain products without it."""
+    """Plain attention for training with dropout on a CPU: the fused kernel is slower there."""
     dropout = getattr(config, "attention_probs_dropout_prob", None)
     if dropout is None:
         dropout = getattr(config, "attention_dropout", 0.0)

@@ -1,4 +1,4 @@
-"""Sentences in another language than the corpus's."""
+"""Find sentences that are not in the language of the corpus."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from typing import Any
 
 from ..errors import BiomedError
 
-# Beginning of a text that is enough to tell its language.
+# Maximum number of characters for the identification of a text's language.
 _ENOUGH = 2000
 
 
 class LanguageIdentifier:
-    """Tells sentences of a language from those of others (py3langid's model; Lui and Baldwin 2012,
-    "langid.py: An Off-the-shelf Language Identification Tool").
+    """Finds sentences that are not in a given language, with py3langid's model.
+
+    Lui and Baldwin 2012, "langid.py: An Off-the-shelf Language Identification Tool".
 
     Attributes:
         lang: code of the language.
-        language_from: number of characters from which on a sentence tells its language.
-        language_odds: how many times as probable another has to be to be believed. Close relatives
-            of the language are often a little more probable for telegraphic sentences full of
-            terms.
+        language_from: minimum number of characters to identify the language of a sentence.
+        language_odds: another language must be at least this many times as probable. For
+            telegraphic sentences full of terms, closely related languages are often slightly more
+            probable.
 
     Raises:
         BiomedError: if py3langid is not installed or does not know the language.
@@ -42,10 +43,11 @@ class LanguageIdentifier:
         self.language_odds = language_odds
 
     def find_foreign(self, sentences: Sequence[str]) -> list[bool]:
-        """Which sentences of a document are in another language.
+        """Whether each sentence of a document is in another language.
 
-        A sentence that does not tell is in the language of its document: that of most characters in
-        sentences that do tell or, if there are none, of all sentences together.
+        A sentence that is too short or undecided counts as in the language of its document: the
+        language of most characters in the decided sentences or, if there are none, of all
+        sentences together.
         """
         told = [self.is_foreign(s) if len(s) >= self.language_from else None for s in sentences]
         if any(foreign is not None for foreign in told):
@@ -58,13 +60,13 @@ class LanguageIdentifier:
         return [default if foreign is None else foreign for foreign in told]
 
     def is_foreign(self, text: str) -> bool | None:
-        """Whether a text is in another language; None if it does not tell."""
+        """Whether a text is in another language; None if undecided."""
         text = text[:_ENOUGH]
         best, probability = self.model.classify(text)
         if best == self.lang:
             return False
-        own = dict(self.model.rank(text))[self.lang]
-        return True if probability >= self.language_odds * own else None
+        expected = dict(self.model.rank(text))[self.lang]
+        return True if probability >= self.language_odds * expected else None
 
 
 @cache

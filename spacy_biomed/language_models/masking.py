@@ -1,9 +1,9 @@
-"""Which word pieces are hidden and predicted: dynamic masking, the same again after a resume.
+"""Dynamic masking of word pieces that can be reproduced after a resume.
 
-The collators of transformers draw from one generator that runs through the training: a run that is
-resumed, or spread over another number of processes, gets other masks; and the one for whole words
-knows WordPiece's `##` alone. Here the masks of a sequence follow from the seed and the sequence's
-place in the training, whichever process draws them.
+The collators of transformers draw from one generator during the whole training. So a run that is
+resumed, or has another number of processes, gets different masks. Their collator for whole words
+supports only WordPiece's `##`. Here the masks of a sequence depend only on the seed and the
+sequence's place in the training, not on the process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from thinc.types import Ints1d, Ints2d
 from ..encoders.batching.word_pieces import WordPieceTokenizer
 from .packed_sequences import Sequence
 
-# Of the pieces that are predicted, what becomes of them: the rest stays as it is.
+# Shares of the predicted pieces that are replaced by the mask, and by a random piece.
 HIDDEN, RANDOM = 0.8, 0.1
 
 
@@ -28,9 +28,9 @@ class MaskedBatch(TypedDict):
     Attributes:
         input_ids: (sequences, length) vocabulary ids.
         attention_mask: (sequences, length) 1 for pieces and special tokens, 0 for padding.
-        positions: (predicted,) places in the flattened batch whose pieces are to be predicted, in
-            ascending order; each sequence with a piece that is no special token has at least one.
-        labels: (predicted,) the ids of those pieces.
+        positions: (predicted,) places in the flattened batch of the pieces to predict, in ascending
+            order; at least one for each sequence that has a piece other than special tokens.
+        labels: (predicted,) the original ids of these pieces.
     """
 
     input_ids: Ints2d
@@ -40,14 +40,18 @@ class MaskedBatch(TypedDict):
 
 
 class Masking:
-    """Masking as in Devlin et al. 2019, "BERT": of the pieces chosen, 80% are replaced by the mask
-    token, 10% by a random piece, and 10% stay.
+    """Masking as in Devlin et al. 2019, "BERT".
+
+    Of the chosen pieces, 80% are replaced by the mask token, 10% by a random piece, and 10% stay.
 
     Attributes:
-        tokenizer: of the sequences; it needs a mask token.
-        probability: of a piece to be chosen.
-        whole_words: choose words, and all pieces of each; otherwise pieces.
-        seed: with the place of a sequence it decides its masks.
+        tokenizer: the tokenizer of the sequences, with a mask token.
+        probability: probability of a piece to be chosen.
+        whole_words: choose whole words with all their pieces, instead of pieces.
+        seed: seed of the masks, together with the places of sequences.
+
+    Raises:
+        ValueError: if the tokenizer has no mask token.
     """
 
     def __init__(
@@ -74,11 +78,12 @@ class Masking:
         self.ordinary = np.flatnonzero(~self.is_special)
 
     def __call__(self, sequences: Many[Sequence], places: Ints1d, stream: int = 0) -> MaskedBatch:
-        """Pad sequences together and hide pieces of them.
+        """Pad sequences together and hide some of their pieces.
 
         Args:
-            places: (sequences,) where each sequence comes in the training, counted from its start.
-            stream: another number gives other masks for the same places, such as those of
+            sequences: without special tokens around them.
+            places: (sequences,) place of each sequence in the training, from its start.
+            stream: a different number gives different masks for the same places, such as for
                 validation.
         """
         lengths = np.array([len(sequence.ids) for sequence in sequences])
@@ -102,8 +107,12 @@ class Masking:
     def _pad(
         self, sequences: Many[Sequence], lengths: Ints1d
     ) -> tuple[Ints2d, np.ndarray, np.ndarray]:
-        """Ids with special tokens and padding, (sequences, length); the first pieces of words among
-        them; and which are of the sequences themselves."""
+        """Pad sequences.
+
+        Returns:
+            ids with special tokens and padding; whether each is the first piece of a word; whether
+            each is part of a sequence. All are (sequences, length).
+        """
         before, after = len(self.prefix), len(self.suffix)
         columns = np.arange(before + int(lengths.max(initial=0)) + after)
         inside = (columns >= before) & (columns < before + lengths[:, None])
@@ -114,12 +123,12 @@ class Masking:
         ids[rows, before + lengths[:, None] + np.arange(after)] = self.suffix
         word_starts = np.ones(ids.shape, dtype=bool)
         word_starts[inside] = np.concatenate([sequence.word_starts for sequence in sequences])
-        # The rest of a word that was cut is a word.
+        # The second part of a word that was cut counts as a word.
         word_starts[:, before] = True
         return ids, word_starts, inside
 
     def _draw(self, lengths: Ints1d, places: Ints1d, stream: int) -> np.ndarray:
-        """Two uniform numbers for each piece, (2, pieces), that hang on its sequence alone."""
+        """Two uniform numbers for each piece, (2, pieces), that depend only on its sequence."""
         drawn = [
             Generator(Philox(key=[self.seed, int(place)], counter=[0, 0, 0, stream])).random(
                 (2, length)
@@ -129,7 +138,7 @@ class Masking:
         return np.concatenate(drawn, axis=1)
 
     def _replace(self, ids: Ints1d, uniform: np.ndarray) -> Ints1d:
-        """What stands in the input for pieces that are predicted; all arrays are (predicted,)."""
+        """The input ids for the predicted pieces; all arrays are (predicted,)."""
         share = np.clip((uniform - HIDDEN) / RANDOM, 0.0, 1.0 - 1e-12)
         others = self.ordinary[(share * len(self.ordinary)).astype("int64")]
         is_random = (uniform >= HIDDEN) & (uniform < HIDDEN + RANDOM)
@@ -137,7 +146,7 @@ class Masking:
 
 
 def _spread(numbers: np.ndarray, word_starts: np.ndarray) -> np.ndarray:
-    """Give all pieces of a word the number of its first one: (sequences, length)."""
+    """Give all pieces of a word the number of its first piece: (sequences, length)."""
     columns = np.arange(numbers.shape[1])
     first = np.maximum.accumulate(np.where(word_starts, columns, 0), axis=1)
     return np.take_along_axis(numbers, first, axis=1)

@@ -1,16 +1,16 @@
-"""Documents as sequences of word pieces, in files that are mapped into memory.
+"""Documents as sequences of word pieces, in memory-mapped files.
 
-How documents and sequences meet is one of two settings of Liu et al. 2019, "RoBERTa: A Robustly
-Optimized BERT Pretraining Approach", section 4.2, except that long text is cut between word pieces
-wherever they are, not between sentences:
+Documents are packed into sequences in one of two ways. Both are from Liu et al. 2019, "RoBERTa: A
+Robustly Optimized BERT Pretraining Approach", section 4.2, except that long text is cut between any
+word pieces, not between sentences:
 
-- across documents ("full sentences"): all documents are one stream, with the token that ends a
-  sequence ([SEP] or </s>) after each as a separator, cut into sequences of full length. Only the
-  last one may be shorter. "Pretrained Language Models for Biomedical and Clinical Tasks" takes this
-  over from RoBERTa.
-- within documents ("doc sentences"): a sequence holds word pieces of one document. A document that
-  is too long is cut into as few sequences as possible, equally long but for one piece. "Pre-trained
-  Biomedical Language Models for Clinical NLP in Spanish", section 3, preserves document boundaries.
+- across documents ("full sentences"): all documents form one stream, with the token that ends a
+  sequence ([SEP] or </s>) after each as a separator. The stream is cut into sequences of full
+  length; only the last may be shorter. "Pretrained Language Models for Biomedical and Clinical
+  Tasks" does this too.
+- within documents ("doc sentences"): a sequence has word pieces of one document. A document that is
+  too long is cut into as few sequences as possible, whose lengths differ by at most one piece.
+  "Pre-trained Biomedical Language Models for Clinical NLP in Spanish", section 3, does this too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ..outputs import replacing_directory
 from .recipe import TrainingRecipe
 from .sources import find_files, read_documents
 
-# Documents that are tokenized at a time, and characters that they have together.
+# Maximum number of documents, and about the maximum number of characters, to tokenize at a time.
 _BATCH_DOCUMENTS = 1000
 _BATCH_CHARACTERS = 2_000_000
 
@@ -50,9 +50,9 @@ class Sequence:
     """A sequence without the special tokens around it.
 
     Attributes:
-        ids: (pieces,) vocabulary ids; separators between documents are among them.
-        word_starts: (pieces,) bool, whether the piece is the first of a word, as the tokenizer's
-            pre-tokenization has it. The rest of a word that was cut begins a sequence without one.
+        ids: (pieces,) vocabulary ids, including separators between documents.
+        word_starts: (pieces,) bool, whether the piece is the first of a word of the tokenizer's
+            pre-tokenization. If a word was cut, the next sequence starts with False.
     """
 
     ids: Ints1d
@@ -60,11 +60,12 @@ class Sequence:
 
 
 class PackedText:
-    """Sequences on disk: `text[i]` reads one from there.
+    """Sequences on disk; `text[i]` reads a sequence.
 
     Attributes:
-        documents: how many there are with a word piece.
-        pieces: word pieces of all documents, separators not counted.
+        directory: where the sequences are stored.
+        documents: number of documents with at least one word piece.
+        pieces: number of word pieces of all documents, without separators.
     """
 
     def __init__(self, directory: Path):
@@ -77,7 +78,7 @@ class PackedText:
         self._cuts = _map(directory / _CUTS, "int64")
 
     def __len__(self) -> int:
-        """How many sequences there are."""
+        """The number of sequences."""
         return len(self._cuts) - 1
 
     def __getitem__(self, index: int) -> Sequence:
@@ -85,7 +86,7 @@ class PackedText:
         return Sequence(self._ids[part].astype("int64"), np.array(self._word_starts[part]))
 
     def lengths(self, indices: Ints1d) -> Ints1d:
-        """(indices,) pieces in sequences, separators counted and special tokens around them not."""
+        """(indices,) number of pieces with separators, without special tokens around sequences."""
         return self._cuts[indices + 1] - self._cuts[indices]
 
 
@@ -95,16 +96,19 @@ def prepare_text(
     cache: Path,
     progress: Progress | None = None,
 ) -> tuple[PackedText, PackedText]:
-    """Read, tokenize and pack a recipe's text, or take what an earlier run left.
+    """Read, tokenize and pack a recipe's text, or reuse the result of an earlier run.
 
     Args:
-        cache: directory with a directory for each text, tokenizer and way of packing so far.
+        recipe: the recipe.
+        tokenizer: the tokenizer.
+        cache: directory with a subdirectory for each combination of text, tokenizer and packing.
+        progress: called with the number of documents tokenized since the last call.
 
     Returns:
-        what to train on, and what to measure the loss on.
+        the training text and the validation text.
 
     Raises:
-        BiomedError: if the text cannot be read, or there is too little of it.
+        BiomedError: if the text cannot be read, or no document is left for training or validation.
     """
     place = cache / fingerprint(recipe, tokenizer)
     if not (place / _SIGN).is_file():
@@ -115,7 +119,7 @@ def prepare_text(
 
 
 def fingerprint(recipe: TrainingRecipe, tokenizer: WordPieceTokenizer) -> str:
-    """A name for what packing makes: it hangs on the files' content, tokenizer and settings."""
+    """A hash of the files' content, the tokenizer and the settings, to name packed text."""
     held_out = recipe.text.validation
     settings = {
         **recipe.packing.model_dump(),
@@ -130,7 +134,7 @@ def fingerprint(recipe: TrainingRecipe, tokenizer: WordPieceTokenizer) -> str:
 
 
 def hash_text(paths: list[Path]) -> bytes:
-    """A hash of the content and the kind of files, or of those in folders, in their order."""
+    """A hash of the content and the endings of files, or of the files in folders, in order."""
     digest = hashlib.sha256()
     for path in find_files(paths):
         state = path.stat()
@@ -141,7 +145,7 @@ def hash_text(paths: list[Path]) -> bytes:
 
 @cache
 def _hash_file(path: Path, size: int, changed: int) -> bytes:
-    """A hash of a file's content; size and time tell whether it is known already."""
+    """A hash of a file's content; size and time of change are part of the cache's key."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(2**20):
@@ -150,14 +154,16 @@ def _hash_file(path: Path, size: int, changed: int) -> bytes:
 
 
 def set_aside(documents: Iterable[str], count: int, seed: int) -> tuple[Iterator[str], list[str]]:
-    """Choose documents at random for another purpose, each with the same probability.
+    """Set random documents aside for another purpose, each with the same probability.
 
     Args:
-        documents: any number of documents, read once; no more than `count` of them are in memory.
+        documents: any number of documents, read once; at most `count` of them are in memory.
+        count: number of documents to set aside.
+        seed: seed of the choice.
 
     Returns:
-        the others, in nearly the same order, and a list that has those chosen as soon as the others
-        have been read to their end.
+        the other documents, in nearly the same order; and a list, which contains the chosen
+        documents once the others have been read to the end.
     """
     held: list[tuple[float, str]] = []
     chosen: list[str] = []
@@ -183,11 +189,15 @@ def pack_documents(
     across_documents: bool,
     progress: Progress | None = None,
 ) -> PackedText:
-    """Tokenize documents and write them as sequences; see the top of this module.
+    """Tokenize documents and write them as sequences; see the docstring of this module.
 
     Args:
-        directory: one that is there, to write to.
+        documents: the texts.
+        tokenizer: the tokenizer.
+        directory: an existing directory to write to.
         length: word pieces of the longest sequence, special tokens included.
+        across_documents: whether a sequence may have several documents.
+        progress: called with the number of documents tokenized since the last call.
 
     Raises:
         BiomedError: if the special tokens leave no room for word pieces.
@@ -221,7 +231,7 @@ class _Packer:
     """Appends documents to the files of a `PackedText`.
 
     Attributes:
-        capacity: word pieces in a sequence, without the special tokens around it.
+        capacity: maximum word pieces of a sequence, without the special tokens around it.
     """
 
     def __init__(
@@ -252,7 +262,7 @@ class _Packer:
             self._cut(np.append(np.arange(self.capacity, self.end, self.capacity), self.end))
 
     def _add_document(self, ids: list[int], words: list[int | None]) -> None:
-        # A special token that stands in the text is of no word.
+        # A special token in the text does not belong to a word.
         numbers = np.array([-1 if word is None else word for word in words])
         starts = np.ones(len(ids) + len(self.separator), dtype=bool)
         starts[1 : len(ids)] = (numbers[1:] != numbers[:-1]) | (numbers[1:] < 0)
@@ -282,9 +292,9 @@ def _prepare(
         documents, held_out = set_aside(documents, text.validation, recipe.training.seed)
     else:
         held_out = read_documents(text.validation, text_field=text.field)
-    for name, own in (("training", documents), ("validation", held_out)):
+    for name, part in (("training", documents), ("validation", held_out)):
         (directory / name).mkdir()
-        packed = pack_documents(own, tokenizer, directory / name, progress=progress, **settings)
+        packed = pack_documents(part, tokenizer, directory / name, progress=progress, **settings)
         if len(packed) == 0:
             setting = "text.paths" if name == "training" else "text.validation"
             raise recipe.error(setting, f"leaves no document for {name}; give more text")
@@ -304,7 +314,7 @@ def _batches(documents: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _map(path: Path, dtype: str) -> np.ndarray:
-    """The numbers in a file; an empty one cannot be mapped."""
+    """Map the numbers in a file; an empty file cannot be mapped."""
     if path.stat().st_size == 0:
         return np.zeros(0, dtype=dtype)
     return np.memmap(path, dtype=dtype, mode="r")

@@ -33,17 +33,18 @@ if TYPE_CHECKING:
 
 
 def pretrain(recipe: PretrainingRecipe, console: Console | None = None) -> RunReport | None:
-    """Train an encoder as a recipe says, from the last checkpoint on if there is one.
+    """Train an encoder as described by a recipe, resuming from the last checkpoint if there is one.
 
     Args:
-        console: where the main process shows how it goes.
+        recipe: the recipe.
+        console: where the main process shows progress; None for nowhere.
 
     Returns:
-        what became of it; None in processes other than the main one.
+        the result; None in processes other than the main process.
 
     Raises:
-        BiomedError: if something that the recipe names cannot be had, does not fit together, or the
-            run's folder has a run of another recipe.
+        BiomedError: if a part of the recipe cannot be loaded, if the parts do not fit together, or
+            if the run's folder has a run of another recipe.
     """
     state = start_processes(recipe)
     console = console if state.is_main_process else None
@@ -73,13 +74,13 @@ def pretrain(recipe: PretrainingRecipe, console: Console | None = None) -> RunRe
 def prepare_model(
     recipe: PretrainingRecipe, state: PartialState, console: Console | None = None
 ) -> tuple[WordPieceTokenizer, PreTrainedModel, str]:
-    """Get the model that a recipe begins with.
+    """Load or create the untrained model of a recipe.
 
     Returns:
-        the tokenizer, the model, and where it comes from, for the model card.
+        the tokenizer, the model, and a description of its origin for the model card.
 
     Raises:
-        BiomedError: if it cannot be had, or is too short for the recipe's sequences.
+        BiomedError: if it cannot be loaded, or has too few positions for the recipe's sequences.
     """
     on_cpu = state.device.type == "cpu"
     encoder = recipe.encoder
@@ -107,13 +108,13 @@ def prepare_model(
 def prepare_vocabulary(
     recipe: PretrainingRecipe, console: Console | None = None
 ) -> WordPieceTokenizer:
-    """Get the vocabulary of an encoder that is trained from scratch.
+    """Load or learn the vocabulary of an encoder that is trained from scratch.
 
-    One that is to be learned is learned from the training text, documents set aside for validation
-    included, once: a later run of the same finds it in the run's folder.
+    It is learned from the training text, including documents set aside for validation. This is done
+    once: a later run of the same recipe reads it from the run's folder.
 
     Raises:
-        BiomedError: if it cannot be had or learned, or has no mask token.
+        BiomedError: if it cannot be loaded or learned, or has no mask token.
     """
     section = recipe.vocabulary
     if isinstance(section, ExistingVocabulary):
@@ -121,7 +122,7 @@ def prepare_vocabulary(
         if tokenizer.mask is None:
             raise recipe.error("vocabulary.name", "has no mask token to train with; take another")
         return tokenizer
-    assert section is not None  # only encoders from scratch come here
+    assert section is not None  # encoders from scratch always have a vocabulary
     place = recipe.output.work / "vocabulary" / _vocabulary_fingerprint(recipe, section)
     if not place.is_dir():
         with (

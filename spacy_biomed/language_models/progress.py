@@ -1,4 +1,4 @@
-"""How a training goes: rows in a file, lines and a bar in the terminal."""
+"""The progress of a training: rows in a log file, lines and a bar in the terminal."""
 
 from __future__ import annotations
 
@@ -23,22 +23,21 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from ..outputs import replacing_file
 from .batches import TrainingBatches
 
-# Seconds over which the time left is estimated.
+# Seconds of progress from which the remaining time is estimated.
 _ESTIMATE_SECONDS = 300
 
 
 class RunLog(TrainerCallback):
-    """Writes and shows how a training goes; only for the process that is to write.
+    """Logs and shows the progress of a training; only for the main process.
 
-    A row says step, epoch, pieces (word pieces trained on so far), seconds (so far, evaluations and
-    earlier sittings of the run included) and pieces_per_second (since the row before, of training
-    alone); then either loss and learning_rate, or validation_loss and validation_perplexity (null
-    where the loss is no cross-entropy).
+    A row has step, epoch, pieces (word pieces trained on so far), seconds (so far, including
+    evaluations and the time before a resume) and pieces_per_second (since the last row of training,
+    without evaluations). It also has either loss and learning_rate, or validation_loss and
+    validation_perplexity (null if the loss is no cross-entropy).
 
     Attributes:
-        path: file of JSON lines. The rows of a run that is being continued stay, up to the
-            checkpoint.
-        batches: what is trained on.
+        path: file of JSON lines. When a run is resumed, the rows up to its checkpoint stay.
+        batches: the training batches.
         console: where evaluations and, if it is a terminal, a bar are shown; None for nowhere.
     """
 
@@ -145,7 +144,7 @@ class RunLog(TrainerCallback):
         return row
 
     def _earlier_rows(self, step: int) -> list[dict[str, Any]]:
-        """The rows of steps up to this one; later ones are dropped from the file."""
+        """The rows up to a step; later rows are deleted from the file."""
         rows = [row for row in read_rows(self.path) if 0 < row["step"] <= step]
         with replacing_file(self.path) as partial:
             srsly.write_jsonl(partial, rows)
@@ -153,7 +152,7 @@ class RunLog(TrainerCallback):
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a log; [] where there is none. One that a kill cut short is left out."""
+    """The rows of a log; empty if there is no log. Incomplete rows are left out."""
     return list(srsly.read_jsonl(path, skip=True)) if path.is_file() else []
 
 
@@ -174,10 +173,15 @@ def _make_bar(console: Console) -> Progress:
 def counting(
     what: str, unit: str, console: Console | None
 ) -> Iterator[Callable[[int], None] | None]:
-    """Show a count while something is done whose end is not known.
+    """Show a count during a task of unknown length, within the context.
 
-    Returns:
-        what to call with how many more there are; None without a terminal.
+    Args:
+        what: description of the task.
+        unit: of the count.
+        console: where to show it; None for nowhere.
+
+    Yields:
+        a function to call with the increase of the count; None without a terminal.
     """
     if console is None or not console.is_terminal:
         yield None

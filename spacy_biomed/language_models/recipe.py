@@ -1,7 +1,7 @@
-"""Recipes: the one config that says everything about a language model to be trained.
+"""Recipes: the config of a language model's training.
 
-`PretrainingRecipe` lists the sections; `configs/language_models/` has examples. What is wrong in a
-recipe is told in one line with its place.
+`PretrainingRecipe` lists the sections; `configs/language_models/` has examples. An error in a
+recipe is reported in one line with its file and line number.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ..errors import BiomedError, escape, quote
 
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*$")
 _SETTING = re.compile(r"\s*([^\s=#\[][^=]*?)\s*=")
-# What sections that do not fit together have in their message.
+# A section or setting in a message about sections that do not fit together.
 _MENTIONED = re.compile(r"\[?\b(\w+\.\w+|(?<=\[)\w+(?=\]))")
 _MISSING_VARIABLE = re.compile(
     r"option '([^']+)' in section '([^']+)' contains an interpolation key '([^']+)'"
@@ -52,7 +52,7 @@ Paths = Annotated[
 
 
 def _choose(tag: str, other: str, is_first: Callable[[Any], bool]) -> Discriminator:
-    """Which of two kinds a value is: errors are about that kind alone."""
+    """A discriminator of two kinds of values, so that errors are only about one kind."""
     return Discriminator(lambda value: tag if is_first(value) else other)
 
 
@@ -60,24 +60,24 @@ def _has_name(section: Any) -> bool:
     return "name" in section if isinstance(section, Mapping) else hasattr(section, "name")
 
 
-# Parts of pydantic's places that are no settings.
+# Parts of pydantic's error locations that are no settings.
 _TAGS = ("documents", "files", "existing", "learned", "fresh")
 
 
 class Section(BaseModel):
-    """A section of a recipe: nothing but its own settings, and those not to be changed."""
+    """A section of a recipe; it is immutable, and unknown settings are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Text(Section):
-    """[text]: what is learned from.
+    """[text]: the training and validation text.
 
     Attributes:
         paths: files or folders, as `sources.read_documents` reads them.
-        field: where a file's records have several fields, the one with the text.
-        validation: files or folders to measure the loss on, or how many documents of the training
-            text to set aside for it, chosen by the seed.
+        field: field or column with the text, for files with several fields.
+        validation: files or folders for the validation loss, or the number of random documents of
+            the training text to set aside for it.
     """
 
     paths: Paths
@@ -89,14 +89,14 @@ class Text(Section):
 
 
 class ExistingVocabulary(Section):
-    """[vocabulary] that is there: a directory, a catalogue name or a hub id."""
+    """[vocabulary]: an existing vocabulary, given by directory, catalogue name or hub id."""
 
     name: str
     revision: str | None = None
 
 
 class LearnedVocabulary(Section):
-    """[vocabulary] learned from the training text; see `vocabulary.py`."""
+    """[vocabulary]: a vocabulary learned from the training text; see `vocabulary.py`."""
 
     kind: Literal["bpe", "wordpiece"]
     size: PositiveInt
@@ -110,23 +110,23 @@ class LearnedVocabulary(Section):
 
 
 class ExistingEncoder(Section):
-    """[encoder] to go on from: a directory, a catalogue name or a hub id."""
+    """[encoder]: an encoder to train further, given by directory, catalogue name or hub id."""
 
     name: str
     revision: str | None = None
 
 
 class FreshEncoder(Section):
-    """[encoder] from scratch.
+    """[encoder]: an encoder trained from scratch.
 
     Attributes:
-        type: whose architecture it has.
-        layers, width, heads, feed_forward: transformer layers, size of the hidden states, attention
-            heads, and size of the feed-forward layers inside.
+        type: architecture.
+        layers, width, heads, feed_forward: number of transformer layers, size of the hidden states,
+            number of attention heads, and inner size of the feed-forward layers.
         positions: longest sequence, in word pieces, special tokens included.
         dropout: of hidden states and attention.
-        start: what its weights are in the beginning: "random", as BERT's are, or "text", with what
-            counting the text can tell; see `text_start.py`.
+        start: initial weights: "random", as in BERT, or "text", from statistics of the text; see
+            `text_start.py`.
     """
 
     type: Literal["bert", "roberta"]
@@ -156,11 +156,11 @@ EncoderSection = Annotated[
 
 
 class Packing(Section):
-    """[packing]: sequences made of documents; see `packing.py`.
+    """[packing]: how to make sequences from documents; see `packed_sequences.py`.
 
     Attributes:
         length: word pieces of the longest sequence, special tokens included.
-        across_documents: whether a sequence goes on with the next document after a separator, or
+        across_documents: whether a sequence continues with the next document after a separator, or
             ends with its document.
     """
 
@@ -169,27 +169,29 @@ class Packing(Section):
 
 
 class Masking(Section):
-    """[masking]: which word pieces are predicted; see `masking.py`."""
+    """[masking]: the choice of word pieces to predict; see `masking.py`."""
 
     probability: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.15
     whole_words: bool = False
 
 
 class Training(Section):
-    """[training]: how long, how fast, in what.
+    """[training]: length, learning rate, precision and other settings of the training.
 
     Attributes:
-        batch: sequences in a step, over all devices.
-        device_batch: sequences that a device computes at once, as long as gradients accumulate;
-            None for what suits the device.
-        steps, epochs: one of them says how long; an epoch is once over the training text.
-        learning_rate: the highest; it falls linearly to 0 from there.
-        warmup: steps in which the learning rate rises from 0; below 1, their share of all steps.
+        batch: sequences per step, over all devices.
+        device_batch: sequences that a device computes at once; gradients are accumulated to the
+            batch. None for a size that suits the device.
+        steps, epochs: length of the training; give exactly one. An epoch is one pass over the
+            training text.
+        learning_rate: maximum learning rate; it decays linearly to 0.
+        warmup: steps in which the learning rate rises from 0; if below 1, share of all steps.
         weight_decay, beta1, beta2, epsilon: of AdamW. Biases and normalisations do not decay.
-        gradient_clipping: largest norm of the gradient; 0 for any.
-        precision: "fp32", "bf16", "fp16", or "auto": bf16 where the device computes it faster.
-        evaluate_every: steps between evaluations, each of which leaves a checkpoint.
-        arguments: passed on to transformers' `TrainingArguments`: fsdp, torch_compile,
+        gradient_clipping: maximum norm of the gradient; 0 for no limit.
+        precision: "fp32", "bf16", "fp16", or "auto": bf16 if it is faster on the device.
+        evaluate_every: steps between evaluations. A checkpoint is saved at each evaluation.
+        seed: seed of weights, masks, order of the text and dropout.
+        arguments: passed to transformers' `TrainingArguments`: fsdp, torch_compile,
             gradient_checkpointing, dataloader_num_workers and so on.
     """
 
@@ -216,7 +218,7 @@ class Training(Section):
         return self
 
     def total_steps(self, sequences: int) -> int:
-        """Steps of the whole training on so many sequences."""
+        """The number of steps, for a training text with this number of sequences."""
         if self.steps is not None:
             return self.steps
         assert self.epochs is not None
@@ -230,9 +232,8 @@ class Output(Section):
     """[output]: the encoder directory to write.
 
     Attributes:
-        directory: in Hugging Face layout. What a run needs until it is finished lies beside it, in
-            `<directory>.training`.
-        weights: their number format; "fp16" takes half the space.
+        directory: in Hugging Face layout. The run's folder is next to it, `<directory>.training`.
+        weights: number format of the weights; "fp16" takes half the space.
     """
 
     directory: Path
@@ -242,7 +243,7 @@ class Output(Section):
     @classmethod
     def _has_name(cls, directory: Path) -> Path:
         if directory.name in ("", ".."):
-            raise ValueError("has no name of its own; name a directory")
+            raise ValueError("has no name; name a directory")
         return directory
 
     @property
@@ -251,12 +252,12 @@ class Output(Section):
 
 
 class TrainingRecipe(Section):
-    """What every recipe has, whatever is learned from the text.
+    """The sections of all recipes.
 
-    [paths] is free for variables, which other sections use as ${paths.text}.
+    [paths] may have any variables, which other sections use as ${paths.text}.
 
     Attributes:
-        made_by: the command that takes it.
+        made_by: the command for the recipe.
     """
 
     made_by: ClassVar[str]
@@ -272,7 +273,7 @@ class TrainingRecipe(Section):
     _text: str = PrivateAttr(default="")
 
     def error(self, setting: str, problem: str) -> BiomedError:
-        """An error about a setting, such as "text.paths", with its place in the recipe."""
+        """An error about a setting, such as "text.paths", with the recipe's file and line."""
         return BiomedError(f"{self._place(setting)}{setting}: {problem}")
 
     def _place(self, setting: str) -> str:
@@ -282,7 +283,11 @@ class TrainingRecipe(Section):
         return f"{self._source}:{line}: " if line else f"{self._source}: "
 
     def check_paths(self) -> None:
-        """RAISES BiomedError: if text that the recipe names is not there."""
+        """Check that the files and folders of the text exist.
+
+        Raises:
+            BiomedError: if one does not.
+        """
         for setting in ("paths", "validation"):
             paths = getattr(self.text, setting)
             for path in paths if isinstance(paths, list) else ():
@@ -290,9 +295,10 @@ class TrainingRecipe(Section):
                     raise self.error(f"text.{setting}", f"{path} is not there; correct the path")
 
     def identity(self) -> dict[str, Any]:
-        """What a run must keep to be the same run: all but where and on what it is computed.
+        """The settings that must not change when a run is resumed.
 
-        Text is told by its content, not by its place (`packing.fingerprint`).
+        Paths and settings of the computation may change. Text is identified by its content
+        (`packed_sequences.fingerprint`), not by its path.
         """
         text = {"paths"} if isinstance(self.text.validation, int) else {"paths", "validation"}
         training = {"device_batch", "precision", "evaluate_every", "arguments"}
@@ -302,10 +308,11 @@ class TrainingRecipe(Section):
 
 
 class PretrainingRecipe(TrainingRecipe):
-    """A recipe for masked language modelling, from the beginning or on from an encoder.
+    """A recipe for masked language modelling, from scratch or from an existing encoder.
 
     Attributes:
-        vocabulary: None for that of the encoder that is gone on from.
+        vocabulary: None for the vocabulary of the existing encoder.
+        encoder: the encoder.
     """
 
     made_by = "spacy biomed pretrain"
@@ -318,8 +325,8 @@ class PretrainingRecipe(TrainingRecipe):
         if isinstance(self.encoder, ExistingEncoder):
             if self.vocabulary is not None:
                 raise ValueError(
-                    "an encoder that is gone on from has its own [vocabulary]; remove the section, "
-                    "or give [encoder] a type and a shape instead of a name"
+                    "an existing encoder has a vocabulary; remove the section [vocabulary], or "
+                    "give [encoder] a type and a shape instead of a name"
                 )
         elif self.vocabulary is None:
             raise ValueError("an encoder with random weights needs a [vocabulary]; add the section")
@@ -340,8 +347,9 @@ def read_recipe(
     """Read and check a recipe.
 
     Args:
-        schema: `PretrainingRecipe`, or another class of `TrainingRecipe`.
-        overrides: settings by their dotted names, as the command line gives them.
+        path: the recipe's file.
+        schema: `PretrainingRecipe`, or another subclass of `TrainingRecipe`.
+        overrides: settings by their dotted names, as on the command line.
 
     Raises:
         BiomedError: if the file cannot be read, or something in it is wrong or missing.
@@ -365,7 +373,7 @@ def read_recipe(
 
 
 def locate(text: str, setting: str) -> int | None:
-    """The number of the line that gives a setting by its dotted name, or else opens its section."""
+    """The number of the line with a setting, given by its dotted name, or else of its section."""
     section, _, key = setting.rpartition(".")
     current, opened = "", None
     for number, line in enumerate(text.splitlines(), start=1):
@@ -381,7 +389,7 @@ def locate(text: str, setting: str) -> int | None:
 
 
 def _without_nulls(section: Mapping[str, Any]) -> dict[str, Any]:
-    """A setting that is null is one that is not given."""
+    """Remove settings that are null, which means that they are not given."""
     return {
         key: _without_nulls(value) if isinstance(value, Mapping) else value
         for key, value in section.items()
@@ -390,9 +398,9 @@ def _without_nulls(section: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _explain(path: Path, text: str, schema: type[BaseModel], error: ValidationError) -> str:
-    """The first thing that is wrong, in one line."""
-    # A name that is wrong explains one that is missing.
-    first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
+    """The message about the first error, in one line."""
+    # A wrong name is reported first, since it may explain a missing setting.
+    first = min(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
     names = [part for part in first["loc"] if isinstance(part, str) and part not in _TAGS]
     setting = ".".join(names)
     mentioned = _MENTIONED.search(first["msg"])
@@ -414,7 +422,7 @@ def _explain(path: Path, text: str, schema: type[BaseModel], error: ValidationEr
 
 
 def _explain_syntax(path: Path, text: str, error: Exception) -> str:
-    """What confection finds wrong before any section is looked at."""
+    """The message about an error that confection finds before sections are validated."""
     message = " ".join(str(error).split())
     if match := _MISSING_VARIABLE.search(message):
         option, section, variable = match.groups()
@@ -429,7 +437,7 @@ def _explain_syntax(path: Path, text: str, error: Exception) -> str:
 
 
 def _variable_of(text: str, line: int | None) -> str | None:
-    """The variable that a line takes its value from: `paths.text` for ${paths.text}."""
+    """The variable in a line's value: `paths.text` for ${paths.text}."""
     if line is None:
         return None
     match = re.search(r"\$\{([\w.]+)\}", text.splitlines()[line - 1])
@@ -437,7 +445,7 @@ def _variable_of(text: str, line: int | None) -> str | None:
 
 
 def _all_settings(schema: type[BaseModel]) -> set[str]:
-    """Names of the settings of all sections that a recipe can have, and of the sections."""
+    """The names of all sections that a recipe can have, and of their settings."""
     described = schema.model_json_schema()
     parts = [described, *described.get("$defs", {}).values()]
     return {name for part in parts for name in part.get("properties", ())}

@@ -1,4 +1,4 @@
-"""A run of a recipe: its processes, its folder, and the encoder directory that it ends in."""
+"""A run of a recipe: its processes, its folder, and the encoder directory it writes."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ if TYPE_CHECKING:
 
 CHECKPOINTS, TEXT, LOG, RUN = "checkpoints", "text", "log.jsonl", "run.json"
 
-# Processes wait for the first one, which tokenizes the text.
+# How long processes wait for the main process, which tokenizes the text.
 _PATIENCE = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What became of a run.
+    """The result of a run.
 
     Attributes:
         output: the encoder directory.
-        step, steps: after which step the weights were best, and how many there were.
-        loss, perplexity: of those weights on the validation text; no perplexity (None) where the
-            loss is that of an objective without distributions.
-        parameters: of the model with its head.
+        step, steps: step with the best weights, and number of steps.
+        loss, perplexity: of these weights on the validation text; the perplexity is None if the
+            loss is an objective without distributions.
+        parameters: number of parameters of the model with its head.
         megabytes: size of the weights' file, in millions of bytes.
-        seconds: how long the run took, all its sittings together.
+        seconds: duration of the run, including the time before a resume.
     """
 
     output: Path
@@ -79,15 +79,15 @@ class RunReport:
 
 
 def start_processes(recipe: TrainingRecipe) -> PartialState:
-    """Join the processes that `torchrun` or `accelerate launch` has started, if they have.
+    """Join the processes started by `torchrun` or `accelerate launch`, if there are any.
 
     Raises:
-        BiomedError: if [training] does not fit transformers or the processes.
+        BiomedError: if [training] does not fit transformers or the number of processes.
     """
     check_arguments(recipe)
     use_cpu = recipe.training.arguments.get("use_cpu", not torch.cuda.is_available())
     state = PartialState(cpu=use_cpu, timeout=_PATIENCE)
-    if state.use_distributed:  # its threads must have ended when the interpreter does
+    if state.use_distributed:  # its threads must end before the interpreter does
         atexit.register(state.destroy_process_group)
     choose_device_batch(recipe, state.device, state.num_processes)
     return state
@@ -95,9 +95,12 @@ def start_processes(recipe: TrainingRecipe) -> PartialState:
 
 @contextmanager
 def open_run(recipe: TrainingRecipe, state: PartialState) -> Iterator[Path | None]:
-    """Make the run's folder, and give the main process a directory to write its encoder to.
+    """Create the run's folder, and a directory for the encoder.
 
     The directory becomes the recipe's output when the context is left without an error.
+
+    Yields:
+        the directory for the encoder; None in processes other than the main process.
 
     Raises:
         BiomedError: if the output cannot be written or would replace something else.
@@ -114,18 +117,21 @@ def open_run(recipe: TrainingRecipe, state: PartialState) -> Iterator[Path | Non
             yield partial
         except BiomedError:
             if last_checkpoint(recipe.output.work / CHECKPOINTS) is None:
-                (recipe.output.work / RUN).unlink(missing_ok=True)  # there is nothing to go on with
+                (recipe.output.work / RUN).unlink(missing_ok=True)  # there is nothing to resume
             raise
 
 
 def claim_folder(recipe: TrainingRecipe, text: str) -> None:
-    """See that the run's folder has no run of another recipe; for the main process.
+    """Claim the run's folder for this recipe; to be called in the main process.
+
+    Incomplete checkpoints are deleted.
 
     Args:
+        recipe: the recipe.
         text: fingerprint of the packed text.
 
     Raises:
-        BiomedError: if it has one that could be gone on with.
+        BiomedError: if the folder has a run of another recipe that could be resumed.
     """
     work = recipe.output.work
     remove_incomplete_checkpoints(work / CHECKPOINTS)
@@ -140,7 +146,7 @@ def claim_folder(recipe: TrainingRecipe, text: str) -> None:
     if changed:
         raise BiomedError(
             f"{work}: holds a run of another recipe ({'; '.join(changed[:2])}); remove the folder "
-            "to begin anew, or give another output.directory"
+            "to start again, or give another output.directory"
         )
 
 
@@ -151,15 +157,16 @@ def write_encoder(
     tokenizer: WordPieceTokenizer,
     made: str,
 ) -> RunReport:
-    """Write the best weights of a run, its log and its model card; for the main process.
+    """Write the best weights of a run, its log and its model card; only in the main process.
 
     Args:
-        directory: an empty one, to write to.
-        made: how the encoder was made, in a sentence, for the model card.
+        directory: an empty directory to write to.
+        recipe, trainer, tokenizer: of the run.
+        made: a sentence about the origin of the encoder, for the model card.
     """
     from transformers import AutoModelForMaskedLM
 
-    with without_warnings():  # of what an objective has added to the model
+    with without_warnings():  # of modules that an objective has added to the model
         best = trainer.best_checkpoint
         model = read_weights(AutoModelForMaskedLM, best, read_config(best))
     if recipe.output.weights == "fp16":
@@ -189,7 +196,7 @@ def create_card(
     config: PretrainedConfig,
     made: str,
 ) -> str:
-    """The model card, in Markdown: every figure is of this run."""
+    """The model card, in Markdown; all figures are from this run."""
     name = recipe.output.directory.name
     text, validation = trainer.batches.text, trainer.eval_dataset.text
     seen = read_rows(recipe.output.work / LOG)[-1]["pieces"]
@@ -268,7 +275,7 @@ def _device_name(device: torch.device) -> str:
 
 
 def _differences(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Settings that are not as they were."""
+    """Descriptions of the settings that have changed."""
     before, after = _flatten(earlier), _flatten(now)
     return [
         f"{name} was {before.get(name, 'not there')} and is {after.get(name, 'not there')}"

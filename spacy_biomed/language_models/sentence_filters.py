@@ -1,4 +1,4 @@
-"""Noisy and ill-formed sentences: rules with names, each of which can be counted."""
+"""Named rules that find noisy and ill-formed sentences."""
 
 from __future__ import annotations
 
@@ -12,29 +12,32 @@ from .sentence_splitting import find_language
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Where noise begins. Shares are from 0 to 1.
+    """The thresholds of the rules. Shares are from 0 to 1.
 
-    They were chosen by what each of them removes from biomedical abstracts, patients' information
-    and clinical cases in English and Spanish, so that it is noise nearly always: laboratory values,
-    doses and gene names make ordinary sentences of medicine look noisier than newspapers' are.
+    They were chosen on biomedical abstracts, patient information and clinical cases in English and
+    Spanish, so that the sentences that a rule removes are nearly always noise. Ordinary medical
+    sentences look noisier than those of newspapers because of laboratory values, doses and gene
+    names.
 
     Attributes:
-        min_words, max_words: words (what white space separates, if it has a letter) of a sentence.
-            Below are headings and remains; above, tables and lists that lost their line breaks.
-        max_word_length: characters of a word. Beyond are sequences, addresses, and words that lost
-            their blanks.
-        max_digits, max_symbols: shares of digits, and of what is neither digit nor letter, in the
-            characters that are not white space: tables, formulas, references.
-        min_letters: share of letters in the same.
-        max_repeats: how often a character that is no digit may stand in a row: dot leaders, rules.
-        max_capitals, capitals_from: share of capitals among the letters, in sentences of so many
-            words or more: headings and disclaimers.
-        min_distinct, distinct_from: share of different words among the words, in sentences of so
-            many or more: menus, key words, formulas.
-        stop_words_from: number of words from which on a sentence has a stop word of its language;
-            enumerations and remains of tables have none.
-        language_from: characters from which on a sentence tells its language.
-        language_odds: how many times as probable as the corpus's language another has to be.
+        min_words, max_words: number of words (separated by white space, with at least one letter).
+            Shorter are headings and fragments; longer are tables and lists without line breaks.
+        max_word_length: characters of a word. Longer are sequences, addresses, and words without
+            spaces between them.
+        max_digits, max_symbols: share of digits, and of characters that are neither digits nor
+            letters, among the characters except white space. Above are tables, formulas and
+            references.
+        min_letters: share of letters among the same characters.
+        max_repeats: consecutive repetitions of a character except digits. Above are dot leaders
+            and horizontal rules.
+        max_capitals, capitals_from: share of capitals among the letters, in sentences with at least
+            `capitals_from` words. Above are headings and disclaimers.
+        min_distinct, distinct_from: share of distinct words, in sentences with at least
+            `distinct_from` words. Below are menus, key words and formulas.
+        stop_words_from: minimum number of words of a sentence that must have a stop word of its
+            language. Enumerations and parts of tables have none.
+        language_from: minimum number of characters to identify the language of a sentence.
+        language_odds: another language must be this many times as probable as the corpus's.
     """
 
     min_words: int = 3
@@ -73,19 +76,18 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _DIGIT = re.compile(r"\d")
 
 
-# A text of so many characters that the patterns should not be tried on it: they can take quadratic
-# time.
+# The patterns are not tried on texts with more characters, since they can take quadratic time.
 _LONGEST = 20_000
 
 
 class Sentence:
-    """A sentence, and what the rules count in it.
+    """A sentence and its counts for the rules.
 
     Attributes:
-        words: what white space separates, if it has a letter.
+        text: the sentence.
+        words: parts separated by white space that have a letter.
         runs: uninterrupted runs of letters, in lower case.
-        size, letters, digits: numbers of characters that are not white space, of letters, of
-            digits.
+        size, letters, digits: number of characters except white space, of letters, and of digits.
     """
 
     def __init__(self, text: str):
@@ -128,17 +130,17 @@ def _repeated_words(sentence: Sentence, limits: Thresholds) -> bool:
 
 
 def _unbalanced(sentence: Sentence, _: object) -> bool:
-    """A bracket is missing: part of the sentence is.
+    """Whether a bracket is missing, because part of the sentence is missing.
 
-    Kinds of brackets are not told apart, as in half-open intervals; those of enumerators, such as
-    "a)", have no other half.
+    Kinds of brackets are not distinguished, because of half-open intervals. The bracket of an
+    enumerator, such as "a)", needs no opening bracket.
     """
     count = sentence.text.count
     open_ones = count("(") + count("[") - count(")") - count("]")
     return open_ones > 0 or (open_ones < 0 and len(_ENUMERATOR.findall(sentence.text)) < -open_ones)
 
 
-# In the order in which they are tried: a sentence counts for the first that it breaks.
+# In the order in which they are checked: a sentence counts only for the first rule it breaks.
 RULES: dict[str, Rule] = {
     "broken_encoding": lambda s, _: _BROKEN_ENCODING.search(s.text) is not None,
     "markup": lambda s, _: _MARKUP.search(s.text) is not None,
@@ -158,10 +160,11 @@ RULES: dict[str, Rule] = {
 
 
 class SentenceFilter:
-    """Tells noisy and ill-formed sentences.
+    """Finds noisy and ill-formed sentences.
 
     Attributes:
-        lang: code of the language whose stop words are looked for.
+        lang: code of the language, for its stop words.
+        thresholds: thresholds of the rules.
 
     Raises:
         BiomedError: if spaCy does not know the language.
@@ -182,9 +185,9 @@ class SentenceFilter:
         return None
 
     def lacks_stop_words(self, text: str) -> bool:
-        """Whether a sentence with single blanks is long and has no stop word of its language.
+        """Whether a sentence with single spaces is long and has no stop word of the language.
 
-        It is no rule among the others since a sentence in another language should count as that.
+        This is not one of `RULES`, so that a sentence in another language can count as such first.
         """
         if text.count(" ") + 1 < self.thresholds.stop_words_from:
             return False

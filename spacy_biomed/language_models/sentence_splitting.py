@@ -1,4 +1,4 @@
-"""Sentences of a text, by rules."""
+"""Split text into sentences by rules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spacy.util import get_lang_class
 
 from ..errors import BiomedError
 
-# What spaCy's lists of abbreviations lack of scientific and clinical writing.
+# Abbreviations of scientific and clinical writing that are missing in spaCy's lists.
 # fmt: off
 ABBREVIATIONS = (
     "al", "approx", "aprox", "ca", "cf", "col", "cols", "ctra", "eq", "eqs", "fig", "figs",
@@ -18,24 +18,25 @@ ABBREVIATIONS = (
 )
 # fmt: on
 
-# A sentence that is still open in a parenthesis after so many characters has a stray one.
+# After this many characters in an open parenthesis, it is assumed to be a stray bracket.
 _MAX_PARENTHESIS = 1000
 
-# More characters than an abbreviation has.
+# Longer than any abbreviation.
 _LONGER_THAN_ABBREVIATIONS = 30
 
 _PARAGRAPH_BREAK = re.compile(r"\n\s*\n")
-# The end of a sentence, a blank, and what the next one begins with.
+# The end of a sentence, a space, and the beginning of the next sentence.
 _BOUNDARY = re.compile(r"(?<![.!?…。])[.!?…。]+[\"'”’»)\]]*( )(?=[\"'“‘«¿¡(\[*•–-]* ?(\w))")
 _OPENING = "([\"'“‘«¿¡"
 
 
 class SentenceSplitter:
-    """Splits where a sentence can end and the next one can begin.
+    """Splits text into sentences.
 
-    A sentence ends with a full stop, a question or an exclamation mark, closing quotes and brackets
-    included, unless that belongs to an abbreviation or an initial, stands inside a parenthesis,
-    or is followed by a lower-case letter; and with a paragraph (a blank line).
+    A sentence ends with a full stop, a question or an exclamation mark, and any closing quotes and
+    brackets after it. It does not end there if the full stop belongs to an abbreviation or an
+    initial, if the mark is inside a parenthesis, or if a lower-case letter follows. A sentence also
+    ends with a paragraph (at a blank line).
 
     Attributes:
         lang: code of the language, whose abbreviations spaCy's tokenizer knows.
@@ -47,11 +48,11 @@ class SentenceSplitter:
     def __init__(self, lang: str):
         exceptions = find_language(lang).tokenizer_exceptions
         known = [orth[:-1] for orth in exceptions if orth[:1].isalpha() and orth[-1] == "."]
-        # With their case: "Mass." is a state, and "mass." ends a sentence.
+        # Case-sensitive: "Mass." is a state, and "mass." ends a sentence.
         self.abbreviations = {*known, *ABBREVIATIONS, *map(str.capitalize, ABBREVIATIONS)}
 
     def split(self, text: str) -> list[str]:
-        """The sentences in order, with single blanks for any white space in them."""
+        """The sentences in order; any white space in them becomes a single space."""
         sentences = []
         for paragraph in _PARAGRAPH_BREAK.split(text):
             paragraph = " ".join(paragraph.split())
@@ -64,7 +65,7 @@ class SentenceSplitter:
         return list(filter(None, sentences))
 
     def _ends(self, text: str, start: int, match: re.Match[str]) -> bool:
-        """Whether the sentence that begins at start ends at the match."""
+        """Whether the sentence that starts at `start` ends at the match."""
         if match[2].islower():
             return False
         stop, end = match.start(), match.start(1)
@@ -76,13 +77,13 @@ class SentenceSplitter:
         return text.count("(", start, end) <= text.count(")", start, end)
 
     def _is_abbreviated(self, text: str) -> bool:
-        """Whether a text ends with an abbreviation or an initial, but for its full stop."""
+        """Whether a text ends with an abbreviation or an initial, without its full stop."""
         word = text.rpartition(" ")[2].lstrip(_OPENING)
         return word in self.abbreviations or (len(word) == 1 and word.isalpha())
 
 
 def find_language(lang: str) -> type[BaseDefaults]:
-    """What spaCy knows of a language: stop words, abbreviations among the tokenizer's exceptions.
+    """spaCy's defaults of a language: stop words, and tokenizer exceptions with abbreviations.
 
     Raises:
         BiomedError: if spaCy does not know the language.

@@ -1,4 +1,4 @@
-"""Documents out of text files, JSON lines and Parquet, compressed or not, one at a time."""
+"""Read documents from text files, JSON lines and Parquet, compressed or not, one at a time."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ COMPRESSED_ENDINGS = (".gz", ".xz", ".zst")
 
 _ENDINGS_IN_WORDS = ".txt, .jsonl (each of them also .gz, .xz or .zst) or .parquet"
 
-# Rows of a Parquet file that are in memory at a time.
+# Rows of a Parquet file to read at a time.
 _BATCH_ROWS = 256
 
-# What a damaged file can raise while it is read; pyarrow's errors are among them.
+# Exceptions when reading a damaged file, which include pyarrow's.
 _DAMAGE = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
 
 
 def read_documents(paths: Iterable[Path], *, text_field: str = "text") -> Iterator[str]:
-    """Read documents one after the other, in the order of the paths, in flat memory.
+    """Read documents one at a time, in the order of the paths, with constant memory.
 
-    The ending of a file's name says what it is: `.txt` has a document on each line; `.jsonl` (or
-    `.ndjson`) a JSON object on each line; both may be compressed (`.gz`, `.xz`, `.zst`); `.parquet`
-    has a document in each row. Documents of nothing but white space are left out.
+    The ending of a file's name determines its format: `.txt` (or `.text`) has a document on each
+    line; `.jsonl` (or `.ndjson`) a JSON object on each line; both may be compressed (`.gz`, `.xz`,
+    `.zst`); `.parquet` has a document in each row. Documents of only white space are left out.
 
     Args:
-        paths: files, or folders of them, which are searched through in order of name; what has
-            another ending or a name that begins with a dot is passed over in them.
-        text_field: name of the JSON field or the Parquet column that has the text.
+        paths: files, or folders, which are searched recursively in order of name. Files in folders
+            are skipped if they have another ending, or if a part of their path starts with a dot.
+        text_field: JSON field or Parquet column with the text.
 
     Raises:
-        BiomedError: at once if a path is not there, has an unknown ending, or is a folder without
-            any such file; while reading, if a file is damaged, not UTF-8 or not JSON, or a document
-            has no text field.
+        BiomedError: at once if a path does not exist, has an unknown ending, or is a folder without
+            any such file; while reading, if a file is damaged, too large when decompressed, not
+            UTF-8 or not JSON, or if a document has no text field.
     """
     files = find_files(paths)
     return (text for path in files for text in _read_file(path, text_field) if text.strip())
@@ -55,18 +55,19 @@ def read_documents(paths: Iterable[Path], *, text_field: str = "text") -> Iterat
 def sample_documents(
     paths: Sequence[Path], words: int, *, text_field: str = "text", seed: int = 0
 ) -> Iterator[str]:
-    """Draw documents from all of a text, in its order, each with the same probability.
+    """Draw documents with equal probability, and return them in their order.
 
-    The text is read twice. A document is drawn or not by what it says, so that the same documents
-    come out of the same text in other files or another order; equal documents are drawn together.
+    The text is read twice. The choice depends on a hash of each document, so it is the same if the
+    text is in other files or in another order. Equal documents are drawn together.
 
     Args:
         paths, text_field: see `read_documents`.
-        words: of the documents in all, by white space; the last that is drawn may go beyond.
-        seed: another one draws others.
+        words: minimum total number of words, separated by white space. Documents are drawn until
+            they have this number, or all documents if the text has fewer words.
+        seed: changes the choice.
 
     Raises:
-        BiomedError: as `read_documents` does.
+        BiomedError: as in `read_documents`.
     """
 
     def place(text: str) -> int:
@@ -87,7 +88,7 @@ def sample_documents(
 
 
 def find_files(paths: Iterable[Path]) -> list[Path]:
-    """The files that paths stand for; see `read_documents`."""
+    """The files of paths and folders; see `read_documents`."""
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
@@ -104,10 +105,10 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def kind_of(path: Path) -> Literal["text", "json", "parquet"] | None:
-    """What a file is by its name: text or JSON, a document on each line, or Parquet.
+    """The format of a file by the ending of its name, without `.gz`, `.xz` or `.zst`.
 
     Returns:
-        None if the name does not say.
+        None if the ending is unknown.
     """
     name = path.name.lower()
     if name.endswith(PARQUET_ENDINGS):
@@ -120,11 +121,16 @@ def kind_of(path: Path) -> Literal["text", "json", "parquet"] | None:
 
 
 def open_binary(path: Path, mode: Literal["rb", "wb"], ending: str) -> BinaryIO:
-    """Open a file that is compressed as the ending of a name says.
+    """Open a file for reading or writing, with compression by an ending.
 
     Args:
-        ending: `.gz`, `.xz`, `.zst`; any other means that it is not compressed. One that is read
-            gives a BiomedError where it becomes too large (`spacy_biomed.decompression`).
+        path: the file.
+        mode: "rb" or "wb".
+        ending: `.gz`, `.xz` or `.zst`; any other ending means no compression.
+
+    Raises:
+        BiomedError: if pyarrow is missing for `.zst`; while reading, if the file becomes too large
+            when decompressed (`spacy_biomed.decompression`).
     """
     if ending not in COMPRESSED_ENDINGS:
         return path.open(mode)
@@ -135,7 +141,7 @@ def open_binary(path: Path, mode: Literal["rb", "wb"], ending: str) -> BinaryIO:
     if ending == ".gz":
         return cast(BinaryIO, gzip.open(path, mode, compresslevel=6))
     if ending == ".xz":
-        # Half the memory of the default preset, for a few per cent in size.
+        # Half the memory of the default preset, with a few per cent more size.
         return cast(BinaryIO, lzma.open(path, mode, preset=4))
     import pyarrow
 
@@ -167,11 +173,11 @@ def _read_file(path: Path, text_field: str) -> Iterator[str]:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers, from 1; they end at line feeds alone.
+    """Yield lines with their numbers, from 1; only line feeds end a line.
 
     Raises:
-        BiomedError: while reading, if the file is damaged, not UTF-8, becomes too large when it is
-            decompressed, or has a line that is too long (`spacy_biomed.decompression`).
+        BiomedError: while reading, if the file is damaged, not UTF-8, too large when decompressed,
+            or has a line that is too long (`spacy_biomed.decompression`).
     """
     number = 0
     try:
@@ -190,8 +196,10 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def read_rows(path: Path, text_field: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Objects of JSON lines: place, for messages; text; and the whole object. Empty lines are
-    passed over.
+    """Yield the objects of JSON lines; blank lines are skipped.
+
+    Yields:
+        place (file and line, for messages), text, and the whole object.
 
     Raises:
         BiomedError: while reading, if the file is damaged, a line is no object, or an object has no
@@ -213,7 +221,7 @@ def read_rows(path: Path, text_field: str) -> Iterator[tuple[str, str, dict[str,
         if text_field not in row:
             raise _no_field(place, text_field, row)
         text = _checked(row[text_field], text_field, place)
-        # An escaped half of a surrogate pair is no character and could not be written again.
+        # An escaped half of a surrogate pair is no character and cannot be encoded in UTF-8.
         if "\\ud" in line.lower():
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         yield place, text, row
@@ -225,7 +233,7 @@ def _read_parquet(path: Path, text_field: str) -> Iterator[str]:
 
     row = 0
     try:
-        # Page by page: with its defaults, the reader takes in all of a row group.
+        # Page by page: with its defaults, the reader loads a whole row group.
         with ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
             if text_field not in file.schema_arrow.names:
                 raise _no_field(str(path), text_field, file.schema_arrow.names)
@@ -255,13 +263,13 @@ def _checked(value: Any, text_field: str, place: str) -> str:
 
 
 def _kind_of_value(value: Any) -> str:
-    """What a value is, in words: it may be of a patient, and is not quoted."""
+    """The type of a value in words; the value itself may be personal data and is not quoted."""
     kinds = {bool: "true or false", int: "a number", float: "a number", list: "a list"}
     return "null" if value is None else kinds.get(type(value), "an object")
 
 
 def _decompress_zstandard(file: BinaryIO) -> Any:
-    """With pyarrow, which notices that a file has been cut off where python-zstandard does not."""
+    """Decompress with pyarrow, which unlike python-zstandard detects truncated files."""
     import pyarrow
 
     return pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), "zstd")

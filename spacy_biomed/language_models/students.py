@@ -1,4 +1,4 @@
-"""Students before any distillation: layers of the teacher, or its kind in a smaller shape."""
+"""Create students for distillation: layers of the teacher, or a new model of a smaller shape."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _LAYER = re.compile(r"\.(?:encoder|transformer)\.layer\.(\d+)\.")
 def take_layers(teacher: PreTrainedModel, layers: int | Sequence[int]) -> PreTrainedModel:
     """Copy some of the teacher's layers, its embeddings, and its head if it has one.
 
-    The start of Sanh et al. 2019, "DistilBERT", which "On the Effectiveness of Compact Biomedical
-    Transformers", section 4.1.2, takes.
+    The initialisation of Sanh et al. 2019, "DistilBERT", also used in "On the Effectiveness of
+    Compact Biomedical Transformers", section 4.1.2.
 
     Args:
-        teacher: a model with layers of the names that BERT's and RoBERTa's have.
-        layers: which of the teacher's, counted from 1, or how many: then they are those that the
-            student's are compared with by default, every k-th with the last one among them.
+        teacher: a model whose layers are named as in BERT, RoBERTa or DistilBERT.
+        layers: indices of the teacher's layers, from 1, or their number. A number selects every
+            k-th layer including the last, the layers of the default layer map.
 
     Returns:
-        a model of the teacher's class and width, with weights of its own.
+        a model of the teacher's class and width, with copied weights.
 
     Raises:
-        BiomedError: if the teacher does not have these layers or keeps none apart.
+        BiomedError: if the teacher does not have these layers, or its layers cannot be identified.
     """
     depth = teacher.config.num_hidden_layers
     layers = _choose(layers, depth)
@@ -57,18 +57,19 @@ def create_smaller(
     feed_forward: int | None = None,
     seed: int = 0,
 ) -> PreTrainedModel:
-    """Make a model of the teacher's class and vocabulary in another shape, at random.
+    """Create a model of the teacher's class and vocabulary in another shape, with random weights.
 
-    Everything that is no size (activation, dropout, positions) is the teacher's.
+    All other settings (activation, dropout, positions) are the teacher's.
 
     Args:
-        layers, width, heads: layers, width of hidden states, attention heads of each layer.
-        feed_forward: width inside the feed-forward layers; four times `width` by default.
+        teacher: the teacher.
+        layers, width, heads: number of layers, width of hidden states, attention heads of a layer.
+        feed_forward: inner width of the feed-forward layers; four times `width` by default.
         seed: seed of the weights.
 
     Raises:
-        BiomedError: if the heads do not divide the width, or models of the teacher's type have
-            other sizes as well.
+        BiomedError: if the heads do not divide the width, or if the teacher's type is not supported
+            because its shape has further sizes.
     """
     import torch
 
@@ -89,7 +90,7 @@ def create_smaller(
         return type(teacher)(config)
 
 
-# The width inside feed-forward layers, as it is called where there are these four sizes alone.
+# The setting for the inner width of feed-forward layers, for types with just these four sizes.
 _FEED_FORWARD = {
     "bert": "intermediate_size",
     "roberta": "intermediate_size",
@@ -113,7 +114,7 @@ def _choose(layers: int | Sequence[int], depth: int) -> list[int]:
 
 
 def _renumber(weights: dict, layers: list[int]) -> dict:
-    """The weights of the layers that are taken, numbered as the student's, and all others."""
+    """The weights of the selected layers, renumbered for the student, and all other weights."""
     taken = {}
     for name, weight in weights.items():
         match = _LAYER.search(name)

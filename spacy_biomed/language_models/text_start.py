@@ -1,14 +1,13 @@
-"""Weights to begin with that know a little of the text: word pieces by their company, attention by
-distance.
+"""Initial weights from statistics of the text: embeddings by context, attention by distance.
 
-A small encoder with BERT's random weights spends its first millions of word pieces on learning how
-frequent each is, before attention finds a use for the context. Both halves of what it lacks then
-can be had without training. Word pieces get the leading singular vectors of their positive
+A small encoder with BERT's random weights needs its first millions of word pieces to learn the
+frequency of each piece, before attention learns to use the context. Useful embeddings and attention
+can be computed without training. Word pieces get the leading singular vectors of their positive
 pointwise mutual information (Levy & Goldberg 2014, "Neural Word Embedding as Implicit Matrix
-Factorization"), with the contexts' probabilities smoothed (Levy, Goldberg & Dagan 2015, "Improving
+Factorization"), with smoothed probabilities of contexts (Levy, Goldberg & Dagan 2015, "Improving
 Distributional Similarity", section 3.2). Positions get sines and cosines (Vaswani et al. 2017,
-section 3.5), and with them a head's queries and keys can be turned so that it looks a few places
-ahead or back.
+section 3.5). With these, a head's queries and keys can be rotated so that the head attends to a
+position a few pieces before or after.
 """
 
 from __future__ import annotations
@@ -26,35 +25,36 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-# Sequences that are counted at most, evenly from the whole text, and at once.
+# Maximum number of sequences to count, evenly spaced over the text, and number to count at once.
 _SEQUENCES, _AT_ONCE = 200_000, 10_000
 
-# A piece's context are so many pieces on each side; one at distance d counts 1/d.
+# Number of context pieces on each side; a piece at distance d counts 1/d.
 _WINDOW = 4
 
-# The power that makes rare contexts less rare.
+# The exponent for the smoothing of context frequencies.
 _SMOOTHING = 0.75
 
-# Root mean squares of the elements of an embedding; BERT's initial one is 0.02.
+# Root mean squares of the elements of piece and position embeddings; BERT's initial value is 0.02.
 _PIECE_SCALE, _POSITION_SCALE = 0.04, 0.03
 
-# How much the attention score of the place that a head looks at is above the mean of all others.
+# Difference between the attention score of the position a head attends to, and the mean score.
 _SCORE = 5.0
 
-# Word pieces between crests of the fastest of the waves that are a position.
+# Shortest wavelength of the sines and cosines of a position, in word pieces.
 _SHORTEST_WAVE = 4.0
 
 
 def start_from_text(model: PreTrainedModel, text: PackedText, *, seed: int) -> None:
-    """Give a BERT or RoBERTa model with random weights ones that fit a text.
+    """Set initial weights of a BERT or RoBERTa model from a text.
 
-    The bias in predicting a piece becomes the logarithm of its frequency. Embeddings of pieces that
-    the text does not have, and all other weights, stay.
+    It sets embeddings of pieces and positions, queries and keys of some heads, and the output bias
+    of each piece, which becomes the logarithm of its frequency, minus the mean. Embeddings of
+    pieces that are not in the text, and all other weights, do not change.
 
     Args:
-        model: for masked language modelling, its decoder tied to its embeddings.
-        text: what it is going to be trained on.
-        seed: turns the embeddings, so that what matters is not in the first dimensions alone.
+        model: a model for masked language modelling with random weights and tied embeddings.
+        text: the training text.
+        seed: seed of random rotations, so that the information is not only in the first dimensions.
 
     Raises:
         BiomedError: if the vocabulary is not larger than the width.
@@ -81,11 +81,11 @@ def start_from_text(model: PreTrainedModel, text: PackedText, *, seed: int) -> N
 
 
 def count_pairs(text: PackedText, vocabulary: int) -> csr_array:
-    """How often word pieces are near each other.
+    """Count how often word pieces occur near each other.
 
     Returns:
-        (vocabulary, vocabulary) symmetric; a pair at distance d counts 1/d, up to four apart in one
-        sequence.
+        (vocabulary, vocabulary), symmetric; a pair at distance d, at most four, in a sequence
+        counts 1/d.
     """
     from scipy.sparse import coo_array, csr_array
 
@@ -106,19 +106,21 @@ def count_pairs(text: PackedText, vocabulary: int) -> csr_array:
 
 
 def piece_vectors(counts: csr_array, width: int) -> np.ndarray:
-    """Vectors whose products stand for positive pointwise mutual information.
+    """Vectors of pieces, the leading singular vectors of positive pointwise mutual information.
 
     Args:
-        counts: (vocabulary, vocabulary) as `count_pairs` has them.
+        counts: (vocabulary, vocabulary), from `count_pairs`.
+        width: number of dimensions.
 
     Returns:
-        (vocabulary, width). The median of their elements' root mean square is 1 and none has more;
-        rare pieces, of which less is known, have less, those without a pair 0.
+        (vocabulary, width). The root mean square of a vector's elements is at most 1, which is also
+        the median. Rare pieces with less information have smaller vectors; a piece without a pair
+        has zeros.
     """
     from scipy.sparse.linalg import svds
 
     information = positive_information(counts)
-    # The start decides signs and, in the last digits, values.
+    # A fixed start vector, since it determines signs and the last digits of values.
     left, values, _ = svds(information, k=width, v0=np.ones(len(counts.indptr) - 1))
     vectors = left * np.sqrt(values)
     size = np.sqrt((vectors**2).mean(axis=1, keepdims=True))
@@ -127,7 +129,7 @@ def piece_vectors(counts: csr_array, width: int) -> np.ndarray:
 
 
 def positive_information(counts: csr_array) -> csr_array:
-    """max(0, log p(piece, context) / (p(piece) p(context))), contexts' probabilities smoothed.
+    """max(0, log p(piece, context) / (p(piece) p(context))), with smoothed context probabilities.
 
     Args:
         counts: (vocabulary, vocabulary), symmetric.
@@ -148,19 +150,19 @@ def positive_information(counts: csr_array) -> csr_array:
 
 
 def offsets(heads: int) -> list[float]:
-    """Where heads look, in word pieces from their own place: -1, 1, -2.5, 2.5, -4, 4 and so on."""
+    """The relative positions heads attend to, in word pieces: -1, 1, -2.5, 2.5, -4, 4 and so on."""
     return [(1 if head % 2 else -1) * (1 + 1.5 * (head // 2)) for head in range(heads)]
 
 
 def _look_near(model: PreTrainedModel, rotation: np.ndarray) -> None:
-    """Make all heads of the first layer, and half of those of the others, look at one place each.
+    """Make all heads of the first layer, and half of the heads of other layers, attend by distance.
 
-    A position is a sum of waves: at place p, dimensions sin(2 pi p / w) and cos(2 pi p / w) for
-    each wavelength w, turned into as many dimensions of the embedding as a head has. A key is that
-    position, a query is it as it would be some places further: their product is largest there.
+    The embedding of position p has the dimensions sin(2 pi p / w) and cos(2 pi p / w) for each
+    wavelength w, in a subspace with as many dimensions as a head. A key is this position. A query
+    is the position shifted by the head's offset, so its product with the key is largest there.
 
     Args:
-        rotation: (width, width) orthogonal; its first columns are those dimensions.
+        rotation: (width, width), orthogonal; its first columns span the subspace.
     """
     config = model.config
     positions = model.base_model.embeddings.position_embeddings.weight
@@ -177,7 +179,7 @@ def _look_near(model: PreTrainedModel, rotation: np.ndarray) -> None:
     values = turned(np.arange(len(positions))) @ space.T
     values *= _POSITION_SCALE / np.sqrt((values**2).mean())
     positions.copy_(_tensor(values))
-    # What is left of a position's square after the sum of embeddings was normalised.
+    # The position's squared norm after the normalisation of the sum of embeddings.
     others = _PIECE_SCALE**2 + config.initializer_range**2
     square = width * _POSITION_SCALE**2 / (_POSITION_SCALE**2 + others)
     scale = math.sqrt(_SCORE * math.sqrt(size) / square)
@@ -190,7 +192,7 @@ def _look_near(model: PreTrainedModel, rotation: np.ndarray) -> None:
 
 
 def _shift(offset: float, waves: np.ndarray) -> np.ndarray:
-    """(2 waves, 2 waves), turns sines and cosines of a place into those an offset further."""
+    """(2 waves, 2 waves), rotates sines and cosines of a position by an offset."""
     angles = 2 * math.pi * offset / waves
     sine, cosine = np.diag(np.sin(angles)), np.diag(np.cos(angles))
     return np.block([[cosine, sine], [-sine, cosine]])

@@ -1,7 +1,7 @@
 """Training by masked language modelling, on transformers' `Trainer` and accelerate.
 
-What differs from the plain `Trainer`: batches and masks follow from the step (`batches.py`), the
-head predicts only the pieces that are asked for, and a checkpoint counts once it is complete.
+The differences from the plain `Trainer`: batches and masks depend only on the step (`batches.py`),
+the head computes logits only for the predicted pieces, and incomplete checkpoints are ignored.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from .masking import Masking
 from .packed_sequences import PackedText
 from .recipe import TrainingRecipe
 
-# Padded word pieces that a device computes at once.
+# Default number of padded word pieces that a device computes at once.
 _CPU_PIECES, _GPU_PIECES = 4096, 32768
 
-# Pieces that are predicted at once are filled up to a multiple of this. Logits of another size in
-# every batch break the memory of a process into pieces that none of the next fits in.
+# The number of predicted pieces is padded to a multiple of this. Logits of a different size in
+# every batch would fragment a process's memory.
 _PREDICTED = 128
 
-# The label of a place that is not predicted.
+# The label of a position that is not predicted.
 IGNORED = -100
 
 # Written into a checkpoint's directory after everything else.
@@ -57,11 +57,10 @@ Inputs = dict[str, Any]
 
 
 class RowSelection:
-    """Lets the head of a language model see only the positions whose pieces it is to predict.
+    """Makes a language model's head compute logits only for selected positions.
 
-    The head costs as much as the layers where the vocabulary is large and the encoder small, and of
-    six positions five are not predicted. The logits are those that the model would have computed
-    for these positions.
+    With a large vocabulary and a small encoder the head costs as much as the layers, and about five
+    of six positions are not predicted. The logits are the same as without the selection.
 
     Attributes:
         model: any of transformers' models for masked language modelling.
@@ -73,7 +72,7 @@ class RowSelection:
 
     @contextmanager
     def __call__(self, positions: Tensor) -> Iterator[None]:
-        """Within the context, logits are (positions, vocabulary).
+        """Select positions within the context; logits are then (positions, vocabulary).
 
         Args:
             positions: (positions,) places in the flattened batch.
@@ -92,10 +91,11 @@ class RowSelection:
 
 
 def masked_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Mean cross-entropy of the pieces that are predicted, in fp32.
+    """Mean cross-entropy of the predicted pieces, in fp32.
 
     Args:
-        logits: (predicted, vocabulary). labels: (predicted,); IGNORED for rows that do not count.
+        logits: (predicted, vocabulary).
+        labels: (predicted,); IGNORED for rows that do not count.
     """
     return functional.cross_entropy(logits.float(), labels, ignore_index=IGNORED)
 
@@ -103,21 +103,21 @@ def masked_loss(logits: Tensor, labels: Tensor) -> Tensor:
 class MaskedLanguageModelTrainer(Trainer):
     """Trains a language model on a recipe's text.
 
-    A class of this one trains on another objective: it replaces `micro_batch_loss`. Validation
-    stays masked language modelling (`prediction_loss`) unless that is replaced too. Weights that an
-    objective learns are those of modules added to the model, so that they are stepped, spread over
-    processes and kept in checkpoints with the rest.
+    A subclass can train on another objective by overriding `micro_batch_loss`. Validation stays
+    masked language modelling unless `prediction_loss` is overridden too. Learned weights of an
+    objective must be in modules added to the model, so that they are updated, distributed over
+    processes and saved in checkpoints with the model's weights.
 
     Attributes:
-        model: for masked language modelling; on a CPU its dropout layers are replaced.
-        recipe: says how to train.
-        tokenizer: of the text, with a mask token.
-        training, validation: text to train on and to measure the loss on.
-        callbacks: told of what happens, as transformers has it.
+        model: a model for masked language modelling; on a CPU its dropout layers are replaced.
+        recipe: settings of the training.
+        tokenizer: tokenizer of the text, with a mask token.
+        training, validation: text for training and for the validation loss.
+        callbacks: callbacks for transformers' `Trainer`.
 
     Raises:
-        BiomedError: if the recipe does not fit the number of processes, or its [training.arguments]
-            are not transformers'.
+        BiomedError: if the recipe does not fit the number of processes, or if transformers does not
+            accept its [training.arguments].
     """
 
     control: TrainerControl
@@ -163,19 +163,19 @@ class MaskedLanguageModelTrainer(Trainer):
             callbacks=[EndCallback(), *callbacks],
         )
         self.remove_callback(PrinterCallback)
-        # The loss is a mean over all pieces that the step predicts, whichever process has them.
+        # The loss is a mean over all predicted pieces of a step, on all processes.
         self.model_accepts_loss_kwargs = True
 
-    # --- What is learned ---
+    # --- Losses ---
 
     def micro_batch_loss(self, model: torch.nn.Module, inputs: Inputs) -> Tensor:
-        """The loss to be minimised, as a mean over a micro-batch's predicted pieces.
+        """The loss to minimise, as a mean over a micro-batch's predicted pieces.
 
-        In the loss of a step each micro-batch has the weight of its predicted pieces.
+        In the loss of a step micro-batches are weighted by their number of predicted pieces.
 
         Args:
-            model: to be called, so that processes exchange gradients; `self.model` is what is
-                inside.
+            model: the model to call, which may be a wrapper of `self.model` that exchanges
+                gradients between processes.
             inputs: a `MaskedBatch` of tensors on the device.
         """
         return self.prediction_loss(model, inputs)
@@ -190,17 +190,17 @@ class MaskedLanguageModelTrainer(Trainer):
         return masked_loss(output.logits, labels)
 
     def perplexity(self, loss: float) -> float | None:
-        """How many equally probable pieces a validation loss stands for.
+        """The perplexity of a validation loss.
 
         Returns:
-            inf where they are too many to say; None where the loss is no cross-entropy.
+            inf if it is too large for a float. None in subclasses whose loss is no cross-entropy.
         """
         try:
             return math.exp(loss)
         except OverflowError:
             return math.inf
 
-    # --- What transformers' loop calls ---
+    # --- Called by transformers' training loop ---
 
     def compute_loss(
         self,
@@ -211,35 +211,38 @@ class MaskedLanguageModelTrainer(Trainer):
     ) -> Tensor:
         loss = self.micro_batch_loss(model, inputs)
         share = inputs["labels"].numel() / num_items_in_batch
-        # Gradients are averaged over processes, and should be summed.
+        # Compensates for the averaging of gradients over processes: they should be summed.
         return loss * share * self.args.world_size
 
     def training_step(
         self, model: torch.nn.Module, inputs: Inputs, num_items_in_batch: Tensor | None = None
     ) -> Tensor:
-        # Dropout hangs on the micro-batch, not on what this process has computed before.
+        # Dropout depends on the micro-batch, not on what this process has computed before.
         torch.manual_seed(inputs.pop("seed"))
         return super().training_step(model, inputs, num_items_in_batch)
 
     def autocast_smart_context_manager(
         self, cache_enabled: bool | None = True
     ) -> AbstractContextManager:
-        # Around the whole loss, on every device: what an objective compares is computed alike.
+        # For the whole loss and on every device, so that all outputs have the same precision.
         return self.accelerator.autocast()
 
     def get_train_dataloader(self) -> DataLoader:
         first = self.first_step * self.batches.accumulation
-        return self._loader(self.batches, _Rest(first, len(self.batches)))
+        return self._loader(self.batches, _RemainingItems(first, len(self.batches)))
 
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
-        """Loss, and perplexity if it has one, on the validation text, over all processes."""
+        """Compute loss, perplexity (None if undefined) and seconds on the validation text.
+
+        The text is distributed over all processes.
+        """
         start = time.perf_counter()
         batches = self.eval_dataset if eval_dataset is None else eval_dataset
         rank, processes = self.args.process_index, self.args.world_size
         rounds = -(-len(batches) // processes)
-        # All processes make equally many calls; the last may be of a batch that another has.
+        # All processes make the same number of calls; the last batch may be another process's.
         mine = [min(turn * processes + rank, len(batches) - 1) for turn in range(rounds)]
         counts = [turn * processes + rank < len(batches) for turn in range(rounds)]
         total = torch.zeros(2, dtype=torch.float64, device=self.args.device)
@@ -276,7 +279,7 @@ class MaskedLanguageModelTrainer(Trainer):
             (checkpoint_path(self.args.output_dir, self.state.global_step) / COMPLETE).touch()
 
     def _rotate_checkpoints(self, use_mtime: bool = False, output_dir: str | None = None) -> None:
-        # By their steps: their times say nothing after they have been copied.
+        # By step, since modification times are not reliable after copying.
         super()._rotate_checkpoints(use_mtime=False, output_dir=output_dir)
 
     def _loader(self, batches: Any, sampler: Any) -> DataLoader:
@@ -288,18 +291,19 @@ class MaskedLanguageModelTrainer(Trainer):
             pin_memory=self.args.device.type == "cuda",
         )
 
-    # --- What users of the class call ---
+    # --- Called by users of the class ---
 
     def run(self) -> None:
-        """Train, from the last complete checkpoint on if there is one.
+        """Train, resuming from the last complete checkpoint if there is one.
 
         Raises:
-            BiomedError: if the device's memory is too small, or nothing was learned.
+            BiomedError: if the device's memory is too small, or if the validation loss was never a
+                number.
         """
         checkpoint = last_checkpoint(Path(self.args.output_dir))
         if checkpoint is not None:
             self.first_step = checkpoint_step(checkpoint)
-        # It warns of weights that a checkpoint has once and the model uses twice.
+        # It warns of tied weights, which a checkpoint has once and the model uses twice.
         try:
             with without_warnings():
                 self.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
@@ -311,17 +315,17 @@ class MaskedLanguageModelTrainer(Trainer):
             ) from error
         if self.state.best_global_step is None:
             raise self.recipe.error(
-                "training.learning_rate", "the loss on the validation text was no number; lower it"
+                "training.learning_rate", "the loss on the validation text was not finite; lower it"
             )
 
     @property
     def best_checkpoint(self) -> Path:
-        """Where the weights with the lowest validation loss are, in Hugging Face layout."""
+        """The checkpoint with the lowest validation loss, in Hugging Face layout."""
         return checkpoint_path(self.args.output_dir, self.state.best_global_step)
 
 
 class EndCallback(TrainerCallback):
-    """Asks for an evaluation after the last step, whatever its number."""
+    """Requests an evaluation after the last step."""
 
     def on_step_end(
         self,
@@ -335,8 +339,8 @@ class EndCallback(TrainerCallback):
         return control
 
 
-class _Rest(Sampler):
-    """Items from one on; its length is that of all, which the loop reckons with."""
+class _RemainingItems(Sampler):
+    """Items from `first` on; its length is of all items, as the training loop expects."""
 
     def __init__(self, first: int, end: int):
         self.first, self.end = first, end
@@ -349,9 +353,10 @@ class _Rest(Sampler):
 
 
 def keep_in_bf16(model: PreTrainedModel) -> None:
-    """Have autocast on a CPU keep hidden states in bf16 from the embeddings on.
+    """Make autocast on a CPU keep hidden states in bf16 from the embeddings on.
 
-    It would add and normalise them in fp32, as the embeddings are, and cast them for every product.
+    Otherwise it would add and normalise them in fp32, like the embeddings, and cast them for every
+    matrix product.
     """
     embeddings = getattr(model.base_model, "embeddings", None)
     if embeddings is not None:
@@ -362,14 +367,14 @@ def keep_in_bf16(model: PreTrainedModel) -> None:
 
 
 def training_arguments(recipe: TrainingRecipe, steps: int) -> TrainingArguments:
-    """The settings of `Trainer` that a recipe's [training] comes to.
+    """Convert a recipe's [training] to arguments of `Trainer`.
 
     Raises:
         BiomedError: if [training.arguments] has a setting that transformers refuses.
     """
     check_arguments(recipe)
     given = recipe.training.arguments
-    own = _own_arguments(recipe, steps)
+    fixed = _fixed_arguments(recipe, steps)
     defaults = {
         "optim": "adamw_torch_fused",
         "report_to": "none",
@@ -378,15 +383,15 @@ def training_arguments(recipe: TrainingRecipe, steps: int) -> TrainingArguments:
         "use_cpu": not torch.cuda.is_available(),
     }
     settings = {**defaults, **given}
-    # A GPU is not to wait for batches; a CPU has them made in a hundredth of a step.
+    # A GPU must not wait for batches; on a CPU making them takes a hundredth of a step.
     settings.setdefault("dataloader_num_workers", 0 if settings["use_cpu"] else 4)
     device = torch.device("cpu" if settings["use_cpu"] else "cuda")
     precision = resolve_precision(recipe.training.precision, device)
-    # What `accelerate launch` or an earlier run in this process has left here would win.
+    # Overrides a value of `accelerate launch` or of an earlier run in this process.
     os.environ["ACCELERATE_MIXED_PRECISION"] = "no" if precision == "fp32" else precision
     try:
         args = TrainingArguments(
-            **own, **settings, bf16=precision == "bf16", fp16=precision == "fp16"
+            **fixed, **settings, bf16=precision == "bf16", fp16=precision == "fp16"
         )
     except (ValueError, TypeError) as error:
         reason = " ".join(str(error).split())
@@ -397,11 +402,15 @@ def training_arguments(recipe: TrainingRecipe, steps: int) -> TrainingArguments:
 
 
 def check_arguments(recipe: TrainingRecipe) -> None:
-    """RAISES BiomedError: if [training.arguments] has an unknown setting, or one of ours."""
+    """Check the names of the settings in [training.arguments].
+
+    Raises:
+        BiomedError: if a setting is unknown, or is determined by other settings of the recipe.
+    """
     known = {field.name for field in fields(TrainingArguments) if field.init}
     for name in recipe.training.arguments:
         where = f"training.arguments.{name}"
-        if name in _own_arguments(recipe, steps=1) or name in ("bf16", "fp16"):
+        if name in _fixed_arguments(recipe, steps=1) or name in ("bf16", "fp16"):
             raise recipe.error(where, "follows from the other settings of the recipe; remove it")
         if name not in known:
             close = get_close_matches(name, known, n=2)
@@ -409,7 +418,8 @@ def check_arguments(recipe: TrainingRecipe) -> None:
             raise recipe.error(where, f"no such field of transformers' TrainingArguments; {advice}")
 
 
-def _own_arguments(recipe: TrainingRecipe, steps: int) -> dict[str, Any]:
+def _fixed_arguments(recipe: TrainingRecipe, steps: int) -> dict[str, Any]:
+    """The arguments that follow from other settings of the recipe, or must not change."""
     settings = recipe.training
     return {
         "output_dir": str(recipe.output.work / "checkpoints"),
@@ -438,11 +448,14 @@ def _own_arguments(recipe: TrainingRecipe, steps: int) -> dict[str, Any]:
 
 
 def choose_device_batch(recipe: TrainingRecipe, device: torch.device, processes: int) -> int:
-    """Sequences that a process computes at once: as many as wanted, or fewer, to divide a step's.
+    """Choose the number of sequences that a process computes at once.
+
+    It is the recipe's `device_batch`, or else a number that suits the device and divides the
+    process's share of a step.
 
     Raises:
-        BiomedError: if the batch cannot be spread over the processes, or what the recipe wants does
-            not divide it.
+        BiomedError: if the batch cannot be divided evenly among the processes, or if `device_batch`
+            does not divide a process's share.
     """
     settings = recipe.training
     share, rest = divmod(settings.batch, processes)
@@ -483,6 +496,6 @@ def remove_incomplete_checkpoints(directory: Path) -> None:
 
 
 def last_checkpoint(directory: Path) -> Path | None:
-    """The newest checkpoint that was written to its end; None if there is none."""
+    """The newest complete checkpoint; None if there is none."""
     complete = [path.parent for path in directory.glob(f"checkpoint-*/{COMPLETE}")]
     return max(complete, key=checkpoint_step, default=None)

@@ -26,7 +26,7 @@ from .sources import read_documents
 # In this order, so that the padding id is 0, as in BERT.
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
-# RoBERTa's; its mask token comes after all others.
+# RoBERTa's special tokens; its mask token comes after all other entries.
 BPE_SPECIAL_TOKENS = ["<s>", "<pad>", "</s>", "<unk>"]
 BPE_MASK = "<mask>"
 
@@ -35,11 +35,11 @@ Kind = Literal["bpe", "wordpiece"]
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """The documents of some files, read anew each time they are gone through.
+    """The documents of files, which are read again in each iteration.
 
     Attributes:
-        paths, field: as `sources.read_documents` takes them.
-        progress: called with the number of documents that were read since the last call.
+        paths, field: as `paths` and `text_field` of `sources.read_documents`.
+        progress: called with the number of documents read since the last call.
     """
 
     paths: list[Path]
@@ -56,7 +56,7 @@ class Documents:
 def learn_vocabulary(
     texts: Iterable[str], kind: Kind, size: int, *, lowercase: bool = False
 ) -> Tokenizer:
-    """Learn a vocabulary of either kind; `lowercase` is for WordPiece alone."""
+    """Learn a vocabulary of either kind; `lowercase` only applies to WordPiece."""
     if kind == "bpe":
         return learn_byte_pairs(texts, size)
     return learn_word_pieces(texts, size, lowercase=lowercase)
@@ -68,23 +68,23 @@ def learn_word_pieces(
     """Learn a WordPiece vocabulary (Wu et al. 2016, "Google's Neural Machine Translation System").
 
     Args:
-        texts: any number of texts. They are gone through twice: those of an iterator, which can be
-            gone through once, are kept in memory.
-        size: largest number of entries, special tokens and single characters included.
+        texts: any number of texts. They are read twice; the texts of an iterator are therefore
+            kept in memory.
+        size: maximum number of entries, including special tokens and single characters.
         lowercase: whether to fold case and accents, as BERT's uncased vocabularies do.
-        min_frequency: how often a pair must occur to be merged.
+        min_frequency: minimum number of occurrences of a pair to be merged.
 
     Returns:
         a tokenizer that treats text and special tokens as BERT's does.
 
     Raises:
-        BiomedError: if there is no text, or it has more characters than the vocabulary can hold.
+        BiomedError: if there is no text, or the characters of the text exceed the size.
     """
     if iter(texts) is texts:
         texts = list(texts)
     # The trainer numbers the characters inside words in the order of a randomly seeded hash table,
-    # and breaks ties between pairs by number. Numbered beforehand, they give the same vocabulary
-    # each time.
+    # and breaks ties between pairs by number. Numbering them beforehand makes the vocabulary
+    # reproducible.
     letters = _train(texts, 0, SPECIAL_TOKENS, lowercase, min_frequency)
     if len(letters) == len(SPECIAL_TOKENS):
         raise _no_words()
@@ -112,15 +112,15 @@ def learn_byte_pairs(texts: Iterable[str], size: int, *, min_frequency: int = 2)
 
     Args:
         texts: any number of texts, read once.
-        size: largest number of entries, special tokens and the 256 bytes included; at least 261.
-        min_frequency: how often a pair must occur to be merged.
+        size: maximum number of entries, including special tokens and the 256 bytes; at least 261.
+        min_frequency: minimum number of occurrences of a pair to be merged.
 
     Returns:
-        a tokenizer that treats text and special tokens as RoBERTa's does, with its ids for them:
-        <s> 0, <pad> 1, </s> 2, <unk> 3, and <mask> last.
+        a tokenizer that treats text and special tokens as RoBERTa's does, with the same ids for
+        special tokens: <s> 0, <pad> 1, </s> 2, <unk> 3, and <mask> last.
 
     Raises:
-        BiomedError: if there is no text, or the vocabulary cannot hold the bytes.
+        BiomedError: if there is no text, or the size is below 261.
     """
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     least = len(BPE_SPECIAL_TOKENS) + len(alphabet) + 1
@@ -140,7 +140,7 @@ def learn_byte_pairs(texts: Iterable[str], size: int, *, min_frequency: int = 2)
     tokenizer.train_from_iterator(seen, trainer)
     if not seen.has_words:
         raise _no_words()
-    # A space before it belongs to it, as in RoBERTa.
+    # A space before the token belongs to it, as in RoBERTa.
     tokenizer.add_special_tokens([AddedToken(BPE_MASK, lstrip=True, special=True)])
     tokenizer.post_processor = processors.RobertaProcessing(
         ("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=False
@@ -152,7 +152,8 @@ def save_tokenizer(tokenizer: Tokenizer, directory: Path) -> None:
     """Write a learned tokenizer so that transformers' `AutoTokenizer` and `read_tokenizer` load it.
 
     Args:
-        directory: one that is there.
+        tokenizer: from `learn_vocabulary`.
+        directory: an existing directory.
     """
     names = ("pad", "unk", "cls", "sep", "mask")
     is_bpe = tokenizer.token_to_id(BPE_MASK) is not None
@@ -168,10 +169,10 @@ def save_tokenizer(tokenizer: Tokenizer, directory: Path) -> None:
 
 
 def read_tokenizer(name: str, revision: str | None = None) -> WordPieceTokenizer:
-    """The tokenizer of a directory with or without an encoder, of a catalogue name or a hub id.
+    """Load the tokenizer of a directory with or without an encoder, a catalogue name or a hub id.
 
     Raises:
-        BiomedError: if it cannot be had.
+        BiomedError: if it cannot be loaded.
     """
     from ..encoders.loading import load_tokenizer
 
@@ -191,7 +192,7 @@ def read_tokenizer(name: str, revision: str | None = None) -> WordPieceTokenizer
 
 
 class _Counted:
-    """Texts, and whether there was anything but white space in them."""
+    """Iterates over texts, and records whether any has more than white space."""
 
     def __init__(self, texts: Iterable[str]):
         self.texts = texts
@@ -214,7 +215,7 @@ def _no_words() -> BiomedError:
 def _train(
     texts: Iterable[str], size: int, first: list[str], lowercase: bool, min_frequency: int
 ) -> dict[str, int]:
-    """Learn a vocabulary that begins with the given entries; all characters if the size is 0."""
+    """Learn a vocabulary that starts with given entries; with the size 0 only characters."""
     tokenizer = _create_tokenizer({}, lowercase)
     trainer = WordPieceTrainer(
         vocab_size=size, min_frequency=min_frequency, special_tokens=first, show_progress=False

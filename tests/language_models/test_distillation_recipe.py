@@ -129,7 +129,7 @@ def test_an_objective_that_does_not_fit_the_encoders_is_refused_with_its_place(r
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        ("", "give one of name (an encoder that is there), layers (how many) and teacher_layers"),
+        ("", "give one of name (an existing encoder), layers (how many) and teacher_layers"),
         ('name = "tinybert"\nlayers = 2', "give one of name"),
         ("layers = 2\nteacher_layers = [1, 2]", "give one of name"),
         ("teacher_layers = []", "give one of name"),

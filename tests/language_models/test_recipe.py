@@ -124,7 +124,7 @@ def test_an_encoder_with_a_name_has_its_own_vocabulary(tmp_path):
     shape = {"type", "layers", "width", "heads", "feed_forward", "positions", "dropout"}
     existing = {f"encoder__{name}": None for name in shape} | {"encoder__name": "biobert"}
     told = refuse(write_recipe(tmp_path, **existing))
-    assert "has its own [vocabulary]; remove the section" in told
+    assert "remove the section [vocabulary]" in told
     recipe = make_recipe(tmp_path, **existing, vocabulary=None)
     assert recipe.encoder == ExistingEncoder(name="biobert")
     assert "needs a [vocabulary]" in refuse(write_recipe(tmp_path, vocabulary=None))

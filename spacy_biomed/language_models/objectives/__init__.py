@@ -1,4 +1,4 @@
-"""Distillation objectives by the names that configs give them."""
+"""Distillation objectives, by their names in configs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Distillation as for CompactBioBERT."""
+"""The distillation objective of CompactBioBERT."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class CompactObjective(Objective):
     """Labels, the teacher's distributions, and the hidden states and attention maps of each layer.
 
     Source: Rohanian et al. 2022, "On the Effectiveness of Compact Biomedical Transformers", section
-    4.3, equations 10 and 11; there it makes CompactBioBERT.
+    4.3, equations 10 and 11, where it is the objective of CompactBioBERT.
 
         L = α1 L_mlm + α2 L_softMLM + α3 Σ_l L_compact(l)                                   (11)
 
         L_compact(l) = mean over n of 1 - cos(h_s^l,n, h_t^g(l),n)
                      + mean over heads i and n of D_KL(a_s^l,i_n || a_t^g(l),i_n)           (10)
 
-    L_mlm and L_softMLM are equations 1 and 2, the latter at temperature 1. The sum over layers is a
-    sum, as printed. The student's attention comes first in the divergence, as printed. The paper's
-    student is as wide as the teacher; the hidden states of one that is not are projected first by
-    one learned matrix for all layers, as in equation 6.
+    L_mlm and L_softMLM are equations 1 and 2, the latter at temperature 1. Layers are summed, and
+    the student's attention comes first in the divergence, both as printed. The paper's student is
+    as wide as the teacher. If the widths differ, the student's hidden states are projected by one
+    learned matrix for all layers, as in equation 6.
 
     Attributes:
         mlm_weight, soft_mlm_weight, layer_weight: α1, α2, α3.
@@ -69,7 +69,7 @@ class CompactObjective(Objective):
         )
 
     def terms(self, student: Outputs, teacher: Outputs, attended: Tensor, labels: Tensor) -> Terms:
-        """Those of layers are sums over them."""
+        """The terms that have a weight; terms of layers are sums over the layers."""
         terms: Terms = {}
         if "mlm" in self.weights:
             terms["mlm"] = label_cross_entropy(student.logits, labels)

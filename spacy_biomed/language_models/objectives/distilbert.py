@@ -1,4 +1,4 @@
-"""Distillation as for DistilBERT."""
+"""The distillation objective of DistilBERT."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class DistilBertObjective(Objective):
     """Labels, the teacher's distributions, and its last hidden states.
 
     Source: Rohanian et al. 2022, "On the Effectiveness of Compact Biomedical Transformers", section
-    4.1.3, equations 1 to 4; there it makes DistilBioBERT.
+    4.1.3, equations 1 to 4, where it is the objective of DistilBioBERT.
 
         L = α1 L_mlm + α2 L_softMLM + α3 L_align
 
@@ -21,13 +21,13 @@ class DistilBertObjective(Objective):
         L_softMLM = T² mean over masked n of D_KL(f_t(X)^n || f_s(X)^n)    (2)
         L_align   = mean over n of 1 - cos(h_t(X)^n, h_s(X)^n)             (3)
 
-    The paper gives no temperature T: its equation 2 is that of T = 1, the default. Its student is
-    as wide as the teacher; the hidden states of a student that is not are projected first by a
+    The paper gives no temperature T: its equation 2 has T = 1, the default. The paper's student is
+    as wide as the teacher. If the widths differ, the student's hidden states are projected by a
     learned matrix, as in Lewis et al. 2020 (`large_to_base`).
 
     Attributes:
         mlm_weight, soft_mlm_weight, align_weight: α1, α2, α3.
-        temperature: T of the distributions of both.
+        temperature: T of both distributions.
     """
 
     def __init__(

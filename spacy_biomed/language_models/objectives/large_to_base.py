@@ -1,4 +1,4 @@
-"""Distillation of a large encoder into one of base size."""
+"""The objective for distilling a large encoder into an encoder of base size."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class LargeToBaseObjective(DistilBertObjective):
         L_KL  = T² mean over masked n of D_KL(f_t(X)^n || f_s(X)^n), both at temperature T
         L_cos = mean over n of 1 - cos(h_t(X)^n, W h_s(X)^n)
 
-    W is learned; it is there only if the widths differ. With an `align_weight` of 0 it is the
-    paper's "distill", with 1 its "distill + align".
+    W is learned, and used only if the widths differ. An `align_weight` of 0 gives the paper's
+    "distill", and 1 its "distill + align".
 
     Attributes:
         mlm_weight, soft_mlm_weight, align_weight: α_MLM, α_KL, α_cos.
-        temperature: T of the distributions of both. The paper tells of the teacher's alone; Hinton
-            et al. 2015 and Sanh et al. 2019, whom it follows, smooth both.
+        temperature: T of both distributions. The paper mentions it only for the teacher's, but it
+            follows Hinton et al. 2015 and Sanh et al. 2019, who smooth both.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Which layer of the teacher a layer of the student is compared with (paper 2, equation 5)."""
+"""The mapping of the student's layers to layers of the teacher (equation 5 of `map_layers`)."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from ...errors import BiomedError
 def map_layers(student: int, teacher: int, layers: Sequence[int] | None = None) -> list[int]:
     """The map g of "On the Effectiveness of Compact Biomedical Transformers", equation 5.
 
-    Layers are counted from 1; 0 is the embedding layer, which g leaves where it is. By default the
-    student's layers go to every k-th of the teacher's, last to last; where the numbers do not
-    divide, to those nearest to it from above.
+    Layers count from 1; 0 is the embedding layer, and g(0) = 0. By default the student's layers map
+    to every k-th layer of the teacher, the last to the last. If the number of layers is not a
+    multiple, the positions are rounded up.
 
     Args:
-        student, teacher: how many layers each has.
-        layers: g(1) to g(student), in place of the default.
+        student, teacher: number of layers of each.
+        layers: g(1) to g(student), instead of the default.
 
     Returns:
         g(1) to g(student).
 
     Raises:
-        BiomedError: if there are not as many layers given as the student has, if the teacher does
-            not have one of them, or if none are given and the student has more layers than the
+        BiomedError: if the number of given layers is not the student's, if the teacher does not
+            have a given layer, or if none are given and the student has more layers than the
             teacher.
 
     Examples:
@@ -49,7 +49,11 @@ def map_layers(student: int, teacher: int, layers: Sequence[int] | None = None) 
 
 
 def check_layers(name: str, layers: Sequence[int], teacher: int) -> None:
-    """RAISES BiomedError: if the teacher does not have one of the layers of that setting."""
+    """Check the layers of a setting.
+
+    Raises:
+        BiomedError: if the teacher does not have one of them.
+    """
     for layer in layers:
         if not 1 <= layer <= teacher:
             raise BiomedError(

@@ -1,4 +1,4 @@
-"""Distillation as for MobileBERT."""
+"""The distillation objective of MobileBERT."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class MobileBertObjective(Objective):
         L_mobile(l) = MSE(h_s^l, h_t^l)
                     + mean over heads i and n of D_KL(a_s^l,i_n || a_t^l,i_n)               (12)
 
-    L_mlm is equation 1. Equation 12 prints a sum over positions n: a mean is taken, as in equation
-    10 and by Sun et al., since a sum would outgrow the squared error with the length. The student's
-    attention comes first in the divergence, as printed. In the papers, student and teacher have
-    the same layers and width, and layer l is compared with layer l. Where they do not, the layers
-    of the student are mapped, and its hidden states are projected by one learned matrix for all
-    layers, as in equations 5 and 6.
+    L_mlm is equation 1. Equation 12 has a sum over positions n; here it is a mean, as in equation
+    10 and Sun et al., since a sum would dominate the squared error in long sequences. The student's
+    attention comes first in the divergence, as printed. In the papers student and teacher have the
+    same number of layers and the same width, and layer l is compared with layer l. Otherwise the
+    layers of the student are mapped, and its hidden states are projected by one learned matrix for
+    all layers, as in equations 5 and 6.
 
     Attributes:
-        mlm_share: α, above 0 and below 1. The paper gives no value; by default the two weigh the
-            same.
+        mlm_share: α, above 0 and below 1. The paper gives no value; by default both have the same
+            weight.
         layer_map: g(1) to g(M), by default every k-th layer of the teacher.
     """
 
@@ -60,7 +60,7 @@ class MobileBertObjective(Objective):
         return Needs(logits="masked", hidden_states="all", attentions=True)
 
     def terms(self, student: Outputs, teacher: Outputs, attended: Tensor, labels: Tensor) -> Terms:
-        """Those of layers are means over them."""
+        """All terms; terms of layers are means over the layers."""
         hidden_states, attentions = 0.0, 0.0
         for layer, target in enumerate(self.layer_map, start=1):
             hidden_states += squared_error(

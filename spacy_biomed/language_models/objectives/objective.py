@@ -1,4 +1,4 @@
-"""What the distillation objectives share: what they compare, what they need, and their loss."""
+"""The base class of distillation objectives: the outputs they need, and their loss."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Terms = dict[str, Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What an objective has to know of an encoder: layers, width of hidden states, heads."""
+    """The shape of an encoder: number of layers, width of hidden states, attention heads."""
 
     layers: int
     width: int
@@ -25,15 +25,15 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What an objective compares, so that nothing else is computed.
+    """The outputs that an objective uses, so that nothing else is computed.
 
     Attributes:
-        logits: at which positions it takes vocabulary distributions: none, those that masking
-            chose, or all that are no padding.
-        teacher_logits: whether it takes the teacher's too, for which that needs a language-model
-            head.
-        hidden_states: none, the last layer's, or all layers'.
-        attentions: whether it compares attention maps.
+        logits: positions with vocabulary distributions: none, the positions chosen by masking, or
+            all except padding.
+        teacher_logits: whether it also uses the teacher's distributions, which then needs a
+            language-model head.
+        hidden_states: none, of the last layer, or of all layers.
+        attentions: whether it uses attention maps.
     """
 
     logits: Literal["none", "masked", "attended"] = "none"
@@ -44,13 +44,13 @@ class Needs:
 
 @dataclass(slots=True)
 class Outputs:
-    """What one encoder computed for a batch.
+    """The outputs of an encoder for a batch.
 
     Attributes:
-        hidden_states: (batch, length, width) each; of all layers, the embeddings' first, or of the
-            last layer alone.
-        attentions: (batch, heads, length, length) each, after softmax and before dropout; row n
-            holds what position n attends to. One for each layer.
+        hidden_states: (batch, length, width) each; of all layers, starting with the embeddings, or
+            only of the last layer.
+        attentions: (batch, heads, length, length) for each layer, after softmax and before dropout;
+            row n has the attention of position n to all positions.
         logits: (positions, vocabulary) at the positions that the objective needs, in the batch's
             order.
     """
@@ -61,16 +61,16 @@ class Outputs:
 
 
 class Objective(nn.Module, ABC):
-    """A distillation loss: a weighted sum of terms, with the projections that it learns.
+    """A distillation loss: a weighted sum of terms, with learned projections.
 
-    A term whose weight is 0 is left out and what it needs is not computed.
+    A term with the weight 0 is left out, and the outputs that only it needs are not computed.
 
     Attributes:
         student, teacher: the shapes of the two encoders.
         weights: the weight of each term.
 
     Raises:
-        BiomedError: if a weight is below 0 or all are 0.
+        BiomedError: if a weight is below 0, or all are 0.
     """
 
     def __init__(self, student: Shape, teacher: Shape, weights: dict[str, float]):
@@ -87,11 +87,11 @@ class Objective(nn.Module, ABC):
     @property
     @abstractmethod
     def needs(self) -> Needs:
-        """What the terms with a weight compare."""
+        """The outputs that the terms with a weight use."""
 
     @abstractmethod
     def terms(self, student: Outputs, teacher: Outputs, attended: Tensor, labels: Tensor) -> Terms:
-        """The terms with a weight, each without it; arguments are those of `forward`."""
+        """The terms that have a weight, not multiplied by it; arguments are as in `forward`."""
 
     def forward(
         self, student: Outputs, teacher: Outputs, attended: Tensor, labels: Tensor
@@ -99,20 +99,21 @@ class Objective(nn.Module, ABC):
         """Compare the outputs of the two encoders for one batch.
 
         Args:
-            attended: (batch, length), true where there is no padding.
-            labels: (masked,) the word pieces at the positions that masking chose, in the batch's
+            student, teacher: the outputs.
+            attended: (batch, length), false for padding.
+            labels: (masked,) the word pieces at the positions chosen by masking, in the batch's
                 order.
 
         Returns:
-            the weighted sum, and the terms without their weights.
+            the weighted sum, and the unweighted terms.
         """
         terms = self.terms(student, teacher, attended.bool(), labels)
         return sum(self.weights[name] * term for name, term in terms.items()), terms
 
     def projection(self) -> nn.Module:
-        """A learned linear map from the student's width to the teacher's; none where they agree.
+        """A learned linear map from the student's width to the teacher's, without bias.
 
-        Without bias: the equations have a matrix alone.
+        It is the identity if the widths are the same. The papers' equations have no bias.
         """
         if self.student.width == self.teacher.width:
             return nn.Identity()

@@ -1,12 +1,14 @@
-"""The terms that distillation objectives are sums of.
+"""The terms of distillation objectives.
 
-Sums over tokens in the papers' equations are means here. As sums they would change their balance
-with the other terms whenever the length or the batch does, and Sanh et al. (2019) and Sun et al.
-(2020), whose losses the papers restate, take means as well. A mean is over the whole batch, so that
-a position counts the same wherever it stands. Padding is in neither its numerator nor its
-denominator. Over nothing at all, a mean is 0.
+Equations without a source are from Rohanian et al. 2022, "On the Effectiveness of Compact
+Biomedical Transformers".
 
-What half precision computed is compared in single precision. Logarithms are natural.
+Sums over tokens in the equations are means here. The weight of a sum relative to the other terms
+would depend on the length and the batch size. Sanh et al. (2019) and Sun et al. (2020), the origin
+of these losses, use means as well. A mean is over all positions of the batch, without padding. The
+mean over no positions is 0.
+
+Half-precision outputs are compared in single precision. Logarithms are natural.
 """
 
 from __future__ import annotations
@@ -15,13 +17,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Attention below this counts as this much in logarithms: softmax underflows to 0, and one such
-# entry would make the divergence infinite.
+# Minimum attention in logarithms. Softmax can underflow to 0, and a single zero would make the
+# divergence infinite.
 LEAST_ATTENTION = 1e-10
 
 
 def label_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Of the word pieces at the masked positions (paper 2, equation 1).
+    """Mean cross-entropy of the word pieces at the masked positions (equation 1).
 
     Args:
         logits: (masked, vocabulary). labels: (masked,).
@@ -30,14 +32,16 @@ def label_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def soft_target_divergence(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
-    """KL divergence of the student's distributions from the teacher's (paper 2, equation 2).
+    """KL divergence of the student's distributions from the teacher's (equation 2).
 
-    The equation has a minus before the divergence, which would drive the two apart: a misprint. The
-    logits of both are divided by the temperature, and the divergence is multiplied by its square,
-    so that the gradients keep their size whatever it is (Hinton et al. 2015, section 2).
+    The equation has a minus sign before the divergence, which would drive the two apart; this must
+    be a misprint. The logits of both are divided by the temperature, and the divergence is
+    multiplied by its square, so that the size of the gradients does not depend on it (Hinton et al.
+    2015, section 2).
 
     Args:
         student, teacher: logits, (positions, vocabulary).
+        temperature: of both distributions.
     """
     divergence = F.kl_div(
         F.log_softmax(_single(student) / temperature, dim=-1),
@@ -49,7 +53,7 @@ def soft_target_divergence(student: Tensor, teacher: Tensor, temperature: float)
 
 
 def soft_target_cross_entropy(student: Tensor, teacher: Tensor) -> Tensor:
-    """Cross-entropy with the teacher's distributions as labels (paper 2, equation 8).
+    """Cross-entropy with the teacher's distributions as labels (equation 8).
 
     Args:
         student, teacher: logits, (positions, vocabulary).
@@ -59,7 +63,7 @@ def soft_target_cross_entropy(student: Tensor, teacher: Tensor) -> Tensor:
 
 
 def cosine_distance(student: Tensor, teacher: Tensor, attended: Tensor) -> Tensor:
-    """1 - cosine of the hidden states of a position, its mean over positions (paper 2, equation 3).
+    """Mean of 1 - cosine of the hidden states over positions (equation 3).
 
     Args:
         student, teacher: (batch, length, width). attended: (batch, length).
@@ -69,7 +73,7 @@ def cosine_distance(student: Tensor, teacher: Tensor, attended: Tensor) -> Tenso
 
 
 def squared_error(student: Tensor, teacher: Tensor, attended: Tensor) -> Tensor:
-    """Mean over positions and width (paper 2, equation 6, first term).
+    """Mean squared error over positions and width (equation 6, first term).
 
     Args:
         student, teacher: (batch, length, width). attended: (batch, length).
@@ -79,9 +83,9 @@ def squared_error(student: Tensor, teacher: Tensor, attended: Tensor) -> Tensor:
 
 
 def attention_squared_error(student: Tensor, teacher: Tensor, attended: Tensor) -> Tensor:
-    """Mean over heads and the entries of their maps (paper 2, equation 6, second term).
+    """Mean squared error over heads and the entries of their maps (equation 6, second term).
 
-    An entry counts where both its row and its column are attended.
+    An entry counts only if both its row and its column are attended.
 
     Args:
         student, teacher: (batch, heads, length, length). attended: (batch, length).
@@ -92,10 +96,10 @@ def attention_squared_error(student: Tensor, teacher: Tensor, attended: Tensor) 
 
 
 def attention_divergence(student: Tensor, teacher: Tensor, attended: Tensor) -> Tensor:
-    """KL divergence between rows of attention maps, its mean over heads and rows.
+    """Mean KL divergence of rows of attention maps, over heads and rows.
 
-    As the papers' equations have it, the student's map comes first: D(student || teacher) (paper 2,
-    equations 10 and 12). A row is a distribution over the attended columns.
+    The student's map comes first, D(student || teacher), as in equations 10 and 12. A row is a
+    distribution over the attended columns.
 
     Args:
         student, teacher: (batch, heads, length, length). attended: (batch, length).
@@ -107,10 +111,10 @@ def attention_divergence(student: Tensor, teacher: Tensor, attended: Tensor) -> 
 
 
 def _match_heads(student: Tensor, teacher: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the numbers of heads differ, one map each: the mean over the heads.
+    """Average the maps over the heads if the numbers of heads differ.
 
-    Which of the teacher's heads a head of the student should follow, no paper says; the means are
-    distributions too, and compare what a layer attends to altogether.
+    No paper defines which of the teacher's heads a head of the student should follow. The means are
+    distributions too, and compare the attention of a whole layer.
     """
     if student.shape[1] == teacher.shape[1]:
         return student, teacher
@@ -118,7 +122,7 @@ def _match_heads(student: Tensor, teacher: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _mean(values: Tensor, counted: Tensor) -> Tensor:
-    """The mean of the values that count; both of one shape."""
+    """The mean of the values where `counted` is true; both have the same shape."""
     total = values.masked_fill(~counted, 0.0).sum()
     return total / counted.sum().clamp(min=1)
 

@@ -1,4 +1,4 @@
-"""Distillation as for TinyBERT."""
+"""The distillation objective of TinyBERT."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TinyBertObjective(Objective):
     """Embeddings, hidden states, attention maps and distributions, without any labels.
 
     Source: Rohanian et al. 2022, "On the Effectiveness of Compact Biomedical Transformers", section
-    4.2.3, equations 5 to 9; there it makes TinyBioBERT.
+    4.2.3, equations 5 to 9, where it is the objective of TinyBioBERT.
 
         L = λ_0 L_Embed + Σ_l λ_l L_Layer(l) + λ_(M+1) L_output        (9)
 
@@ -25,15 +25,15 @@ class TinyBertObjective(Objective):
         L_Embed    = MSE(E_s W_e, E_t)                                 (7)
         L_output   = - mean over n of Σ_i f_t(X)_i^n ln f_s(X)_i^n     (8)
 
-    W_h and W_e are learned, and there only if the widths differ. W_h has no index in equation 6: it
-    is one for all layers. E are the outputs of the embedding layers, since g(0) = 0 makes them
-    layer 0, and not the tables, whose rare rows would count as much as frequent ones. Attention
-    maps are taken after softmax: equation 10 takes divergences of the same maps. Equation 8 is over
-    all N tokens, not the masked ones alone.
+    W_h and W_e are learned, and used only if the widths differ. W_h has no index in equation 6, so
+    all layers share it. E are the outputs of the embedding layers, since g(0) = 0 makes them layer
+    0. They are not the embedding tables, in which rare rows would count as much as frequent rows.
+    Attention maps are compared after softmax, because equation 10 has divergences of the same maps.
+    Equation 8 is over all N tokens, not only the masked tokens.
 
     Attributes:
-        embedding_weight, output_weight: λ_0, λ_(M+1). The paper takes L_Embed only where the two do
-            not share the embedding layer.
+        embedding_weight, output_weight: λ_0, λ_(M+1). The paper uses L_Embed only if student and
+            teacher do not share the embedding layer.
         layer_weights: λ_1 to λ_M; 1 each by default.
         layer_map: g(1) to g(M), by default every k-th layer of the teacher.
     """
@@ -74,7 +74,7 @@ class TinyBertObjective(Objective):
         )
 
     def terms(self, student: Outputs, teacher: Outputs, attended: Tensor, labels: Tensor) -> Terms:
-        """Those of layers are already weighted sums over them, by λ_1 to λ_M."""
+        """The terms that have a weight; terms of layers are sums weighted by λ_1 to λ_M."""
         terms: Terms = {}
         if "embedding" in self.weights:
             terms["embedding"] = squared_error(
@@ -104,7 +104,7 @@ class TinyBertObjective(Objective):
         return terms
 
     def _compared(self) -> list[tuple[int, int, float]]:
-        """Layer of the student, of the teacher, and λ, for each that has a weight."""
+        """The student's layer, the teacher's layer and λ, for each layer with a weight."""
         compared = zip(self.layer_map, self.layer_weights, strict=True)
         return [
             (layer, target, weight)

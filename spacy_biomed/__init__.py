@@ -2,7 +2,9 @@
 
 import os
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING
+
+from .lazy_names import attach
 
 # Here, because this runs before anything of the package can import the libraries that read them.
 # ONNX Runtime would report to its makers and keep a device id in the home directory; calls to the
@@ -10,14 +12,15 @@ from typing import Any
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
-__all__ = ["pair"]
 __version__ = version("spacy-biomed")
 
+# The package itself imports neither spaCy nor anything that a feature needs.
+if TYPE_CHECKING:
+    from .annotations.pairs import pair
+    from .errors import BiomedError
+else:
+    __getattr__, __dir__ = attach(
+        __name__, {"annotations.pairs": ["pair"], "errors": ["BiomedError"]}
+    )
 
-def __getattr__(name: str) -> Any:
-    # The package itself imports neither spaCy nor anything that a feature needs.
-    if name == "pair":
-        from .annotations.pairs import pair
-
-        return pair
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__ = ["BiomedError", "pair"]

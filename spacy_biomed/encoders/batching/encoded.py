@@ -155,10 +155,12 @@ def _borders(counts: Ints1d) -> Ints1d:
 
 
 def get_encoding(doc: Doc) -> EncodedDoc | None:
+    """Get the encoding that a document has; None before an encoder and after the last reader."""
     return doc.user_data.get(ENCODING_KEY)
 
 
 def set_encoding(doc: Doc, encoding: EncodedDoc) -> None:
+    """Give a document its encoding, which stays until `encoding.readers` listeners have read it."""
     doc.user_data[ENCODING_KEY] = encoding
 
 

@@ -1,0 +1,28 @@
+"""The site's first page, and what its configuration lists."""
+
+import re
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+def read_blocks(page: str) -> list[str]:
+    text = (REPOSITORY / page).read_text(encoding="utf8")
+    return re.findall(r"^```\w+\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def test_the_commands_and_the_code_of_the_quick_start_are_the_readmes():
+    quick_start = read_blocks("docs/index.md")
+    assert quick_start
+    assert set(quick_start) <= set(read_blocks("README.md"))
+
+
+def test_every_room_with_public_names_has_a_page_in_the_reference():
+    rooms = [
+        ".".join(path.relative_to(REPOSITORY).parent.parts)
+        for path in (REPOSITORY / "spacy_biomed").rglob("__init__.py")
+        if "= attach(" in path.read_text(encoding="utf8")
+    ]
+    site = (REPOSITORY / "mkdocs.yml").read_text(encoding="utf8")
+    pages = re.findall(r"reference/(spacy_biomed[\w.]*)\.md", site)
+    assert sorted(pages) == sorted(rooms)

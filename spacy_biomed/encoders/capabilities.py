@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 # Encoders whose attention takes a mask for every pair of positions, and which take position ids.
+# DistilBERT takes no position ids. ModernBERT makes the mask of its local attention from a mask of
+# padding, and with transformers 4 takes no other.
 PACKING_MODEL_TYPES = ("bert", "camembert", "electra", "roberta", "xlm-roberta")
 PACKING_ATTENTION = ("eager", "sdpa")
 

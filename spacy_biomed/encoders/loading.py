@@ -124,6 +124,9 @@ def read_config(source: str | Path, revision: str | None = None) -> PretrainedCo
     # The name of a compiled kernel that transformers would get from the hub.
     if "/" in str(config._attn_implementation):
         raise BiomedError(_code_refusal(source, CONFIG, "a kernel for attention"))
+    # Otherwise ModernBERT may compile its layers on a GPU, which needs a compiler.
+    if hasattr(config, "reference_compile"):
+        config.reference_compile = False
     return config
 
 

@@ -277,7 +277,7 @@ def test_the_gradient_of_pairs_is_that_of_autograd(any_encoder, make_model, nlp)
             continue
         torch.testing.assert_close(ours[name].grad, parameter.grad, atol=1e-4, rtol=1e-4)
         compared.append(name)
-    assert len(compared) > 20
+    assert len(compared) > 10
 
 
 @needs_stock

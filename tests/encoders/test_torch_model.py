@@ -195,7 +195,7 @@ def test_the_gradient_is_that_of_autograd(any_encoder, make_model, docs):
             continue
         torch.testing.assert_close(ours[name].grad, parameter.grad, atol=1e-4, rtol=1e-4)
         compared += parameter.grad.abs().sum() > 0
-    assert compared > 20
+    assert compared > 10
 
 
 def test_only_kept_rows_of_overlapping_windows_send_gradients(tiny_bert, make_model, nlp):

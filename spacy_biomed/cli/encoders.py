@@ -69,7 +69,7 @@ def _row(entry: EncoderEntry) -> list[str]:
         _say_cased(entry),
         f"{entry.parameters / 1e6:.0f}M",
         f"{entry.layers} × {entry.width}",
-        shorten(entry.licence),
+        _say_licence(entry, shorten(entry.licence)),
         " ".join(str(paper) for paper in entry.papers),
         entry.hub_id or "not on the hub, see NAME",
     ]
@@ -77,6 +77,10 @@ def _row(entry: EncoderEntry) -> list[str]:
 
 def _say_cased(entry: EncoderEntry) -> str:
     return {True: "yes", False: "no", None: "?"}[entry.cased]
+
+
+def _say_licence(entry: EncoderEntry, licence: str) -> str:
+    return f"{licence}, no commercial use" if entry.forbids_commercial_use else licence
 
 
 def _describe(entry: EncoderEntry) -> dict[str, Any]:
@@ -91,7 +95,7 @@ def _describe(entry: EncoderEntry) -> dict[str, Any]:
         "Layers": entry.layers,
         "Width": entry.width,
         "Vocabulary": f"{entry.vocabulary}{size}",
-        "Licence": entry.licence,
+        "Licence": _say_licence(entry, entry.licence),
         "Paper": entry.paper,
         "Papers": entry.papers,
         "Also called": entry.aliases,

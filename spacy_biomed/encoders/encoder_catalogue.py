@@ -25,8 +25,9 @@ class EncoderEntry:
         cased: whether it distinguishes capitals from small letters; None if unknown.
         parameters: number of parameters, without pooler and pretraining head.
         layers, width: number of transformer layers; size of their output vectors.
-        vocabulary, vocabulary_size: "WordPiece", "byte-level BPE" or "SentencePiece unigram";
-            number of entries, None if unknown.
+        vocabulary, vocabulary_size: "WordPiece", "byte-level BPE", "BPE with byte fallback" or
+            "SentencePiece unigram"; number of entries, None if unknown.
+        licence: licence of the weights as their authors state it, or "not stated".
         paper: short reference to the paper that introduced it.
         papers: which of the five papers evaluate or release it, numbered as in `docs/encoders.md`.
         aliases: other names that `find_encoder` accepts.
@@ -49,6 +50,11 @@ class EncoderEntry:
     aliases: tuple[str, ...] = ()
     download: str | None = None
     notes: str = ""
+
+    @property
+    def forbids_commercial_use(self) -> bool:
+        """Whether the licence says so by its name; False also for a licence that is not known."""
+        return bool(re.search(r"\bnc\b|non-?commercial", self.licence, re.IGNORECASE))
 
 
 def all_encoders() -> tuple[EncoderEntry, ...]:

@@ -4,13 +4,15 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import typer
 from typer.testing import CliRunner, Result
 
 from spacy_biomed.cli.encoders import encoders
-from spacy_biomed.encoders.encoder_catalogue import all_encoders
+from spacy_biomed.encoders import encoder_catalogue
+from spacy_biomed.encoders.encoder_catalogue import all_encoders, find_encoder
 from spacy_biomed.errors import BiomedError
 
 app = typer.Typer()
@@ -58,7 +60,17 @@ def test_the_table_fits_the_terminal(columns: int) -> None:
 
 def test_the_language_chooses_rows() -> None:
     result = run("--language", "multilingual", "--json")
-    assert {entry["name"] for entry in json.loads(result.stdout)} == {"mbert", "xlm-r"}
+    names = {entry["name"] for entry in json.loads(result.stdout)}
+    assert names == {"mbert", "xlm-r", "mmbert-small", "mmbert-base"}
+
+
+def test_a_licence_that_forbids_commercial_use_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = find_encoder("biobert")
+    entry = replace(known, licence="CC BY-NC 4.0")
+    monkeypatch.setattr(encoder_catalogue, "all_encoders", lambda: (known, entry))
+    monkeypatch.setattr(encoder_catalogue, "find_encoder", lambda name: entry)
+    assert " ".join(run(columns=200).stdout.split()).count("no commercial") == 1
+    assert "CC BY-NC 4.0, no commercial use" in run("biobert", columns=120).stdout
 
 
 def test_one_encoder_shows_all_that_is_known() -> None:

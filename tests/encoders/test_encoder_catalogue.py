@@ -1,6 +1,7 @@
 """The encoder catalogue: who is in it, and the facts that loading and users rely on."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -18,6 +19,15 @@ from spacy_biomed.encoders.encoder_catalogue import all_encoders, find_encoder, 
         ("RoBERTa-large", "roberta-large"),
         ("Bio-LM base", "bio-lm-base"),
         ("Bio-LM large", "bio-lm-large"),
+        ("RoBERTa-base-PM", "bio-lm-base-pm"),
+        ("RoBERTa-base-PM-Voc", "bio-lm-base-pm-voc"),
+        ("RoBERTa-base-PM-M3", "bio-lm-base-pm-m3"),
+        ("RoBERTa-base-PM-M3-Voc", "bio-lm-base"),
+        ("RoBERTa-base-PM-M3-Voc-train-longer", "bio-lm-base-longer"),
+        ("RoBERTa-base-PM-M3-Voc-distill", "bio-lm-base-unaligned"),
+        ("RoBERTa-base-PM-M3-Voc-distill-align", "bio-lm-base-distilled"),
+        ("RoBERTa-large-PM-M3", "bio-lm-large-pm-m3"),
+        ("RoBERTa-large-PM-M3-Voc", "bio-lm-large"),
         ("BlueBERT", "bluebert"),
         ("bluebert-mimic", "bluebert-mimic"),
         ("bluebert-large", "bluebert-large"),
@@ -46,7 +56,7 @@ def test_every_encoder_of_the_papers_is_found_as_they_spell_it(spelling: str, na
     assert find_encoder(spelling).name == name
 
 
-@pytest.mark.parametrize(("paper", "count"), {1: 9, 2: 10, 3: 1, 4: 8, 5: 4}.items())
+@pytest.mark.parametrize(("paper", "count"), {1: 15, 2: 10, 3: 1, 4: 8, 5: 4}.items())
 def test_each_paper_has_the_encoders_that_it_evaluates_or_releases(paper: int, count: int) -> None:
     assert sum(paper in entry.papers for entry in all_encoders()) == count
 
@@ -102,9 +112,29 @@ def test_an_encoder_is_on_the_hub_or_says_where_else(entry) -> None:
         ("bio-tinybert", 4, 312, 14),
         ("bio-mobilebert", 24, 512, 25),
         ("xlm-r", 12, 768, 277),
+        ("bioclinical-modernbert", 22, 768, 149),
+        ("bioformer-16l", 16, 384, 41),
+        ("ettin-17m", 7, 256, 17),
+        ("mmbert-base", 22, 768, 307),
     ],
 )
 def test_sizes(name: str, layers: int, width: int, millions: int) -> None:
     entry = find_encoder(name)
     assert (entry.layers, entry.width) == (layers, width)
     assert round(entry.parameters / 1e6) == millions
+
+
+@pytest.mark.parametrize(
+    ("licence", "is_forbidden"),
+    [
+        ("CC BY-NC 4.0", True),
+        ("CC-BY-NC-SA-4.0", True),
+        ("for non-commercial research", True),
+        ("MIT", False),
+        ("CC BY 4.0", False),
+        ("not stated", False),
+    ],
+)
+def test_a_licence_that_forbids_commercial_use_is_recognised(licence, is_forbidden) -> None:
+    entry = replace(find_encoder("biobert"), licence=licence)
+    assert entry.forbids_commercial_use == is_forbidden

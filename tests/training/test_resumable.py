@@ -195,9 +195,8 @@ def run_spacy(config: Config, output: Path) -> str:
 
 
 def rows(printed: str) -> list[list[str]]:
-    """The rows of the evaluations, without words a second: epoch, step, losses, scores."""
-    fields = [line.split() for line in printed.splitlines() if line[:3].strip().isdigit()]
-    return [[*row[:2], *row[3:]] for row in fields]
+    """The rows of the evaluations: epoch, step, losses, scores."""
+    return [line.split() for line in printed.splitlines() if line[:3].strip().isdigit()]
 
 
 def files(folder: Path) -> dict[str, bytes]:

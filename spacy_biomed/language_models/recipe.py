@@ -32,16 +32,12 @@ from pydantic import (
     model_validator,
 )
 
+from ..config_lines import find_line_number, find_missing_variable, locate_setting_or_section
 from ..encoders.torch.precision import Precision
 from ..errors import BiomedError, escape, quote
 
-_HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*$")
-_SETTING = re.compile(r"\s*([^\s=#\[][^=]*?)\s*=")
 # A section or setting in a message about sections that do not fit together.
 _MENTIONED = re.compile(r"\[?\b(\w+\.\w+|(?<=\[)\w+(?=\]))")
-_MISSING_VARIABLE = re.compile(
-    r"option '([^']+)' in section '([^']+)' contains an interpolation key '([^']+)'"
-)
 
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 Paths = Annotated[
@@ -279,7 +275,7 @@ class TrainingRecipe(Section):
     def _place(self, setting: str) -> str:
         if self._source is None:
             return ""
-        line = locate(self._text, setting)
+        line = locate_setting_or_section(self._text, setting)
         return f"{self._source}:{line}: " if line else f"{self._source}: "
 
     def check_paths(self) -> None:
@@ -372,22 +368,6 @@ def read_recipe(
     return recipe
 
 
-def locate(text: str, setting: str) -> int | None:
-    """The number of the line with a setting, given by its dotted name, or else of its section."""
-    section, _, key = setting.rpartition(".")
-    current, opened = "", None
-    for number, line in enumerate(text.splitlines(), start=1):
-        if header := _HEADER.match(line):
-            current = header.group(1)
-            if current in (section, setting):
-                opened = number if current == setting else opened or number
-            continue
-        found = _SETTING.match(line)
-        if found and current == section and found.group(1) == key:
-            return number
-    return opened
-
-
 def _without_nulls(section: Mapping[str, Any]) -> dict[str, Any]:
     """Remove settings that are null, which means that they are not given."""
     return {
@@ -404,7 +384,8 @@ def _explain(path: Path, text: str, schema: type[BaseModel], error: ValidationEr
     names = [part for part in first["loc"] if isinstance(part, str) and part not in _TAGS]
     setting = ".".join(names)
     mentioned = _MENTIONED.search(first["msg"])
-    line = locate(text, setting or (mentioned.group(1) if mentioned else ""))
+    name = setting or (mentioned.group(1) if mentioned else "")
+    line = locate_setting_or_section(text, name)
     place = f"{path}:{line}: " if line else f"{path}: "
     if first["type"] == "missing":
         variable = _variable_of(text, line)
@@ -424,15 +405,15 @@ def _explain(path: Path, text: str, schema: type[BaseModel], error: ValidationEr
 def _explain_syntax(path: Path, text: str, error: Exception) -> str:
     """The message about an error that confection finds before sections are validated."""
     message = " ".join(str(error).split())
-    if match := _MISSING_VARIABLE.search(message):
-        option, section, variable = match.groups()
-        line = locate(text, f"{section}.{option}")
+    if missing := find_missing_variable(message):
+        setting, variable = missing
+        line = locate_setting_or_section(text, setting)
         return (
-            f"{path}:{line}: {section}.{option}: ${{{variable}}} refers to a setting that is not "
-            "there; correct its name, or add it"
+            f"{path}:{line}: {setting}: ${{{variable}}} refers to a setting that is not there; "
+            "correct its name, or add it"
         )
-    found = re.search(r"\[line\s+(\d+)\]|line: (\d+)", message)
-    number = f":{found.group(1) or found.group(2)}" if found else ""
+    line = find_line_number(message)
+    number = f":{line}" if line else ""
     return f"{path}{number}: {escape(message, 160)}; correct it"
 
 

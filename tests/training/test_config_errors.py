@@ -6,12 +6,8 @@ import pytest
 import spacy
 from spacy.util import load_config, load_model_from_config
 
-from spacy_biomed.training.config_errors import (
-    explain_config_error,
-    locate_mentioned,
-    locate_section,
-    locate_setting,
-)
+from spacy_biomed.errors import BiomedError
+from spacy_biomed.training.config_errors import explain_config_error, explaining_config_errors
 
 TEMPLATE = Path(__file__).parents[2] / "configs" / "ner.cfg"
 
@@ -91,19 +87,20 @@ def test_an_error_that_is_not_about_the_config_is_not_explained():
     assert explain_config_error(TEMPLATE, KeyError("name")) is None
 
 
-def test_settings_and_sections_are_found_by_the_end_of_their_path():
-    text = "[a]\nx = 1\n\n[a.b]\n# x = 0\nx = 2\n[c.b]\nx = 3\n"
-    assert locate_setting(text, "a", "x") == 2
-    assert locate_setting(text, "a.b", "x") == 6
-    assert locate_setting(text, "b", "x") == 6
-    assert locate_setting(text, "d", "x") is None
-    assert locate_section(text, "c.b") == 7
-    assert locate_section(text, "") is None
+def test_an_error_about_a_value_of_the_config_gets_its_line(tmp_path):
+    path = tmp_path / "train.cfg"
+    path.write_text('[paths]\ntrain = "a/train.spacy"\n')
+    with (
+        pytest.raises(BiomedError, match=f"^{path}:2: a/train.spacy: no such file"),
+        explaining_config_errors(path),
+    ):
+        raise BiomedError("a/train.spacy: no such file; check the path")
+    for message in (f"{path}:1: 'a/train.spacy' is wrong", "about something else"):
+        with pytest.raises(BiomedError, match=f"^{message}$"), explaining_config_errors(path):
+            raise BiomedError(message)
 
 
-def test_the_line_that_a_message_is_about_is_found():
-    text = '[paths]\ntrain = "a/train.spacy"\ndev = "a"\n[initialize.components.ner]\nlabels = []'
-    assert locate_mentioned(text, "a/train.spacy: no such file") == 2
-    assert locate_mentioned(text, "no corpus 'a/train.spacy'") == 2
-    assert locate_mentioned(text, "label 'X': see initialize.components.ner.labels.") == 5
-    assert locate_mentioned(text, "about something else") is None
+def test_other_exceptions_than_those_of_the_config_pass(tmp_path):
+    for error in (ZeroDivisionError("one by zero"), ValueError("something else")):
+        with pytest.raises(type(error), match=str(error)), explaining_config_errors(TEMPLATE):
+            raise error

@@ -1,0 +1,100 @@
+"""Where in a config file a setting, a section or a value stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*$")
+_SETTING = re.compile(r"\s*([^\s=#\[][^=]*?)\s*=\s*(.*?)\s*$")
+
+# Two messages of configparser.
+_MISSING_VARIABLE = re.compile(
+    r"option '([^']+)' in section '([^']+)' contains an interpolation key '([^']+)'"
+)
+_LINE_NUMBER = re.compile(r"\[line\s+(\d+)\]|line: (\d+)")
+
+
+class ConfigLine(NamedTuple):
+    """A line that opens a section or gives a setting.
+
+    Attributes:
+        number: from 1.
+        name: dotted name of the section or the setting.
+        value: as written; of a section "".
+    """
+
+    number: int
+    name: str
+    value: str
+
+
+def read_lines(text: str) -> Iterator[ConfigLine]:
+    """The lines of a config that open a section or give a setting."""
+    section = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := _HEADER.match(line):
+            section = header.group(1)
+            yield ConfigLine(number, section, "")
+        elif setting := _SETTING.match(line):
+            name = f"{section}.{setting.group(1)}" if section else setting.group(1)
+            yield ConfigLine(number, name, setting.group(2))
+
+
+def locate(text: str, name: str) -> int | None:
+    """The number of the line that gives a setting or opens a section.
+
+    Args:
+        name: dotted name, or the end of one; a whole name is preferred.
+    """
+    if not name:
+        return None
+    lines = list(read_lines(text))
+    whole = [line.number for line in lines if line.name == name]
+    return next(
+        iter(whole or [line.number for line in lines if line.name.endswith(f".{name}")]), None
+    )
+
+
+def locate_setting_or_section(text: str, setting: str) -> int | None:
+    """The number of the line that gives a setting, or else opens its section."""
+    return locate(text, setting) or locate(text, setting.rpartition(".")[0])
+
+
+def locate_string(text: str, value: str) -> int | None:
+    """The number of the first line that has a value as a whole string."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if f'"{value}"' in line:
+            return number
+    return None
+
+
+def locate_mentioned(text: str, message: str) -> int | None:
+    """The number of the line that gives the setting that a message is about.
+
+    That is the setting whose dotted name is in the message, or else the setting with the longest
+    value that the message begins with or has in quotation marks.
+    """
+    for name in re.findall(r"[\w.]*\w\.\w+", message):
+        if number := locate(text, name):
+            return number
+    values = ((line.value.strip('"'), line.number) for line in read_lines(text))
+    mentioned = [
+        (len(value), -number)
+        for value, number in values
+        if len(value) > 2 and (message.startswith(value) or f"'{value}'" in message)
+    ]
+    return -max(mentioned)[1] if mentioned else None
+
+
+def find_missing_variable(message: str) -> tuple[str, str] | None:
+    """The setting, and the variable in it that the config does not have, if a message says so."""
+    match = _MISSING_VARIABLE.search(" ".join(message.split()))
+    return (f"{match[2]}.{match[1]}", match[3]) if match else None
+
+
+def find_line_number(message: str) -> int | None:
+    """The number of the line that configparser cannot parse, if a message says so."""
+    match = _LINE_NUMBER.search(" ".join(message.split()))
+    return int(match[1] or match[2]) if match else None

@@ -26,7 +26,7 @@ def card(
     """
     from wasabi import msg
 
-    from ..packaging.model_card import write_described_pipeline
+    from ..packaging.described_pipeline import write_described_pipeline
 
     meta = write_described_pipeline(
         pipeline,

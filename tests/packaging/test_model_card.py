@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 import spacy
+import yaml
+from spacy.cli.package import get_third_party_dependencies
+from spacy.util import split_requirement
 
 import spacy_biomed
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.packaging.model_card import write_described_pipeline
+from spacy_biomed.packaging.described_pipeline import write_described_pipeline
 from spacy_biomed.training.config import fill_config
 
 DESCRIPTION = {
@@ -100,6 +103,24 @@ def test_the_wheel_requires_this_version_of_the_package_and_none_that_may_break_
     assert meta["requirements"] == [f"spacy-biomed[train]>={own},<{major}.{int(minor) + 1}"]
 
 
+def test_the_meta_requires_what_spacy_package_would_add(parts, tmp_path):
+    """spaCy's heads on the encoder listen through spacy-transformers."""
+    listener = {
+        "@architectures": "spacy-transformers.TransformerListener.v1",
+        "pooling": {"@layers": "reduce_mean.v1"},
+    }
+    classifier = {"@architectures": "spacy.TextCatReduce.v1", "tok2vec": listener}
+    put_heads(parts, textcat={"factory": "textcat", "model": classifier})
+    meta, card = describe(parts, tmp_path / "out")
+    own, stock = meta["requirements"]
+    assert own.startswith("spacy-biomed[train]>=")
+    assert stock.startswith("spacy-transformers>=")
+    assert f"| Requires | {own}, {stock}, spaCy >=" in card
+    given = [split_requirement(requirement)[0] for requirement in meta["requirements"]]
+    config = spacy.util.load_config(tmp_path / "out" / "config.cfg")
+    assert get_third_party_dependencies(config, exclude=given) == []
+
+
 def test_the_name_is_the_corpuss_unless_given(parts, tmp_path):
     meta, card = describe(parts, tmp_path / "out")
     assert meta["name"] == "ncbi_disease"
@@ -115,7 +136,7 @@ def test_what_is_returned_is_what_is_written(parts, tmp_path):
 def test_the_card_gives_scores_in_per_cent_with_unseen_mentions_apart(parts, tmp_path):
     _, card = describe(parts, tmp_path / "out", name="biomed_ner", pipeline_version="1.2.3")
     lines = card.splitlines()
-    assert lines[0] == "# en_biomed_ner 1.2.3"
+    assert "# en_biomed_ner 1.2.3" in lines
     assert "| all mentions | 80.00 | 60.00 | 68.57 |" in lines
     assert "| not seen in training | 50.00 | 25.00 | 33.33 |" in lines
     assert "| Disease | 81.00 | 61.00 | 69.00 |" in lines
@@ -127,6 +148,42 @@ def test_the_card_gives_scores_in_per_cent_with_unseen_mentions_apart(parts, tmp
         "| Licence | corpus: CC0; encoder: Apache-2.0 |",
     ):
         assert line in lines
+
+
+def front_matter(card):
+    begin, fields, _ = card.split("---\n", 2)
+    assert begin == ""
+    return yaml.safe_load(fields)
+
+
+def test_the_front_matter_of_the_card_is_what_the_hub_reads(parts, tmp_path):
+    _, card = describe(parts, tmp_path / "out")
+    fields = front_matter(card)
+    assert (fields["language"], fields["library_name"]) == ("en", "spacy")
+    assert fields["pipeline_tag"] == "token-classification"
+    assert fields["base_model"] == "dmis-lab/biobert-v1.1"
+    (model,) = fields["model-index"]
+    (result,) = model["results"]
+    assert model["name"] == "en_ncbi_disease"
+    assert result["task"]["type"] == "token-classification"
+    assert (result["dataset"]["name"], result["dataset"]["split"]) == ("ncbi_disease", "test")
+    values = {metric["name"]: (metric["type"], metric["value"]) for metric in result["metrics"]}
+    assert values["all mentions, F1"] == ("f1", 0.6857)
+    assert values["not seen in training, recall"] == ("recall", 0.25)
+    assert len(values) == 6  # without those of single labels
+
+
+def test_the_front_matter_leaves_out_scores_that_could_not_be_measured(parts, tmp_path):
+    write_metrics(parts, ents_p=None, ents_r=None, ents_f=None)
+    _, card = describe(parts, tmp_path / "out")
+    assert "model-index" not in front_matter(card)
+
+
+def test_a_name_with_a_bar_or_a_line_break_does_not_break_a_table(parts, tmp_path):
+    per_type = {"A|B\nC": {"p": 1.0, "r": 0.25, "f": 0.4}}
+    change(parts[1]["metrics"], ents_per_type=per_type)
+    _, card = describe(parts, tmp_path / "out")
+    assert "| A\\|B C | 100.00 | 25.00 | 40.00 |" in card.splitlines()
 
 
 def put_heads(parts, **factories):
@@ -266,7 +323,7 @@ def test_a_pipeline_that_goes_on_from_another_names_what_that_was_made_of(parts,
     assert names[0] == "mine" and names[-1] == "en_first: NCBI Disease"
     assert meta["license"] == "corpus: CC BY 4.0; encoder: Apache-2.0; corpus: CC0"
     assert "| en_first: NCBI Disease | CC0 | https://example.org |" in card
-    assert "| Goes on from | en_first |" in card
+    assert "| Continues from | en_first |" in card
 
 
 def test_scores_that_could_not_be_measured_are_left_blank(parts, tmp_path):
@@ -286,10 +343,10 @@ def test_a_corpus_and_an_encoder_of_ones_own_are_named(parts, tmp_path):
 
 
 def test_a_pipeline_to_go_on_from_that_is_gone_is_named_without_its_folder(parts, tmp_path):
-    assert "Goes on from" not in describe(parts, tmp_path / "anew")[1]
+    assert "Continues from" not in describe(parts, tmp_path / "anew")[1]
     go_on_from(parts, "training/all")
     meta, card = describe(parts, tmp_path / "out")
-    assert "| Goes on from | all |" in card
+    assert "| Continues from | all |" in card
     assert meta["license"].endswith("; all: not stated")
 
 

@@ -1,0 +1,228 @@
+"""A trained pipeline with the meta and the model card that its wheel carries."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from catalogue import RegistryError
+from packaging.version import InvalidVersion, Version
+from spacy.cli.package import get_third_party_dependencies
+from spacy.vocab import Vocab
+
+from ..annotations.pairs import get_pair
+from ..corpora.corpus_catalogue import find_corpus
+from ..encoders.encoder_catalogue import find_encoder
+from ..errors import BiomedError, quote
+from ..evaluation.tasks import Head, find_heads
+from ..outputs import MARKER, check_replaceable, replacing_directory
+from ..pipeline.pipeline_loading import load_pipeline
+from ..training.config import check_sections, read_config, read_description, read_fields
+from ..training.corpus import read_docs
+from .compression import exported_settings
+from .model_card import create_card
+
+MADE_BY = "spacy biomed card"
+
+
+def write_described_pipeline(
+    pipeline: Path,
+    output: Path,
+    *,
+    corpus: Path,
+    metrics: Path,
+    other_metrics: Mapping[str, Path] | None = None,
+    name: str | None = None,
+    pipeline_version: str = "0.1.0",
+) -> dict[str, Any]:
+    """Copy a trained pipeline and describe the copy, ready for `spacy package`.
+
+    If the training continued from another pipeline (`spacy biomed init-config --source`), the
+    description also names the sources of that pipeline, as far as it still exists and has a
+    description.
+
+    Args:
+        pipeline: directory of a trained pipeline, such as `training/ncbi_disease/model-best`.
+        output: directory to write; an earlier output is replaced.
+        corpus: folder of the converted corpus that it was trained and tested on.
+        metrics: JSON file that `spacy evaluate` wrote for the corpus's test part.
+        other_metrics: the same for other test parts, by their names; the card shows them as well.
+        name: the package's name without its language; by default the corpus's.
+        pipeline_version: the package's version.
+
+    Returns:
+        the meta.
+
+    Raises:
+        BiomedError: if the pipeline, the corpus or the metrics are missing or damaged, if the name
+            or the version is not valid for a package, or if the output cannot be written.
+    """
+    _check_package(name, pipeline_version)
+    others = other_metrics or {}
+    sources = [pipeline, corpus, metrics, *others.values()]
+    check_replaceable(output, MADE_BY, sources)
+    if not (pipeline / "meta.json").is_file():
+        raise BiomedError(f"{pipeline}: no pipeline there; `python -m spacy train` makes one")
+    description = read_description(corpus)
+    scores, *other_scores = (_read_scores(path) for path in (metrics, *others.values()))
+    meta = read_fields(pipeline / "meta.json", ("lang", "pipeline"), "python -m spacy train")
+    config = _read_pipeline_config(pipeline / "config.cfg")
+    heads = find_heads(config)
+    name = name or description["name"]
+    _check_package(name, pipeline_version)
+    meta |= {
+        "name": name,
+        "version": pipeline_version,
+        "description": _summarize(heads, description),
+        "author": meta.get("author") or "trained with spacy-biomed",
+        "performance": scores,
+        **_describe_origin(config, description, _find_encoder_name(config, pipeline)),
+        "requirements": _list_requirements(config),
+    }
+    with replacing_directory(output, MADE_BY, sources) as partial:
+        unmarked = shutil.ignore_patterns(MARKER)
+        shutil.copytree(pipeline, partial, dirs_exist_ok=True, ignore=unmarked)
+        content = json.dumps(meta, indent=2, ensure_ascii=False)
+        (partial / "meta.json").write_text(content, encoding="utf8")
+        named_scores = dict(zip(others, other_scores, strict=True))
+        card = create_card(meta, heads, others=named_scores, of_pairs=_has_pairs(corpus))
+        (partial / "README.md").write_text(card, encoding="utf8")
+    return meta
+
+
+def _check_package(name: str | None, version: str) -> None:
+    """Check the name and the version, which become names of folders and files in the package."""
+    if name is not None and not re.fullmatch(r"[A-Za-z0-9]\w{0,79}", name, re.ASCII):
+        raise BiomedError(f"--name {name!r:.80}: use up to 80 letters, digits and underscores")
+    try:
+        Version(version)
+    except InvalidVersion:
+        raise BiomedError(
+            f"--version {version!r:.80}: no version of a package; use one such as 0.1.0"
+        ) from None
+
+
+def _read_scores(metrics: Path) -> dict[str, Any]:
+    return read_fields(metrics, (), "python -m spacy evaluate --output")
+
+
+def _read_pipeline_config(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise BiomedError(f"{path}: not there; `python -m spacy train` writes it")
+    config = read_config(path, interpolate=True)
+    check_sections(path, config, ("nlp", "components", "training"))
+    for name in config["nlp"].get("pipeline", ()):
+        if name not in config["components"]:
+            raise BiomedError(f"{path}: has no component {quote(name)}, which is in [nlp] pipeline")
+    return config
+
+
+def _summarize(heads: list[Head], description: dict[str, Any]) -> str:
+    *first, last = dict.fromkeys(head.kind.task_name for head in heads) or ["pipeline"]
+    tasks = " and ".join(filter(None, [", ".join(first), last]))
+    return f"{tasks.capitalize()}, trained on {description['name']}."
+
+
+def _find_encoder_name(config: dict[str, Any], pipeline: Path) -> str:
+    for component in config["components"].values():
+        model = component.get("model", {})
+        if model.get("@architectures") == "spacy_biomed.TransformerModel.v1":
+            return model["name"]
+    return next((settings["name"] for settings in exported_settings(pipeline)), "none")
+
+
+def _describe_origin(
+    config: dict[str, Any], description: dict[str, Any], encoder_name: str
+) -> dict[str, Any]:
+    """Describe the corpora, the encoder and the earlier pipeline that a pipeline is made of.
+
+    Returns:
+        the fields `sources`, `license` and `spacy_biomed` of the meta.
+    """
+    encoder = find_encoder(encoder_name)
+    earlier = _read_earlier(config)
+    corpora = description.get("corpora") or [description]
+    licences = [_join_licences(corpora)]
+    sources = [_describe_corpus(corpus) for corpus in corpora]
+    if encoder is None:
+        sources.append({"name": f"encoder: {Path(encoder_name).name}"})
+    else:
+        hub_url = f"https://huggingface.co/{encoder.hub_id}" if encoder.hub_id else None
+        url, licence = hub_url or encoder.download or "", encoder.licence or ""
+        sources.append({"name": f"encoder: {encoder.name}", "url": url, "license": licence})
+        licences.append(f"encoder: {licence or 'not stated'}")
+    for source in earlier.get("sources", ()):
+        sources.append({**source, "name": f"{earlier['name']}: {source['name']}"})
+    licences.append(earlier.get("license", ""))
+    training = {
+        "corpus": description["name"],
+        "documents": {part: counts["documents"] for part, counts in description["parts"].items()},
+        "encoder": encoder.name if encoder else encoder_name,
+        "seed": config["training"]["seed"],
+        "unseen_test_mentions": description.get("unseen_share"),
+    }
+    if earlier:
+        training["continues"] = earlier["name"]
+    return {
+        "sources": sources,
+        "license": "; ".join(dict.fromkeys(filter(None, licences))),
+        "spacy_biomed": training,
+    }
+
+
+def _read_earlier(config: dict[str, Any]) -> dict[str, Any]:
+    """Read the meta of the pipeline that the training continued from; {} if there was none."""
+    source = config.get("vars", {}).get("source")
+    if not isinstance(source, str):
+        return {}
+    try:
+        meta = load_pipeline(source).meta
+    except BiomedError:  # it no longer exists, so its sources and licences are unknown
+        return {"name": Path(source).name, "license": f"{Path(source).name}: not stated"}
+    return {**meta, "name": f"{meta['lang']}_{meta['name']}"}
+
+
+def _join_licences(corpora: list[dict[str, Any]]) -> str:
+    stated = dict.fromkeys(corpus.get("licence") or "not stated" for corpus in corpora)
+    return f"{'corpora' if len(corpora) > 1 else 'corpus'}: {', '.join(stated)}"
+
+
+def _describe_corpus(description: dict[str, Any]) -> dict[str, str]:
+    """Describe the source of a converted corpus, or of a part of a combined corpus."""
+    source = {
+        "name": description["name"],
+        "url": description.get("source", ""),
+        "license": description.get("licence", ""),
+    }
+    with suppress(BiomedError):  # the user's own corpus is not in the catalogue
+        source["name"] = find_corpus(description["name"]).title
+    return source
+
+
+def _list_requirements(config: dict[str, Any]) -> list[str]:
+    """List the packages that the wheel installs.
+
+    They are spacy-biomed, from this version up to the next that may be incompatible, and the
+    packages that `spacy package` finds in the config, such as spacy-transformers. Only a pipeline
+    with an encoder in PyTorch needs the extra `train`.
+    """
+    current = version("spacy-biomed")
+    major, minor, *_ = current.split(".")
+    factories = {component["factory"] for component in config["components"].values()}
+    extra = "[train]" if "biomed_transformer" in factories else ""
+    requirements = [f"spacy-biomed{extra}>={current},<{major}.{int(minor) + 1}"]
+    with suppress(RegistryError):  # of the user's code, which only `spacy package --code` imports
+        requirements += sorted(get_third_party_dependencies(config, exclude=["spacy-biomed"]))
+    return requirements
+
+
+def _has_pairs(corpus: Path) -> bool:
+    """Whether the documents of a converted corpus are pairs of texts."""
+    return any(get_pair(doc) for doc in islice(read_docs(corpus / "train.spacy", Vocab()), 1))

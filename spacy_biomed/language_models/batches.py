@@ -6,6 +6,7 @@ number of processes, has the same batches.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,6 @@ class TrainingBatches(Dataset):
         self.rank = rank
         self.processes = processes
         self.accumulation = batch // (device_batch * processes)
-        self._orders: dict[int, Ints1d] = {}
         self._step: tuple[int, Ints1d, Ints1d] = (-1, np.zeros(0, int), np.zeros(0, int))
 
     def __len__(self) -> int:
@@ -82,7 +82,10 @@ class TrainingBatches(Dataset):
             places = np.arange(step * self.batch, (step + 1) * self.batch)
             epochs, rest = np.divmod(places, len(self.text))
             indices = np.concatenate(
-                [self._order(int(epoch))[rest[epochs == epoch]] for epoch in np.unique(epochs)]
+                [
+                    _draw_order(len(self.text), self.seed, int(epoch))[rest[epochs == epoch]]
+                    for epoch in np.unique(epochs)
+                ]
             )
             by_length = np.argsort(self.text.lengths(indices), kind="stable")
             self._step = step, indices[by_length], places[by_length]
@@ -92,16 +95,13 @@ class TrainingBatches(Dataset):
         """Number of word pieces in a step, without the special tokens around sequences."""
         return int(self.text.lengths(self.sequences(step)[0]).sum())
 
-    def _order(self, epoch: int) -> Ints1d:
-        """Indices of all sequences in the order of an epoch."""
-        if epoch not in self._orders:
-            # Two orders are in use if a batch spans two epochs.
-            self._orders = {old: order for old, order in self._orders.items() if old == epoch - 1}
-            count = len(self.text)
-            order = np.arange(count, dtype="uint32" if count < 2**32 else "uint64")
-            np.random.default_rng([self.seed, epoch]).shuffle(order)
-            self._orders[epoch] = order
-        return self._orders[epoch]
+
+@lru_cache(maxsize=2)  # both are in use if a batch spans two epochs
+def _draw_order(count: int, seed: int, epoch: int) -> Ints1d:
+    """Indices of all sequences in the order of an epoch: (count,)."""
+    order = np.arange(count, dtype="uint32" if count < 2**32 else "uint64")
+    np.random.default_rng([seed, epoch]).shuffle(order)
+    return order
 
 
 class ValidationBatches(Dataset):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from spacy.tokens import Doc
@@ -81,7 +82,6 @@ class WordPieceCounter:
     def __init__(self, encoder: str, revision: str | None = None):
         self.encoder = encoder
         self.revision = revision
-        self._tokenizer: WordPieceTokenizer | None = None
         # By the texts' hashes: the texts themselves are as large as the corpus.
         self._counts: dict[int, int] = {}
 
@@ -95,11 +95,13 @@ class WordPieceCounter:
             self._counts.update(zip(unknown, self._tokenize(list(unknown.values())), strict=True))
         return [self._counts[key] for key in keys]
 
-    def _tokenize(self, texts: list[str]) -> list[int]:
+    @cached_property
+    def _tokenizer(self) -> WordPieceTokenizer:
         from ..encoders.loading import load_tokenizer
 
-        if self._tokenizer is None:
-            self._tokenizer = load_tokenizer(self.encoder, self.revision)
+        return load_tokenizer(self.encoder, self.revision)
+
+    def _tokenize(self, texts: list[str]) -> list[int]:
         special = len(self._tokenizer.prefix) + len(self._tokenizer.suffix)
         return (self._tokenizer(texts).lengths + special).tolist()
 

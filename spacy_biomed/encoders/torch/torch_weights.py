@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -22,19 +23,14 @@ class LinearCasts:
         self._encoder = encoder
         self._dtype = dtype
         self._own = _linear_parameters(encoder)
-        self._copy: torch.nn.Module | None = None
-        self._casts: list[torch.nn.Parameter] = []
         self._made_of: list[tuple[int, int]] | None = None
 
     def encoder(self) -> torch.nn.Module:
         """The copy, created when first needed and updated when the encoder has changed."""
-        if self._copy is None:
-            self._copy = self._make()
-            self._casts = _linear_parameters(self._copy)
         state = [(parameter.data_ptr(), parameter._version) for parameter in self._own]
         if self._made_of != state:
             with torch.no_grad():
-                for cast, parameter in zip(self._casts, self._own, strict=True):
+                for cast, parameter in zip(_linear_parameters(self._copy), self._own, strict=True):
                     cast.copy_(parameter)
             self._made_of = state
         return self._copy
@@ -43,7 +39,8 @@ class LinearCasts:
         """Cast again, after a change that does not show in the version counters of weights."""
         self._made_of = None
 
-    def _make(self) -> torch.nn.Module:
+    @cached_property
+    def _copy(self) -> torch.nn.Module:
         shared = (*self._encoder.parameters(), *self._encoder.buffers())
         memo: dict[int, Any] = {id(one): one for one in shared}
         for one in self._own:

@@ -1,4 +1,4 @@
-"""Experiments over many trainings, and their reports."""
+"""Experiments with many trainings, and their reports."""
 
 from typing import TYPE_CHECKING
 

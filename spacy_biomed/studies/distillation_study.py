@@ -1,4 +1,4 @@
-"""One student by every objective, and the same student without a teacher, to be compared."""
+"""Train the same student with every objective, and without a teacher, for comparison."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_DISTILLATION = "no_distillation"
 
 START, STUDENTS, RUN = "start", "students", "study.json"
 
-# Called with the name of the student that is trained now.
+# Called with the name of the student whose training starts.
 Progress = Callable[[str], None]
 
 
@@ -42,9 +42,9 @@ class Student:
     """A student of a study.
 
     Attributes:
-        name: of its objective, or `NO_DISTILLATION`.
-        recipe: what it is trained by.
-        digest: of what decides its weights.
+        name: the name of its objective, or `NO_DISTILLATION`.
+        recipe: the recipe of its training.
+        digest: a hash of everything that determines its weights.
     """
 
     name: str
@@ -57,12 +57,12 @@ class Student:
 
     @property
     def is_trained(self) -> bool:
-        """Whether it is there, and of this very recipe, teacher and text."""
+        """Whether it is trained with exactly this recipe, teacher and text."""
         path = self.directory / RUN
         return path.is_file() and json.loads(path.read_text(encoding="utf8"))["run"] == self.digest
 
     def train(self, console: Console | None = None) -> None:
-        """Train it, from the last checkpoint on if there is one, which is then removed."""
+        """Train it, resuming from the last checkpoint if there is one, and delete checkpoints."""
         if isinstance(self.recipe, DistillationRecipe):
             distill(self.recipe, console)
         else:
@@ -81,23 +81,24 @@ def make_students(
     console: Console | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Path]:
-    """Train the recipe's student by each objective, and by masked language modelling alone.
+    """Train the recipe's student with each objective, and with masked language modelling only.
 
-    Run again, it goes on with the student that was stopped and makes those that are left. One whose
-    recipe, teacher or text has changed is made anew.
+    When run again, it resumes the interrupted student and trains the missing students. A student
+    whose recipe, teacher or text has changed is trained again.
 
     Args:
-        recipe: its student, text, packing, masking and training are those of all; for the settings
+        recipe: the student, text, packing, masking and training of all students; for the settings
             of the objectives see `plan_students`.
         output: folder for the students' encoder directories.
         objectives: names of `OBJECTIVES`.
-        console: where each training shows how it goes.
+        console: where each training shows its progress.
+        progress: called with the name of each student before its training.
 
     Returns:
-        the encoder directories by name, that of `NO_DISTILLATION` first.
+        the encoder directories by name, starting with `NO_DISTILLATION`.
 
     Raises:
-        BiomedError: as `plan_students` and the trainings do.
+        BiomedError: as in `plan_students` and in trainings.
     """
     students = plan_students(recipe, output, objectives)
     for student in students:
@@ -111,15 +112,18 @@ def make_students(
 def plan_students(
     recipe: DistillationRecipe, output: Path, objectives: Sequence[str] = tuple(OBJECTIVES)
 ) -> list[Student]:
-    """Say what each student is trained by, and write the encoder that all of them begin as.
+    """Create the recipe of each student, and write the initial encoder of all students.
 
-    The recipe's own objective keeps the settings that the recipe gives it, the others have their
-    papers'. Of a teacher without a language-model head, the terms that take its distributions are
-    left out.
+    The recipe's objective keeps its settings from the recipe; other objectives have the settings of
+    their papers. If the teacher has no language-model head, terms with its distributions are left
+    out.
+
+    Args:
+        recipe, output, objectives: as in `make_students`.
 
     Returns:
-        the student without distillation, then one of each objective. They have the same initial
-        weights, text, masks, batches, steps and learning rate.
+        the student without distillation, then a student for each objective. They have the same
+        initial weights, text, masks, batches, steps and learning rate.
 
     Raises:
         BiomedError: if there is no such objective, teacher or student, or they do not fit together.
@@ -135,7 +139,7 @@ def plan_students(
     tokenizer, start = prepare_student(recipe, tokenizer, teacher)
     weights = hashlib.sha256(_hash_weights(teacher) + _hash_weights(start)).hexdigest()
     text = fingerprint(recipe, tokenizer)
-    # A run that is gone on with is told by the name of its encoder: another start, another name.
+    # Named by its weights: a run to resume is identified by the name of its encoder.
     begin = output / START / f"student_{weights[:16]}"
     if not begin.is_dir():
         from ..encoders.loading import save_encoder
@@ -151,7 +155,9 @@ def plan_students(
         if has_new_head and objective.needs.teacher_logits:
             chosen = _with_objective(recipe, name, output, **{logits_setting(objective): 0.0})
         recipes[name] = chosen
-    return [Student(name, own, _digest(own, text, weights)) for name, own in recipes.items()]
+    return [
+        Student(name, chosen, _digest(chosen, text, weights)) for name, chosen in recipes.items()
+    ]
 
 
 def _with_objective(
@@ -180,7 +186,10 @@ def _output(recipe: DistillationRecipe, name: str, output: Path) -> Output:
 
 
 def _digest(recipe: DistillationRecipe | PretrainingRecipe, text: str, weights: str) -> str:
-    """Of all that decides a student's weights; teacher and start count, not their names."""
+    """A hash of everything that determines a student's weights.
+
+    Teacher and initial encoder are identified by their weights, not by their names.
+    """
     named = {"teacher", "student", "encoder"}
     identity = {key: value for key, value in recipe.identity().items() if key not in named}
     parts = [json.dumps(identity, sort_keys=True), text, weights]

@@ -1,4 +1,4 @@
-"""What a study of encoders writes: a table, all figures, and a figure."""
+"""The report of a study of encoders: a table, all numbers as JSON, and a diagram."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ TABLE, RESULTS, FIGURE = "encoders.md", "encoders.json", "encoders.svg"
 
 @dataclass(frozen=True, slots=True)
 class EncoderFigures:
-    """An encoder after fine-tuning.
+    """The results of an encoder after fine-tuning.
 
     Attributes:
-        parameters: without pooler and language-model head.
+        name: name of the encoder.
+        parameters: number of parameters, without pooler and language-model head.
         int8_bytes: size of the exported encoder's file.
-        words_per_second: of the quantised pipeline.
-        f1, int8_f1: by corpus, with each seed, 0 to 1, as trained and quantised.
+        words_per_second: speed of the quantised pipeline.
+        f1, int8_f1: by corpus the F1 with each seed, 0 to 1, before and after quantisation.
     """
 
     name: str
@@ -34,12 +35,12 @@ class EncoderFigures:
 
     @property
     def fp16_bytes(self) -> int:
-        """Of the weights in half precision."""
+        """The size of the weights in half precision."""
         return 2 * self.parameters
 
     @property
     def mean(self) -> float:
-        """Points of 100: over the corpora, of the means over seeds."""
+        """The mean F1 over corpora, of the means over seeds, from 0 to 100."""
         return _mean(self.f1)
 
     @property
@@ -58,17 +59,19 @@ def _mean(scores: dict[str, list[float]]) -> float:
 def write_report(
     figures: list[EncoderFigures], output: Path, baseline: str | None, settings: dict[str, Any]
 ) -> None:
-    """Write the table, all figures and the figure.
+    """Write the table, all numbers and the diagram.
 
     Args:
-        baseline: name of the encoder that the others are compared with.
-        settings: of the trainings and measurements; "epochs" by corpus, "seeds", "learn_rate",
-            "batch_words" and "texts" are told under the table.
+        figures: results of the encoders.
+        output: existing folder to write to.
+        baseline: name of the encoder to compare the others with; None for no comparison.
+        settings: settings of the trainings and measurements; "epochs" by corpus, "seeds",
+            "learn_rate", "batch_words" and "texts" are described under the table.
     """
     results = {
         "settings": settings,
         "baseline": baseline,
-        "encoders": [one.to_json() for one in figures],
+        "encoders": [encoder.to_json() for encoder in figures],
     }
     contents = {
         TABLE: create_table(figures, baseline) + "\n" + describe_settings(settings),
@@ -81,37 +84,39 @@ def write_report(
 
 
 def create_table(figures: list[EncoderFigures], baseline: str | None) -> str:
-    """The figures as a table in Markdown: a row for each encoder.
+    """The results as a Markdown table with a row for each encoder.
 
     Args:
-        baseline: name of the encoder that the others are compared with, by the mean over corpora.
+        figures: results of the encoders.
+        baseline: name of the encoder to compare the others with, by mean F1; None for no
+            comparison.
     """
     corpora = list(figures[0].f1)
     titles = ["encoder", "parameters", "fp16", "int8", "words/s"]
     titles += [*corpora, "mean F1", "int8: mean F1"]
-    compared = next((one for one in figures if one.name == baseline), None)
+    compared = next((encoder for encoder in figures if encoder.name == baseline), None)
     if compared is not None:
         titles.append(f"against {baseline}")
     rows = [titles, ["---", *("---:" for _ in titles[1:])]]
-    for one in figures:
+    for encoder in figures:
         row = [
-            one.name,
-            f"{one.parameters / 1e6:.2f} M",
-            f"{one.fp16_bytes / 1e6:.1f} MB",
-            f"{one.int8_bytes / 1e6:.1f} MB",
-            f"{one.words_per_second:,.0f}",
-            *(_describe_scores(one.f1[corpus]) for corpus in corpora),
-            f"{one.mean:.2f}",
-            f"{one.int8_mean:.2f}",
+            encoder.name,
+            f"{encoder.parameters / 1e6:.2f} M",
+            f"{encoder.fp16_bytes / 1e6:.1f} MB",
+            f"{encoder.int8_bytes / 1e6:.1f} MB",
+            f"{encoder.words_per_second:,.0f}",
+            *(_describe_scores(encoder.f1[corpus]) for corpus in corpora),
+            f"{encoder.mean:.2f}",
+            f"{encoder.int8_mean:.2f}",
         ]
         if compared is not None:
-            row.append("" if one is compared else f"{one.mean - compared.mean:+.2f}")
+            row.append("" if encoder is compared else f"{encoder.mean - compared.mean:+.2f}")
         rows.append(row)
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def _describe_scores(scores: list[float]) -> str:
-    """Points of 100: the mean, and that of each seed if there are several."""
+    """The mean from 0 to 100, and the score with each seed if there are several."""
     mean = f"{100 * fmean(scores):.2f}"
     if len(scores) == 1:
         return mean
@@ -119,7 +124,7 @@ def _describe_scores(scores: list[float]) -> str:
 
 
 def describe_settings(settings: dict[str, Any]) -> str:
-    """What is the same for all encoders, as a paragraph."""
+    """A paragraph on the settings, which are the same for all encoders."""
     epochs = ", ".join(f"{name} {count}" for name, count in settings["epochs"].items())
     seeds = ", ".join(map(str, settings["seeds"]))
     several = f"mean over seeds ({seeds} in this order)"
@@ -134,13 +139,13 @@ def describe_settings(settings: dict[str, Any]) -> str:
 
 
 def draw_figure(figures: list[EncoderFigures]) -> str:
-    """Draw F1 against words a second and against size, all of the quantised pipelines.
+    """Draw F1 against words per second and against size, for the quantised pipelines.
 
     Returns:
         an SVG document.
     """
-    speed = [Dot(one.name, one.words_per_second, one.int8_mean) for one in figures]
-    size = [Dot(one.name, one.int8_bytes / 1e6, one.int8_mean) for one in figures]
+    speed = [Dot(encoder.name, encoder.words_per_second, encoder.int8_mean) for encoder in figures]
+    size = [Dot(encoder.name, encoder.int8_bytes / 1e6, encoder.int8_mean) for encoder in figures]
     return draw_scatter(
         "Encoders in int8: mean F1 over the corpora against speed and size",
         "mean F1",

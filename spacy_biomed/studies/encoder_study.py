@@ -1,6 +1,6 @@
-"""Encoders beside each other: fine-tuned on the same corpora, quantised, scored and timed.
+"""Compare encoders: fine-tune them on the same corpora, quantise, score and time them.
 
-As tables 1 to 3 and figure 2 of Rohanian et al. 2022, "On the Effectiveness of Compact Biomedical
+Like tables 1 to 3 and figure 2 of Rohanian et al. 2022, "On the Effectiveness of Compact Biomedical
 Transformers", for named entity recognition.
 """
 
@@ -40,18 +40,18 @@ CONFIG, LOG, TRAINED = "config.cfg", "log.txt", "trained.txt"
 
 _RANDOM_PREFIX = "random:"
 
-# Called with what is done now.
+# Called with a description of the current step.
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """An encoder to be studied.
+    """An encoder to compare.
 
     Attributes:
-        name: in the table, and of its folder.
+        name: name in the table, and of its folder.
         encoder: a directory, a catalogue name or a hub id.
-        is_random: whether its weights are drawn anew, by the seed of each training.
+        is_random: whether to replace its weights by random weights, with the seed of each training.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Contestant:
 
 
 class Corpus(NamedTuple):
-    """A converted corpus, and how many epochs encoders are fine-tuned on it."""
+    """A converted corpus, and the number of epochs for the fine-tuning on it."""
 
     folder: Path
     epochs: int
@@ -72,16 +72,16 @@ class Corpus(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EncoderStudySettings:
-    """What all trainings and measurements of a study have in common.
+    """The settings of all trainings and measurements of a study.
 
     Attributes:
-        template: `configs/ner.cfg`, or one like it.
+        template: `configs/ner.cfg`, or a similar config.
         batch_words, learn_rate: as in `fill_config`.
-        seeds: each training is made once with each.
-        texts: file whose texts the pipelines are timed on, as `read_texts` reads it; by default the
-            test part of the first corpus.
+        seeds: each training is run once with each seed.
+        texts: file of texts for the timing, as in `read_texts`; by default the test part of the
+            first corpus.
         repeats, threads: of the timing, as in `measure_speed`.
-        gpu: number of the one to train on; -1 for none. Pipelines are timed on the CPU.
+        gpu: number of the GPU to train on; -1 for none. Pipelines are timed on the CPU.
     """
 
     template: Path
@@ -96,12 +96,13 @@ class EncoderStudySettings:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One training.
+    """A training.
 
     Attributes:
-        place: its folder as long as it runs.
-        digest: of what decides its scores.
-        pipeline: where its quantised pipeline is kept for timing; None if another's is.
+        contestant, corpus, seed, config: encoder, corpus, seed and config of the training.
+        place: its folder while it runs.
+        digest: a hash of everything that determines its scores.
+        pipeline: directory to keep its quantised pipeline for timing; None if it is not timed.
     """
 
     contestant: Contestant
@@ -124,12 +125,13 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What became of a training.
+    """The result of a training.
 
     Attributes:
-        f1, int8_f1: of the best pipeline on the test part, 0 to 1, as it was trained and quantised.
-        parameters: of the encoder without pooler and language-model head.
-        int8_bytes: of the exported encoder's weights.
+        f1, int8_f1: F1 of the best pipeline on the test part, 0 to 1, before and after
+            quantisation.
+        parameters: number of parameters of the encoder, without pooler and language-model head.
+        int8_bytes: size of the exported encoder's file.
     """
 
     f1: float
@@ -139,12 +141,13 @@ class Record:
 
 
 def parse_contestants(names: list[str]) -> list[Contestant]:
-    """Read encoders as the command line has them: ENCODER, random:ENCODER or NAME=either.
+    """Parse encoders of the command line: ENCODER, random:ENCODER, or NAME= before either.
 
-    Without a name an encoder is called as its directory or catalogue name.
+    The default name is that of the directory or of the catalogue, with "_random" for random
+    weights.
 
     Raises:
-        BiomedError: if two have the same name, or one has none that a folder can have.
+        BiomedError: if two have the same name, or a name is not suitable for a folder.
     """
     contestants: dict[str, Contestant] = {}
     for given in names:
@@ -172,24 +175,28 @@ def study_encoders(
     baseline: str | None = None,
     progress: Progress | None = None,
 ) -> list[EncoderFigures]:
-    """Fine-tune each encoder on each corpus with each seed, and write how well and how fast it is.
+    """Fine-tune each encoder on each corpus with each seed, and report scores, speed and size.
 
-    What is written: `encoders.md`, a table; `encoders.json`, all figures; `encoders.svg`, F1
-    against words a second and against size. A training that is finished is a line of `runs.jsonl`;
-    of its pipelines only the quantised one that is timed is kept: that of the first corpus and
-    seed. Run again, the study makes what is left, and goes on with the training that was stopped.
-    A training whose config, corpus or encoder has changed is made anew, and pipelines are timed
-    anew, all of them in turns, once one of them has changed.
+    It writes `encoders.md`, a table; `encoders.json`, all numbers; and `encoders.svg`, F1 against
+    words per second and against size. Each finished training is a line of `runs.jsonl`. Only the
+    quantised pipelines for the timing are kept, those of the first corpus and seed. When run again,
+    the study resumes the interrupted training and runs the missing trainings. A training whose
+    config, corpus or encoder has changed is run again. If a pipeline has changed, all pipelines are
+    timed again in turns.
 
     Args:
-        output: folder for all of it.
-        baseline: name of the contestant that the others are compared with.
+        contestants: the encoders.
+        corpora: the converted corpora.
+        output: folder for all files.
+        settings: settings of trainings and measurements.
+        baseline: name of the contestant to compare the others with.
+        progress: called before each of `count_steps` steps.
 
     Returns:
-        the figures, in the order of the contestants.
+        the results, in the order of the contestants.
 
     Raises:
-        BiomedError: if an encoder, a corpus or the texts cannot be read, or as training does.
+        BiomedError: if an encoder, a corpus or the texts cannot be read, or as in training.
     """
     if not contestants or not corpora:
         raise BiomedError("--encoders and --tasks: a study needs one of each at least")
@@ -208,24 +215,28 @@ def study_encoders(
     shutil.rmtree(output / RUNS, ignore_errors=True)  # empty folders
     report("Timing the pipelines")
     speeds = _time([run for run in runs if run.pipeline], texts, output / SPEEDS, settings)
-    figures = [_collect(one.name, runs, records, speeds[one.name]) for one in contestants]
+    figures = [
+        _collect(contestant.name, runs, records, speeds[contestant.name])
+        for contestant in contestants
+    ]
     write_report(figures, output, baseline, _describe(corpora, settings, runs[0].config, texts))
     return figures
 
 
 def count_steps(contestants: int, corpora: int, settings: EncoderStudySettings) -> int:
-    """How often `study_encoders` reports progress."""
+    """The number of calls of `progress` in `study_encoders`."""
     return contestants * corpora * len(settings.seeds) + 1
 
 
 def check_corpora(corpora: list[Corpus], settings: EncoderStudySettings) -> list[str]:
-    """See that all trainings have what they need, before the first of them.
+    """Check the inputs of all trainings before the first training.
 
     Returns:
-        the texts to time pipelines on; none without corpora.
+        the texts for the timing; empty without corpora.
 
     Raises:
-        BiomedError: if a corpus, the template or the texts cannot be read.
+        BiomedError: if a corpus, the template or the texts cannot be read, if a corpus has no
+            mentions to score, or if two corpora have the same name.
     """
     names = [corpus.name for corpus in corpora]
     if len(set(names)) < len(names):
@@ -240,7 +251,7 @@ def check_corpora(corpora: list[Corpus], settings: EncoderStudySettings) -> list
 
 
 def _check_contestants(contestants: list[Contestant], baseline: str | None) -> None:
-    names = [one.name for one in contestants]
+    names = [contestant.name for contestant in contestants]
     if baseline is not None and baseline not in names:
         raise BiomedError(
             f"--baseline {baseline}: no encoder is called so; use one of {', '.join(names)}"
@@ -287,7 +298,7 @@ def _create_config(corpus: Corpus, settings: EncoderStudySettings) -> Config:
 
 
 def _find_encoder(contestant: Contestant, seed: int, output: Path) -> str:
-    """What a config names: the contestant's encoder, or its shape with weights of this seed."""
+    """The encoder for a config: the contestant's, or a new directory with random weights."""
     if not contestant.is_random:
         return contestant.encoder
     place = output / RANDOM / contestant.name / f"seed_{seed}"
@@ -296,11 +307,12 @@ def _find_encoder(contestant: Contestant, seed: int, output: Path) -> str:
 
 
 def write_random_encoder(encoder: str, output: Path, seed: int) -> None:
-    """Write an encoder directory of the same shape and vocabulary with initial weights.
+    """Write an encoder directory with the same shape and vocabulary and random initial weights.
 
     Args:
-        encoder: as `load_pretrained` takes it.
-        output: directory to write; replaced if it is there.
+        encoder: as in `load_pretrained`.
+        output: directory to write; replaced if it exists.
+        seed: seed of the weights.
     """
     import torch
 
@@ -318,10 +330,11 @@ def _digest_corpus(corpus: Corpus) -> str:
 
 
 def _digest(contestant: Contestant, config: Config, corpus: str) -> str:
-    """Of what decides the scores of a training: files by their content, wherever they are.
+    """A hash of everything that determines a training's scores; files count by their content.
 
     Args:
-        corpus: digest of its files.
+        contestant, config: of the training.
+        corpus: digest of the corpus's files.
     """
     found = config.copy()
     encoder = Path(found["vars"]["encoder"]).expanduser()
@@ -333,7 +346,7 @@ def _digest(contestant: Contestant, config: Config, corpus: str) -> str:
 
 
 def _make(run: Run, gpu: int) -> Record:
-    """Train, score, quantise and score again, going on where that was stopped."""
+    """Train, score, quantise and score again, resuming where this was interrupted."""
     run.place.mkdir(parents=True, exist_ok=True)
     if not _is_trained(run):
         run.config.to_disk(run.place / CONFIG)
@@ -365,7 +378,7 @@ def _score(nlp: Language, test: Path) -> float:
 
 
 def _read_records(path: Path) -> dict[str, Record]:
-    """What was trained so far, by digest."""
+    """The results of finished trainings, by digest."""
     records = {}
     names = [field.name for field in fields(Record)]
     lines = path.read_text(encoding="utf8").splitlines() if path.is_file() else []
@@ -386,16 +399,19 @@ def _append(path: Path, record: dict[str, Any]) -> None:
         file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
-# --- Timing, and what comes of all ---
+# --- Timing and results ---
 
 
 def _time(
     runs: list[Run], texts: list[str], path: Path, settings: EncoderStudySettings
 ) -> dict[str, float]:
-    """Words a second of each contestant's quantised pipeline, by name.
+    """The words per second of each contestant's quantised pipeline, by name.
 
     Args:
-        path: file with what was measured before, which is taken if nothing has changed.
+        runs: the trainings whose pipelines are timed.
+        texts: texts to annotate.
+        path: file with earlier measurements, which are reused if nothing has changed.
+        settings: settings of the timing.
     """
     parts = [*(run.digest for run in runs), *texts, str(settings.repeats), str(settings.threads)]
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
@@ -409,7 +425,7 @@ def _time(
         repeats=settings.repeats,
         threads=settings.threads,
     )
-    [words_per_second] = [one for one in MEASURES if one.name == "words_per_second"]
+    [words_per_second] = [measure for measure in MEASURES if measure.name == "words_per_second"]
     speeds: dict[str, Any] = {
         run.contestant.name: words_per_second.value(figures)
         for run, figures in zip(runs, measured, strict=True)
@@ -428,23 +444,23 @@ def _time(
 def _collect(
     name: str, runs: list[Run], records: dict[str, Record], words_per_second: float
 ) -> EncoderFigures:
-    own = [(run.corpus.name, records[run.digest]) for run in runs if run.contestant.name == name]
+    found = [(run.corpus.name, records[run.digest]) for run in runs if run.contestant.name == name]
     f1: dict[str, list[float]] = {}
     int8_f1: dict[str, list[float]] = {}
-    for corpus, record in own:
+    for corpus, record in found:
         f1.setdefault(corpus, []).append(record.f1)
         int8_f1.setdefault(corpus, []).append(record.int8_f1)
-    first = own[0][1]
+    first = found[0][1]
     return EncoderFigures(name, first.parameters, first.int8_bytes, words_per_second, f1, int8_f1)
 
 
 def _describe(
     corpora: list[Corpus], settings: EncoderStudySettings, config: Config, texts: list[str]
 ) -> dict[str, Any]:
-    """What is the same for all encoders.
+    """The settings that are the same for all encoders.
 
     Args:
-        config: of any training.
+        config: the config of any training.
     """
     source = settings.texts.name if settings.texts else f"test part of {corpora[0].name}"
     return {

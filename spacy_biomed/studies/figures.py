@@ -1,6 +1,6 @@
-"""The figures of the studies, as SVG: text stays text, and the same figures give the same bytes.
+"""The diagrams of the studies, as reproducible SVG with text as text.
 
-matplotlib is imported by the functions that draw, for a command to begin without it.
+matplotlib is imported only in the functions that draw, so that commands start without it.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# By the place of a dot among all: colours that are told apart without red and green too (Okabe and
-# Ito 2008, "Color Universal Design").
+# Colours of dots by index, which colour-blind people can distinguish (Okabe and Ito 2008, "Color
+# Universal Design").
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 
-# Effects: green, red and grey as in figure 2 of Peng et al. 2020. The lines tell them apart without
-# colour.
+# Effects: green, red and grey as in figure 2 of Peng et al. 2020. The line styles distinguish them
+# without colour.
 EFFECTS = {
     "better": ("#1b7f3b", "solid", "improves"),
     "worse": ("#c0392b", "dashed", "worsens"),
     "same": ("#9a9a9a", "dotted", "no effect"),
 }
-BEND = 0.18  # of an arrow, so that the two of a pair do not lie on each other
+BEND = 0.18  # curvature of an arrow, so that the two arrows of a pair do not overlap
 
-# Text as text; names of parts that hang on what is drawn, and not on chance.
+# Text as text, and identifiers of parts that do not change between runs.
 SVG_SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "spacy-biomed"}
 
 Point = tuple[float, float]
 
 
 class Dot(NamedTuple):
-    """A name at a place, in the units of the axes."""
+    """A named point, in the units of the axes."""
 
     name: str
     x: float
@@ -42,12 +42,13 @@ class Dot(NamedTuple):
 
 
 def draw_scatter(title: str, vertical: str, panels: Sequence[tuple[str, Sequence[Dot]]]) -> str:
-    """Draw panels of dots beside each other.
+    """Draw panels of dots next to each other.
 
     Args:
+        title: title of the diagram.
         vertical: title of the vertical axis, which all panels share.
-        panels: title of the horizontal axis, which begins at 0, and the dots. A dot has the same
-            colour in all.
+        panels: title of the horizontal axis, which starts at 0, and the dots. Dots with the same
+            name have the same colour in all panels.
 
     Returns:
         an SVG document.
@@ -76,14 +77,14 @@ def draw_scatter(title: str, vertical: str, panels: Sequence[tuple[str, Sequence
 
 
 def draw_effects(tasks: list[str], changes: dict[tuple[str, str], float], margin: float) -> str:
-    """Draw tasks in a circle, with an arrow to each from each that it was trained with.
+    """Draw tasks in a circle, with an arrow to each task from each of its companions.
 
-    Green arrows stand for better scores, red dashed ones for worse, grey dotted ones for no effect,
-    as in figure 2 of Peng et al. 2020, with the change in points beside each.
+    Green arrows mean better scores, red dashed arrows worse scores, grey dotted arrows no effect,
+    as in figure 2 of Peng et al. 2020. The change in points is next to each arrow.
 
     Args:
         tasks: names, in the order of the circle.
-        changes: by task and companion, the points that the companion brings the task.
+        changes: by task and companion, the change of the task's score in points.
         margin: smallest change, in points, that counts as an effect.
 
     Returns:
@@ -114,23 +115,23 @@ def draw_effects(tasks: list[str], changes: dict[tuple[str, str], float], margin
 
 
 def effect(change: float, margin: float) -> str:
-    """Whether a change of so many points is "better", "worse" or the "same"."""
+    """Classify a change in points as "better", "worse" or "same" (less than the margin)."""
     if abs(change) < margin:
         return "same"
     return "better" if change > 0 else "worse"
 
 
 def _place(number: int, count: int) -> Point:
-    """A place on the circle of radius 1: the first at its top, the others clockwise."""
+    """A point on the circle of radius 1: the first at the top, the others clockwise."""
     angle = pi / 2 - 2 * pi * number / count
     return cos(angle), sin(angle)
 
 
 def _draw_arrow(axes: Axes, start: Point, end: Point, change: float, kind: str, name: str) -> None:
-    """A curve bent to the left of its direction, with the change beside it nearer its head.
+    """Draw an arrow that curves to the left of its direction, with the change near its head.
 
     Args:
-        name: of the arrow in the SVG document.
+        name: identifier of the arrow in the SVG document.
     """
     from matplotlib.patches import FancyArrowPatch
 

@@ -1,4 +1,4 @@
-"""Which task helps which: every pair of tasks trained together, beside each task alone.
+"""Measure which task helps which: train every pair of tasks together, and each task alone.
 
 Peng et al. 2020, "An Empirical Study of Multi-Task Learning on BERT for Biomedical Text Mining",
 section 4.4.1.
@@ -25,12 +25,12 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class PairwiseStudy:
-    """The scores of tasks alone and beside each other.
+    """The scores of tasks trained alone and in pairs.
 
     Attributes:
         metrics: name of each task's score, in the order of the tasks.
         alone: by task, its score with each seed, 0 to 1.
-        together: by task and its companion, the task's score with each seed.
+        together: by task and companion, the task's score with each seed.
     """
 
     metrics: dict[str, str]
@@ -42,7 +42,7 @@ class PairwiseStudy:
         return list(self.metrics)
 
     def change(self, task: str, companion: str) -> float:
-        """What a companion brings a task: points of 100, the mean over seeds."""
+        """The change of a task's score with a companion, in points of 100, mean over seeds."""
         return 100 * (fmean(self.together[task, companion]) - fmean(self.alone[task]))
 
 
@@ -54,20 +54,22 @@ def study_pairs(
     margin: float = 0.5,
     progress: Progress | None = None,
 ) -> PairwiseStudy:
-    """Train every task alone and every pair together, and write what the one brings the other.
+    """Train every task alone and every pair together, and report how the scores change.
 
-    What is written: `pairwise.md`, a table; `pairwise.json`, all scores; `pairwise.svg`, a figure.
-    A run that is finished leaves its scores and config in `runs/`, and no pipeline. Run again, the
-    study makes what is left, and goes on with the run that was stopped. A run whose config, corpora
-    or encoder have changed is made anew.
+    It writes `pairwise.md`, a table; `pairwise.json`, all scores; and `pairwise.svg`, a diagram. A
+    finished run leaves its scores and config in `runs/`, but no pipeline. When run again, the study
+    resumes the interrupted run and runs the missing ones. A run whose config, corpora or encoder
+    have changed is run again.
 
     Args:
         folders: at least two converted corpora.
-        output: folder for all of it.
-        margin: a change of fewer points than this counts as none, in the figure.
+        output: folder for all files.
+        settings: settings of all runs.
+        margin: smallest change, in points, that counts as an effect in the diagram.
+        progress: called with a description of each run before it.
 
     Raises:
-        BiomedError: if there are fewer corpora, or as `create_multitask_config` and training do.
+        BiomedError: if there are fewer than two corpora, or as in `check_tasks` and `run_tasks`.
     """
     if len(folders) < 2:
         raise BiomedError("--tasks: a study of pairs needs at least two corpora")
@@ -109,7 +111,7 @@ def _collect(found: dict[Names, list[RunScores]]) -> PairwiseStudy:
 
 
 def write_study(study: PairwiseStudy, output: Path, settings: StudySettings, margin: float) -> None:
-    """Write the table, all scores and the figure."""
+    """Write the table, all scores and the diagram."""
     changes = {(task, other): study.change(task, other) for task, other in study.together}
     contents = {
         TABLE: create_table(study, settings),
@@ -122,7 +124,7 @@ def write_study(study: PairwiseStudy, output: Path, settings: StudySettings, mar
 
 
 def create_table(study: PairwiseStudy, settings: StudySettings) -> str:
-    """The changes as a table in Markdown: a column for each task, a row for each companion."""
+    """The changes as a Markdown table, with a column for each task and a row for each companion."""
     tasks = study.tasks
     rows = [
         ["", *tasks],

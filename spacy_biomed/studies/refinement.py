@@ -1,4 +1,4 @@
-"""Refined together, fine-tuned apart: what both stages bring each task, beside the task alone.
+"""Measure refinement: train tasks together, then fine-tune each, and compare with each task alone.
 
 Peng et al. 2020, "An Empirical Study of Multi-Task Learning on BERT for Biomedical Text Mining",
 sections 3.3 and 4.2.
@@ -19,13 +19,13 @@ from .task_runs import RUNS, Progress, StudySettings, check_tasks, run_tasks
 TABLE, RESULTS = "refinement.md", "refinement.json"
 ALONE, TOGETHER, APART = STAGES = ("alone", "together", "together, then apart")
 
-# Folder of the fine-tunings from refined encoders, and where a pipeline has its encoder.
+# Folder of the fine-tunings from refined encoders, and path of the encoder in a run's folder.
 REFINED, ENCODER = "refined", Path(DIR_MODEL_BEST, "biomed_transformer", "encoder")
 
 
 @dataclass(frozen=True, slots=True)
 class FineTuning:
-    """How a refined encoder is fine-tuned for one task.
+    """The settings for fine-tuning a refined encoder for one task.
 
     Attributes:
         epochs, learn_rate: as in `StudySettings`.
@@ -56,19 +56,22 @@ def study_refinement(
     *,
     progress: Progress | None = None,
 ) -> Refinement:
-    """Train each task alone, all together, and each again from the encoder that all have trained.
+    """Train each task alone, all tasks together, and then each task from the refined encoder.
 
-    What is written: `refinement.md`, a table, and `refinement.json`, all scores. A run that is
-    finished leaves its scores and config, and that of all tasks its pipeline, in
-    `runs/A+B+.../seed_N/model-best`. Runs that are finished are not made again; those of tasks
-    alone are those of `study_pairs` in the same folder.
+    It writes `refinement.md`, a table, and `refinement.json`, all scores. A finished run leaves its
+    scores and config. The run of all tasks also leaves its pipeline, in
+    `runs/A+B+.../seed_N/model-best`. Finished runs are not repeated. Runs of single tasks are
+    shared with `study_pairs` in the same folder.
 
     Args:
         folders: at least two converted corpora.
-        output: folder for all of it.
+        output: folder for all files.
+        settings: settings of the runs alone and together.
+        fine_tuning: settings of the fine-tuning afterwards.
+        progress: called with a description of each run before it.
 
     Raises:
-        BiomedError: if there are fewer corpora, or as `run_tasks` does.
+        BiomedError: if there are fewer than two corpora, or as in `check_tasks` and `run_tasks`.
     """
     if len(folders) < 2:
         raise BiomedError("--tasks: to refine an encoder needs at least two corpora")
@@ -107,7 +110,7 @@ def study_refinement(
 
 
 def count_runs(folders: list[Path], settings: StudySettings) -> int:
-    """How often `study_refinement` reports progress."""
+    """The number of calls of `progress` in `study_refinement`."""
     return (2 * len(folders) + 1) * len(settings.seeds)
 
 
@@ -134,7 +137,7 @@ def _write(
 
 
 def create_table(study: Refinement, settings: StudySettings, fine_tuning: FineTuning) -> str:
-    """The scores as a table in Markdown: a column for each task and their mean, a row a stage."""
+    """The scores as a Markdown table: a column for each task and the mean, a row for each stage."""
     rows = [["", *study.metrics, "mean"], ["---", *("---:" for _ in study.metrics), "---:"]]
     for stage, by_task in study.scores.items():
         means = [100 * fmean(by_task[task]) for task in study.metrics]

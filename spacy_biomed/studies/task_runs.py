@@ -1,4 +1,4 @@
-"""Trainings of a study of tasks: each is made once, and leaves its scores."""
+"""The trainings of a study of tasks: each is run once, and leaves its scores."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from .task_scores import score_tasks
 
 RUNS, SCORES, CONFIG, LOG = "runs", "scores.json", "config.cfg", "log.txt"
 
-# Called with what is trained now.
+# Called with a description of the training that starts.
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class StudySettings:
-    """What all runs of a study have in common.
+    """The settings of all runs of a study.
 
     Attributes:
-        template: `configs/multitask.cfg`, or one like it.
-        encoder: a catalogue name, a hub id or a directory, such as that of a refined pipeline.
-        schedule: of several tasks. "proportional" gives a task as many steps beside others as
-            alone.
+        template: `configs/multitask.cfg`, or a similar config.
+        encoder: a catalogue name, a hub id or a directory, such as in a refined pipeline.
+        schedule: schedule of several tasks. With "proportional" a task has as many steps together
+            with others as alone.
         epochs, batch_words, learn_rate: as in `create_multitask_config`.
-        seeds: each run is made once with each.
-        part: the scores are of "test" or "dev".
-        gpu: its number; -1 for none.
+        seeds: each training is run once with each seed.
+        part: part to score, "test" or "dev".
+        gpu: number of the GPU; -1 for none.
     """
 
     template: Path
@@ -55,7 +55,7 @@ class StudySettings:
 
 @dataclass(frozen=True, slots=True)
 class RunScores:
-    """What became of a run.
+    """The result of a run.
 
     Attributes:
         metrics: name of each task's score.
@@ -67,11 +67,11 @@ class RunScores:
 
 
 def check_tasks(folders: Sequence[Path], settings: StudySettings) -> None:
-    """See that all runs have what they need, before the first of them.
+    """Check the inputs of all runs before the first run.
 
     Raises:
-        BiomedError: if the template, the encoder or a corpus cannot be read, or the part to score
-            is none.
+        BiomedError: if the template, the encoder or a corpus cannot be read, or if there is no such
+            part to score.
     """
     if settings.part not in ("test", "dev"):
         raise BiomedError(f"--part {quote(settings.part)}: use test or dev")
@@ -89,17 +89,20 @@ def run_tasks(
     *,
     keep_pipeline: bool = False,
 ) -> RunScores:
-    """Train the tasks of converted corpora on one encoder and score each, unless that was done.
+    """Train the tasks of converted corpora on one encoder and score each, unless this was done.
 
-    A run that was stopped goes on. One whose config, corpora or encoder have changed is made anew.
+    An interrupted run is resumed. A run whose config, corpora or encoder have changed is run again.
 
     Args:
-        place: folder of the run; its config, log and scores stay there.
+        folders: the converted corpora.
+        place: folder of the run, where its config, log and scores stay.
+        settings: settings of the run.
+        seed: seed of the run.
         keep_pipeline: whether `model-best` stays there too.
 
     Raises:
-        BiomedError: as `create_multitask_config` and training do, or if a part has nothing that a
-            task's score counts.
+        BiomedError: as in `create_multitask_config` and training, or if a part has nothing to score
+            for a task.
     """
     config, tasks = _create_config(folders, settings, seed)
     metrics = {task.name: task.score for task in tasks}
@@ -144,7 +147,7 @@ def _create_config(
 
 
 def _digest(config: Config, tasks: list[Task], settings: StudySettings) -> str:
-    """Of what decides the scores of a run."""
+    """A hash of everything that determines the scores of a run."""
     encoder = Path(settings.encoder).expanduser()
     names = ("train", "dev", settings.part)
     parts = {task.folder / f"{name}.spacy" for task in tasks for name in names}
@@ -155,7 +158,7 @@ def _digest(config: Config, tasks: list[Task], settings: StudySettings) -> str:
 
 
 def _read_scores(path: Path, digest: str) -> dict[str, float] | None:
-    """The scores of a finished run; None if there are none, or they are of another run."""
+    """The scores of a finished run; None if there are none, or the digest is different."""
     if not path.is_file():
         return None
     content = json.loads(path.read_text(encoding="utf8"))

@@ -1,4 +1,4 @@
-"""The scores of a pipeline of several tasks, each on its own corpus."""
+"""Score a pipeline of several tasks, each task on its corpus."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from ..training.multitask import MultiTaskCorpus
 
 
 def score_tasks(nlp: Language, part: str = "test") -> dict[str, float]:
-    """Score each component on the corpus that it was trained for.
+    """Score each component on the corpus it was trained on.
 
     Args:
-        nlp: a pipeline trained with `spacy_biomed.MultiTaskCorpus.v1`, whose config names the
-            development parts.
-        part: "train", "dev" or "test"; it lies beside the development part.
+        nlp: a pipeline trained with `spacy_biomed.MultiTaskCorpus.v1`, whose config has the paths
+            of the development parts.
+        part: "train", "dev" or "test"; read from the folder of the development part.
 
     Returns:
-        the scores that the config's score weights count, 0 to 1, by name.
+        the scores with a weight in the config's score weights, 0 to 1, by name.
 
     Raises:
-        BiomedError: if the pipeline is of one corpus, or a part is not there.
+        BiomedError: if the pipeline was trained on one corpus, or a part does not exist.
     """
     return weighted_scores(nlp, list(read_part(nlp.config.interpolate(), part)(nlp)))
 
 
 def read_part(config: dict[str, Any], part: str) -> MultiTaskCorpus:
-    """The corpora that a config names for development, in another part."""
+    """Create the corpora of another part from a config's development parts."""
     settings = config.get("corpora", {}).get("dev", {})
     if settings.get("@readers") != "spacy_biomed.MultiTaskCorpus.v1":
         raise BiomedError(
@@ -44,5 +44,5 @@ def read_part(config: dict[str, Any], part: str) -> MultiTaskCorpus:
     paths = {
         name: str(Path(path).with_name(f"{part}.spacy")) for name, path in settings["paths"].items()
     }
-    # A limit is there to evaluate faster during training.
+    # A limit is only for faster evaluation during training.
     return registry.resolve({"corpus": {**settings, "paths": paths, "limit": 0}})["corpus"]

@@ -1,4 +1,4 @@
-"""`spacy_biomed.batch_by_word_pieces.v1`: batches of what the encoder computes on."""
+"""`spacy_biomed.batch_by_word_pieces.v1`: batches by the number of word pieces."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ..errors import BiomedError
 if TYPE_CHECKING:
     from ..encoders.batching.word_pieces import WordPieceTokenizer
 
-# An example, or a document, and its word pieces.
+# The number of word pieces, and the example or document.
 Counted = tuple[int, Example | Doc]
 
-# Texts that are tokenized at a time: enough for all cores, few enough not to read far ahead.
+# Texts to tokenize at a time: enough for all cores, but without reading far ahead.
 _TEXTS_AT_A_TIME = 1024
 
 
@@ -31,22 +31,21 @@ def batch_by_word_pieces_v1(
     discard_oversize: bool = False,
     revision: str | None = None,
 ) -> BatcherT:
-    """Batch examples by the word pieces that the encoder makes of their texts.
+    """Create a batcher that limits the number of word pieces in a batch.
 
     Args:
         encoder: catalogue name, hub id or directory, as in `spacy_biomed.TransformerModel.v1`. Its
-            tokenizer is loaded when the first batch is asked for.
-        size: most word pieces in a batch, special tokens included. A longer example is a batch of
-            its own.
-        buckets: batches' worth of examples that are sorted by length together, so that a batch
-            needs little padding. The batches of a pool come in random order. With 0 the examples
-            stay in the order in which they come.
-        discard_oversize: leave out the examples that are longer than `size`.
-        revision: commit, branch or tag on the hub; by default the one the catalogue pins.
+            tokenizer is loaded for the first batch.
+        size: maximum word pieces in a batch, special tokens included. A longer example becomes a
+            separate batch.
+        buckets: number of batches whose examples are pooled and sorted by length, to reduce
+            padding. The batches of a pool are shuffled. With 0 examples stay in their order.
+        discard_oversize: leave out examples that are longer than `size`.
+        revision: commit, branch or tag on the hub; by default the catalogue's.
 
     Raises:
-        BiomedError: if a number cannot be; from the batcher, if the tokenizer cannot be had, or no
-            example is left.
+        BiomedError: if `size` or `buckets` is too small; from the batcher, if the tokenizer cannot
+            be loaded, or no example is left.
     """
     if size < 1:
         raise BiomedError(f"training.batcher.size is {size}: a batch takes at least 1 word piece")
@@ -57,13 +56,13 @@ def batch_by_word_pieces_v1(
     def batch(examples: Iterable[Example | Doc]) -> Iterator[list[Example | Doc]]:
         counted = _count(examples, count)
         if discard_oversize:
-            counted = (one for one in counted if one[0] <= size)
+            counted = (item for item in counted if item[0] <= size)
         batches = _sort_by_length(counted, size, buckets) if buckets else _cut(counted, size)
         empty = True
         for chosen in batches:
             empty = False
             yield [example for _, example in chosen]
-        if empty:  # spaCy would ask for batches for ever
+        if empty:  # otherwise spaCy would request batches forever
             raise BiomedError(
                 f"training.batcher.size is {size}: no example has so few word pieces; raise it, or "
                 "set discard_oversize = false"
@@ -73,16 +72,16 @@ def batch_by_word_pieces_v1(
 
 
 class WordPieceCounter:
-    """Counts the word pieces of texts, special tokens included; each text once.
+    """Counts the word pieces of texts, special tokens included, and caches the counts.
 
     Attributes:
-        encoder, revision: whose tokenizer; loaded with the first text.
+        encoder, revision: encoder whose tokenizer to use; it is loaded for the first text.
     """
 
     def __init__(self, encoder: str, revision: str | None = None):
         self.encoder = encoder
         self.revision = revision
-        # By the texts' hashes: the texts themselves are as large as the corpus.
+        # By hash, since the texts themselves are as large as the corpus.
         self._counts: dict[int, int] = {}
 
     def __call__(self, texts: list[str]) -> list[int]:
@@ -109,14 +108,14 @@ class WordPieceCounter:
 def _count(
     examples: Iterable[Example | Doc], count: Callable[[list[str]], list[int]]
 ) -> Iterator[Counted]:
-    """Give each example its number of word pieces: of the text that the pipeline gets to see."""
+    """Yield each example with the number of word pieces of its predicted document."""
     for some in minibatch(examples, _TEXTS_AT_A_TIME):
-        docs = [one.predicted if isinstance(one, Example) else one for one in some]
+        docs = [item.predicted if isinstance(item, Example) else item for item in some]
         yield from zip(count([doc.text for doc in docs]), some, strict=True)
 
 
 def _cut(counted: Iterable[Counted], size: int) -> Iterator[list[Counted]]:
-    """Cut into runs of at most `size` word pieces, or of one example that is longer."""
+    """Split into runs of at most `size` word pieces, or a single longer example."""
     run: list[Counted] = []
     total = 0
     for length, example in counted:
@@ -130,14 +129,14 @@ def _cut(counted: Iterable[Counted], size: int) -> Iterator[list[Counted]]:
 
 
 def _sort_by_length(counted: Iterable[Counted], size: int, buckets: int) -> Iterator[list[Counted]]:
-    """Cut into batches of examples of similar length, pool after pool.
+    """Split into batches of examples of similar length, one pool after the other.
 
-    The order of a pass is drawn from one number of the module `random`, and so stays the same
-    whatever else draws from there while the batches are learned from.
+    The order depends on a single number from the module `random`. So it does not change if other
+    code draws from there while the batches are used.
     """
     generator = random.Random(random.getrandbits(64))
     for pool in _cut(counted, buckets * size):
-        pool.sort(key=lambda one: one[0])
+        pool.sort(key=lambda item: item[0])
         batches = list(_cut(pool, size))
         generator.shuffle(batches)
         yield from batches

@@ -1,7 +1,7 @@
-"""Several converted corpora as one, of which each document tells which labels it annotates.
+"""Combine converted corpora into one, whose documents record which labels they annotate.
 
 Luo et al. 2023, "AIONER: all-in-one scheme-based biomedical named entity recognition using deep
-learning", table 2, show what merging without that costs.
+learning", table 2, show the loss of accuracy if corpora are merged without this.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ _NO_MAP = LabelMap({})
 
 @dataclass(slots=True)
 class CombinedPart:
-    """What became of one part of one corpus: numbers of documents.
+    """Counts for one part of one corpus, of documents unless noted.
 
     Attributes:
-        documents: in the corpus.
-        repeated_text, repeated_id, repeated_sentence: left out because they stand in a part that
-            goes before theirs, as their text, the abstract of the same number, or a sentence of
-            them or in them, of another corpus.
-        merged: that went into a document of another corpus with the same text.
-        kept_twice: that are kept beside the same abstract of another corpus, whose text differs.
-        disputed: mentions that one of two merged documents has and the other, which annotates their
-            label too, has not; they are neither right nor wrong.
+        documents: documents in the corpus.
+        repeated_text, repeated_id, repeated_sentence: left out because a part with precedence has
+            the same text, the abstract with the same PubMed number, or a shared sentence with a
+            document of another corpus.
+        merged: merged into a document of another corpus with the same text.
+        kept_twice: kept although another corpus has the same abstract, with a different text.
+        disputed: number of mentions that only one of two merged documents has, although both
+            annotate the label; they become uncertain.
     """
 
     documents: int = 0
@@ -69,17 +69,19 @@ class CombinedPart:
 
     @property
     def left_out(self) -> int:
-        """Documents that repeat what is held out."""
+        """The number of documents left out because they repeat held-out documents."""
         return self.repeated_text + self.repeated_id + self.repeated_sentence
 
 
 @dataclass(slots=True)
 class CombinedCorpus:
-    """One of the corpora.
+    """One of the combined corpora.
 
     Attributes:
-        labels: that it annotates, by their new names.
-        parts: train, dev and test, those that it has.
+        name: name of its folder.
+        labels: the labels it annotates, by their new names.
+        parts: counts of train, dev and test, if it has them.
+        licence, source: as in its `corpus.json`; "" if not stated.
     """
 
     name: str
@@ -91,11 +93,14 @@ class CombinedCorpus:
 
 @dataclass(slots=True)
 class CombinationReport:
-    """What was combined.
+    """The report on a combined corpus.
 
     Attributes:
-        corpora: of what.
-        parts: what was written, as for every converted corpus.
+        name: name of its folder.
+        language: language of all corpora.
+        labels: all annotated labels.
+        corpora: the combined corpora.
+        parts: counts of the written parts, as in all converted corpora.
     """
 
     name: str
@@ -107,13 +112,15 @@ class CombinationReport:
 
 @dataclass(slots=True)
 class _Text:
-    """A document on its way from a corpus into the combined one.
+    """A document of a corpus while it is combined.
 
     Attributes:
-        doc: as it was read. corpus: its name. known: what it is recognised by.
-        mentions: that tokens hold; None where the document has no layer of them.
-        lost: that none hold.
-        scope: what the mentions tell.
+        doc: the document as it was read.
+        corpus: name of the corpus.
+        known: its text in a form that finds repetitions.
+        mentions: mentions that fit tokens; None if the document has no layer of mentions.
+        lost: mentions that do not fit tokens.
+        scope: the scope of the annotation.
     """
 
     doc: Doc
@@ -132,28 +139,31 @@ def combine_corpora(
     spans_key: str | None = None,
     train_first: bool = False,
 ) -> CombinationReport:
-    """Write one converted corpus of the mentions of several.
+    """Combine the mentions of several converted corpora into one corpus.
 
-    Each part is those of the corpora, one after the other, and each document says which labels it
-    annotates. What stands in a test part, in any corpus's, is left out of the others, and what
-    stands in a development part is left out of what is trained on, or the other way round. Of
-    documents of one part that
-    have the same text, one is written that annotates the labels of both; where both annotate a
-    label, mentions that only one has are uncertain. Other layers than mentions are left out.
+    Each part has the corresponding parts of all corpora in order, and each document records which
+    labels it annotates. Documents that repeat a document of any test part are left out of the other
+    parts. Documents in both training and development parts are left out of training, or with
+    `train_first` of development.
+
+    Documents of different corpora in the same part with the same text are merged into one document
+    that annotates the labels of both. If both annotate a label, mentions that only one of them has
+    become uncertain. Layers other than mentions are left out.
 
     Args:
-        corpora: folders that `spacy biomed convert` wrote, called by their own names.
-        output: folder to write; replaced if it is there.
-        label_maps: what to rename the labels of a corpus to, by its name.
+        corpora: folders written by `spacy biomed convert`; corpora have the names of their folders.
+        output: folder to write; replaced if it exists.
+        label_maps: new names of a corpus's labels, by the corpus's name.
         spans_key: the span group of the mentions, in all corpora and in the output; None for
             `doc.ents`.
-        train_first: whether what stands in a training and a development part is left out of
-            development, where there is more to lose in training: a single sentence held out of one
-            corpus takes a whole abstract of another.
+        train_first: whether to leave documents that are in both training and development parts out
+            of development. Otherwise a single development sentence of one corpus can remove a whole
+            training abstract of another corpus.
 
     Raises:
-        BiomedError: if a corpus cannot be read, has no such mentions or another language, or a
-            label map names what is not there; nothing is written then.
+        BiomedError: if a corpus cannot be read, has no such mentions, another language or a
+            teacher's probabilities; if a label map has an unknown corpus or label; or if nothing is
+            left for training. Then nothing is written.
     """
     names = _check_names(corpora, label_maps or {})
     check_replaceable(output, MADE_BY, corpora)
@@ -195,7 +205,9 @@ def _check_names(corpora: Sequence[Path], label_maps: Mapping[str, LabelMap]) ->
 
 
 def _common_language(names: Sequence[str], described: Sequence[Mapping[str, Any]]) -> str:
-    languages = {name: one["language"] for name, one in zip(names, described, strict=True)}
+    languages = {
+        name: description["language"] for name, description in zip(names, described, strict=True)
+    }
     if len(set(languages.values())) > 1:
         held = ", ".join(f"{name} is in {language}" for name, language in languages.items())
         raise BiomedError(f"corpora of one language are combined, and {held}")
@@ -219,7 +231,7 @@ def _read_corpus(
     vocab: Vocab,
     spans_key: str | None,
 ) -> dict[str, list[_Text]]:
-    """Read the parts of a corpus, its labels mapped."""
+    """Read the parts of a corpus and map its labels."""
     parts = {
         part: [
             _read_text(name, doc, spans_key) for doc in read_docs(folder / f"{part}.spacy", vocab)
@@ -296,7 +308,11 @@ def _all_labels(parts: Mapping[str, Sequence[_Text]]) -> list[frozenset[str]]:
 def _leave_out_repeats(
     parts: dict[str, list[_Text]], report: CombinationReport, order: Sequence[str]
 ) -> None:
-    """Take out of the first of two parts what is in test, and out of the second what is in both."""
+    """Remove documents that repeat held-out documents.
+
+    Documents of the first part in `order` are compared with test, and documents of the second with
+    both.
+    """
     counts = {corpus.name: corpus.parts for corpus in report.corpora}
     held_out = [text.known for text in parts["test"]]
     for part in order:
@@ -344,10 +360,14 @@ def _can_merge(one: _Text, other: _Text) -> bool:
 
 
 def _merge(one: _Text, other: _Text) -> int:
-    """Put the annotation of a document on another with the same text.
+    """Merge the annotation of a document into another document with the same text.
+
+    Args:
+        one: the document to change.
+        other: the document to merge into it.
 
     Returns:
-        how many mentions of labels that both annotate only one of them has.
+        the number of mentions, of labels that both annotate, that only one of them has.
     """
     shared = (one.scope.labels or frozenset()) & (other.scope.labels or frozenset())
     all_one, all_other = (
@@ -369,7 +389,7 @@ def _merge(one: _Text, other: _Text) -> int:
 
 
 def _missing(doc: Doc) -> list[int]:
-    """Tokens without annotation, of a document that is annotated in part."""
+    """Indices of tokens without annotation, in a partly annotated document."""
     if not doc.has_annotation("ENT_IOB"):
         return []
     return [i for i, tag in enumerate(doc.to_array(ENT_IOB).tolist()) if tag == 0]
@@ -402,7 +422,7 @@ def _write(
 
 
 def _create_doc(text: _Text, spans_key: str | None, counts: PartReport) -> Doc:
-    """The document with its mentions and nothing else; counted."""
+    """Create the document to write, with mentions as its only layer, and add it to the counts."""
     source = text.doc
     doc = Doc(
         source.vocab,
@@ -410,8 +430,8 @@ def _create_doc(text: _Text, spans_key: str | None, counts: PartReport) -> Doc:
         spaces=[bool(token.whitespace_) for token in source],
     )
     if source.has_annotation("SENT_START"):
-        for token, own in zip(source, doc, strict=True):
-            own.is_sent_start = token.is_sent_start
+        for token, copied in zip(source, doc, strict=True):
+            copied.is_sent_start = token.is_sent_start
     else:
         counts.sentences_are_published = False
     if DOCUMENT_ID in source.user_data:
@@ -440,11 +460,13 @@ def _create_doc(text: _Text, spans_key: str | None, counts: PartReport) -> Doc:
 
 
 def _describe(report: CombinationReport) -> dict[str, Any]:
-    """What `corpus.json` holds."""
+    """The content of `corpus.json`."""
     description = asdict(report)
     description["format"] = "combined"
     description["annotated_labels"] = report.labels
     for name in ("licence", "source"):
         stated = [(corpus.name, getattr(corpus, name)) for corpus in report.corpora]
-        description[name] = "; ".join(f"{one}: {value or 'not stated'}" for one, value in stated)
+        description[name] = "; ".join(
+            f"{corpus}: {value or 'not stated'}" for corpus, value in stated
+        )
     return description

@@ -1,4 +1,4 @@
-"""`spacy_biomed.Corpus.v1`: converted corpora, checked before training begins."""
+"""`spacy_biomed.Corpus.v1`: converted corpora, checked before training starts."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ def Corpus_v1(
     limit: int = 0,
     augmenter: Callable | None = None,
 ) -> Corpus:
-    """spaCy's `spacy.Corpus.v1`, which sees at once whether there is something to read.
+    """spaCy's `spacy.Corpus.v1`, which checks at once that there are documents.
 
-    A missing or damaged development part is thereby found before training begins, and not at its
-    first evaluation, when the pipeline of an earlier run is gone.
+    So a missing or damaged development part is found before training starts, and not at the first
+    evaluation, when the pipeline of an earlier run has already been replaced.
 
     Args:
-        path: a .spacy file, or a folder of such files.
+        path: a .spacy file, or a folder of .spacy files.
         gold_preproc, max_length, limit, augmenter: as in spaCy.
 
     Raises:
-        BiomedError: if the path is not there, or is no corpus, or has no documents.
+        BiomedError: if the path is missing in the config, does not exist, is no corpus, or has no
+            documents; while reading, if a document is damaged.
     """
     if path is None:
         raise BiomedError(
@@ -57,7 +58,7 @@ def Corpus_v1(
 
 
 class _CheckedCorpus(Corpus):
-    """spaCy's corpus, in which a damaged document is bad input."""
+    """spaCy's corpus, which raises BiomedError for a damaged document."""
 
     def read_docbin(self, vocab: Vocab, locs: Iterable[str | Path]) -> Iterator[Doc]:
         docs = (doc for path in locs for doc in read_docs(Path(path), vocab) if len(doc))
@@ -68,8 +69,8 @@ def read_docs(path: Path, vocab: Vocab) -> Iterator[Doc]:
     """Read the documents of a .spacy file.
 
     Raises:
-        BiomedError: at once if it is not there, or not such a file; while reading, if a document in
-            it is damaged.
+        BiomedError: at once if the file does not exist or is not a .spacy file; while reading, if a
+            document is damaged.
     """
     return _unpack(read_doc_bin(path), path, vocab)
 
@@ -88,8 +89,8 @@ def read_doc_bin(path: Path) -> DocBin:
     """Read a .spacy file.
 
     Raises:
-        BiomedError: if it is not there, not such a file, or becomes too large when it is
-            decompressed (`spacy_biomed.decompression`).
+        BiomedError: if the file does not exist, is not a .spacy file, or becomes too large when it
+            is decompressed (`spacy_biomed.decompression`).
     """
     find_decoders_once()
     path = Path(path)
@@ -103,7 +104,7 @@ def read_doc_bin(path: Path) -> DocBin:
 
 @contextmanager
 def _explaining_damage(path: Path) -> Iterator[None]:
-    """Say of what goes wrong that the file is damaged: spaCy checks nothing of what it reads."""
+    """Convert any error to the message that the file is damaged, since spaCy does not check it."""
     try:
         yield
     except BiomedError:
@@ -116,10 +117,10 @@ def _explaining_damage(path: Path) -> Iterator[None]:
 
 
 def find_decoders_once() -> None:
-    """Register what installed packages decode, for srsly to find it there from now on.
+    """Register the MessagePack decoders of installed packages, so that srsly does not search them.
 
-    It searches the entry points of all of them for each object that it unpacks, several times for a
-    document with user data or span groups, which takes most of the time of reading a corpus.
+    srsly searches the entry points of all packages for each object it unpacks, several times for a
+    document with user data or span groups. This takes most of the time for reading a corpus.
     """
     if msgpack_decoders.entry_points:
         for name, decoder in msgpack_decoders.get_entry_points().items():

@@ -1,4 +1,4 @@
-"""`spacy_biomed.MultiTaskCorpus.v1`: corpora side by side, each annotating its own layer only."""
+"""`spacy_biomed.MultiTaskCorpus.v1`: several corpora, each annotated for one component only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..pipeline.component_classes import STAND_INS, find_head, list_annotation_k
 from ..pipeline.encoder_head import CATS, EncoderHead
 from .corpus import Corpus_v1
 
-# In `example.reference.user_data`: the name of the corpus that an example is of.
+# Key of `example.reference.user_data` with the name of the example's corpus.
 TASK_KEY = "spacy_biomed_task"
 
 
@@ -29,36 +29,37 @@ def MultiTaskCorpus_v1(
     prefixed: list[str] | None = None,
     limit: int = 0,
 ) -> MultiTaskCorpus:
-    """Read several corpora as the examples of one training, each for its own component.
+    """Read several corpora as the examples of one training, each corpus for one component.
 
-    An example's reference has the layer that its component reads, and no other: for every other
-    component it is not annotated. Its `user_data["spacy_biomed_task"]` is the corpus's name, by
-    which `spacy_biomed.round_robin.v1` and `spacy_biomed.proportional.v1` make batches of one task.
-    A text that is in several corpora is an example of each.
+    An example's reference only has the layer of its component; it is not annotated for other
+    components. Its `user_data["spacy_biomed_task"]` is the corpus's name, which
+    `spacy_biomed.round_robin.v1` and `spacy_biomed.proportional.v1` use to make batches of one
+    task. A text in several corpora is a separate example of each.
 
     Args:
-        paths: a .spacy file, or a folder of such files, by the name of the corpus.
-        components: name of the component that each corpus trains; by default the corpus's own name.
-        prefixed: corpora whose classes get the component's name before theirs
-            (`medrqe_entailment`), because those of another corpus are called the same.
-        limit: most documents to take of each corpus; 0 for all.
+        paths: a .spacy file, or a folder of .spacy files, by the name of the corpus.
+        components: by corpus the name of the component it trains; by default the corpus's name.
+        prefixed: corpora whose classes get the component's name as a prefix
+            (`medrqe_entailment`), because another corpus has classes of the same names.
+        limit: maximum number of documents of each corpus; 0 for all.
 
     Raises:
-        BiomedError: if there are no corpora, or one cannot be read or has no documents.
+        BiomedError: if there are no corpora, if `components` or `prefixed` has another corpus, or
+            if a corpus cannot be read or has no documents.
     """
     return MultiTaskCorpus(paths, components or {}, prefixed or [], limit)
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A corpus and what it trains.
+    """A corpus and the component it trains.
 
     Attributes:
-        name: of the corpus.
+        name: name of the corpus.
         component: name of the component in the pipeline.
         pipe: the component.
-        head: its class, or what stands in for it.
-        prefix: what its classes get before their names.
+        head: its class, or the class of its stand-in.
+        prefix: prefix of its classes' names.
         foreign_labels: classes of other components.
     """
 
@@ -70,13 +71,13 @@ class _Task:
     foreign_labels: frozenset[str]
 
     def take(self, source: Doc, target: Doc) -> bool:
-        """Put what the component reads on a bare document.
+        """Copy the component's layer to a document without annotation.
 
         Returns:
-            whether it is annotated.
+            whether the source is annotated for the component.
 
         Raises:
-            BiomedError: if it has a class of another component's name.
+            BiomedError: if it has a class with the name of another component's class.
         """
         is_annotated = self.head.copy_layer(self.pipe, source, target, prefix=self.prefix)
         shared = self.foreign_labels.intersection(target.cats)
@@ -91,11 +92,10 @@ class _Task:
 
 
 class _KeptCorpus:
-    """A corpus that stays in memory once it is read for the second time.
+    """A corpus that is kept in memory from the second reading on.
 
-    Every head reads all corpora when it is initialised, some of them twice, and nearly all of that
-    time would go into reading files. What is read once, as training reads its part unless it is
-    streamed, is not kept; a development part is, from the second evaluation on.
+    Each head reads all corpora during initialisation, some of them twice, and nearly all of the
+    time would be spent on reading files. A development part is kept from the second evaluation on.
     """
 
     def __init__(self, corpus: Corpus):
@@ -105,9 +105,9 @@ class _KeptCorpus:
         self._kept: list[tuple[Doc, Doc]] | None = None
 
     def __call__(self, nlp: Language) -> Iterator[tuple[Doc, Doc]]:
-        """Give predicted and reference documents, the predicted ones new each time.
+        """Yield predicted and reference documents; the predicted documents are new each time.
 
-        Not examples, each of which looks at all tokens of both.
+        They are not combined to an `Example`, whose constructor reads all tokens of both.
         """
         if nlp is not self._nlp:
             self._nlp, self._was_read, self._kept = nlp, False, None
@@ -123,7 +123,7 @@ class _KeptCorpus:
 
 
 class MultiTaskCorpus:
-    """See `MultiTaskCorpus_v1`, whose arguments these are."""
+    """The corpora of several tasks; see `MultiTaskCorpus_v1` for the arguments."""
 
     def __init__(
         self, paths: dict[str, Path], components: dict[str, str], prefixed: list[str], limit: int
@@ -144,12 +144,11 @@ class MultiTaskCorpus:
         self.prefixed = frozenset(prefixed)
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
-        """Give the examples of one corpus after the other.
+        """Yield the examples of all corpora, one corpus after the other.
 
         Raises:
-            BiomedError: if a component is not there or of a kind that is not known here, a corpus
-                has nothing that its component reads, or two components have a class of the same
-                name.
+            BiomedError: if a component is missing or not supported, a corpus does not have its
+                component's layer, or two components have a class of the same name.
         """
         tasks = [self._task(nlp, name) for name in self.corpora]
         annotation_keys = list_annotation_keys()

@@ -1,4 +1,4 @@
-"""Batches of one task each: `spacy_biomed.round_robin.v1` and `spacy_biomed.proportional.v1`."""
+"""Batches of a single task: `spacy_biomed.round_robin.v1` and `spacy_biomed.proportional.v1`."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ Batch = list[Example]
 
 
 def round_robin_v1(batcher: BatcherT) -> BatcherT:
-    """Give a batch of each task in turn, until the largest corpus is used up.
+    """Create a batcher that yields a batch of each task in turn.
 
-    That is an epoch. The largest corpus is the one of most batches; the others begin again,
-    shuffled anew, as often as needed. Tasks take their turns in the order of their names (Mulyar
-    and McInnes 2020, "MT-Clinical BERT", algorithm 1).
+    An epoch is one pass over the task with the most batches. The other tasks are shuffled and
+    repeated as often as needed. Tasks take turns in the order of their names (Mulyar and McInnes
+    2020, "MT-Clinical BERT", algorithm 1).
 
-    An epoch's batches are made when it begins, so that nothing that is random in learning changes
-    them. With `max_epochs = -1` its examples are therefore all in memory, as they are otherwise.
+    All batches of an epoch are made at its start, so that random numbers drawn in training do not
+    change them. So all examples of an epoch are in memory, even with `max_epochs = -1`.
 
     Args:
-        batcher: cuts the examples of a task into batches. Where its size is a schedule, the sizes
-            go to the batches of one task after the other.
+        batcher: splits the examples of a task into batches. If its size is a schedule, the sizes
+            are used for the batches of one task after the other.
 
     Raises:
-        BiomedError: from the batcher, if an example is of no multi-task corpus, or the inner
-            batcher leaves a task without batches.
+        BiomedError: from the batcher, if an example is not from a multi-task corpus, or if the
+            inner batcher returns no batch for a task.
     """
 
     def batch(examples: Iterable[Example]) -> Iterator[Batch]:
         tasks = split_by_task(examples)
         generator = random.Random(random.getrandbits(64))
-        batches = {task: _cut(batcher, task, own) for task, own in tasks.items()}
+        batches = {task: _cut(batcher, task, of_task) for task, of_task in tasks.items()}
         rounds = max(map(len, batches.values()), default=0)
-        for task, own in tasks.items():
+        for task, of_task in tasks.items():
             while len(batches[task]) < rounds:
-                generator.shuffle(own)
-                batches[task] += _cut(batcher, task, own)
+                generator.shuffle(of_task)
+                batches[task] += _cut(batcher, task, of_task)
         for turn in zip(*batches.values(), strict=False):
             yield from turn
 
@@ -49,23 +49,25 @@ def round_robin_v1(batcher: BatcherT) -> BatcherT:
 
 
 def proportional_v1(batcher: BatcherT) -> BatcherT:
-    """Give all batches of all tasks, shuffled together: a task's share is that of its batches.
+    """Create a batcher that yields the batches of all tasks in random order.
 
-    An epoch is each corpus once (Peng et al. 2020, "An Empirical Study of Multi-Task Learning on
-    BERT for Biomedical Text Mining", section 3.5.2). Its batches are made when it begins, as those
-    of `spacy_biomed.round_robin.v1`.
+    An epoch is one pass over each corpus, so each task has a share proportional to its number of
+    batches (Peng et al. 2020, "An Empirical Study of Multi-Task Learning on BERT for Biomedical
+    Text Mining", section 3.5.2). All batches of an epoch are made at its start.
 
     Args:
-        batcher: cuts the examples of a task into batches, as there.
+        batcher: splits the examples of a task into batches, as in `round_robin_v1`.
 
     Raises:
-        BiomedError: as there.
+        BiomedError: as in `round_robin_v1`.
     """
 
     def batch(examples: Iterable[Example]) -> Iterator[Batch]:
         tasks = split_by_task(examples)
         generator = random.Random(random.getrandbits(64))
-        batches = [one for task, own in tasks.items() for one in _cut(batcher, task, own)]
+        batches = [
+            single for task, of_task in tasks.items() for single in _cut(batcher, task, of_task)
+        ]
         generator.shuffle(batches)
         yield from batches
 
@@ -73,10 +75,10 @@ def proportional_v1(batcher: BatcherT) -> BatcherT:
 
 
 def split_by_task(examples: Iterable[Example]) -> dict[str, list[Example]]:
-    """The examples of each task, in the order in which they come; tasks in that of their names.
+    """Group examples by task, sorted by the tasks' names; examples keep their order.
 
     Raises:
-        BiomedError: if an example is of no multi-task corpus.
+        BiomedError: if an example is not from a multi-task corpus.
     """
     tasks: dict[str, list[Example]] = {}
     for example in examples:

@@ -1,4 +1,4 @@
-"""`spacy_biomed.AdamW.v1`: AdamW that steps a PyTorch encoder in PyTorch."""
+"""`spacy_biomed.AdamW.v1`: AdamW that updates a PyTorch encoder in PyTorch."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ LAYER_NUMBER = re.compile(r"\blayers?\.(\d+)\.")
 class AdamW(Optimizer):
     """AdamW (Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization").
 
-    To thinc's layers it is an ordinary thinc optimizer. A PyTorch encoder hands over its whole
-    module instead (`step_module`), whose step runs in PyTorch's fused kernel with the same
-    learning rate. Biases and normalisation weights, the parameters of fewer than two dimensions,
-    do not decay.
+    For thinc's layers it is an ordinary thinc optimizer. A PyTorch encoder passes its whole module
+    instead (`step_module`), which is updated by PyTorch's fused kernel with the same learning rate.
+    Parameters with fewer than two dimensions (biases and normalisation weights) do not decay.
+
+    Attributes:
+        learn_rate, layer_decay: see `AdamW_v1`.
+        settings: other arguments of thinc's `Optimizer`.
     """
 
     __slots__ = ["_torch_optimizers", "layer_decay"]
@@ -51,11 +54,12 @@ class AdamW(Optimizer):
             self.L2 = decay  # type: ignore[misc]
 
     def step_module(self, key: int, module: torch.nn.Module) -> None:
-        """Clip the module's gradients to the norm `grad_clip` and step all its parameters.
+        """Clip the module's gradients to the norm `grad_clip` and update all its parameters.
 
         Args:
-            key: identifies the module from one step to the next; for another module under the same
-                key, as after loading, the optimizer starts afresh.
+            key: identifies the module between steps. If the key has another module, as after
+                loading, the optimizer's state is reset.
+            module: the module, with gradients.
         """
         import torch
 
@@ -77,10 +81,10 @@ class AdamW(Optimizer):
             self._average(key, module, int(optimizer.state[parameters[0]]["step"]))
 
     def _average(self, key: int, module: torch.nn.Module, step: int) -> None:
-        """Move the running averages of all parameters, by thinc's rule, towards what they are now.
+        """Update the running averages of all parameters, by thinc's rule.
 
         Args:
-            step: updates made so far, this one included.
+            step: number of updates so far, including this one.
         """
         import torch
 
@@ -96,7 +100,7 @@ class AdamW(Optimizer):
         torch._foreach_lerp_(averages, list(named.values()), 1 - decay)
 
     def _parameter_groups(self, module: torch.nn.Module) -> list[dict[str, Any]]:
-        """One group for each depth, with and without weight decay."""
+        """Parameter groups: for each depth one with and one without weight decay."""
         trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
         depths = layer_depths(list(trained))
         top = max(depths.values(), default=0)
@@ -118,10 +122,10 @@ class AdamW(Optimizer):
         ]
 
     def torch_state(self) -> dict[int, dict[str, torch.Tensor]]:
-        """Moments and numbers of steps of all modules stepped so far.
+        """The moments and step counts of all modules updated so far.
 
         Returns:
-            for each module's key, by the parameter's number and what it is: `12.exp_avg`.
+            for each module's key the values, by the parameter's number and the name: `12.exp_avg`.
         """
         return {
             key: {
@@ -135,7 +139,7 @@ class AdamW(Optimizer):
     def load_torch_state(
         self, key: int, module: torch.nn.Module, state: dict[str, torch.Tensor]
     ) -> None:
-        """Go on with what `torch_state` gave for this module; its key may be another one now."""
+        """Restore a module's state from `torch_state`; its key may have changed."""
         moments: dict[int, dict[str, torch.Tensor]] = {}
         for place, value in state.items():
             number, _, name = place.partition(".")
@@ -154,11 +158,14 @@ class AdamW(Optimizer):
 
 
 def layer_depths(names: list[str]) -> dict[str, int]:
-    """Depth of each parameter of an encoder by its name: 0 for the embeddings, then the layers
-    from 1; what belongs to no layer and comes after one has the last layer's depth.
+    """The depth of each parameter of an encoder, by its name.
 
-    >>> layer_depths(["embeddings.word.weight", "encoder.layer.0.bias", "encoder.layer.1.bias"])
-    {'embeddings.word.weight': 0, 'encoder.layer.0.bias': 1, 'encoder.layer.1.bias': 2}
+    The embeddings have depth 0, and layers count from 1. A parameter that belongs to no layer has
+    the depth of the parameter before it.
+
+    Examples:
+        >>> layer_depths(["embeddings.word.weight", "encoder.layer.0.bias", "encoder.layer.1.bias"])
+        {'embeddings.word.weight': 0, 'encoder.layer.0.bias': 1, 'encoder.layer.1.bias': 2}
     """
     depths, current = {}, 0
     for name in names:
@@ -184,16 +191,16 @@ def AdamW_v1(
         learn_rate: a number, or a schedule such as thinc's `warmup_linear.v1`.
         beta1, beta2, eps: as in the paper.
         L2: decoupled weight decay.
-        grad_clip: largest norm of the gradient: of all parameters of an encoder together, and of
+        grad_clip: maximum norm of the gradient: of all parameters of an encoder together, and of
             each parameter of the heads; 0 for no limit.
         layer_decay: multiplies an encoder's learning rate once for each layer below its last, and
             once more for the embeddings (Howard and Ruder 2018, "Universal Language Model
-            Fine-tuning for Text Classification", discriminative fine-tuning); 1 for one rate for
-            all.
-        use_averages: evaluate and save running averages of the weights rather than the weights, as
-            thinc's own optimizers do (Izmailov et al. 2018, "Averaging Weights Leads to Wider
-            Optima and Better Generalization"). After t updates an average moves a (9 / (t + 10))th
-            towards the weights.
+            Fine-tuning for Text Classification", discriminative fine-tuning); 1 for the same rate
+            in all layers.
+        use_averages: evaluate and save running averages of the weights instead of the weights, as
+            thinc's optimizers do (Izmailov et al. 2018, "Averaging Weights Leads to Wider Optima
+            and Better Generalization"). After t updates an average moves towards the weights by
+            the fraction 9 / (t + 10), but at least 0.0001.
     """
     return AdamW(
         learn_rate,

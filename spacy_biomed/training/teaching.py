@@ -1,7 +1,7 @@
-"""Corpora that carry the probabilities of a fine-tuned pipeline, for a smaller one to learn from.
+"""Corpora with the probabilities of a fine-tuned pipeline, to train a smaller pipeline on.
 
-Hinton et al. 2015, "Distilling the Knowledge in a Neural Network": the student learns from what the
-teacher finds probable, on annotated text and on text that nobody has annotated.
+Hinton et al. 2015, "Distilling the Knowledge in a Neural Network": a student learns from the
+teacher's probabilities, on annotated text and on unlabelled text.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ MADE_BY = "spacy biomed teach"
 
 @dataclass(frozen=True, slots=True)
 class TeachingReport:
-    """What a taught corpus holds.
+    """The content of a taught corpus.
 
     Attributes:
-        components: that learn from it, by their names.
-        annotated, unlabelled: documents of its training part, with gold and without.
-        words: tokens of the unlabelled ones.
+        components: names of the components that learn from it.
+        annotated, unlabelled: number of documents of its training part with gold, without
+            repetitions, and without gold.
+        words: number of tokens of the unlabelled documents.
     """
 
     components: list[str]
@@ -57,29 +58,30 @@ def create_taught_corpus(
     merge_into: str | None = None,
     repeat: int = 1,
 ) -> TeachingReport:
-    """Write a converted corpus whose training part carries the probabilities of teachers.
+    """Write a converted corpus whose training part has the probabilities of teachers.
 
-    The training part is the corpus's own, with its gold, and the unlabelled texts; of these, each
-    sentence becomes a document where each document of the corpus is a sentence. The other parts are
-    copied.
+    The training part has the corpus's training part, with its gold, and the unlabelled texts. If
+    each document of the corpus is a sentence, the texts are split into sentences too. The other
+    parts are copied.
 
-    Each component teaches the one of its own name. Heads of entities that teach the same one, of
-    several pipelines or with `merge_into`, teach it the labels of all (`merge_tags`).
+    A component teaches the student's component of the same name. If several `biomed_ner` teach the
+    same component, from several pipelines or with `merge_into`, their labels are merged
+    (`merge_tags`).
 
     Args:
         teachers: trained pipelines, each with at least one component that can teach. The first
-            tokenizes the texts.
-        corpus: folder that `spacy biomed convert` wrote.
+            pipeline tokenizes the texts.
+        corpus: folder written by `spacy biomed convert`.
         texts: unlabelled documents.
-        output: folder to write; replaced if it is there.
-        sources: where the teachers and the texts come from.
+        output: folder to write; replaced if it exists.
+        sources: paths of the teachers and the texts.
         merge_into: name of the component that every `biomed_ner` of the teachers teaches.
-        repeat: how many times each annotated document stands in the training part. Where few
-            documents are learned from many times, and the texts are to be read once.
+        repeat: number of copies of each annotated document in the training part. Useful if there
+            are few annotated documents, so that they are seen often while the texts are seen once.
 
     Raises:
-        BiomedError: if a pipeline has nothing to teach, if components that cannot be merged teach
-            the same one, or if the corpus cannot be read.
+        BiomedError: if a pipeline has no component that can teach, if components that cannot be
+            merged teach the same component, or if the corpus cannot be read.
     """
     components = _check_teachers(teachers, merge_into)
     sources = [*sources, corpus]
@@ -122,8 +124,8 @@ def _check_teachers(teachers: Sequence[Language], merge_into: str | None) -> lis
     """The names of the components that are taught.
 
     Raises:
-        BiomedError: if a pipeline teaches nothing, or components that teach the same one are not
-            all heads of entities with one tag scheme.
+        BiomedError: if a pipeline has no component that can teach, or if components that teach the
+            same component are not all `biomed_ner` with the same tag scheme.
     """
     taught: dict[str, list[Teacher]] = defaultdict(list)
     for teacher in teachers:
@@ -150,7 +152,7 @@ def _taught_name(part: Teacher, merge_into: str | None) -> str:
 
 
 def make_docs(nlp: Language, texts: Iterable[str], *, sentences: bool) -> Iterator[Doc]:
-    """Tokenize texts, or each of their sentences."""
+    """Tokenize texts, or with `sentences` each of their sentences; empty documents are left out."""
     from spacy.pipeline import Sentencizer
 
     sentencizer = Sentencizer()
@@ -165,10 +167,15 @@ def make_docs(nlp: Language, texts: Iterable[str], *, sentences: bool) -> Iterat
 def teach(
     teachers: Sequence[Language], references: Iterable[Doc], *, merge_into: str | None = None
 ) -> Iterator[Doc]:
-    """Leave the teachers' probabilities on documents, whose own annotation stays as it is.
+    """Store the teachers' probabilities on documents, without changing their annotation.
 
     Args:
+        teachers: trained pipelines.
+        references: the documents.
         merge_into: see `create_taught_corpus`.
+
+    Yields:
+        the same documents.
     """
     for batch in minibatch(references, teachers[0].batch_size):
         found: dict[str, list[tuple[list[str], list[Floats2d]]]] = defaultdict(list)
@@ -183,14 +190,14 @@ def teach(
                     docs = list(component.pipe(docs))
         for name, opinions in found.items():
             for number, doc in enumerate(batch):
-                own = [(classes, rows[number]) for classes, rows in opinions]
-                classes, probabilities = own[0] if len(own) == 1 else merge_tags(own)
+                given = [(classes, rows[number]) for classes, rows in opinions]
+                classes, probabilities = given[0] if len(given) == 1 else merge_tags(given)
                 set_taught(doc, name, classes, probabilities)
         yield from batch
 
 
 def _bare(doc: Doc, vocab: Vocab) -> Doc:
-    """The document's tokens without anything that is known of them."""
+    """A copy of the document's tokens without annotation."""
     return Doc(
         vocab,
         words=[token.text for token in doc],

@@ -1,4 +1,4 @@
-"""Compressed files that cannot fill the memory: a few bytes can stand for any number of them."""
+"""Read compressed files with limits, since a small file can decompress to any size."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import BinaryIO, Protocol, cast
 
 from .errors import BiomedError, quote
 
-# Text and corpora are compressed to a tenth or less seldom to a fiftieth; zeros to a thousandth.
+# Text and corpora usually compress to a tenth, rarely to a fiftieth; zeros to a thousandth.
 RATIO_VARIABLE, RATIO = "SPACY_BIOMED_MAX_RATIO", 200
 LINE_VARIABLE, LINE_MEGABYTES = "SPACY_BIOMED_MAX_LINE_MB", 64
 
-# Bytes that any file may become, however small it is.
+# Decompressed bytes that are allowed for any file.
 _FREE = 2**22
 _BLOCK = 2**16
 
-# Bytes that zlib decompresses at a time, to at most a thousand times as many.
+# Bytes to decompress at a time with zlib, whose output is at most about a thousand times larger.
 _PIECE = 2**14
 
 
@@ -29,24 +29,25 @@ class _Readable(Protocol):
 
 
 def max_ratio() -> int:
-    """How many times as large as it is a file may become: 200, or the environment's number."""
+    """The maximum ratio of decompressed to compressed size: 200, or the environment's number."""
     return _read_number(RATIO_VARIABLE, RATIO)
 
 
 def max_line() -> int:
-    """Bytes that a line, which is a document, may have: 64 MB, or the environment's number."""
+    """The maximum bytes of a line, that is, of a document: 64 MB, or the environment's number."""
     return _read_number(LINE_VARIABLE, LINE_MEGABYTES) * 2**20
 
 
 def open_bounded(path: Path, decompress: Callable[[BinaryIO], _Readable]) -> BinaryIO:
-    """Open a compressed file to read what is in it, in flat memory.
+    """Open a compressed file for reading, with constant memory.
 
     Args:
-        decompress: makes the stream of what a file holds.
+        path: the file.
+        decompress: opens the decompressed stream of a file.
 
     Raises:
-        BiomedError: while reading, if it becomes more than `max_ratio()` times as large as what was
-            read of the file so far, and more than 4 MiB.
+        BiomedError: while reading, if the content so far is more than `max_ratio()` times as large
+            as the part of the file that was read, and more than 4 MiB.
     """
     file = path.open("rb")
     try:
@@ -58,10 +59,12 @@ def open_bounded(path: Path, decompress: Callable[[BinaryIO], _Readable]) -> Bin
 
 
 class _BoundedStream(io.RawIOBase):
-    """What is in a compressed file, as long as it does not become too large.
+    """The content of a compressed file, with a check of its size.
 
     Attributes:
-        file: the compressed one. stream: what is in it.
+        path: path of the file, for messages.
+        file: the compressed file.
+        stream: its decompressed content.
     """
 
     def __init__(self, path: Path, file: BinaryIO, stream: _Readable):
@@ -73,7 +76,7 @@ class _BoundedStream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        # What comes at once, so that of a damaged file all is given that is before the damage.
+        # A single read, so that everything before the damage in a damaged file is returned.
         content = self.stream.read1(len(buffer))
         count = len(content)
         buffer[:count] = content
@@ -89,10 +92,14 @@ class _BoundedStream(io.RawIOBase):
 
 
 def read_lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
-    """Read the lines of a file, with their ends.
+    """Yield the lines of a file, with their line ends.
+
+    Args:
+        file: the open file.
+        path: its path, for messages.
 
     Raises:
-        BiomedError: if one is longer than `max_line()`.
+        BiomedError: if a line is longer than `max_line()`.
     """
     limit = max_line()
     for number, line in enumerate(iter(lambda: file.readline(limit + 1), b""), start=1):
@@ -105,10 +112,14 @@ def read_lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
 
 
 def check_deflated(content: bytes, path: Path) -> None:
-    """Raise BiomedError where bytes that zlib wrote become more than `max_ratio()` times as large.
+    """Check the decompressed size of zlib data. Other data are not checked.
 
     Args:
-        path: where they are from, for the message. What is no such data is left to who reads it.
+        content: the compressed data.
+        path: the source of the data, for the message.
+
+    Raises:
+        BiomedError: if the size is more than `max_ratio()` times larger, and more than 4 MiB.
     """
     ratio, size = max_ratio(), 0
     stream = zlib.decompressobj()
@@ -121,11 +132,15 @@ def check_deflated(content: bytes, path: Path) -> None:
 
 
 def check_ratio(compressed: int, size: int, path: Path, ratio: int | None = None) -> None:
-    """Raise BiomedError where bytes become more than `ratio` times as many, and more than 4 MiB.
+    """Check the ratio of decompressed to compressed size.
 
     Args:
-        path: where they are from, for the message.
-        ratio: `max_ratio()`, where it is known.
+        compressed, size: number of bytes before and after decompression.
+        path: the source of the data, for the message.
+        ratio: maximum ratio; by default `max_ratio()`.
+
+    Raises:
+        BiomedError: if `size` is more than `ratio` times `compressed`, and more than 4 MiB.
     """
     ratio = ratio or max_ratio()
     if size > max(_FREE, ratio * compressed):

@@ -1,15 +1,15 @@
-"""The one exception users meet, and how its message quotes what is in their files."""
+"""The exception for bad input, and the quoting of data in its messages."""
 
 from reprlib import Repr
 
-# Characters of a quotation.
+# Maximum characters of a quotation.
 QUOTED = 80
 
-# Numbers, lists and objects of any size, in a few words.
+# A short representation of numbers, lists and objects of any size.
 _SHORT = Repr()
 _SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict, _SHORT.maxstring = 2, 4, 4, 30
 
-# Longer whole numbers are not written out: Python refuses those of over 4,300 digits.
+# Larger integers are not written out: Python refuses integers of more than 4,300 digits.
 _LONGEST_NUMBER = 10**40
 
 
@@ -17,7 +17,7 @@ class BiomedError(ValueError):
     """Bad input: the message is one complete line for the user.
 
     Command-line programs print it and exit with status 1; libraries may catch it as a `ValueError`.
-    What it has from a file stands there as `quote` or `escape` gives it.
+    Data from files are passed through `quote` or `escape` before they enter a message.
     """
 
 
@@ -25,8 +25,8 @@ def quote(value: object) -> str:
     """Quote data in a message: at most 80 characters, none of them a control character.
 
     Args:
-        value: a string, which is put between quotation marks; or a number, a list or an object of
-            any size and depth, as Python writes it.
+        value: a string, which gets quotation marks; or a number, a list or an object of any size
+            and depth, as Python represents it, shortened.
 
     Examples:
         >>> quote("the end\\r\\x1b[2J")
@@ -43,11 +43,13 @@ def quote(value: object) -> str:
 
 
 def escape(text: str, limit: int = QUOTED) -> str:
-    """Write what cannot be seen (line ends, escape sequences, marks that turn the direction of
-    writing, halves of surrogate pairs) as Python's escapes, and cut what is too long.
+    """Replace invisible characters by Python's escapes, and cut long text.
+
+    Invisible are line ends, escape sequences, marks of writing direction, and halves of surrogate
+    pairs.
 
     Returns:
-        at most `limit` characters, the last of them an ellipsis where the text is cut.
+        at most `limit` characters, ending with an ellipsis if the text was cut.
     """
     shown = "".join(
         character if character.isprintable() else ascii(character)[1:-1]
@@ -59,5 +61,5 @@ def escape(text: str, limit: int = QUOTED) -> str:
 def _represent(value: object) -> str:
     try:
         return _SHORT.repr(value)
-    except ValueError:  # a whole number of many digits, deep inside
+    except ValueError:  # a nested integer of too many digits
         return f"a {type(value).__name__}"

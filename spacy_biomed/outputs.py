@@ -1,13 +1,13 @@
-"""Output that appears whole or not at all, and takes the place of nothing but its own kind.
+"""Write outputs atomically, and replace only earlier outputs of the same command.
 
-What is written lies beside its place under a name of its own until it is complete and flushed to
-disk. Then the old output is renamed aside, the new one in, and the old one is deleted. Whatever
-fails in between, and whenever the process is killed, one of the two is whole, and the next run to
-the same place puts it there. A lock keeps a second process out.
+An output is written next to its final place under a temporary name, until it is complete and
+flushed to disk. Then the old output is renamed, the new output is renamed to its final name, and
+the old output is deleted. If anything fails, or the process is killed, one of the two is complete,
+and the next run with the same output restores it. A lock keeps other processes out.
 
-A directory of ours has a file `.spacy-biomed.json`: which command made it, from what, and the files
-it wrote. Only a directory that has it, of the same command and with no other files in it, is
-replaced.
+An output directory has a marker, the file `.spacy-biomed.json`, with the command that made it, its
+sources, and the files it wrote. A directory is replaced only if it has a marker of the same command
+and no other files.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from .errors import BiomedError
 
 MARKER = ".spacy-biomed.json"
 
-# What file managers and file systems leave in folders.
-_NOBODYS = frozenset({".DS_Store", "Thumbs.db", "desktop.ini", "lost+found"})
-# In a directory that stays where it is, the names of what is being written begin with this.
+# Files of file managers and file systems, which are ignored.
+_SYSTEM_FILES = frozenset({".DS_Store", "Thumbs.db", "desktop.ini", "lost+found"})
+# Prefix of temporary names in a directory that cannot be renamed.
 _IN_PLACE = "spacy-biomed"
-# Names of what is being written, or was by a process that was killed: see `_Beside`.
-_BEING_WRITTEN = re.compile(r"\..+\.(lock|[0-9a-f]{8}\.(partial|old))")
-_NAME_LENGTH = 200  # of 255 bytes that a name can have, as a rule
-# Errors without a file's name that writing gives.
+# Temporary names, of running or killed processes: see `_TemporaryNames`.
+_TEMPORARY = re.compile(r"\..+\.(lock|[0-9a-f]{8}\.(partial|old))")
+_NAME_LENGTH = 200  # a file name usually has at most 255 bytes
+# Errors of writing that may have no file name.
 _OF_WRITING = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG, errno.EBUSY, errno.ENXIO}
 )
-# The same in the words of safetensors, SQLite, PyTorch and others.
+# The same errors in messages of safetensors, SQLite, PyTorch and others.
 _IN_OTHER_WORDS = {
     errno.ENOSPC: re.compile(r"no space left|disk (?:is )?full|os error 28\b|storagefull", re.I),
     errno.EDQUOT: re.compile(r"quota|os error 122\b", re.I),
@@ -55,26 +55,26 @@ _IN_OTHER_WORDS = {
 def replacing_directory(
     output: Path, made_by: str, sources: Iterable[Path | str] = ()
 ) -> Iterator[Path]:
-    """Give an empty directory to write to; it becomes `output` once everything is written.
+    """Yield an empty directory to write to, which becomes `output` at the end of the context.
 
-    A mount point, and a directory whose parent cannot be written to, keep their place: there the
-    new files are renamed in one by one.
+    A mount point, or a directory whose parent is not writable, cannot be renamed. There the new
+    files replace the old files one by one.
 
     Args:
-        output: directory to write; replaced if it is there.
-        made_by: the command that writes it, such as "convert". Directories of other commands, and
-            those with files that it did not write, are left alone.
-        sources: what the output is made from.
+        output: directory to write; replaced if it exists.
+        made_by: the command that writes it, such as "spacy biomed convert". Directories of other
+            commands, or with files that it did not write, are not replaced.
+        sources: files and directories that the output is made from.
 
     Raises:
-        BiomedError: if output is a file, is or holds a source or lies in one, holds something else,
-            is being written by another process, or cannot be written.
+        BiomedError: if the output is a file, is a source, contains a source or is in a source, has
+            other files, is being written by another process, or cannot be written.
     """
     sources = list(sources)
     check_replaceable(output, made_by, sources)
     place = _resolve(output)
     with _writing(output, place, stays=_must_stay(place)) as beside:
-        # Another process may have been here between the first look and the lock.
+        # Checked again: another process may have written here before the lock.
         check_replaceable(output, made_by, sources)
         partial = beside.fresh("partial")
         with _explaining(output):
@@ -97,14 +97,15 @@ def replacing_directory(
 
 @contextmanager
 def replacing_file(output: Path, sources: Iterable[Path | str] = ()) -> Iterator[Path]:
-    """Give the path of a file to write; it becomes `output` once everything is written.
+    """Yield the path of a file to write, which becomes `output` at the end of the context.
 
     Args:
-        sources: what the output is made from.
+        output: file to write; replaced if it exists.
+        sources: files and directories that the output is made from.
 
     Raises:
-        BiomedError: if output is no file, is a source or lies in one, is being written by another
-            process, or cannot be written.
+        BiomedError: if the output is no regular file, is a source or is in a source, is being
+            written by another process, or cannot be written.
     """
     check_output(output, sources)
     _check_is_file(output)
@@ -128,12 +129,12 @@ def replacing_file(output: Path, sources: Iterable[Path | str] = ()) -> Iterator
 
 @contextmanager
 def locked_directory(path: Path) -> Iterator[None]:
-    """Keep other processes out of a directory whose parts a command replaces one by one.
+    """Lock a directory within the context, for a command that replaces its parts one by one.
 
-    Made if it is not there, and taken away again if nothing comes into it.
+    The directory is created if it does not exist, and then deleted at the end if it is empty.
 
     Raises:
-        BiomedError: if it is a file, cannot be made, or another process has it.
+        BiomedError: if it is a file, cannot be created, or is locked by another process.
     """
     if path.exists() and not path.is_dir():
         raise BiomedError(f"{path}: this is a file; name a directory to write to")
@@ -145,13 +146,18 @@ def locked_directory(path: Path) -> Iterator[None]:
 def working_directory(
     path: Path, made_by: str, sources: Iterable[Path | str] = ()
 ) -> Iterator[None]:
-    """Hold a directory that a command fills over time and goes on with when it is run again.
+    """Lock a working directory within the context, for a command that can be resumed.
 
-    Made if it is not there.
+    The directory is created if it does not exist, and then deleted at the end if it is empty.
+
+    Args:
+        path: the directory.
+        made_by: the command.
+        sources: files and directories that the command reads.
 
     Raises:
-        BiomedError: as `replacing_directory` does, except that it may hold any files if the command
-            has made it.
+        BiomedError: as in `replacing_directory`, but the directory may have any files if the same
+            command made it.
     """
     sources = list(sources)
     _check_is_ours(path, made_by, sources)
@@ -163,21 +169,21 @@ def working_directory(
             yield
         finally:
             if is_new and [entry.name for entry in _entries(path)] == [MARKER]:
-                (path / MARKER).unlink()  # nothing has come of it
+                (path / MARKER).unlink()  # nothing was written
 
 
 def claim_directory(path: Path, made_by: str, sources: Iterable[Path | str] = ()) -> None:
-    """Make a directory that a command may fill, replace and delete as it likes.
+    """Create a directory with a marker, so that a command may change, replace and delete it.
 
     Raises:
-        BiomedError: if it holds what the command did not write, or cannot be written.
+        BiomedError: if it has files and no marker of the command, or cannot be written.
     """
     sources = list(sources)
     if _check_is_ours(path, made_by, sources) is None:
         with _explaining(path):
             path.mkdir(parents=True, exist_ok=True)
-            # Half a marker would make the directory somebody else's for ever.
-            partial = _Beside(path, _IN_PLACE).fresh("partial")
+            # Written atomically: an incomplete marker would make the directory unusable.
+            partial = _TemporaryNames(path, _IN_PLACE).fresh("partial")
             try:
                 _write_marker(partial, _describe(made_by, sources))
                 os.replace(partial, path / MARKER)
@@ -188,12 +194,12 @@ def claim_directory(path: Path, made_by: str, sources: Iterable[Path | str] = ()
 
 @contextmanager
 def scratch_directory(output: Path) -> Iterator[Path]:
-    """Give a directory beside an output that is being written, for what is needed meanwhile.
+    """Yield a temporary directory next to an output that is being written.
 
-    What a process that was killed leaves of it goes with the next run to the same output.
+    If the process is killed, the next run with the same output deletes the directory.
     """
     place = _resolve(output)
-    path = _Beside(place.parent, place.name).fresh("partial")
+    path = _TemporaryNames(place.parent, place.name).fresh("partial")
     with _explaining(output):
         path.mkdir(mode=0o700)
     try:
@@ -203,7 +209,7 @@ def scratch_directory(output: Path) -> Iterator[Path]:
 
 
 def find_paths(settings: Any) -> Iterator[Path]:
-    """The files and directories that are named in settings, however deep."""
+    """Find the values in nested settings that are existing files or directories."""
     if isinstance(settings, dict):
         for key, value in settings.items():
             if key != "factory" and not key.startswith("@"):
@@ -216,19 +222,20 @@ def find_paths(settings: Any) -> Iterator[Path]:
 
 
 def check_output(output: Path, sources: Iterable[Path | str]) -> None:
-    """See that an output is none of its sources, does not lie in one and holds none.
+    """Check that an output is not a source, is not in a source and does not contain a source.
 
     Args:
-        sources: files and directories; what does not exist, such as the name of a package, is no
-            place and is passed over.
+        output: file or directory to write.
+        sources: files and directories. Paths that do not exist, such as the name of a package, are
+            ignored.
 
     Raises:
-        BiomedError: if it is one, lies in one or holds one.
+        BiomedError: if it is a source, is in a source or contains a source.
     """
     with _explaining(output):
         place = _resolve(output)
         for source in map(Path, sources):
-            if not os.path.exists(source):  # nor can a name of over 255 characters
+            if not os.path.exists(source):  # also False for a name of over 255 characters
                 continue
             other = _resolve(source)
             if place == other or (output.exists() and output.samefile(source)):
@@ -243,15 +250,15 @@ def check_output(output: Path, sources: Iterable[Path | str]) -> None:
 
 
 def check_replaceable(output: Path, made_by: str, sources: Iterable[Path | str] = ()) -> None:
-    """See that a directory can become a command's output, before any work is done.
+    """Check that a directory can become a command's output, before any work is done.
 
     Raises:
-        BiomedError: as `replacing_directory` does.
+        BiomedError: as in `replacing_directory`, except for locks and errors of writing.
     """
     marker = _check_is_ours(output, made_by, sources)
     if marker is None:
         return
-    if marker.get("files") is None:  # it may hold any
+    if marker.get("files") is None:  # a working directory, which may have any files
         return
     known = set(marker["files"])
     with _explaining(output):
@@ -264,7 +271,7 @@ def check_replaceable(output: Path, made_by: str, sources: Iterable[Path | str] 
 
 
 def record_file(directory: Path, name: str) -> None:
-    """Let a file that was added to a directory of ours count as written by its command."""
+    """Add a file to the marker of an output directory, as written by the directory's command."""
     marker = _read_marker(directory)
     if marker is not None and name not in marker["files"]:
         marker["files"] = sorted([*marker["files"], name])
@@ -273,10 +280,10 @@ def record_file(directory: Path, name: str) -> None:
 
 
 def remove_directory(path: Path, made_by: str) -> None:
-    """Delete a directory of a command, and nothing else; one that is not there is fine.
+    """Delete a command's directory, if it exists.
 
     Raises:
-        BiomedError: if something else has made it, or it cannot be deleted.
+        BiomedError: if the command did not make it, or it cannot be deleted.
     """
     if not path.exists():
         return
@@ -285,7 +292,7 @@ def remove_directory(path: Path, made_by: str) -> None:
 
 
 def delete_directory(path: Path) -> None:
-    """Delete a directory with all that is in it: one that lies in a directory of ours.
+    """Delete a directory with its content, without a check; only for parts of output directories.
 
     Raises:
         BiomedError: if it cannot be deleted.
@@ -299,17 +306,17 @@ def delete_directory(path: Path) -> None:
 
 
 def finish_replacing(output: Path) -> None:
-    """Put a directory in its place whose process was killed between the renames.
+    """Restore an output directory whose process was killed between the renames.
 
-    `replacing_directory` does so itself; this is for who reads the output first.
+    `replacing_directory` does this too; call this before reading an output.
     """
     place = _resolve(output)
     if not place.exists() and place.parent.is_dir():
-        _Beside(place.parent, place.name).restore(place)
+        _TemporaryNames(place.parent, place.name).restore(place)
 
 
-class _Beside:
-    """The names beside an output, or in one that stays, under which its parts are written."""
+class _TemporaryNames:
+    """Temporary names next to an output, or in an output that cannot be renamed."""
 
     def __init__(self, folder: Path, name: str):
         self.folder = folder
@@ -320,24 +327,24 @@ class _Beside:
         return self.folder / f"{self._name}.lock"
 
     def fresh(self, kind: str) -> Path:
-        """A name that nothing has."""
+        """A new random name."""
         return self.folder / f"{self._name}.{secrets.token_hex(4)}.{kind}"
 
     def leftovers(self, *kinds: str) -> list[Path]:
-        """What other processes have left, the newest first."""
+        """Temporary files and directories of other processes, the newest first."""
         pattern = re.compile(rf"{re.escape(self._name)}\.[0-9a-f]{{8}}\.({'|'.join(kinds)})")
         found = [path for path in self.folder.iterdir() if pattern.fullmatch(path.name)]
         return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
 
     def restore(self, place: Path) -> None:
-        """Where the output is gone, take the complete new one, or else the old one."""
+        """Restore a missing output from a complete new output, or else from the old output."""
         complete = [path for path in self.leftovers("partial") if (path / MARKER).is_file()]
         for path in [*complete, *self.leftovers("old")][:1]:
             os.rename(path, place)
             _flush_names(place.parent)
 
     def remove_leftovers(self) -> None:
-        """Delete what is not needed any more; what cannot be deleted is named."""
+        """Delete temporary files and directories, with a warning if this fails."""
         for path in self.leftovers("partial", "old"):
             try:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -349,16 +356,16 @@ class _Beside:
 
 
 @contextmanager
-def _writing(output: Path, place: Path, *, stays: bool = False) -> Iterator[_Beside]:
-    """Make the folder that an output lies in, and keep other processes from writing it.
+def _writing(output: Path, place: Path, *, stays: bool = False) -> Iterator[_TemporaryNames]:
+    """Create the folder of an output, and lock the output within the context.
 
-    What an earlier process could not finish is put in its place first. Folders that were made are
-    taken away again where nothing has come into them.
+    The output of a killed process is restored first. Folders that were created and are still empty
+    are deleted at the end.
     """
     from filelock import FileLock, Timeout
 
     folder = place if stays else place.parent
-    beside = _Beside(folder, _IN_PLACE if stays else place.name)
+    beside = _TemporaryNames(folder, _IN_PLACE if stays else place.name)
     with ExitStack() as stack:
         with _explaining(output):
             made = _make_folders(folder)
@@ -377,10 +384,10 @@ def _writing(output: Path, place: Path, *, stays: bool = False) -> Iterator[_Bes
 
 
 def _resolve(path: Path) -> Path:
-    """Without links.
+    """Resolve symbolic links.
 
     Raises:
-        OSError: if it is a link that leads in a circle; `Path.resolve` says so in other words.
+        OSError: if there is a loop of links; `Path.resolve` raises a different exception.
     """
     place = Path(os.path.realpath(path))
     if place.is_symlink():
@@ -389,14 +396,14 @@ def _resolve(path: Path) -> Path:
 
 
 def _release(lock: Any) -> None:
-    # While it is held: whoever waits for it sees that the file has gone, and makes a new one.
+    # Deleted while held: a waiting process notices that the file is gone, and creates a new one.
     with suppress(OSError):
         Path(lock.lock_file).unlink(missing_ok=True)
     lock.release()
 
 
 def _make_folders(folder: Path) -> list[Path]:
-    """Those that were not there, the innermost first."""
+    """Create a folder and its parents; return the new folders, the innermost first."""
     missing = [path for path in (folder, *folder.parents) if not os.path.exists(path)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -413,11 +420,11 @@ def _remove_empty(folders: list[Path]) -> None:
 
 
 def _must_stay(place: Path) -> bool:
-    """Whether a directory cannot be renamed: a mount point, or in a folder of somebody else."""
+    """Whether a directory cannot be renamed: it is a mount point, or its parent not writable."""
     return place.is_dir() and (os.path.ismount(place) or not os.access(place.parent, os.W_OK))
 
 
-def _swap(partial: Path, place: Path, beside: _Beside) -> None:
+def _swap(partial: Path, place: Path, beside: _TemporaryNames) -> None:
     old = beside.fresh("old")
     try:
         if place.exists():
@@ -425,8 +432,8 @@ def _swap(partial: Path, place: Path, beside: _Beside) -> None:
     except OSError as error:
         if error.errno not in (errno.EBUSY, errno.EXDEV):
             raise
-        # A mount of a folder of the same file system does not look like one.
-        inside = _Beside(place, _IN_PLACE)
+        # A bind mount of a folder of the same file system is not recognised as a mount point.
+        inside = _TemporaryNames(place, _IN_PLACE)
         copied = inside.fresh("partial")
         shutil.copytree(partial, copied)
         _flush_tree(copied)
@@ -443,9 +450,9 @@ def _swap(partial: Path, place: Path, beside: _Beside) -> None:
 
 
 def _move_in(partial: Path, place: Path) -> None:
-    """File by file; then what only the old output had is deleted.
+    """Replace the files of a directory one by one, then delete files that only the old one had.
 
-    Until that is done the marker has the files of both, so that the next run can replace them.
+    Meanwhile the marker lists the files of both, so that the next run can replace them.
     """
     old = set((_read_marker(place) or {}).get("files") or ())
     marker = _read_marker(partial) or {}
@@ -473,7 +480,7 @@ def _check_is_file(output: Path) -> None:
 def _check_is_ours(
     path: Path, made_by: str, sources: Iterable[Path | str]
 ) -> dict[str, Any] | None:
-    """The marker; None of a directory that is not there, or has nothing in it."""
+    """The marker of a directory, which must be the command's; None if it is empty or missing."""
     with _explaining(path):
         if path.exists() and not path.is_dir():
             raise BiomedError(f"{path}: this is a file; name a directory to write to")
@@ -496,14 +503,14 @@ def _check_is_ours(
 
 
 def _entries(path: Path) -> Iterator[Path]:
-    """What is in a directory, without what belongs to nobody or to a process of ours."""
+    """The entries of a directory, without system files and temporary files."""
     for entry in path.iterdir():
-        if entry.name not in _NOBODYS and not _BEING_WRITTEN.fullmatch(entry.name):
+        if entry.name not in _SYSTEM_FILES and not _TEMPORARY.fullmatch(entry.name):
             yield entry
 
 
 def _files(directory: Path) -> list[str]:
-    """The files below a directory, as their paths in it, without its marker."""
+    """The relative paths of all files below a directory, without its marker."""
     files = []
     for entry in _entries(directory):
         if entry.is_dir() and not entry.is_symlink():
@@ -516,7 +523,7 @@ def _files(directory: Path) -> list[str]:
 def _files_below(directory: Path) -> Iterator[str]:
     for folder, _, names in os.walk(directory):
         for name in names:
-            if name not in _NOBODYS and not _BEING_WRITTEN.fullmatch(name):
+            if name not in _SYSTEM_FILES and not _TEMPORARY.fullmatch(name):
                 yield Path(folder, name).relative_to(directory).as_posix()
 
 
@@ -526,7 +533,7 @@ def _mark(directory: Path, made_by: str, sources: Iterable[Path | str]) -> None:
 
 
 def _describe(made_by: str, sources: Iterable[Path | str]) -> dict[str, Any]:
-    """A marker's content. It has no time and no paths: copies of the output tell nothing by it."""
+    """A marker's content. It has no time and no paths, so a copied output does not reveal them."""
     names = sorted({Path(source).name for source in sources})
     return {"made_by": made_by, "from": names, "files": None}
 
@@ -551,21 +558,21 @@ def _flush_tree(directory: Path) -> None:
 
 
 def _flush(file: Path) -> None:
-    """Have a file written to the disk itself."""
+    """Flush a file to disk."""
     if file.is_symlink():
         return
     handle = os.open(file, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
     try:
         os.fsync(handle)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems that have no such thing
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems without support
             raise
     finally:
         os.close(handle)
 
 
 def _flush_names(folder: Path) -> None:
-    """The same of the names in a folder, as far as the system does that."""
+    """Flush the entries of a folder to disk, if the system supports it."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -576,9 +583,9 @@ def _flush_names(folder: Path) -> None:
 
 @contextmanager
 def _explaining(output: Path) -> Iterator[None]:
-    """Say in one line that an output cannot be written.
+    """Convert errors of writing an output to a one-line message.
 
-    Errors of files that are read in the meantime are left as they are.
+    Errors of files that are read meanwhile are not converted.
     """
     try:
         yield
@@ -595,9 +602,9 @@ def _explaining(output: Path) -> Iterator[None]:
 
 
 def _find_reason(error: Exception, output: Path) -> str | None:
-    """Why an output cannot be written; None if the error is of something else."""
+    """The reason why an output cannot be written; None if the error has another cause."""
     if isinstance(error, shutil.Error) and isinstance(error.args[0], list):
-        # Of a folder that was copied: what became of each file, in words.
+        # From `shutil.copytree`: a message for each file.
         for _, target, words in error.args[0]:
             found = re.match(r"\[Errno \d+\] (.+?): ", words)
             if found and str(target) in words:
@@ -620,7 +627,7 @@ def _is_of_writing(error: OSError, output: Path) -> bool:
 
 @contextmanager
 def _keeping(output: Path, partial: Path, *, in_place: bool = False) -> Iterator[None]:
-    """The work is done: where it cannot be put in its place, it is kept, and named."""
+    """If a finished output cannot be put in its place, keep it and name its temporary path."""
     try:
         yield
     except OSError as error:

@@ -1,20 +1,20 @@
-"""How well an encoder is fine-tuned: ours and transformers' own models, task by task.
+"""Compare the accuracy of fine-tuning with this package and with transformers, task by task.
 
     python benchmarks/accuracy.py ENCODER_DIRECTORY --tasks ncbi_disease hoc --threads 2
 
-Both get the same encoder, data, epochs, batches of so many documents and learning rate, and keep
-the epoch that is best on the development part, of several: ours as the template in `configs/` says,
-in spaCy's training loop; the other as `plain_transformers.py` says. Where both tag mentions, the
-plain side is trained with twice the learning rate as well, and the better one by development part
-counts. What both find in the test part is scored by the same code, with scikit-learn and scipy
-where they have the metric. Means are over the seeds.
+Both use the same encoder, data, number of epochs, batch size in documents and learning rate, and
+keep the best of several epochs by the development part. This package is trained with the template
+in `configs/`, in spaCy's training loop; transformers with `plain_transformers.py`. For mentions the
+transformers side is also trained with twice the learning rate, and the better result by development
+part counts. Predictions on the test part are scored with the same code, with scikit-learn and scipy
+if they have the metric. Means are over the seeds.
 
-Corpora are those that `spacy biomed convert` writes, in --corpora. Contexts of COVID-QA, whole
-articles, are cut to 200 words around the answer, the answer anywhere in them.
+Corpora are read from --corpora, as written by `spacy biomed convert`. The contexts of COVID-QA,
+whole articles, are cut to 200 words with the answer at a random position.
 
-Each training is a line of --runs, and one that is there already is not done again: a run that was
-stopped goes on, and the file has to go when the code changes. `--runs benchmarks/accuracy.jsonl`
-goes on from those that docs/performance.md tells of. Nothing is downloaded.
+Each finished training is a line of the file --runs and is not repeated, so an interrupted benchmark
+can be resumed; delete the file when the code changes. `--runs benchmarks/accuracy.jsonl` starts
+with the results of docs/performance.md. Nothing is downloaded.
 """
 
 import argparse
@@ -56,28 +56,28 @@ OURS, PLAIN = "ours", "transformers"
 CONTEXT_WORDS = 200
 
 
-# --- What is scored ---
+# --- Scores ---
 
 
 def mentions(doc: Doc) -> set[tuple[int, int, str]]:
-    """(start, end, label) in characters; of a gold document also those that no tokens hold."""
-    unaligned = {tuple(one) for one in doc.user_data.get(UNALIGNED_MENTIONS, ())}
+    """(start, end, label) in characters, including gold mentions that do not fit tokens."""
+    unaligned = {tuple(mention) for mention in doc.user_data.get(UNALIGNED_MENTIONS, ())}
     return unaligned | {(ent.start_char, ent.end_char, ent.label_) for ent in doc.ents}
 
 
 def mention_f1(gold: list[set], found: list[set]) -> float:
     """Micro F1 over character offsets and labels."""
-    right = sum(len(one & other) for one, other in zip(gold, found, strict=True))
+    right = sum(len(true & predicted) for true, predicted in zip(gold, found, strict=True))
     return 2 * right / max(sum(map(len, gold)) + sum(map(len, found)), 1)
 
 
 def relation(doc: Doc) -> str:
-    """The label of the one relation of a marked sentence; "" for none."""
+    """The label of the only relation of a marked sentence; "" for none."""
     return doc._.relations[0].label if doc._.relations else ""
 
 
 def relation_f1(gold: list[str], found: list[str]) -> float:
-    """Micro F1 over the classes that are relations."""
+    """Micro F1 over all labels except "no relation"."""
     from sklearn.metrics import f1_score
 
     labels = sorted({*gold, *found} - {""})
@@ -127,18 +127,19 @@ def answer_f1(gold: list[list[str]], found: list[list[str]]) -> float:
     """SQuAD's F1 of the first answer."""
     from spacy_biomed.pipeline.qa_scores import Question, score_questions
 
-    questions = [Question(own, true) for own, true in zip(found, gold, strict=True)]
+    questions = [Question(given, true) for given, true in zip(found, gold, strict=True)]
     return score_questions(questions)["f1"]
 
 
 class Kind(NamedTuple):
     """A kind of task.
 
-    metric: its name.
-    read: what a document is annotated with, by hand or by our pipeline.
-    score: of what was found in all documents against the gold, 0 to 1.
-    plain: the class of `plain_transformers` that does it.
-    rates: the plain side's learning rates, as multiples of ours.
+    Attributes:
+        metric: name of the metric.
+        read: reads the gold annotation or a pipeline's prediction from a document.
+        score: computes the score from the gold and the predictions of all documents, 0 to 1.
+        plain: name of the class in `plain_transformers`.
+        rates: learning rates of the transformers side, as multiples of the task's.
     """
 
     metric: str
@@ -157,9 +158,14 @@ ANSWERS = Kind("F1", answers, answer_f1, "PlainAnswers")
 
 
 class Task(NamedTuple):
-    """A corpus and how an encoder is fine-tuned on it.
+    """A corpus and the settings of the fine-tuning on it.
 
-    template: in `configs/`. batch: documents. learn_rate: the highest.
+    Attributes:
+        kind: kind of task.
+        template: config in `configs/`.
+        batch: documents per batch.
+        learn_rate: maximum learning rate.
+        epochs: number of epochs.
     """
 
     kind: Kind
@@ -185,9 +191,11 @@ TASKS = {
 
 
 class Run(NamedTuple):
-    """One training.
+    """A training.
 
-    encoder: what `identify` says of it.
+    Attributes:
+        encoder: identifier of the encoder, from `identify`.
+        limit: maximum documents of each part; None for all.
     """
 
     task: str
@@ -201,29 +209,34 @@ class Run(NamedTuple):
 
 
 class Process:
-    """Trains, in a process of its own."""
+    """The requests of a training process."""
 
     def train(self, corpora: str, encoder_directory: str, **run: Any) -> dict[str, float | None]:
-        """Train.
+        """Train and score.
 
-        corpora: folder of the corpora.
-        encoder_directory: the encoder, or its hub id.
-        RETURNS: the score, 0 to 1, of the development part, None where it chooses nothing, and of
-            the test part, and seconds.
+        Args:
+            corpora: folder of the corpora.
+            encoder_directory: the encoder, or its hub id.
+            run: fields of the `Run`.
+
+        Returns:
+            dev: score on the development part, 0 to 1; None if it was not needed. test: score on
+            the test part. seconds: duration.
         """
-        own = Run(**run)
+        chosen = Run(**run)
         start = time.perf_counter()
         with TemporaryDirectory() as temporary:
-            corpus = prepare_corpus(Path(corpora) / own.task, Path(temporary), own.limit)
-            fit = fit_ours if own.system == OURS else fit_plain
-            scores = fit(corpus, encoder_directory, own, Path(temporary))
+            corpus = prepare_corpus(Path(corpora) / chosen.task, Path(temporary), chosen.limit)
+            fit = fit_ours if chosen.system == OURS else fit_plain
+            scores = fit(corpus, encoder_directory, chosen, Path(temporary))
         return {**scores, "seconds": round(time.perf_counter() - start, 1)}
 
 
 def prepare_corpus(corpus: Path, directory: Path, limit: int | None) -> Path:
-    """The corpus as it is trained on: with short contexts, and with no more than `limit` documents.
+    """Write the corpus with short contexts and at most `limit` documents in each part.
 
-    RETURNS: where it is; the corpus itself where nothing is to be changed.
+    Returns:
+        its folder; the original folder if nothing has to be changed.
     """
     kind = TASKS[corpus.name].kind
     if kind is not ANSWERS and limit is None:
@@ -240,7 +253,7 @@ def prepare_corpus(corpus: Path, directory: Path, limit: int | None) -> Path:
 
 
 def shorten_contexts(docs: list[Doc]) -> Iterator[Doc]:
-    """Questions on parts of their contexts that have the answer, at a place drawn at random."""
+    """Cut contexts to a part with the answer at a random position."""
     generator = random.Random(0)
     for doc in docs:
         question, context = get_pair(doc)
@@ -267,7 +280,7 @@ def shorten_contexts(docs: list[Doc]) -> Iterator[Doc]:
 
 
 def fit_ours(corpus: Path, encoder: str, run: Run, directory: Path) -> dict[str, float | None]:
-    """Fine-tune as `python -m spacy biomed train` does."""
+    """Fine-tune with this package, as `python -m spacy biomed train` does."""
     from spacy.training import Corpus
     from spacy.training.initialize import init_nlp
     from spacy.training.loop import train
@@ -276,7 +289,7 @@ def fit_ours(corpus: Path, encoder: str, run: Run, directory: Path) -> dict[str,
     task = TASKS[run.task]
     schedule = create_schedule(corpus, run)
     config = our_config(task.template, corpus, encoder, schedule, run.epochs)
-    if run.epochs == 1:  # the loop scores the development part before and after all the same
+    if run.epochs == 1:  # the loop always scores the development part, here without need
         config["corpora"]["dev"]["limit"] = 1
     train(init_nlp(config), directory)
     nlp = load_model(directory / ("model-last" if run.epochs == 1 else "model-best"))
@@ -320,7 +333,7 @@ def main() -> None:
         )
     plan = list(plan_runs(args, identify(encoder)))
     done = read_runs(args.runs, Run)
-    for run in advance([one for one in plan if one not in done], "Training"):
+    for run in advance([run for run in plan if run not in done], "Training"):
         command = [sys.executable, __file__, "--serve"]
         with Worker(command, worker_environment(args.threads)) as worker:
             places = {"corpora": str(args.corpora), "encoder_directory": encoder}
@@ -348,9 +361,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), metavar="NAME")
     parser.add_argument("--corpora", type=Path, default=Path("corpus"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--epochs", type=positive, help="by default each task's own")
+    parser.add_argument("--epochs", type=positive, help="by default as set for each task")
     parser.add_argument("--limit", type=positive, help="documents of each part (default: all)")
-    parser.add_argument("--threads", type=positive, default=2, help="of every library")
+    parser.add_argument("--threads", type=positive, default=2, help="threads of each library")
     parser.add_argument("--runs", type=Path, default=Path("build/benchmarks/accuracy.jsonl"))
     parser.add_argument("--output", type=Path, default=Path("build/benchmarks/accuracy.json"))
     return parser.parse_args()
@@ -375,7 +388,7 @@ def plan_runs(args: argparse.Namespace, encoder: str) -> Iterator[Run]:
 
 
 def identify(encoder: str) -> str:
-    """What tells an encoder from others: the beginning of its weights' SHA-256, or its hub id."""
+    """An identifier of an encoder: the beginning of its weights' SHA-256, or its hub id."""
     for name in ("model.safetensors", "pytorch_model.bin"):
         weights = Path(encoder) / name
         if weights.is_file():
@@ -386,7 +399,7 @@ def identify(encoder: str) -> str:
 def collect(
     task: str, plan: list[Run], done: dict[Run, dict[str, Any]]
 ) -> dict[str, dict[int, float]]:
-    """Points (0 to 100) on the test part, by system and seed, with the best learning rate."""
+    """The score on the test part, 0 to 100, by system and seed, with the best learning rate."""
     results: dict[str, dict[int, list[dict[str, Any]]]] = {OURS: {}, PLAIN: {}}
     for run in plan:
         if run.task == task:
@@ -406,15 +419,16 @@ def print_scores(scores: dict[str, dict[str, dict[int, float]]]) -> None:
         table.add_column(title, justify="right" if title in (OURS, PLAIN, "difference") else "left")
     for name, systems in scores.items():
         cells = [
-            f"{mean(own.values()):.2f} ({', '.join(f'{one:.2f}' for one in own.values())})"
-            for own in systems.values()
+            f"{mean(by_seed.values()):.2f} "
+            f"({', '.join(f'{points:.2f}' for points in by_seed.values())})"
+            for by_seed in systems.values()
         ]
         table.add_row(name, TASKS[name].kind.metric, *cells, f"{difference(systems):+.2f}")
     console.print(table)
 
 
 def difference(systems: dict[str, dict[int, float]]) -> float:
-    """Points that ours has more, in the mean over the seeds."""
+    """This package's mean over the seeds minus transformers', in points."""
     return mean(systems[OURS].values()) - mean(systems[PLAIN].values())
 
 

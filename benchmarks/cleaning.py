@@ -1,12 +1,13 @@
-"""How fast is cleaning, in how much memory, and does it find what was planted?
+"""Measure the speed and memory of cleaning, and check that planted noise is found.
 
     python benchmarks/cleaning.py ../corpora/text_en.txt.xz --times 10
 
-The text is repeated. In every repetition but the first, words are replaced by others by lot, so
-that its sentences and documents are new and there is as much more to remember. Planted are noisy
-documents for each rule, documents in another language, duplicates and near duplicates. A process of
-its own cleans it; printed are words a second, the largest resident size, and what was found. The
-text has noise and duplicates of its own, so more may be found than was planted.
+The text is repeated. In all repetitions except the first, random words are replaced, so that the
+sentences and documents are different and the index of duplicates grows. Noisy documents for each
+rule, documents in another language, duplicates and near duplicates are added. A separate process
+cleans the text. The output has words per second, the peak resident size, and the number of removed
+documents and sentences of each kind. The text itself may have noise and duplicates, so more may be
+found than was added.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-# Share of the words that can be, and documents to one planted document of each kind.
+# Share of words to replace, and number of documents for each planted document of a kind.
 REPLACED = 0.3
 PLANTED_EVERY = 100
 
-# A document shorter than this has so few shingles that a word makes a difference.
+# In shorter documents a single word changes too large a share of the shingles.
 LONG = 120
 
 WORD = re.compile(r"\b[a-z]{4,}\b")
 
-# A noisy document for each rule; with a number in letters they are all different.
+# A noisy document for each rule; {n} is a number in letters that makes each document different.
 NOISE = {
     "broken_encoding": "The patientâ€™s {n} was normal on the next morning.",
     "markup": "The <i>heart</i> of {n} was normal on the next morning.",
@@ -107,21 +108,21 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("text", type=Path, help="English text, a document a line")
+    parser.add_argument("text", type=Path, help="English text, a document per line")
     parser.add_argument("--times", type=positive, default=10, help="repetitions of the text")
-    parser.add_argument("--limit", type=positive, help="documents of the text at most")
+    parser.add_argument("--limit", type=positive, help="maximum documents of the text")
     parser.add_argument(
         "--workers",
         type=positive,
         default=1,
-        help="processes that split and filter; of several, memory is that of the first alone",
+        help="processes that split and filter; memory is measured only for the main process",
     )
     parser.add_argument("--output", type=Path, default=Path("build/benchmarks/cleaning.json"))
     return parser.parse_args()
 
 
 def vary(documents: list[str], times: int) -> Iterator[str]:
-    """The documents so many times, all but the first time with other words."""
+    """Repeat the documents; all repetitions except the first have some words replaced."""
     draw = random.Random(0)
     known = sorted({word for document in documents for word in WORD.findall(document)})
 
@@ -135,7 +136,7 @@ def vary(documents: list[str], times: int) -> Iterator[str]:
 
 
 def plant(documents: Iterable[str], planted: Counter[str]) -> Iterator[str]:
-    """The documents with others between them, which are counted by what they should be found as."""
+    """Add noisy documents and duplicates between documents, and count them by kind."""
     kinds = dict(enumerate([*NOISE, DUPLICATE, NEAR_DUPLICATE]))
     for number, document in enumerate(documents):
         yield document
@@ -151,7 +152,7 @@ def plant(documents: Iterable[str], planted: Counter[str]) -> Iterator[str]:
 
 
 def letters(number: int) -> str:
-    """A number as a word of six letters or more, no two of them the same in a row."""
+    """A number as a word of at least six letters, without repeated adjacent letters."""
     digits = enumerate(f"{number:06}")
     return "".join(chr(ord("ak"[place % 2]) + int(digit)) for place, digit in digits)
 
@@ -162,13 +163,14 @@ def count_found(total: dict[str, Any], kind: str) -> int:
 
 
 class Process:
-    """What the process that cleans can be asked for."""
+    """The requests of the cleaning process."""
 
     def clean(self, corpus: str, lang: str, workers: int) -> dict[str, Any]:
         """Clean a corpus.
 
-        RETURNS: seconds and processor_seconds (of this process) from the start of the cleaning,
-            peak_bytes, resident_bytes after each tenth of the documents, and the report.
+        Returns:
+            seconds and processor_seconds (of this process) for the cleaning, peak_bytes,
+            resident_bytes after each tenth of the documents, and the report.
         """
         from spacy_biomed.evaluation.pipeline_worker import peak_memory, resident_memory
         from spacy_biomed.language_models.cleaning import Source, clean_corpus

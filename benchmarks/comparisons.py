@@ -1,4 +1,4 @@
-"""What the programs here share: workers taking turns, ratios with their targets, tables, JSON."""
+"""Shared parts of the benchmarks: workers that take turns, figures with targets, tables, JSON."""
 
 from __future__ import annotations
 
@@ -32,13 +32,15 @@ CONTESTANTS = Path(__file__).with_name("contestants.py")
 
 console = Console(highlight=False)
 if not console.is_terminal:
-    console.width = 140  # tables in a file need not be as narrow as a terminal
+    console.width = 140  # tables in a file can be wider than a terminal
 
 
 def read_runs(path: Path, kind: type[RunKind]) -> dict[RunKind, dict[str, Any]]:
-    """What was trained before: the records of a file of JSON lines, by the run that each is of.
+    """Read the records of finished trainings from a file of JSON lines, by run.
 
-    kind: the named tuple whose fields tell runs apart; what else a line holds is the record.
+    Args:
+        path: the file; it may be missing.
+        kind: the named tuple of a run; the other fields of a line are the record.
     """
     done = {}
     for line in path.read_text(encoding="utf8").splitlines() if path.exists() else ():
@@ -49,9 +51,10 @@ def read_runs(path: Path, kind: type[RunKind]) -> dict[RunKind, dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class TextSet:
-    """Texts that every contestant annotates.
+    """Texts that each contestant annotates.
 
-    words: tokens that they have in the corpus file, the same number for all contestants.
+    Attributes:
+        words: number of their tokens in the corpus file, the same for all contestants.
     """
 
     name: str
@@ -63,8 +66,11 @@ class TextSet:
 class Check:
     """A figure with its target.
 
-    value: None where it could not be measured. unit: printed after it, such as "x".
-    at_least: whether the target is the least, else the most, that it may be.
+    Attributes:
+        value: the figure; None if it could not be measured.
+        target: the target; None for none.
+        unit: printed after the figure, such as "x".
+        at_least: whether the target is a minimum, else a maximum.
     """
 
     title: str
@@ -85,12 +91,16 @@ class Check:
 
 @dataclass(slots=True)
 class Contest:
-    """Contestants in processes of their own, and what was measured of them.
+    """Contestants in separate processes, and their measurements.
 
-    threads: for every library in every process.
-    repeats: rounds of each contestant.
-    seconds: of each round, by text set and contestant. entities: found in a round, likewise.
-    missing: contestants that could not be measured, and why.
+    Attributes:
+        threads: threads of each library in each process.
+        repeats: rounds of each contestant.
+        workers: the processes, by contestant.
+        seconds: duration of each round, by text set and contestant.
+        entities: number of entities found in a round, by text set and contestant.
+        sets: the text sets, by name.
+        missing: contestants that could not be measured, and the reason.
     """
 
     threads: int
@@ -102,7 +112,7 @@ class Contest:
     missing: dict[str, str] = field(default_factory=dict)
 
     def start(self, name: str, command: list[str]) -> Worker | None:
-        """Start a contestant's process; one that cannot start is missing."""
+        """Start a contestant's process; if it cannot start, it is recorded in `missing`."""
         try:
             self.workers[name] = Worker(command, worker_environment(self.threads))
         except OSError as error:
@@ -111,7 +121,11 @@ class Contest:
         return self.workers[name]
 
     def ask(self, name: str, do: str, /, **arguments: Any) -> Any:
-        """Ask a contestant; one that fails is missing from then on. RETURNS: None for those."""
+        """Send a request to a contestant; if it fails, it is recorded in `missing`.
+
+        Returns:
+            the answer; None from missing contestants.
+        """
         if name not in self.workers:
             return None
         try:
@@ -122,14 +136,14 @@ class Contest:
             return None
 
     def run(self, texts: TextSet, names: list[str]) -> None:
-        """Let contestants annotate a set of texts: once before it counts, then in turns."""
+        """Let contestants annotate a set of texts, once as a warm-up, then in turns."""
         entities = self.entities.setdefault(texts.name, {})
-        for name in self.among(names, f"{texts.name}: before it counts"):
+        for name in self.among(names, f"{texts.name}: warm-up"):
             entities[name] = self.ask(name, "read", name=texts.name, texts=texts.texts)
         self.take_turns(texts, names)
 
     def take_turns(self, texts: TextSet, names: list[str]) -> None:
-        """A round of each contestant, and again, as often as there are repeats."""
+        """Run a round of each contestant in turn, for all repeats."""
         self.sets[texts.name] = texts
         seconds = self.seconds.setdefault(texts.name, {})
         for i in range(self.repeats):
@@ -139,9 +153,9 @@ class Contest:
             seconds.pop(name, None)
 
     def among(self, names: list[str], title: str) -> Iterator[str]:
-        """Those of the contestants that are there, with a progress bar."""
-        there = [name for name in names if name in self.workers]
-        return iter(advance(there, title))
+        """The running contestants, with a progress bar."""
+        running = [name for name in names if name in self.workers]
+        return iter(advance(running, title))
 
     def close(self) -> None:
         """End all processes."""
@@ -150,12 +164,12 @@ class Contest:
         self.workers.clear()
 
     def words_per_second(self, texts: str, name: str) -> float | None:
-        """Median over the rounds."""
+        """The median over the rounds; None if it was not measured."""
         seconds = self.seconds.get(texts, {}).get(name)
         return self.sets[texts].words / median(seconds) if seconds else None
 
     def ratio(self, texts: str, ours: str, other: str) -> float | None:
-        """How many times as fast a contestant is as another, by their medians."""
+        """The ratio of two contestants' medians of words per second; None if unknown."""
         return divide(self.words_per_second(texts, ours), self.words_per_second(texts, other))
 
     def to_json(self) -> dict[str, Any]:
@@ -176,7 +190,7 @@ class Contest:
         }
 
     def print_speeds(self) -> None:
-        """A table of words a second: contestants down, sets of texts across."""
+        """Print words per second, with a row for each contestant and a column for each text set."""
         table = Table(title="Words a second: median (least to most)", title_justify="left")
         table.add_column("")
         for texts in self.sets.values():
@@ -189,7 +203,7 @@ class Contest:
         self.print_missing()
 
     def print_missing(self) -> None:
-        """The contestants that could not be measured, and why."""
+        """Print the contestants that could not be measured, and the reasons."""
         for name, reason in self.missing.items():
             console.print(f"{name} is missing: {reason}", markup=False)
 
@@ -209,7 +223,7 @@ def advance(items: Iterable[Item], title: str) -> Iterable[Item]:
 
 
 def worker_environment(threads: int) -> dict[str, str]:
-    """No hub is asked, and every library has so many threads."""
+    """Environment variables that disable the hub and set the number of threads."""
     offline = dict.fromkeys(("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"), "1")
     return {**offline, **thread_settings(threads), "TOKENIZERS_PARALLELISM": "true"}
 
@@ -219,7 +233,7 @@ def divide(one: float | None, other: float | None) -> float | None:
 
 
 def ask_once(threads: int, do: str, **arguments: Any) -> Any:
-    """Have something made in a process that ends with it."""
+    """Send a single request to a new process."""
     with Worker([sys.executable, str(CONTESTANTS)], worker_environment(threads)) as worker:
         return worker.ask(do, **arguments)
 
@@ -231,7 +245,7 @@ def read_text_set(corpus: Path, limit: int | None, name: str = "") -> TextSet:
 
 
 def read_annotated(corpus: Path, limit: int = HEAD_EXAMPLES) -> list[Annotated]:
-    """The first texts of a corpus's training part that have mentions, with them."""
+    """The first texts of a corpus's training part that have mentions, with their mentions."""
     docs = (doc for doc in read_docs(corpus / "train.spacy", Vocab()) if doc.ents)
     return [
         {
@@ -243,9 +257,9 @@ def read_annotated(corpus: Path, limit: int = HEAD_EXAMPLES) -> list[Annotated]:
 
 
 def add_options(parser: argparse.ArgumentParser, *, output: str) -> None:
-    """The options that all programs have."""
+    """Add the options of all benchmarks."""
     parser.add_argument("--repeats", type=positive, default=5, help="rounds of each contestant")
-    parser.add_argument("--threads", type=positive, default=2, help="of every library")
+    parser.add_argument("--threads", type=positive, default=2, help="threads of each library")
     parser.add_argument("--output", type=Path, default=Path(output), help="JSON file to write")
 
 
@@ -259,7 +273,7 @@ def add_work_option(parser: argparse.ArgumentParser) -> None:
 
 
 def positive(text: str) -> int:
-    """A whole number above 0, for argparse."""
+    """Parse an integer above 0, for argparse."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not above 0")
@@ -268,7 +282,7 @@ def positive(text: str) -> int:
 
 @contextmanager
 def work_directory(given: Path | None) -> Iterator[Path]:
-    """The directory given, or a temporary one."""
+    """Open the given directory, or a temporary directory."""
     if given is not None:
         yield given.resolve()
         return
@@ -277,7 +291,7 @@ def work_directory(given: Path | None) -> Iterator[Path]:
 
 
 def print_checks(checks: list[Check]) -> None:
-    """A table of figures with their targets."""
+    """Print a table of figures with their targets."""
     table = Table(title="Targets", title_justify="left")
     for title in ("", "measured", "target", ""):
         table.add_column(title, justify="right" if title else "left")
@@ -297,7 +311,7 @@ def show(value: float) -> str:
 def write_results(
     path: Path, args: argparse.Namespace, checks: list[Check], **results: Any
 ) -> None:
-    """Write everything that was measured."""
+    """Write all measurements to a JSON file."""
     content = {
         "settings": {name: str(value) for name, value in vars(args).items() if value is not None},
         "machine": describe_machine(),
@@ -310,7 +324,7 @@ def write_results(
 
 
 def run_program(main: Callable[[], None]) -> None:
-    """Bad input in one line, exit status 1."""
+    """Run a program; for bad input print one line and exit with status 1."""
     try:
         main()
     except (BiomedError, WorkerFailed) as error:

@@ -1,11 +1,10 @@
-"""What `inference.py` and `memory.py` compare, each contestant in a process of its own.
+"""The contestants of `inference.py` and `memory.py`, each in a separate process.
 
-Run as a program, this module is such a process: it loads one contestant and annotates when asked.
-Peers may run in an environment of their own, so that nothing is imported before it is needed.
+Run as a program, this module is such a process: it loads one contestant and annotates on request.
+Contestants may run in a separate environment, so modules are imported only when needed.
 
-Every contestant has the same encoder. The heads of the peers, which `spacy train` has not trained,
-learn for some steps on the frozen encoder: a head that marks every other word would be slow for no
-fault of its own.
+All contestants have the same encoder. The heads of other libraries are trained for some steps on
+the frozen encoder, because a random head would find many more mentions and be slow for that reason.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ HEAD_STEPS = 60
 HEAD_BATCH = 32
 HEAD_LEARN_RATE = 0.005
 
-# Layers and widths of shapes with random weights, for speed alone.
+# Layers and widths of encoders with random weights, for measurements of speed only.
 SHAPES = {
     "BERT-base": {
         "num_hidden_layers": 12,
@@ -47,7 +46,7 @@ SHAPES = {
     },
 }
 
-# As `spacy init config --pipeline ner --gpu` writes it, where it matters.
+# The relevant parts of the output of `spacy init config --pipeline ner --gpu`.
 STOCK = """
 [nlp]
 lang = "en"
@@ -93,7 +92,7 @@ Annotated = dict[str, Any]  # "text", and "entities": a list of start, end, labe
 
 
 def stock_config(encoder: Path | str, lang: str) -> Config:
-    """spacy-transformers' `transformer` and spaCy's `ner`, as spaCy's own quickstart has them."""
+    """spacy-transformers' `transformer` and spaCy's `ner`, as in spaCy's quickstart."""
     from thinc.api import Config
 
     config = Config().from_str(STOCK)
@@ -106,10 +105,11 @@ def stock_config(encoder: Path | str, lang: str) -> Config:
 
 
 class SpacyPipeline:
-    """A pipeline that `spacy.load` opens.
+    """A pipeline loaded with `spacy.load`.
 
-    precision: what the encoder computes in, for one of ours in PyTorch; else what it chooses.
-    exclude: components to leave out.
+    Attributes:
+        precision: number format of a `biomed_transformer`; None for its setting.
+        exclude: components to leave out.
     """
 
     def __init__(self, path: str, precision: str | None = None, exclude: Iterable[str] = ()):
@@ -120,23 +120,23 @@ class SpacyPipeline:
             find_shim(self.nlp).computes_in = precision
 
     def stream(self, texts: list[str]) -> Iterable[Any]:
-        """Annotate texts in batches, as its documentation says."""
+        """Annotate texts in batches, as documented for the library."""
         return self.nlp.pipe(texts)
 
     def single(self, text: str) -> Any:
         return self.nlp(text)
 
     def count(self, annotated: Any) -> int:
-        """Entities in what `stream` gives for a text."""
+        """The number of entities in a result of `stream`."""
         return len(annotated.ents)
 
     def prepare(self, texts: list[str]) -> Callable[[], Any]:
-        """What a round runs."""
+        """A function that runs a round."""
         return lambda: deque(self.stream(texts), maxlen=0)
 
 
 class EncoderAlone(SpacyPipeline):
-    """The encoder of one of our pipelines on the padded batches that it gets there."""
+    """Only the encoder of one of our pipelines, on the padded batches of that pipeline."""
 
     def count(self, annotated: Any) -> int:
         return 0
@@ -155,9 +155,9 @@ class EncoderAlone(SpacyPipeline):
 
 
 class FreeEncoder(SpacyPipeline):
-    """A pipeline of ours, or the stock one, whose encoder computes nothing in a round.
+    """One of our pipelines or the stock pipeline, whose encoder computes nothing in a round.
 
-    It gives what it computed before: with zeros the head would find other mentions, and more.
+    The encoder returns earlier results: with zeros the head would find other and more mentions.
     """
 
     def prepare(self, texts: list[str]) -> Callable[[], Any]:
@@ -180,7 +180,7 @@ class FreeEncoder(SpacyPipeline):
 
 @contextmanager
 def record_calls(owner: Any, method: str) -> Iterator[list[tuple[tuple, Any]]]:
-    """Collect the arguments and the result of each call of an object's method."""
+    """Record the arguments and the result of each call of an object's method."""
     compute = getattr(owner, method)
     calls: list[tuple[tuple, Any]] = []
 
@@ -199,8 +199,9 @@ def record_calls(owner: Any, method: str) -> Iterator[list[tuple[tuple, Any]]]:
 class TransformersPipeline:
     """`pipeline("token-classification")` of transformers with a linear head.
 
-    batch_size: on a CPU larger batches of texts in the given order cost more padding than they
-        save.
+    Attributes:
+        batch_size: on a CPU larger batches, of texts in the given order, cost more by padding than
+            they save.
     """
 
     def __init__(self, path: str, annotated: list[Annotated], batch_size: int = 8):
@@ -221,7 +222,7 @@ class TransformersPipeline:
             model=model,
             tokenizer=tokenizer,
             aggregation_strategy="simple",
-            stride=128,  # texts longer than the encoder's window are read in overlapping ones
+            stride=128,  # texts longer than the encoder's window are read in overlapping windows
             batch_size=batch_size,
             device="cpu",
         )
@@ -237,7 +238,7 @@ class TransformersPipeline:
 
 
 class EdsNlp:
-    """EDS-NLP: `eds.ner_crf` over `eds.transformer`, windows and batches as it documents them."""
+    """EDS-NLP: `eds.ner_crf` over `eds.transformer`, with windows and batches as documented."""
 
     def __init__(self, path: str, annotated: list[Annotated]):
         import edsnlp
@@ -273,7 +274,7 @@ KINDS = {
 
 
 def find_shim(nlp: Language) -> Any:
-    """What holds and runs the encoder of one of our pipelines."""
+    """The shim with the encoder of one of our pipelines."""
     for _, pipe in nlp.pipeline:
         model: Model | None = getattr(pipe, "model", None)
         if model is not None and model.shims and hasattr(model.shims[0], "encode"):
@@ -281,7 +282,7 @@ def find_shim(nlp: Language) -> Any:
     raise ValueError("the pipeline has no encoder of ours")
 
 
-# --- Heads for the peers ---
+# --- Heads of other libraries ---
 
 
 def bio_tags(annotated: list[Annotated]) -> list[str]:
@@ -290,7 +291,7 @@ def bio_tags(annotated: list[Annotated]) -> list[str]:
 
 
 def batches(annotated: list[Annotated], steps: int) -> Iterator[list[Annotated]]:
-    """So many batches of the annotated texts, shuffled, over and over."""
+    """Yield `steps` batches of the annotated texts, shuffled in each pass."""
     shuffled = random.Random(0).sample(annotated, len(annotated))
     endless = cycle(shuffled)
     for _ in range(steps):
@@ -298,7 +299,7 @@ def batches(annotated: list[Annotated], steps: int) -> Iterator[list[Annotated]]
 
 
 def fit_linear_head(model: Any, tokenizer: Any, annotated: list[Annotated]) -> None:
-    """Train the classifier of a transformers model; the encoder stays as it is."""
+    """Train the classifier of a transformers model; the encoder is frozen."""
     import torch
 
     optimizer = torch.optim.AdamW(model.classifier.parameters(), lr=HEAD_LEARN_RATE)
@@ -324,7 +325,7 @@ def fit_linear_head(model: Any, tokenizer: Any, annotated: list[Annotated]) -> N
 
 
 def _piece_tags(offsets: list, entities: list, ids: dict[str, int]) -> list[int]:
-    """A BIO tag for each word piece; -100, which counts for nothing, where it has no text."""
+    """A BIO tag for each word piece; -100 (ignored) for pieces without text."""
     tags = []
     for start, end in offsets:
         tag = "O" if end > start else None
@@ -336,7 +337,7 @@ def _piece_tags(offsets: list, entities: list, ids: dict[str, int]) -> list[int]
 
 
 def fit_crf_head(nlp: Any, annotated: list[Annotated]) -> None:
-    """Train the linear layer of `eds.ner_crf`; the encoder stays as it is."""
+    """Train the linear layer of `eds.ner_crf`; the encoder is frozen."""
     import torch
 
     ner = nlp.get_pipe("ner")
@@ -355,7 +356,7 @@ def fit_crf_head(nlp: Any, annotated: list[Annotated]) -> None:
 
 
 def fit_spacy_head(nlp: Language, annotated: list[Annotated], steps: int) -> None:
-    """Train what comes after the first component, the encoder, which stays as it is."""
+    """Train all components after the first, which is the encoder and is frozen."""
     from thinc.api import Adam
 
     encoder = nlp.pipe_names[0]
@@ -374,19 +375,22 @@ def make_examples(nlp: Language, annotated: Iterable[Annotated]) -> list[Example
     ]
 
 
-# --- What has to be made before it can be compared ---
+# --- Preparation ---
 
 
 def prepare_pipelines(
     pipeline: str, annotated: list[Annotated], work: Path, *, shapes: bool
 ) -> dict[str, str]:
-    """Make the pipelines and encoders of the contestants; what is there already is kept.
+    """Create the pipelines and encoders of the contestants; existing directories are kept.
 
-    pipeline: one with `biomed_transformer`, fine-tuned.
-    annotated: what the heads learn on.
-    work: directory to write to.
-    shapes: whether to make those of `SHAPES` as well.
-    RETURNS: the directories by what they are.
+    Args:
+        pipeline: a fine-tuned pipeline with `biomed_transformer`.
+        annotated: texts to train the heads on.
+        work: directory to write to.
+        shapes: whether to create pipelines for `SHAPES` too.
+
+    Returns:
+        the directories by name.
     """
     from spacy_biomed.packaging.compression import write_compressed
     from spacy_biomed.pipeline.pipeline_loading import load_pipeline
@@ -410,7 +414,7 @@ def prepare_pipelines(
 
 
 def once(path: Path, write: Callable[[Path], None]) -> None:
-    """Make a directory unless it is there; it appears whole or not at all."""
+    """Create a directory unless it exists; it appears only when it is complete."""
     if path.is_dir():
         return
     partial = path.with_name(path.name + ".partial")
@@ -420,17 +424,17 @@ def once(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def write_encoder(nlp: Language, path: Path) -> None:
-    """The encoder of one of our pipelines, for transformers."""
+    """Write the encoder of one of our pipelines in transformers' format."""
     shim = find_shim(nlp)
     shim.save(path)
-    # Without it the peers would not cut what is too long for the position embeddings.
+    # Otherwise other libraries would not cut text that is too long for the position embeddings.
     settings = json.loads((path / "tokenizer_config.json").read_text(encoding="utf8"))
     settings["model_max_length"] = shim._model.config.max_position_embeddings
     (path / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf8")
 
 
 def write_shape(like: Path, shape: dict[str, int], path: Path) -> None:
-    """A BERT of random weights with the tokenizer of another encoder."""
+    """Write a BERT with random weights and the tokenizer of another encoder."""
     import torch
     from transformers import AutoTokenizer, BertConfig, BertModel
 
@@ -444,7 +448,7 @@ def write_shape(like: Path, shape: dict[str, int], path: Path) -> None:
 def write_stock(
     encoder: Path, lang: str, annotated: list[Annotated], path: Path, steps: int = HEAD_STEPS
 ) -> None:
-    """The stock pipeline around an encoder."""
+    """Write the stock pipeline for an encoder."""
     from spacy.util import fix_random_seed, load_model_from_config
 
     fix_random_seed(0)
@@ -457,7 +461,7 @@ def write_stock(
 def write_untrained(
     like: Language, encoder: Path, annotated: list[Annotated], path: Path, steps: int = 5
 ) -> None:
-    """A pipeline of ours in int8, as another one but around an encoder of random weights."""
+    """Write one of our pipelines in int8, like another but with an encoder of random weights."""
     from spacy.util import fix_random_seed, load_model_from_config
     from thinc.api import Config
 
@@ -478,7 +482,7 @@ def write_untrained(
 
 
 class Process:
-    """Answers requests about one contestant."""
+    """The requests of a contestant's process."""
 
     contestant: Any
 
@@ -490,33 +494,33 @@ class Process:
     def make(
         self, pipeline: str, annotated: list[Annotated], work: str, shapes: bool
     ) -> dict[str, str]:
-        """`prepare_pipelines`."""
+        """Call `prepare_pipelines`."""
         return prepare_pipelines(pipeline, annotated, Path(work), shapes=shapes)
 
     def versions(self, packages: list[str]) -> dict[str, str]:
-        """Versions of packages in this environment."""
+        """The versions of packages in this environment."""
         from importlib.metadata import version
 
         return {name: version(name) for name in packages}
 
     def load(self, kind: str, **settings: Any) -> None:
-        """Load the contestant: one of `KINDS`, with what it takes."""
+        """Load the contestant: one of `KINDS`, with its settings."""
         self.contestant = KINDS[kind](**settings)
 
     def read(self, name: str, texts: list[str]) -> int:
-        """Take a set of texts, and annotate them once before it counts: entities found."""
+        """Set texts, annotate them once as a warm-up, and return the number of entities."""
         self.texts[name] = texts
         self.rounds[name] = self.contestant.prepare(texts)
         return sum(self.contestant.count(one) for one in self.contestant.stream(texts))
 
     def round(self, name: str) -> float:
-        """Annotate a set of texts: seconds."""
+        """Annotate a set of texts; return the seconds."""
         start = time.perf_counter()
         self.rounds[name]()
         return time.perf_counter() - start
 
     def singly(self, name: str, count: int) -> list[float]:
-        """Annotate the first texts of a set one by one: seconds of each."""
+        """Annotate the first texts of a set one by one; return the seconds of each."""
         seconds = []
         for text in islice(cycle(self.texts[name]), count):
             start = time.perf_counter()
@@ -525,11 +529,11 @@ class Process:
         return seconds
 
     def cycle(self, texts: list[str]) -> None:
-        """Take texts that `zone` annotates over and over."""
+        """Set the texts that `zone` annotates repeatedly."""
         self.endless = cycle(texts)
 
     def zone(self, documents: int) -> int | None:
-        """Annotate so many of them in a memory zone: resident size after it, in bytes."""
+        """Annotate texts in a memory zone; return the resident size afterwards, in bytes."""
         from spacy_biomed.evaluation.pipeline_worker import resident_memory
 
         nlp = self.contestant.nlp
@@ -538,7 +542,7 @@ class Process:
         return resident_memory()
 
     def score(self, corpus: str) -> dict[str, float]:
-        """Evaluate a pipeline on a .spacy file: the scores that its config counts."""
+        """Evaluate a pipeline on a .spacy file; return the scores with a weight in its config."""
         from spacy.training import Corpus
 
         from spacy_biomed.packaging.compression import weighted_scores
@@ -548,6 +552,6 @@ class Process:
 
 
 if __name__ == "__main__":
-    # From its file: environments of peers do not have our package.
+    # Imported from its file: environments of other libraries do not have this package.
     workers = REPOSITORY / "spacy_biomed" / "evaluation" / "workers.py"
     runpy.run_path(str(workers))["serve"](Process())

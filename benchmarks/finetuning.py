@@ -1,4 +1,4 @@
-"""What fine-tunings that are compared share: the schedule, the batches, and our config."""
+"""Shared parts of the fine-tuning benchmarks: the schedule, the batches, and our config."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from spacy_biomed.training.config import fill_config
 
 
 class Schedule:
-    """How long and how fast to train.
+    """The length and learning rate of a training.
 
-    steps: of the whole training; the learning rate rises for a tenth of them, then falls to 0.
-    batch: documents in a batch.
+    Attributes:
+        steps: number of steps; the learning rate rises for a tenth of them, then decays to 0.
+        learn_rate: maximum learning rate.
+        batch: documents per batch.
+        seed: seed of the training.
     """
 
     def __init__(self, steps: int, learn_rate: float, batch: int, seed: int):
@@ -25,7 +28,7 @@ class Schedule:
 
 
 def first_batches(examples: list, schedule: Schedule, count: int) -> list[list]:
-    """The first batches of the examples in an order that the seed gives: the same for all."""
+    """The first batches of the examples in the order of the seed, the same for all systems."""
     order = random.Random(schedule.seed).sample(range(len(examples)), len(examples))
     endless = cycle(order)
     return [[examples[i] for i in islice(endless, schedule.batch)] for _ in range(count)]
@@ -34,9 +37,13 @@ def first_batches(examples: list, schedule: Schedule, count: int) -> list[list]:
 def our_config(
     template: str, corpus: Path, encoder: str, schedule: Schedule, epochs: int = 1
 ) -> Config:
-    """A template of `configs/`, with batches of so many documents.
+    """Fill a template of `configs/`, with batches of a number of documents.
 
-    epochs: how often the development part is scored.
+    Args:
+        template: name of the config.
+        corpus, encoder: folder of the corpus, and the encoder.
+        schedule: the schedule.
+        epochs: number of evaluations on the development part.
     """
     config = fill_config(
         REPOSITORY / "configs" / template,

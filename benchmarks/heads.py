@@ -1,15 +1,14 @@
-"""What each further head on one encoder costs where it annotates.
+"""Measure the cost of each additional head on a shared encoder in inference.
 
     python benchmarks/heads.py compressed/multitask corpus/ncbi_disease --threads 2
 
-The pipeline, with all its heads, annotates the texts of the corpus's test part; so does, for each
-head, the same pipeline without the others, with an encoder of its own. Each lives in a process of
-its own, and they take turns. Printed are words a second, how many times the time of one head (the
-mean over all) all of them take together, and how many times as fast they are as one pipeline for
-each head in turn.
+The pipeline with all its heads annotates the texts of the corpus's test part. So does, for each
+head, the same pipeline without the other heads. Each pipeline runs in a separate process, and they
+take turns. The output has words per second, the ratio of the time of all heads together to the time
+of a single head (mean over all heads), and the speed-up over running a pipeline for each head.
 
-A head that reads what another one found, as relations read entities, is measured with it: name it
-as `--reads relations=entities`.
+A head that reads the predictions of another head, such as relations and entities, is measured
+together with it: use `--reads relations=entities`.
 """
 
 import argparse
@@ -67,9 +66,9 @@ def parse_arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("pipeline", type=Path, help="directory of a pipeline with several heads")
-    parser.add_argument("corpus", type=Path, help="folder that `spacy biomed convert` wrote")
+    parser.add_argument("corpus", type=Path, help="folder written by `spacy biomed convert`")
     parser.add_argument("--reads", nargs="+", default=[], metavar="HEAD=OTHER")
-    parser.add_argument("--limit", type=positive, help="at most so many texts (default: all)")
+    parser.add_argument("--limit", type=positive, help="maximum number of texts (default: all)")
     add_options(parser, output="build/benchmarks/heads.json")
     return parser.parse_args()
 
@@ -77,7 +76,8 @@ def parse_arguments() -> argparse.Namespace:
 def read_heads(pipeline: Path) -> list[str]:
     """The names of the pipeline's heads.
 
-    RAISES BiomedError: if there are not several, or the pipeline is not there.
+    Raises:
+        BiomedError: if there are fewer than two, or the pipeline does not exist.
     """
     path = pipeline / "config.cfg"
     if not path.is_file():
@@ -89,7 +89,7 @@ def read_heads(pipeline: Path) -> list[str]:
 
 
 def parse_reads(given: list[str], heads: list[str]) -> dict[str, list[str]]:
-    """The heads that each head needs, by its name."""
+    """Parse the heads that each head needs, by its name."""
     reads: dict[str, list[str]] = {}
     for one in given:
         head, _, other = one.partition("=")

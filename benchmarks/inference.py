@@ -1,24 +1,25 @@
-"""How fast pipelines annotate: ours, the peers, and the encoder alone, side by side.
+"""Compare the inference speed of our pipelines, other libraries, and the encoder alone.
 
     python benchmarks/inference.py training/ncbi_disease/model-best --threads 2
 
-takes a fine-tuned pipeline with `biomed_transformer`, and from it makes what is compared: our
+reads a fine-tuned pipeline with `biomed_transformer` and creates the contestants from it: our
 pipeline in PyTorch in bf16 and in ONNX Runtime in fp32 and int8; spacy-transformers with spaCy's
 `ner`; transformers' `pipeline("token-classification")`; EDS-NLP's `eds.ner_crf`; our encoder alone
-on the padded batches that the pipeline makes; and both our pipeline and the stock one with an
-encoder that costs nothing. All have the same encoder. Then the same for shapes with random weights:
-BERT-base, and 4 layers of width 312.
+on the padded batches of the pipeline; and our pipeline and the stock pipeline with an encoder that
+computes nothing. All have the same encoder. Then the same is measured for encoders with random
+weights: BERT-base, and 4 layers of width 312.
 
-Each contestant lives in a process of its own, and they take turns: one round each, while the others
-wait, and again. Speeds are medians of the rounds; words are the tokens of the corpus file, the same
-for all. Corpora are those that `spacy biomed convert` writes, in --corpora.
+Each contestant runs in a separate process, and they take turns: one round each while the others
+wait. Speeds are medians of the rounds. Words are the tokens of the corpus file, the same for all
+contestants. Corpora are read from --corpora, as written by `spacy biomed convert`.
 
-EDS-NLP has its own virtual environment:
+EDS-NLP needs a separate virtual environment:
 
     python -m venv build/edsnlp
     build/edsnlp/bin/pip install "edsnlp[ml]" "torch==2.13.0" "transformers<5"
 
-Without it, or where another contestant cannot run, the table says so. Nothing is downloaded.
+Contestants that cannot run, such as EDS-NLP without it, are listed as missing. Nothing is
+downloaded.
 """
 
 import argparse
@@ -65,7 +66,7 @@ PIPELINES = [INT8, FP32, BF16, STOCK, TRANSFORMERS, EDSNLP]
 BASE_INT8, BASE_STOCK = "ours, int8, BERT-base", "stock, BERT-base"
 SMALL_INT8 = "ours, int8, 4 layers x 312"
 
-LATENCY = 40  # documents one by one, in each round
+LATENCY = 40  # documents to annotate one by one in each round
 
 
 def main() -> None:
@@ -119,8 +120,12 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def measure(contest: Contest, args: argparse.Namespace, work: Path) -> dict[str, Any]:
-    """Run all rounds. RETURNS: latencies, times from the start, sizes and scores."""
-    # Before the work: what cannot be read should not be found out after it.
+    """Run all rounds.
+
+    Returns:
+        latencies, start-up times, sizes and scores.
+    """
+    # Read first, so that an unreadable corpus is found before the work.
     sets = [
         read_text_set(args.corpora / name, args.limit if name == SENTENCES else args.document_limit)
         for name in args.texts
@@ -156,7 +161,7 @@ def measure_fine_tuned(
     paths: dict[str, str],
     annotated: list[Annotated],
 ) -> dict[str, Any]:
-    """Speeds, latencies and scores of all that have the fine-tuned encoder."""
+    """Measure speeds, latencies and scores of the contestants with the fine-tuned encoder."""
     versions = start_contestants(contest, args, paths, annotated)
     for texts in sets:
         extras = [ENCODER_INT8, ENCODER_BF16, FREE, STOCK_FREE] if texts.name == SENTENCES else []
@@ -174,7 +179,11 @@ def measure_fine_tuned(
 def start_contestants(
     contest: Contest, args: argparse.Namespace, paths: dict[str, str], annotated: list[Annotated]
 ) -> dict | None:
-    """Start and load all that have the fine-tuned encoder. RETURNS: what EDS-NLP runs with."""
+    """Start and load the contestants with the fine-tuned encoder.
+
+    Returns:
+        the versions in EDS-NLP's environment; None if it is missing.
+    """
     ours = {"path": args.pipeline, "precision": "bf16"}
     peers = {"path": paths["encoder"], "annotated": annotated}
     loads = {
@@ -211,7 +220,7 @@ def start_shapes(contest: Contest, paths: dict[str, str]) -> None:
 
 
 def measure_latency(contest: Contest) -> dict[str, list[float]]:
-    """Annotate short documents one by one, contestants in turns: seconds of each."""
+    """Annotate short documents one by one, contestants in turns; return the seconds of each."""
     seconds: dict[str, list[float]] = {name: [] for name in PIPELINES if name in contest.workers}
     for i in range(contest.repeats):
         for name in contest.among(list(seconds), f"one by one: round {i + 1}"):
@@ -222,7 +231,7 @@ def measure_latency(contest: Contest) -> dict[str, list[float]]:
 def measure_starts(
     contest: Contest, args: argparse.Namespace, paths: dict[str, str]
 ) -> dict[str, list[float]]:
-    """From the start of a fresh process to its first annotated sentence, in turns: seconds."""
+    """Measure the seconds from the start of a process to its first annotated sentence, in turns."""
     starts = {INT8: (paths["int8"], sys.executable), STOCK: (paths["stock"], sys.executable)}
     if args.wheel_python:
         starts[f"{INT8}, without PyTorch"] = (paths["int8"], args.wheel_python)
@@ -237,13 +246,13 @@ def measure_starts(
             except (OSError, WorkerFailed) as error:
                 contest.missing[name] = f"start: {error}"
                 continue
-            if i:  # the first brings the files into memory
+            if i:  # the first start reads the files into the cache
                 seconds[name].append(first)
     return {name: own for name, own in seconds.items() if own}
 
 
 def packed_size(directory: Path) -> int:
-    """Bytes of a directory when it is compressed as in a wheel."""
+    """The bytes of a directory after compression as in a wheel."""
     with TemporaryFile() as file:
         with ZipFile(file, "w", ZIP_DEFLATED) as archive:
             for path in sorted(directory.rglob("*")):
@@ -252,7 +261,7 @@ def packed_size(directory: Path) -> int:
 
 
 def make_checks(contest: Contest, measured: dict[str, Any]) -> list[Check]:
-    """The targets, and what was measured."""
+    """The measured figures with their targets."""
     speed = contest.ratio
     starts = {name: median(own) for name, own in measured["first_seconds"].items()}
     latency = {name: median(own) for name, own in measured["latency_seconds"].items() if own}
@@ -284,7 +293,7 @@ def make_checks(contest: Contest, measured: dict[str, Any]) -> list[Check]:
 
 
 def score_checks(scores: dict[str, Any]) -> list[Check]:
-    """int8 against fp32, in points of 100."""
+    """Score differences of int8 and fp32, in points of 100."""
     int8, fp32 = scores.get(INT8), scores.get(FP32)
     if not int8 or not fp32:
         return []

@@ -1,10 +1,10 @@
-"""Does memory grow with the documents that a pipeline has annotated?
+"""Measure whether memory grows with the number of annotated documents.
 
     python benchmarks/memory.py training/ncbi_disease/model-best corpus/ncbi_disease --threads 2
 
-Our pipeline in int8 and stock spacy-transformers with `ner`, around the same encoder, annotate the
-texts of the corpus's test part over and over in `nlp.memory_zone()`, in turns, each in a process of
-its own. Printed is the resident size after 20,000 documents minus that after 2,000.
+Our pipeline in int8 and stock spacy-transformers with `ner`, with the same encoder, annotate the
+texts of the corpus's test part repeatedly in `nlp.memory_zone()`, in turns, each in a separate
+process. The output has the resident size after 20,000 documents minus the size after 2,000.
 """
 
 import argparse
@@ -63,8 +63,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--documents", type=positive, default=20_000)
     parser.add_argument("--after", type=positive, default=2_000, help="documents not to count")
     parser.add_argument("--zone", type=positive, default=500, help="documents in a memory zone")
-    parser.add_argument("--limit", type=positive, help="at most so many different texts")
-    parser.add_argument("--threads", type=positive, default=2, help="of every library")
+    parser.add_argument("--limit", type=positive, help="maximum number of different texts")
+    parser.add_argument("--threads", type=positive, default=2, help="threads of each library")
     parser.add_argument("--output", type=Path, default=Path("build/benchmarks/memory.json"))
     add_work_option(parser)
     args = parser.parse_args()
@@ -74,7 +74,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def measure(contest: Contest, args: argparse.Namespace, work: Path) -> dict[str, dict[int, int]]:
-    """Resident size of each contestant, in bytes, by the documents it has annotated."""
+    """The resident size of each contestant, in bytes, by the number of annotated documents."""
     with console.status("Making the pipelines"):
         paths = ask_once(
             args.threads,

@@ -1,27 +1,28 @@
-"""What becomes of corpora that annotate different labels when they are merged, in four ways.
+"""Compare ways of merging corpora that annotate different labels.
 
     python benchmarks/merging.py ENCODER_DIRECTORY corpus/ncbi_disease corpus/bc5cdr \\
         corpus/biored corpus/nlm_gene corpus/s800 --target biored --seeds 0 1 --threads 2
 
-alone:    each corpus trains a pipeline of its own labels.
-naive:    all train one, written one after the other: what a corpus leaves out teaches that there is
-          nothing, and a text of two corpora is in the training part twice, as each annotates it.
-partial:  all train one, and what a corpus leaves out is open (`spacy biomed combine`).
-taught:   as partial, and the pipelines that were trained alone teach it, their heads merged into
-          one (`spacy biomed teach`).
-whole:    as alone, with the training part as it is published.
+alone:    each corpus trains a separate pipeline.
+naive:    all corpora, concatenated, train one pipeline; labels that a corpus does not annotate count
+          as absent, and a text of two corpora is there twice, as each annotates it.
+partial:  all corpora train one pipeline; labels that a corpus does not annotate are ignored
+          (`spacy biomed combine`).
+taught:   like partial, with the pipelines that were trained alone as teachers, whose heads are
+          merged into one (`spacy biomed teach`).
+whole:    like alone, with the training part as published.
 
-The first four train on the same documents: those that stand in the test or development part of any
-of the corpora are left out, which takes many from corpora that were made of each other's abstracts;
-"whole" shows what that costs. Each trains for so many epochs over its documents as
-`configs/ner.cfg` says, and its last weights are scored, for nothing is chosen on development parts.
+The first four are trained on the same documents: documents in the test or development part of any
+corpus are left out. This removes many documents of corpora that share abstracts; "whole" shows the
+cost. Each training has the number of epochs in `configs/ner.cfg`. Its last weights are scored,
+since nothing is selected on development parts.
 
-The corpora are folders of `spacy biomed convert` that have the same names for the same labels, as
-`--map` gives them. Printed is the exact-match F1, the mean over the seeds, on the test part of the
---target by label, and on each corpus's own test part over the labels that it annotates.
+The corpora are folders written by `spacy biomed convert`, with the same names for the same labels
+(see `--map`). The output has exact-match F1, as means over the seeds, on the test part of --target
+by label, and on each corpus's test part over the labels it annotates.
 
-Each training is a line of --runs, and one that is there already is not done again: a run that was
-stopped goes on, and the file has to go when the code changes. Nothing is downloaded.
+Each finished training is a line of the file --runs and is not repeated, so an interrupted benchmark
+can be resumed; delete the file when the code changes. Nothing is downloaded.
 """
 
 import argparse
@@ -67,15 +68,17 @@ ALONE, NAIVE, PARTIAL, TAUGHT, WHOLE = WAYS = ("alone", "naive", "partial", "tau
 EVERY_CORPUS = "all"
 MICRO = "all labels"
 
-# F1 of one test part, 0 to 1, by label and over all (MICRO).
+# F1 on a test part, 0 to 1, by label and over all labels (MICRO).
 Scores = dict[str, float]
 
 
 class Run(NamedTuple):
-    """One training.
+    """A training.
 
-    corpus: the one that it is on; "all" where it is on all of them.
-    encoder: what `identify` says of it. data: the same of the corpora's files.
+    Attributes:
+        corpus: the corpus to train on; "all" for all corpora.
+        encoder: identifier of the encoder, from `identify`.
+        data: digest of the corpora's files.
     """
 
     way: str
@@ -90,12 +93,12 @@ class Run(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """The name of the folder of its pipeline."""
+        """The name of its pipeline's folder."""
         return "-".join(map(str, self)).replace("/", "_")
 
 
 class Process:
-    """Trains, in a process of its own."""
+    """The requests of a training process."""
 
     def train(
         self,
@@ -107,12 +110,19 @@ class Process:
         gpu: bool,
         **run: Any,
     ) -> dict[str, Any]:
-        """Train, and score.
+        """Train and score.
 
-        folder: of the corpus. encoder_directory: the encoder, or its hub id.
-        teachers: pipelines that teach it first. tests: folders of the corpora whose test parts are
-            scored. output: folder of the pipeline to write.
-        RETURNS: the scores, by corpus, and seconds.
+        Args:
+            folder: folder of the corpus.
+            encoder_directory: the encoder, or its hub id.
+            teachers: pipelines whose probabilities are added to the corpus first.
+            tests: folders of the corpora whose test parts are scored.
+            output: folder of the pipeline to write.
+            gpu: whether to train on the GPU.
+            run: fields of the `Run`.
+
+        Returns:
+            the scores, by corpus, and seconds.
         """
         import spacy
         from spacy.training.initialize import init_nlp
@@ -136,7 +146,7 @@ class Process:
                 seed=own.seed,
             )
             config["vars"]["eval_frequency"] = config["vars"]["max_steps"]
-            config["corpora"]["dev"]["limit"] = 1  # which the loop scores in any case
+            config["corpora"]["dev"]["limit"] = 1  # the loop always scores the development part
             Path(output).mkdir(parents=True, exist_ok=True)
             train(init_nlp(config), Path(output), use_gpu=0 if gpu else -1)
         shutil.rmtree(Path(output) / "model-best", ignore_errors=True)
@@ -155,7 +165,7 @@ def score(nlp: Any, corpus: Path) -> Scores:
 
 
 def prepare(corpora: list[Path], work: Path, ways: list[str], limit: int | None) -> None:
-    """Write the corpora that are trained on, as `place` finds them."""
+    """Write the corpora to train on, to the folders of `place`."""
     if limit is not None:
         for corpus in corpora:
             write_part(corpus, work / "limited" / corpus.name, lambda docs: docs[:limit])
@@ -187,7 +197,7 @@ def concatenate(corpora: list[Path], alone: Path) -> Iterator[Doc]:
 
 
 def write_part(corpus: Path, target: Path, choose: Any) -> None:
-    """Write a corpus with other documents in its training part."""
+    """Copy a corpus with a changed training part."""
     target.mkdir(parents=True, exist_ok=True)
     (target / "corpus.json").write_bytes((corpus / "corpus.json").read_bytes())
     for part in PARTS:
@@ -198,7 +208,7 @@ def write_part(corpus: Path, target: Path, choose: Any) -> None:
 
 
 def place(run: Run, args: argparse.Namespace) -> Path:
-    """The corpus that is trained on."""
+    """The folder of the corpus to train on."""
     if run.way == ALONE:
         return args.work / ALONE / run.corpus
     if run.way == NAIVE:
@@ -257,7 +267,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--learn-rate", type=float, default=2e-4)
     parser.add_argument("--batch-words", type=positive, default=400)
     parser.add_argument("--limit", type=positive, help="documents to train on of each corpus")
-    parser.add_argument("--threads", type=positive, default=2, help="of every library")
+    parser.add_argument("--threads", type=positive, default=2, help="threads of each library")
     parser.add_argument("--gpu", action="store_true", help="train on the GPU")
     parser.add_argument("--work", type=Path, default=Path("build/benchmarks/merging"))
     parser.add_argument("--runs", type=Path, default=Path("build/benchmarks/merging.jsonl"))
@@ -266,7 +276,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def plan_runs(args: argparse.Namespace, encoder: str) -> Iterator[Run]:
-    """The trainings, teachers before what they teach."""
+    """The trainings, teachers before their students."""
     data = hash_files(args.corpora)
     names = [corpus.name for corpus in args.corpora]
     settings = (args.epochs, args.learn_rate, args.batch_words, encoder, data, args.limit)
@@ -289,7 +299,7 @@ def hash_files(corpora: list[Path]) -> str:
 def is_done(
     run: Run, done: dict[Run, dict[str, Any]], plan: list[Run], args: argparse.Namespace
 ) -> bool:
-    """Whether a training need not be done; a teacher's pipeline has to be there to teach."""
+    """Whether a training is finished; the pipeline of a teacher that is still needed must exist."""
     if run not in done:
         return False
     teaches = any(run in find_teachers(one, plan) and one not in done for one in plan)
@@ -325,7 +335,7 @@ def annotated_labels(corpus: Path) -> list[str]:
 def collect(
     plan: list[Run], done: dict[Run, dict[str, Any]]
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """Points (0 to 100), means over seeds: by training ("alone, biored"), test part and label."""
+    """F1 from 0 to 100, mean over seeds, by training ("alone, biored"), test part and label."""
     found: dict[str, dict[str, dict[str, list[float]]]] = {}
     for run in plan:
         title = run.way if run.corpus == EVERY_CORPUS else f"{run.way}, {run.corpus}"

@@ -1,9 +1,8 @@
-"""The plain way to fine-tune an encoder: transformers' own models and the loop of its Trainer.
+"""Fine-tune an encoder with transformers' models and the usual loop of its Trainer.
 
 fp32, AdamW without decay of biases and normalisation, a linear schedule with warm-up, gradients
-clipped at norm 1, the epoch that is best on the development part. The heads are those of
-`AutoModelFor...`; texts longer than the encoder are cut or read in pieces as transformers' example
-scripts do.
+clipped at norm 1, the best epoch by the development part. The heads are from `AutoModelFor...`.
+Texts longer than the encoder are cut or read in parts, as in transformers' example scripts.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ from spacy_biomed.annotations.pairs import get_pair
 from spacy_biomed.corpora.gold import ANSWER_KEY
 from spacy_biomed.training.corpus import read_docs
 
-Sequence = dict[str, Any]  # what a model takes: input_ids, attention_mask, labels, ...
+Sequence = dict[str, Any]  # inputs of a model: input_ids, attention_mask, labels, ...
 Score = Callable[[list[Doc], list[Any]], float]
 
-LONGEST = 512  # word pieces
+LONGEST = 512  # word pieces of a sequence
 
-# As transformers' example for SQuAD has them.
+# As in transformers' example for SQuAD.
 QUESTION_WINDOW, QUESTION_STRIDE = 384, 128
 CANDIDATES, LONGEST_ANSWER = 20, 80
 
@@ -48,8 +47,10 @@ CANDIDATES, LONGEST_ANSWER = 20, 80
 class PlainTrainer(ABC):
     """Fine-tunes an encoder with a head of transformers on a converted corpus.
 
-    corpus: folder that `spacy biomed convert` wrote.
-    encoder: directory in Hugging Face layout.
+    Attributes:
+        corpus: folder written by `spacy biomed convert`.
+        encoder: directory in Hugging Face layout.
+        schedule: the schedule.
     """
 
     def __init__(self, corpus: Path, encoder: str, schedule: Schedule):
@@ -68,15 +69,15 @@ class PlainTrainer(ABC):
 
     @abstractmethod
     def create_model(self, encoder: str, docs: list[Doc]) -> PreTrainedModel:
-        """The model, with a head for what the documents are annotated with."""
+        """Create the model, with a head for the documents' annotation."""
 
     @abstractmethod
     def encode(self, doc: Doc, with_targets: bool = False) -> list[Sequence]:
-        """The sequences of a document, and its annotation as the model's loss takes it."""
+        """The sequences of a document, with targets for the model's loss."""
 
     @abstractmethod
     def predict(self, docs: list[Doc]) -> list[Any]:
-        """What the model finds in each document."""
+        """The predictions for each document."""
 
     def create_collator(self) -> Callable[[list[Sequence]], Any]:
         return DataCollatorWithPadding(self.tokenizer)
@@ -85,7 +86,7 @@ class PlainTrainer(ABC):
         return list(read_docs(self.corpus / f"{part}.spacy", Vocab()))
 
     def steps(self, count: int) -> Iterator[None]:
-        """Train on the first batches over and over; `count` of them."""
+        """Train on the first `count` batches repeatedly; yield after each step."""
         for batch in cycle(first_batches(self.train_inputs, self.schedule, count)):
             self.step(batch)
             yield
@@ -102,10 +103,14 @@ class PlainTrainer(ABC):
     def fit(self, epochs: int, score: Score, needs_dev: bool) -> dict[str, float | None]:
         """Train in full.
 
-        score: of the predictions for documents; higher is better.
-        needs_dev: whether the development part is scored where there is but one epoch.
-        RETURNS: that of the development part, of the best epoch, or None if it was not scored, and
-            of the test part with it.
+        Args:
+            epochs: number of epochs.
+            score: scores the predictions for documents; higher is better.
+            needs_dev: whether to score the development part even with a single epoch.
+
+        Returns:
+            dev: score of the best epoch on the development part; None if not scored. test: score of
+            this epoch on the test part.
         """
         parts = {part: self.read(part) for part in ("dev", "test")}
         best, state = None, {}
@@ -124,7 +129,7 @@ class PlainTrainer(ABC):
         return {"dev": best, "test": score(parts["test"], self._predict_all(parts["test"]))}
 
     def _predict_all(self, docs: list[Doc]) -> list[Any]:
-        """What the model finds in each document, those of similar length in a batch."""
+        """The predictions for each document, in batches of similar length."""
         self.model.eval()
         order = sorted(range(len(docs)), key=lambda i: len(docs[i]))
         found: list[Any] = [None] * len(docs)
@@ -147,7 +152,7 @@ class PlainTrainer(ABC):
 class PlainEntities(PlainTrainer):
     """Named entities: BIO tags of a linear layer, on the first word piece of each token.
 
-    What is longer than the encoder is read in pieces, one after the other.
+    Texts longer than the encoder are read in consecutive parts.
     """
 
     def create_model(self, encoder: str, docs: list[Doc]) -> PreTrainedModel:
@@ -172,7 +177,7 @@ class PlainEntities(PlainTrainer):
         targets = [self.tags.index(tag) for tag in tags] if with_targets else []
         sequences, last = [], -1
         for row in range(len(encoded["input_ids"])):
-            words = []  # the token that begins with each word piece
+            words = []  # the token that starts with each word piece
             for word in encoded.word_ids(row):
                 words.append(None if word in (None, last) else word)
                 last = last if word is None else word
@@ -220,7 +225,7 @@ class PlainClasses(PlainTrainer):
         return max(doc.cats, key=doc.cats.__getitem__)
 
     def target(self, doc: Doc) -> Any:
-        """The annotation as the loss takes it."""
+        """The annotation as a target for the loss."""
         return self.labels.index(self.gold(doc))
 
     def encode(self, doc: Doc, with_targets: bool = False) -> list[Sequence]:
@@ -279,7 +284,7 @@ class PlainNumber(PlainClasses):
 
 
 class PlainAnswers(PlainTrainer):
-    """Answers in a context, read in overlapping windows; one without the answer points to [CLS]."""
+    """Answers in a context, read in overlapping windows; without an answer the target is [CLS]."""
 
     def create_model(self, encoder: str, docs: list[Doc]) -> PreTrainedModel:
         return AutoModelForQuestionAnswering.from_pretrained(
@@ -318,7 +323,7 @@ class PlainAnswers(PlainTrainer):
         return sequences
 
     def predict(self, docs: list[Doc]) -> list[list[str]]:
-        """Texts of the likeliest answers, the best first, as transformers' example finds them."""
+        """Texts of the most probable answers, the best first, as in transformers' example."""
         encoded = [self.encode(doc) for doc in docs]
         output = self.forward([sequence for sequences in encoded for sequence in sequences])
         rows = iter(zip(output.start_logits.tolist(), output.end_logits.tolist(), strict=True))
@@ -335,7 +340,7 @@ class PlainAnswers(PlainTrainer):
 
 
 def _locate(places: list[tuple[int, int] | None], start: int, end: int) -> dict[str, int]:
-    """The word pieces where an answer starts and ends; 0 and 0 where it is not in the window."""
+    """The word pieces where an answer starts and ends; 0 and 0 if it is not in the window."""
     inside = [i for i, place in enumerate(places) if place and place[0] < end and place[1] > start]
     whole = inside and places[inside[0]][0] <= start and places[inside[-1]][1] >= end
     first, last = (inside[0], inside[-1]) if whole else (0, 0)
@@ -345,7 +350,7 @@ def _locate(places: list[tuple[int, int] | None], start: int, end: int) -> dict[
 def _candidates(
     places: list[tuple[int, int] | None], starts: list[float], ends: list[float]
 ) -> list[tuple[float, int, int]]:
-    """(score, start, end) of the answers that the best starts and ends of a window make."""
+    """(score, start, end) of the answers from the best starts and ends of a window."""
     first, last = (_best(places, scores) for scores in (starts, ends))
     return [
         (starts[i] + ends[j], places[i][0], places[j][1])
@@ -361,7 +366,7 @@ def _best(places: list[tuple[int, int] | None], scores: list[float]) -> list[int
 
 
 def decode_bio(doc: Doc, tags: list[str]) -> set[tuple[int, int, str]]:
-    """Mentions that tags say, in characters; an "I" that goes on nothing begins one."""
+    """Decode tags to mentions, in characters; an "I" without a mention before it starts one."""
     found: set[tuple[int, int, str]] = set()
     start, current = 0, ""
     for i, tag in enumerate([*tags, "O"]):
@@ -375,7 +380,7 @@ def decode_bio(doc: Doc, tags: list[str]) -> set[tuple[int, int, str]]:
 
 
 def _decay_groups(model: torch.nn.Module) -> list[dict[str, Any]]:
-    """As Trainer does: biases and normalisation weights do not decay."""
+    """Parameter groups as in Trainer: biases and normalisation weights do not decay."""
     parameters = list(model.parameters())
     return [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": 0.01},

@@ -1,16 +1,16 @@
-"""How fast a language model is pretrained: ours in bf16 and in fp32, and transformers' plain loop.
+"""Compare the speed of pretraining: ours in bf16 and in fp32, and transformers' Trainer.
 
     python benchmarks/pretraining.py configs/language_models/starter_en.cfg texts.txt.xz --threads 2
 
 All three train the same model on the same sequences in steps of the recipe's batch: ours with the
-loop of `spacy biomed pretrain`, and the plain one with transformers' `Trainer` and
-`DataCollatorForLanguageModeling`, which computes the head at all positions, in fp32. Each lives in
-a process of its own, and they take turns: some steps each, while the others wait. Speeds are
-medians of these rounds, in word pieces a second. Nothing is downloaded.
+loop of `spacy biomed pretrain`; the plain one with transformers' `Trainer` and
+`DataCollatorForLanguageModeling`, which computes the head at all positions, in fp32. Each runs in a
+separate process, and they take turns: some steps each, while the others wait. Speeds are medians of
+these rounds, in word pieces per second. Nothing is downloaded.
 
-On a GPU (`--device cuda`) the share of the card's peak is told as well, where `--peak` gives that
-in TFLOPS: six operations for each weight of a matrix product and word piece, the head's at masked
-positions only, and those of attention.
+On a GPU (`--device cuda`) the output also has the share of the card's peak, if `--peak` gives the
+peak in TFLOPS. It counts six operations for each weight of a matrix product and word piece, with
+the head only at masked positions, and the operations of attention.
 """
 
 import argparse
@@ -50,7 +50,7 @@ CONTESTANTS = [BF16, FP32, PLAIN]
 
 
 class Gate(TrainerCallback):
-    """Lets a training go on for some steps at a time."""
+    """Pauses a training after some steps."""
 
     def __init__(self, steps: int):
         self.steps = steps
@@ -62,7 +62,7 @@ class Gate(TrainerCallback):
             self.opened.acquire()
 
     def round(self) -> float:
-        """The next steps: seconds."""
+        """Run the next steps; return the seconds."""
         start = time.perf_counter()
         self.opened.release()
         self.reached.acquire()
@@ -70,12 +70,13 @@ class Gate(TrainerCallback):
 
 
 class Process:
-    """Answers requests about one contestant, in a process of its own."""
+    """The requests of a contestant's process."""
 
     def load(self, name: str, recipe: str, overrides: dict[str, Any], steps: int) -> dict[str, Any]:
-        """Set up a contestant, and take a round that does not count.
+        """Set up a contestant, and run a round as a warm-up.
 
-        RETURNS: word pieces in a round, special tokens included, and operations for each.
+        Returns:
+            word pieces in a round, special tokens included, and operations for each word piece.
         """
         precision = {BF16: "bf16", FP32: "fp32", PLAIN: "fp32"}[name]
         settings = read_recipe(
@@ -96,7 +97,7 @@ class Process:
 
 
 def make_ours(recipe: PretrainingRecipe) -> "Trainer":
-    """The trainer of `spacy biomed pretrain`."""
+    """Create the trainer of `spacy biomed pretrain`."""
     from spacy_biomed.language_models.packed_sequences import prepare_text
     from spacy_biomed.language_models.pretraining import prepare_model
     from spacy_biomed.language_models.runs import TEXT, start_processes
@@ -108,7 +109,7 @@ def make_ours(recipe: PretrainingRecipe) -> "Trainer":
 
 
 def make_plain(recipe: PretrainingRecipe) -> "Trainer":
-    """What one writes with transformers alone, on the same sequences."""
+    """Create a trainer that only uses transformers, on the same sequences."""
     from transformers import (
         AutoModelForMaskedLM,
         DataCollatorForLanguageModeling,
@@ -145,7 +146,7 @@ def make_plain(recipe: PretrainingRecipe) -> "Trainer":
 
 
 def operations(model: Any, recipe: PretrainingRecipe) -> float:
-    """Floating-point operations of forward and backward pass for one word piece."""
+    """The floating-point operations of forward and backward pass for a word piece."""
     import torch
 
     head = model.get_output_embeddings()
@@ -188,7 +189,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def compare(args: argparse.Namespace, folder: Path) -> None:
-    """Rounds in turns."""
+    """Run the contestants' rounds in turns, print and write the results."""
     text = folder / "text.txt"
     documents = islice(read_documents([args.text]), args.documents)
     text.write_text("".join(f"{document}\n" for document in documents), encoding="utf8")
@@ -243,7 +244,7 @@ def compare(args: argparse.Namespace, folder: Path) -> None:
 def peak_shares(
     args: argparse.Namespace, contest: Contest, rounds: str, operations: float
 ) -> Iterator[Check]:
-    """What part of the GPU's peak our loop in bf16 makes use of."""
+    """The share of the GPU's peak that our loop in bf16 uses."""
     speed = contest.words_per_second(rounds, BF16)
     if args.peak and speed:
         share = 100 * speed * operations / (1e12 * args.peak)

@@ -1,6 +1,6 @@
-"""spaCy's own `ner` on our encoder component and on spacy-transformers': the same F1?
+"""Compare the F1 of spaCy's `ner` with our encoder component and with spacy-transformers'.
 
-Trains one config twice, the second time with spacy-transformers' `transformer` in place of
+It trains a config twice, the second time with spacy-transformers' `transformer` instead of
 `biomed_transformer`, and prints both test scores:
 
     python benchmarks/stock_compatibility.py corpus/ncbi_disease ENCODER_DIRECTORY --steps 500
@@ -85,7 +85,7 @@ def create_config(which: str, corpus: Path, encoder: str, steps: int, seed: int)
 
 
 def measure(config: Config, corpus: Path, output: Path) -> dict[str, float]:
-    """Train, and score the best checkpoint on the test part."""
+    """Train, and score the best pipeline on the test part."""
     output.mkdir(parents=True, exist_ok=True)
     nlp = init_nlp(config)
     start = time.perf_counter()
@@ -104,7 +104,7 @@ def main() -> None:
     parser.add_argument("encoder")
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--batch-size", type=int, default=32, help="documents in a batch")
-    parser.add_argument("--only", choices=[OURS, STOCK], help="train with this one alone")
+    parser.add_argument("--only", choices=[OURS, STOCK], help="train only with this component")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--output", type=Path, default=Path("training/stock_compatibility"))
     args = parser.parse_args()

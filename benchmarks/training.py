@@ -1,14 +1,14 @@
-"""How fast an encoder is fine-tuned: ours, spaCy with spacy-transformers, and a plain loop.
+"""Compare the speed of fine-tuning: ours, spaCy with spacy-transformers, and a plain loop.
 
     python benchmarks/training.py corpus/ncbi_disease ENCODER_DIRECTORY --threads 2
 
-All three fine-tune the same encoder for named entities on the same batches of 32 sentences: ours as
-`configs/ner.cfg` says, and stock spacy-transformers with `ner`, both in spaCy's own training loop;
-and the usual loop of transformers' Trainer around a token classifier (`plain_transformers.py`), in
-fp32. Each lives in a process of its own, and they take turns: some steps each, on the same batches,
-while the others wait. Speeds are medians of these rounds.
+All three fine-tune the same encoder for named entities on the same batches of 32 sentences: ours
+with `configs/ner.cfg`, and stock spacy-transformers with `ner`, both in spaCy's training loop; and
+the usual loop of transformers' Trainer with a token classifier (`plain_transformers.py`), in fp32.
+Each runs in a separate process, and they take turns: some steps each, on the same batches, while
+the others wait. Speeds are medians of these rounds.
 
-`benchmarks/accuracy.py` compares what ours and the plain loop learn. Nothing is downloaded.
+`benchmarks/accuracy.py` compares the accuracy of ours and of the plain loop. Nothing is downloaded.
 """
 
 import argparse
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 OURS, STOCK, PLAIN = "ours", "stock spacy-transformers", "plain transformers loop, fp32"
 
-# As `spacy init config --gpu` writes it, but for the batches.
+# The output of `spacy init config --gpu`, except for the batches.
 STOCK_TRAINING = """
 [corpora]
 
@@ -76,9 +76,10 @@ initial_rate = 0.0
 
 
 class SpacyTrainer:
-    """spaCy's own training loop.
+    """spaCy's training loop.
 
-    config: a whole training config.
+    Attributes:
+        config: a complete training config.
     """
 
     def __init__(self, config: Config, schedule: Schedule):
@@ -88,7 +89,7 @@ class SpacyTrainer:
         self.nlp = init_nlp(config)
 
     def steps(self, count: int) -> Iterator[Any]:
-        """Train on the first batches over and over; `count` of them."""
+        """Train on the first `count` batches repeatedly; yield after each step."""
         from spacy.schemas import ConfigSchemaTraining
         from spacy.training.loop import train_while_improving
         from spacy.util import registry, resolve_dot_names
@@ -114,7 +115,7 @@ class SpacyTrainer:
 
 
 def create_ours(corpus: Path, encoder: str, schedule: Schedule) -> SpacyTrainer:
-    """Our components and optimizer, as `configs/ner.cfg` has them."""
+    """Our components and optimizer, as in `configs/ner.cfg`."""
     return SpacyTrainer(our_config("ner.cfg", corpus, encoder, schedule), schedule)
 
 
@@ -144,20 +145,20 @@ TRAINERS = {OURS: create_ours, STOCK: create_stock, PLAIN: create_plain}
 
 
 class Process:
-    """Answers requests about one contestant, in a process of its own."""
+    """The requests of a contestant's process."""
 
     def load(self, name: str, corpus: str, encoder: str, **schedule: Any) -> None:
         """Set up a contestant."""
         self.trainer = TRAINERS[name](Path(corpus), encoder, Schedule(**schedule))
 
     def read(self, count: int) -> None:
-        """Make the batches, and take a round that does not count."""
+        """Make the batches, and run a round as a warm-up."""
         self.count = count
         self.loop = self.trainer.steps(count)
         self.round("")
 
     def round(self, name: str) -> float:
-        """A step for each batch: seconds."""
+        """Run a step for each batch; return the seconds."""
         start = time.perf_counter()
         for _ in islice(self.loop, self.count):
             pass
@@ -179,17 +180,17 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("corpus", type=Path, help="folder that `spacy biomed convert` wrote")
+    parser.add_argument("corpus", type=Path, help="folder written by `spacy biomed convert`")
     parser.add_argument("encoder", help="directory in Hugging Face layout")
     parser.add_argument("--steps", type=positive, default=20, help="in a round")
     parser.add_argument("--batch-size", type=positive, default=32, help="sentences in a batch")
-    parser.add_argument("--learn-rate", type=float, default=2e-4, help="the highest")
+    parser.add_argument("--learn-rate", type=float, default=2e-4, help="maximum learning rate")
     add_options(parser, output="build/benchmarks/training.json")
     return parser.parse_args()
 
 
 def compare_speeds(args: argparse.Namespace) -> None:
-    """Rounds in turns."""
+    """Run the contestants' rounds in turns, print and write the results."""
     docs = list(read_docs(args.corpus / "train.spacy", Vocab()))
     schedule = {
         "steps": args.steps * (args.repeats + 1),

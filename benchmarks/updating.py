@@ -1,25 +1,25 @@
-"""What a trained pipeline learns of a label that it lacks from few documents, and what it forgets.
+"""Measure how well a trained pipeline learns a new label from few documents, and what it forgets.
 
     python benchmarks/updating.py training/all/model-best corpus/notes corpus/others \\
         --documents 50 --seeds 0 1 2 --texts notes.txt --threads 2
 
-before:     the pipeline as it is.
-plain:      it goes on learning on so many documents of the corpus.
-rehearsed:  the same, and it rehearses what it knows on them, and on --texts
+before:     the pipeline without further training.
+plain:      it is trained further on --documents of the corpus.
+rehearsed:  the same, and it also learns from its earlier predictions on them and on --texts
             (`spacy biomed teach`).
 
-The first corpus is a folder of `spacy biomed convert` that annotates a label which the pipeline
-lacks; the documents are drawn from its training part by the seed. The second folder holds converted
-corpora that annotate labels which it has. Trained is as `spacy biomed init-config --source` says,
-for so many epochs over the documents, and the last weights are scored, for nothing is chosen on
-development parts.
+The first corpus is a folder written by `spacy biomed convert` that annotates a new label. The
+documents are drawn from its training part with the seed. The second folder has converted corpora
+that annotate labels of the pipeline. Training uses the config of `spacy biomed init-config
+--source`, for --epochs over the documents. The last weights are scored, since nothing is selected
+on development parts.
 
-Printed is the exact-match F1 in percent, the mean over the seeds, as a table in Markdown: of the
-new labels on the corpus's test part, and of the old ones on each of the other test parts, the mean
-over the labels that it annotates.
+The output is a Markdown table with the exact-match F1 in percent, as means over the seeds: of the
+new labels on the corpus's test part, and of the old labels on each of the other test parts, as
+means over the labels that a corpus annotates.
 
-Each training is a line of --runs, and one that is there already is not done again: a run that was
-stopped goes on, and the file has to go when the code changes. Nothing is downloaded.
+Each finished training is a line of the file --runs and is not repeated, so an interrupted benchmark
+can be resumed; delete the file when the code changes. Nothing is downloaded.
 """
 
 import argparse
@@ -50,18 +50,20 @@ from spacy_biomed.training.updating import create_update
 
 BEFORE, PLAIN, REHEARSED = WAYS = ("before", "plain", "rehearsed")
 
-# F1 of the test parts, 0 to 1, by corpus and by what is scored of it: its labels, new or old.
+# F1 on the test parts, 0 to 1, by corpus and by label, and the means over labels, NEW and OLD.
 Scores = dict[str, dict[str, float]]
 
 NEW, OLD = "new labels", "old labels"
 
 
 class Run(NamedTuple):
-    """One training, or of "before" one scoring.
+    """A training, or for "before" only a scoring.
 
-    pipeline, data: digests of the pipeline and of all corpora; texts: of the unlabelled text, which
-        only "rehearsed" has. repeat: readings of the documents in an epoch, beside one of the text.
-    learn_rate: None for that of `init-config --source`.
+    Attributes:
+        pipeline, data: digests of the pipeline and of all corpora.
+        texts: digest of the unlabelled text, only for "rehearsed".
+        repeat: readings of the documents in an epoch, with one reading of the text.
+        learn_rate: None for the rate of `init-config --source`.
     """
 
     way: str
@@ -76,11 +78,11 @@ class Run(NamedTuple):
     repeat: int
 
 
-# --- In a process of its own ---
+# --- In a separate process ---
 
 
 class Process:
-    """What a process is asked to do."""
+    """The requests of a training process."""
 
     def train(
         self,
@@ -91,11 +93,18 @@ class Process:
         gpu: bool,
         **run: Any,
     ) -> dict[str, Any]:
-        """Train, and score.
+        """Train and score.
 
-        source: directory of the pipeline. folder: of the corpus with the new label.
-        tests: folders of the corpora with the old ones. unlabelled: files of text.
-        RETURNS: the scores, and seconds.
+        Args:
+            source: directory of the pipeline.
+            folder: folder of the corpus with the new label.
+            tests: folders of the corpora with old labels.
+            unlabelled: files of text.
+            gpu: whether to train on the GPU.
+            run: fields of the `Run`.
+
+        Returns:
+            the scores, and seconds.
         """
         import spacy
 
@@ -114,10 +123,16 @@ class Process:
 
 
 def prepare(run: Run, nlp: Any, folder: Path, unlabelled: list[Path], temporary: str) -> Path:
-    """Write the corpus that a training is on.
+    """Write the corpus for a training.
 
-    nlp: what goes on learning. folder: the corpus of which documents are drawn.
-    RETURNS: a folder in the temporary one.
+    Args:
+        nlp: the pipeline to train further.
+        folder: the corpus to draw documents from.
+        unlabelled: files of text.
+        temporary: directory to write to.
+
+    Returns:
+        a folder in the temporary directory.
     """
     drawn, taught = Path(temporary) / "drawn", Path(temporary) / "taught"
     write_part(folder, drawn, lambda docs: draw(docs, run.documents, run.seed))
@@ -130,7 +145,7 @@ def prepare(run: Run, nlp: Any, folder: Path, unlabelled: list[Path], temporary:
 
 
 def learn(run: Run, source: str, corpus: Path, output: Path, gpu: bool) -> Any:
-    """The pipeline that has gone on learning."""
+    """Train the pipeline further, and load the result."""
     from spacy.training.initialize import init_nlp
     from spacy.training.loop import train
 
@@ -143,14 +158,14 @@ def learn(run: Run, source: str, corpus: Path, output: Path, gpu: bool) -> Any:
         seed=run.seed,
     ).config
     config["vars"]["eval_frequency"] = config["vars"]["max_steps"]
-    config["corpora"]["dev"]["limit"] = 1  # which the loop scores in any case
+    config["corpora"]["dev"]["limit"] = 1  # the loop always scores the development part
     output.mkdir()
     train(init_nlp(config), output, use_gpu=0 if gpu else -1)
     return load_pipeline(str(output / "model-last"))
 
 
 def draw(docs: list[Any], count: int, seed: int) -> list[Any]:
-    """So many documents, in the corpus's order."""
+    """Draw `count` documents, in the corpus's order."""
     if count > len(docs):
         raise BiomedError(f"--documents {count}: the training part has {len(docs)}")
     return [docs[place] for place in sorted(random.Random(seed).sample(range(len(docs)), count))]
@@ -162,9 +177,10 @@ def labels_of(nlp: Any) -> set[str]:
 
 
 def score(nlp: Any, corpus: Path, known: set[str]) -> dict[str, float]:
-    """F1 by label, and the mean over those that the pipeline knew before and over the others.
+    """F1 by label, and the means over old labels and over new labels.
 
-    known: the former.
+    Args:
+        known: the old labels.
     """
     examples = list(Corpus_v1(corpus / "test.spacy")(nlp))
     scores = nlp.evaluate(examples)["ents_per_type"]
@@ -207,18 +223,18 @@ def parse_arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("pipeline", type=Path, help="directory of a trained pipeline")
-    parser.add_argument("corpus", type=Path, help="converted corpus with a label that it lacks")
-    parser.add_argument("others", type=Path, help="folder of converted corpora of its own labels")
-    parser.add_argument("--documents", type=positive, default=50, help="to learn from")
+    parser.add_argument("corpus", type=Path, help="converted corpus with a new label")
+    parser.add_argument("others", type=Path, help="folder of converted corpora with old labels")
+    parser.add_argument("--documents", type=positive, default=50, help="documents to learn from")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--epochs", type=positive, default=10)
-    parser.add_argument("--learn-rate", type=float, help="else that of init-config --source")
+    parser.add_argument("--learn-rate", type=float, help="by default as in init-config --source")
     parser.add_argument("--texts", type=Path, nargs="+", default=[], help="text to rehearse on too")
-    parser.add_argument("--max-words", type=int, default=0, help="of it; 0 for all")
+    parser.add_argument("--max-words", type=int, default=0, help="of the text; 0 for all")
     parser.add_argument(
         "--repeat", type=positive, default=1, help="documents in an epoch, beside the text once"
     )
-    parser.add_argument("--threads", type=positive, default=2, help="of every library")
+    parser.add_argument("--threads", type=positive, default=2, help="threads of each library")
     parser.add_argument("--gpu", action="store_true", help="train on the GPU")
     parser.add_argument("--runs", type=Path, default=Path("build/benchmarks/updating.jsonl"))
     parser.add_argument("--output", type=Path, default=Path("build/benchmarks/updating.md"))
@@ -226,7 +242,11 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def find_corpora(folder: Path) -> list[Path]:
-    """RAISES BiomedError: if there are none."""
+    """The converted corpora in a folder.
+
+    Raises:
+        BiomedError: if there are none.
+    """
     found = sorted(path.parent for path in folder.glob("*/corpus.json"))
     if not found:
         raise BiomedError(f"{folder}: no converted corpora in it (`spacy biomed convert`)")
@@ -234,7 +254,7 @@ def find_corpora(folder: Path) -> list[Path]:
 
 
 def plan_runs(args: argparse.Namespace, others: list[Path]) -> Iterator[Run]:
-    """The pipeline as it is, and then the trainings."""
+    """The runs: the scoring before training, and then the trainings."""
     pipeline = digest_files(args.pipeline)[:16]
     data = hash_files([args.corpus, *others])
     texts = hashlib.sha256("".join(map(digest_files, args.texts)).encode()).hexdigest()[:16]
@@ -242,7 +262,7 @@ def plan_runs(args: argparse.Namespace, others: list[Path]) -> Iterator[Run]:
     common = (args.learn_rate, pipeline, data)
     rehearsal = (texts, args.max_words, args.repeat)
     for seed in args.seeds:
-        readings = args.epochs * args.repeat  # of the documents, the same both ways
+        readings = args.epochs * args.repeat  # of the documents, the same with and without text
         yield Run(PLAIN, seed, args.documents, readings, *common, "", 0, 1)
         yield Run(REHEARSED, seed, args.documents, args.epochs, *common, *rehearsal)
 
@@ -261,9 +281,11 @@ def train_one(run: Run, args: argparse.Namespace, others: list[Path]) -> dict[st
 
 
 def make_table(found: dict[Run, Scores], corpus: str) -> str:
-    """Points (0 to 100) in Markdown, means over the seeds: a row for each way.
+    """A Markdown table of F1 from 0 to 100, means over the seeds, with a row for each way.
 
-    corpus: name of the one with the new labels.
+    Args:
+        found: the scores of all runs.
+        corpus: name of the corpus with the new labels.
     """
     tests = list(dict.fromkeys(test for scores in found.values() for test in scores))
     columns = [(corpus, NEW), *((test, OLD) for test in tests)]

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from .lazy_names import attach
 
-# Here, because this runs before anything of the package can import the libraries that read them.
-# ONNX Runtime would report to its makers and keep a device id in the home directory; calls to the
-# hub, where an encoder is asked for by its hub id, would say what is installed here.
+# Set here, before any module of the package imports the libraries that read these variables. ONNX
+# Runtime would send telemetry to its makers and store a device id in the home directory; requests
+# to the hub for an encoder would include the versions of installed packages.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 

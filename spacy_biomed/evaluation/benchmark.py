@@ -258,7 +258,7 @@ def _loaded(
             for name, value in counts.items():
                 setattr(figures, name, value)
             _ask(figures, worker, "pipe")
-            progress(f"{figures.pipeline}: before it counts")
+            progress(f"{figures.pipeline}: warm-up")
         yield loaded
 
 

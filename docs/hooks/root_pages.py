@@ -38,7 +38,14 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 
     def rewrite(link: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(path), link[1]))
-        in_site = PAGES.get(target, target.removeprefix("docs/"))
-        return posixpath.relpath(in_site, posixpath.dirname(uri) or ".")
+        return posixpath.relpath(find_page(target), posixpath.dirname(uri) or ".")
 
     return LINK.sub(rewrite, markdown)
+
+
+def find_page(path: str) -> str:
+    """Find what the site has in place of a file of the repository."""
+    package, is_init, _ = path.partition("/__init__.py")
+    if is_init:  # where a package lists its public names
+        return f"reference/{package.replace('/', '.')}.md"
+    return PAGES.get(path, path.removeprefix("docs/"))

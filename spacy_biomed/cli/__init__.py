@@ -1,4 +1,4 @@
-"""`python -m spacy biomed ...`: one module per sub-command, each of them thin.
+"""The commands of `python -m spacy biomed`: a thin module for each.
 
 spaCy imports this module through the entry-point group `spacy_cli` before it parses any command, so
 nothing heavy may be imported here or at the top of a sub-command's module.

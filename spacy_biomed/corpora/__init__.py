@@ -1,4 +1,4 @@
-"""Corpora: the catalogue, the tokenizer, and conversion to .spacy files."""
+"""The catalogue of corpora, readers of formats, the tokenizer, and conversion."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Encoders: the catalogue, loading, and the listener through which heads read them."""
+"""The catalogue of encoders, loading, PyTorch and ONNX, and the listener of the heads."""
 
 from typing import TYPE_CHECKING
 

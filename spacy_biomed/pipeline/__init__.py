@@ -1,4 +1,4 @@
-"""spaCy components, one module each."""
+"""spaCy components: one module for each, and what they share."""
 
 from typing import TYPE_CHECKING
 

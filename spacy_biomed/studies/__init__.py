@@ -1,4 +1,4 @@
-"""Experiments with many trainings, and their reports."""
+"""Experiments over many trainings (tasks, encoders, distillation), and their reports."""
 
 from typing import TYPE_CHECKING
 

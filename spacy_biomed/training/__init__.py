@@ -1,4 +1,4 @@
-"""What `spacy train` plugs in."""
+"""What `spacy train` plugs in; resumable training; configs; corpora combined and taught."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Readers of published formats, one module each; all of them give Document objects."""
+"""Readers of published formats: a function for each, which gives `Document` objects."""
 
 from typing import TYPE_CHECKING
 

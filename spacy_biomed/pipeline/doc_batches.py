@@ -10,16 +10,22 @@ from spacy.tokens import Doc
 MAX_TOKENS = 8192
 
 
-def batch_docs(stream: Iterable[Doc], batch_size: int) -> Iterator[list[Doc]]:
-    """Batches of `batch_size` documents, or fewer, so that a batch has at most 8,192 tokens.
+def batch_docs(
+    stream: Iterable[Doc], batch_size: int, max_tokens: int = MAX_TOKENS
+) -> Iterator[list[Doc]]:
+    """Split a stream of documents into batches.
 
-    The encoder and its heads split a stream into the same batches, so a head gets a whole batch of
-    the encoder at once. A longer document becomes a separate batch.
+    With the same arguments the encoder and its heads make the same batches, so a head gets a whole
+    batch of the encoder at once.
+
+    Args:
+        batch_size: documents in a batch.
+        max_tokens: tokens of all documents of a batch. A longer document is a separate batch.
     """
     batch: list[Doc] = []
     tokens = 0
     for doc in stream:
-        if batch and tokens + len(doc) > MAX_TOKENS:
+        if batch and tokens + len(doc) > max_tokens:
             yield batch
             batch, tokens = [], 0
         batch.append(doc)

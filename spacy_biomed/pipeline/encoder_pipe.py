@@ -7,7 +7,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
 import srsly
 from spacy import util
 from spacy.language import Language
@@ -20,10 +19,9 @@ from thinc.api import CupyOps, Model, get_array_module
 
 from ..encoders.batching.concurrency import map_ahead
 from ..encoders.batching.encoded import EncodedBackprop, EncodedBatch, set_encoding
-from ..encoders.batching.windows import batch_by_length
 from ..encoders.listener import EncoderListener
 from ..encoders.stock import forget_stock, install_extensions, to_stock
-from .doc_batches import batch_docs
+from .doc_batches import MAX_TOKENS, batch_docs
 
 if TYPE_CHECKING:
     from spacy_transformers.layers import TransformerListener
@@ -45,7 +43,8 @@ class EncoderPipe(TrainablePipe):
         vocab: the pipeline's vocabulary.
         model: computes an `EncodedBatch` for documents.
         name: name of the component in the pipeline.
-        max_batch_words: tokens that `pipe` encodes at a time, to limit memory.
+        max_batch_words: tokens that `pipe` encodes at a time, to limit memory. Heads annotate up to
+            8,192 tokens at a time, and put smaller batches of the encoder together.
         keep_encodings: whether documents keep their encodings.
     """
 
@@ -55,7 +54,7 @@ class EncoderPipe(TrainablePipe):
         model: Model[list[Doc], EncodedBatch],
         name: str,
         *,
-        max_batch_words: int = 8192,
+        max_batch_words: int = MAX_TOKENS,
         keep_encodings: bool = False,
     ):
         if find_spec("spacy_transformers") is not None:
@@ -125,7 +124,7 @@ class EncoderPipe(TrainablePipe):
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Encode a stream of documents, grouped by similar length.
+        """Encode a stream of documents.
 
         On the CPU a batch is encoded while the components before this one prepare the next batch
         and the components after it annotate the last, so three batches are in memory. With a batch
@@ -134,24 +133,12 @@ class EncoderPipe(TrainablePipe):
         Args:
             batch_size: documents in a batch; fewer if they are long.
         """
-        batches = batch_docs(stream, batch_size)
+        batches = batch_docs(stream, batch_size, self.cfg["max_batch_words"])
         is_ahead = batch_size > 1 and not isinstance(self.model.ops, CupyOps)
         mapping = map_ahead if is_ahead else map
-        for docs, predictions in mapping(self._predict_by_length, batches):
+        for docs, predictions in mapping(lambda docs: (docs, self.predict(docs)), batches):
             self.set_annotations(docs, predictions)
             yield from docs
-
-    def _predict_by_length(self, docs: list[Doc]) -> tuple[list[Doc], EncodedBatch]:
-        """Encode documents in groups of similar length; return both in the original order."""
-        lengths = np.array([len(doc) for doc in docs], dtype="int64")
-        groups = batch_by_length(lengths, self.cfg["max_batch_words"])
-        encodings = [
-            encoding
-            for group in groups
-            for encoding in self.predict([docs[i] for i in group]).split()
-        ]
-        order = np.argsort(np.concatenate(groups))
-        return docs, EncodedBatch.from_docs([encodings[i] for i in order])
 
     def predict(self, docs: Iterable[Doc]) -> EncodedBatch:
         """Encode a batch of documents, without modifying them."""

@@ -29,6 +29,11 @@ def test_batches_have_so_many_documents_or_tokens(sizes, batch_size, expected):
     assert [id(doc) for batch in batches for doc in batch] == list(map(id, docs))
 
 
+def test_batches_of_fewer_tokens_may_be_asked_for():
+    batches = batch_docs(iter(make_docs(3, 2, 1, 9, 5)), 256, max_tokens=5)
+    assert [[len(doc) for doc in batch] for batch in batches] == [[3, 2], [1], [9], [5]]
+
+
 def test_a_full_batch_does_not_wait_for_the_next_document():
     drawn = []
 

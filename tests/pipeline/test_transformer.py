@@ -243,6 +243,22 @@ def test_pipe_keeps_the_order_of_documents(make_pipeline):
         np.testing.assert_allclose(get_encoding(doc).hidden, alone, atol=1e-5)
 
 
+def test_pipe_encodes_up_to_max_batch_words_at_once_however_their_lengths_differ(
+    make_pipeline, monkeypatch
+):
+    nlp, _, _ = initialised(make_pipeline, {}, max_batch_words=100)
+    encoder, sizes = nlp.get_pipe("biomed_transformer"), []
+    predict = encoder.predict
+
+    def record(docs):
+        sizes.append([len(doc) for doc in docs])
+        return predict(docs)
+
+    monkeypatch.setattr(encoder, "predict", record)
+    list(nlp.pipe(["a " * 59 + "a", *["a"] * 20, "a " * 200, "a", "b"]))
+    assert sizes == [[60, *[1] * 20], [200], [1, 1]]
+
+
 @pytest.fixture
 def two_threads():
     """PyTorch with threads, which a forked process does not have."""

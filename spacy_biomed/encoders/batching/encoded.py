@@ -94,9 +94,9 @@ class EncodedBatch:
 
     def split(self, readers: int = 0) -> list[EncodedDoc]:
         """One `EncodedDoc` per document, viewing this batch's arrays."""
-        rows = _borders(self.row_counts)
-        tokens = _borders(self.token_counts)
-        aligned = _borders(self.piece_counts)[tokens]
+        rows = borders(self.row_counts)
+        tokens = borders(self.token_counts)
+        aligned = borders(self.piece_counts)[tokens]
         return [
             EncodedDoc(
                 self.hidden[rows[i] : rows[i + 1]],
@@ -113,16 +113,16 @@ class EncodedBatch:
 
     def aligned_rows(self) -> Ints1d:
         """(aligned,) as `indices`, counted from the beginning of the batch."""
-        tokens = _borders(self.token_counts)
-        aligned = np.diff(_borders(self.piece_counts)[tokens])
-        return self.indices + np.repeat(_borders(self.row_counts)[:-1], aligned)
+        tokens = borders(self.token_counts)
+        aligned = np.diff(borders(self.piece_counts)[tokens])
+        return self.indices + np.repeat(borders(self.row_counts)[:-1], aligned)
 
     def first_rows(self) -> Ints1d:
         """(tokens,) the row of each token's first word piece in the batch; -1 where it has none."""
-        borders = _borders(self.piece_counts)[:-1]
+        starts = borders(self.piece_counts)[:-1]
         rows = np.full(len(self.piece_counts), -1, dtype="int64")
         has_pieces = self.piece_counts > 0
-        rows[has_pieces] = self.aligned_rows()[borders[has_pieces]]
+        rows[has_pieces] = self.aligned_rows()[starts[has_pieces]]
         return rows
 
 
@@ -146,12 +146,13 @@ def decode_encoding(obj: object, chain: Callable | None = None) -> object:
     return EncodedDoc(**arrays, id_to_token=known.__getitem__, readers=obj["readers"])
 
 
+def borders(counts: Ints1d) -> Ints1d:
+    """Where consecutive stretches of these lengths begin, and where the last one ends: (n + 1,)."""
+    return np.concatenate([[0], np.cumsum(counts)])
+
+
 # Takes the gradient with respect to `EncodedBatch.hidden`, (rows, width); None stands for zeros.
 EncodedBackprop = Callable[[Floats2d | None], object]
-
-
-def _borders(counts: Ints1d) -> Ints1d:
-    return np.concatenate([[0], np.cumsum(counts)])
 
 
 def get_encoding(doc: Doc) -> EncodedDoc | None:

@@ -3,55 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from spacy.tokens import Doc
-from thinc.types import Floats2d, Ints1d, Ints2d
+from thinc.types import Floats2d, Ints1d
 
 from ...errors import BiomedError
-from .alignment import align_tokens, ranges
-from .encoded import EncodedBatch
+from .alignment import align_tokens
+from .encoded import EncodedBatch, borders
+from .padding import SequenceBatch, pad_windows
 from .pair_pieces import PairOverflow, tokenize
-from .row_layout import AFTER, SECOND, RowLayout, lay_out
-from .row_packing import Placement, one_a_line, pack_by_length
+from .row_layout import AFTER, lay_out
+from .row_packing import one_a_line, pack_by_length
 from .windows import Windows, batch_by_length, make_windows
 from .word_pieces import WordPieceTokenizer
-
-
-@dataclass(frozen=True, slots=True)
-class SequenceBatch:
-    """Sequences of similar length, padded together, one or several per line.
-
-    Attributes:
-        ids, mask: (lines, pieces) vocabulary ids and attention mask.
-        kept: (kept,) places in the flattened batch whose vectors are used.
-        rows: (kept,) the rows of the batch of documents that these fill.
-        segments: (lines, pieces) segment ids; None if all are zero.
-        shared: the layout if lines have several sequences; None if each has one.
-    """
-
-    ids: Ints2d
-    mask: Ints2d
-    kept: Ints1d
-    rows: Ints1d
-    segments: Ints2d | None = None
-    shared: SharedLines | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SharedLines:
-    """The layout of lines with several sequences.
-
-    Attributes:
-        owners: (lines, pieces) a number for each sequence, from 1; 0 for padding. Pieces attend
-            only to pieces of the same sequence.
-        positions: (lines, pieces) positions within the sequence, from 0.
-    """
-
-    owners: Ints2d
-    positions: Ints2d
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +112,7 @@ def make_sequences(
     else:
         placements = [one_a_line(chosen, lengths) for chosen in batch_by_length(lengths, budget)]
     return Sequences(
-        batches=_pad(layout, windows, placements, tokenizer.pad) if placements else [],
+        batches=pad_windows(layout, windows, placements, tokenizer.pad) if placements else [],
         ids=layout.ids,
         indices=layout.rows_of_pieces(indices, _sum_by_doc(piece_counts, token_counts)),
         piece_counts=piece_counts,
@@ -158,8 +123,7 @@ def make_sequences(
 
 def _sum_by_doc(piece_counts: Ints1d, token_counts: Ints1d) -> Ints1d:
     """(docs,) the sum over the tokens of each document."""
-    borders = np.concatenate([[0], np.cumsum(token_counts)])
-    return np.diff(np.concatenate([[0], np.cumsum(piece_counts)])[borders])
+    return np.diff(borders(piece_counts)[borders(token_counts)])
 
 
 def _make_windows(
@@ -179,79 +143,3 @@ def _make_windows(
             for field in (windows.start, windows.end, windows.keep_start, windows.keep_end)
         ),
     )
-
-
-def _pad(
-    layout: RowLayout, windows: Windows, placements: list[Placement], pad: int
-) -> list[SequenceBatch]:
-    """Fill padded batches with their windows, all batches at once.
-
-    A window is three stretches of its document's rows: the head, part of the (second) text, and
-    the rows after it.
-    """
-    chosen = np.concatenate([placement.sequences for placement in placements])
-    doc, start, end = windows.doc[chosen], windows.start[chosen], windows.end[chosen]
-    stretches = layout.sizes[doc]
-    heads = stretches[:, :SECOND].sum(axis=1)
-    sizes = np.stack([heads, end - start, stretches[:, AFTER]], axis=1)
-    starts = layout.starts[doc][:, [0, SECOND, AFTER]]
-    starts[:, 1] += start
-    rows = ranges(starts.ravel(), sizes.ravel())
-    lengths = sizes.sum(axis=1)
-
-    # Places count from the beginning of the batch, and all batches are concatenated.
-    counts = np.array([len(placement.sequences) for placement in placements])
-    shapes = np.array([placement.shape for placement in placements])
-    borders = np.concatenate([[0], np.cumsum(shapes.prod(axis=1))])
-    begins = np.concatenate([placement.lines for placement in placements])
-    begins = begins * np.repeat(shapes[:, 1], counts)
-    begins += np.concatenate([placement.starts for placement in placements])
-    filled = ranges(begins + np.repeat(borders[:-1], counts), lengths)
-
-    def fill(values: Ints1d | int, padding: int) -> list[Ints2d]:
-        padded = np.full(borders[-1], padding, dtype="int64")
-        padded[filled] = values
-        return [
-            part.reshape(placement.shape)
-            for part, placement in zip(_split(padded, borders), placements, strict=True)
-        ]
-
-    # The first window of a document keeps the rows before its text, the last the rows after it.
-    keep_start, keep_end = windows.keep_start[chosen], windows.keep_end[chosen]
-    kept_sizes = sizes.copy()
-    kept_sizes[:, 0] *= start == 0
-    kept_sizes[:, 1] = keep_end - keep_start
-    kept_sizes[:, 2] *= end == stretches[:, SECOND]
-    offsets = np.cumsum(sizes, axis=1) - sizes
-    offsets[:, 1] += keep_start - start
-    starts[:, 1] += keep_start - start
-    kept = ranges((offsets + begins[:, None]).ravel(), kept_sizes.ravel())
-    kept_rows = ranges(starts.ravel(), kept_sizes.ravel())
-    kept_borders = np.concatenate([[0], np.cumsum(kept_sizes.sum(axis=1))])
-    kept_borders = kept_borders[np.concatenate([[0], np.cumsum(counts)])]
-
-    nothing: list[Any] = [None] * len(placements)
-    segments = nothing if layout.segments is None else fill(layout.segments[rows], 0)
-    is_shared = counts > shapes[:, 0]
-    shared = nothing
-    if is_shared.any():
-        owners = fill(np.repeat(np.arange(len(chosen)) + 1, lengths), 0)
-        positions = fill(ranges(np.zeros_like(lengths), lengths), 0)
-        shared = [
-            SharedLines(*own) if several else None
-            for several, *own in zip(is_shared, owners, positions, strict=True)
-        ]
-    parts = zip(
-        fill(layout.ids[rows], pad),
-        fill(1, 0),
-        _split(kept, kept_borders),
-        _split(kept_rows, kept_borders),
-        segments,
-        shared,
-        strict=True,
-    )
-    return [SequenceBatch(*part) for part in parts]
-
-
-def _split(values: Ints1d, borders: Ints1d) -> list[Ints1d]:
-    return [values[start:end] for start, end in pairwise(borders.tolist())]

@@ -26,6 +26,16 @@ class Windows:
     def __len__(self) -> int:
         return len(self.doc)
 
+    def take(self, chosen: Ints1d) -> Windows:
+        """Some of the windows, by index, in this order."""
+        return Windows(
+            self.doc[chosen],
+            self.start[chosen],
+            self.end[chosen],
+            self.keep_start[chosen],
+            self.keep_end[chosen],
+        )
+
 
 def make_windows(lengths: Ints1d, capacity: int | Ints1d, context: int | Ints1d) -> Windows:
     """Cut documents into windows of at most `capacity` word pieces.

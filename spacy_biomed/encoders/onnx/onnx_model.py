@@ -21,8 +21,9 @@ from thinc.types import Floats2d
 from ...errors import BiomedError
 from ..batching.concurrency import default_threads, map_concurrently
 from ..batching.encoded import EncodedBatch
+from ..batching.padding import SequenceBatch
 from ..batching.pair_pieces import PairOverflow
-from ..batching.sequences import SequenceBatch, make_sequences
+from ..batching.sequences import make_sequences
 from ..batching.word_pieces import WordPieceTokenizer
 from ..listener import refuse_replacement
 from ..packed_files import unpack_files

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,8 +29,9 @@ from thinc.types import Floats2d
 from ...errors import BiomedError
 from ..batching.concurrency import Item, Result, map_concurrently
 from ..batching.encoded import EncodedBatch
+from ..batching.padding import SequenceBatch
 from ..batching.pair_pieces import PairOverflow
-from ..batching.sequences import SequenceBatch, make_sequences
+from ..batching.sequences import make_sequences
 from ..batching.word_pieces import WordPieceTokenizer
 from ..capabilities import can_pack, count_segments, first_position, max_sequence_length
 from ..listener import refuse_replacement
@@ -84,6 +86,27 @@ def create_model(
         },
         shims=[EncoderShim(precision, gradient_checkpointing, word_piece_dropout)],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class UsedRows:
+    """The rows of the embedding table that a training batch uses.
+
+    A gradient of the whole table would be as large as the table.
+
+    Attributes:
+        pieces: (used,) vocabulary ids.
+        rows: (used, width) their vectors, a leaf of the graph.
+        places: for each batch of sequences, (lines * pieces,) the row of each piece.
+    """
+
+    pieces: torch.Tensor
+    rows: torch.Tensor
+    places: tuple[torch.Tensor, ...]
+
+    def vectors(self, shape: tuple[int, ...], places: torch.Tensor) -> torch.Tensor:
+        """Vectors of a batch of sequences of this shape: (lines, pieces, width)."""
+        return torch.nn.functional.embedding(places, self.rows).view(*shape, -1)
 
 
 class EncoderShim(PyTorchShim):
@@ -147,42 +170,63 @@ class EncoderShim(PyTorchShim):
         """Encode in training: the result of `encode`, and a callback for its gradient."""
         self._enter_process()
         encoder = self._encoder(is_train=True)
-        table = self._model.get_input_embeddings()
+        used = self._look_up(batches)
+        with torch.enable_grad(), autocast(self.computes_in, self.device):
+            outputs = [
+                self._kept(encoder, used.vectors(batch.ids.shape, part), batch)
+                for batch, part in zip(batches, used.places, strict=True)
+            ]
+
+        def backprop(d_outputs: list[torch.Tensor]) -> None:
+            self._add_gradients(encoder, used, outputs, d_outputs)
+
+        return [output.detach() for output in outputs], backprop
+
+    def _look_up(self, batches: list[SequenceBatch]) -> UsedRows:
+        """The rows of the embedding table that the batches use, to collect their gradients."""
+        weight = self._model.get_input_embeddings().weight
         ids = torch.from_numpy(np.concatenate([batch.ids.ravel() for batch in batches]))
         if self.word_piece_dropout:
             ids = self._drop_word_pieces(ids)
-        # Only the rows in use, because a gradient of the whole table is as large as the table.
         pieces, places = torch.unique(ids, return_inverse=True)
         pieces, places = pieces.to(self.device), places.to(self.device)
-        rows = table.weight.detach()[pieces].requires_grad_(table.weight.requires_grad)
-        parts = places.split([batch.ids.size for batch in batches])
-        outputs = []
-        with torch.enable_grad(), autocast(self.computes_in, self.device):
-            for batch, part in zip(batches, parts, strict=True):
-                vectors = torch.nn.functional.embedding(part, rows).view(*batch.ids.shape, -1)
-                outputs.append(self._kept(encoder, vectors, batch))
-        own_parameters = self._model.parameters()
-        pairs = [
-            (parameter, used)
-            for parameter, used in zip(own_parameters, encoder.parameters(), strict=True)
-            if used.requires_grad and parameter is not table.weight
-        ]
-        inputs = [used for _, used in pairs] + [rows] * rows.requires_grad
+        rows = weight.detach()[pieces].requires_grad_(weight.requires_grad)
+        return UsedRows(pieces, rows, places.split([batch.ids.size for batch in batches]))
 
-        def backprop(d_outputs: list[torch.Tensor]) -> None:
-            if not inputs:
-                return
-            if self._grad_scaler._enabled:
-                d_outputs = [self._grad_scaler.scale(one) for one in d_outputs]
-            gradients = torch.autograd.grad(outputs, inputs, d_outputs, allow_unused=True)
-            outputs.clear()
-            for (parameter, _), gradient in zip(pairs, gradients, strict=False):
-                if gradient is not None:
-                    add_gradient(parameter, gradient)
-            if rows.requires_grad:
-                self._table_gradient.add(table, pieces, gradients[-1])
+    def _add_gradients(
+        self,
+        encoder: torch.nn.Module,
+        used: UsedRows,
+        outputs: list[torch.Tensor],
+        d_outputs: list[torch.Tensor],
+    ) -> None:
+        """Add the gradients of trained weights to those of the model, and release the graph.
 
-        return [output.detach() for output in outputs], backprop
+        Args:
+            encoder: the copy of the model that computed the outputs.
+        """
+        trained = self._trained_parameters(encoder)
+        inputs = [copied for _, copied in trained] + [used.rows] * used.rows.requires_grad
+        if not inputs:
+            return
+        if self._grad_scaler._enabled:
+            d_outputs = [self._grad_scaler.scale(d_output) for d_output in d_outputs]
+        gradients = torch.autograd.grad(outputs, inputs, d_outputs, allow_unused=True)
+        outputs.clear()
+        for (parameter, _), gradient in zip(trained, gradients, strict=False):
+            if gradient is not None:
+                add_gradient(parameter, gradient)
+        if used.rows.requires_grad:
+            table = self._model.get_input_embeddings()
+            self._table_gradient.add(table, used.pieces, gradients[-1])
+
+    def _trained_parameters(
+        self, encoder: torch.nn.Module
+    ) -> list[tuple[torch.nn.Parameter, torch.nn.Parameter]]:
+        """The trained weights, except the embedding table, with their copies in the encoder."""
+        table = self._model.get_input_embeddings().weight
+        pairs = zip(self._model.parameters(), encoder.parameters(), strict=True)
+        return [(own, copied) for own, copied in pairs if copied.requires_grad and own is not table]
 
     def _enter_process(self) -> None:
         if os.getpid() != self._process:

@@ -1,0 +1,157 @@
+"""Padded batches of sequences, filled for all batches at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from thinc.types import Ints1d, Ints2d
+
+from .alignment import ranges
+from .encoded import borders
+from .row_layout import AFTER, SECOND, RowLayout
+from .row_packing import Placement
+from .windows import Windows
+
+# The three stretches of rows that a window reads: everything before the (second) text of its
+# document, a part of that text, and the special tokens after it.
+HEAD, TEXT, TAIL = range(3)
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceBatch:
+    """Sequences of similar length, padded together, one or several per line.
+
+    Attributes:
+        ids, mask: (lines, pieces) vocabulary ids and attention mask.
+        kept: (kept,) places in the flattened batch whose vectors are used.
+        rows: (kept,) the rows of the batch of documents that these fill.
+        segments: (lines, pieces) segment ids; None if all are zero.
+        shared: the layout if lines have several sequences; None if each has one.
+    """
+
+    ids: Ints2d
+    mask: Ints2d
+    kept: Ints1d
+    rows: Ints1d
+    segments: Ints2d | None = None
+    shared: SharedLines | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedLines:
+    """The layout of lines with several sequences.
+
+    Attributes:
+        owners: (lines, pieces) a number for each sequence, from 1; 0 for padding. Pieces attend
+            only to pieces of the same sequence.
+        positions: (lines, pieces) positions within the sequence, from 0.
+    """
+
+    owners: Ints2d
+    positions: Ints2d
+
+
+def pad_windows(
+    layout: RowLayout, windows: Windows, placements: list[Placement], pad: int
+) -> list[SequenceBatch]:
+    """Fill a padded batch for each placement.
+
+    Args:
+        layout: the rows of the documents.
+        windows: what to encode of them.
+        placements: the windows of each batch, and their places in it. At least one.
+        pad: vocabulary id of padding.
+    """
+    windows = windows.take(np.concatenate([placement.sequences for placement in placements]))
+    starts, sizes = _stretches(layout, windows)
+    lengths = sizes.sum(axis=1)
+    places = _Places(placements, lengths)
+    rows = ranges(starts.ravel(), sizes.ravel())
+    kept, kept_rows = _kept(layout, windows, places)
+    batches = zip(
+        places.fill(layout.ids[rows], pad),
+        places.fill(1, 0),
+        kept,
+        kept_rows,
+        _fill_segments(layout, rows, places),
+        _shared_lines(places, lengths),
+        strict=True,
+    )
+    return [SequenceBatch(*batch) for batch in batches]
+
+
+class _Places:
+    """The places of windows in padded batches, which are concatenated.
+
+    Attributes:
+        counts: (batches,) windows in each batch.
+        shapes: (batches, 2) lines of each batch, and places in a line.
+        begins: (windows,) first place of each window, counted from the beginning of its batch.
+    """
+
+    def __init__(self, placements: list[Placement], lengths: Ints1d):
+        self.counts = np.array([len(placement.sequences) for placement in placements])
+        self.shapes = np.array([placement.shape for placement in placements])
+        lines = np.concatenate([placement.lines for placement in placements])
+        starts = np.concatenate([placement.starts for placement in placements])
+        self.begins = lines * np.repeat(self.shapes[:, 1], self.counts) + starts
+        self._borders = borders(self.shapes.prod(axis=1))
+        self._filled = ranges(self.begins + np.repeat(self._borders[:-1], self.counts), lengths)
+
+    def fill(self, values: Ints1d | int, padding: int) -> list[Ints2d]:
+        """Each batch, (lines, places), with these values for the pieces of all windows."""
+        padded = np.full(self._borders[-1], padding, dtype="int64")
+        padded[self._filled] = values
+        parts = _split(padded, self._borders)
+        return [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
+
+
+def _stretches(layout: RowLayout, windows: Windows) -> tuple[Ints2d, Ints2d]:
+    """First row and number of rows of each window's stretches, both (windows, 3)."""
+    starts = layout.starts[windows.doc][:, [0, SECOND, AFTER]]
+    starts[:, TEXT] += windows.start
+    afters = layout.sizes[windows.doc, AFTER]
+    sizes = np.stack([layout.heads[windows.doc], windows.end - windows.start, afters], axis=1)
+    return starts, sizes
+
+
+def _kept(
+    layout: RowLayout, windows: Windows, places: _Places
+) -> tuple[list[Ints1d], list[Ints1d]]:
+    """The places whose vectors are kept in each flattened batch, and the rows that they fill.
+
+    The first window of a document keeps the rows before its text, the last the rows after it.
+    """
+    starts, sizes = _stretches(layout, windows)
+    offsets = np.cumsum(sizes, axis=1) - sizes + places.begins[:, None]
+    for position in (starts, offsets):
+        position[:, TEXT] += windows.keep_start - windows.start
+    sizes[:, HEAD] *= windows.start == 0
+    sizes[:, TEXT] = windows.keep_end - windows.keep_start
+    sizes[:, TAIL] *= windows.end == layout.sizes[windows.doc, SECOND]
+    kept, rows = ranges(offsets.ravel(), sizes.ravel()), ranges(starts.ravel(), sizes.ravel())
+    batches = borders(sizes.sum(axis=1))[borders(places.counts)]
+    return _split(kept, batches), _split(rows, batches)
+
+
+def _fill_segments(layout: RowLayout, rows: Ints1d, places: _Places) -> list[Ints2d] | list[None]:
+    if layout.segments is None:
+        return [None] * len(places.counts)
+    return places.fill(layout.segments[rows], 0)
+
+
+def _shared_lines(places: _Places, lengths: Ints1d) -> list[SharedLines | None]:
+    """The layout of each batch that has more windows than lines."""
+    is_shared = places.counts > places.shapes[:, 0]
+    if not is_shared.any():
+        return [None] * len(is_shared)
+    owners = places.fill(np.repeat(np.arange(len(lengths)) + 1, lengths), 0)
+    positions = places.fill(ranges(np.zeros_like(lengths), lengths), 0)
+    layouts = map(SharedLines, owners, positions)
+    return [own if several else None for several, own in zip(is_shared, layouts, strict=True)]
+
+
+def _split(values: Ints1d, at: Ints1d) -> list[Ints1d]:
+    return [values[start:end] for start, end in pairwise(at.tolist())]

@@ -1,4 +1,4 @@
-"""Thinc architectures of the heads, and the decoding of what they predict."""
+"""Thinc architectures of the heads, and the decoding of their predictions."""
 
 from typing import TYPE_CHECKING
 

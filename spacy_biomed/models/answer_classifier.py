@@ -1,4 +1,4 @@
-"""`spacy_biomed.AnswerClassifier.v1`: for every word piece, how likely an answer starts or ends."""
+"""`spacy_biomed.AnswerClassifier.v1`: scores for the start and the end of an answer."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ def AnswerClassifier_v1(
 
     Args:
         tok2vec: usually `spacy_biomed.EncoderListener.v1`. With pooling "pieces" an answer starts
-            at the first piece of its first word and ends at the last piece of its last, as in BERT.
+            at the first piece of its first word and ends at the last piece of its last word, as in
+            BERT.
         hidden_width: width of a layer of rectified linear units before the scores; 0 for none, as
             in BERT.
         dropout: applied to the rows in training; `training.dropout` of the config overrides it.
 
     Returns:
-        a model that gives, for the whole batch, a Ragged of data (rows, 2), scores of start and of
-        end, and lengths (tokens,), the rows of each token.
+        a model that returns one Ragged for the whole batch: data (rows, 2), the scores of start and
+        end, and lengths (tokens,), the number of rows of each token.
 
     Raises:
-        BiomedError: if tok2vec gives a row for the document.
+        BiomedError: if `tok2vec` gives one row for each document.
     """
     return TokenClassifier_v1(tok2vec, hidden_width=hidden_width, dropout=dropout, nO=2)

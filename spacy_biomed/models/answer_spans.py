@@ -1,4 +1,4 @@
-"""Where the answers of a batch may start and end, and the most probable spans, in arrays."""
+"""The places where answers may start and end, and the most probable spans, in arrays."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class DocPlaces:
     """The places of one document.
 
     Attributes:
-        part: which of the batch's they are.
-        is_pair: whether it is a pair; else it has none.
-        has_null: whether the first of them is the place of no answer.
-        words: (words,) tokens of the others.
+        part: their slice of the batch's places.
+        is_pair: whether the document is a pair; another document has no places.
+        has_null: whether the first place stands for "no answer".
+        words: (words,) the tokens of the other places.
     """
 
     part: slice
@@ -32,15 +32,17 @@ class DocPlaces:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where answers of a batch may start and end: the words of contexts, and before those of each
-    document its place of no answer, if it has one.
+    """The places where the answers of a batch may start and end.
+
+    They are the words of the contexts. A place that stands for "no answer" comes before the words
+    of its document.
 
     Attributes:
-        tokens: (places,) counted from the beginning of their document.
-        first_rows, last_rows: (places,) rows of scores of each token.
-        counts: (docs,) places of each document.
-        has_null: (docs,) whether the first place of a document is that of no answer.
-        is_pair: (docs,) whether a document is a pair; others have no places.
+        tokens: (places,) the token of each place, counted from the beginning of its document.
+        first_rows, last_rows: (places,) first and last row of scores of each token.
+        counts: (docs,) number of places of each document.
+        has_null: (docs,) whether the first place of a document stands for "no answer".
+        is_pair: (docs,) whether a document is a pair; another document has no places.
     """
 
     tokens: Ints1d
@@ -61,13 +63,14 @@ class Places:
 
 
 def find_places(docs: list[Doc], row_counts: Ints1d, no_answer: bool) -> Places:
-    """Find where answers may start and end: at tokens of the context that have a row of scores and
-    are not white space.
+    """Find the places where answers may start and end.
+
+    These are the tokens of the context that have a row of scores and are not white space.
 
     Args:
-        row_counts: (tokens,) rows of each token of the batch.
-        no_answer: whether a document has a place of no answer, at the first such token of its
-            question.
+        row_counts: (tokens,) number of rows of each token of the batch.
+        no_answer: whether documents have a place that stands for "no answer". It is the first token
+            of the question that has a row of scores and is not white space.
     """
     lengths = np.array([len(doc) for doc in docs], dtype="int64")
     offsets = np.cumsum(lengths) - lengths
@@ -102,7 +105,7 @@ def log_sum_exp(values: Floats1d, counts: Ints1d) -> Floats1d:
     """Log of the sum of the exponentials of each run of values: (runs,).
 
     Args:
-        counts: (runs,) how many values each has, at least one.
+        counts: (runs,) number of values in each run, at least 1.
     """
     starts = np.cumsum(counts) - counts
     largest = np.maximum.reduceat(values, starts)
@@ -111,7 +114,7 @@ def log_sum_exp(values: Floats1d, counts: Ints1d) -> Floats1d:
 
 
 def log_softmax(scores: Floats1d, counts: Ints1d) -> Floats1d:
-    """Log probabilities of the scores in each run of them; runs may be empty."""
+    """Log probabilities of the scores within each run; runs may be empty."""
     counts = counts[counts > 0]
     return scores - np.repeat(log_sum_exp(scores, counts), counts)
 
@@ -119,12 +122,12 @@ def log_softmax(scores: Floats1d, counts: Ints1d) -> Floats1d:
 def best_spans(
     log_start: Floats1d, log_end: Floats1d, max_words: int, count: int
 ) -> tuple[Ints1d, Ints1d, Floats1d]:
-    """The most probable spans of words, the best first, in memory that grows with the words alone.
+    """The most probable spans of words, the best first, in memory linear in the number of words.
 
     Args:
-        log_start, log_end: (words,) log probability that an answer starts or ends there.
-        max_words: words of the longest span.
-        count: how many to find at most.
+        log_start, log_end: (words,) log probability that an answer starts or ends at a word.
+        max_words: number of words of the longest span.
+        count: maximum number of spans.
 
     Returns:
         first words (spans,), last words (spans,), log probabilities (spans,).
@@ -135,7 +138,7 @@ def best_spans(
         return nothing, nothing, np.zeros(0)
     padded = np.concatenate([log_end, np.full(width - 1, -np.inf)])
     ends = sliding_window_view(padded, width)  # (words, width), without a copy
-    # So many spans start at no more than so many words: those whose best span is best.
+    # The best `count` spans start at no more than `count` words: those with the best single spans.
     starts = _largest(log_start + ends.max(axis=1), count)
     log_probs = (log_start[starts, None] + ends[starts]).ravel()
     chosen = _largest(log_probs, count)
@@ -145,5 +148,5 @@ def best_spans(
 
 
 def _largest(values: Floats1d, count: int) -> Ints1d:
-    """Where the largest values are, the largest first, of equal ones the first."""
+    """Indices of the largest values in descending order; equal values keep their order."""
     return np.argsort(-values, kind="stable")[:count]

@@ -17,21 +17,21 @@ def RelationClassifier_v1(
 ) -> Model[list[Doc], Floats2d]:
     """A linear layer over the vector of the first position of a text with two marked arguments.
 
-    The head of BlueBERT and MT-BlueBERT (Peng et al. 2020, section 3.2). Texts that are documents
-    come through the listener; texts made of documents are encoded by the model that it listens to,
-    and their vectors go to the layer "classifier" alone. The model refers to both: "tok2vec" and
-    "classifier".
+    The head of BlueBERT and MT-BlueBERT (Peng et al. 2020, section 3.2). The listener gives the
+    vectors of texts that are whole documents. Texts that are made from documents are encoded by the
+    model that the listener listens to, and only the layer "classifier" reads their vectors. The
+    model has references to both layers: "tok2vec" and "classifier".
 
     Args:
         tok2vec: `spacy_biomed.EncoderListener.v1` with pooling "cls".
-        dropout: applied in training to the vector; `training.dropout` of the config overrides it.
+        dropout: applied to the vector in training; `training.dropout` of the config overrides it.
         nO: number of scores; set on initialisation.
 
     Returns:
-        a model that gives scores, (docs, nO).
+        a model that returns scores, (docs, nO).
 
     Raises:
-        BiomedError: if `tok2vec` is another layer, or pools something else.
+        BiomedError: if `tok2vec` is another layer, or has another pooling.
     """
     if not isinstance(tok2vec, EncoderListener):
         raise BiomedError(

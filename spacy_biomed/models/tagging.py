@@ -1,6 +1,6 @@
-"""Entities as one tag a token: tag schemes, gold tags, and decoding that cannot go wrong.
+"""Entities as one tag per token: tag schemes, gold tags, and decoding to valid sequences only.
 
-Everything here works on the whole batch in arrays; Python only touches the entities themselves.
+All functions work on arrays of the whole batch; Python code runs only for the entities.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Spans:
 
     Attributes:
         start, end: tokens, half-open, counted from the beginning of the batch.
-        label: place of the label in the scheme's list.
+        label: index of the label in the scheme's list.
     """
 
     start: Ints1d
@@ -32,7 +32,7 @@ class Spans:
 
 
 class TagScheme:
-    """The tags of a label set: tag 0 is outside; each label then has its block of tags.
+    """The tags of a label set: tag 0 is outside, and a block of tags for each label follows.
 
     Attributes:
         scheme: "bio" (begin, inside) or "biluo" (begin, inside, last, unit), which Ratinov and Roth
@@ -70,7 +70,7 @@ class TagScheme:
         return ["O", *names]
 
     def encode(self, length: int, spans: Spans) -> Ints1d:
-        """Tags of `length` tokens that hold the spans, none of which overlap: (length,)."""
+        """Tags of `length` tokens for these spans, which must not overlap: (length,)."""
         tags = np.zeros(length, dtype="int64")
         first = 1 + spans.label * len(self.parts)
         single = spans.end - spans.start == 1
@@ -83,9 +83,9 @@ class TagScheme:
         return tags
 
     def decode(self, tags: Ints1d, lengths: Ints1d) -> Spans:
-        """Spans of a valid tag sequence for each document, laid one after the other."""
+        """The spans of valid tag sequences, one for each document, concatenated."""
         starts = np.flatnonzero(self.begins_span[tags])
-        # A span reaches to the next tag that does not continue it; documents end with one.
+        # A span ends before the next tag that does not continue it, or with its document.
         stops = np.flatnonzero(~self.continues_span[tags])
         borders = np.concatenate([stops, np.cumsum(lengths)])
         borders.sort()
@@ -93,16 +93,17 @@ class TagScheme:
         return Spans(starts, ends, self.label_of_tag[tags[starts]])
 
     def viterbi(self, log_probs: Floats2d, lengths: Ints1d) -> Ints1d:
-        """The most probable tag sequence of each document among the valid ones.
+        """The most probable valid tag sequence of each document.
 
-        Tags are independent given the encoder, so the most probable sequence of all is the best tag
-        of each token. Where that is invalid, the best valid one costs at most what it costs to drop
-        the invalid spans: tokens of which any other tag costs more keep their best, and the dynamic
-        programme runs on the stretches between them.
+        Tags are independent given the encoder, so the best tag of each token gives the best
+        sequence overall. If that sequence is invalid, dropping its invalid spans gives a valid
+        sequence at some cost, and the best valid sequence costs no more. A token whose second-best
+        tag costs more keeps its best tag. The dynamic programme runs on the stretches between such
+        tokens.
 
         Args:
-            log_probs: (tokens, tags), documents laid one after the other.
-            lengths: (docs,) tokens in each document.
+            log_probs: (tokens, tags), all documents concatenated.
+            lengths: (docs,) number of tokens in each document.
 
         Returns:
             (tokens,) tags.
@@ -116,13 +117,13 @@ class TagScheme:
         return tags
 
     def _invalid_transitions(self, tags: Ints1d, borders: Ints1d) -> np.ndarray:
-        """(tokens + 1,) whether a tag may not be where it is after the one before it.
+        """(tokens + 1,) whether a tag must not follow the tag before it.
 
-        A tag that a document may not end with counts at the place after it.
+        A tag with which a document must not end counts at the next index.
         """
         is_bad = np.zeros(len(tags) + 1, dtype=bool)
         is_bad[1:-1] = ~self.allowed[tags[:-1], tags[1:]]
-        edges = np.unique(borders)  # of documents that have tokens
+        edges = np.unique(borders)  # without documents that have no tokens
         is_bad[edges[:-1]] = ~self.may_start[tags[edges[:-1]]]
         is_bad[edges[1:]] |= ~self.may_end[tags[edges[1:] - 1]]
         return is_bad
@@ -130,9 +131,9 @@ class TagScheme:
     def _stretches(
         self, log_probs: Floats2d, tags: Ints1d, is_bad: np.ndarray, borders: Ints1d
     ) -> tuple[Ints1d, Ints1d]:
-        """(stretches,) first tokens and ends of where other tags than the best may have to be."""
+        """First tokens and ends of the stretches to search again, both (stretches,)."""
         lengths = np.diff(borders)
-        # The spans of the best tags, valid or not; what is outside is a span for each token.
+        # The spans of the best tags, valid or not. Each token outside counts as a span.
         begins_span = ~self.continues_span[tags]
         begins_span[borders[:-1][lengths > 0]] = True
         span = np.cumsum(begins_span) - 1
@@ -144,7 +145,7 @@ class TagScheme:
         is_invalid[span[right[self.continues_span[tags[right]]]]] = True
         dropped = np.flatnonzero(is_invalid[span])
         document = np.repeat(np.arange(len(lengths)), lengths)
-        # What each document loses without its invalid spans, which the best sequence cannot exceed.
+        # What each document loses if its invalid spans are dropped: a bound for the best sequence.
         best = log_probs[dropped, tags[dropped]].astype("float64")
         lost = best - log_probs[dropped, 0]
         cost: Floats1d = np.bincount(document[dropped], lost, minlength=len(lengths))
@@ -153,7 +154,7 @@ class TagScheme:
         to_search[document[dropped]] = True
         tokens = np.flatnonzero(to_search[document])
         second, best = np.partition(log_probs[tokens], -2, axis=1)[:, -2:].T
-        # With a place before and one after all tokens, where runs of free ones begin and end.
+        # One element before and one after all tokens, to find where free runs begin and end.
         is_free = np.zeros(len(tags) + 2, dtype=bool)
         is_free[tokens + 1] = ~(best - second > cost[document[tokens]])
         is_border = np.zeros(len(tags) + 1, dtype=bool)
@@ -167,12 +168,12 @@ class TagScheme:
     def _search(
         self, log_probs: Floats2d, tags: Ints1d, starts: Ints1d, ends: Ints1d, borders: Ints1d
     ) -> None:
-        """The dynamic programme, over some stretches of tokens at once; sets their tags.
+        """Run the dynamic programme over several stretches of tokens at once, and set their tags.
 
         Args:
-            log_probs, tags: (tokens, tags) and (tokens,) of all documents. The tags beside a
-                stretch, within its document, stay as they are.
-            starts, ends: (stretches,) first token, and the one after the last.
+            log_probs, tags: (tokens, tags) and (tokens,) of all documents. The tags outside the
+                stretches are not changed.
+            starts, ends: (stretches,) first token, and the token after the last.
         """
         lengths = ends - starts
         order = np.argsort(-lengths, kind="stable")
@@ -181,7 +182,7 @@ class TagScheme:
         is_first, is_last = np.isin(starts, borders)[:, None], np.isin(ends, borders)[:, None]
         may_start = np.where(is_first, self.may_start, self.allowed[tags[before]])
         may_end = np.where(is_last, self.may_end, self.allowed.T[tags[after]])
-        # How many stretches, the longest first, have a token at each place.
+        # The number of stretches, longest first, that have a token at each place.
         reach = np.searchsorted(-lengths, -np.arange(lengths[0]), side="left")
         penalty = np.where(self.allowed, 0.0, -np.inf)
         back = np.empty((lengths[0], len(starts), self.size), dtype="int64")

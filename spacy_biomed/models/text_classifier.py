@@ -22,21 +22,21 @@ def TextClassifier_v1(
 
     With the listener's pooling "cls", the head of MT-Clinical BERT (Mulyar and McInnes 2020) and
     MT-BlueBERT (Peng et al. 2020, section 3): one fully connected layer over the vector of [CLS].
-    With "first" or "mean", the mean over all tokens is in its place: for encoders that were not
-    pretrained to put anything into [CLS], for few documents, and for those that are read in
-    several windows, of which [CLS] is that of the first.
+    With "first" or "mean", it reads the mean over all tokens instead. That suits encoders whose
+    pretraining did not use [CLS], small corpora, and long documents: their [CLS] is in the first
+    window and reads no more than that.
 
     Args:
-        tok2vec: a layer that gives rows for each document, of which the mean is taken, usually
-            `spacy_biomed.EncoderListener.v1`.
-        hidden_width: width of a layer with tanh before the scores, as BERT's pooler (Devlin et al.
-            2019), which encoders here do not bring; 0 for none, as in the papers.
-        dropout: applied in training to what the scores are computed from, the vector or the hidden
-            layer; `training.dropout` of the config overrides it.
+        tok2vec: a layer that gives rows for each document, usually
+            `spacy_biomed.EncoderListener.v1`. The model takes the mean of the rows.
+        hidden_width: width of a layer with tanh before the scores, like BERT's pooler (Devlin et
+            al. 2019), which is not loaded with an encoder; 0 for none, as in the papers.
+        dropout: applied in training to the input of the last layer; `training.dropout` of the
+            config overrides it.
         nO: number of classes; set on initialisation.
 
     Returns:
-        a model that gives scores, (docs, classes); its reference "output_layer" is the linear
+        a model that returns scores, (docs, classes). Its reference "output_layer" is the linear
         layer.
 
     Raises:
@@ -55,7 +55,7 @@ def TextClassifier_v1(
 
 
 def MeanRows() -> Model[list[Floats2d], Floats2d]:
-    """(docs, width), the mean of each document's rows; zeros where it has none."""
+    """The mean of each document's rows, (docs, width); zeros for a document without rows."""
     return Model("mean_rows", forward_mean)
 
 
@@ -63,7 +63,7 @@ def forward_mean(
     model: Model[list[Floats2d], Floats2d], X: list[Floats2d], is_train: bool
 ) -> tuple[Floats2d, Callable[[Floats2d], list[Floats2d]]]:
     counts = [len(rows) for rows in X]
-    if not any(counts):  # thinc's means want a row somewhere
+    if not any(counts):  # thinc's mean fails without any row
         return model.ops.alloc2f(len(X), X[0].shape[1]), lambda d_output: X
     lengths = model.ops.asarray1i(counts)
     output = model.ops.reduce_mean(model.ops.flatten(X), lengths)
@@ -75,7 +75,7 @@ def forward_mean(
 
 
 def Tanh() -> Model[Floats2d, Floats2d]:
-    """The hyperbolic tangent, without weights of its own."""
+    """The hyperbolic tangent; it has no weights."""
     return Model("tanh", forward_tanh)
 
 

@@ -23,23 +23,24 @@ def TokenClassifier_v1(
     """A linear layer over each token's vector, or over each word piece's.
 
     Args:
-        tok2vec: usually `spacy_biomed.EncoderListener.v1`; its pooling decides what a row is.
-        features: a second layer, of a vector for each token, that is concatenated to its rows, such
-            as `spacy_biomed.WordEmbed.v1`.
-        window_size: neighbours on each side whose vectors are concatenated to a row's own,
-            documents apart; 0 is the plain linear layer of the papers, 1 a convolution of width 3.
-        hidden_width: width of a layer of rectified linear units before the tags' scores; 0 for
-            none, as in the papers.
-        dropout: applied to the rows in training, before their neighbours are taken;
+        tok2vec: usually `spacy_biomed.EncoderListener.v1`. Its pooling determines what a row is.
+        features: a second layer, such as `spacy_biomed.WordEmbed.v1`, that gives each token a
+            vector, which is concatenated to the rows of the token.
+        window_size: number of neighbours on each side whose vectors are concatenated to a row.
+            Neighbours are of the same document. 0 is the plain linear layer of the papers, 1 a
+            convolution of width 3.
+        hidden_width: width of a layer of rectified linear units before the scores of the tags; 0
+            for none, as in the papers.
+        dropout: applied to the rows in training, before neighbours are concatenated;
             `training.dropout` of the config overrides it.
         nO: number of tags; set on initialisation.
 
     Returns:
-        a model that gives, for the whole batch, a Ragged of data (rows, tags) and lengths
-        (tokens,), the rows of each token.
+        a model that returns one Ragged for the whole batch: data (rows, tags), and lengths
+        (tokens,), the number of rows of each token.
 
     Raises:
-        BiomedError: if tok2vec gives a row for the document.
+        BiomedError: if `tok2vec` gives one row for each document.
     """
     if tok2vec.attrs.get("pooling") == "cls":
         raise BiomedError(
@@ -81,14 +82,14 @@ def init(
 
 
 def add_outputs(model: Model[list[Doc], Ragged], count: int, *, like: int, offset: float) -> None:
-    """Give a trained model further tags, after those that it has, whose weights stay as they are.
+    """Add tags to a trained model, after its present tags, whose weights do not change.
 
-    A new tag has the weights of another one, and so its score everywhere, plus the offset.
+    A new tag gets a copy of another tag's weights, so it has the same score plus an offset.
 
     Args:
-        count: how many.
-        like: the tag whose weights they are given.
-        offset: what their scores differ by from that tag's.
+        count: number of new tags.
+        like: the tag whose weights are copied.
+        offset: difference of the new tags' scores to the score of that tag.
     """
     xp, output = model.ops.xp, model.get_ref("output")
     known = output.get_dim("nO")
@@ -99,7 +100,7 @@ def add_outputs(model: Model[list[Doc], Ragged], count: int, *, like: int, offse
         "W": xp.concatenate([blocks, copies], axis=1).reshape(-1, weights.shape[1]),
         "b": xp.concatenate([biases, xp.repeat(biases[[like]], count) + offset]),
     }
-    for name in grown:  # a layer with weights keeps its size
+    for name in grown:  # the size of a layer with weights cannot be changed
         output.set_param(name, None)
     for node in (model, model.layers[1], output):
         if node.has_dim("nO"):

@@ -16,18 +16,19 @@ def WindowLinear(
 ) -> Model[Ragged, Floats2d]:
     """A convolution of width `2 * window_size + 1` over each sequence, without padding vectors.
 
-    The same as concatenating each row with its neighbours and applying a linear layer, but the
-    rows, many times wider than the output, are neither copied nor multiplied more than once.
+    The result is that of a linear layer over each row concatenated with its neighbours. The rows
+    are many times wider than the output, so they are not copied, and each is multiplied only once.
 
-    Its weights W, (neighbours * nO, nI), are a block for each neighbour, from the left.
+    The weights W, (neighbours * nO, nI), have a block for each neighbour, from left to right.
 
     Args:
         nO: width of the output.
         nI: width of a row.
-        window_size: neighbours on each side.
+        window_size: number of neighbours on each side.
 
     Returns:
-        a model from a Ragged of data (rows, nI) and lengths (sequences,) to (rows, nO).
+        a model that takes a Ragged of data (rows, nI) and lengths (sequences,), and returns
+        (rows, nO).
     """
     return Model(
         "window_linear",
@@ -40,7 +41,7 @@ def WindowLinear(
 
 
 def Relu() -> Model[Floats2d, Floats2d]:
-    """Rectified linear units, without weights of their own."""
+    """Rectified linear units; they have no weights."""
     return Model("relu", forward_relu)
 
 
@@ -63,7 +64,7 @@ def init(
         model.get_dim("nO"),
         model.get_dim("nI"),
     )
-    # Drawn as the rows of one linear layer over all neighbours, whose width counts here.
+    # Drawn like the weights of one linear layer over all neighbours: its width sets their scale.
     W = glorot_uniform_init(model.ops, (n_out, places * n_in)).reshape(n_out, places, n_in)
     model.set_param("W", model.ops.as_contig(W.transpose(1, 0, 2).reshape(-1, n_in)))
     model.set_param("b", model.ops.alloc1f(n_out))
@@ -74,14 +75,14 @@ def forward(
     model: Model[Ragged, Floats2d], X: Ragged, is_train: bool
 ) -> tuple[Floats2d, Callable[[Floats2d], Ragged]]:
     n_out, n_in = model.get_dim("nO"), model.get_dim("nI")
-    rows = X.dataXd.reshape(-1, n_in)  # an empty Ragged forgets its width
+    rows = X.dataXd.reshape(-1, n_in)  # an empty Ragged does not keep its width
     W = model.get_param("W")  # (neighbours * nO, nI)
     blocks = _product(model.ops, rows, W.T)
     output = model.ops.alloc2f(len(rows), n_out) + model.get_param("b")
     neighbours = list(_neighbours(model.ops, X.lengths, model.attrs["window_size"]))
     for block, (own, neighbour, outside) in enumerate(neighbours):
         part = blocks[neighbour, block * n_out : (block + 1) * n_out]
-        part[outside] = 0.0  # nobody else reads these
+        part[outside] = 0.0  # no other row reads these values
         output[own] += part
 
     def backprop(d_output: Floats2d) -> Ragged:
@@ -98,15 +99,19 @@ def forward(
 
 
 def _product(ops: Ops, left: Floats2d, right: Floats2d) -> Floats2d:
-    """Not `ops.gemm`, whose library on CPUs is several times slower on these shapes."""
+    """The product, without `ops.gemm`, which on CPUs is several times slower on these shapes."""
     return matmul(left, right) if ops.xp is np else left @ right
 
 
 def _neighbours(
     ops: Ops, lengths: Ints1d, window_size: int
 ) -> Iterator[tuple[slice, slice, Ints1d]]:
-    """For each place in the window, from the left: the rows that have a row there, those rows, and
-    which of them are of another sequence."""
+    """For each place in the window, from left to right, three indices of rows.
+
+    Yields:
+        the rows that have a neighbour at this place; these neighbours; and which of the neighbours
+        belong to another sequence.
+    """
     sequence = ops.xp.repeat(ops.xp.arange(len(lengths)), lengths.tolist())
     count = len(sequence)
     for offset in range(-window_size, window_size + 1):

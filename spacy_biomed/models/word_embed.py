@@ -1,4 +1,4 @@
-"""`spacy_biomed.WordEmbed.v1`: vectors of the words themselves, computed once for each."""
+"""`spacy_biomed.WordEmbed.v1`: vectors of words, computed once for each distinct word."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ from spacy.tokens import Doc
 from thinc.api import CupyOps, Model
 from thinc.types import Floats2d, Ints1d, Ints2d
 
-# Among fewer words finding the equal ones costs more than embedding them again.
+# With fewer words, finding equal words costs more than embedding all of them.
 _LEAST_WORDS = 64
 
-# Its powers, odd as it is, weight the columns of a row in the one number that is made of them.
+# Odd. Its powers are the weights of a row's columns in the number that identifies the row.
 _FACTOR = 0x9E3779B97F4A7C15
 
 
 def WordEmbed_v1(width: int, attrs: list[str], rows: list[int]) -> Model[list[Doc], list[Floats2d]]:
     """spaCy's `MultiHashEmbed`, which in prediction computes each distinct word of a batch once.
 
-    Training, weights and vectors are those of `spacy.MultiHashEmbed.v2`, the latter to rounding.
+    Training and weights are those of `spacy.MultiHashEmbed.v2`; vectors agree with it up to
+    rounding.
 
     Args:
-        width: of the vectors and of the embedding tables.
+        width: width of the vectors and of the embedding tables.
         attrs: attributes of tokens to embed, such as NORM, PREFIX, SUFFIX and SHAPE.
-        rows: of the table of each attribute.
+        rows: number of rows of each attribute's table.
 
     Returns:
-        a model that gives (tokens, width) for each document.
+        a model that returns (tokens, width) for each document.
 
     Raises:
-        ValueError: if there are not as many rows as attributes.
+        ValueError: if `rows` and `attrs` differ in length.
     """
     embed = MultiHashEmbed(width, attrs, rows, include_static_vectors=False)
     return Model(
@@ -56,7 +57,7 @@ def forward(
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
     embed = model.layers[0]
     lengths = [len(doc) for doc in docs]
-    # A GPU finds equal rows no sooner than it embeds them again.
+    # On a GPU, finding equal rows takes at least as long as embedding them.
     if is_train or isinstance(model.ops, CupyOps) or sum(lengths) < _LEAST_WORDS:
         return embed(docs, is_train)
     columns = model.attrs["columns"]
@@ -67,7 +68,7 @@ def forward(
 
 
 class _Words:
-    """Words as spaCy's layer reads them off a document: (words, attributes)."""
+    """Words in the form in which spaCy's layer reads a document: (words, attributes)."""
 
     def __init__(self, attributes: Ints2d):
         self.attributes = attributes
@@ -80,13 +81,13 @@ class _Words:
 
 
 class _Distinct:
-    """Finds equal words. The heads of a pipeline ask for those of the same words, one by one."""
+    """Finds equal words, and keeps the last result: a pipeline's heads ask for the same words."""
 
     def __init__(self) -> None:
         self._last: tuple[Ints2d, tuple[Ints1d, Ints1d]] | None = None
 
     def __call__(self, words: Ints2d) -> tuple[Ints1d, Ints1d]:
-        """The first place of each distinct row, and for each row which of them it is."""
+        """The result of `_find_distinct`."""
         last = self._last
         if last is not None and np.array_equal(last[0], words):
             return last[1]
@@ -99,9 +100,10 @@ _distinct = _Distinct()
 
 
 def _find_distinct(rows: Ints2d) -> tuple[Ints1d, Ints1d]:
-    """The first place of each distinct row, and for each row which of them it is.
+    """Find equal rows, by a 64-bit number that is computed from the hashes in a row.
 
-    Rows are told apart by a 64-bit number made of the hashes in them.
+    Returns:
+        (distinct,) index of the first row of each kind; (rows,) the kind of each row.
     """
     factors = np.cumprod(np.full(rows.shape[1], _FACTOR, dtype="uint64"))
     numbers = (rows.astype("uint64") * factors).sum(axis=1)

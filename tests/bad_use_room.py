@@ -19,6 +19,7 @@ import signal
 import stat
 import sys
 import tempfile
+import traceback
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,12 +32,11 @@ from distillation_recipe import RECIPE as DISTILLATION
 from multitask_corpora import convert_tasks
 from pretraining_recipes import RECIPE as PRETRAINING
 from pretraining_recipes import make_text
-from spacy.cli._util import app as spacy_app
+from spacy.cli import app as spacy_app
 from spacy.tokens import DocBin
 from typer.main import get_command
 
 import spacy_biomed
-from spacy_biomed.cli._shared.bad_input import watch_commands
 from spacy_biomed.outputs import MARKER
 from spacy_biomed.training.config import fill_config
 
@@ -113,14 +113,13 @@ def _be_the_command(room: Path, arguments: list[str], output: int, errors: int) 
 
 def _run_spacy(arguments: list[str]) -> int:
     command = import_everything()
-    watch_commands()  # typer puts a hook of its own in the place of ours where a test calls an app
     sys.argv = ["spacy", "biomed", *arguments]
     try:
         command(prog_name="python -m spacy")
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else int(error.code is not None)
     except BaseException:
-        sys.excepthook(*sys.exc_info())
+        traceback.print_exc()
         return 1
     return 0
 

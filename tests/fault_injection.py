@@ -20,8 +20,6 @@ from typing import Any
 
 from spacy.cli import setup_cli
 
-from spacy_biomed.cli._shared.bad_input import watch_commands
-
 # Names that outputs have while they are written.
 TEMPORARY = re.compile(r"\.[^/]*\.([0-9a-f]{8}\.(partial|old)|lock)(/|$)")
 
@@ -153,13 +151,12 @@ def start(
 def call(arguments: list[str]) -> int:
     """Run `spacy biomed ...` in this process. RETURNS: its exit status."""
     sys.argv = ["spacy", "biomed", *arguments]
-    watch_commands()  # typer puts a hook of its own in the place of ours where a test calls an app
     try:
         setup_cli()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
-        sys.excepthook(*sys.exc_info())
+        traceback.print_exc()
         return 1
     return 0
 

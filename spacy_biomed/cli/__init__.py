@@ -5,9 +5,9 @@ nothing heavy may be imported here or at the top of a sub-command's module.
 """
 
 import typer
-from spacy.cli._util import app as spacy_app
+from spacy.cli import app as spacy_app
 
-from ._shared.bad_input import OneLineGroup, watch_commands
+from ._shared.bad_input import OneLineGroup
 from .annotate import annotate
 from .benchmark import benchmark
 from .card import card
@@ -57,4 +57,3 @@ app.command("card")(card)
 app.command("install")(install)
 
 spacy_app.add_typer(app, name="biomed")
-watch_commands()

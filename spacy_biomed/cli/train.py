@@ -39,25 +39,24 @@ def train(
     from wasabi import msg
 
     from ..training.config import check_sections, read_config
-    from ._shared.bad_input import explain_validation_error
+    from ..training.config_errors import explaining_config_errors
     from ._shared.overrides import check_variables, parse_overrides
 
     overrides = parse_overrides(context)
     train_pipeline, check_output = import_training()
     _import_code(code)
     set_up_gpu(gpu_id)
-    with explain_validation_error(config):
-        check_variables(overrides, read_config(config), config)
+    check_variables(overrides, read_config(config), config)
+    with explaining_config_errors(config):
         settings = read_config(config, overrides)
         check_sections(config, settings, ("nlp", "components", "training"))
         # Before the work: what cannot be written should not be found out after it.
         check_output(output, settings.interpolate())
-    msg.divider("Initializing pipeline")
-    with explain_validation_error(config, hint_fill=False):
+        msg.divider("Initializing pipeline")
         nlp = init_nlp(settings, use_gpu=gpu_id)
-    msg.good("Initialized pipeline")
-    msg.divider("Training pipeline")
-    train_pipeline(nlp, output, use_gpu=gpu_id, resume=resume)
+        msg.good("Initialized pipeline")
+        msg.divider("Training pipeline")
+        train_pipeline(nlp, output, use_gpu=gpu_id, resume=resume)
 
 
 def import_training() -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -96,16 +95,24 @@ def _import_code(path: Path | None) -> None:
 
 
 def set_up_gpu(gpu_id: int) -> None:
-    """Make a GPU the current one; none with -1.
+    """Make a GPU the current one.
+
+    Args:
+        gpu_id: its number; -1 for the CPU.
 
     Raises:
-        BiomedError: if it cannot be had.
+        BiomedError: if there is no such GPU.
     """
-    from spacy.cli._util import setup_gpu
+    import spacy
+    from wasabi import msg
 
     from ..errors import BiomedError
 
+    if gpu_id < 0:
+        msg.info("Using CPU")
+        return
     try:
-        setup_gpu(gpu_id)
+        spacy.require_gpu(gpu_id)
     except ValueError as error:
         raise BiomedError(f"--gpu-id {gpu_id}: {error}; -1 trains on the CPU") from error
+    msg.info(f"Using GPU: {gpu_id}")

@@ -1,22 +1,17 @@
-"""Bad input is one line that says what, where and what to do, in every command."""
+"""Bad input is one line that says what, where and what to do, in every command of ours."""
 
-import importlib
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
-import spacy
+import typer
+from error_lines import error_line
 from spacy.tokens import DocBin
 from typer.testing import CliRunner
 
 from spacy_biomed.cli import app
-from spacy_biomed.cli._shared.bad_input import (
-    COMMANDS_WITH_CONFIG,
-    _print_bad_input,
-    explain,
-    find_config,
-)
+from spacy_biomed.cli._shared.bad_input import OneLineGroup, explain_os_error
 from spacy_biomed.errors import BiomedError
 
 REPOSITORY = Path(__file__).parents[2]
@@ -25,21 +20,14 @@ TEMPLATE = str(REPOSITORY / "configs" / "ner.cfg")
 
 def refuse(*arguments) -> str:
     """Run a sub-command that refuses its input, and return the line."""
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert isinstance(result.exception, BiomedError), result.output
-    line = str(result.exception)
-    assert "\n" not in line
-    return line
+    return error_line(CliRunner().invoke(app, [str(argument) for argument in arguments]))
 
 
-def train(run_spacy, config: str, tmp_path: Path, *command: str) -> str:
-    """Run a training that refuses its config, and return what it prints as an error.
-
-    command: `spacy train` by default.
-    """
+def train(run_spacy, config: str, tmp_path: Path) -> str:
+    """Run a training that refuses its config, and return what it prints as an error."""
     path = tmp_path / "train.cfg"
     path.write_text(config, encoding="utf8")
-    done = run_spacy(*(command or ("train",)), path, "--output", tmp_path / "training")
+    done = run_spacy("biomed", "train", path, "--output", tmp_path / "training")
     assert done.returncode == 1
     (line,) = done.stderr.strip().splitlines()
     assert not any((tmp_path / "training").rglob("*"))
@@ -77,19 +65,13 @@ def test_train_names_the_line_of_an_encoder_that_is_not_there(
     )
 
 
-def test_biomed_train_names_the_line_as_well(run_spacy, tiny_config, tiny_bert, tmp_path):
-    config = tiny_config.read_text()
-    mistyped = config.replace("scheme =", "sheme =")
-    number = number_of("sheme =", mistyped)
-    assert train(run_spacy, mistyped, tmp_path, "biomed", "train") == (
-        f"✘ {tmp_path}/train.cfg:{number}: [biomed_ner] sheme: unexpected argument: 'sheme'; did "
-        "you mean scheme?"
-    )
-    missing = config.replace(str(tiny_bert), "encoders/of/none")
-    number = number_of("encoders/of/none", missing)
-    assert train(run_spacy, missing, tmp_path, "biomed", "train").startswith(
-        f"✘ {tmp_path}/train.cfg:{number}: encoders/of/none: no such encoder directory"
-    )
+def test_spacys_own_train_ends_with_the_line(run_spacy, tiny_config, tiny_bert, tmp_path):
+    path = tmp_path / "train.cfg"
+    path.write_text(tiny_config.read_text().replace(str(tiny_bert), "encoders/of/none"))
+    done = run_spacy("train", path)
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert "BiomedError: encoders/of/none: no such encoder directory" in last
 
 
 def test_train_names_the_line_of_labels_that_leave_one_out(run_spacy, tiny_config, tmp_path):
@@ -130,35 +112,38 @@ def test_a_wrong_argument_is_one_line_and_exit_status_1(run_spacy):
     assert line.endswith("see `python -m spacy biomed convert --help`")
 
 
-def test_every_other_error_keeps_its_traceback(tiny_config):
-    assert explain(ZeroDivisionError("one by zero"), ["train", str(tiny_config)]) is None
-    assert explain(FileNotFoundError(2, "No such file", "/of/ours.py"), ["biomed", "card"]) is None
+def fail_with(error: Exception):
+    """The result of a command that raises an error."""
+    failing = typer.Typer(cls=OneLineGroup)
+
+    @failing.command()
+    def fail() -> None:
+        raise error
+
+    failing.callback()(lambda: None)
+    return CliRunner().invoke(failing, ["fail"])
 
 
-def test_a_file_of_the_users_that_cannot_be_read_is_bad_input(tmp_path):
-    error = PermissionError(13, "Permission denied", str(tmp_path / "in" / "a.txt"))
-    line = explain(error, ["biomed", "convert", "own", str(tmp_path / "in"), "out"])
-    assert line == f"{tmp_path}/in/a.txt: Permission denied; check the path and the permissions"
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError("one by zero"), FileNotFoundError(2, "No such file", "/of/ours.py")]
+)
+def test_every_other_error_keeps_its_traceback(error):
+    result = fail_with(error)
+    assert result.exception is error
+    assert result.stderr == ""
 
 
-def test_configs_without_a_name_of_ours_are_left_to_spacy(tiny_config, tmp_path):
-    (tmp_path / "other.cfg").write_text('[nlp]\npipeline = ["ner"]\n')
-    assert find_config(["train", str(tmp_path / "other.cfg")]) is None
-    assert find_config(["train", str(tiny_config)]) == tiny_config
-    assert find_config(["biomed", "train", "-o", "out", str(tiny_config)]) == tiny_config
-    assert find_config(["biomed", "init-config", str(tiny_config)]) is None
+def test_a_file_of_the_users_that_cannot_be_read_is_bad_input(tmp_path, monkeypatch):
+    path = tmp_path / "in" / "a.txt"
+    monkeypatch.setattr(sys, "argv", ["spacy", "biomed", "convert", "own", str(path.parent), "out"])
+    line = error_line(fail_with(PermissionError(13, "Permission denied", str(path))))
+    assert line == f"{path}: Permission denied; check the path and the permissions"
 
 
-@pytest.mark.parametrize("name", COMMANDS_WITH_CONFIG)
-def test_spacys_commands_with_a_config_explain_what_is_wrong_with_one(
-    name, tiny_config, tmp_path, monkeypatch
-):
-    path = tmp_path / "train.cfg"
-    path.write_text(tiny_config.read_text().replace("scheme =", "sheme ="))
-    monkeypatch.setattr(sys, "argv", ["spacy", name, str(path)])
-    explained = importlib.import_module(f"spacy.cli.{name}").show_validation_error
-    with pytest.raises(BiomedError, match="sheme: unexpected argument"), explained(path):
-        spacy.util.load_model_from_config(spacy.util.load_config(path), auto_fill=True)
+def test_a_file_that_nobody_named_is_not_bad_input():
+    error = PermissionError(13, "Permission denied", "/of/ours.py")
+    assert explain_os_error(error, ["biomed", "convert", "own", "in", "out"]) is None
+    assert explain_os_error(OSError(5, "I/O error"), ["biomed", "card"]) is None
 
 
 @pytest.fixture
@@ -259,10 +244,9 @@ def test_install_refuses_a_folder_without_a_wheel(tmp_path):
     assert line.startswith(f"{tmp_path}: no wheel there; `python -m spacy package PIPELINE")
 
 
-def test_a_line_that_is_printed_has_no_control_character_and_an_end(capsys):
+def test_a_line_that_is_printed_has_no_control_character_and_an_end():
     error = BiomedError(f"notes\x1b[2J/\u202eton.ann:1: malformed\r\n{'x' * 100_000}")
-    _print_bad_input(BiomedError, error, None)
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(r"✘ notes\x1b[2J/\u202eton.ann:1: malformed\r\nxxx")
-    assert len(line) <= 1002
+    line = error_line(fail_with(error))
+    assert line.startswith(r"notes\x1b[2J/\u202eton.ann:1: malformed\r\nxxx")
+    assert len(line) <= 1000
     assert line.isprintable()

@@ -582,6 +582,4 @@ def test_quotation_marks_in_variables_of_the_project_execute_nothing(run_spacy, 
     (tmp_path / "assets" / "starter_en").mkdir(parents=True)
     done = run_spacy("project", "run", "convert", tmp_path, "--vars.format", value, cwd=tmp_path)
     assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    assert len(done.stderr.splitlines()) == 1, done.stderr
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["project.yml"]

@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+from error_lines import error_line
 from multitask_corpora import convert_tasks, write_small_template
 from spacy.util import load_config
 from typer.testing import CliRunner
 
 from spacy_biomed.cli import app
-from spacy_biomed.errors import BiomedError
 
 TEMPLATE = Path(__file__).parents[2] / "configs" / "ner.cfg"
 
@@ -17,8 +17,7 @@ TEMPLATE = Path(__file__).parents[2] / "configs" / "ner.cfg"
 def invoke(*arguments, fails=False):
     result = CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "200"})
     if fails:
-        assert isinstance(result.exception, BiomedError), result.output
-        return str(result.exception)
+        return error_line(result)
     assert result.exit_code == 0, result.output
     return result.stdout
 

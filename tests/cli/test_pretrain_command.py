@@ -4,12 +4,12 @@ import sys
 
 import pytest
 import typer
+from error_lines import error_line
 from pretraining_recipes import write_recipe
 from typer.testing import CliRunner, Result
 
 from spacy_biomed.cli.pretrain import pretrain
 from spacy_biomed.cli.train import CONFIG_OVERRIDES
-from spacy_biomed.errors import BiomedError
 
 app = typer.Typer()
 app.command(context_settings=CONFIG_OVERRIDES)(pretrain)
@@ -41,17 +41,16 @@ def test_an_encoder_is_written_with_the_settings_of_the_command_line(tmp_path):
 )
 def test_bad_settings_are_bad_input(tmp_path, options, message):
     result = run(write_recipe(tmp_path), *options)
-    assert isinstance(result.exception, BiomedError)
     import re
 
-    assert re.search(message, str(result.exception))
+    assert re.search(message, error_line(result))
     assert not (tmp_path / "output").exists()
 
 
 def test_without_the_extra_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "spacy_biomed.language_models.pretraining", None)
     result = run(write_recipe(tmp_path))
-    assert "pip install 'spacy-biomed[train]'" in str(result.exception)
+    assert "pip install 'spacy-biomed[train]'" in error_line(result)
 
 
 def test_help_has_an_example():

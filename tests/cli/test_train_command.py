@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
+from error_lines import error_line
 from typer.testing import CliRunner
 
 from spacy_biomed.cli import app
-from spacy_biomed.errors import BiomedError
 from spacy_biomed.outputs import MARKER
 
 OVERRIDES = {"vars.max_steps": 30, "vars.eval_frequency": 5, "vars.learn_rate": 0.005}
@@ -99,10 +99,9 @@ def test_a_misspelt_variable_is_refused_in_one_line(tiny_config, tmp_path, name,
     output = tmp_path / "out"
     arguments = ["train", str(tiny_config), "-o", str(output), f"--{name}", "7"]
     result = CliRunner().invoke(app, arguments)
-    assert isinstance(result.exception, BiomedError)
     section = name.partition(".")[0]
     expected = f"--{name}: no such setting in [{section}] of {tiny_config}; {advice}"
-    assert str(result.exception) == expected
+    assert error_line(result) == expected
     assert not output.exists()
 
 
@@ -110,7 +109,6 @@ def test_without_a_gpu_one_is_refused_in_one_line(tiny_config, tmp_path, monkeyp
     def fail(gpu_id):
         raise ValueError("No GPU devices detected")
 
-    monkeypatch.setattr("spacy.cli._util.require_gpu", fail)
+    monkeypatch.setattr("spacy.require_gpu", fail)
     result = CliRunner().invoke(app, ["train", str(tiny_config), "-o", str(tmp_path), "-g", "0"])
-    assert isinstance(result.exception, BiomedError)
-    assert str(result.exception) == "--gpu-id 0: No GPU devices detected; -1 trains on the CPU"
+    assert error_line(result) == "--gpu-id 0: No GPU devices detected; -1 trains on the CPU"

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 import spacy
+from error_lines import error_line
 from spacy.util import load_config
 from typer.testing import CliRunner
 
 from spacy_biomed.cli import app
 from spacy_biomed.corpora.convert import convert_corpus
-from spacy_biomed.errors import BiomedError
 
 TEMPLATE = Path(__file__).parents[2] / "configs" / "ner.cfg"
 NOTES = "BRCA1\tB-GENE\nwas\tO\nfound\tO\n.\tO\n\nNo\tO\nsymptoms\tO\n.\tO\n\n"
@@ -18,8 +18,7 @@ NOTES = "BRCA1\tB-GENE\nwas\tO\nfound\tO\n.\tO\n\nNo\tO\nsymptoms\tO\n.\tO\n\n"
 def invoke(*arguments, fails=False):
     result = CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "400"})
     if fails:
-        assert isinstance(result.exception, BiomedError), result.output
-        return str(result.exception)
+        return error_line(result)
     assert result.exit_code == 0, result.output
     return " ".join(result.output.split())
 

@@ -4,11 +4,11 @@ import json
 
 import pytest
 import typer
+from error_lines import error_line
 from pretraining_recipes import write_text
 from typer.testing import CliRunner, Result
 
 from spacy_biomed.cli.vocabulary import vocabulary
-from spacy_biomed.errors import BiomedError
 
 app = typer.Typer()
 app.command()(vocabulary)
@@ -50,14 +50,13 @@ def test_bad_options_leave_what_was_there(tmp_path, options, message):
     assert run(text, "-o", output, "--size", "120").exit_code == 0
     before = (output / "tokenizer.json").read_bytes()
     result = run(text, "-o", output, *options)
-    assert isinstance(result.exception, BiomedError)
-    assert message in str(result.exception)
+    assert message in error_line(result)
     assert (output / "tokenizer.json").read_bytes() == before
 
 
 def test_text_that_is_not_there_is_bad_input(tmp_path):
     result = run(tmp_path / "no.txt", "-o", tmp_path / "vocabulary", "--size", "120")
-    assert "no.txt: no such file or folder" in str(result.exception)
+    assert "no.txt: no such file or folder" in error_line(result)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import spacy
+from error_lines import error_line
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 from typer.testing import CliRunner
@@ -17,7 +18,6 @@ from spacy_biomed.annotations.pairs import pair
 from spacy_biomed.annotations.relation_layer import SpanRelation
 from spacy_biomed.cli import app
 from spacy_biomed.cli.annotate import findings
-from spacy_biomed.errors import BiomedError
 from spacy_biomed.pipeline.ner import install_extensions
 
 
@@ -132,11 +132,10 @@ def test_a_wheel_that_pip_refuses_is_bad_input(tmp_path, monkeypatch):
     failed = subprocess.CompletedProcess([], 1, stderr="ERROR: no metadata")
     monkeypatch.setattr(subprocess, "run", lambda command, **settings: failed)
     result = CliRunner().invoke(app, ["install", str(tmp_path)])
-    assert isinstance(result.exception, BiomedError)
-    assert "b-1-py3-none-any.whl: not installed (no metadata)" in str(result.exception)
+    assert "b-1-py3-none-any.whl: not installed (no metadata)" in error_line(result)
     (tmp_path / "b-1-py3-none-any.whl").write_bytes(b"no archive")
     result = CliRunner().invoke(app, ["install", str(tmp_path)])
-    assert "not a wheel" in str(result.exception)
+    assert "not a wheel" in error_line(result)
 
 
 def test_annotate_prints_the_text_and_what_was_found(tiny_pipeline):

@@ -6,20 +6,16 @@ import subprocess
 import sys
 
 import pytest
-import typer
 from error_lines import error_line
 from typer.testing import CliRunner, Result
 
-from spacy_biomed.cli.corpora import corpora
+from spacy_biomed.cli import app
 from spacy_biomed.corpora.corpus_catalogue import all_corpora
-
-app = typer.Typer()
-app.command()(corpora)
 
 
 def run(*arguments: str, columns: int | None = None) -> Result:
     env = {"COLUMNS": str(columns) if columns else None}
-    return CliRunner().invoke(app, list(arguments), env=env)
+    return CliRunner().invoke(app, ["corpora", *arguments], env=env)
 
 
 def run_spacy(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -4,13 +4,11 @@ import json
 import sys
 
 import pytest
-import typer
 from distillation_recipe import RECIPE
 from error_lines import error_line
 from typer.testing import CliRunner
 
-from spacy_biomed.cli.distill import distill
-from spacy_biomed.cli.train import CONFIG_OVERRIDES
+from spacy_biomed.cli import app
 
 
 @pytest.fixture
@@ -18,14 +16,14 @@ def invoke(tmp_path, tiny_bert):
     """Call the command with the recipe, its paths, and further arguments."""
     (tmp_path / "recipe.cfg").write_text(RECIPE)
     (tmp_path / "text.txt").write_text("Aspirin reduced the risk of cancer.\n" * 20)
-    app = typer.Typer()
-    app.command(context_settings=CONFIG_OVERRIDES)(distill)
     paths = {"text": tmp_path / "text.txt", "teacher": tiny_bert, "output": tmp_path / "student"}
 
     def invoke(*arguments: str, **others: str):
         named = [(f"--paths.{name}", str(path)) for name, path in (paths | others).items()]
         given = [part for pair in named if pair[1] for part in pair]
-        return CliRunner().invoke(app, [str(tmp_path / "recipe.cfg"), *given, *arguments])
+        return CliRunner().invoke(
+            app, ["distill", str(tmp_path / "recipe.cfg"), *given, *arguments]
+        )
 
     return invoke
 

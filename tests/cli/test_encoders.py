@@ -7,21 +7,17 @@ import sys
 from dataclasses import replace
 
 import pytest
-import typer
 from error_lines import error_line
 from typer.testing import CliRunner, Result
 
-from spacy_biomed.cli.encoders import encoders
+from spacy_biomed.cli import app
 from spacy_biomed.encoders import encoder_catalogue
 from spacy_biomed.encoders.encoder_catalogue import all_encoders, find_encoder
-
-app = typer.Typer()
-app.command()(encoders)
 
 
 def run(*arguments: str, columns: int | None = None) -> Result:
     env = {"COLUMNS": str(columns) if columns else None}
-    return CliRunner().invoke(app, list(arguments), env=env)
+    return CliRunner().invoke(app, ["encoders", *arguments], env=env)
 
 
 def run_spacy(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -3,20 +3,15 @@
 import sys
 
 import pytest
-import typer
 from error_lines import error_line
 from pretraining_recipes import write_recipe
 from typer.testing import CliRunner, Result
 
-from spacy_biomed.cli.pretrain import pretrain
-from spacy_biomed.cli.train import CONFIG_OVERRIDES
-
-app = typer.Typer()
-app.command(context_settings=CONFIG_OVERRIDES)(pretrain)
+from spacy_biomed.cli import app
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(app, ["pretrain", *map(str, arguments)])
 
 
 def test_an_encoder_is_written_with_the_settings_of_the_command_line(tmp_path):

@@ -3,19 +3,15 @@
 import json
 
 import pytest
-import typer
 from error_lines import error_line
 from pretraining_recipes import write_text
 from typer.testing import CliRunner, Result
 
-from spacy_biomed.cli.vocabulary import vocabulary
-
-app = typer.Typer()
-app.command()(vocabulary)
+from spacy_biomed.cli import app
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(app, ["vocabulary", *map(str, arguments)])
 
 
 @pytest.mark.parametrize(("kind", "size"), [("bpe", 300), ("wordpiece", 100)])

@@ -1,4 +1,9 @@
-"""Training as `spacy train` does it, which goes on from its last evaluation when it was stopped."""
+"""Training as `spacy train` does it, which resumes from its last evaluation when it was stopped.
+
+`_Run` has spaCy's training loop (`spacy.training.loop`), with a checkpoint after each evaluation.
+A run resumes in three steps: batches and schedules are led to the checkpoint's step without
+training, the checkpoint puts back everything else, and the loop continues.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +11,9 @@ import itertools
 import random
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from timeit import default_timer as timer
 from typing import IO, Any
 
 from spacy.errors import Errors
@@ -19,7 +25,7 @@ from spacy.training.loop import (
     DIR_MODEL_LAST,
     create_before_to_disk_callback,
     create_evaluation_callback,
-    train_while_improving,
+    subdivide_batch,
     update_meta,
 )
 from spacy.util import registry, resolve_dot_names
@@ -36,7 +42,7 @@ from ..outputs import (
     remove_directory,
     replacing_directory,
 )
-from .checkpoint import SECTIONS_WITH_INPUTS, Checkpoint, Progress, PythonState, fingerprint
+from .checkpoint import SECTIONS_WITH_INPUTS, Checkpoint, Progress, fingerprint
 
 DIR_CHECKPOINT = "checkpoint"
 CHECKPOINT_FILE = "training.safetensors"
@@ -44,7 +50,8 @@ CHECKPOINT_FILE = "training.safetensors"
 # What the markers of the directories say.
 MADE_BY = "spacy biomed train"
 
-Batches = Iterator[tuple[int, list[Example]]]
+# The number of its epoch, and its examples.
+Batch = tuple[int, list[Example]]
 
 
 def train(
@@ -56,26 +63,26 @@ def train(
     stdout: IO | None = None,
     stderr: IO | None = None,
 ) -> None:
-    """Train a pipeline, as `spacy.training.loop.train` does: same seed, same weights and scores.
+    """Train a pipeline as `spacy.training.loop.train` does: same seed, same weights and scores.
 
-    At every evaluation the run is written to the folder `checkpoint` of the output, which is
-    removed when training is done. A run that was stopped is continued from there, and ends with
-    the weights of one that was not, bit for bit where computing is deterministic. On a GPU the
-    dropout of thinc's layers is not: cupy's generator cannot be read, and begins anew. Nor is it
-    where a corpus of max_epochs = -1 is augmented, if components draw from the module `random`.
+    Each evaluation writes the state of the run to the folder `checkpoint` of the output, which is
+    removed when training is done. A run that was stopped resumes from there, and ends with the
+    weights of an uninterrupted run, bit for bit where computing is deterministic. Two cases are
+    not: on a GPU the dropout of thinc's layers, since the state of cupy's generator cannot be
+    read; and an augmented corpus with max_epochs = -1 if components draw from the module `random`.
 
     Args:
         nlp: the initialized pipeline.
-        output: folder that gets `model-best` and `model-last`; made if it is not there. Those of an
-            earlier run stay until the first evaluation replaces them.
-        use_gpu: number of the GPU, which has been made the current one; -1 for none.
-        resume: whether to continue. A checkpoint of another config, or of other data, is not
-            continued: the output says so, and training starts from the beginning.
+        output: folder that gets `model-best` and `model-last`; it is made if needed. The pipelines
+            of an earlier run stay until the first evaluation replaces them.
+        use_gpu: number of the GPU, which is already the current one; -1 for none.
+        resume: whether to resume. With a checkpoint of another config or of other data, training
+            starts from the beginning, and the output says so.
         stdout, stderr: for messages and the config's logger; by default the process's.
 
     Raises:
-        BiomedError: if the output cannot be written, another process trains into it, or it has a
-            `model-best`, `model-last` or `checkpoint` that no such training made.
+        BiomedError: if the output cannot be written, another process trains into it, or its
+            `model-best`, `model-last` or `checkpoint` was made by something else.
     """
     check_training_output(output, nlp.config.interpolate())
     run = _Run(
@@ -87,7 +94,7 @@ def train(
 
 
 def check_training_output(output: Path, config: dict[str, Any]) -> None:
-    """See that training can write to a folder, and would not replace what it reads there.
+    """Check that training can write to a folder, and would not replace its own inputs.
 
     Args:
         config: interpolated.
@@ -104,12 +111,7 @@ def check_training_output(output: Path, config: dict[str, Any]) -> None:
 
 
 class _Run:
-    """The parts of a training run, resolved from the config.
-
-    A run is continued by leading spaCy's own loop over the steps that were made, with nothing to
-    learn from and the scores that are known: in no time the schedules, the patience and the
-    batches are where they were, and then `Checkpoint.restore` puts back the rest.
-    """
+    """A training run: the parts that the config names, and how far they have come."""
 
     def __init__(self, nlp: Language, output: Path, *, use_gpu: int, stdout: IO, stderr: IO):
         config = nlp.config.interpolate()
@@ -117,36 +119,39 @@ class _Run:
             fix_random_seed(config["training"]["seed"])
         if use_gpu >= 0 and config["training"]["gpu_allocator"]:
             set_gpu_allocator(config["training"]["gpu_allocator"])
-        self.settings = registry.resolve(config["training"], schema=ConfigSchemaTraining)
-        self.train_corpus, self.dev_corpus = resolve_dot_names(
-            config, [self.settings["train_corpus"], self.settings["dev_corpus"]]
+        settings = registry.resolve(config["training"], schema=ConfigSchemaTraining)
+        self.train_corpus, dev_corpus = resolve_dot_names(
+            config, [settings["train_corpus"], settings["dev_corpus"]]
         )
         self.nlp = nlp
         self.output = output
+        self.checkpoint_path = output / DIR_CHECKPOINT / CHECKPOINT_FILE
         self.stdout, self.stderr = stdout, stderr
         self.msg = Printer(no_print=True)
-        self.optimizer = self.settings["optimizer"]
-        self.before_to_disk = create_before_to_disk_callback(self.settings["before_to_disk"])
-        self.checkpoint_path = output / DIR_CHECKPOINT / CHECKPOINT_FILE
+        self.settings = settings
+        self.frozen: list[str] = settings["frozen_components"]
+        self.optimizer = settings["optimizer"]
+        dropout = settings["dropout"]
+        self.dropouts = itertools.repeat(dropout) if isinstance(dropout, float) else dropout
+        self.batches = self._make_batches()
+        self.evaluate = create_evaluation_callback(nlp, dev_corpus, settings["score_weights"])
+        self.before_to_disk = create_before_to_disk_callback(settings["before_to_disk"])
         self.progress = Progress(fingerprint(nlp))
-        self.replay_seconds = 0
 
     def find_checkpoint(self) -> Checkpoint | None:
-        """The checkpoint to continue from, if there is one, and it is of this very run."""
+        """The checkpoint to resume from, if there is one and it is of this run."""
         if not self.checkpoint_path.is_file():
             return None
         finish_replacing(self.output / DIR_MODEL_BEST)
         try:
             checkpoint = Checkpoint.read(self.checkpoint_path)
         except BiomedError as error:
-            self._say(self.msg.warn(f"{error}; training starts from the beginning"))
+            self._warn(f"{error}; training starts from the beginning")
             return None
         if difference := self._compare(checkpoint):
-            self._say(
-                self.msg.warn(
-                    f"{self.checkpoint_path.parent} is not continued: {difference}; training "
-                    "starts from the beginning"
-                )
+            self._warn(
+                f"{self.checkpoint_path.parent} is not continued: {difference}; training starts "
+                "from the beginning"
             )
             return None
         return checkpoint
@@ -164,108 +169,145 @@ class _Run:
         return None
 
     def train(self, checkpoint: Checkpoint | None) -> None:
-        """Run the loop, from the beginning or from a checkpoint."""
+        """Train, from the beginning or from a checkpoint."""
         if checkpoint is None:
             remove_directory(self.checkpoint_path.parent, MADE_BY)
         else:
             self.progress = checkpoint.progress
         self._announce()
-        with self.nlp.select_pipes(disable=self.settings["frozen_components"]):
+        with self.nlp.select_pipes(disable=self.frozen):
             log_step, finalize = self.settings["logger"](self.nlp, self.stdout, self.stderr)
-        steps = self._steps()
-        restored = checkpoint is None
+        if checkpoint is not None:
+            self._restore(checkpoint)
         try:
-            if checkpoint is not None:
-                self._replay(steps, checkpoint, log_step)
-                restored = True
-            self._go_on(steps, log_step)
+            self._loop(log_step)
         except Exception as error:
-            self._say(
-                self.msg.warn(
-                    f"Aborting and saving the final best model. Encountered exception: {error!r}"
-                )
+            self._warn(
+                f"Aborting and saving the final best model. Encountered exception: {error!r}"
             )
             raise
         finally:
             finalize()
-            if restored:
-                self._save_pipeline(is_best=False)
+            self._save_pipeline(is_best=False)
         remove_directory(self.checkpoint_path.parent, MADE_BY)
         last = self.output / DIR_MODEL_LAST
         self._say(self.msg.good("Saved pipeline to output directory", last))
 
-    def _steps(self) -> Iterator[tuple[list[Example], dict[str, Any], bool | None]]:
-        """spaCy's loop; empty batches and known scores up to where the run is continued from."""
-        settings = self.settings
-        return train_while_improving(
-            self.nlp,
-            self.optimizer,
-            self._batches(),
-            self._create_evaluate(),
-            dropout=settings["dropout"],
-            accumulate_gradient=settings["accumulate_gradient"],
-            patience=settings["patience"],
-            max_steps=settings["max_steps"],
-            eval_frequency=settings["eval_frequency"],
-            exclude=settings["frozen_components"],
-            annotating_components=settings["annotating_components"],
-            before_update=settings["before_update"],
-        )
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        """Put everything where it was after the checkpoint's step.
 
-    def _batches(self) -> Batches:
-        made = self.progress.step
-        batches = create_train_batches(
-            self.nlp,
-            self.train_corpus,
-            self.settings["batcher"],
-            self.settings["max_epochs"],
-            self.progress.epochs,
-        )
-        for step, (epoch, batch) in enumerate(batches):
-            yield epoch, batch if step > made else []
-
-    def _create_evaluate(self) -> Callable[[], tuple[float, dict[str, Any]]]:
-        evaluate = create_evaluation_callback(
-            self.nlp, self.dev_corpus, self.settings["score_weights"]
-        )
-        known = iter(list(self.progress.scores))
-
-        def evaluate_once() -> tuple[float, dict[str, Any]]:
-            score = next(known, None)
-            return evaluate() if score is None else (score, {})
-
-        return evaluate_once
-
-    def _replay(self, steps: Iterator, checkpoint: Checkpoint, log_step: Callable) -> None:
-        """Lead the loop to the end of the checkpoint's last step, and put everything back."""
-        for _, info, _ in steps:
-            log_step(None)
-            if info["step"] == checkpoint.progress.step:
-                break
+        Batches and schedules have no state that can be saved, and are led there.
+        """
+        for step, (epoch, _) in enumerate(itertools.islice(self.batches, self.progress.step + 1)):
+            self._begin_step(step, epoch)
+            self.optimizer.step_schedules()
         checkpoint.restore(self.nlp, self.optimizer)
         checkpoint.tensors.clear()  # up to four times the pipeline's weights
-        self.replay_seconds = info["seconds"]
 
-    def _go_on(self, steps: Iterator, log_step: Callable) -> None:
-        """Make the steps that are left, and save and log what each evaluation gives."""
-        words = self.progress.words
-        seconds = self.progress.seconds - self.replay_seconds
-        frozen = self.settings["frozen_components"]
-        for _, info, is_best in steps:
-            info["words"] += words
-            info["seconds"] += seconds
-            if is_best is None:
+    def _loop(self, log_step: Callable[[dict[str, Any] | None], None]) -> None:
+        """Make the steps that are left, with an evaluation and a checkpoint after some of them."""
+        progress = self.progress
+        losses: dict[str, float] = {}
+        start = timer() - progress.seconds
+        while not self._is_done() and (batch := next(self.batches, None)) is not None:
+            epoch, examples = batch
+            progress.step += 1
+            self._update(epoch, examples, losses)
+            progress.words += sum(len(example) for example in examples)
+            if progress.step % self.settings["eval_frequency"]:
                 log_step(None)
                 continue
-            with self.nlp.select_pipes(disable=frozen):
-                update_meta(self.settings, self.nlp, info)
-            self._save_pipeline(is_best)
-            info["output_path"] = str(self.output / DIR_MODEL_LAST)
+            info = self._evaluate()
+            progress.seconds = int(timer() - start)
+            info.update(epoch=epoch, losses=losses, seconds=progress.seconds)
+            self._save_evaluated(info)
             log_step(info)
-            self._save_checkpoint(info)
+            self._save_checkpoint()
+            losses = {}
+
+    def _is_done(self) -> bool:
+        """Whether the last step is made, or no evaluation was better for `patience` steps."""
+        if not self.progress.scores:
+            return False
+        # Of equally good evaluations the first counts.
+        _, best_step = max(self._results(), key=lambda result: (result[0], -result[1]))
+        step, patience = self.progress.step, self.settings["patience"]
+        if patience and step - best_step >= patience:
+            return True
+        return bool(self.settings["max_steps"]) and step >= self.settings["max_steps"]
+
+    def _results(self) -> list[tuple[float, int]]:
+        """The score and the step of each evaluation."""
+        frequency = self.settings["eval_frequency"]
+        return [(score, number * frequency) for number, score in enumerate(self.progress.scores)]
+
+    def _make_batches(self) -> Iterator[Batch]:
+        """The batches of all epochs, as spaCy makes them; those of known epochs are repeated.
+
+        The states of Python's generator at the beginnings of epochs are kept in `progress`.
+        """
+        max_epochs, epochs = self.settings["max_epochs"], self.progress.epochs
+        is_stream = max_epochs < 0  # read again in each epoch, and not shuffled
+        examples = [] if is_stream else list(self.train_corpus(self.nlp))
+        if not (is_stream or examples):
+            raise ValueError(Errors.E986)
+        for epoch in range(max_epochs) if max_epochs > 0 else itertools.count():
+            if epoch < len(epochs):
+                random.setstate(epochs[epoch])
+            else:
+                epochs.append(random.getstate())
+            if not is_stream:
+                random.shuffle(examples)
+            batcher = self.settings["batcher"]
+            for batch in batcher(self.train_corpus(self.nlp) if is_stream else examples):
+                yield epoch, batch
+
+    def _begin_step(self, step: int, epoch: int) -> float:
+        """Call the config's `before_update`; give the step's rate of dropout."""
+        if before_update := self.settings["before_update"]:
+            before_update(self.nlp, {"step": step, "epoch": epoch})
+        return next(self.dropouts)
+
+    def _update(self, epoch: int, examples: list[Example], losses: dict[str, float]) -> None:
+        """Make a step: the gradients of the parts of the batch, then the optimizer."""
+        dropout = self._begin_step(self.progress.step, epoch)
+        for part in subdivide_batch(examples, self.settings["accumulate_gradient"]):
+            self.nlp.update(
+                part,
+                drop=dropout,
+                losses=losses,
+                sgd=False,  # type: ignore[arg-type]
+                exclude=self.frozen,
+                annotates=self.settings["annotating_components"],
+            )
+        for name, pipe in self.nlp.pipeline:
+            is_trained = name not in self.frozen and getattr(pipe, "is_trainable", False)
+            if is_trained and pipe.model not in (True, False, None):
+                pipe.finish_update(self.optimizer)
+        self.optimizer.step_schedules()
+
+    def _evaluate(self) -> dict[str, Any]:
+        """Evaluate, with the averaged weights if the optimizer averages. Returns what is logged."""
+        progress = self.progress
+        with self.nlp.use_params(self.optimizer.averages):
+            score, other_scores = self.evaluate()
+        progress.scores.append(score)
+        return {
+            "step": progress.step,
+            "score": score,
+            "other_scores": other_scores,
+            "checkpoints": self._results(),
+            "words": progress.words,
+            "output_path": str(self.output / DIR_MODEL_LAST),
+        }
+
+    def _save_evaluated(self, info: dict[str, Any]) -> None:
+        with self.nlp.select_pipes(disable=self.frozen):
+            update_meta(self.settings, self.nlp, info)
+        self._save_pipeline(is_best=info["score"] == max(self.progress.scores))
 
     def _save_pipeline(self, is_best: bool) -> None:
-        """As spaCy does: the averaged weights, if the optimizer averages."""
+        """Save as spaCy does, with the averaged weights if the optimizer averages."""
         last, best = self.output / DIR_MODEL_LAST, self.output / DIR_MODEL_BEST
         with (
             self.nlp.use_params(self.optimizer.averages),
@@ -276,60 +318,28 @@ class _Run:
             with replacing_directory(best, MADE_BY) as partial:
                 shutil.copytree(last, partial, dirs_exist_ok=True)
 
-    def _save_checkpoint(self, info: dict[str, Any]) -> None:
-        """After the pipelines: one that is newer than the checkpoint is made again."""
-        progress = self.progress
-        progress.step, progress.scores = info["step"], [score for score, _ in info["checkpoints"]]
-        progress.words, progress.seconds = info["words"], info["seconds"]
-        progress.performance = self.nlp.meta["performance"]
+    def _save_checkpoint(self) -> None:
+        """Save the state. After the pipelines: those newer than a checkpoint are made again."""
+        self.progress.performance = self.nlp.meta["performance"]
         claim_directory(self.checkpoint_path.parent, MADE_BY)
-        Checkpoint.take(self.nlp, self.optimizer, progress).write(self.checkpoint_path)
+        Checkpoint.take(self.nlp, self.optimizer, self.progress).write(self.checkpoint_path)
 
     def _announce(self) -> None:
-        frozen = self.settings["frozen_components"]
         annotating = self.settings["annotating_components"]
-        self._say(self.msg.info(f"Pipeline: {self.nlp.pipe_names}"))
-        if frozen:
-            self._say(self.msg.info(f"Frozen components: {frozen}"))
+        lines = [f"Pipeline: {self.nlp.pipe_names}"]
+        if self.frozen:
+            lines.append(f"Frozen components: {self.frozen}")
         if annotating:
-            self._say(self.msg.info(f"Set annotations on update for: {annotating}"))
-        self._say(self.msg.info(f"Initial learn rate: {self.optimizer.learn_rate}"))
+            lines.append(f"Set annotations on update for: {annotating}")
+        lines.append(f"Initial learn rate: {self.optimizer.learn_rate}")
         if self.progress.step >= 0:
-            self._say(
-                self.msg.info(
-                    f"Continuing after step {self.progress.step} from {self.checkpoint_path.parent}"
-                )
-            )
+            folder = self.checkpoint_path.parent
+            lines.append(f"Continuing after step {self.progress.step} from {folder}")
+        for line in lines:
+            self._say(self.msg.info(line))
+
+    def _warn(self, problem: str) -> None:
+        self._say(self.msg.warn(problem))
 
     def _say(self, message: str) -> None:
         self.stdout.write(message + "\n")
-
-
-def create_train_batches(
-    nlp: Language,
-    corpus: Callable[[Language], Iterable[Example]],
-    batcher: Callable[[Iterable[Example]], Iterable[list[Example]]],
-    max_epochs: int,
-    epochs: list[PythonState],
-) -> Batches:
-    """spaCy's function of this name, which can be made to give the same batches again.
-
-    Args:
-        max_epochs: -1 for a corpus that is read anew in each epoch and not shuffled; 0 for no
-            limit.
-        epochs: states of Python's generator at the beginning of the epochs to repeat; those of the
-            epochs after them are added.
-    """
-    streamed = max_epochs < 0
-    examples = [] if streamed else list(corpus(nlp))
-    if not streamed and not examples:
-        raise ValueError(Errors.E986)
-    for epoch in range(max_epochs) if max_epochs > 0 else itertools.count():
-        if epoch < len(epochs):
-            random.setstate(epochs[epoch])
-        else:
-            epochs.append(random.getstate())
-        if not streamed:
-            random.shuffle(examples)
-        for batch in batcher(corpus(nlp) if streamed else examples):
-            yield epoch, batch

@@ -1,6 +1,6 @@
-"""Entities as one tag per token: tag schemes, gold tags, and decoding to valid sequences only.
+"""Entities as one tag a token: tag schemes, gold tags, and decoding that cannot go wrong.
 
-All functions work on arrays of the whole batch; Python code runs only for the entities.
+Everything here works on the whole batch in arrays; Python only touches the entities themselves.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from thinc.types import Floats1d, Floats2d, Ints1d
+from thinc.types import Floats2d, Ints1d
 
 from ..encoders.batching.alignment import ranges
 
@@ -23,7 +23,7 @@ class Spans:
 
     Attributes:
         start, end: tokens, half-open, counted from the beginning of the batch.
-        label: index of the label in the scheme's list.
+        label: place of the label in the scheme's list.
     """
 
     start: Ints1d
@@ -32,7 +32,7 @@ class Spans:
 
 
 class TagScheme:
-    """The tags of a label set: tag 0 is outside, and a block of tags for each label follows.
+    """The tags of a label set: tag 0 is outside; each label then has its block of tags.
 
     Attributes:
         scheme: "bio" (begin, inside) or "biluo" (begin, inside, last, unit), which Ratinov and Roth
@@ -70,7 +70,7 @@ class TagScheme:
         return ["O", *names]
 
     def encode(self, length: int, spans: Spans) -> Ints1d:
-        """Tags of `length` tokens for these spans, which must not overlap: (length,)."""
+        """Tags of `length` tokens that hold the spans, none of which overlap: (length,)."""
         tags = np.zeros(length, dtype="int64")
         first = 1 + spans.label * len(self.parts)
         single = spans.end - spans.start == 1
@@ -83,9 +83,9 @@ class TagScheme:
         return tags
 
     def decode(self, tags: Ints1d, lengths: Ints1d) -> Spans:
-        """The spans of valid tag sequences, one for each document, concatenated."""
+        """Spans of a valid tag sequence for each document, laid one after the other."""
         starts = np.flatnonzero(self.begins_span[tags])
-        # A span ends before the next tag that does not continue it, or with its document.
+        # A span reaches to the next tag that does not continue it; documents end with one.
         stops = np.flatnonzero(~self.continues_span[tags])
         borders = np.concatenate([stops, np.cumsum(lengths)])
         borders.sort()
@@ -93,107 +93,74 @@ class TagScheme:
         return Spans(starts, ends, self.label_of_tag[tags[starts]])
 
     def viterbi(self, log_probs: Floats2d, lengths: Ints1d) -> Ints1d:
-        """The most probable valid tag sequence of each document.
+        """The most probable tag sequence of each document among the valid ones.
 
-        Tags are independent given the encoder, so the best tag of each token gives the best
-        sequence overall. If that sequence is invalid, dropping its invalid spans gives a valid
-        sequence at some cost, and the best valid sequence costs no more. A token whose second-best
-        tag costs more keeps its best tag. The dynamic programme runs on the stretches between such
-        tokens.
+        Tags are independent given the encoder, so the most probable sequence of all is the best tag
+        of each token. Only documents where that sequence is invalid are searched.
 
         Args:
-            log_probs: (tokens, tags), all documents concatenated.
-            lengths: (docs,) number of tokens in each document.
+            log_probs: (tokens, tags), documents laid one after the other.
+            lengths: (docs,) tokens in each document.
 
         Returns:
             (tokens,) tags.
         """
         tags = log_probs.argmax(axis=1)
-        borders = np.concatenate([[0], np.cumsum(lengths)])
-        is_bad = self._invalid_transitions(tags, borders)
-        if is_bad.any():
-            starts, ends = self._stretches(log_probs, tags, is_bad, borders)
-            self._search(log_probs, tags, starts, ends, borders)
+        invalid = self._find_invalid(tags, lengths)
+        if len(invalid):
+            starts = np.cumsum(lengths) - lengths
+            self._search(log_probs, tags, starts[invalid], lengths[invalid])
         return tags
 
-    def _invalid_transitions(self, tags: Ints1d, borders: Ints1d) -> np.ndarray:
-        """(tokens + 1,) whether a tag must not follow the tag before it.
+    def _find_invalid(self, tags: Ints1d, lengths: Ints1d) -> Ints1d:
+        """The places of the documents whose tags are not a valid sequence."""
+        filled = np.flatnonzero(lengths)
+        ends = np.cumsum(lengths)[filled]
+        first, last = tags[ends - lengths[filled]], tags[ends - 1]
+        is_bad = np.zeros(len(tags), dtype=bool)
+        is_bad[1:] = ~self.allowed[tags[:-1], tags[1:]]
+        # The first token has no tag before it, and stands for the end of its document as well.
+        is_bad[ends - lengths[filled]] = ~(self.may_start[first] & self.may_end[last])
+        return np.unique(np.repeat(np.arange(len(lengths)), lengths)[is_bad])
 
-        A tag with which a document must not end counts at the next index.
-        """
-        is_bad = np.zeros(len(tags) + 1, dtype=bool)
-        is_bad[1:-1] = ~self.allowed[tags[:-1], tags[1:]]
-        edges = np.unique(borders)  # without documents that have no tokens
-        is_bad[edges[:-1]] = ~self.may_start[tags[edges[:-1]]]
-        is_bad[edges[1:]] |= ~self.may_end[tags[edges[1:] - 1]]
-        return is_bad
+    def _search(self, log_probs: Floats2d, tags: Ints1d, starts: Ints1d, lengths: Ints1d) -> None:
+        """Set the tags of some documents to their most probable valid sequence (Viterbi).
 
-    def _stretches(
-        self, log_probs: Floats2d, tags: Ints1d, is_bad: np.ndarray, borders: Ints1d
-    ) -> tuple[Ints1d, Ints1d]:
-        """First tokens and ends of the stretches to search again, both (stretches,)."""
-        lengths = np.diff(borders)
-        # The spans of the best tags, valid or not. Each token outside counts as a span.
-        begins_span = ~self.continues_span[tags]
-        begins_span[borders[:-1][lengths > 0]] = True
-        span = np.cumsum(begins_span) - 1
-        bad = np.flatnonzero(is_bad)
-        left = bad[bad > 0] - 1
-        right = bad[bad < len(tags)]
-        is_invalid = np.zeros(span[-1] + 1, dtype=bool)
-        is_invalid[span[left[~self.may_end[tags[left]]]]] = True
-        is_invalid[span[right[self.continues_span[tags[right]]]]] = True
-        dropped = np.flatnonzero(is_invalid[span])
-        document = np.repeat(np.arange(len(lengths)), lengths)
-        # What each document loses if its invalid spans are dropped: a bound for the best sequence.
-        best = log_probs[dropped, tags[dropped]].astype("float64")
-        lost = best - log_probs[dropped, 0]
-        cost: Floats1d = np.bincount(document[dropped], lost, minlength=len(lengths))
-        cost += 1e-5 * (1.0 + cost)  # sums are rounded
-        to_search = np.zeros(len(lengths), dtype=bool)
-        to_search[document[dropped]] = True
-        tokens = np.flatnonzero(to_search[document])
-        second, best = np.partition(log_probs[tokens], -2, axis=1)[:, -2:].T
-        # One element before and one after all tokens, to find where free runs begin and end.
-        is_free = np.zeros(len(tags) + 2, dtype=bool)
-        is_free[tokens + 1] = ~(best - second > cost[document[tokens]])
-        is_border = np.zeros(len(tags) + 1, dtype=bool)
-        is_border[borders] = True
-        starts = np.flatnonzero(is_free[1:] & (~is_free[:-1] | is_border))
-        ends = np.flatnonzero(is_free[:-1] & (~is_free[1:] | is_border))
-        bad_before = np.concatenate([[0], np.cumsum(is_bad)])
-        has_bad = bad_before[ends + 1] > bad_before[starts]
-        return starts[has_bad], ends[has_bad]
-
-    def _search(
-        self, log_probs: Floats2d, tags: Ints1d, starts: Ints1d, ends: Ints1d, borders: Ints1d
-    ) -> None:
-        """Run the dynamic programme over several stretches of tokens at once, and set their tags.
+        A tag that continues a span follows B or I of its label. Every other tag follows the best of
+        the tags that leave no span open. A token therefore takes one comparison for each label and
+        not for each pair of tags.
 
         Args:
-            log_probs, tags: (tokens, tags) and (tokens,) of all documents. The tags outside the
-                stretches are not changed.
-            starts, ends: (stretches,) first token, and the token after the last.
+            log_probs, tags: (tokens, tags) and (tokens,) of all documents.
+            starts, lengths: (docs,) first token and number of tokens of each document to search.
         """
-        lengths = ends - starts
         order = np.argsort(-lengths, kind="stable")
-        starts, ends, lengths = starts[order], ends[order], lengths[order]
-        before, after = np.maximum(starts - 1, 0), np.minimum(ends, len(tags) - 1)
-        is_first, is_last = np.isin(starts, borders)[:, None], np.isin(ends, borders)[:, None]
-        may_start = np.where(is_first, self.may_start, self.allowed[tags[before]])
-        may_end = np.where(is_last, self.may_end, self.allowed.T[tags[after]])
-        # The number of stretches, longest first, that have a token at each place.
+        starts, lengths = starts[order], lengths[order]
+        # How many documents, the longest first, have a token at each place.
         reach = np.searchsorted(-lengths, -np.arange(lengths[0]), side="left")
-        penalty = np.where(self.allowed, 0.0, -np.inf)
-        back = np.empty((lengths[0], len(starts), self.size), dtype="int64")
-        scores = np.where(may_start, log_probs[starts], -np.inf)
+        left_open = np.where(self.may_end, 0.0, -np.inf)
+        totals = np.where(self.may_start, log_probs[starts], -np.inf).astype("float64")
+        blocks = totals[:, 1:].reshape(len(starts), len(self.labels), len(self.parts))  # a view
+        continuing = slice(1, 1 + len(self.parts) // 2)  # I, or I and L
+        # Of the tokens before each place: the best tag that leaves no span open, and for each label
+        # whether I is better than B.
+        closed = np.empty((lengths[0], len(starts)), dtype="int64")
+        is_inside = np.empty((lengths[0], len(starts), len(self.labels)), dtype=bool)
         for place in range(1, lengths[0]):
             count = reach[place]
-            through = scores[:count, :, None] + penalty
-            back[place, :count] = through.argmax(axis=1)
-            scores[:count] = through.max(axis=1) + log_probs[starts[:count] + place]
-        tags[ends - 1] = np.where(may_end, scores, -np.inf).argmax(axis=1)
+            ended = totals[:count] + left_open
+            closed[place, :count] = ended.argmax(axis=1)
+            begin, inside = blocks[:count, :, 0], blocks[:count, :, 1]
+            is_inside[place, :count] = inside > begin
+            opened = np.maximum(begin, inside)
+            totals[:count] = ended.max(axis=1, keepdims=True)
+            blocks[:count, :, continuing] = opened[:, :, None]
+            totals[:count] += log_probs[starts[:count] + place]
+        tags[starts + lengths - 1] = (totals + left_open).argmax(axis=1)
         for place in range(lengths[0] - 1, 0, -1):
-            stretches = np.arange(reach[place])
-            tokens = starts[stretches] + place
-            tags[tokens - 1] = back[place, stretches, tags[tokens]]
+            docs = np.arange(reach[place])
+            tokens = starts[docs] + place
+            label = self.label_of_tag[tags[tokens]]
+            opener = 1 + label * len(self.parts) + is_inside[place, docs, label]
+            is_continued = self.continues_span[tags[tokens]]
+            tags[tokens - 1] = np.where(is_continued, opener, closed[place, docs])

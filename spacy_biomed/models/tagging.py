@@ -99,8 +99,8 @@ class TagScheme:
         of each token. Only documents where that sequence is invalid are searched.
 
         Args:
-            log_probs: (tokens, tags), documents laid one after the other.
-            lengths: (docs,) tokens in each document.
+            log_probs: (tokens, tags), all documents concatenated.
+            lengths: (docs,) number of tokens in each document.
 
         Returns:
             (tokens,) tags.

@@ -4,8 +4,8 @@
         corpus/biored corpus/nlm_gene corpus/s800 --target biored --seeds 0 1 --threads 2
 
 alone:    each corpus trains a separate pipeline.
-naive:    all corpora, concatenated, train one pipeline; labels that a corpus does not annotate count
-          as absent, and a text of two corpora is there twice, as each annotates it.
+naive:    all corpora, concatenated, train one pipeline; labels that a corpus does not annotate
+          count as absent, and a text of two corpora is there twice, as each annotates it.
 partial:  all corpora train one pipeline; labels that a corpus does not annotate are ignored
           (`spacy biomed combine`).
 taught:   like partial, with the pipelines that were trained alone as teachers, whose heads are
@@ -14,7 +14,7 @@ whole:    like alone, with the training part as published.
 
 The first four are trained on the same documents: documents in the test or development part of any
 corpus are left out. This removes many documents of corpora that share abstracts; "whole" shows the
-cost. Each training has the number of epochs in `configs/ner.cfg`. Its last weights are scored,
+cost. Each training makes --epochs passes over its documents. Its last weights are scored,
 since nothing is selected on development parts.
 
 The corpora are folders written by `spacy biomed convert`, with the same names for the same labels

@@ -14,10 +14,11 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from timeit import default_timer as timer
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from spacy.errors import Errors
 from spacy.language import Language
+from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.schemas import ConfigSchemaTraining
 from spacy.training import Example
 from spacy.training.loop import (
@@ -276,14 +277,14 @@ class _Run:
                 part,
                 drop=dropout,
                 losses=losses,
-                sgd=False,  # type: ignore[arg-type]
+                sgd=False,
                 exclude=self.frozen,
                 annotates=self.settings["annotating_components"],
             )
         for name, pipe in self.nlp.pipeline:
             is_trained = name not in self.frozen and getattr(pipe, "is_trainable", False)
-            if is_trained and pipe.model not in (True, False, None):
-                pipe.finish_update(self.optimizer)
+            if is_trained and getattr(pipe, "model", None) not in (True, False, None):
+                cast(TrainablePipe, pipe).finish_update(self.optimizer)
         self.optimizer.step_schedules()
 
     def _evaluate(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""A room full of good and bad files, and commands that are run in it in processes of their own.
+"""A folder with valid and invalid files, and commands that run in it in separate processes.
 
-A process is a fork of the tests' own, since a new one takes seconds to import everything. Where the
-tests run as root it gives up root's privileges, so that permissions are those of any user.
+A process is a fork of the tests' process, since a new process takes seconds to import everything.
+If the tests run as root, it gives up root's privileges, so that permissions apply.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from spacy_biomed.training.config import fill_config
 REPOSITORY = Path(__file__).parents[1]
 LONG_NAME = "n" * 300
 
-# A command that is not done by then waits for something that never comes.
+# A command that takes longer is stuck.
 SECONDS = 60
 _MEMORY = 8 << 30
-# Of linux/prctl.h and linux/capability.h.
+# From linux/prctl.h and linux/capability.h.
 _DROP_FROM_BOUNDING_SET, _CAPABILITY_VERSION = 24, 0x20080522
 
 
 @dataclass
 class Outcome:
-    """How a command ended: its status (negative: the signal that ended it) and what it printed."""
+    """The exit status of a command (negative for a signal), and its output."""
 
     status: int
     output: str
@@ -61,9 +61,10 @@ class Outcome:
 
 @cache
 def import_everything() -> Callable[..., object]:
-    """Import what the commands import, once for all of their processes.
+    """Import the modules of all commands, once for all processes.
 
-    RETURNS: what `python -m spacy` calls.
+    Returns:
+        the function that `python -m spacy` calls.
     """
     for module in pkgutil.walk_packages(spacy_biomed.__path__, "spacy_biomed."):
         importlib.import_module(module.name)
@@ -74,7 +75,7 @@ def import_everything() -> Callable[..., object]:
 
 
 def run_in(room: Path, arguments: list[str]) -> Outcome:
-    """Run `spacy biomed` with arguments in a room, as `python -m spacy` runs it."""
+    """Run `spacy biomed` with arguments in a room, like `python -m spacy`."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         process = os.fork()
         if process == 0:
@@ -125,9 +126,9 @@ def _run_spacy(arguments: list[str]) -> int:
 
 
 def _give_up_privileges() -> None:
-    """Stay root, who owns the interpreter, without what lets root read and write everything."""
+    """Stay root, who owns the interpreter, without the capabilities to access all files."""
     libc = ctypes.CDLL(None, use_errno=True)
-    for capability in range(64):  # nor may programs that are started get them back
+    for capability in range(64):  # so that started programs do not get them back
         libc.prctl(_DROP_FROM_BOUNDING_SET, capability, 0, 0, 0)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     if libc.capset(header, (ctypes.c_uint32 * 6)()):
@@ -135,7 +136,7 @@ def _give_up_privileges() -> None:
 
 
 def list_files(folder: Path) -> dict[str, tuple[int, ...] | str]:
-    """Everything below a folder: modes, of files their sizes and times too, where links lead."""
+    """Everything below a folder: modes, sizes and times of files, and targets of links."""
     listing: dict[str, tuple[int, ...] | str] = {}
     for directory, folders, names in os.walk(folder):
         for name in (*folders, *names):
@@ -150,9 +151,10 @@ def list_files(folder: Path) -> dict[str, tuple[int, ...] | str]:
 
 
 class Room:
-    """A folder with everything that the commands need, and much that they do not.
+    """A folder with all files for the commands, and many other files.
 
-    path: where commands run; beside it are a home and a folder for temporary files.
+    Attributes:
+        path: where commands run; next to it are a home and a folder for temporary files.
     """
 
     def __init__(self, base: Path, encoder: Path, pipeline: Path):
@@ -163,7 +165,7 @@ class Room:
         self.restore()
 
     def restore(self) -> None:
-        """Make it as it was."""
+        """Restore its original state."""
         place = self.path.parent
         if place.exists():
             _open_everything(place)

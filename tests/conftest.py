@@ -1,4 +1,4 @@
-"""Fixtures that every room's tests share."""
+"""Shared fixtures of all tests."""
 
 import os
 import tarfile
@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-# Tests run in as many processes as there are cores. Set before a test imports PyTorch.
+# Tests run in a process per core, with one thread each. Set before a test imports PyTorch.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 REPOSITORY = Path(__file__).parents[1]
 
 
 def _archives() -> Path:
-    """The folder of the public corpora's archives: SPACY_BIOMED_CORPORA, or beside the project."""
+    """The folder of the public corpora's archives: SPACY_BIOMED_CORPORA, or next to the project."""
     return Path(os.environ.get("SPACY_BIOMED_CORPORA", REPOSITORY.parent / "shared" / "corpora"))
 
 
 @pytest.fixture(scope="session")
 def corpora_dir(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Unpack a public corpus by name, once a session; skip the test where it is not there."""
+    """Unpack a public corpus by name, once per session; skip the test if it is missing."""
     unpacked = tmp_path_factory.mktemp("corpora")
 
     def unpack(name: str) -> Path:
@@ -38,7 +38,7 @@ def corpora_dir(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
     return unpack
 
 
-# What the small encoders below learn their vocabularies on.
+# The text for the vocabularies of the small encoders below.
 SENTENCES = [
     "Aspirin reduced the risk of colorectal cancer in patients with diabetes.",
     "El paciente presentó náuseas, vómitos y fiebre de 39 °C tras la quimioterapia.",
@@ -71,7 +71,7 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same with RoBERTa's byte-level BPE and positions, saved by transformers itself."""
+    """The same with RoBERTa's byte-level BPE and positions, saved by transformers."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
     from tokenizers.trainers import BpeTrainer

@@ -1,4 +1,4 @@
-"""Sound files of every format, and damage of many kinds done to them."""
+"""Valid files of all formats, and many kinds of damage to them."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ _ENCODINGS = ["utf-7", "punycode", "undefined", "utf-16", "latin-1", "rot13", "z
 
 
 def damage(sound: dict[str, str], random: Random) -> dict[str, bytes]:
-    """Do one to three kinds of damage to one of the files of a corpus."""
+    """Damage one of a corpus's files in one to three ways."""
     files = {name: content.encode() for name, content in sound.items()}
     for _ in range(random.choice((1, 1, 2, 3))):
         name = random.choice(sorted(files))

@@ -1,6 +1,6 @@
-"""A recipe of distillation that takes a second or two, and text for it."""
+"""A distillation recipe that takes a second or two, and text for it."""
 
-# Of MobileBERT's kind, since `tiny_bert` has no language-model head.
+# With MobileBERT's objective, since `tiny_bert` has no language-model head.
 RECIPE = """\
 [paths]
 text = null

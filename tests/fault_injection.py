@@ -1,6 +1,6 @@
-"""Commands run in forked processes, with an error or a kill at a chosen one of their system calls.
+"""Run commands in forked processes, with an error or a kill at a chosen system call.
 
-All is imported before the fork, so that a try costs little more than the work itself.
+Everything is imported before the fork, so that a run takes little more time than its work.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import Any
 
 from spacy.cli import setup_cli
 
-# Names that outputs have while they are written.
+# Temporary names of outputs.
 TEMPORARY = re.compile(r"\.[^/]*\.([0-9a-f]{8}\.(partial|old)|lock)(/|$)")
 
 Snapshot = dict[str, bytes | None]
 
 
 def snapshot(folder: Path) -> Snapshot:
-    """What is below a folder: the content of each file by its path, None for each folder."""
+    """The content of all files below a folder, by path; None for folders."""
     found: Snapshot = {}
     for place, folders, files in os.walk(folder):
         for name in folders:
@@ -44,7 +44,7 @@ def without_temporary(found: Snapshot) -> Snapshot:
 
 
 def temporary(found: Snapshot) -> list[str]:
-    """The outermost names of what is left of outputs that were being written."""
+    """The outermost temporary names left in a snapshot."""
     return sorted(
         {
             name[: match.end()].rstrip("/")
@@ -56,7 +56,7 @@ def temporary(found: Snapshot) -> list[str]:
 
 
 def below(found: Snapshot, name: str) -> Snapshot:
-    """What a snapshot has at and below one name."""
+    """The part of a snapshot at and below a name."""
     return {
         path: content
         for path, content in found.items()
@@ -66,12 +66,15 @@ def below(found: Snapshot, name: str) -> Snapshot:
 
 @dataclass
 class Fault:
-    """What goes wrong.
+    """A fault to inject.
 
-    at: number of the call, of those that change something below the folder; None for no call.
-    error: that it fails with; 0: the process is killed instead.
-    file_size: that no file may grow beyond; with error 0 the process is killed at the write.
-    hold: descriptors of a pipe to tell that the call is reached, and one to wait at for leave.
+    Attributes:
+        at: index of the call, among the calls that change something below the folder; None for no
+            call.
+        error: error number of the failure; with 0 the process is killed instead.
+        file_size: maximum size of files; with the error 0 the process is killed at the write.
+        hold: descriptors of a pipe to report that the call is reached, and of a pipe to wait for
+            permission to continue.
     """
 
     at: int | None = None
@@ -82,11 +85,12 @@ class Fault:
 
 @dataclass
 class Outcome:
-    """How a command ended.
+    """The result of a command.
 
-    status: exit status; below 0 the signal that killed it.
-    lines: what it wrote to standard error.
-    calls: what it changed below the folder, as far as it got.
+    Attributes:
+        status: exit status; negative for the signal that killed it.
+        lines: output to standard error.
+        calls: the calls that changed something below the folder.
     """
 
     status: int
@@ -126,7 +130,11 @@ def start(
     fault: Fault | None = None,
     prepare: Callable[[], Any] = lambda: None,
 ) -> Running:
-    """Start it. prepare: called in the new process before the command."""
+    """Start `spacy biomed ...` in a folder.
+
+    Args:
+        prepare: called in the new process before the command.
+    """
     read_errors, write_errors = os.pipe()
     read_calls, write_calls = os.pipe()
     process = os.fork()
@@ -149,7 +157,7 @@ def start(
 
 
 def call(arguments: list[str]) -> int:
-    """Run `spacy biomed ...` in this process. RETURNS: its exit status."""
+    """Run `spacy biomed ...` in this process; return its exit status."""
     sys.argv = ["spacy", "biomed", *arguments]
     try:
         setup_cli()
@@ -162,7 +170,7 @@ def call(arguments: list[str]) -> int:
 
 
 def _redirect(errors: int) -> None:
-    logging.raiseExceptions = False  # of handlers that hold the streams of before
+    logging.raiseExceptions = False  # some handlers still use the earlier streams
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(errors, 2)
@@ -215,7 +223,7 @@ def _inject(fault: Fault, folder: Path, calls: int) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-# Audit events of calls that change names, and which argument is the folder that names are in.
+# Audit events of calls that change names, and the index of their argument with the folder.
 _CALLS = {"os.rename": 2, "os.remove": 1, "os.rmdir": 1, "os.mkdir": 2, "os.link": 2}
 
 
@@ -240,9 +248,10 @@ def _read_all(descriptor: int) -> str:
 
 
 def in_mount_namespace(work: Callable[[], Any]) -> str | None:
-    """Do something where mounts are this process's own.
+    """Call a function in a process with a separate mount namespace.
 
-    RETURNS: None if it was done, "" if mounting is not permitted here, else what went wrong.
+    Returns:
+        None if it succeeded, "" if mounting is not permitted, else the error.
     """
     read, write = os.pipe()
     process = os.fork()
@@ -266,7 +275,14 @@ def in_mount_namespace(work: Callable[[], Any]) -> str | None:
 
 
 def mount(source: str, target: Path, kind: str | None = None, options: str = "") -> None:
-    """RAISES OSError. kind: such as tmpfs; None binds the folder `source`."""
+    """Mount a file system.
+
+    Args:
+        kind: file system, such as tmpfs; None binds the folder `source`.
+
+    Raises:
+        OSError: if it cannot be mounted.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     flags = 0 if kind else 0x1000  # MS_BIND
     kind_bytes = kind.encode() if kind else None

@@ -1,4 +1,4 @@
-"""A few documents for each kind of corpus that a head learns from."""
+"""A few documents for each kind of corpus that heads learn from."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ PAIRS = (("Is aspirin safe?", "Aspirin is safe."), ("Is it cancer?", "It was dia
 
 
 def write_corpora(folder: Path, kinds: list[str]) -> list[Path]:
-    """Write a converted corpus of each kind to a folder of its name.
+    """Write a converted corpus of each kind to a folder with its name.
 
-    RETURNS: the folders.
+    Returns:
+        the folders.
     """
     for kind in kinds:
         (folder / kind).mkdir(parents=True)
@@ -38,7 +39,7 @@ def write_corpora(folder: Path, kinds: list[str]) -> list[Path]:
 
 
 def make_docs(kind: str) -> list[Doc]:
-    """Eight documents, of two kinds that a head is to tell apart, with the layer of a kind."""
+    """Eight documents, of two types that a head has to distinguish, with the layer of a kind."""
     make, annotate = MAKERS[kind]
     docs = [doc for _ in range(4) for doc in make()]
     for number, doc in enumerate(docs):
@@ -88,8 +89,8 @@ def _add_urgency(doc: Doc, is_first: bool) -> None:
     doc.user_data["urgency"] = float(is_first)
 
 
-# By the task of a corpus, as the catalogue calls it: what makes the documents and what annotates.
-# "triage" is that of `pipeline/new_head`.
+# By the task of a corpus, as in the catalogue: functions that create and annotate the documents.
+# "triage" is the task of `pipeline/new_head`.
 MAKERS = {
     "ner": (_make_texts, _add_entities),
     "deidentification": (_make_texts, _add_entities),

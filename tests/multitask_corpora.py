@@ -1,4 +1,4 @@
-"""Three small tasks, and a template whose heads are as small as can be."""
+"""Three small tasks, and a template with minimal heads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TOPICS = [
 def convert_tasks(folder: Path) -> Path:
     """Convert corpora of drugs and of diseases (flat entities) and of topics (classes).
 
-    Some of their texts are the same.
+    They share some texts.
     """
     for name, sentences, times in (("drugs", DRUGS, 4), ("diseases", DISEASES, 9)):
         source = folder / "sources" / name

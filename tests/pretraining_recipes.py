@@ -1,4 +1,4 @@
-"""A recipe of a second or two, and text for it."""
+"""A pretraining recipe that takes a second or two, and text for it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ SENTENCE = "aspirin reduced the risk of lung cancer in patients with diabetes an
 
 
 def make_text(documents: int = 40) -> list[str]:
-    """Documents of different lengths, no two of them alike."""
+    """Different documents of different lengths."""
     words = SENTENCE.split()
     count = len(words)
     return [
@@ -78,9 +78,10 @@ def write_text(path: Path, documents: list[str] | None = None) -> Path:
 
 
 def make_recipe(folder: Path, **settings: Any) -> PretrainingRecipe:
-    """The recipe, written to a folder; settings with "__" for the dots of their names.
+    """Write the recipe to a folder, and read it.
 
-    A whole section that is None is left out.
+    Args:
+        settings: changed settings, with "__" for dots in names; None leaves out a whole section.
     """
     return read_recipe(write_recipe(folder, **settings), PretrainingRecipe)
 
@@ -117,7 +118,7 @@ pretrain(read_recipe(Path(sys.argv[1]), PretrainingRecipe), Console())
 
 @contextmanager
 def running(recipe: Path, *launcher: str) -> Iterator[subprocess.Popen[str]]:
-    """Pretrain in a process of its own, or in those that a launcher starts; killed at the end."""
+    """Pretrain in a separate process, or in those of a launcher; they are killed at the end."""
     program = recipe.with_name("program.py")
     program.write_text(PROGRAM, encoding="utf8")
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Heads of spaCy's own over a shared encoder, and a few documents for them to learn."""
+"""spaCy's heads on a shared encoder, and a few documents to train them."""
 
 from importlib.util import find_spec
 

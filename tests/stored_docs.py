@@ -1,4 +1,4 @@
-"""Docs as conversion stores them."""
+"""Docs stored like in conversion."""
 
 import spacy
 from spacy.tokens import Doc, DocBin

@@ -1,4 +1,4 @@
-"""The programs in benchmarks/: what they count, keep and compare; not how fast anything is."""
+"""The programs in benchmarks/: counts, records and comparisons, without measuring speed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from spacy_biomed.training.corpus import read_docs
 
 REPOSITORY = Path(__file__).parents[1]
 
-# For each corpus that `accuracy.py` knows, one that ships and is annotated alike.
+# For each corpus of `accuracy.py`, an included corpus with the same kind of annotation.
 STARTERS = {
     "ncbi_disease": "starter_en",
     "chemprot": "starter_relations",
@@ -38,7 +38,7 @@ STARTERS = {
 
 @pytest.fixture
 def accuracy(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """`accuracy.py`, whose trainings run in this process."""
+    """`accuracy.py`, with trainings in this process."""
     monkeypatch.syspath_prepend(REPOSITORY / "benchmarks")
     module = import_module("accuracy")
     monkeypatch.setattr(module, "Worker", Here)
@@ -46,7 +46,7 @@ def accuracy(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 class Here:
-    """In place of a worker's process."""
+    """A replacement for a worker that runs requests in this process."""
 
     trained = 0
 
@@ -70,7 +70,7 @@ class Here:
 def run(
     accuracy: ModuleType, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> tuple[dict[str, Any], int]:
-    """RETURNS: what the program wrote, and how many trainings it made."""
+    """Run a benchmark; return its results and the number of trainings."""
     monkeypatch.setattr("sys.argv", ["accuracy.py", *arguments])
     before = Here.trained
     accuracy.main()
@@ -96,13 +96,13 @@ def test_accuracy_trains_both_and_each_once(
     _, trained = run(accuracy, monkeypatch, [*arguments, "--seeds", "0"])
     assert trained == systems
     result, trained = run(accuracy, monkeypatch, [*arguments, "--seeds", "0", "1"])
-    assert trained == systems  # those of the second seed
+    assert trained == systems  # only the second seed
 
     lines = [json.loads(line) for line in runs.read_text(encoding="utf8").splitlines()]
     assert len(lines) == 2 * systems
     weights = sha256((tiny_bert / "model.safetensors").read_bytes()).hexdigest()
     assert {line["encoder"] for line in lines} == {weights[:16]}
-    # Only of two learning rates one is chosen.
+    # Development scores are needed only to choose between two learning rates.
     chooses = [line["dev"] is not None for line in lines]
     assert chooses == [systems == 3 and line["system"] == accuracy.PLAIN for line in lines]
     ours = [100 * line["test"] for line in lines if line["system"] == accuracy.OURS]
@@ -160,7 +160,7 @@ def test_mentions_are_counted_by_offset_and_label(accuracy: ModuleType):
 
 def test_relations_that_are_none_are_no_class(accuracy: ModuleType):
     gold, found = ["A", "", "B", "A"], ["A", "A", "", "B"]
-    # One right; two wrong ones found besides, and two missed.
+    # One correct, two wrong and two missed.
     assert accuracy.relation_f1(gold, found) == pytest.approx(2 * 1 / (3 + 3))
 
 
@@ -194,14 +194,14 @@ def test_heads_are_compared_with_one_and_with_all_in_turn(accuracy: ModuleType):
     against_one, in_turn = heads.make_checks(contest, "texts", ["ner", "hoc"])
     assert (against_one.value, against_one.met) == (pytest.approx(1.25), True)
     assert (in_turn.value, in_turn.met) == (pytest.approx(1.6), False)
-    # Without the figure of every head there is none of all in turn.
+    # If the figure of a head is missing, so is the figure of all heads in turn.
     contest.seconds["texts"].pop("hoc")
     assert {check.value for check in heads.make_checks(contest, "texts", ["ner", "hoc"])} == {None}
 
 
 @pytest.fixture
 def merging(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """`merging.py`, whose trainings run in this process."""
+    """`merging.py`, with trainings in this process."""
     monkeypatch.syspath_prepend(REPOSITORY / "benchmarks")
     module = import_module("merging")
     monkeypatch.setattr(module, "Worker", Here)
@@ -211,7 +211,7 @@ def merging(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.fixture
 def partly_annotated(tmp_path: Path) -> list[Path]:
-    """Two corpora of the starter's texts: one with its chemicals, one with all of its labels."""
+    """Two corpora from the starter's texts: one with its chemicals, one with all its labels."""
     corpora = []
     for name, labels, start in (("chemicals", ["CHEMICAL"], 0), ("everything", [], 1)):
         source = tmp_path / "source" / name
@@ -222,7 +222,7 @@ def partly_annotated(tmp_path: Path) -> list[Path]:
             (source / path.name).write_text("".join(lines[start:16:2]), encoding="utf8")
         corpora.append(tmp_path / name)
         convert_corpus(name, source, corpora[-1], format="jsonl", labels=labels)
-    # A text that one corpus tests on, and that the other must not train on.
+    # A test document of one corpus, which the other corpus must not train on.
     held_out = tmp_path / "source" / "chemicals" / "test.jsonl"
     train = tmp_path / "source" / "everything" / "train.jsonl"
     text = held_out.read_text(encoding="utf8").splitlines(keepends=True)[0]
@@ -244,9 +244,9 @@ def test_merging_trains_every_way_and_each_once(
     arguments += ["--runs", str(runs), "--output", str(output), "--seeds", "0"]
     ways = ["--ways", "alone", "naive", "partial"]
     _, trained = run(merging, monkeypatch, [*arguments, *ways])
-    assert trained == 4  # two alone
+    assert trained == 4  # including two "alone"
     result, trained = run(merging, monkeypatch, arguments)
-    assert trained == 3  # taught, and two whole ones
+    assert trained == 3  # "taught" and two "whole"
     assert run(merging, monkeypatch, arguments)[1] == 0
 
     scores = result["scores"]
@@ -293,7 +293,7 @@ def test_merging_averages_over_seeds(merging: ModuleType):
 
 @pytest.fixture
 def updating(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """`updating.py`, whose trainings run in this process."""
+    """`updating.py`, with trainings in this process."""
     monkeypatch.syspath_prepend(REPOSITORY / "benchmarks")
     module = import_module("updating")
     monkeypatch.setattr(module, "Worker", Here)
@@ -303,7 +303,7 @@ def updating(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.fixture
 def chemicals(partly_annotated: list[Path], tiny_bert: Path, tmp_path: Path) -> list[str]:
-    """As arguments: a pipeline of chemicals, a corpus of all labels, and a folder of others."""
+    """Arguments: a pipeline for chemicals, a corpus with all labels, and a folder of corpora."""
     config = fill_config(
         REPOSITORY / "configs" / "ner.cfg", partly_annotated[0], encoder=str(tiny_bert), epochs=1
     )

@@ -1,4 +1,4 @@
-"""Small files that stand for ten gigabytes are refused at once, and ordinary ones are not."""
+"""Small files that decompress to ten gigabytes are refused at once; ordinary files are not."""
 
 import gzip
 import lzma
@@ -22,7 +22,7 @@ MEMBER = 2**27
 
 
 def write_bomb(path: Path, content: bytes) -> Path:
-    """Write ten gigabytes of the same bytes: the same member, frame or stream, again and again."""
+    """Write ten gigabytes of the same bytes, by repeating the same member, frame or stream."""
     block = content * (MEMBER // len(content))
     if path.suffix == ".gz":
         member = gzip.compress(block)
@@ -103,7 +103,7 @@ def test_a_limit_that_is_no_number_is_named(tmp_path, monkeypatch, value):
 
 @pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.xz", "a.txt.zst"])
 def test_much_text_that_repeats_itself_is_read(tmp_path, name):
-    """Dozens of times as small as it is: notes made from a template."""
+    """Notes from a template are compressed to a few per cent of their size."""
     template = " ".join(f"{random.getrandbits(64):016x}" for _ in range(50))
     lines = [f"{template} {random.getrandbits(64):016x}\n" for _ in range(40_000)]
     path = tmp_path / name

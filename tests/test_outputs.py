@@ -1,4 +1,4 @@
-"""Outputs appear whole, replace nothing but their own kind, and survive errors and kills."""
+"""Outputs are written atomically, replace only their own kind, and survive errors and kills."""
 
 import errno
 import json
@@ -147,7 +147,7 @@ def test_files_of_people_with_the_old_temporary_names_stay(tmp_path):
     assert (tmp_path / "file.partial").read_text() == "mine"
 
 
-# Places
+# Paths
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_a_file_does_not_become_a_directory(tmp_path):
     assert (tmp_path / "out").read_text() == "mine"
 
 
-# Directories that a command fills over time
+# Working directories
 
 
 def test_a_working_directory_is_gone_on_with_by_its_command_alone(tmp_path):
@@ -242,7 +242,7 @@ def test_only_directories_of_the_command_are_removed(tmp_path):
 def test_a_directory_that_cannot_be_deleted_is_one_line(tmp_path, monkeypatch):
     claim_directory(tmp_path / "ours", COMMAND)
 
-    def fail(path):  # by its last name alone, as `rmtree` has it
+    def fail(path):  # by its last name, as `rmtree` calls it
         raise OSError(errno.EIO, "Input/output error", "part")
 
     monkeypatch.setattr(outputs.shutil, "rmtree", fail)
@@ -250,7 +250,7 @@ def test_a_directory_that_cannot_be_deleted_is_one_line(tmp_path, monkeypatch):
         remove_directory(tmp_path / "ours", COMMAND)
 
 
-# Two at once
+# Two processes
 
 HOLDER = """
 import sys
@@ -291,18 +291,18 @@ def test_a_killed_process_leaves_no_lock_and_no_leftovers_to_the_next_run(tmp_pa
     ) as first:
         assert first.stdout.readline() == "holding\n"
         first.kill()
-    assert len(os.listdir(tmp_path)) == 2  # a lock that nobody holds, and half an output
+    assert len(os.listdir(tmp_path)) == 2  # a stale lock, and an incomplete output
     write(output, "new")
     assert os.listdir(tmp_path) == ["out"]
 
 
-# Faults. Each system call that changes a directory, and each flush, fails or kills in turn.
+# Faults: each system call that changes a directory, and each flush, fails or is killed in turn.
 
 CALLS = ("rename", "replace", "unlink", "rmdir", "mkdir", "fsync", "link")
 
 
 class Injected:
-    """Makes the n-th of all calls fail with an error, or kills the process at it."""
+    """Makes the n-th call fail with an error, or kills the process at this call."""
 
     def __init__(self, monkeypatch, number, error):
         self.count, self.number, self.error = 0, number, error
@@ -490,7 +490,7 @@ def test_a_working_directory_whose_marker_could_not_be_written_is_still_the_comm
             pass
     assert os.listdir(tmp_path) == []
     work.mkdir()
-    (work / ".spacy-biomed.0123abcd.partial").write_text("{")  # of a process that was killed
+    (work / ".spacy-biomed.0123abcd.partial").write_text("{")  # from a killed process
     with working_directory(work, COMMAND):
         (work / "part").write_text("1")
     assert sorted(os.listdir(work)) == [MARKER, "part"]

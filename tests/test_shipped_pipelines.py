@@ -1,4 +1,4 @@
-"""The pipelines that ship: small, complete, and as good on real text as their page says."""
+"""The included pipelines: small, complete, and with the documented scores on real text."""
 
 import json
 import re
@@ -21,7 +21,7 @@ PIPELINES = REPOSITORY / "assets" / "pipelines"
 PROJECT = srsly.read_yaml(REPOSITORY / "project.yml")
 NAMES = ["en_biomed_ner", "es_clinical_ner"]
 
-# Documents of a test part that are scored, and how far F1 on so few may be from that on all.
+# Number of scored documents of a test part, and tolerance of their F1.
 DOCUMENTS, CHANCE = 60, 0.05
 
 
@@ -116,7 +116,7 @@ def test_a_pipeline_is_as_good_on_a_real_test_part(
 
 
 def convert(corpus):
-    """Run the line of the workflow that converts the corpus."""
+    """Convert a corpus with the workflow's command."""
     lines = [line for command in PROJECT["commands"] for line in command["script"]]
     (line,) = (line for line in lines if f" corpus/public/{corpus}" in line and " convert " in line)
     app(shlex.split(line)[4:], standalone_mode=False)

@@ -1,4 +1,4 @@
-"""The encoders that ship."""
+"""The included encoders."""
 
 from pathlib import Path
 

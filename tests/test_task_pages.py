@@ -1,4 +1,4 @@
-"""The pages of docs/tasks: what their first section says to paste is run, line by line."""
+"""The pages of docs/tasks: run all commands and snippets of their first section."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ REPOSITORY = Path(__file__).parents[1]
 PAGES = sorted((REPOSITORY / "docs" / "tasks").glob("*.md"))
 SECTION = "Try it"
 
-# All that is different from what a reader runs: trainings stop after so many steps.
+# The only difference from the pages: trainings stop after a few steps.
 SHORT = ["--vars.max_steps", "4"]
 
 
 class Block(NamedTuple):
-    """What a reader pastes in one go: lines of commands, or a snippet of Python."""
+    """A block of a page: lines of commands, or a Python snippet."""
 
     kind: str
     text: str
 
 
 def read_section(page: str) -> str:
-    """The text of the section that is run, which has to be the page's first."""
+    """The text of the section to run, which has to be the page's first section."""
     _, *sections = re.split(r"^## ", page, flags=re.MULTILINE)
     title, _, text = sections[0].partition("\n") if sections else ("", "", "")
     assert title == SECTION, f"the first section has to be '{SECTION}'"
@@ -44,7 +44,7 @@ def read_section(page: str) -> str:
 
 
 def find_blocks(section: str) -> list[Block]:
-    """The indented blocks ("commands") and the fenced ones of a section, in their order."""
+    """The indented blocks ("commands") and the fenced blocks of a section, in order."""
     blocks = re.compile(r"^```(\w*)\n(.*?)^```$|((?:^ {4}[^\n]*\n)+)", re.MULTILINE | re.DOTALL)
     return [
         Block(language, fenced) if indented is None else Block("commands", indented)
@@ -53,7 +53,7 @@ def find_blocks(section: str) -> list[Block]:
 
 
 def copy_inputs(section: str, folder: Path) -> None:
-    """Copy what ships: the configs, and the assets that a section names."""
+    """Copy the configs, and the assets mentioned in a section."""
     shutil.copytree(REPOSITORY / "configs", folder / "configs")
     for name in sorted(set(re.findall(r"assets/[\w-]+", section))):
         shutil.copytree(REPOSITORY / name, folder / name)
@@ -61,7 +61,7 @@ def copy_inputs(section: str, folder: Path) -> None:
 
 def run_commands(text: str) -> None:
     """Run lines of `python -m spacy ...`."""
-    # Importing them makes the commands.
+    # The import registers the commands.
     import spacy.cli
 
     import spacy_biomed.cli  # noqa: F401
@@ -77,9 +77,10 @@ def run_commands(text: str) -> None:
 
 
 def run_section(section: str) -> tuple[dict[str, Any], list[str]]:
-    """Run the blocks of a section in their order.
+    """Run the blocks of a section in order.
 
-    RETURNS: the names that its snippets leave behind, and the lines that they print.
+    Returns:
+        the variables of its snippets, and the lines they print.
     """
     names: dict[str, Any] = {}
     printed = io.StringIO()
@@ -98,7 +99,7 @@ def are_probabilities(values: Iterable[float]) -> bool:
 
 
 def are_relations(doc: Doc, head: str, tail: str) -> bool:
-    """Whether a document has been searched for relations, and has none but of these two."""
+    """Whether relations are annotated, and all have this head and tail text and valid labels."""
     relations = doc._.relations
     labels = find_corpus("starter_relations").labels
     return relations is not None and all(
@@ -173,7 +174,7 @@ def check_updating(names: dict[str, Any], printed: list[str]) -> None:
     assert len(doc.ents) == len(printed)
 
 
-# What the snippets of a page are to leave behind.
+# Checks of the variables and printed lines of each page's snippets.
 CHECKS: dict[str, Callable[[dict[str, Any], list[str]], None]] = {
     "deidentification": check_deidentification,
     "entities": check_entities,

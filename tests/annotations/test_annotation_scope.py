@@ -1,4 +1,4 @@
-"""What a layer of mentions tells of a document, and how it is kept."""
+"""The scope of a layer of mentions, and how it is stored."""
 
 import pytest
 import spacy

@@ -1,4 +1,4 @@
-"""Pairs of texts as one Doc."""
+"""Pairs of texts as a Doc."""
 
 import pytest
 import spacy

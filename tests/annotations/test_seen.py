@@ -1,4 +1,4 @@
-"""Which spans of an evaluation text the training part has as mentions."""
+"""Spans of an evaluation text that are mentions in the training part."""
 
 import json
 

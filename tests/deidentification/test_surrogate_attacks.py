@@ -1,7 +1,7 @@
-"""What somebody without the secret can find out from the surrogates of many notes.
+"""Attacks on surrogates of many notes without the secret.
 
-The attacker has the de-identified notes, the program, its lists, and knows where the same mention
-recurs. The secret is fixed, so that the numbers below are the same in each run.
+The attacker has the de-identified notes, the program and its lists, and knows where the same
+mention recurs. The secret is fixed, so that the numbers below are the same in each run.
 """
 
 import random
@@ -38,7 +38,7 @@ def make_component(**settings):
 
 
 def surrogate_texts(component, *mentions, note="", document_id=None):
-    """The surrogates of mentions (kind, text) in one note."""
+    """The surrogates of mentions (kind, text) in a note."""
     words = [note, *(text for _, text in mentions)]
     doc = Doc(Vocab(), words=[word or "-" for word in words])
     doc.user_data["document_id"] = document_id
@@ -48,16 +48,16 @@ def surrogate_texts(component, *mentions, note="", document_id=None):
 
 
 def recurring(kind, text, notes):
-    """The surrogates of one mention in so many different notes."""
+    """The surrogates of the same mention in a number of different notes."""
     component = make_component()
     return [surrogate_texts(component, (kind, text), note=f"n{i}")[0] for i in range(notes)]
 
 
 def rank_of_original(original, seen, options):
-    """Where the original stands among the options from the least to the most often seen: 0 to 1.
+    """The rank of the original among the options by frequency, from 0 (least often seen) to 1.
 
-    Half of those that are seen as often as it count. Without any leak it is 1/2 in the mean over
-    many originals: an attacker who names the least seen option, or the most seen, guesses.
+    Options with the same frequency count as half. Without a leak the mean over many originals is
+    1/2: an attacker who chooses the least or the most frequent option only guesses.
     """
     counts = Counter(seen)
     others = [counts[option] for option in options if option != original]
@@ -67,12 +67,12 @@ def rank_of_original(original, seen, options):
 
 
 def check_ranks(ranks):
-    """That their mean is that of a uniform distribution, whose deviation is 1/sqrt(12)."""
+    """Check that the mean is that of a uniform distribution, whose deviation is 1/sqrt(12)."""
     assert abs(mean(ranks) - 0.5) < 3 * (12 * len(ranks)) ** -0.5
 
 
 def check_uniform(seen, options):
-    """By chi-square: its mean is the degrees of freedom, and its variance twice that."""
+    """Check by chi-square: its mean is the degrees of freedom, and its variance twice that."""
     assert set(seen) <= set(options)
     expected, counts = len(seen) / len(options), Counter(seen)
     statistic = sum((counts[option] - expected) ** 2 / expected for option in options)
@@ -81,7 +81,10 @@ def check_uniform(seen, options):
 
 
 def test_a_telephone_number_that_recurs_is_not_recovered():
-    """The digit never seen at a place used to be the original's: 28 of 30 numbers at 60 notes."""
+    """A digit that never occurs at a position must not reveal the original.
+
+    An earlier version excluded the original: 28 of 30 numbers were recovered from 60 notes.
+    """
     generator = random.Random(0)
     numbers = [str(generator.randrange(10**8, 10**9)) for _ in range(15)]
     ranks, recovered, places = [], 0, 0
@@ -95,7 +98,7 @@ def test_a_telephone_number_that_recurs_is_not_recovered():
             ranks.append(rank_of_original(digit, seen, options))
             places += 1
     check_ranks(ranks)
-    # A tenth by chance, of which the deviation is 3.5 in 135 places.
+    # A tenth by chance, with a deviation of 3.5 in 135 places.
     assert recovered < places / 10 + 3 * (places * 0.09) ** 0.5
 
 
@@ -115,7 +118,7 @@ def test_an_identifier_with_letters_that_recurs_is_not_recovered():
 
 def test_a_name_that_recurs_is_not_recovered():
     generator = random.Random(2)
-    # What ends like this is no given name.
+    # Names with this ending are no given names.
     surnames = [name for name in terms("es", "surnames") if name[-1:] == "z"]
     ranks = []
     for given, surname in zip(
@@ -126,7 +129,7 @@ def test_a_name_that_recurs_is_not_recovered():
         pairs = [one.split(" ") for one in recurring("name", f"{given} {surname}", notes=600)]
         lists = [(given, "given_female"), (surname, "surnames")]
         for (original, name), seen in zip(lists, zip(*pairs, strict=True), strict=True):
-            # Some given names of women are surnames, too, and become these.
+            # Some female given names are surnames too, and become surnames.
             if set(seen) <= set(terms("es", name)):
                 ranks.append(rank_of_original(original, seen, terms("es", name)))
     assert len(ranks) > 20
@@ -154,7 +157,7 @@ def parse(text):
 
 
 def test_a_date_that_recurs_is_not_recovered():
-    """Shifts by up to some years either way leave it in the middle of what becomes of it."""
+    """With symmetric shifts of up to some years, it would be the mean of the shifted dates."""
     originals = [date(1940, 2, 3) + timedelta(1571 * i) for i in range(20)]
     near = {"mean": 0, "middle": 0, "gap": 0}
     means = []
@@ -169,7 +172,7 @@ def test_a_date_that_recurs_is_not_recovered():
         for name, guess in guesses.items():
             near[name] += abs(guess - original.toordinal()) < 180
         means.append(guesses["mean"])
-    # The guesses are the same whatever the date was, so that they can be near to one or two of 20.
+    # The guesses do not depend on the date, so by chance they can be near one or two of 20.
     assert max(near.values()) <= 2
     assert max(means) - min(means) < 6 * 14_610 / (12 * 200) ** 0.5
 
@@ -181,7 +184,7 @@ def test_a_birthday_behind_the_date_of_the_note_tells_no_more_than_the_time_betw
         note = f"{date(2015, 1, 1) + timedelta(9 * i):%d/%m/%Y}"
         birth, _ = surrogate_texts(component, ("date", "05/06/1951"), ("date", note), note=f"{i}")
         births.append(parse(birth))
-    # Its age at the note is plain to see; taken off, the middle of the window is all that is left.
+    # The age at the time of the note is visible; without it, only the mean of the window is left.
     ages = [date(2015, 1, 1).toordinal() + 9 * i - parse("05/06/1951") for i in range(200)]
     latest = [birth + age for birth, age in zip(births, ages, strict=True)]
     check_uniform([(day - parse("01/01/1990")) // 1461 for day in latest], range(10))
@@ -218,7 +221,7 @@ def test_each_name_letter_and_shift_is_as_likely_as_any_other():
 
 
 def test_two_values_of_a_note_are_drawn_apart_from_each_other():
-    """Kept different, they would tell of each other what they are not."""
+    """If they were always different, each would exclude a value of the other."""
     component = make_component()
     pairs = [
         surrogate_texts(component, ("id", "4"), ("id", "5"), note=f"n{i}") for i in range(2000)

@@ -62,7 +62,7 @@ def test_a_long_secret_counts_to_its_end():
 
 
 def test_a_passphrase_goes_through_scrypt_and_random_bytes_do_not():
-    """Computed with another implementation (`openssl kdf`, OpenSSL 3)."""
+    """The expected key was computed with another implementation (`openssl kdf`, OpenSSL 3)."""
     assert derive_key("correct horse battery staple").hex() == PASSPHRASE_KEY
     random_bytes = "0123456789abcdefABCDEF0123456789" * 2
     assert derive_key(random_bytes) == random_bytes.encode()
@@ -313,7 +313,7 @@ def test_other_limits_of_age():
     ],
 )
 def test_dates_move_in_their_format(language, text, expected):
-    """By 376 days: ten days more than a year with a 29 February, else eleven."""
+    """The shift is 376 days: a year plus ten days with a 29 February, else plus eleven."""
     move = DateShift(376, language, language != "en")
     assert move(text) == expected
 

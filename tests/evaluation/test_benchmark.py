@@ -1,4 +1,4 @@
-"""Measuring a pipeline in processes of its own."""
+"""Measuring a pipeline in separate processes."""
 
 import json
 import sys
@@ -57,7 +57,7 @@ def blank_pipeline(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def splitting_pipeline(tmp_path_factory) -> Path:
-    """A pipeline whose tokenizer splits at white space alone."""
+    """A pipeline whose tokenizer splits only at white space."""
     path = tmp_path_factory.mktemp("pipelines") / "splitting"
     nlp = spacy.blank("en", config={"nlp": {"batch_size": 2}})
     nlp.tokenizer = spacy.tokenizer.Tokenizer(nlp.vocab)

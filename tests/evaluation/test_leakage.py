@@ -12,7 +12,7 @@ TEXT = (
 
 
 def make_doc(*mentions, text=TEXT, spans_key=None):
-    """With mentions (string, label)."""
+    """A document with mentions (string, label)."""
     doc = NLP.make_doc(text)
     spans = []
     for string, label in mentions:
@@ -109,7 +109,7 @@ def test_what_cannot_be_compared_is_refused():
 
 
 def test_what_a_drawn_surrogate_shows_is_counted_apart():
-    """Of 200 notes, the year of some becomes the same year of forty."""
+    """In some of 200 notes the year becomes the same year, one of forty."""
     pairs, component = [], BiomedDeidentifier(mode="surrogates", secret_variable=None)
     for i in range(200):
         text = f"{i}: Marta Ochoa, 64 años, 12/03/2019"
@@ -122,7 +122,7 @@ def test_what_a_drawn_surrogate_shows_is_counted_apart():
     assert 0 < apart["FECHA"].by_chance < 15 and apart["NOMBRE"].by_chance < 10
     together = measure_leakage(pairs).labels
     assert together["FECHA"].leaked == apart["FECHA"].by_chance
-    # What is left beside a surrogate leaks all the same.
+    # The part of a mention next to a surrogate still leaks.
     gold, doc = make_doc(("Marta Ochoa", "NOMBRE")), component(make_doc(("Marta", "NOMBRE")))
     report = measure_leakage([(gold, doc)], is_drawn=component.is_drawn)
     assert report.total == Leakage(1, leaked=1)

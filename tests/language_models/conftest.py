@@ -1,4 +1,4 @@
-"""What all tests of this room share."""
+"""Shared fixtures of the tests of language models."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from distillation_recipe import SENTENCES
 
 @pytest.fixture(scope="package", autouse=True)
 def one_thread():
-    """Models this small are not worth two; and as many threads give the same numbers."""
+    """Use one thread: faster for such small models, and the numbers are reproducible."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -18,7 +18,7 @@ def one_thread():
 
 @pytest.fixture(scope="session")
 def text(tmp_path_factory) -> Path:
-    """A few sentences over and over, one a line."""
+    """A few repeated sentences, one per line."""
     path = tmp_path_factory.mktemp("text") / "text.txt"
     path.write_text("\n".join(SENTENCES * 6))
     return path

@@ -34,7 +34,7 @@ def make(text, tokenizer):
 
 
 def rows_of(batches, items):
-    """What is in some micro-batches, without padding."""
+    """The sequences of some micro-batches, without padding."""
     rows = Counter()
     for item in items:
         batch = batches[item]

@@ -1,4 +1,4 @@
-"""A corpus cleaned, and the account of it."""
+"""Cleaning a corpus, and its report."""
 
 import json
 import lzma
@@ -23,7 +23,7 @@ from spacy_biomed.language_models.sources import read_documents
 
 REPOSITORY = Path(__file__).parents[2]
 
-# Three documents of three sentences each. No two of them are similar.
+# Three documents of three sentences each, which are not similar to each other.
 DOCUMENTS = [
     "A woman of 64 years was admitted with fever, cough and pain in the left side of her chest. "
     "The radiograph showed a shadow in the lower lobe of the left lung, and she was given "
@@ -39,7 +39,7 @@ SPANISH = (
     "El paciente ingresó en el hospital por dolor abdominal intenso, náuseas y vómitos. "
     "La ecografía mostró varios cálculos en la vesícula biliar. No hubo complicaciones."
 )
-# A sentence for each rule, in documents of their own or at the end of another.
+# A noisy sentence for each rule, as a separate document or at the end of another document.
 NOISE = {
     "broken_encoding": "The patientâ€™s heart was normal on the next morning.",
     "markup": "The <i>heart</i> was normal on the next morning.",
@@ -62,7 +62,7 @@ NOISE = {
 
 @pytest.fixture
 def clean(tmp_path):
-    """Clean documents of sources by name; gives the accounts and what was written."""
+    """Clean documents of named sources; return the counts and the written documents."""
 
     def clean(settings=None, /, **documents: list[str]) -> tuple[dict[str, Account], list[str]]:
         sources = []
@@ -78,7 +78,7 @@ def clean(tmp_path):
 
 
 def removed(account: Account) -> tuple[dict[str, int], dict[str, int]]:
-    """Why documents and sentences were removed, with their numbers."""
+    """The numbers of removed documents and sentences, by reason."""
     assert set(account.removed_documents) <= set(DOCUMENT_REASONS)
     assert set(account.removed_sentences) <= set(SENTENCE_REASONS)
     assert account.documents_in == account.documents_out + account.removed_documents.total()
@@ -87,7 +87,7 @@ def removed(account: Account) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def rewrite(document: str) -> str:
-    """The same with other punctuation, case and white space."""
+    """The same text with different punctuation, case and white space."""
     return document.replace(", ", "  ; ").replace(" the ", " THE ")
 
 
@@ -119,7 +119,7 @@ def test_everything_planted_is_counted_exactly(clean):
         DOCUMENTS[1],
         DOCUMENTS[1],
         replace_last_word(DOCUMENTS[0]),
-        # Kept, but for a sentence of the other source and one that it has itself.
+        # Kept, except for a sentence of the other source and a sentence it has twice.
         "The nurses were asked for their view. On the third day, her temperature was normal again! "
         "Nobody had asked them before this trial. The nurses were asked for their view.",
     ]
@@ -158,7 +158,7 @@ def test_thresholds_reach_the_rules(clean):
 
 
 def test_similarity_decides_what_is_near(clean):
-    """Of 46 words, 42 shingles, a word in the middle changes 5: the similarity is 37 / 47."""
+    """46 words have 42 shingles; a changed word changes 5 of them: the similarity is 37 / 47."""
     documents = [DOCUMENTS[1], DOCUMENTS[1].replace("secretions", "fluids")]
     assert removed(clean(a=documents)[0]["a"])[0] == {}
     settings = CleaningSettings("en", near_duplicates=NearDuplicates(similarity=0.6))
@@ -166,7 +166,7 @@ def test_similarity_decides_what_is_near(clean):
 
 
 def test_a_document_is_compared_with_kept_ones_only(clean):
-    """Each is near to the one before; the third is not near to the first, and stays."""
+    """Each is near the document before; the third is not near the first, and stays."""
     words = DOCUMENTS[2].split()
     chain = [" ".join(words[: len(words) - 5 * i]) for i in range(3)]
     assert removed(clean(a=chain[:2])[0]["a"])[0] == {"near_duplicate": 1}
@@ -298,7 +298,7 @@ def test_the_output_is_named_as_text(tmp_path, name):
 
 @pytest.fixture(scope="module")
 def real_text() -> list[str]:
-    """The first documents of the corpora's English text; skip the test where it is not there."""
+    """The first documents of the corpora's English text; skip the test if it is missing."""
     folder = os.environ.get("SPACY_BIOMED_CORPORA", REPOSITORY.parent / "shared" / "corpora")
     path = Path(folder) / "text_en.txt.xz"
     if not path.is_file():
@@ -307,9 +307,9 @@ def real_text() -> list[str]:
 
 
 def test_what_is_planted_into_real_text_is_counted_exactly(clean, real_text):
-    """The figures of planted text are the differences to those of the text alone."""
+    """The counts of planted text are the differences between counts with and without it."""
     text = clean(a=real_text)[1]
-    # In a long document, a word more or less does not matter.
+    # Long documents, in which a single word hardly changes the similarity.
     long_ones = [document for document in text if len(document.split()) > 120][:30]
     assert len(long_ones) == 30
     before, lines = clean(a=text)

@@ -1,4 +1,4 @@
-"""Sentences and documents that were there before."""
+"""Duplicates of sentences and documents."""
 
 import random
 import sqlite3
@@ -116,7 +116,7 @@ def test_equal_texts_have_equal_sketches(sketcher):
 def test_the_similarity_of_sketches_is_about_that_of_the_sets_of_shingles(sketcher):
     words = make_words(1004)
     for cut in (100, 300, 500):
-        # 1000 shingles; the other text lacks the last `cut` of them and has no others.
+        # 1000 shingles; the other text has the same without the last `cut`.
         one, other = sketcher.sketch(" ".join(words)), sketcher.sketch(" ".join(words[:-cut]))
         expected = (1000 - cut) / 1000
         assert similarity(one, other) == pytest.approx(expected, abs=0.1)
@@ -161,7 +161,7 @@ def test_settings_decide_the_bands():
 
 def test_a_document_is_near_to_one_that_was_added(index):
     index.add_near(Sketch(SIGNATURE.tobytes(), (1, 2)), source=0)
-    # 0.8 of the values, and of 128 that is 103 at least.
+    # At least 0.8 of the values, which means 103 of 128.
     close, apart = SIGNATURE.copy(), SIGNATURE.copy()
     close[103:] = apart[102:] = 999
     assert index.find_near(Sketch(close.tobytes(), (2, 3)), source=1) == 0

@@ -42,7 +42,7 @@ def make_model(tokenizer, seed=0, type="bert", **sizes):
 
 @pytest.fixture(scope="module")
 def teacher(tmp_path_factory, tokenizer) -> Path:
-    """An encoder directory with a head whose distributions are far from even."""
+    """An encoder directory with a head whose distributions are far from uniform."""
     path = tmp_path_factory.mktemp("encoders") / "tiny-teacher"
     path.mkdir()
     model = make_model(tokenizer)
@@ -67,7 +67,7 @@ TRAINING = {
 
 @pytest.fixture(scope="module")
 def make_recipe(text, teacher, tmp_path_factory):
-    """A recipe with an output of its own."""
+    """Create recipes with separate output directories."""
 
     def make(objective: str = "compact", student=NARROW, settings=None, **sections):
         output = tmp_path_factory.mktemp("runs") / "student"
@@ -89,7 +89,7 @@ def make_recipe(text, teacher, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(make_recipe):
-    """Runs of whole recipes, one for each objective: the recipe and its report."""
+    """Run recipes, once for each objective; return the recipe and its report."""
     runs = {}
 
     def run(name: str):
@@ -126,7 +126,7 @@ def refuse(recipe) -> str:
 
 
 def whole_outputs(model, inputs, positions) -> Outputs:
-    """All that a model computes for a batch, logits at all positions and selected afterwards."""
+    """All outputs of a model for a batch; logits are computed everywhere and selected then."""
     output = model(
         inputs["input_ids"],
         inputs["attention_mask"],
@@ -145,7 +145,7 @@ def test_the_trainers_loss_is_the_objective_of_the_models_outputs(make_recipe, m
     trainer = make_trainer(make_recipe(name))
     inputs = {key: torch.as_tensor(value) for key, value in trainer.batches[0].items()}
     attended = inputs["attention_mask"].bool()
-    assert not attended.all()  # there is padding
+    assert not attended.all()  # the batch has padding
     trainer.model.eval()
     loss = trainer.micro_batch_loss(trainer.model, inputs)
 
@@ -167,7 +167,7 @@ def test_gradients_go_to_the_student_and_the_projections_alone(make_recipe, make
     trainer.micro_batch_loss(trainer.model, inputs).backward()
     assert all(parameter.grad is None for parameter in trainer.teacher.parameters())
     without = {n for n, p in trainer.model.named_parameters() if p.grad is None or not p.grad.any()}
-    # Texts are single, and attention does not see a shift of all keys.
+    # There are no pairs of texts, and a constant shift of all keys does not change attention.
     assert all("token_type" in name or "key.bias" in name for name in without)
     assert trainer.objective.project.weight.grad.any()
 
@@ -279,7 +279,7 @@ def test_the_loss_of_a_step_does_not_depend_on_its_micro_batches(make_recipe):
         training = {"steps": 1, "device_batch": device_batch}
         recipe = make_recipe("distilbert", settings={"align_weight": 0}, training=training)
         losses.append(rows(distill(recipe).output)[0]["loss"])
-    # Dropout is another one.
+    # Dropout draws different numbers.
     assert losses[0] == pytest.approx(losses[1], rel=0.05)
 
 
@@ -291,7 +291,7 @@ def test_a_run_that_was_interrupted_ends_like_one_that_was_not(run, make_recipe,
 
     def fail_at_last(self, model, inputs):
         calls.append(1)
-        if len(calls) == 13:  # two micro-batches a step, and a checkpoint after step 4
+        if len(calls) == 13:  # two micro-batches per step, and a checkpoint after step 4
             raise KeyboardInterrupt
         return compute(self, model, inputs)
 
@@ -392,7 +392,7 @@ def test_without_distributions_validation_is_the_objective(make_recipe, headless
     report = distill(recipe)
     log = [json.loads(line) for line in (report.output / "log.jsonl").read_text().splitlines()]
     losses = [row["validation_loss"] for row in log if "validation_loss" in row]
-    # The objective's loss, which begins near 3, not that of 120 entries, ln 120 = 4.8.
+    # The objective's loss, which starts near 3, and not the loss over 120 entries, ln 120 = 4.8.
     assert min(losses) == pytest.approx(report.loss)
     assert report.perplexity is None
     assert {row["validation_perplexity"] for row in log if "validation_loss" in row} == {None}

@@ -1,4 +1,4 @@
-"""Recipes for distillation: what they take, and what they say of bad input."""
+"""Recipes for distillation: their settings, and messages for bad input."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ directory = "student"
 
 @pytest.fixture
 def read(tmp_path, monkeypatch):
-    """Read the recipe with some of its sections replaced."""
+    """Read the recipe with some sections replaced."""
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text("one\ntwo\nthree\n")
 
@@ -160,7 +160,7 @@ PRESETS = Path(__file__).parents[2] / "configs" / "language_models"
 
 @pytest.fixture
 def preset(tmp_path):
-    """A preset with a text of its own, and with a teacher where it has none."""
+    """A preset with a small text, and with a teacher if it has none."""
     (tmp_path / "text.txt").write_text("one\n")
 
     def read(name: str) -> DistillationRecipe:
@@ -175,12 +175,12 @@ def preset(tmp_path):
 @pytest.mark.parametrize(
     ("name", "student", "weights", "batch", "steps"),
     [
-        # Paper 2: sections 4.1.3, 4.2.3, 4.3 and 6; the batch is that of the authors' model cards.
+        # Rohanian et al. 2022, sections 4.1.3, 4.2.3, 4.3 and 6; batch from the model cards.
         ("distilbiobert", Shape(6, 768, 12), [2, 5, 1], 192, 100_000),
         ("tinybiobert", Shape(4, 312, 12), [1, 1, 1, 1], 192, 100_000),
         ("compactbiobert", Shape(6, 768, 12), [1, 5, 3, 3], 192, 100_000),
         ("mobilebert_style", Shape(12, 384, 12), [0.5, 0.5, 0.5], 192, 100_000),
-        # Paper 1, section 7.1.
+        # Lewis et al. 2020, section 7.1.
         ("bio_lm_base_from_large", Shape(12, 768, 12), [5, 2, 1], 8192, 50_000),
         ("starter_from_teacher", Shape(4, 256, 4), [2, 5, 1], 64, 6500),
     ],

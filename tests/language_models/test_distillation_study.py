@@ -1,4 +1,4 @@
-"""Studies of distillation: what the students have in common, and what is made again."""
+"""Studies of distillation: what the students share, and when a student is trained again."""
 
 import json
 import shutil
@@ -73,7 +73,7 @@ def make_recipe(text, teacher, tmp_path):
 
 @pytest.fixture
 def trained(monkeypatch):
-    """The students that are trained."""
+    """Record the students that are trained."""
     made = []
     train = Student.train
 
@@ -196,7 +196,7 @@ def test_a_student_is_made_anew_if_what_it_is_made_of_has_changed(
         other = Path(shutil.copytree(teacher, tmp_path / "teacher"))
         sections["teacher"] = {"name": str(other)}
         moved = plan_students(make_recipe(**sections), output, ["mobilebert"])
-        assert {one.name: one.digest for one in moved} == before  # the same, elsewhere
+        assert {one.name: one.digest for one in moved} == before  # the same in another folder
         changed = load_file(other / "model.safetensors")
         changed["bert.embeddings.LayerNorm.bias"] += 1
         save_file(changed, other / "model.safetensors", metadata={"format": "pt"})

@@ -1,4 +1,4 @@
-"""Language models before any training."""
+"""Language models before training."""
 
 import json
 
@@ -15,13 +15,13 @@ from spacy_biomed.language_models.initialization import (
 
 
 def count_parameters(vocabulary: int, layers: int, width: int, feed_forward: int) -> int:
-    """Of a BERT language model of 20 positions, counted by hand."""
+    """The parameters of a BERT language model with 20 positions, counted by hand."""
     normalisation = 2 * width
     square = width * width + width
     embeddings = (vocabulary + 20 + 2) * width + normalisation
     attention = 4 * square + normalisation
     inside = 2 * width * feed_forward + feed_forward + width + normalisation
-    head = square + normalisation + vocabulary  # its decoder is the embeddings, and a bias
+    head = square + normalisation + vocabulary  # its decoder has the embeddings and a bias
     return embeddings + layers * (attention + inside) + head
 
 

@@ -1,4 +1,4 @@
-"""Sentences in another language than the corpus's."""
+"""Finding sentences that are not in the corpus's language."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from spacy_biomed.language_models.language_identification import LanguageIdentif
 
 ENGLISH = "Aspirin reduced the risk of colorectal cancer in patients with type 2 diabetes."
 SPANISH = "El paciente presentó náuseas, vómitos y fiebre tras la quimioterapia con cisplatino."
-# Nothing but terms: Galician and Extremaduran are about as probable as Spanish.
+# Only terms: Galician and Extremaduran are about as probable as Spanish.
 TELEGRAPHIC = "Diagnóstico: adenocarcinoma infiltrante, metástasis hepáticas, trombosis portal."
 
 

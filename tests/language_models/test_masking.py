@@ -1,4 +1,4 @@
-"""Masking: how much is hidden and how, whole words, and what decides it."""
+"""Masking: shares of masked pieces, whole words, and reproducibility."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def test_the_share_that_was_asked_for_is_chosen(tokenizer, sequences, whole_word
         masking = Masking(tokenizer, probability=probability, whole_words=whole_words)
         batch = masking(sequences, places(sequences))
         share = len(batch["labels"]) / (SEQUENCES * (LENGTH - 1))
-        # 39,600 pieces in words of two: a standard deviation of 0.0035 at most.
+        # 39,600 pieces in words of two: the standard deviation is at most 0.0035.
         assert share == pytest.approx(probability, abs=0.0125)
 
 
@@ -66,7 +66,7 @@ def test_of_those_80_percent_are_hidden_10_are_others_and_10_stay(
     )
     seen = batch["input_ids"].ravel()[batch["positions"]]
     hidden, same = seen == tokenizer.mask, seen == batch["labels"]
-    # 19,800 pieces: a standard deviation of 0.0028. An other one is the same by chance in 1 of 180.
+    # 19,800 pieces: the standard deviation is 0.0028. 1 of 180 random pieces is the original.
     assert hidden.mean() == pytest.approx(0.8, abs=0.01)
     assert same.mean() == pytest.approx(0.1, abs=0.01)
     others = seen[~hidden & ~same]

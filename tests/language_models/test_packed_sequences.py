@@ -1,4 +1,4 @@
-"""Text as packed sequences: what is in them, where they are cut, what is set aside and kept."""
+"""Packed sequences: their content and boundaries, documents set aside, and reuse of files."""
 
 from collections import Counter
 
@@ -124,7 +124,7 @@ def test_each_document_is_set_aside_equally_often():
         others, chosen = set_aside(map(str, range(10)), 3, seed)
         list(others)
         counts.update(chosen)
-    # A binomial distribution of 3000 trials has a standard deviation of 25.
+    # The standard deviation of this binomial distribution with 3000 trials is 25.
     assert all(abs(counts[str(i)] - 900) < 130 for i in range(10))
 
 

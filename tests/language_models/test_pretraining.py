@@ -1,4 +1,4 @@
-"""Pretraining from text to an encoder directory, and runs that go on."""
+"""Pretraining from text to an encoder directory, and resumed runs."""
 
 import io
 import json
@@ -24,7 +24,7 @@ from spacy_biomed.language_models.trainer import COMPLETE
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A recipe, what became of it, and what it showed."""
+    """A recipe, its report, and its output to the terminal."""
     folder = tmp_path_factory.mktemp("run")
     recipe = make_recipe(folder, output__weights="fp32", training__evaluate_every=2)
     shown = io.StringIO()
@@ -55,7 +55,7 @@ def go_on_from(folder, encoder, **settings):
     return make_recipe(folder, vocabulary=None, encoder={"name": str(encoder)}, **settings)
 
 
-# --- What is written ---
+# --- Output files ---
 
 
 def test_the_output_is_an_encoder_directory_and_nothing_else(run):
@@ -149,7 +149,7 @@ def test_the_log_counts_pieces_and_the_console_shows_evaluations(run):
     rows = read_rows(recipe.output.directory / "log.jsonl")
     training = [row for row in rows if "loss" in row]
     assert [row["step"] for row in training] == [1, 2, 3, 4, 5, 6]
-    # 8 sequences of 22 pieces beside 2 special tokens, but for the last one of the text.
+    # 8 sequences of 22 pieces without 2 special tokens, except for the last of the text.
     assert [row["pieces"] for row in training] == pytest.approx(
         [step * 8 * 22 for step in range(1, 7)], abs=2 * 22
     )
@@ -179,7 +179,7 @@ def test_a_model_that_gets_worse_is_written_as_it_was_best(tmp_path):
 
 
 def start_loss(recipe):
-    """Validation loss of the model that a recipe begins with, on its text."""
+    """Validation loss of a recipe's untrained model, on its text."""
     from accelerate import PartialState
 
     from spacy_biomed.language_models.packed_sequences import prepare_text
@@ -191,7 +191,7 @@ def start_loss(recipe):
     return trainer.evaluate()["eval_loss"]
 
 
-# --- What it begins with ---
+# --- Initial weights ---
 
 
 def test_an_encoder_is_gone_on_from_with_its_head(run, tmp_path):
@@ -254,7 +254,7 @@ def test_whole_words_within_documents_are_trained_on_as_well(tmp_path):
     assert measured.loss < math.log(150)
 
 
-# --- What is refused ---
+# --- Bad input ---
 
 
 def test_what_is_in_the_place_of_the_output_is_not_replaced(tmp_path):

@@ -1,4 +1,4 @@
-"""Runs of several processes and several sittings."""
+"""Runs with several processes, and resumed runs."""
 
 import signal
 import time
@@ -62,6 +62,6 @@ def test_two_processes_have_the_loss_of_one_with_the_same_batch(tmp_path):
     assert len(losses(one)["loss"]) == 6
     for name, expected in losses(one).items():
         assert losses(two)[name] == pytest.approx(expected, abs=1e-3)
-    assert shown.count("validation") == 2  # of the first process alone
+    assert shown.count("validation") == 2  # only from the main process
     card = (two.output.directory / "README.md").read_text(encoding="utf8")
     assert "| Computed on | 2 ×" in card

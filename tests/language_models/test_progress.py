@@ -1,4 +1,4 @@
-"""The log of a run, and what the terminal shows."""
+"""The log of a run, and its output to the terminal."""
 
 import io
 
@@ -10,14 +10,14 @@ from spacy_biomed.language_models.progress import RunLog, counting, read_rows
 
 
 class Batches:
-    """Every step has ten pieces more than the one before."""
+    """Batches in which each step has ten pieces more than the step before."""
 
     def pieces(self, step):
         return 10 * (step + 1)
 
 
 def play(log, steps, first=0):
-    """What transformers' loop tells of some steps, with an evaluation after the last."""
+    """Call a log like transformers' loop for some steps, with an evaluation after the last."""
     state, control = TrainerState(global_step=first, max_steps=9), TrainerControl()
     log.on_train_begin(None, state, control)
     for step in range(first + 1, steps + 1):

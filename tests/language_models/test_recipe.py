@@ -1,4 +1,4 @@
-"""Recipes: what is read, what is refused and where, and the presets."""
+"""Recipes: reading, messages for bad input with their lines, and the presets."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def line_of(path: Path, start: str) -> int:
 
 @pytest.fixture
 def write(tmp_path):
-    """The recipe with one piece of its text replaced."""
+    """Write the recipe with a part of its text replaced."""
 
     def write(old: str = "", new: str = "") -> Path:
         text = write_text(tmp_path / "text.txt")
@@ -175,7 +175,7 @@ def test_a_run_stays_the_same_wherever_it_is_computed(tmp_path):
         assert make_recipe(tmp_path, **settings).identity() != first
 
 
-# What the papers give: encoder, batch, steps, learning rate, warm-up, beta2, length.
+# Settings from the papers: encoder, batch, steps, learning rate, warm-up, beta2, length.
 GIVEN = {
     "bio_lm_base": ((12, 768, 12, 3072), 8192, 500_000, 6e-4, 25_000, 0.98, 512),
     "bio_lm_large": ((24, 1024, 16, 4096), 8192, 500_000, 4e-4, 25_000, 0.98, 512),

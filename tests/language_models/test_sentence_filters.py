@@ -10,7 +10,7 @@ from spacy_biomed.language_models.sentence_filters import RULES, SentenceFilter,
 
 WORDS = [f"be{a}{b}" for a in ascii_lowercase for b in ascii_lowercase]
 
-# Sentences that break the rule, and sentences that only just do not.
+# Sentences that break the rule, and similar sentences that just do not.
 EXAMPLES = {
     "broken_encoding": (
         [

@@ -1,4 +1,4 @@
-"""Sentences of a text."""
+"""Splitting text into sentences."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Documents out of text files, JSON lines and Parquet."""
+"""Reading documents from text files, JSON lines and Parquet."""
 
 import gzip
 import lzma
@@ -117,7 +117,7 @@ def many(tmp_path):
 
 def test_a_sample_has_so_many_words_from_all_of_the_text_in_its_order(many):
     drawn = [text.strip() for text in sample_documents([many], 600)]
-    assert 600 <= sum(len(text.split()) for text in drawn) < 609  # the last one has up to nine
+    assert 600 <= sum(len(text.split()) for text in drawn) < 609  # the last has up to nine words
     places = [[text.strip() for text in MANY].index(text) for text in drawn]
     assert places == sorted(places) and places[0] < 100 and places[-1] > 900
     assert 20 < sum(place < 500 for place in places) < len(places) - 20

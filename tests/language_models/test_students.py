@@ -1,4 +1,4 @@
-"""Students before any distillation."""
+"""Students before distillation."""
 
 import copy
 
@@ -34,7 +34,7 @@ def bert():
 
 
 def layers_of(model) -> list[dict[str, torch.Tensor]]:
-    """The weights of each layer, by their names within it."""
+    """The weights of each layer, by their names in the layer."""
     layers = [{} for _ in range(model.config.num_hidden_layers)]
     for name, weight in model.state_dict().items():
         if ".layer." in name:

@@ -1,4 +1,4 @@
-"""Weights that begin with what counting a text can tell."""
+"""Initial weights from statistics of a text."""
 
 import math
 
@@ -40,7 +40,7 @@ class Text:
 
 @pytest.fixture(params=[("bert", "tiny_bert"), ("roberta", "tiny_roberta")], ids=lambda one: one[0])
 def start(request, tmp_path):
-    """Makes models of one seed: as transformers has them, and started from a text."""
+    """Create models with the same seed: with random weights, and started from a text."""
     kind, name = request.param
     tokenizer = load_tokenizer(str(request.getfixturevalue(name)))
     text = pack_documents(make_text(), tokenizer, tmp_path, length=24, across_documents=True)
@@ -81,17 +81,17 @@ def test_counting_in_parts_changes_nothing(monkeypatch):
 
 def test_information_is_that_worked_out_by_hand():
     counts = np.array([[0.0, 6.0, 1.0], [6.0, 0.0, 1.0], [1.0, 1.0, 6.0]])
-    # Pieces occur 7, 7 and 8 times of 22; as contexts in proportion to the power 0.75 of that.
+    # Pieces occur 7, 7 and 8 of 22 times; as contexts these counts have the exponent 0.75.
     powers = [7**0.75, 7**0.75, 8**0.75]
     often, rarer = (power / sum(powers) for power in (8**0.75, 7**0.75))
     together = math.log(6 / 22 / (7 / 22 * rarer))
     itself = math.log(6 / 22 / (8 / 22 * often))
-    expected = [[0, together, 0], [together, 0, 0], [0, 0, itself]]  # others: rarer than chance
+    expected = [[0, together, 0], [together, 0, 0], [0, 0, itself]]  # 0: rarer than by chance
     np.testing.assert_allclose(positive_information(csr_array(counts)).toarray(), expected)
 
 
 def test_vectors_of_pieces_in_like_company_are_alike_and_none_is_longer_than_usual():
-    # 0 and 1 stand before 4 and 5, 2 and 3 before 6 and 7; 8 is rare and 9 nowhere.
+    # 0 and 1 occur before 4 and 5, 2 and 3 before 6 and 7; 8 is rare and 9 does not occur.
     sequences = [[one, 4 + i % 2] for i in range(40) for one in (0, 1)]
     sequences += [[one, 6 + i % 2] for i in range(40) for one in (2, 3)]
     vectors = piece_vectors(count_pairs(Text(*sequences, [8, 0]), 10), 4)
@@ -110,7 +110,7 @@ def test_vectors_of_pieces_in_like_company_are_alike_and_none_is_longer_than_usu
 
 def test_heads_look_at_their_offsets(start):
     _, model = start(width=128, heads=4)
-    ids = torch.full((1, 40), start.tokenizer.mask)  # positions alone tell places apart
+    ids = torch.full((1, 40), start.tokenizer.mask)  # only positions are different
     first, second = model.base_model(ids, output_attentions=True).attentions
     places = torch.arange(10, 30)
     for head, offset in enumerate(offsets(4)):
@@ -160,7 +160,7 @@ def test_a_vocabulary_smaller_than_the_width_is_bad_input(start):
         start(width=size + size % 2, heads=1)
 
 
-# --- Training from there ---
+# --- Training ---
 
 
 def test_a_run_learns_sooner_from_a_text_than_from_chance(tmp_path):

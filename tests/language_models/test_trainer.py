@@ -1,4 +1,4 @@
-"""The loss, how it is spread over micro-batches, and what the trainer passes on and keeps."""
+"""The loss and its micro-batches, the trainer's arguments, and checkpoints."""
 
 import math
 
@@ -31,7 +31,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(scope="module", autouse=True)
 def quiet():
-    """The small encoders have no head, which transformers warns of."""
+    """Hide warnings of transformers that the small encoders have no head."""
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()
     yield
@@ -55,7 +55,7 @@ def make_trainer(tmp_path, tiny_bert):
 
 
 def make_batch(tokenizer, lengths=(9, 20, 3)):
-    """A masked batch of tensors, padded, and the labels as transformers' models take them."""
+    """A padded masked batch of tensors, and the labels in transformers' format."""
     from spacy_biomed.language_models.packed_sequences import Sequence
 
     draw = np.random.default_rng(0)
@@ -90,7 +90,7 @@ def model_and_tokenizer(request, tiny_bert):
         )
     torch.manual_seed(4)
     model = AutoModelForMaskedLM.from_config(config)
-    for parameter in model.parameters():  # biases and normalisations are not to be trivial
+    for parameter in model.parameters():  # so that biases and normalisations are not trivial
         parameter.data += 0.05 * torch.randn_like(parameter)
     return model.eval(), tokenizer
 
@@ -130,7 +130,7 @@ def test_outside_of_the_selection_logits_are_of_all_positions(model_and_tokenize
 
 
 def first_gradient(trainer):
-    """The loss of the first step, and the gradient that the optimizer would get."""
+    """The loss of the first step, and the gradient for the optimizer."""
     trainer.create_optimizer_and_scheduler(num_training_steps=1)
     batches = iter(trainer.get_train_dataloader())
     micro_batches, count = trainer.get_batch_samples(
@@ -223,7 +223,7 @@ def test_in_bf16_the_loss_is_close_and_gradients_are_in_fp32(model_and_tokenizer
     keep_in_bf16(model)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         hidden, loss = compute()
-    if model.config.model_type != "mobilebert":  # its normalisation is a plain product
+    if model.config.model_type != "mobilebert":  # its normalisation is only a product
         assert {one.dtype for one in hidden} == {torch.bfloat16}
     loss.backward()
     assert loss.item() == pytest.approx(expected.item(), rel=0.01)

@@ -34,7 +34,7 @@ def test_the_vocabulary_grows_to_the_size_and_no_further(size):
 def test_a_vocabulary_stops_where_no_pair_is_frequent_enough():
     words = ["abc abd"] * 2
     every = learn_word_pieces(words, 1000)
-    # 4 characters, of which 3 inside a word too: 5 + a, b, c, d, ##b, ##c, ##d; and the merges.
+    # 4 characters, 3 of them also inside words: 5 + a, b, c, d, ##b, ##c, ##d; and the merges.
     assert every.get_vocab_size() < 30
     frequent = learn_word_pieces(words, 1000, min_frequency=3)
     assert frequent.get_vocab_size() < every.get_vocab_size()

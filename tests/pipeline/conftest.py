@@ -1,4 +1,4 @@
-"""Pipelines over the small encoders of the shared fixtures."""
+"""Pipelines with the small encoders of the shared fixtures."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,15 +7,16 @@ import pytest
 import spacy
 from spacy.language import Language
 
-# A package that `test_new_head.py` puts on the path of a process of its own.
+# A package that `test_new_head.py` puts on the path of a separate process.
 collect_ignore = ["new_head"]
 
 
 @pytest.fixture
 def make_pipeline(tiny_bert: Path) -> Callable[..., Language]:
-    """Build `biomed_transformer` and the heads after it.
+    """Build a pipeline of `biomed_transformer` and heads.
 
-    heads: name of each head to its config; the factory is the name up to a "-".
+    Args:
+        heads: name of each head to its config; the factory is the part of the name before a "-".
     """
 
     def make(heads: dict[str, dict], encoder: Path = tiny_bert, **transformer) -> Language:

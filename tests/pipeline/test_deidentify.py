@@ -39,7 +39,7 @@ def secret(monkeypatch):
 
 
 def make_nlp(patterns=PATTERNS, language="es", **settings):
-    """A pipeline that finds by rule."""
+    """A pipeline that finds mentions by rules."""
     nlp = spacy.blank(language)
     nlp.add_pipe("entity_ruler").add_patterns(patterns)
     nlp.add_pipe(DEIDENTIFY, config=settings)
@@ -47,9 +47,9 @@ def make_nlp(patterns=PATTERNS, language="es", **settings):
 
 
 def deidentify(text, spans, **settings):
-    """With given mentions: (start, end, label), in characters."""
+    """De-identify a text with given mentions: (start, end, label), in characters."""
     component = BiomedDeidentifier(spans_key="phi", **settings)
-    # A token for each character, so that any characters are a span.
+    # A token for each character, so that any mention is a span.
     doc = Doc(Vocab(), words=list(text), spaces=[False] * len(text))
     doc.spans["phi"] = [Span(doc, start, end, label=label) for start, end, label in spans]
     return component(doc)._.deidentified
@@ -99,7 +99,7 @@ def test_merging_goes_on_through_a_chain():
     assert merge_overlapping(reversed(chain)) == [Mention(0, 10, "B"), Mention(10, 12, "D")]
 
 
-# Names that were missed
+# Propagation of names
 
 
 def test_a_name_found_once_is_replaced_everywhere():
@@ -168,7 +168,7 @@ def test_with_an_error_handler_the_other_documents_go_on():
     nlp.set_error_handler(lambda name, component, docs, error: failed.extend(docs))
     failed, docs = [], [nlp.make_doc(f"Nota {i}: Tudela") for i in range(3)]
     for i in (0, 2):
-        # Not even a character; it is only hashed.
+        # Not a valid character, but identifiers are only hashed.
         docs[i].user_data["document_id"] = f"\ud800{i}"
     assert [doc.text for doc in nlp.pipe(docs)] == ["Nota 0: Tudela", "Nota 2: Tudela"]
     assert [doc.text for doc in failed] == ["Nota 1: Tudela"]
@@ -296,7 +296,7 @@ def test_it_runs_behind_both_encoders(make_pipeline, compressed, tmp_path):
     if compressed:
         write_compressed(nlp, tmp_path / "compressed", "fp32", False)
         nlp = spacy.load(tmp_path / "compressed")
-    # Whatever untrained weights find, and that is something:
+    # Untrained weights find some mentions:
     docs = list(nlp.pipe(["Ms Lee has asthma and sees Dr Brown in Leeds."] * 3))
     assert docs[0].ents
     for doc in docs:
@@ -450,9 +450,9 @@ def random_document(generator):
 @pytest.mark.parametrize("mode", ["tags", "surrogates"])
 @pytest.mark.parametrize("language", ["en", "es"])
 def test_outside_mentions_all_is_the_same_and_inside_all_is_replaced(mode, language):
-    """Over random texts; ages may stay and findings are no mentions.
+    """Random texts; ages may stay, and mentions of the kind "keep" are not replaced.
 
-    A surrogate may be what it replaces by chance: of a single letter, once in 26 times.
+    A surrogate may equal the original by chance, for a single letter once in 26 times.
     """
     kept = {label: "other" for label, kind in KINDS_OF_LABELS.items() if kind in ("age", "keep")}
     settings = {"mode": mode, "language": language, "propagate": False, "kinds": kept}
@@ -477,7 +477,7 @@ def test_outside_mentions_all_is_the_same_and_inside_all_is_replaced(mode, langu
 
 
 def check_outside(text, deidentified, covered):
-    """Every character outside of mentions is there, in order, and found both ways."""
+    """Check that characters outside mentions are kept, in order, and mapped in both directions."""
     last = -1
     for place in sorted(set(range(len(text))) - covered):
         moved = deidentified.offset_to_new(place)

@@ -1,4 +1,4 @@
-"""What heads on an encoder share."""
+"""The base class of heads on an encoder."""
 
 from itertools import count
 
@@ -39,7 +39,7 @@ STOCK_LISTENER = {
 
 
 def test_what_is_not_ours_is_sent_zeros_for_a_batch_without_annotation(weights):
-    """A stock layer that several heads listen to starts backpropagation with the last of them."""
+    """A stock layer with several listening heads starts backpropagation with the last head."""
     nlp = spacy.blank("en")
     nlp.add_pipe("tok2vec")
     for name in ("first", "last"):
@@ -52,7 +52,7 @@ def test_what_is_not_ours_is_sent_zeros_for_a_batch_without_annotation(weights):
     fix_random_seed(0)
     nlp.initialize(lambda: examples.values())
     optimizer = AdamW_v1(0.01)
-    nlp.update(list(examples.values()), sgd=optimizer)  # heads begin with zeros
+    nlp.update(list(examples.values()), sgd=optimizer)  # heads start with zeros
     before = {name: weights(nlp, name) for name in nlp.pipe_names}
     nlp.update([examples["first"]], sgd=optimizer)
     changed = [name for name in before if not np.array_equal(weights(nlp, name), before[name])]

@@ -1,7 +1,7 @@
-"""What every registered head keeps to, each beside all others on one encoder.
+"""The contract of all registered heads, tested together on a shared encoder.
 
-A head is tried on every kind of corpus that it says it learns from; a new kind needs a few
-documents in `head_corpora.py`.
+A head is tested on all kinds of corpora it learns from. A new kind needs a few documents in
+`head_corpora.py`.
 """
 
 import numpy as np
@@ -46,7 +46,7 @@ def config(folder, tiny_bert):
 
 @pytest.fixture(scope="module")
 def batches(folder):
-    """By kind: the examples of its corpus, for a pipeline."""
+    """By kind, a function that creates the examples of its corpus for a pipeline."""
 
     def read(nlp):
         paths = {kind: folder / "corpora" / kind / "train.spacy" for kind in KINDS}
@@ -60,7 +60,7 @@ def batches(folder):
 
 @pytest.fixture(scope="module")
 def trained(config, batches):
-    """A pipeline of all heads, each named for its kind of corpus; tests leave it as it is."""
+    """A pipeline of all heads, named after their kinds of corpora; tests do not change it."""
     nlp = init_nlp(config)
     fix_random_seed(0)
     examples, optimizer = batches(nlp), AdamW_v1(0.005)
@@ -104,14 +104,14 @@ def compressed_scores(compressed, evaluate):
 
 @pytest.fixture(scope="module")
 def copies(trained, saved):
-    """The pipeline as it is trained, by where it is trained from."""
+    """The trained pipeline, by its origin."""
     from_bytes = spacy.blank(trained.lang).from_config(trained.config)
     return {"disk": spacy.load(saved), "bytes": from_bytes.from_bytes(trained.to_bytes())}
 
 
 @pytest.fixture(scope="module")
 def learner(saved):
-    """The pipeline for tests that train it further, whatever others did with it."""
+    """A copy of the pipeline for tests that train it further."""
     return spacy.load(saved)
 
 
@@ -121,14 +121,14 @@ def optimizer(learner):
 
 
 def predictions(nlp, kind):
-    """What a head alone writes to documents of its kind, to the last bit."""
+    """The annotation that a single head writes to documents of its kind, exactly."""
     with nlp.select_pipes(enable=[ENCODER, kind]):
         docs = [nlp(doc.text) for doc in make_docs(kind)[:2]]
     return [doc.to_bytes(exclude=["strings"]) for doc in docs]
 
 
 def find_changed(nlp, before, weights):
-    """The components whose weights are not those of before, by name."""
+    """The names of the components whose weights have changed."""
     return [name for name in before if not np.array_equal(weights(nlp, name), before[name])]
 
 
@@ -205,7 +205,7 @@ def test_documents_without_any_layer_change_nothing(learner, optimizer, weights,
 def test_it_can_be_frozen(learner, optimizer, batches, weights, kind):
     everything = [one for batch in batches(learner).values() for one in batch]
     before = {name: weights(learner, name) for name in learner.pipe_names}
-    for _ in range(2):  # what the encoder was sent is computed when the next batch comes
+    for _ in range(2):  # the encoder's backward pass runs when the next batch comes
         learner.update(everything, sgd=optimizer, exclude=[kind])
     changed = find_changed(learner, before, weights)
     assert changed == [name for name in learner.pipe_names if name != kind]

@@ -26,7 +26,7 @@ TOY = [
 
 
 def gold_doc(nlp, text, mentions, key=None):
-    """A reference with mentions by characters; None leaves the layer out."""
+    """A reference with mentions by characters; None for a reference without the layer."""
     doc = nlp.make_doc(text)
     if mentions is None:
         return doc
@@ -57,7 +57,7 @@ def trained(make_pipeline, steps=60, **config):
 
 
 def ready(make_pipeline, labels=("A", "B"), **config):
-    """A head over documents, sized but not trained, with weights that are not zeros."""
+    """A sized, untrained head with weights that are not zeros."""
     nlp = make_pipeline({NER: config})
     key = config.get("spans_key")
     nlp.initialize(lambda: [make_example(nlp, "a", [(0, 1, label)], key) for label in labels])
@@ -140,7 +140,7 @@ def test_confidence_is_the_product_of_the_tags_probabilities(make_pipeline, sche
             expected = 1.0
             for place, part in zip(range(ent.start, ent.end), parts, strict=True):
                 column = rows[token + place][:, names.index(f"{part}-{ent.label_}")]
-                # Of several word pieces, the geometric mean.
+                # The geometric mean over several word pieces.
                 expected *= np.prod(column) ** (1 / len(column))
             assert ent._.confidence == pytest.approx(expected, rel=1e-4)
             count += 1
@@ -254,7 +254,7 @@ def test_documents_without_the_layer_leave_the_head_as_it_is(
 ):
     nlp = trained(make_pipeline, steps=3, spans_key=key)
     sgd = optimizer(1e-2, L2=0.1)
-    nlp.update(toy_examples(nlp, key), sgd=sgd)  # the optimizer has momentum
+    nlp.update(toy_examples(nlp, key), sgd=sgd)  # so that the optimizer has momentum
     before = weights(nlp, NER)
     for _ in range(2):
         losses = nlp.update([make_example(nlp, "Aspirin risk", None)], sgd=sgd, losses={})
@@ -343,7 +343,7 @@ def test_an_unknown_scheme_is_refused(make_pipeline):
 
 
 def test_the_heads_own_learning_rate_factor(make_pipeline, weights):
-    """Plain gradient descent: the step is as many times as long."""
+    """With plain gradient descent the step is multiplied by the factor."""
     from thinc.api import SGD
 
     moves = {}

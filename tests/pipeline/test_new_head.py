@@ -1,4 +1,4 @@
-"""A head of another package, which is one module and one entry point (`new_head/`)."""
+"""A head of another package: a module and an entry point (`new_head/`)."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from spacy.util import load_config
 
 NEW_HEAD = Path(__file__).with_name("new_head")
 
-# Commands that are given as JSON, in one process; "score" writes the scores of a pipeline.
+# Runs commands given as JSON in one process; "score" writes the scores of a pipeline.
 RUN = """
 import json, sys
 import spacy
@@ -31,8 +31,8 @@ for command in json.loads(sys.argv[1]):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, tiny_bert):
-    """Where a multi-task run of it and of `biomed_textcat` was configured, trained, compressed and
-    described."""
+    """The folder of a multi-task run with `biomed_textcat`: configured, trained, compressed and
+    with a model card."""
     folder = tmp_path_factory.mktemp("new_head")
     corpora = write_corpora(folder / "corpora", ["triage", "textcat_multilabel"])
     commands = [

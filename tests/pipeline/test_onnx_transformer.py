@@ -1,4 +1,4 @@
-"""`biomed_onnx_transformer`: in the place of `biomed_transformer`, and under heads that learn."""
+"""`biomed_onnx_transformer`: instead of `biomed_transformer`, and with heads in training."""
 
 import json
 import pickle
@@ -27,7 +27,7 @@ TEXTS = [
 
 
 def train(nlp, steps, sgd=None, **settings):
-    """RETURNS: losses of each step."""
+    """Train a pipeline; return the losses of each step."""
     examples, optimizer = make_examples(nlp), sgd or AdamW_v1(3e-3)
     nlp.initialize(lambda: examples)
     return [nlp.update(examples, sgd=optimizer, losses={}, **settings) for _ in range(steps)]
@@ -42,9 +42,10 @@ def add_heads(nlp, heads):
 
 @pytest.fixture(scope="module")
 def make_pair(tiny_bert, tmp_path_factory):
-    """Train heads on `biomed_transformer`, and give the pipeline and its compressed directory.
+    """Train heads on `biomed_transformer`; return the pipeline and its compressed directory.
 
-    In fp32, so that both give the same; each set of heads is trained once.
+    The pipelines are in fp32, so that both have the same results. Each set of heads is trained
+    once.
     """
     made = {}
 
@@ -66,13 +67,13 @@ def make_pair(tiny_bert, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def encoder_path(make_pair):
-    """Directory of an exported encoder."""
+    """The directory of an exported encoder."""
     return make_pair(NER)[1] / ENCODER / "encoder"
 
 
 @pytest.fixture
 def deadline():
-    """Fail where processes wait for each other."""
+    """Fail if processes wait for each other forever."""
 
     def expire(number, frame):
         raise TimeoutError("still waiting")
@@ -147,13 +148,13 @@ def test_several_processes_give_what_one_gives(make_pair, deadline, keep):
             np.testing.assert_allclose(
                 get_encoding(second).hidden, get_encoding(first).hidden, atol=1e-5
             )
-    # The process that forked still has its own.
+    # The parent process still has its session.
     assert encoder.model.shims[0].session(1) is session
     assert_same_entities([compressed(text) for text in TEXTS], one[: len(TEXTS)])
 
 
 def test_a_component_can_be_pickled(make_pair):
-    """As processes need it that are spawned and not forked."""
+    """Processes that are spawned and not forked need this."""
     compressed = spacy.load(make_pair(NER)[1])
     encoder = pickle.loads(pickle.dumps(compressed.get_pipe(ENCODER)))
     doc = compressed.make_doc("Aspirin reduced cancer")
@@ -205,7 +206,7 @@ def test_spacys_own_heads_predict_the_same(make_pair, heads):
     nlp, path = make_pair(*heads)
     expected, docs = list(nlp.pipe(TEXTS)), list(spacy.load(path).pipe(TEXTS))
     assert_same_annotations(docs, expected)
-    # Of something: heads that learned nothing would agree as well.
+    # Not empty: heads that learned nothing would agree too.
     if {"ner", NER} & {*heads}:
         assert any(entities(expected))
     if "tagger" in heads:
@@ -311,7 +312,7 @@ def test_heads_of_both_kinds_train_together(make_trainable):
 
 @pytest.mark.parametrize("head", [NER, "tagger"])
 def test_heads_train_on_it_frozen(make_trainable, head):
-    """As `spacy train` does with `frozen_components` and `annotating_components`."""
+    """Like `spacy train` with `frozen_components` and `annotating_components`."""
     nlp = make_trainable(head)
     losses = train(nlp, 80, AdamW_v1(2e-2), exclude=[ONNX], annotates=[ONNX])
     assert losses[-1][head] < 0.5 * losses[0][head]
@@ -326,7 +327,7 @@ def test_a_frozen_head_lets_the_other_learn(make_trainable):
 
 
 def test_averaged_weights_of_its_heads_can_be_used(make_trainable):
-    """Averages as by thinc's optimizer, with which `spacy train` evaluates and saves."""
+    """Averages of thinc's optimizer, with which `spacy train` evaluates and saves."""
     nlp = make_trainable("tagger")
     optimizer = Adam(1e-2)
     train(nlp, 10, optimizer)

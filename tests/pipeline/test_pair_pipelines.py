@@ -1,4 +1,4 @@
-"""Pairs of texts in pipelines: classes that need both texts, and settings that are kept."""
+"""Pairs of texts in pipelines: classes that depend on both texts, and saved settings."""
 
 import numpy as np
 import pytest
@@ -14,15 +14,15 @@ from spacy_biomed.pipeline.pipeline_loading import load_pipeline
 from spacy_biomed.training.optimizer import AdamW_v1
 
 TEXTCAT, NER, ENCODER = "biomed_textcat", "biomed_ner", "biomed_transformer"
-# Neither text alone tells the class.
+# The class depends on both texts.
 SAME = [("Aspirin", "Aspirin"), ("breast cancer", "breast cancer")]
 OTHER = [("Aspirin", "breast cancer"), ("breast cancer", "Aspirin")]
-# Nor do both, unless it is known which comes first.
+# The class depends on the order of the texts.
 ORDERED = {("Aspirin", "BRCA1"): 1.0, ("BRCA1", "Aspirin"): 0.0}
 
 
 def make_example(nlp, texts, cats):
-    """As from a corpus: the pair is on the reference, and the pipeline gets the text."""
+    """An example like from a corpus: the pair is on the reference, the pipeline gets the text."""
     reference = spacy_biomed.pair(nlp, *texts)
     reference.cats = cats
     return Example(nlp.make_doc(reference.text), reference)

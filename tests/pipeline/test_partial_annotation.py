@@ -1,4 +1,4 @@
-"""Documents that annotate some labels only: what `biomed_ner` learns from them; their scores."""
+"""Documents that annotate only some labels: loss of `biomed_ner`, and scores."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ TAGS = ["O", "B-A", "I-A", "B-B", "I-B"]
 
 @pytest.fixture
 def make_head(make_pipeline):
-    """A head of labels A and B over the tags TAGS."""
+    """A head with the labels A and B and the tags TAGS."""
 
     def make(**config):
         nlp = make_pipeline({NER: {"scheme": "bio", **config}})
@@ -32,7 +32,11 @@ def make_head(make_pipeline):
 
 
 def make_example(text, mentions, labels=None, uncertain=(), key=None):
-    """labels: that the document annotates; None for all of them."""
+    """An example.
+
+    Args:
+        labels: labels that the document annotates; None for all labels.
+    """
     nlp = spacy.blank("en")
     example = Example(nlp.make_doc(text), nlp.make_doc(text))
     spans = [example.reference.char_span(*mention) for mention in mentions]
@@ -60,9 +64,10 @@ def softmax(scores):
 
 
 def expected_loss(scores, allowed):
-    """By hand: of each row, minus the logarithm of the allowed tags' probabilities together.
+    """The loss by hand: mean of -log of the total probability of each row's allowed tags.
 
-    allowed: of each row the tags that it may have; none where nothing is known of it.
+    Args:
+        allowed: for each row the tags it may have; empty if nothing is known.
     """
     probabilities, losses = softmax(scores), []
     gradient = np.zeros_like(probabilities)
@@ -159,8 +164,8 @@ def test_a_teacher_fills_in_what_the_gold_leaves_open(make_head):
         dtype="float32",
     )
     set_taught(example.reference, NER, TAGS, taught)
-    # The first is a mention; the second outside or a B; so is the third, of which the teacher says
-    # that it is neither; of the fourth nothing is known.
+    # The first token is a mention. The second is outside or a B, and so is the third, for which a
+    # teacher says that it is neither. Nothing is known of the fourth.
     targets = np.stack(
         [
             0.25 * taught[0] + 0.75 * np.eye(5)[1],
@@ -176,14 +181,14 @@ def test_a_teacher_fills_in_what_the_gold_leaves_open(make_head):
     np.testing.assert_allclose(d_scores, (probabilities - targets) / 4, atol=1e-6)
 
 
-# Teachers of some of the labels: of A alone, where the student has A and B
+# Teachers of some labels: the teacher has A, the student A and B
 
 TAUGHT = [0.5, 0.3, 0.2]  # O, B-A, I-A
 FOUND = np.array([[0.4, 0.1, 0.1, 0.2, 0.2]], dtype="float32")  # by the student
 
 
 def make_taught(mentions, labels=None, *, is_annotated=True):
-    """The document "a", as a teacher of A finds it probable."""
+    """The document "a" with the probabilities of a teacher of A."""
     example = make_example("a", mentions, labels)
     if not is_annotated:
         nlp = spacy.blank("en")
@@ -273,7 +278,7 @@ def test_a_teacher_of_other_tags_than_the_students_is_refused(make_head, taught)
         get_loss(make_head(), [example], random_scores(1))
 
 
-# Corpora of a label each
+# Corpora with a different label each
 
 TEXTS = [
     ("Aspirin reduced the risk of colorectal cancer", [(0, 7, "DRUG"), (28, 45, "DISEASE")]),
@@ -287,9 +292,10 @@ TEXTS = [
 
 
 def annotate_only(label, *, is_told):
-    """The texts with the mentions of a label, as a corpus file keeps them.
+    """The texts with the mentions of a label, as stored in a corpus file.
 
-    is_told: whether the documents say that this is the label they annotate.
+    Args:
+        is_told: whether the documents record that they annotate only this label.
     """
     examples = [
         make_example(text, [one for one in mentions if one[2] == label], [label] * is_told or None)
@@ -313,7 +319,7 @@ def test_all_labels_are_learned_from_corpora_of_one_each(make_pipeline, is_told)
     scores = nlp.evaluate([make_example(text, mentions) for text, mentions in TEXTS])
     if is_told:
         assert scores["ents_f"] == 1.0
-    else:  # two corpora teach that what the third has is nothing
+    else:  # two corpora teach that the mentions of the third are outside
         assert scores["ents_f"] < 0.5
 
 

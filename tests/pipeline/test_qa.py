@@ -1,4 +1,4 @@
-"""`biomed_qa`: loss, decoding, what is not annotated, scores over a pipeline."""
+"""`biomed_qa`: loss, decoding, documents without annotation, scores of a pipeline."""
 
 import json
 import re
@@ -37,7 +37,7 @@ TOY = [
 
 
 def make_example(nlp, question, context, answers=None, **user_data):
-    """The answers are annotated wherever they are; None leaves the pair without annotation."""
+    """An example with answers annotated at all their positions; None for no annotation."""
     reference = pair(nlp, question, context)
     reference.user_data.update(user_data)
     if answers is not None:
@@ -67,7 +67,7 @@ def trained(make_pipeline, steps=60, questions=TOY, **config):
 
 
 def ready(make_pipeline, **config):
-    """A head that is sized but not trained."""
+    """A sized, untrained head."""
     return trained(make_pipeline, steps=0, **config)
 
 
@@ -81,7 +81,7 @@ def softmax(scores):
 
 
 def row_a_token(docs, scores):
-    """Scores as the model gives them where each token has one row."""
+    """Scores in the model's format, with a row for each token."""
     return Ragged(np.array(scores, dtype="float32"), np.ones(sum(map(len, docs)), dtype="int32"))
 
 
@@ -89,7 +89,7 @@ def row_a_token(docs, scores):
 
 
 def test_it_learns_a_toy_task(make_pipeline, tmp_path):
-    """Two questions on each context, so that the question has to be read."""
+    """There are two questions on each context, so the answer depends on the question."""
     nlp = trained(make_pipeline, steps=40)
     assert nlp.evaluate(make_examples(nlp))["qa_exact"] == 1.0
     docs = [pair(nlp, question, context) for question, context, _ in TOY]
@@ -138,7 +138,7 @@ def test_the_loss_is_the_mean_cross_entropy_over_the_contexts_of_annotated_pairs
     nlp = ready(make_pipeline)
     head = nlp.get_pipe(QA)
     one = make_example(nlp, *QUESTION, ["or MYC"])
-    both = make_example(nlp, *QUESTION, ["MYC", "and p53"])  # MYC is there twice
+    both = make_example(nlp, *QUESTION, ["MYC", "and p53"])  # MYC occurs twice
     absent = make_example(nlp, *QUESTION)
     examples = [one, absent, both]
     docs = [example.predicted for example in examples]
@@ -210,12 +210,12 @@ def test_the_loss_is_that_of_pytorch_with_scores_of_any_size(make_pipeline):
 
 
 def test_answers_that_no_span_of_words_holds_teach_nothing(make_pipeline):
-    """Not even that there is none."""
+    """They do not even teach that there is no answer."""
     nlp = ready(make_pipeline, no_answer=True)
     lost = make_example(nlp, *QUESTION, [])
     lost.reference._.unaligned_answers = [(12, 14, "answer")]
     outside = make_example(nlp, *QUESTION, [])
-    outside.reference.spans["answer"] = [outside.reference[0:2]]  # of the question
+    outside.reference.spans["answer"] = [outside.reference[0:2]]  # in the question
     text = make_example(nlp, *QUESTION, ["p53"])
     text = Example(nlp.make_doc("No pair."), text.reference)
     examples = [lost, outside, text]
@@ -233,7 +233,7 @@ def test_documents_without_annotation_leave_the_head_as_it_is(make_pipeline, wei
     nlp = trained(make_pipeline, steps=3)
     sgd = optimizer(1e-2, L2=0.1)
     examples = make_examples(nlp)
-    nlp.update(examples, sgd=sgd)  # the optimizer has momentum
+    nlp.update(examples, sgd=sgd)  # so that the optimizer has momentum
     before = weights(nlp, QA)
     absent = [make_example(nlp, *QUESTION), make_example(nlp, "", "Aspirin")]
     absent.append(Example(nlp.make_doc("Aspirin"), nlp.make_doc("Aspirin")))
@@ -245,7 +245,7 @@ def test_documents_without_annotation_leave_the_head_as_it_is(make_pipeline, wei
 
 
 def test_the_encoder_gets_a_gradient_of_zeros_from_documents_without_annotation(make_pipeline):
-    """It waits for one from every head before it learns from the others'."""
+    """The encoder waits for a gradient from each head before it updates."""
     nlp = make_pipeline({QA: {}, "biomed_textcat": {}})
     examples = make_examples(nlp)
     examples[0].reference.cats = {"A": 1.0}
@@ -253,7 +253,7 @@ def test_the_encoder_gets_a_gradient_of_zeros_from_documents_without_annotation(
     absent = make_example(nlp, *QUESTION)
     absent.reference.cats = {"A": 1.0}
     losses = nlp.update([absent], sgd=False, losses={})
-    assert nlp.get_pipe(ENCODER)._pending is None  # both have sent theirs
+    assert nlp.get_pipe(ENCODER)._pending is None  # both heads have sent a gradient
     assert losses[QA] == 0.0 and losses["biomed_textcat"] > 0.0
 
 
@@ -381,7 +381,7 @@ def test_answers_survive_a_doc_bin(make_pipeline):
 
 
 def test_a_corpus_as_published_becomes_a_pipeline_that_the_docs_use(tiny_bert, tmp_path, capsys):
-    """configs/qa.cfg trains it; the snippet of docs/tasks/question_answering.md answers."""
+    """Train with configs/qa.cfg, and run the snippet of docs/tasks/question_answering.md."""
     paragraphs = [
         {
             "context": context,
@@ -440,7 +440,7 @@ def test_snippets_of_one_question_are_ranked_together():
         # BRCA1 0.5 + 0.2 before TP53 0.6 and MYC 0.3; TP53 is annotated in the second snippet.
         predicted(nlp, "Q", "BRCA1 MYC", {"BRCA1": 0.5, "MYC": 0.3}, [], document_id="q:1"),
         predicted(nlp, "Q", "TP53 brca1", {"TP53": 0.6, "brca1": 0.2}, ["TP53"], document_id="q:2"),
-        # A question of its own: right at once.
+        # A separate question, with a correct first answer.
         predicted(nlp, "Q", "BRCA1 MYC", {"MYC": 0.9}, ["MYC"], document_id="r:1"),
         # Not annotated: not scored.
         predicted(nlp, "Q", "BRCA1", {"BRCA1": 0.9}, None, document_id="s:1"),
@@ -464,7 +464,7 @@ def test_a_question_id_of_its_own_groups_documents():
         ]
         assert answer_scorer_v1()(examples)["qa_exact"] == exact
     examples = [predicted(nlp, "Q", text, {text: score}, ["MYC"]) for text, score in given]
-    assert score_answers(examples)["qa_exact"] == 0.5  # without ids each is a question
+    assert score_answers(examples)["qa_exact"] == 0.5  # without ids all are separate questions
 
 
 def test_answers_that_fit_no_span_of_words_are_gold_too():
@@ -492,7 +492,7 @@ def test_a_component_of_another_name_has_it_in_its_scores(make_pipeline):
     assert not any(name == "qa_exact" for name in scores)
 
 
-# Settings and corpora that cannot be
+# Invalid settings and corpora
 
 
 @pytest.mark.parametrize("setting", ["max_answer_words", "n_best"])

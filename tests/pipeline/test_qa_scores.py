@@ -1,4 +1,4 @@
-"""Scores of answers, by hand and against implementations that are written another way."""
+"""Scores of answers, compared with values by hand and with other implementations."""
 
 import random
 import re
@@ -23,7 +23,7 @@ WORDS = ["the", "BRCA1", "brca1", "gene", "Gene,", "a", "MYC", "(MYC)", "an", "c
         ("The BRCA1 gene", "brca1 gene"),
         ("an  aspirin,\n81 mg/day", "aspirin 81 mgday"),
         ("theory of a and the", "theory of and"),
-        ("“quoted”", "“quoted”"),  # punctuation of ASCII alone
+        ("“quoted”", "“quoted”"),  # only ASCII punctuation is removed
         ("The", ""),
         ("", ""),
     ],
@@ -41,11 +41,11 @@ def test_normalisation_is_squads(text, normalized):
         # shared: of, of, x; 3 of 4 and 3 of 5
         (["of x of y"], ["of of of x z"], 0.0, 2 * (3 / 4) * (3 / 5) / (3 / 4 + 3 / 5)),
         (["MYC"], ["BRCA1", "MYC gene", "c-Myc"], 0.0, 2 / 3),
-        (["MYC", "BRCA1"], ["BRCA1"], 0.0, 0.0),  # the first answer alone
+        (["MYC", "BRCA1"], ["BRCA1"], 0.0, 0.0),  # only the first answer counts
         ([], ["BRCA1"], 0.0, 0.0),
         ([], [], 1.0, 1.0),
         (["BRCA1"], [], 0.0, 0.0),
-        (["the"], ["a", "MYC"], 0.0, 0.0),  # annotated answers that normalise to nothing are none
+        (["the"], ["a", "MYC"], 0.0, 0.0),  # annotated answers that become empty are ignored
         (["the"], ["a"], 1.0, 1.0),
     ],
 )
@@ -61,7 +61,7 @@ def test_exact_match_and_f1_by_hand(answers, gold, exact, f1):
         (["MYC", "BRCA1"], ["brca1", "breast cancer 1"], 2),
         (["Breast  cancer 1"], ["brca1", "breast\ncancer 1"], 1),
         (["the BRCA1"], ["BRCA1"], None),  # BioASQ does not normalise
-        (["a", "b", "c", "d", "e", "MYC"], ["MYC"], None),  # the sixth
+        (["a", "b", "c", "d", "e", "MYC"], ["MYC"], None),  # only five answers count
         (["a", "b", "c", "d", "MYC"], ["MYC"], 5),
         ([], ["MYC"], None),
         ([], [], 1),
@@ -93,7 +93,7 @@ def test_no_questions_have_no_scores():
 
 
 def reference_squad(answer, gold):
-    """SQuAD's scores, word by word: lists from which shared words are taken one by one."""
+    """SQuAD's scores, removing shared words from lists one by one."""
 
     def words(text):
         kept = "".join(c for c in text.lower() if c.isalnum() or c.isspace())

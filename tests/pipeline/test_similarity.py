@@ -42,7 +42,7 @@ def trained(make_pipeline, steps=100, factor=1.0, **config):
 
 
 def ready(make_pipeline, numbers=(1.0, 3.0), **config):
-    """A head that has seen these numbers, sized but not trained."""
+    """A sized, untrained head, initialised with these numbers."""
     nlp = make_pipeline({SIMILARITY: config})
     examples = [make_example(nlp, "a", "b", {"similarity": number}) for number in numbers]
     nlp.initialize(lambda: examples)
@@ -50,7 +50,7 @@ def ready(make_pipeline, numbers=(1.0, 3.0), **config):
 
 
 def annotated(nlp, *numbers):
-    """None leaves a document without annotation."""
+    """Examples with these numbers; None for a document without annotation."""
     return [
         make_example(nlp, "a", "b", {} if number is None else {"similarity": number})
         for number in numbers
@@ -82,7 +82,7 @@ def test_it_learns_the_numbers_of_a_toy_task(make_pipeline, tmp_path):
 
 
 def test_learning_is_the_same_in_any_unit(make_pipeline):
-    """A corpus from 0 to 100 and one from 0 to 5 have predictions that differ by that factor."""
+    """Predictions for corpora from 0 to 100 and from 0 to 5 differ only by this factor."""
     numbers = []
     for factor in (1.0, 20.0):
         nlp = trained(make_pipeline, steps=5, factor=factor)
@@ -157,7 +157,7 @@ def test_documents_without_annotation_leave_the_head_as_it_is(make_pipeline, wei
     nlp, _ = ready(make_pipeline)
     sgd = optimizer(1e-2, L2=0.1)
     examples = annotated(nlp, 1.0, 3.0)
-    nlp.update(examples, sgd=sgd)  # the optimizer has momentum
+    nlp.update(examples, sgd=sgd)  # so that the optimizer has momentum
     before = weights(nlp, SIMILARITY)
     absent = [make_example(nlp, "a", "b", {"entailment": 1.0}), *annotated(nlp, None)]
     absent.append(make_example(nlp, "", "", {}))
@@ -169,7 +169,7 @@ def test_documents_without_annotation_leave_the_head_as_it_is(make_pipeline, wei
 
 
 def test_the_encoder_gets_a_gradient_of_zeros_from_documents_without_annotation(make_pipeline):
-    """It waits for one from every head before it learns from the others'."""
+    """The encoder waits for a gradient from each head before it updates."""
     nlp = make_pipeline({SIMILARITY: {}, "biomed_textcat": {}})
     nlp.config["initialize"]["components"]["biomed_textcat"] = {"labels": ["yes"]}
     examples = [
@@ -179,7 +179,7 @@ def test_the_encoder_gets_a_gradient_of_zeros_from_documents_without_annotation(
     nlp.initialize(lambda: examples)
     absent = [make_example(nlp, "a", "b", {"yes": 1.0})]
     losses = nlp.update(absent, sgd=False, losses={})
-    assert nlp.get_pipe(ENCODER)._pending is None  # both have sent theirs
+    assert nlp.get_pipe(ENCODER)._pending is None  # both heads have sent a gradient
     assert losses[SIMILARITY] == 0.0 and losses["biomed_textcat"] > 0.0 and losses[ENCODER] > 0.0
 
 
@@ -228,7 +228,7 @@ def test_a_number_that_is_none_is_refused(make_pipeline, number):
 
 
 def scored(numbers):
-    """Numbers are pairs of predicted and gold; None for either that is not there."""
+    """Scores of pairs of predicted and gold numbers; None for a missing number."""
     nlp = spacy.blank("en")
     examples = []
     for predicted, gold in numbers:
@@ -240,8 +240,8 @@ def scored(numbers):
 
 def test_correlations_are_those_by_hand():
     scores = scored([(1.0, 1.0), (2.0, 3.0), (6.0, 2.0)])
-    # Deviations from the means: (-2, -1, 3) and (-1, 1, 0); of the ranks: the same of gold, and
-    # (-1, 0, 1) of the predictions.
+    # Deviations from the means: (-2, -1, 3) and (-1, 1, 0). Deviations of ranks: the same for gold,
+    # and (-1, 0, 1) for the predictions.
     assert scores["similarity_pearson"] == pytest.approx((2 - 1 + 0) / np.sqrt(14 * 2))
     assert scores["similarity_spearman"] == pytest.approx(1 / 2)
 

@@ -34,7 +34,7 @@ MULTILABEL = [
 
 
 def make_example(nlp, text, cats=None):
-    """None leaves the document without annotation."""
+    """An example with these classes; None for a document without annotation."""
     example = Example(nlp.make_doc(text), nlp.make_doc(text))
     example.reference.cats = dict(cats or {})
     return example
@@ -59,7 +59,7 @@ def trained(make_pipeline, steps=60, documents=None, **config):
 
 
 def ready(make_pipeline, labels=("A", "B", "C"), **config):
-    """A head with these labels, sized but not trained."""
+    """A sized, untrained head with these labels."""
     nlp = make_pipeline({TEXTCAT: config})
     cats = {label: float(i == 0) for i, label in enumerate(labels)}
     nlp.initialize(lambda: [make_example(nlp, "a", cats)])
@@ -137,7 +137,7 @@ def test_scores_of_any_size_have_probabilities(make_pipeline, exclusive):
 
 
 def test_the_head_sees_the_encoders_first_position_of_the_first_window(make_pipeline, any_encoder):
-    """As transformers itself computes it, for a document of one window and of several."""
+    """Compared with transformers, for documents of one window and of several windows."""
     nlp = make_pipeline(
         {TEXTCAT: {}},
         encoder=any_encoder,
@@ -178,7 +178,7 @@ def test_exclusive_loss_is_the_mean_cross_entropy_of_annotated_documents(make_pi
         {"A": 0.25, "B": 0.0, "C": 0.75},
         None,
         {"A": 1.0, "B": 0.0},  # C is missing: not annotated
-        {"A": 0.0, "B": 1.0, "C": 0.0, "X": 1.0},  # X is another component's
+        {"A": 0.0, "B": 1.0, "C": 0.0, "X": 1.0},  # X is a label of another component
     )
     scores = np.random.default_rng(0).normal(size=(5, 3)).astype("float32")
     loss, d_scores = head.get_loss(examples, scores)
@@ -294,7 +294,7 @@ def test_documents_without_annotation_leave_the_head_as_it_is(
     nlp = trained(make_pipeline, steps=3, exclusive=exclusive)
     sgd = optimizer(1e-2, L2=0.1)
     examples = make_examples(nlp, toy(exclusive))
-    nlp.update(examples, sgd=sgd)  # the optimizer has momentum
+    nlp.update(examples, sgd=sgd)  # so that the optimizer has momentum
     before = weights(nlp, TEXTCAT)
     absent = make_examples(nlp, [("Aspirin risk", None), ("cancer", {"another": 1.0})])
     for _ in range(2):
@@ -305,7 +305,7 @@ def test_documents_without_annotation_leave_the_head_as_it_is(
 
 
 def test_the_encoder_gets_a_gradient_of_zeros_from_documents_without_annotation(make_pipeline):
-    """It waits for one from every head before it learns from the others'."""
+    """The encoder waits for a gradient from each head before it updates."""
     nlp = make_pipeline({"biomed_textcat-a": {}, "biomed_textcat-b": {}})
     for name, label in (("biomed_textcat-a", "A"), ("biomed_textcat-b", "B")):
         nlp.config["initialize"]["components"][name] = {"labels": [label]}
@@ -313,7 +313,7 @@ def test_the_encoder_gets_a_gradient_of_zeros_from_documents_without_annotation(
     nlp.initialize(lambda: examples)
     losses = nlp.update(examples, sgd=False, losses={})
     pending = nlp.get_pipe(ENCODER)._pending
-    assert pending is None  # both have sent theirs
+    assert pending is None  # both heads have sent a gradient
     assert losses["biomed_textcat-a"] > 0.0 and losses["biomed_textcat-b"] == 0.0
     assert losses[ENCODER] > 0.0
 
@@ -459,7 +459,7 @@ def test_labels_come_from_all_examples_or_from_the_config(make_pipeline):
     ids=["exclusive", "multi-label"],
 )
 def test_learning_begins_with_how_often_labels_apply(make_pipeline, exclusive, documents, shares):
-    """With one document of which nothing is known more; a document without text is all biases."""
+    """Shares include a document with equal probabilities; an empty document shows the biases."""
     nlp = initialize(make_pipeline, documents, exclusive=exclusive)
     assert nlp("").cats == pytest.approx(shares, rel=1e-5)
 
@@ -564,7 +564,7 @@ def test_a_share_outside_0_to_1_is_refused(make_pipeline, setting, value):
 
 
 def test_the_heads_own_learning_rate_factor(make_pipeline, weights):
-    """Plain gradient descent: the step is as many times as long."""
+    """With plain gradient descent the step is multiplied by the factor."""
     moves = {}
     for factor in (1.0, 10.0):
         nlp, _ = ready(make_pipeline, learn_rate_factor=factor)
@@ -645,7 +645,7 @@ def test_it_learns_on_the_exported_encoder_which_stays_as_it_was(make_pipeline, 
 
 
 def scored(documents, score=score_classes, **settings):
-    """Documents are pairs of predicted and gold classes."""
+    """Scores of pairs of predicted and gold classes."""
     nlp = spacy.blank("en")
     examples = []
     for predicted, gold in documents:
@@ -657,7 +657,7 @@ def scored(documents, score=score_classes, **settings):
 
 
 def random_documents(exclusive, count=60):
-    """Predicted probabilities and gold of A, B and C; as arrays too, (docs, labels)."""
+    """Predicted probabilities and gold of A, B and C, also as arrays (docs, labels)."""
     rng = np.random.default_rng(0)
     predicted = rng.random((count, 3))
     gold = np.eye(3)[rng.integers(3, size=count)] if exclusive else rng.random((count, 3)) < 0.4
@@ -710,7 +710,7 @@ def test_only_annotated_labels_of_the_component_are_scored():
     scores = scored(documents)
     assert scores["cats_macro_f"] == scores["cats_micro_f"] == 1.0
     assert set(scores["cats_f_per_type"]) == {"A", "B"}
-    # Of classes that exclude each other only the last document has both.
+    # Only the last document has both exclusive classes.
     documents[0][0].update(A=0.1)
     assert scored(documents, exclusive=True)["cats_acc"] == 1.0
 
@@ -727,19 +727,19 @@ def test_soft_gold_is_scored_by_what_is_probable():
 @pytest.mark.parametrize("exclusive", [True, False])
 def test_without_annotation_there_is_no_score(exclusive):
     scores = scored([({"A": 0.9, "B": 0.1}, {"X": 1.0})], exclusive=exclusive)
-    assert scores.pop("cats_score_desc") == "macro F"  # `spacy evaluate` puts it into words
+    assert scores.pop("cats_score_desc") == "macro F"  # `spacy evaluate` prints it
     assert set(scores.values()) == {None}
     assert {"cats_score", "cats_acc", "cats_micro_f", "cats_f_per_type"} <= set(scores)
 
 
 def test_a_document_without_predictions_is_scored():
-    """As where the component is disabled."""
+    """This happens if the component is disabled."""
     scores = scored([({}, {"A": 0.0, "B": 1.0})], classification_scorer_v1())
     assert (scores["cats_micro_p"], scores["cats_micro_r"]) == (0.0, 0.0)
 
 
 def test_scores_survive_the_corpus_and_the_settings_are_the_components(make_pipeline, tmp_path):
-    """Gold out of a DocBin, and a threshold that changes what counts as predicted."""
+    """Gold is read from a DocBin, and a threshold changes which classes count as predicted."""
     nlp = trained(make_pipeline, threshold=1.0)
     docs = [example.reference for example in make_examples(nlp, MULTILABEL)]
     DocBin(docs=docs).to_disk(tmp_path / "dev.spacy")

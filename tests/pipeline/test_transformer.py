@@ -40,7 +40,7 @@ def test_the_gradient_of_two_heads_is_the_sum_of_theirs(make_pipeline):
     gradients = []
     for exclude in (["biomed_ner-b"], ["biomed_ner-a"], []):
         nlp, examples, _ = initialised(make_pipeline, {"biomed_ner-a": {}, "biomed_ner-b": {}})
-        # Different heads: those of a fresh pipeline are zeros, which send nothing back.
+        # Different weights: those of a new pipeline are zeros, whose gradients are zeros.
         for seed, name in enumerate(("biomed_ner-a", "biomed_ner-b")):
             output = nlp.get_pipe(name).model.get_ref("output")
             W = np.random.default_rng(seed).normal(size=output.get_param("W").shape)
@@ -65,10 +65,10 @@ def test_a_frozen_head_does_not_keep_the_encoder_from_learning(make_pipeline, we
 
 
 def test_a_frozen_head_does_not_hold_up_the_training_loops_step(make_pipeline, weights):
-    """`spacy train` collects gradients and then steps every component."""
+    """`spacy train` accumulates gradients and then updates all components."""
     heads = {"biomed_ner-a": {}, "biomed_ner-b": {}}
     nlp, examples, optimizer = initialised(make_pipeline, heads)
-    nlp.update(examples, sgd=optimizer, exclude=["biomed_ner-b"])  # the head leaves its zeros
+    nlp.update(examples, sgd=optimizer, exclude=["biomed_ner-b"])  # so that weights are not zeros
     before = weights(nlp, ENCODER)
     nlp.update(examples, sgd=False, exclude=["biomed_ner-b"])
     nlp.get_pipe(ENCODER).finish_update(optimizer)
@@ -135,7 +135,7 @@ def test_stock_and_own_heads_share_an_encoder(make_pipeline, weights):
 
 @needs_stock
 def test_stock_listeners_get_what_spacy_transformers_gives(make_pipeline, tiny_bert):
-    """The vector of each token: the mean of its word pieces' rows, zeros where it has none."""
+    """The vector of a token is the mean of its word pieces' rows, zeros if it has none."""
     nlp, _, _ = initialised(make_pipeline, {"tagger": STOCK_HEADS["tagger"]})
     doc = nlp("Aspirin  reduced cancer")
     tok2vec = nlp.get_pipe("tagger").model.get_ref("tok2vec")
@@ -261,7 +261,7 @@ def test_pipe_encodes_up_to_max_batch_words_at_once_however_their_lengths_differ
 
 @pytest.fixture
 def two_threads():
-    """PyTorch with threads, which a forked process does not have."""
+    """PyTorch with two threads, which a forked process does not inherit."""
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     yield
@@ -359,7 +359,7 @@ def test_a_saved_pipeline_holds_no_pickle(make_pipeline, tmp_path):
     assert (tmp_path / ENCODER / "encoder" / "model.safetensors") in files
     for path in files:
         content = path.read_bytes()
-        # Pickles of protocol 2 and later, and archives of torch.save.
+        # Pickles of protocol 2 and later, and archives written by torch.save.
         is_pickle = content[:1] == b"\x80" and content[1:2] in b"\x02\x03\x04\x05"
         assert not (is_pickle and content[-1:] == b"."), path
         assert content[:4] != b"PK\x03\x04", path

@@ -1,4 +1,4 @@
-"""Small tasks for the studies of tasks."""
+"""Small corpora for the studies of tasks."""
 
 import pytest
 from multitask_corpora import convert_tasks, write_small_template
@@ -25,7 +25,7 @@ def folders(corpora):
 
 @pytest.fixture
 def trainings(monkeypatch):
-    """Count what is trained, and stop before the one of a number."""
+    """Count trainings, and raise before the training with a given number."""
     made, stop_at = [], []
     train = task_runs.train
 

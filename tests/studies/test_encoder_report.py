@@ -1,4 +1,4 @@
-"""What a study of encoders writes, against values worked out by hand."""
+"""The report of a study of encoders, compared with values calculated by hand."""
 
 import json
 from xml.etree import ElementTree

@@ -1,4 +1,4 @@
-"""Studies of encoders: what is trained, what is kept, and what counts as the same training."""
+"""Studies of encoders: which trainings run, which files stay, and when a training is repeated."""
 
 import json
 import shutil
@@ -52,7 +52,7 @@ def corpora(folder):
 
 
 class Figures:
-    """Of `benchmark.PipelineFigures`, what the study takes."""
+    """The attributes of `benchmark.PipelineFigures` that the study uses."""
 
     words, pipe_seconds = 100, [0.5, 2.0, 1.0]
 
@@ -62,7 +62,7 @@ class Figures:
 
 @pytest.fixture(autouse=True)
 def watched(monkeypatch):
-    """Count trainings and timings, make no real timing, and stop before a training."""
+    """Count trainings and timings, replace real timings, and raise before a given training."""
     made = {"trained": [], "timed": [], "stop_at": None}
     train = encoder_study.train
 
@@ -84,13 +84,13 @@ def watched(monkeypatch):
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    """Where the first test that needs it leaves a study."""
+    """The folder of a study, filled by the first test that needs it."""
     return tmp_path_factory.mktemp("study") / "output"
 
 
 @pytest.fixture
 def output(done, contestants, corpora, settings, watched, tmp_path):
-    """A copy of a study that is done."""
+    """A copy of a finished study."""
     if not done.exists():
         study_encoders(contestants, corpora, done, settings, baseline="none")
         assert len(watched["trained"]) == 2 and watched["timed"] == [(2, 3)]
@@ -204,7 +204,7 @@ def test_another_corpus_and_other_settings_train_and_time_what_they_concern(
     shorter = [corpora[0]._replace(epochs=1)]
     study_encoders(contestants[:1], shorter, output, settings)
     assert watched["trained"][1:] == ["small drugs"]
-    # Timed once since there is one pipeline less, and once since it is another.
+    # Timed once because a pipeline is missing, and once because a pipeline has changed.
     assert watched["timed"] == [(1, 3), (1, 3)]
     study_encoders(contestants[:1], corpora, output, settings)
     assert len(watched["trained"]) == 2 and len(watched["timed"]) == 3

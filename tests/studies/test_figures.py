@@ -1,4 +1,4 @@
-"""The figures of the studies: what is drawn where, and that every name can be read."""
+"""The diagrams of the studies: positions of their parts, and readable names."""
 
 import re
 from xml.etree import ElementTree
@@ -21,7 +21,7 @@ def read_texts(svg):
 
 
 def find_dots(svg):
-    """Place and colour of the dots, by panel and encoder."""
+    """Position and colour of the dots, by panel and encoder."""
     found = {}
     for group in ElementTree.fromstring(svg).iter(f"{SVG}g"):
         if (group.get("id") or "").startswith("dot-"):
@@ -35,7 +35,7 @@ def test_dots_lie_where_their_values_are_in_every_panel():
     dots = find_dots(draw_scatter("title", "F1", PANELS))
     assert set(dots) == {"dot-0-0", "dot-0-1", "dot-1-1"}
     (left, low, _), (right, high, _) = dots["dot-0-0"], dots["dot-0-1"]
-    assert left < right and low > high  # SVG counts downwards
+    assert left < right and low > high  # SVG's vertical axis points down
     assert dots["dot-1-1"][1] == high and dots["dot-1-1"][0] > right
 
 

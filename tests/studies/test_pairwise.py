@@ -1,4 +1,4 @@
-"""Pairwise studies: what is trained, what is kept, and what is written."""
+"""Pairwise studies: which trainings run, which files stay, and what the report has."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ from spacy_biomed.training.multitask_config import create_multitask_config
 
 @pytest.fixture(scope="module")
 def done(corpora, settings, tmp_path_factory):
-    """A study of two tasks, and where it is."""
+    """A study of two tasks, and its folder."""
     output = tmp_path_factory.mktemp("study")
     return study_pairs([corpora / "drugs", corpora / "topics"], output, settings), output
 
@@ -34,7 +34,7 @@ def test_every_task_is_trained_alone_and_every_pair_together_with_each_seed():
 
 
 def test_scores_are_those_of_the_pipelines_that_training_makes(done, folders, settings, tmp_path):
-    """Trained once more by itself, with what the study does not do."""
+    """Compare with a separate training and scoring, without the study's code."""
     study, _ = done
     config, _ = create_multitask_config(
         settings.template,

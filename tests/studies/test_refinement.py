@@ -1,4 +1,4 @@
-"""The study of refinement: what is trained from what, what is kept, and what is written."""
+"""The study of refinement: which encoders are trained, which files stay, and the report."""
 
 import json
 from dataclasses import replace
@@ -26,7 +26,7 @@ FINE_TUNING = FineTuning(epochs=1, learn_rate=0.002)
 
 @pytest.fixture(scope="module")
 def refined(corpora, settings, tmp_path_factory):
-    """A study of two tasks, and where it is."""
+    """A study of two tasks, and its folder."""
     output = tmp_path_factory.mktemp("study")
     folders = [corpora / "drugs", corpora / "topics"]
     return study_refinement(folders, output, settings, FINE_TUNING), output

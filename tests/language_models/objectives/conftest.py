@@ -1,4 +1,4 @@
-"""Outputs of two small encoders in NumPy, and the check of a loss against one worked out there."""
+"""Outputs of two small encoders in NumPy, and a check of losses against NumPy functions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,17 +11,18 @@ from spacy_biomed.language_models.objectives.objective import Objective, Outputs
 
 Arrays = dict[str, np.ndarray]
 
-LENGTHS = (5, 2, 4)  # of the three sequences; padded to 5
+LENGTHS = (5, 2, 4)  # of three sequences, padded to 5
 VOCABULARY = 7
 MASKED = {(0, 1): 3, (0, 3): 6, (1, 0): 0, (2, 2): 5}  # position: label
 
 
 @dataclass
 class Case:
-    """A batch as both encoders see it; in float64.
+    """The outputs of both encoders for a batch, in float64.
 
-    student, teacher: hidden.0 (embeddings) to hidden.M and attention.1 to attention.M, with noise
-        at padded positions; logits.masked and logits.attended.
+    Attributes:
+        student, teacher: hidden.0 (embeddings) to hidden.M and attention.1 to attention.M, with
+            noise at padded positions; logits.masked and logits.attended.
     """
 
     student_shape: Shape
@@ -32,7 +33,7 @@ class Case:
     labels: list[int]
 
     def outputs(self, arrays: Arrays, objective: Objective) -> tuple[Outputs, dict]:
-        """What an encoder hands to that objective, and its tensors by the arrays' names."""
+        """An encoder's outputs for an objective, and its tensors by the arrays' names."""
         needs = objective.needs
         tensors = {name: torch.tensor(array, requires_grad=True) for name, array in arrays.items()}
         hidden = [tensor for name, tensor in tensors.items() if name.startswith("hidden.")]
@@ -60,7 +61,7 @@ def make_encoder(shape: Shape, random: np.random.Generator) -> Arrays:
         for layer in range(shape.layers + 1)
     }
     for layer in range(1, shape.layers + 1):
-        # Noise where there is padding, so that a term that counted it would show it.
+        # Noise at padding, so that a term that counts padding has a different value.
         maps = random.uniform(0.1, 1.0, size=(batch, shape.heads, length, length))
         for sequence, valid in enumerate(LENGTHS):
             rows = np.exp(random.normal(size=(shape.heads, valid, valid)))
@@ -74,7 +75,7 @@ def make_encoder(shape: Shape, random: np.random.Generator) -> Arrays:
 
 @pytest.fixture
 def make_case() -> Callable[..., Case]:
-    """A batch for encoders of these (layers, width, heads)."""
+    """Create a batch for encoders of given (layers, width, heads)."""
 
     def make(student: tuple = (2, 3, 2), teacher: tuple = (4, 5, 2), seed: int = 0) -> Case:
         random = np.random.default_rng(seed)
@@ -93,8 +94,9 @@ def make_case() -> Callable[..., Case]:
 def agrees() -> Callable[[Objective, Case, Callable[[Arrays, Arrays], float]], None]:
     """Check loss and gradients of an objective against a function of NumPy arrays.
 
-    The function takes the student's arrays, with each projection's matrix W (student's width,
-    teacher's width) under its name, and the teacher's. Gradients are its central differences.
+    The function gets the student's arrays, with the matrix W of each projection (student's width,
+    teacher's width) under its name, and the teacher's arrays. Gradients are compared with its
+    central differences.
     """
 
     def check(objective: Objective, case: Case, reference: Callable) -> None:
@@ -120,7 +122,7 @@ def agrees() -> Callable[[Objective, Case, Callable[[Arrays, Arrays], float]], N
 
 
 def central_differences(function: Callable[[], float], array: np.ndarray) -> np.ndarray:
-    """The derivative of the function by each entry of an array that it reads."""
+    """The derivative of a function with respect to each entry of an array that it reads."""
     step = 1e-5
     gradient = np.zeros(array.shape)
     for index in np.ndindex(array.shape):
@@ -136,7 +138,7 @@ def central_differences(function: Callable[[], float], array: np.ndarray) -> np.
 
 @pytest.fixture
 def positions() -> list[tuple[int, int]]:
-    """(sequence, position) of all that is not padding, in the batch's order."""
+    """(sequence, position) of all positions except padding, in the batch's order."""
     return [(sequence, n) for sequence, valid in enumerate(LENGTHS) for n in range(valid)]
 
 
@@ -155,7 +157,7 @@ def unpadded() -> Callable[[np.ndarray, int], np.ndarray]:
 
 @pytest.fixture
 def change_padding() -> Callable[[Case, str], None]:
-    """Put other values where there is padding, in the student's or the teacher's outputs."""
+    """Change the values at padding in the student's or the teacher's outputs."""
 
     def change(case: Case, which: str) -> None:
         padding = ~case.attended

@@ -1,4 +1,4 @@
-"""The compact objective, against equations 10 and 11 in NumPy."""
+"""The compact objective, compared with equations 10 and 11 in NumPy."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""DistilBERT's objective and that of large into base, against equations 1 to 4 in NumPy."""
+"""The objectives "distilbert" and "large_to_base", compared with equations 1 to 4 in NumPy."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The objective of large into base, against paper 1's section 7.1 in NumPy."""
+"""The objective "large_to_base", compared with Lewis et al. 2020, section 7.1, in NumPy."""
 
 import numpy as np
 

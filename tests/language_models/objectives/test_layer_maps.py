@@ -1,4 +1,4 @@
-"""Which layer of the teacher a layer of the student is compared with."""
+"""The mapping of the student's layers to the teacher's."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""MobileBERT's objective, against equations 12 and 13 in NumPy."""
+"""MobileBERT's objective, compared with equations 12 and 13 in NumPy."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Padding and every objective."""
+"""Padding does not affect any objective."""
 
 import pytest
 

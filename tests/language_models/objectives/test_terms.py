@@ -1,4 +1,4 @@
-"""The terms of the objectives, on tensors small enough to count by hand."""
+"""The terms of the objectives, on tensors small enough to calculate by hand."""
 
 import math
 

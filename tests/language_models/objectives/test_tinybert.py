@@ -1,4 +1,4 @@
-"""TinyBERT's objective, against equations 5 to 9 in NumPy."""
+"""TinyBERT's objective, compared with equations 5 to 9 in NumPy."""
 
 import numpy as np
 import pytest

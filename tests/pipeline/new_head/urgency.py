@@ -1,4 +1,4 @@
-"""A head of another package: how urgent a text is, `doc.user_data["urgency"]`, from 0 to 1."""
+"""A head of another package: the urgency of a text, `doc.user_data["urgency"]`, from 0 to 1."""
 
 from __future__ import annotations
 

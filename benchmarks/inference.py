@@ -96,13 +96,13 @@ def parse_arguments() -> argparse.Namespace:
         "and F1 is measured on its test part",
     )
     parser.add_argument("--texts", nargs="+", default=[SENTENCES, *DOCUMENTS])
-    parser.add_argument("--limit", type=int, help="at most so many sentences (default: all)")
-    parser.add_argument("--document-limit", type=int, default=60, help="at most so many documents")
+    parser.add_argument("--limit", type=int, help="maximum sentences (default: all)")
+    parser.add_argument("--document-limit", type=int, default=60, help="maximum documents")
     parser.add_argument(
         "--shape-limit",
         type=int,
         default=200,
-        help="at most so many sentences for the shapes with random weights; 0: without them",
+        help="maximum sentences for the encoders with random weights; 0 to leave these out",
     )
     parser.add_argument(
         "--edsnlp-python",

@@ -371,7 +371,7 @@ def print_target(
 
 
 def print_own(results: dict[str, dict[str, dict[str, float]]], names: list[str]) -> None:
-    table = Table(title="Each corpus's own test part, F1", title_justify="left")
+    table = Table(title="Test part of each corpus, F1", title_justify="left")
     table.add_column("")
     for name in names:
         table.add_column(name, justify="right")

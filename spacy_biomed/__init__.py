@@ -14,7 +14,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 __version__ = version("spacy-biomed")
 
-# The package itself imports neither spaCy nor anything that a feature needs.
+# Imported on demand: the package itself imports neither spaCy nor libraries of a feature.
 if TYPE_CHECKING:
     from .annotations.pairs import pair
     from .errors import BiomedError

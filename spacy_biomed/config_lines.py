@@ -1,4 +1,4 @@
-"""Where in a config file a setting, a section or a value stands."""
+"""Find the line of a setting, a section or a value in a config file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ConfigLine(NamedTuple):
     Attributes:
         number: from 1.
         name: dotted name of the section or the setting.
-        value: as written; of a section "".
+        value: as written; "" for a section.
     """
 
     number: int
@@ -31,7 +31,7 @@ class ConfigLine(NamedTuple):
 
 
 def read_lines(text: str) -> Iterator[ConfigLine]:
-    """The lines of a config that open a section or give a setting."""
+    """Yield the lines of a config that open a section or give a setting."""
     section = ""
     for number, line in enumerate(text.splitlines(), start=1):
         if header := _HEADER.match(line):
@@ -46,7 +46,11 @@ def locate(text: str, name: str) -> int | None:
     """The number of the line that gives a setting or opens a section.
 
     Args:
-        name: dotted name, or the end of one; a whole name is preferred.
+        text: the config.
+        name: dotted name, or the end of a dotted name; a complete name is preferred.
+
+    Returns:
+        None if there is no such line.
     """
     if not name:
         return None
@@ -73,8 +77,8 @@ def locate_string(text: str, value: str) -> int | None:
 def locate_mentioned(text: str, message: str) -> int | None:
     """The number of the line that gives the setting that a message is about.
 
-    That is the setting whose dotted name is in the message, or else the setting with the longest
-    value that the message begins with or has in quotation marks.
+    It is the setting whose dotted name is in the message, or else the setting with the longest
+    value that is at the beginning of the message or in quotation marks.
     """
     for name in re.findall(r"[\w.]*\w\.\w+", message):
         if number := locate(text, name):
@@ -89,12 +93,12 @@ def locate_mentioned(text: str, message: str) -> int | None:
 
 
 def find_missing_variable(message: str) -> tuple[str, str] | None:
-    """The setting, and the variable in it that the config does not have, if a message says so."""
+    """The setting and its undefined variable in a message about an undefined variable, or None."""
     match = _MISSING_VARIABLE.search(" ".join(message.split()))
     return (f"{match[2]}.{match[1]}", match[3]) if match else None
 
 
 def find_line_number(message: str) -> int | None:
-    """The number of the line that configparser cannot parse, if a message says so."""
+    """The number of the line in a message of configparser about a syntax error, or None."""
     match = _LINE_NUMBER.search(" ".join(message.split()))
     return int(match[1] or match[2]) if match else None

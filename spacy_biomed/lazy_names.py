@@ -1,4 +1,4 @@
-"""Names of a package that import their module when they are first used (PEP 562)."""
+"""Public names of a package whose modules are imported at first use (PEP 562)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -9,7 +9,12 @@ from typing import Any
 def attach(
     package: str, table: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Create `__getattr__` and `__dir__` of a package from a table: module to its public names."""
+    """Create `__getattr__` and `__dir__` of a package.
+
+    Args:
+        package: name of the package.
+        table: module to its public names.
+    """
     places = {name: f"{package}.{module}" for module, names in table.items() for name in names}
 
     def find(name: str) -> Any:

@@ -366,7 +366,7 @@ def to_json(
         "texts": str(texts),
         "repeats": repeats,
         "threads": threads,
-        "words": "tokens of each pipeline's own tokenizer",
+        "words": "tokens of each pipeline's tokenizer",
         "machine": describe_machine(),
         "pipelines": [figures.to_json() for figures in measured],
     }

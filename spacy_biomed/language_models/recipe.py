@@ -288,7 +288,7 @@ class TrainingRecipe(Section):
             paths = getattr(self.text, setting)
             for path in paths if isinstance(paths, list) else ():
                 if not path.exists():
-                    raise self.error(f"text.{setting}", f"{path} is not there; correct the path")
+                    raise self.error(f"text.{setting}", f"{path} does not exist; correct the path")
 
     def identity(self) -> dict[str, Any]:
         """The settings that must not change when a run is resumed.

@@ -79,7 +79,7 @@ def create_smaller(
     if config.model_type not in _FEED_FORWARD:
         raise BiomedError(
             f"teacher of type {config.model_type}: a student of another shape can be made of "
-            f"{', '.join(_FEED_FORWARD)} alone; take layers of the teacher, or an encoder"
+            f"{', '.join(_FEED_FORWARD)} only; take layers of the teacher, or an encoder"
         )
     config.num_hidden_layers = layers
     config.hidden_size = width

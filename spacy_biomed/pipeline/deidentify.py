@@ -343,9 +343,9 @@ class BiomedDeidentifier(Described, Pipe):
         known = len(identifying_labels(KINDS_OF_LABELS, self.kinds)) - len(EXAMPLES)
         return (
             f"[components.{self.name}] {found}, and so nothing known as personal data (as "
-            f"{', '.join(EXAMPLES)} and {known} others are), so names would stay in the text: give "
-            "a pipeline that finds them, or, if a label of its own stands for people's names, say "
-            'so: kinds = {"MY_LABEL": "name"} (on the command line: --kind MY_LABEL=name)'
+            f"{', '.join(EXAMPLES)} and {known} others are), so names would stay in the text: use "
+            "a pipeline that finds them or, if one of its labels means people's names, set "
+            'kinds = {"MY_LABEL": "name"} (on the command line: --kind MY_LABEL=name)'
         )
 
     def _check_settings(self) -> None:

@@ -336,13 +336,13 @@ class BiomedNER(EncoderHead):
             joint = np.concatenate([truth.joint_tags() for truth in truths])
             joint = xp.repeat(xp.asarray(joint), lengths, axis=0)
             rows = joint.any(axis=1)
-            joint, own = joint[rows], targets[rows]
+            joint, single = joint[rows], targets[rows]
             among = xp.where(joint, log_probs[rows], -xp.inf)
             together = log_sum_exp(among)
-            joint_mass = xp.where(joint, own, 0.0).sum(axis=1, keepdims=True)
+            joint_mass = xp.where(joint, single, 0.0).sum(axis=1, keepdims=True)
             learned, expected = xp.array(log_probs), xp.array(targets)
             learned[rows] = xp.where(joint, together, log_probs[rows])
-            expected[rows] = xp.where(joint, joint_mass * xp.exp(among - together), own)
+            expected[rows] = xp.where(joint, joint_mass * xp.exp(among - together), single)
         loss = -(targets * learned).sum() / count
         d_scores = (xp.exp(log_probs) * mass - expected) / count
         return float(loss), d_scores

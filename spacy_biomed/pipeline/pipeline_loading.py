@@ -30,5 +30,5 @@ def load_pipeline(name: str) -> Language:
             ) from error
         what = "complete" if isinstance(error, OSError) else "readable"
         raise BiomedError(
-            f"{name}: not a {what} pipeline ({reason}); copy or install it anew"
+            f"{name}: not a {what} pipeline ({reason}); copy or install it again"
         ) from error

@@ -218,21 +218,23 @@ class BiomedQA(EncoderHead):
         log_start = log_softmax(rows[places.first_rows, 0], places.counts)
         log_end = log_softmax(rows[places.last_rows, 1], places.counts)
         return [
-            self._decode(doc, own, log_start[own.part], log_end[own.part]) if own.is_pair else None
-            for doc, own in zip(docs, places.by_doc(), strict=True)
+            self._decode(doc, doc_places, log_start[doc_places.part], log_end[doc_places.part])
+            if doc_places.is_pair
+            else None
+            for doc, doc_places in zip(docs, places.by_doc(), strict=True)
         ]
 
     def _decode(
-        self, doc: Doc, own: DocPlaces, log_start: Floats1d, log_end: Floats1d
+        self, doc: Doc, doc_places: DocPlaces, log_start: Floats1d, log_end: Floats1d
     ) -> PredictedAnswers:
         """The best answers of a document, given the log probabilities of its places."""
-        null = log_start[0] + log_end[0] if own.has_null else -np.inf
+        null = log_start[0] + log_end[0] if doc_places.has_null else -np.inf
         words, count = self.cfg["max_answer_words"], self.cfg["n_best"]
         while True:  # until there are enough different texts, or no more spans
             first, last, log_probs = best_spans(
-                log_start[own.has_null :], log_end[own.has_null :], words, count
+                log_start[doc_places.has_null :], log_end[doc_places.has_null :], words, count
             )
-            starts, ends = own.words[first], own.words[last] + 1
+            starts, ends = doc_places.words[first], doc_places.words[last] + 1
             kept = _different_texts(doc, starts, ends)[: self.cfg["n_best"]]
             if len(kept) == self.cfg["n_best"] or len(first) < count:
                 break
@@ -287,8 +289,8 @@ class BiomedQA(EncoderHead):
         rows = to_numpy(scores.dataXd)
         places = find_places(docs, to_numpy(scores.lengths), self.cfg["no_answer"])
         is_start, is_end = np.zeros((2, len(places.tokens)), dtype=bool)
-        for example, own in zip(examples, places.by_doc(), strict=True):
-            first, last = gold_places(example, own)
+        for example, doc_places in zip(examples, places.by_doc(), strict=True):
+            first, last = gold_places(example, doc_places)
             is_start[first] = is_end[last] = True
         documents = np.repeat(np.arange(len(docs)), places.counts)
         annotated = np.bincount(documents[is_start], minlength=len(docs)) > 0
@@ -364,7 +366,7 @@ def _different_texts(doc: Doc, starts: Ints1d, ends: Ints1d) -> Ints1d:
     return np.array(list(first.values()), dtype="int64")
 
 
-def gold_places(example: Example, own: DocPlaces) -> tuple[Ints1d, Ints1d]:
+def gold_places(example: Example, doc_places: DocPlaces) -> tuple[Ints1d, Ints1d]:
     """The places of the batch where the annotated answers of a document start and end.
 
     Both are empty if the document is not annotated, or if none of its answers fits its words. If it
@@ -374,11 +376,11 @@ def gold_places(example: Example, own: DocPlaces) -> tuple[Ints1d, Ints1d]:
     if ANSWER_KEY not in example.reference.spans:
         return nowhere, nowhere
     if not gold_answers(example.reference):
-        null = np.arange(own.part.start, own.part.start + own.has_null)
+        null = np.arange(doc_places.part.start, doc_places.part.start + doc_places.has_null)
         return null, null
     answers = list(example.reference.spans[ANSWER_KEY])
     starts, ends, _ = token_offsets([example.predicted])
-    starts, ends = starts[own.words], ends[own.words]
+    starts, ends = starts[doc_places.words], ends[doc_places.words]
     if not len(starts) or not answers:
         return nowhere, nowhere
     gold_starts = np.array([answer.start_char for answer in answers], dtype="int64")
@@ -386,7 +388,7 @@ def gold_places(example: Example, own: DocPlaces) -> tuple[Ints1d, Ints1d]:
     first = np.minimum(np.searchsorted(starts, gold_starts), len(starts) - 1)
     last = np.minimum(np.searchsorted(ends, gold_ends), len(ends) - 1)
     fits = (starts[first] == gold_starts) & (ends[last] == gold_ends)
-    shift = own.part.start + own.has_null
+    shift = doc_places.part.start + doc_places.has_null
     return first[fits] + shift, last[fits] + shift
 
 

@@ -132,8 +132,8 @@ def describe_settings(settings: dict[str, Any]) -> str:
     return (
         f"F1 on the test parts, {seeds}; epochs: {epochs}; "
         f"learning rate {settings['learn_rate']:g}, batches of {settings['batch_words']:,} words. "
-        "Parameters are those of the encoder alone; fp16 is the size of its weights, int8 that of "
-        "its exported file. Words a second are those of the whole int8 pipeline on the CPU, on "
+        "Parameters are counted for the encoder only; fp16 is the size of its weights, int8 of its "
+        "exported file. Words per second are measured with the whole int8 pipeline on the CPU, on "
         f"{settings['texts']}.\n"
     )
 

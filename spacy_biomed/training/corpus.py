@@ -112,7 +112,7 @@ def _explaining_damage(path: Path) -> Iterator[None]:
     except Exception as error:
         raise BiomedError(
             f"{path}: not a readable .spacy file, or damaged; `python -m spacy biomed convert` "
-            "makes it anew"
+            "writes it again"
         ) from error
 
 

@@ -51,7 +51,7 @@ def test_settings_are_overridden_and_a_loss_that_is_no_perplexity_is_not_told_as
     ("arguments", "others", "problem"),
     [
         ([], {"text": ""}, "recipe.cfg:7: text.paths: is missing; give --paths.text"),
-        ([], {"text": "none.txt"}, "text.paths: none.txt is not there; correct the path"),
+        ([], {"text": "none.txt"}, "text.paths: none.txt does not exist; correct the path"),
         ([], {"teacher": "/none"}, "/none: no such encoder directory; give a directory"),
         (["--student.layers", "3"], {}, "recipe.cfg:13: student: layers = 3: the student takes"),
         (["--objective.name", "x"], {}, "recipe.cfg:16: objective: there is no objective 'x'"),

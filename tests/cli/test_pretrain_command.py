@@ -30,7 +30,7 @@ def test_an_encoder_is_written_with_the_settings_of_the_command_line(tmp_path):
     [
         (["--training.steps", "none"], r"recipe\.cfg:\d+: training\.steps = 'none'"),
         (["--training.stepps", "3"], "training.stepps: no such setting; did you mean steps"),
-        (["--paths.text", "nowhere.txt"], "text.paths: nowhere.txt is not there"),
+        (["--paths.text", "nowhere.txt"], "text.paths: nowhere.txt does not exist"),
         (["--steps", "3"], "see `.*--help`"),
     ],
 )

@@ -95,7 +95,7 @@ def test_text_may_be_several_paths(tmp_path):
         ("${paths.text}", "${paths.txt}", "paths", "text.paths: ${paths.txt} refers to a setting"),
         ("batch = 8", "batch 8", "batch", "correct it"),
         ("validation = 6", "validation = 0", "validation", "text.validation = 0: input should be"),
-        ("validation = 6", 'validation = "no.txt"', "validation", "no.txt is not there"),
+        ("validation = 6", 'validation = "no.txt"', "validation", "no.txt does not exist"),
         ("probability = 0.15", "probability = 1.5", "probability", "masking.probability = 1.5"),
     ],
 )
@@ -117,7 +117,7 @@ def test_text_that_is_not_there_is_told_with_the_line_that_names_it(write):
     path = write()
     told = refuse(path, {"paths.text": "/nowhere/texts"})
     line = line_of(path, "paths = ")
-    assert told == (f"{path}:{line}: text.paths: /nowhere/texts is not there; correct the path")
+    assert told == (f"{path}:{line}: text.paths: /nowhere/texts does not exist; correct the path")
 
 
 def test_an_encoder_with_a_name_has_its_own_vocabulary(tmp_path):

@@ -496,7 +496,7 @@ def test_a_damaged_pipeline_is_refused(pipeline, tmp_path, name):
     (damaged / name).write_bytes(content[: len(content) // 2])
     line = refuse(str(damaged), tmp_path / "output")
     assert re.fullmatch(
-        f"{damaged}: not a (readable|complete) pipeline \\(.+\\); copy or install it anew", line
+        f"{damaged}: not a (readable|complete) pipeline \\(.+\\); copy or install it again", line
     )
     assert not (tmp_path / "output").exists()
 

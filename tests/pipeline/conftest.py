@@ -13,10 +13,10 @@ collect_ignore = ["new_head"]
 
 @pytest.fixture
 def make_pipeline(tiny_bert: Path) -> Callable[..., Language]:
-    """Build a pipeline of `biomed_transformer` and heads.
+    """A function that builds a pipeline of `biomed_transformer` and heads.
 
-    Args:
-        heads: name of each head to its config; the factory is the part of the name before a "-".
+    Its argument maps the name of each head to its config; the factory is the part of the name
+    before a "-".
     """
 
     def make(heads: dict[str, dict], encoder: Path = tiny_bert, **transformer) -> Language:

@@ -122,12 +122,17 @@ def read_config(source: str | Path, revision: str | None = None) -> PretrainedCo
     _refuse_code(source, CONFIG, settings)
     config = AutoConfig.from_pretrained(source, trust_remote_code=False, **where)
     # The name of a compiled kernel that transformers would get from the hub.
-    if "/" in str(config._attn_implementation):
+    if "/" in attention_implementation(config):
         raise BiomedError(_code_refusal(source, CONFIG, "a kernel for attention"))
     # Otherwise ModernBERT may compile its layers on a GPU, which needs a compiler.
     if hasattr(config, "reference_compile"):
         config.reference_compile = False
     return config
+
+
+def attention_implementation(config: PretrainedConfig) -> str:
+    """How an encoder computes attention, such as "sdpa" or "eager"; or a kernel on the hub."""
+    return str(config._attn_implementation)
 
 
 def _refuse_code(source: str | Path, file: str, settings: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from transformers import AutoModel, AutoModelForMaskedLM
+from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoModel, AutoModelForMaskedLM
 
 from ..errors import BiomedError
 from .batching.word_pieces import WordPieceTokenizer
@@ -40,7 +40,7 @@ def read_pickled(
 
 
 def _read_model(folder: str, config: PretrainedConfig) -> PreTrainedModel:
-    if type(config) in AutoModelForMaskedLM._model_mapping:
+    if type(config) in MODEL_FOR_MASKED_LM_MAPPING:
         model, missing = _read(AutoModelForMaskedLM, folder, config)
         if not missing:
             return model

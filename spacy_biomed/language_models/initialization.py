@@ -86,7 +86,7 @@ def load_language_model(
             transformers has no such head for its type.
     """
     import torch
-    from transformers import AutoModelForMaskedLM
+    from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoModelForMaskedLM
 
     from ..encoders.loading import load_pretrained, read_config, read_weights, without_warnings
 
@@ -96,7 +96,7 @@ def load_language_model(
             f"encoder '{name}': its vocabulary has no mask token to train with; choose another"
         )
     config = encoder.config
-    if type(config) not in AutoModelForMaskedLM._model_mapping:
+    if type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
         raise BiomedError(
             f"encoder '{name}': transformers has no head for masked language modelling on encoders "
             f"of type {config.model_type}; choose another"

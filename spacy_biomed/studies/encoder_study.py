@@ -23,6 +23,7 @@ from thinc.api import Config
 
 from ..encoders.loading import load_pretrained, save_encoder
 from ..encoders.onnx.onnx_model import MODEL
+from ..encoders.thinc_shims import get_module
 from ..errors import BiomedError
 from ..evaluation.benchmark import MEASURES, describe_machine, measure_speed, read_texts
 from ..outputs import delete_directory, replacing_directory, replacing_file
@@ -363,7 +364,9 @@ def _make(run: Run, gpu: int) -> Record:
     return Record(
         f1=_score(nlp, test),
         int8_f1=_score(spacy.load(pipeline), test),
-        parameters=sum(weight.numel() for weight in encoder.model.shims[0]._model.parameters()),
+        parameters=sum(
+            weight.numel() for weight in get_module(encoder.model.shims[0]).parameters()
+        ),
         int8_bytes=(pipeline / name / "encoder" / MODEL).stat().st_size,
     )
 

@@ -19,6 +19,7 @@ from safetensors.torch import save_file
 from spacy.language import Language
 from thinc.api import Model, Optimizer, PyTorchShim, get_current_ops, to_numpy
 
+from ..encoders.thinc_shims import get_loss_scale, get_module
 from ..errors import BiomedError
 from ..outputs import find_paths, replacing_file
 
@@ -30,6 +31,7 @@ SECTIONS_WITH_INPUTS = ("corpora", "components", "initialize")
 
 _MOMENTS = ("mom1", "mom2", "averages")
 _COUNTS = ("nr_update", "last_seen")
+_LOSS_SCALE = ("scale", "growth")
 
 
 @dataclass
@@ -155,11 +157,10 @@ class Checkpoint:
                 if node.has_param(name):
                     node.set_param(name, _array(self.tensors[f"weight:{place}/{name}"]))
         for place, shim in _shims(nlp):
-            shim._model.load_state_dict(self._section(f"weight:{place}/"))
-            scaler = shim._grad_scaler
-            if f"scale:{place}" in self.tensors:
-                scaler._scale.copy_(self.tensors[f"scale:{place}"])
-                scaler._growth_tracker.copy_(self.tensors[f"growth:{place}"])
+            get_module(shim).load_state_dict(self._section(f"weight:{place}/"))
+            if (state := get_loss_scale(shim)) and f"scale:{place}" in self.tensors:
+                for kind, value in zip(_LOSS_SCALE, state, strict=True):
+                    value.copy_(self.tensors[f"{kind}:{place}"])
 
     def _restore_optimizer(self, nlp: Language, optimizer: Optimizer) -> None:
         for key, place in _places(nlp).items():
@@ -173,7 +174,7 @@ class Checkpoint:
         for place, shim in _shims(nlp):
             if state := self._section(f"torch:{place}/"):
                 copied = {name: value.clone() for name, value in state.items()}
-                optimizer.load_torch_state(shim.id, shim._model, copied)
+                optimizer.load_torch_state(shim.id, get_module(shim), copied)
 
     def _section(self, prefix: str) -> dict[str, torch.Tensor]:
         return {
@@ -231,7 +232,7 @@ def _shims(nlp: Language) -> Iterator[tuple[str, PyTorchShim]]:
     """The layers' PyTorch modules."""
     for place, node in _nodes(nlp):
         for number, shim in enumerate(node.shims):
-            if isinstance(shim, PyTorchShim) and shim._model is not None:
+            if isinstance(shim, PyTorchShim) and get_module(shim) is not None:
                 yield f"{place}/{number}", shim
 
 
@@ -241,7 +242,7 @@ def _weights(nlp: Language) -> Iterator[tuple[str, torch.Tensor]]:
             if node.has_param(name):
                 yield f"{place}/{name}", _tensor(node.get_param(name))
     for place, shim in _shims(nlp):
-        for name, value in shim._model.state_dict().items():
+        for name, value in get_module(shim).state_dict().items():
             yield f"{place}/{name}", _tensor(value)
 
 
@@ -251,7 +252,7 @@ def _places(nlp: Language) -> dict[tuple[int, str], str]:
     for place, node in _nodes(nlp):
         places.update({(node.id, name): f"{place}/{name}" for name in node.param_names})
     for place, shim in _shims(nlp):
-        names = [name for name, _ in shim._model.named_parameters()]
+        names = [name for name, _ in get_module(shim).named_parameters()]
         places.update({(shim.id, name): f"{place}/{name}" for name in names})
     return places
 
@@ -277,13 +278,11 @@ def _optimizer_tensors(nlp: Language, optimizer: Optimizer) -> dict[str, torch.T
 
 def _scaler_tensors(nlp: Language) -> dict[str, torch.Tensor]:
     """Of fp16: by how much losses are scaled, and since how many steps."""
-    tensors = {}
-    for place, shim in _shims(nlp):
-        scaler = shim._grad_scaler
-        if scaler._enabled:
-            tensors[f"scale:{place}"] = _tensor(scaler._scale)
-            tensors[f"growth:{place}"] = _tensor(scaler._growth_tracker)
-    return tensors
+    return {
+        f"{kind}:{place}": _tensor(value)
+        for place, shim in _shims(nlp)
+        for kind, value in zip(_LOSS_SCALE, get_loss_scale(shim) or (), strict=False)
+    }
 
 
 def _dropout_tensors(nlp: Language) -> dict[str, torch.Tensor]:

@@ -86,18 +86,15 @@ class AdamW(Optimizer):
         Args:
             step: number of updates so far, including this one.
         """
-        import torch
-
-        named = {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
-        for name, parameter in named.items():
-            if (key, name) not in self.averages:
-                self.averages[key, name] = torch2xp(parameter.clone())
-        averages = [
-            xp2torch(self.averages[key, name], device=parameter.device)
-            for name, parameter in named.items()
-        ]
         decay = min((1 + step) / (10 + step), MAX_AVERAGES_DECAY)
-        torch._foreach_lerp_(averages, list(named.values()), 1 - decay)
+        for name, parameter in module.named_parameters():
+            if not parameter.requires_grad:
+                continue
+            weights = parameter.detach()
+            if (key, name) not in self.averages:
+                self.averages[key, name] = torch2xp(weights.clone())
+            average = xp2torch(self.averages[key, name], device=weights.device)
+            average.lerp_(weights, 1 - decay)
 
     def _parameter_groups(self, module: torch.nn.Module) -> list[dict[str, Any]]:
         """Parameter groups: for each depth one with and one without weight decay."""

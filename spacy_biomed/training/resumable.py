@@ -223,7 +223,7 @@ class _Run:
             info.update(epoch=epoch, losses=losses, seconds=progress.seconds)
             self._save_evaluated(info)
             log_step(info)
-            self._save_checkpoint()
+            self._write_checkpoint()
             losses = {}
 
     def _is_done(self) -> bool:
@@ -319,7 +319,7 @@ class _Run:
             with replacing_directory(best, MADE_BY) as partial:
                 shutil.copytree(last, partial, dirs_exist_ok=True)
 
-    def _save_checkpoint(self) -> None:
+    def _write_checkpoint(self) -> None:
         """Save the state. After the pipelines: those newer than a checkpoint are made again."""
         self.progress.performance = self.nlp.meta["performance"]
         claim_directory(self.checkpoint_path.parent, MADE_BY)

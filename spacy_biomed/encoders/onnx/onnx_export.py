@@ -17,6 +17,7 @@ from thinc.api import Model
 
 from ...errors import BiomedError
 from ..capabilities import count_segments, max_sequence_length
+from ..thinc_shims import get_module
 from .onnx_model import INPUTS, MODEL, OUTPUT, SEGMENTS, SETTINGS, TOKENIZER
 
 if TYPE_CHECKING:
@@ -46,10 +47,11 @@ def export_encoder(
     if find_spec("onnx") is None:
         raise BiomedError("to export an encoder needs onnx: pip install 'spacy-biomed[train]'")
     shim = model.shims[0]
+    encoder = get_module(shim)
     path.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as directory:
         exported = Path(directory) / MODEL
-        _export(shim._model, exported)
+        _export(encoder, exported)
         if precision == "int8":
             _quantize(exported, path / MODEL, quantize_embeddings)
         else:
@@ -60,9 +62,9 @@ def export_encoder(
         "precision": precision,
         "quantized_embeddings": precision == "int8" and quantize_embeddings,
         "width": model.get_dim("nO"),
-        "max_length": max_sequence_length(shim._model),
+        "max_length": max_sequence_length(encoder),
         "pad": shim.tokenizer.pad,
-        "segments": count_segments(shim._model) > 1,
+        "segments": count_segments(encoder) > 1,
     }
     (path / SETTINGS).write_text(json.dumps(settings, indent=2), encoding="utf8")
 

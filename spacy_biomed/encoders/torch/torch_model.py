@@ -35,8 +35,15 @@ from ..batching.sequences import make_sequences
 from ..batching.word_pieces import WordPieceTokenizer
 from ..capabilities import can_pack, count_segments, first_position, max_sequence_length
 from ..listener import refuse_replacement
-from ..loading import FILES, load_directory, load_pretrained, save_encoder
+from ..loading import (
+    FILES,
+    attention_implementation,
+    load_directory,
+    load_pretrained,
+    save_encoder,
+)
 from ..packed_files import unpack_files
+from ..thinc_shims import get_module
 from .dropout import use_byte_dropout
 from .precision import PRECISIONS, Precision, autocast, resolve_precision
 from .torch_weights import LinearCasts, TableGradient, add_gradient
@@ -209,8 +216,7 @@ class EncoderShim(PyTorchShim):
         inputs = [copied for _, copied in trained] + [used.rows] * used.rows.requires_grad
         if not inputs:
             return
-        if self._grad_scaler._enabled:
-            d_outputs = [self._grad_scaler.scale(d_output) for d_output in d_outputs]
+        d_outputs = [self._grad_scaler.scale(d_output) for d_output in d_outputs]
         gradients = torch.autograd.grad(outputs, inputs, d_outputs, allow_unused=True)
         outputs.clear()
         for (parameter, _), gradient in zip(trained, gradients, strict=False):
@@ -243,7 +249,7 @@ class EncoderShim(PyTorchShim):
             inputs["token_type_ids"] = torch.from_numpy(batch.segments).to(self.device)
         if batch.shared is not None:
             owners = torch.from_numpy(batch.shared.owners).to(self.device)
-            inputs["attention_mask"] = mask_pairs(owners, encoder.config._attn_implementation)
+            inputs["attention_mask"] = mask_pairs(owners, attention_implementation(encoder.config))
             positions = torch.from_numpy(batch.shared.positions).to(self.device)
             inputs["position_ids"] = positions + self._first_position
         hidden = encoder(inputs_embeds=vectors, **inputs).last_hidden_state
@@ -336,7 +342,7 @@ def init(model: Model, X: Any = None, Y: Any = None) -> Model:
     if shim.tokenizer is None:
         name, revision, dropout = (model.attrs[key] for key in ("name", "revision", "dropout"))
         shim.set_encoder(*load_pretrained(name, revision, dropout=dropout))
-    model.set_dim("nO", shim._model.config.hidden_size)
+    model.set_dim("nO", get_module(shim).config.hidden_size)
     return model
 
 
@@ -391,7 +397,7 @@ def forward(
     sequences = make_sequences(
         docs,
         shim.tokenizer,
-        window=min(model.attrs["window"], max_sequence_length(shim._model)),
+        window=min(model.attrs["window"], max_sequence_length(get_module(shim))),
         context=model.attrs["context"],
         budget=model.attrs["batch_pieces"] or default_batch_pieces(shim.device),
         pair_overflow=model.attrs["pair_overflow"],

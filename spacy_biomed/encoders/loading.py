@@ -127,12 +127,23 @@ def read_config(source: str | Path, revision: str | None = None) -> PretrainedCo
     # Otherwise ModernBERT may compile its layers on a GPU, which needs a compiler.
     if hasattr(config, "reference_compile"):
         config.reference_compile = False
+    # transformers 4 stores the commit itself.
+    if not Path(source).is_dir() and getattr(config, "_commit_hash", None) is None:
+        config._commit_hash = _find_commit(str(source), revision) or revision
     return config
 
 
 def attention_implementation(config: PretrainedConfig) -> str:
     """How an encoder computes attention, such as "sdpa" or "eager"; or a kernel on the hub."""
     return str(config._attn_implementation)
+
+
+def _find_commit(hub_id: str, revision: str | None) -> str | None:
+    """The commit whose config was read last, from its place in the hub client's cache."""
+    from huggingface_hub import try_to_load_from_cache
+
+    path = try_to_load_from_cache(hub_id, CONFIG, revision=revision)
+    return Path(path).parent.name if isinstance(path, str) else None
 
 
 def _refuse_code(source: str | Path, file: str, settings: dict[str, Any]) -> None:
@@ -203,7 +214,7 @@ def _commit(source: str | Path, config: PretrainedConfig) -> dict[str, Any]:
     They are identified by the commit: for a branch without safetensors, transformers asks a service
     on the hub to convert the weights, and loads the result.
     """
-    revision = getattr(config, "_commit_hash", None)  # transformers 5 has none for a directory
+    revision = getattr(config, "_commit_hash", None)  # a directory has none
     return {"revision": revision, "local_files_only": Path(source).is_dir()}
 
 
@@ -331,11 +342,12 @@ def load_directory(path: Path) -> tuple[WordPieceTokenizer, PreTrainedModel]:
     """Read an encoder written by `save_encoder`.
 
     Raises:
-        BiomedError: if it was replaced by something that needs code, or is a pickle.
+        BiomedError: if it cannot be read, or was replaced by something that needs code, or by a
+            pickle.
     """
     from transformers import AutoModel
 
-    with without_warnings():
+    with explaining(str(path), str(path), None):
         model = read_weights(AutoModel, path, read_config(path), **_attention())
     settings = json.loads((path / TOKENIZER_SETTINGS).read_text(encoding="utf8"))
     text = (path / TOKENIZER).read_text(encoding="utf8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoModel, AutoModelForMaskedLM
@@ -68,7 +69,7 @@ def _read(kind: Any, folder: str, config: PretrainedConfig) -> tuple[PreTrainedM
             local_files_only=True,
             output_loading_info=True,
         )
-    except OSError as error:
+    except (OSError, UnpicklingError, EOFError) as error:  # transformers 4 raises only the first
         raise BiomedError(
             f"{folder}: no {PICKLE} that can be read as numbers alone; it is missing or damaged, "
             "or it holds code, which is not run"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM
+from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
 
 import spacy_biomed.encoders.loading as loading
 from spacy_biomed.encoders.loading import load_directory, load_pretrained, load_tokenizer
@@ -92,9 +92,27 @@ def test_the_directory_of_a_saved_pipeline_reads_no_tokenizer_class(encoder, mar
     load_directory(encoder)
 
 
-def test_a_kernel_from_the_hub_is_refused(encoder, marker):
+@pytest.mark.parametrize(
+    "setting", ["attn_implementation", "_attn_implementation", "_attn_implementation_internal"]
+)
+def test_a_kernel_from_the_hub_is_refused_unless_transformers_ignores_the_setting(
+    encoder, marker, setting
+):
     config = json.loads((encoder / "config.json").read_text(encoding="utf8"))
-    config["_attn_implementation_internal"] = "someone/kernel:attention"
+    config[setting] = "someone/kernel:attention"
+    (encoder / "config.json").write_text(json.dumps(config), encoding="utf8")
+    read = AutoConfig.from_pretrained(encoder)
+    if read._attn_implementation == config[setting]:
+        assert "a kernel for attention" in refusal(LOADERS["load_pretrained"], encoder)
+    else:
+        _, model = load_pretrained(str(encoder))
+        assert model.config._attn_implementation == "eager"
+
+
+def test_some_setting_of_a_config_chooses_a_kernel(encoder):
+    settings = ["attn_implementation", "_attn_implementation", "_attn_implementation_internal"]
+    config = json.loads((encoder / "config.json").read_text(encoding="utf8"))
+    config |= dict.fromkeys(settings, "someone/kernel:attention")
     (encoder / "config.json").write_text(json.dumps(config), encoding="utf8")
     assert "a kernel for attention" in refusal(LOADERS["load_pretrained"], encoder)
 
@@ -149,7 +167,7 @@ def hub_cache(monkeypatch, tmp_path, encoder, hub_id):
     monkeypatch.setattr("transformers.utils.hub._is_offline_mode", True, raising=False)  # before 5
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache))
     monkeypatch.setattr("huggingface_hub.file_download.HF_HUB_CACHE", str(cache), raising=False)
-    monkeypatch.setattr("transformers.utils.hub.TRANSFORMERS_CACHE", str(cache))
+    monkeypatch.setattr("transformers.utils.hub.TRANSFORMERS_CACHE", str(cache), raising=False)
     return commit
 
 
@@ -169,6 +187,20 @@ def test_an_encoder_of_the_hub_is_read_from_the_cache(encoder, tmp_path, monkeyp
         _, model = load_pretrained("someone/new", revision)
         assert model.config._commit_hash == commit
     assert load_language_model("someone/new")[2]
+
+
+def test_the_weights_of_a_revision_are_read_and_not_the_newest(
+    encoder, tmp_path, monkeypatch, no_network
+):
+    hub_cache(monkeypatch, tmp_path, encoder, "someone/new")
+    newest = tmp_path / "cache" / "models--someone--new" / "snapshots" / ("0123456789" * 4)
+    pinned = newest.with_name("abcdef0123" * 4)
+    shutil.copytree(newest, pinned)
+    model = AutoModel.from_config(loading.read_config(encoder))
+    model.save_pretrained(pinned)
+    _, read = load_pretrained("someone/new", pinned.name)
+    expected = model.get_input_embeddings().weight
+    torch.testing.assert_close(read.get_input_embeddings().weight, expected, rtol=0, atol=0)
 
 
 def test_a_pickle_of_the_hub_is_converted(encoder, tmp_path, monkeypatch, no_network):

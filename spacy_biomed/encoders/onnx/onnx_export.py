@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import tempfile
@@ -76,8 +77,9 @@ def _export(encoder: torch.nn.Module, path: Path) -> None:
 
     # The fused attention kernels cannot be exported to an ONNX graph.
     with torch.random.fork_rng(devices=[]):  # the weights drawn here are not those that count
+        config = copy.deepcopy(encoder.config)  # transformers 5 would set its attention
         copied = AutoModel.from_config(
-            encoder.config, trust_remote_code=False, attn_implementation="eager"
+            config, trust_remote_code=False, attn_implementation="eager"
         ).float()
     if getattr(copied, "pooler", None) is not None:
         copied.pooler = None

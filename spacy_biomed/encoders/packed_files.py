@@ -26,7 +26,7 @@ def unpack_files(data: bytes, names: Collection[str]) -> dict[str, bytes]:
         files = srsly.msgpack_loads(data)
     except Exception as error:  # whatever MessagePack and the decoders registered for it raise
         raise BiomedError(
-            "the bytes of this pipeline's encoder are damaged; make them anew with `nlp.to_bytes()`"
+            "the bytes of this pipeline's encoder are damaged: make them again (`nlp.to_bytes()`)"
         ) from error
     is_whole = isinstance(files, dict) and (not files or files.keys() == set(names))
     if not is_whole or not all(isinstance(content, bytes) for content in files.values()):

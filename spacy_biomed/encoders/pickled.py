@@ -50,7 +50,7 @@ def _read_model(folder: str, config: PretrainedConfig) -> PreTrainedModel:
     if missing:
         raise BiomedError(
             f"{folder}: {PICKLE} lacks weights of the encoder that config.json describes "
-            f"({missing[0]}; {len(missing)} in all); get it anew from its authors"
+            f"({missing[0]}; {len(missing)} in all); download it again from its authors"
         )
     if getattr(model, "pooler", None) is not None:
         model.pooler = None

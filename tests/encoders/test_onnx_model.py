@@ -292,7 +292,7 @@ def test_a_damaged_directory_is_one_line(damaged, name, content):
         load(damaged)
     line = str(error.value)
     assert line.startswith(f"{damaged}: not a readable exported encoder (")
-    assert line.endswith("); `python -m spacy biomed compress` writes it anew")
+    assert line.endswith("); export it again with `python -m spacy biomed compress`")
     assert "\n" not in line
 
 

@@ -335,7 +335,7 @@ def test_an_encoder_exported_before_pairs_reads_single_texts_and_refuses_pairs(
     docs = [nlp.make_doc(text) for text in ("Aspirin", TUMOURS, "")]
     expected = make_model(tiny_bert).predict(docs).hidden
     np.testing.assert_allclose(earlier.predict(docs).hidden, expected, atol=1e-5)
-    with pytest.raises(BiomedError, match="before pairs.*write it anew with .*compress") as error:
+    with pytest.raises(BiomedError, match="before pairs.*export it again with .*compress") as error:
         earlier.predict([*docs, *make_docs(nlp)])
     assert "\n" not in str(error.value)
 

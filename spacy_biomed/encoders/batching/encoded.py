@@ -42,7 +42,7 @@ class EncodedDoc:
     place: int = field(default=0, repr=False, compare=False)
 
     def __deepcopy__(self, memo: dict) -> EncodedDoc:
-        """A copy without the rest of the batch."""
+        """A copy that does not keep the arrays of the whole batch alive."""
         arrays = {name: getattr(self, name).copy() for name in ENCODED_ARRAYS}
         return EncodedDoc(**arrays, id_to_token=self.id_to_token, readers=self.readers)
 

@@ -25,11 +25,8 @@ class Sequences:
 
     Attributes:
         batches: the sequences; over all of them every row is filled exactly once.
-        ids: (rows,), as in `EncodedBatch`, like those that follow.
-        indices: (aligned,)
-        piece_counts: (tokens,)
-        row_counts: (docs,)
-        token_counts: (docs,)
+        ids, indices, piece_counts, row_counts, token_counts: as in `EncodedBatch`: (rows,),
+            (aligned,), (tokens,), (docs,) and (docs,).
     """
 
     batches: list[SequenceBatch]

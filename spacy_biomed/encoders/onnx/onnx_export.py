@@ -76,7 +76,7 @@ def _export(encoder: torch.nn.Module, path: Path) -> None:
     from transformers import AutoModel
 
     # The fused attention kernels cannot be exported to an ONNX graph.
-    with torch.random.fork_rng(devices=[]):  # the weights drawn here are not those that count
+    with torch.random.fork_rng(devices=[]):  # the random weights are replaced below
         config = copy.deepcopy(encoder.config)  # transformers 5 would set its attention
         copied = AutoModel.from_config(
             config, trust_remote_code=False, attn_implementation="eager"

@@ -117,7 +117,7 @@ class OnnxShim(Shim):
         if "segments" not in self.settings and any(b.segments is not None for b in batches):
             raise BiomedError(
                 "this encoder was exported before pairs of texts could be read and cannot tell the "
-                "two apart: write it anew with `python -m spacy biomed compress`"
+                "two apart: export it again with `python -m spacy biomed compress`"
             )
         threads = self.usable_threads()
         if len(batches) == 1 or threads == 1:
@@ -178,7 +178,7 @@ class OnnxShim(Shim):
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise BiomedError(
                 f"{place}: not a readable exported encoder ({reason}); "
-                "`python -m spacy biomed compress` writes it anew"
+                "export it again with `python -m spacy biomed compress`"
             ) from error
         self.files, self.settings, self.tokenizer = files, settings, tokenizer
         self._sessions = {threads: session}

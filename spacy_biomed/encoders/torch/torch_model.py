@@ -375,7 +375,7 @@ def map_on_single_threads(
     told = torch.get_num_threads()
 
     def run(item: Item) -> Result:
-        torch.set_num_threads(1)  # of this thread, and of those that have not asked yet
+        torch.set_num_threads(1)  # for this thread, and for threads that have not read it yet
         return function(item)
 
     results = map_concurrently(run, items, threads)

@@ -47,7 +47,8 @@ def check_no_filters(**filters: str | None) -> None:
 def select(entries: tuple[Any, ...], **filters: str | None) -> list[Any]:
     """The entries whose fields equal the filters that are given; case does not matter.
 
-    Raises BiomedError on a value that no entry has, naming those that some have.
+    Raises:
+        BiomedError: if no entry has a value; it names the values that entries have.
     """
     chosen = list(entries)
     for field, wanted in filters.items():

@@ -179,7 +179,7 @@ def _settings(
 
 
 def _read_tasks(tasks: str, epochs: int, corpora_dir: Path) -> list[Corpus]:
-    """RAISES BiomedError: if a number of epochs is none."""
+    """Read names of corpora; raise BiomedError if a number of epochs is not a number."""
     from ..errors import BiomedError
     from ..studies.encoder_study import Corpus
 

@@ -43,7 +43,7 @@ def install(
 
 
 def _check(wheel: Path) -> Path:
-    """RAISES BiomedError: if a file is no wheel, by its name or by its content."""
+    """Raise BiomedError if a file is no wheel, by its name or by its content."""
     from zipfile import is_zipfile
 
     from packaging.utils import InvalidWheelFilename, parse_wheel_filename

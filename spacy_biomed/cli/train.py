@@ -80,7 +80,7 @@ def import_training() -> tuple[Callable[..., Any], Callable[..., Any]]:
 
 
 def _import_code(path: Path | None) -> None:
-    """RAISES BiomedError: if a file cannot be imported, for whatever reason of its own."""
+    """Import a file of code; raise BiomedError if that fails for any reason."""
     from spacy.util import import_file
 
     from ..errors import BiomedError, escape

@@ -151,7 +151,7 @@ def read_config(
 
 
 def check_encoder_name(encoder: str) -> None:
-    """RAISES BiomedError: if it is no directory, and cannot be a catalogue name or a hub id."""
+    """Raise BiomedError if an encoder is no directory, catalogue name or hub id."""
     if not (os.path.isdir(encoder) or re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", encoder)):
         raise BiomedError(
             f"--encoder {quote(encoder)}: no such directory; give one, a hub id, or a name that "

@@ -116,7 +116,7 @@ def create_update(
 def _check_source(
     nlp: Language, source: str, template: Path, config: Config, trained: Sequence[str]
 ) -> None:
-    """RAISES BiomedError: if a pipeline lacks a component that the template trains."""
+    """Raise BiomedError if a pipeline lacks a component that the template trains."""
     factories = {name: nlp.get_pipe_meta(name).factory for name in nlp.component_names}
     for name in trained:
         factory = config.get("components", {}).get(name, {}).get("factory", name)
@@ -194,7 +194,7 @@ def continue_pipeline_v1(source: str, components: list[str]) -> Callable[[Langua
 
 
 def _copy_tokenizer(nlp: Language, source: str) -> None:
-    """RAISES BiomedError: if the tokenizer of the pipeline `source` is of another kind."""
+    """Raise BiomedError if the tokenizer of the pipeline `source` is of another kind."""
     other = spacy.load(source, exclude=nlp.component_names)
     if _tokenizer_settings(nlp) != _tokenizer_settings(other):
         raise BiomedError(

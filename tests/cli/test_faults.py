@@ -367,7 +367,7 @@ class Wrong(AssertionError):
 
 
 def check(known: Undisturbed, folder: Path, outcome: Outcome, failed_call: str) -> None:
-    """RAISES Wrong: if an output is not whole, or something else has changed."""
+    """Raise Wrong if an output is not whole, or something else has changed."""
     found = snapshot(folder)
     seen = known.content(without_temporary(found))
     old, new = known.content(known.old), known.content(known.new)
@@ -431,7 +431,7 @@ def is_pipeline(found: Snapshot, output: str) -> bool:
 
 
 def try_out(known: Undisturbed, folder: Path, fault: Fault, failed_call: str) -> str | None:
-    """RETURNS: what went wrong with a fault, or in the run after it; None if nothing."""
+    """Return what went wrong with a fault, or in the run after it; None if nothing."""
     place = known.place(folder)
     try:
         outcome = known.run(place, fault)

@@ -156,7 +156,7 @@ def test_shards_that_are_pickles_run_no_code(encoder, marker, loader):
 
 
 def hub_cache(monkeypatch, tmp_path, encoder, hub_id):
-    """Put an encoder in a hub cache, and be offline. RETURNS: the commit."""
+    """Put an encoder in a hub cache, be offline, and return the commit."""
     commit = "0123456789" * 4
     cache = tmp_path / "cache"
     place = cache / f"models--{hub_id.replace('/', '--')}"
@@ -212,7 +212,7 @@ def test_a_pickle_of_the_hub_is_converted(encoder, tmp_path, monkeypatch, no_net
 
 
 def save_pickle(encoder):
-    """Put random weights in an encoder's place, as a pickle. RETURNS: them by name."""
+    """Put random weights in an encoder's place, as a pickle; return them by name."""
     model = AutoModelForMaskedLM.from_config(loading.read_config(encoder))
     torch.save(model.state_dict(), encoder / "pytorch_model.bin")
     (encoder / "model.safetensors").unlink(missing_ok=True)

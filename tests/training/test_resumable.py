@@ -166,10 +166,7 @@ def init(config: Config) -> Language:
 
 
 def run(config: Config, output: Path, stop_after: int | None = None, **settings) -> str:
-    """Train, from a new process's point of view; fail after so many updates.
-
-    RETURNS: what was printed.
-    """
+    """Train as in a new process; fail after so many updates. Return what was printed."""
     nlp, stdout = init(config), io.StringIO()
     if stop_after is None:
         train(nlp, output, stdout=stdout, **settings)

@@ -10,14 +10,14 @@ LARGEST_SEED = 2**32 - 1  # of NumPy's generators
 
 
 def above_zero(value: float | None) -> float | None:
-    """RAISES BadParameter: if a number is zero, negative, infinite or none at all."""
+    """Raise BadParameter if a value is zero, negative, infinite or not a number."""
     if value is not None and not 0 < value < math.inf:
         raise typer.BadParameter(f"{value} is not a number above 0")
     return value
 
 
 def at_least_zero(value: float | None) -> float | None:
-    """RAISES BadParameter: if a number is negative, infinite or none at all."""
+    """Raise BadParameter if a value is negative, infinite or not a number."""
     if value is not None and not 0 <= value < math.inf:
         raise typer.BadParameter(f"{value} is not a number of 0 or more")
     return value

@@ -29,7 +29,7 @@ def parse_overrides(context: typer.Context) -> dict[str, Any]:
 
 
 def _check_words(context: typer.Context) -> None:
-    """RAISES BiomedError: if a word is neither a setting nor the value of one, or not UTF-8."""
+    """Raise BiomedError if a word is neither a setting nor its value, or is not UTF-8."""
     from ...errors import BiomedError, quote
 
     takes_value = False

@@ -193,7 +193,7 @@ class OnnxShim(Shim):
         return srsly.msgpack_dumps(self.files)
 
     def from_bytes(self, bytes_data: bytes) -> OnnxShim:
-        """RAISES BiomedError: if the bytes contain files that are not an encoder's."""
+        """Load what `to_bytes` gave; raise BiomedError if it is not an encoder's files."""
         files = unpack_files(bytes_data, (MODEL, TOKENIZER, SETTINGS))
         if files:
             self._set(files)
@@ -252,7 +252,7 @@ def read_settings(content: bytes) -> dict[str, Any]:
 
 
 def check_session(session: onnxruntime.InferenceSession, settings: dict[str, Any]) -> None:
-    """RAISES ValueError: unless the model has the inputs and outputs of an exported encoder."""
+    """Raise ValueError if a model lacks the inputs and outputs of an exported encoder."""
     inputs = {value.name for value in session.get_inputs()}
     widths = {value.name: value.shape[-1] for value in session.get_outputs()}
     expected = {*INPUTS, SEGMENTS} if settings.get("segments") else {*INPUTS}

@@ -327,7 +327,7 @@ class EncoderShim(PyTorchShim):
         return srsly.msgpack_dumps(files)
 
     def from_bytes(self, bytes_data: bytes) -> EncoderShim:
-        """RAISES BiomedError: if the bytes contain files that are not an encoder's."""
+        """Load what `to_bytes` gave; raise BiomedError if it is not an encoder's files."""
         files = unpack_files(bytes_data, FILES)
         if files:
             with tempfile.TemporaryDirectory() as directory:

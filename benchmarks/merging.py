@@ -55,8 +55,9 @@ from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
 from spacy_biomed.annotations.annotation_scope import ANNOTATION_SCOPES
-from spacy_biomed.corpora.convert import ATTRIBUTES, PARTS
+from spacy_biomed.corpora.convert import ATTRIBUTES
 from spacy_biomed.corpora.repeated_texts import normalise_words
+from spacy_biomed.corpora.splits import PARTS
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.evaluation.workers import Worker, serve
 from spacy_biomed.training.combining import combine_corpora

@@ -15,7 +15,7 @@ from .init_config import split_names
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..corpora.convert import ConversionReport, PartReport
+    from ..corpora.conversion_report import ConversionReport, PartReport
     from ..corpora.documents import Document
     from ..corpora.repairs import OnError
 

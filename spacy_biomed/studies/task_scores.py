@@ -8,7 +8,7 @@ from typing import Any
 from spacy.language import Language
 from spacy.util import registry
 
-from ..corpora.convert import PARTS
+from ..corpora.splits import PARTS
 from ..errors import BiomedError
 from ..packaging.compression import weighted_scores
 from ..training.multitask import MultiTaskCorpus

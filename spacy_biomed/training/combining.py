@@ -20,7 +20,8 @@ from spacy.vocab import Vocab
 
 from ..annotations.annotation_scope import AnnotationScope, get_scope, set_scope
 from ..annotations.seen import SeenMentions, mentions_of
-from ..corpora.convert import ATTRIBUTES, PARTS, PartReport, create_pipeline
+from ..corpora.conversion_report import PartReport
+from ..corpora.convert import ATTRIBUTES, create_pipeline
 from ..corpora.documents import Mention
 from ..corpora.gold import DOCUMENT_ID, UNALIGNED_MENTIONS, place_mentions
 from ..corpora.label_map import LabelMap
@@ -31,6 +32,7 @@ from ..corpora.repeated_texts import (
     find_repeats,
     normalise_words,
 )
+from ..corpora.splits import PARTS
 from ..errors import BiomedError
 from ..outputs import check_replaceable, replacing_directory
 from .config import read_description

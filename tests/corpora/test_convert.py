@@ -7,14 +7,10 @@ from spacy.tokens import DocBin
 
 from spacy_biomed.corpora import convert
 from spacy_biomed.corpora import corpus_catalogue as catalogue
-from spacy_biomed.corpora.convert import (
-    FORMATS,
-    convert_corpus,
-    find_parts,
-    read_documents,
-    split_documents,
-)
+from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.corpora.documents import Document, Mention, create_pair
+from spacy_biomed.corpora.formats import FORMATS, read_documents
+from spacy_biomed.corpora.splits import find_parts, split_documents
 from spacy_biomed.errors import BiomedError
 
 TRAIN = "Lung\tB-D\ncancer\tI-D\n\nAspirin\tB-C\n\n"

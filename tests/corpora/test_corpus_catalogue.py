@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from spacy_biomed.corpora.convert import FORMATS
 from spacy_biomed.corpora.corpus_catalogue import DATA_USE_AGREEMENT, all_corpora, find_corpus
+from spacy_biomed.corpora.formats import FORMATS
 from spacy_biomed.corpora.readers import medrqe, nli
 from spacy_biomed.errors import BiomedError
 

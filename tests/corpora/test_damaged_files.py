@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from spacy_biomed.corpora.convert import read_documents
+from spacy_biomed.corpora.formats import read_documents
 from spacy_biomed.errors import BiomedError
 
 DEEP = "[" * 5000 + "]" * 5000

@@ -12,7 +12,8 @@ from damaged_corpora import SOUND, damage
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 
-from spacy_biomed.corpora.convert import create_pipeline, read_documents
+from spacy_biomed.corpora.convert import create_pipeline
+from spacy_biomed.corpora.formats import read_documents
 from spacy_biomed.corpora.gold import annotate, create_doc
 from spacy_biomed.corpora.repairs import keeping_log
 from spacy_biomed.errors import BiomedError

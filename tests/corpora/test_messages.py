@@ -2,7 +2,7 @@
 
 import pytest
 
-from spacy_biomed.corpora.convert import read_documents
+from spacy_biomed.corpora.formats import read_documents
 from spacy_biomed.errors import BiomedError
 
 LONG = "x" * 1_000_000

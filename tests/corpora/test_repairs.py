@@ -5,8 +5,9 @@ import time
 
 import pytest
 
-from spacy_biomed.corpora.convert import convert_corpus, read_documents
+from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.corpora.documents import Mention
+from spacy_biomed.corpora.formats import read_documents
 from spacy_biomed.corpora.repairs import keeping_log, leaving_out, locate
 from spacy_biomed.errors import BiomedError
 

@@ -9,7 +9,8 @@ import pytest
 from spacy.vocab import Vocab
 
 from spacy_biomed.annotations.pairs import get_pair
-from spacy_biomed.corpora.convert import ConversionReport, convert_corpus
+from spacy_biomed.corpora.conversion_report import ConversionReport
+from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.corpora.corpus_catalogue import CorpusEntry, all_corpora
 from spacy_biomed.training.corpus import read_docs
 

@@ -1,0 +1,69 @@
+"""The formats that corpora are published in, and reading them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ..errors import BiomedError, quote
+from .documents import Document, check_characters
+from .repairs import leaving_out, with_changes
+
+# Module and function of each format's reader, and the function's further arguments.
+FORMATS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "columns": ("columns", "read_columns", {}),
+    "bio": ("columns", "read_columns", {}),
+    "iob1": ("columns", "read_columns", {"scheme": "iob1"}),
+    "iob2": ("columns", "read_columns", {"scheme": "iob2"}),
+    "bioes": ("columns", "read_columns", {"scheme": "bioes"}),
+    "bilou": ("columns", "read_columns", {"scheme": "bioes"}),
+    "brat": ("brat", "read_brat", {}),
+    "pubtator": ("pubtator", "read_pubtator", {}),
+    "bioc": ("bioc", "read_bioc", {}),
+    "hoc": ("hoc", "read_hoc", {}),
+    "jsonl": ("jsonl", "read_jsonl", {}),
+    "i2b2_2010": ("i2b2_2010", "read_i2b2_2010", {}),
+    "i2b2_2012": ("i2b2_xml", "read_i2b2_2012", {}),
+    "i2b2_2012_temporal": ("i2b2_xml", "read_i2b2_2012", {"temporal": True}),
+    "i2b2_2014": ("i2b2_xml", "read_i2b2_2014", {}),
+    "share_clef": ("share_clef", "read_share_clef", {}),
+    "ddi": ("ddi", "read_ddi", {}),
+    "chemprot": ("chemprot", "read_chemprot", {}),
+    "nli": ("nli", "read_nli", {}),
+    "medrqe": ("medrqe", "read_medrqe", {}),
+    "sts": ("sts", "read_sts", {}),
+    "clinical_sts": ("sts", "read_clinical_sts", {}),
+    "squad": ("squad", "read_squad", {}),
+    "bioasq": ("bioasq", "read_bioasq", {}),
+    "marked_relations": ("marked_relations", "read_marked_relations", {}),
+    "relation_tsv": ("marked_relations", "read_relation_tsv", {}),
+}
+
+
+def read_documents(
+    format: str, paths: Iterable[Path | str], encoding: str = "utf-8", n_sents: int = 1
+) -> Iterator[Document]:
+    """Read the documents of files or folders in one of the `FORMATS`, one path after the other.
+
+    Args:
+        n_sents: sentences per document, for column files that do not mark documents.
+
+    Raises:
+        BiomedError: if the format is unknown, if its reader finds something wrong, or if a text has
+            half of a surrogate pair.
+    """
+    if format not in FORMATS:
+        raise BiomedError(f"unknown format {quote(format)}; choose one of {', '.join(FORMATS)}")
+    module, function, arguments = FORMATS[format]
+    reader = getattr(importlib.import_module(f"{__package__}.readers.{module}"), function)
+    if module == "columns":
+        arguments = {**arguments, "n_sents": n_sents}
+    elif n_sents != 1:
+        raise BiomedError(f"format {format} has documents of its own: leave --n-sents out")
+    for path in paths:
+        for document in with_changes(reader(Path(path), encoding=encoding, **arguments)):
+            with leaving_out():
+                check_characters(document)
+                yield document

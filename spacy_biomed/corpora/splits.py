@@ -1,0 +1,130 @@
+"""The parts of a corpus: found by the names of files, drawn at random, and freed of repeats."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+
+from ..errors import BiomedError, quote
+from .documents import Document
+from .questions import group_questions
+
+Paths = Mapping[str, Sequence[Path | str]]
+
+PARTS = ("train", "dev", "test")
+WHOLE = "all"  # stands for the parts of a corpus that is published in one piece
+DEV_SHARE = 0.1
+TEST_SHARE = 0.1
+
+_PART_NAME = re.compile(r"(?:^|[^a-z])(train|dev|valid|test)")
+
+
+def find_parts(source: Path) -> dict[str, list[Path | str]]:
+    """Find the files or folders of each part directly in a folder, by their names.
+
+    A name with `train` belongs to train, with `dev` or `valid` (devel, validation) to dev, with
+    `test` to test. The word must begin the name or follow a character that is not a letter; case
+    does not matter. A file, or a folder without such names, is one piece with the key "all".
+
+    Raises:
+        BiomedError: if the source does not exist, or has other parts but no training part.
+    """
+    if not source.exists():
+        raise BiomedError(f"{source}: no such file or folder; check the path")
+    parts: dict[str, list[Path | str]] = {}
+    for path in sorted(source.iterdir()) if source.is_dir() else ():
+        match = _PART_NAME.search(path.name.lower())
+        if match and not path.name.startswith("."):
+            part = "dev" if match.group(1) == "valid" else match.group(1)
+            parts.setdefault(part, []).append(path)
+    if not parts:
+        return {WHOLE: [source]}
+    if "train" not in parts:
+        found = ", ".join(Path(path).name for paths in parts.values() for path in paths)
+        raise BiomedError(
+            f"{source}: {found} but nothing named train; name the training part with --train"
+        )
+    return parts
+
+
+def split_parts(
+    read: dict[str, list[Document]], format: str, paths: Paths, seed: int
+) -> tuple[dict[str, list[Document]], list[str]]:
+    """Split a corpus into train, dev and test, as far as it is not published in these parts.
+
+    Args:
+        read: the documents by part; those of a corpus in one piece are under "all".
+        paths: the files or folders that each part was read from.
+
+    Returns:
+        the documents of each part, and the names of the parts that were drawn.
+
+    Raises:
+        BiomedError: if a part has another name.
+    """
+    if set(read) == {WHOLE}:
+        return _split_whole(read[WHOLE], format, paths, seed)
+    if unknown := set(read) - set(PARTS):
+        raise BiomedError(
+            f"unknown part {quote(unknown.pop())} of the corpus; the parts are train, dev and test"
+        )
+    drawn = []
+    if "train" in read and "dev" not in read:
+        read = {**read, **split_documents(read["train"], {"dev": DEV_SHARE}, seed)}
+        drawn = ["dev"]
+    return {part: read[part] for part in PARTS if part in read}, drawn
+
+
+def _split_whole(
+    documents: list[Document], format: str, paths: Paths, seed: int
+) -> tuple[dict[str, list[Document]], list[str]]:
+    if format != "hoc":
+        shares = {"dev": DEV_SHARE, "test": TEST_SHARE}
+        return split_documents(documents, shares, seed), [*PARTS]
+    from .readers.hoc import has_id_lists, split_hoc
+
+    (folder,) = map(Path, paths[WHOLE])
+    return split_hoc(documents, folder), [] if has_id_lists(folder) else [*PARTS]
+
+
+def split_documents(
+    documents: Sequence[Document], shares: Mapping[str, float], seed: int
+) -> dict[str, list[Document]]:
+    """Draw parts from documents at random; the remaining documents are train.
+
+    Each part keeps the order of the documents. Documents of one question, and questions on one
+    context, stay together.
+
+    Args:
+        shares: the share of all documents, or of all such groups, that each part gets. A part gets
+            at least one group if there are enough for train to have one too.
+    """
+    order = group_questions(documents)
+    total = len(order)
+    random.Random(seed).shuffle(order)
+    drawn: dict[str, list[list[int]]] = {}
+    for part, share in shares.items():
+        size = min(max(1, round(share * total)), max(0, len(order) - 1))
+        drawn[part], order = order[:size], order[size:]
+    return {
+        part: [documents[index] for index in sorted(chain.from_iterable(groups))]
+        for part, groups in {"train": order, **drawn}.items()
+    }
+
+
+def drop_repeats(parts: dict[str, list[Document]]) -> dict[str, int]:
+    """Take out of each part the documents whose text is also in a part before it.
+
+    Returns:
+        the number of documents taken out of each part.
+    """
+    seen: set[str] = set()
+    dropped = {}
+    for part, documents in parts.items():
+        parts[part] = [document for document in documents if document.text not in seen]
+        dropped[part] = len(documents) - len(parts[part])
+        seen.update(document.text for document in parts[part])
+    return dropped

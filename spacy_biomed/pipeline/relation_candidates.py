@@ -7,10 +7,11 @@ from typing import NamedTuple, cast
 
 import numpy as np
 from spacy.attrs import IDX, LENGTH, SENT_START
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from thinc.types import Ints1d
 
 from ..annotations.pairs import PAIR_SEPARATOR
+from ..annotations.relation_layer import SpanRelation
 from ..corpora.marked_arguments import Argument, Style, find_marked_arguments, mark_arguments
 from ..encoders.batching.alignment import ranges
 
@@ -20,8 +21,8 @@ class Candidate(NamedTuple):
 
     Attributes:
         doc: the document's place in its batch.
-        window: half-open character offsets of what the encoder reads; None where it reads the
-            document itself, in which the two are marked.
+        window: half-open character offsets of the text that the encoder reads; None if it reads the
+            whole document, in which the two mentions are marked.
         words: tokens in the window.
     """
 
@@ -32,10 +33,24 @@ class Candidate(NamedTuple):
     words: int
 
     def text(self, doc_text: str, style: Style) -> str:
-        """What the encoder reads of a candidate with a window."""
+        """The text that the encoder reads for a candidate with a window."""
         window = cast("tuple[int, int]", self.window)
         text = mark_arguments(doc_text, self.head, self.tail, style, window)
-        return text.replace(PAIR_SEPARATOR, " ")  # it is one text, whatever it is cut from
+        return text.replace(PAIR_SEPARATOR, " ")  # the window of a pair is one text
+
+
+def get_argument(span: Span) -> Argument:
+    return Argument(span.start_char, span.end_char, span.label_)
+
+
+def get_arguments(relation: SpanRelation, directed: bool) -> tuple[Argument, Argument]:
+    """Get the arguments of a relation, in text order if its direction does not matter."""
+    return order_arguments(get_argument(relation.head), get_argument(relation.tail), directed)
+
+
+def order_arguments(head: Argument, tail: Argument, directed: bool) -> tuple[Argument, Argument]:
+    """Put two arguments in text order if the direction does not matter."""
+    return (head, tail) if directed or head <= tail else (tail, head)
 
 
 class _Tokens(NamedTuple):
@@ -43,13 +58,28 @@ class _Tokens(NamedTuple):
 
     Attributes:
         starts, ends: (tokens,) half-open character offsets.
-        sentences: (sentences,) the first token of each; the first token of all where a document is
-            not divided into sentences.
+        sentences: (sentences,) the first token of each; a document without sentences counts as one.
     """
 
     starts: Ints1d
     ends: Ints1d
     sentences: Ints1d
+
+
+class _Placed(NamedTuple):
+    """The mentions of a document in text order: all arrays are (mentions,).
+
+    Attributes:
+        starts, ends: half-open character offsets.
+        first, last: the first and the last token of each mention.
+        sentence: the sentence that each mention begins in.
+    """
+
+    starts: Ints1d
+    ends: Ints1d
+    first: Ints1d
+    last: Ints1d
+    sentence: Ints1d
 
 
 def find_candidates(
@@ -64,18 +94,19 @@ def find_candidates(
 ) -> list[Candidate]:
     """Find the pairs of mentions that may be related.
 
-    A document that shows two arguments itself is its own, only candidate. Else two mentions are
-    one if they are of an allowed pair of types, share no character, lie in one sentence (begin in
-    it) where sentences are known, and have at most `max_distance` tokens between them. The window
-    is their sentence, but no more than `max_distance` tokens on each side.
+    A document whose text marks two arguments is a single candidate. Otherwise two mentions are a
+    candidate if their types are an allowed pair, they share no character, they begin in the same
+    sentence (if the document has sentences), and at most `max_distance` tokens lie between them.
+    The window is their sentence, but at most `max_distance` tokens on each side.
 
     Args:
         place: the document's place in its batch.
         mentions: of the document, in any order.
         pairs: allowed types of head and tail.
-        directed: whether two mentions are two candidates where both orders are allowed; else they
-            are one, and the first in the text is the head.
-        reference: the annotated document, which tells of sentences where `doc` does not.
+        directed: whether two mentions are two candidates if both orders are allowed. Otherwise they
+            are one candidate, and the first in the text is the head.
+        max_distance: in tokens.
+        reference: the annotated document, whose sentences count if `doc` has none.
     """
     marked = find_marked_arguments(doc.text)
     if marked is not None:
@@ -84,20 +115,14 @@ def find_candidates(
     if len(ordered) < 2 or not pairs or not len(doc):
         return []
     tokens = _get_tokens(doc, reference)
-    mention_starts = np.array([mention.start for mention in ordered])
-    mention_ends = np.array([mention.end for mention in ordered])
-    first = _token_at(tokens, mention_starts)
-    last = _token_at(tokens, mention_ends - 1)
-    sentence = np.searchsorted(tokens.sentences, first, side="right") - 1
-    left, right = _near(first, last, sentence, max_distance)
-    apart = mention_starts[right] >= mention_ends[left]
-    left, right = left[apart], right[apart]
+    placed = _place(ordered, tokens)
+    left, right = _near(placed, max_distance)
     is_head_left, is_head_right = _allowed(ordered, left, right, pairs, directed)
     heads = np.concatenate([left[is_head_left], right[is_head_right]])
     tails = np.concatenate([right[is_head_left], left[is_head_right]])
     order = np.lexsort((tails, heads))
     heads, tails = heads[order], tails[order]
-    starts, ends = _windows(tokens, first, last, heads, tails, max_distance)
+    starts, ends = _windows(tokens, placed, heads, tails, max_distance)
     windows = zip(tokens.starts[starts].tolist(), tokens.ends[ends - 1].tolist(), strict=True)
     found = zip(heads.tolist(), tails.tolist(), windows, (ends - starts).tolist(), strict=True)
     return [
@@ -123,20 +148,27 @@ def _token_at(tokens: _Tokens, characters: Ints1d) -> Ints1d:
     return np.maximum(np.searchsorted(tokens.starts, characters, side="right") - 1, 0)
 
 
-def _near(
-    first: Ints1d, last: Ints1d, sentence: Ints1d, max_distance: int
-) -> tuple[Ints1d, Ints1d]:
-    """Pairs of mentions in one sentence that are not too far apart: the left and the right one.
+def _place(mentions: Sequence[Argument], tokens: _Tokens) -> _Placed:
+    starts = np.array([mention.start for mention in mentions])
+    ends = np.array([mention.end for mention in mentions])
+    first = _token_at(tokens, starts)
+    sentence = np.searchsorted(tokens.sentences, first, side="right") - 1
+    return _Placed(starts, ends, first, _token_at(tokens, ends - 1), sentence)
 
-    Args:
-        first, last: (mentions,) their first and last tokens, the first in text order.
-        sentence: (mentions,) the sentence that each begins in.
+
+def _near(placed: _Placed, max_distance: int) -> tuple[Ints1d, Ints1d]:
+    """The pairs of mentions in one sentence that share no character and are not too far apart.
+
+    Returns:
+        the left and the right mention of each pair, (pairs,) each.
     """
-    mention = np.arange(len(first))
-    beyond = np.searchsorted(first, last + 1 + max_distance, side="right")
-    beyond = np.minimum(beyond, np.searchsorted(sentence, sentence, side="right"))
+    mention = np.arange(len(placed.first))
+    beyond = np.searchsorted(placed.first, placed.last + 1 + max_distance, side="right")
+    beyond = np.minimum(beyond, np.searchsorted(placed.sentence, placed.sentence, side="right"))
     counts = np.maximum(beyond - mention - 1, 0)
-    return np.repeat(mention, counts), ranges(mention + 1, counts)
+    left, right = np.repeat(mention, counts), ranges(mention + 1, counts)
+    is_apart = placed.starts[right] >= placed.ends[left]
+    return left[is_apart], right[is_apart]
 
 
 def _allowed(
@@ -146,7 +178,7 @@ def _allowed(
     pairs: Collection[tuple[str, str]],
     directed: bool,
 ) -> tuple[Ints1d, Ints1d]:
-    """Of which pairs the left mention, and of which the right one may be the head: (pairs,)."""
+    """Whether the left, and whether the right mention of each pair may be the head: (pairs,)."""
     types = sorted({mention.label for mention in mentions})
     type_of = np.array([types.index(mention.label) for mention in mentions])
     is_allowed = np.zeros((len(types), len(types)), dtype=bool)
@@ -159,16 +191,11 @@ def _allowed(
 
 
 def _windows(
-    tokens: _Tokens,
-    first: Ints1d,
-    last: Ints1d,
-    heads: Ints1d,
-    tails: Ints1d,
-    max_distance: int,
+    tokens: _Tokens, placed: _Placed, heads: Ints1d, tails: Ints1d, max_distance: int
 ) -> tuple[Ints1d, Ints1d]:
-    """The tokens that each pair is read with: the first, and the one after the last."""
-    begin = np.minimum(first[heads], first[tails])
-    end = np.maximum(last[heads], last[tails])
+    """The first token that each pair is read with, and the one after the last: (pairs,) each."""
+    begin = np.minimum(placed.first[heads], placed.first[tails])
+    end = np.maximum(placed.last[heads], placed.last[tails])
     borders = np.append(tokens.sentences, len(tokens.starts))
     sentence_begin = borders[np.searchsorted(tokens.sentences, begin, side="right") - 1]
     sentence_end = borders[np.searchsorted(tokens.sentences, end, side="right")]

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, NamedTuple, cast
 import numpy as np
 from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
-from spacy.scorer import PRFScore
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.vocab import Vocab
@@ -18,14 +17,21 @@ from thinc.types import Floats2d, Ints1d
 from ..annotations.annotation_scope import get_scope, set_scope
 from ..annotations.layer_copies import copy_entities, copy_group, copy_spans, copy_taught
 from ..annotations.relation_layer import RELATIONS, SpanRelation
-from ..corpora.marked_arguments import STYLES, Argument, Style, find_marked_arguments
+from ..corpora.marked_arguments import STYLES, Style
 from ..encoders.batching.encoded import EncodedBatch
 from ..encoders.batching.windows import batch_by_length
 from ..encoders.listener import POOLINGS
-from ..errors import BiomedError, quote
+from ..errors import BiomedError
 from .described import ShownScores
 from .encoder_head import EncoderHead, check_share, validate_source
-from .relation_candidates import Candidate, find_candidates
+from .relation_candidates import Candidate, find_candidates, get_argument
+from .relation_scores import score_relations
+from .relation_targets import (
+    check_labels,
+    create_targets,
+    find_gold_labels,
+    find_labels_and_pairs,
+)
 from .textcat import log_normalizer
 
 FACTORY = "biomed_relations"
@@ -107,7 +113,7 @@ def relation_scorer_v1() -> Callable:
 
 
 class Predictions(NamedTuple):
-    """What was found in a batch of documents.
+    """The candidates of a batch of documents and the probabilities of their relations.
 
     Attributes:
         probabilities: (candidates, scores) in main memory.
@@ -120,44 +126,43 @@ class Predictions(NamedTuple):
 class BiomedRelations(EncoderHead):
     """Find relations between the entities of a document.
 
-    Each pair of entities that may be related is classified by itself: the encoder reads their
-    sentence with the two marked, as in `<< Aspirin >> inhibits [[ COX-1 ]]`, or with their types
-    in their places, as in `@CHEMICAL$ inhibits @GENE$` (Peng et al. 2020, "An Empirical Study of
-    Multi-Task Learning on BERT for Biomedical Text Mining", section 3.2), and a linear layer over
-    the vector of the first position scores the relations and, where they exclude each other, that
-    there is none. Other entities of the sentence stay as they are.
+    Each pair of entities that may be related (a candidate) is classified separately. The encoder
+    reads their sentence with both marked, as in `<< Aspirin >> inhibits [[ COX-1 ]]`, or with their
+    types instead of their words, as in `@CHEMICAL$ inhibits @GENE$` (Peng et al. 2020, "An
+    Empirical Study of Multi-Task Learning on BERT for Biomedical Text Mining", section 3.2). Other
+    entities of the sentence are not changed. A linear layer over the vector of the first position
+    scores the relations and, if they exclude each other, the absence of a relation.
 
-    A document whose text shows two arguments in one of these ways is its own, only candidate,
-    whatever entities it has: so are corpora of marked sentences. It is read through the listener,
-    like any document. The texts of other candidates are encoded by the model that the listener
-    listens to, in batches over all documents, and teach it too.
+    A document whose text marks two arguments in one of these ways is a single candidate, whatever
+    entities it has. Corpora of marked sentences consist of such documents. They are read through
+    the listener, like any document. The texts of other candidates are encoded by the model that the
+    listener listens to, in batches over all documents; in training that model learns from them too.
 
-    Entities are those of `doc.ents` or of a span group: in use what components before this one
-    found, in training those of the reference. `doc._.relations` is a list of `SpanRelation`: head
-    and tail as spans, the label and its probability. A reference where it is None is not
-    annotated: it costs nothing, teaches nothing and is not scored. Relations that other components
-    left on a document stay.
+    Entities are in `doc.ents` or a span group. In prediction they come from components before this
+    one, in training from the reference. `doc._.relations` is a list of `SpanRelation`: head and
+    tail as spans, the label and its probability. If it is None in a reference, the document is not
+    annotated: it gives no loss and no score. Relations of other components stay on a document.
 
-    Scores are `relations_micro_p`, `_r`, `_f` and `relations_per_type`; those of a component of
-    another name than the factory's have that name in them: `relations_{name}_micro_f`, ..., which
+    Scores are `relations_micro_p`, `_r`, `_f` and `relations_per_type`. A component with another
+    name than the factory's has its name in its scores: `relations_{name}_micro_f`, ..., which
     `training.score_weights` then has to name.
 
     Attributes:
         vocab: the pipeline's vocabulary.
         model: `spacy_biomed.RelationClassifier.v1`.
         name: name of the component in the pipeline.
-        pairs: types of head and tail that may be related, as [["CHEMICAL", "GENE"]]; None to take
-            those of the training examples.
-        directed: whether two entities are two candidates where both orders of their types are
-            allowed; else they are one, whose head is the first in the text, and their relation has
-            no direction.
-        max_distance: tokens that may lie between two entities of one sentence, or of a document
-            that is not divided into sentences, and that are read at most on each side of them.
+        pairs: types of head and tail that may be related, as [["CHEMICAL", "GENE"]]; None for the
+            types in the training examples.
+        directed: whether two entities are two candidates if both orders of their types are allowed.
+            Otherwise they are one candidate, whose head is the first in the text, and their
+            relation has no direction.
+        max_distance: largest number of tokens between two entities of a sentence, or of a document
+            without sentences, and of tokens that are read on each side of them.
         arguments: "marks" or "tags". Tags hide the words, and in a directed relation between two
-            entities of the same type they cannot tell which is the head.
-        spans_key: the span group that has the entities; None for `doc.ents`.
+            entities of the same type they cannot distinguish head and tail.
+        spans_key: the span group with the entities; None for `doc.ents`.
         exclusive: whether a pair has at most one relation.
-        threshold: probability from which on a relation that is not exclusive is found.
+        threshold: smallest probability of a relation that is found, if relations are not exclusive.
         learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
         max_batch_words: tokens of candidates that are encoded at a time; bounds memory.
         scorer: scoring method.
@@ -198,7 +203,7 @@ class BiomedRelations(EncoderHead):
 
     @classmethod
     def corpus_settings(cls, description: Mapping[str, Any]) -> dict[str, Any]:
-        """Where pairs of the corpus have two relations, these exclude no other."""
+        """Labels are not exclusive if pairs of the corpus have two relations."""
         parts = description["parts"].values()
         return {"exclusive": False} if any(part.get("several_relations") for part in parts) else {}
 
@@ -206,10 +211,10 @@ class BiomedRelations(EncoderHead):
     def copy_layer(
         cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
     ) -> bool:
-        """Copy relations, with the sentences they are in and the entities they may be between.
+        """Copy relations, with the sentences and entities that candidates are made of.
 
-        These lie where the component reads them, so that a head of entities that reads the same
-        place learns from them too.
+        Entities are copied to the layer that the component reads, so that a head of entities that
+        reads the same layer learns from them too.
         """
         copy_taught(reader.name, source, target)
         key = reader.cfg.get("spans_key")
@@ -276,11 +281,11 @@ class BiomedRelations(EncoderHead):
 
     @property
     def columns(self) -> int:
-        """Scores of a candidate: one a label and, where these exclude each other, one for none."""
+        """Scores of a candidate: one for each label, and one for none if labels are exclusive."""
         return len(self.labels) + self.cfg["exclusive"]
 
     def predict(self, docs: Iterable[Doc]) -> Predictions:
-        """Find the candidates of all documents, and how probable their relations are."""
+        """Find the candidates of all documents, and the probabilities of their relations."""
         docs = list(docs)
         candidates = [
             candidate
@@ -288,7 +293,7 @@ class BiomedRelations(EncoderHead):
             for candidate in self._candidates(place, doc, doc)
         ]
         scores = np.zeros((len(candidates), self.columns), dtype="float32")
-        if docs:  # a listener reads every document, so that it lets go of its encoding
+        if docs:  # a listener reads every document, so that the document releases its encoding
             own, places = _own_texts(candidates)
             scores[own] = to_numpy(self.model.predict(docs))[places]
         for chosen in self._batches(candidates):
@@ -298,7 +303,7 @@ class BiomedRelations(EncoderHead):
         return Predictions(candidates, probabilities)
 
     def set_annotations(self, docs: Iterable[Doc], predictions: Predictions) -> None:
-        """Set `doc._.relations` of each document, where other components' relations stay."""
+        """Set `doc._.relations` of each document; relations of other components stay."""
         docs, labels = list(docs), self.labels
         probabilities = predictions.probabilities
         if self.cfg["exclusive"]:
@@ -311,25 +316,24 @@ class BiomedRelations(EncoderHead):
             [one for one in doc._.relations or () if one.label not in labels] for doc in docs
         ]
         scores = probabilities[rows, columns]
-        for row, column, score in zip(
-            rows.tolist(), columns.tolist(), scores.tolist(), strict=True
-        ):
-            place, head, tail, *_ = predictions.candidates[row]
-            head_span, tail_span = (_get_span(docs[place], one) for one in (head, tail))
-            found[place].append(SpanRelation(head_span, tail_span, labels[column], score))
+        chosen = zip(rows.tolist(), columns.tolist(), scores.tolist(), strict=True)
+        for row, column, score in chosen:
+            candidate = predictions.candidates[row]
+            doc = docs[candidate.doc]
+            found[candidate.doc].append(_create_relation(doc, candidate, labels[column], score))
         for doc, relations in zip(docs, found, strict=True):
             doc._.relations = relations
 
     def learn(self, examples: list[Example], docs: list[Doc]) -> float:
-        """Add up the gradients of a batch: of the mean cross-entropy over all its candidates.
+        """Add the gradients of a batch: of the mean cross-entropy over all its candidates.
 
-        Binary cross-entropies of relations that do not exclude each other are added up.
+        If relations are not exclusive, the binary cross-entropies of all labels are added.
         """
         candidates, targets = self._gold(examples)
         if not candidates and self.skip(docs):
             return 0.0
         self._has_gradient |= bool(candidates)
-        # First, since the encoder may make its step as soon as the listener sends its gradient.
+        # First, because the encoder may step as soon as the listener sends its gradient.
         loss = self._learn_windows(candidates, docs, targets)
         return loss + self._learn_documents(candidates, docs, targets)
 
@@ -351,7 +355,7 @@ class BiomedRelations(EncoderHead):
             BiomedError: if there are no labels, or the examples cannot teach them.
         """
         validate_source(get_examples, "BiomedRelations.initialize")
-        found, pairs = self._find_labels(get_examples())
+        found, pairs = find_labels_and_pairs(get_examples())
         for label in found if labels is None else labels:
             self.add_label(label)
         if not self.labels:
@@ -363,7 +367,7 @@ class BiomedRelations(EncoderHead):
         if self.cfg["pairs"] is None:
             self.cfg["pairs"] = pairs
         self._check_tags()
-        # Now rather than in the middle of the training, where spaCy would save what there is.
+        # Now and not in the middle of training, when spaCy would save an unfinished pipeline.
         self._check_examples(get_examples())
         self.size_model(get_examples(), self.columns)
 
@@ -371,14 +375,14 @@ class BiomedRelations(EncoderHead):
         """The candidates of a document.
 
         Args:
-            annotated: has the mentions, and the sentences if the document itself has none.
+            annotated: the document with the mentions, and with sentences if `doc` has none.
         """
         key = self.cfg["spans_key"]
         spans = annotated.ents if key is None else annotated.spans.get(key, ())
         return find_candidates(
             place,
             doc,
-            [_get_argument(span) for span in spans],
+            [get_argument(span) for span in spans],
             pairs=[(head, tail) for head, tail in self.cfg["pairs"] or ()],
             directed=self.cfg["directed"],
             max_distance=self.cfg["max_distance"],
@@ -397,7 +401,7 @@ class BiomedRelations(EncoderHead):
         """The vector of the first position of each candidate's window: (candidates, width).
 
         Args:
-            is_train: whether the encoder learns from it.
+            is_train: whether the encoder learns from these texts.
         """
         encoder: Model[list[Doc], EncodedBatch] | None = self.model.get_ref("tok2vec").encoder
         if encoder is None:
@@ -423,7 +427,7 @@ class BiomedRelations(EncoderHead):
     def _learn_windows(
         self, candidates: list[Candidate], docs: list[Doc], targets: Floats2d
     ) -> float:
-        """Learn from candidates with windows, of which a batch is in memory at a time."""
+        """Learn from candidates with windows, one batch of them in memory at a time."""
         listener, classifier = (self.model.get_ref(name) for name in ("tok2vec", "classifier"))
         is_train = listener.has_received(docs) and listener.attrs["grad_factor"] != 0.0
         total = 0.0
@@ -440,7 +444,7 @@ class BiomedRelations(EncoderHead):
     def _learn_documents(
         self, candidates: list[Candidate], docs: list[Doc], targets: Floats2d
     ) -> float:
-        """Learn from candidates that are documents; without them the encoder still gets zeros."""
+        """Learn from candidates that are documents; if there are none the encoder gets zeros."""
         own, places = _own_texts(candidates)
         places = self.model.ops.xp.asarray(places)
         scores, backprop = self.model.begin_update(docs)
@@ -451,7 +455,7 @@ class BiomedRelations(EncoderHead):
         return loss / count
 
     def _loss(self, scores: Floats2d, targets: Floats2d) -> tuple[float, Floats2d]:
-        """Cross-entropy, added up over candidates, and its gradient: (candidates, scores)."""
+        """The sum of the candidates' cross-entropies, and its gradient: (candidates, scores)."""
         targets = self.model.ops.asarray2f(targets)
         normalizer = log_normalizer(scores, self.cfg["exclusive"])
         if self.cfg["exclusive"]:
@@ -461,45 +465,29 @@ class BiomedRelations(EncoderHead):
         return float(losses.sum()), self.model.ops.xp.exp(scores - normalizer) - targets
 
     def _gold(self, examples: Iterable[Example]) -> tuple[list[Candidate], Floats2d]:
-        """The candidates of annotated documents, and what their scores should say of them.
+        """Find the candidates of annotated documents, and the targets of their scores.
 
         Returns:
-            the candidates, and 1.0 for what is true and 0.0: (candidates, scores).
+            the candidates, and 1.0 for what is true, else 0.0: (candidates, scores).
 
         Raises:
             BiomedError: if a label is unknown, or a pair has two that exclude each other.
         """
         candidates: list[Candidate] = []
-        labels: list[set[str]] = []
+        gold: list[set[str]] = []
         for place, example in enumerate(examples):
             relations = example.reference._.relations
             if relations is None or len(example.predicted) == 0:
                 continue
-            self._check_known({relation.label for relation in relations})
+            check_labels(relations, self.labels, self.name)
             found = self._candidates(place, example.predicted, example.reference)
             candidates += found
-            labels += _gold_labels(found, relations, self.cfg["directed"])
-        targets = np.zeros((len(candidates), self.columns), dtype="float32")
-        for row, own in enumerate(labels):
-            self._check_exclusive(own)
-            targets[row, [self.labels.index(label) for label in own]] = 1.0
-        if self.cfg["exclusive"]:
-            targets[:, -1] = ~targets.any(axis=1)
-        return candidates, targets
+            gold += find_gold_labels(found, relations, self.cfg["directed"])
+        exclusive = self.cfg["exclusive"]
+        return candidates, create_targets(gold, self.labels, exclusive=exclusive, name=self.name)
 
     def find_labels(self, examples: Iterable[Example]) -> list[str]:
-        return self._find_labels(examples)[0]
-
-    def _find_labels(self, examples: Iterable[Example]) -> tuple[list[str], list[list[str]]]:
-        """The labels of relations, and the types of head and tail where entities are annotated."""
-        labels, pairs = set(), set()
-        for example in examples:
-            is_marked = find_marked_arguments(example.reference.text) is not None
-            for head, tail, label, _ in example.reference._.relations or ():
-                labels.add(label)
-                if not is_marked:
-                    pairs.add((head.label_, tail.label_))
-        return sorted(labels), [list(pair) for pair in sorted(pairs)]
+        return find_labels_and_pairs(examples)[0]
 
     def _check_tags(self) -> None:
         pairs = {(head, tail) for head, tail in self.cfg["pairs"]}
@@ -511,25 +499,8 @@ class BiomedRelations(EncoderHead):
                 "directed = false"
             )
 
-    def _check_known(self, labels: set[str]) -> None:
-        unknown = sorted(labels.difference(self.labels))
-        if unknown:
-            raise BiomedError(
-                f"the corpus has the relation {quote(unknown[0])}, which '{self.name}' does not "
-                f"know: it knows {', '.join(self.labels)}; give "
-                f"initialize.components.{self.name}.labels with it, or take it out of the corpus"
-            )
-
-    def _check_exclusive(self, labels: set[str]) -> None:
-        if self.cfg["exclusive"] and len(labels) > 1:
-            found = " and ".join(map(quote, sorted(labels)))
-            raise BiomedError(
-                f"a pair of the corpus has the relations {found}, and those of '{self.name}' "
-                "exclude each other: keep one, or set exclusive = false"
-            )
-
     def _check_examples(self, examples: Iterable[Example]) -> None:
-        """Look whether any relation of the examples is one of a candidate."""
+        """Check that some relation of the examples is between the entities of a candidate."""
         is_annotated, is_learned = False, False
         for example in examples:
             is_annotated |= bool(example.reference._.relations)
@@ -544,83 +515,18 @@ class BiomedRelations(EncoderHead):
             )
 
 
-def _own_texts(candidates: list[Candidate]) -> tuple[Ints1d, Ints1d]:
-    """The candidates that are documents, as indices, and the places of those documents."""
+def _own_texts(candidates: Sequence[Candidate]) -> tuple[Ints1d, Ints1d]:
+    """Find the candidates that are documents, as indices, and the places of these documents."""
     own = [i for i, candidate in enumerate(candidates) if candidate.window is None]
     places = [candidates[i].doc for i in own]
     return np.array(own, dtype="int64"), np.array(places, dtype="int64")
 
 
-def _get_argument(span: Span) -> Argument:
-    return Argument(span.start_char, span.end_char, span.label_)
-
-
-def _get_span(doc: Doc, argument: Argument) -> Span:
-    start, end, label = argument
-    return cast(Span, doc.char_span(start, end, label=label, alignment_mode="expand"))
-
-
-def _gold_labels(
-    candidates: list[Candidate], relations: list[SpanRelation], directed: bool
-) -> list[set[str]]:
-    """The labels of each candidate of one document."""
-    if candidates and candidates[0].window is None:
-        return [{relation.label for relation in relations}]
-    labels_of: dict[tuple[Argument, ...], set[str]] = {}
-    for head, tail, label, _ in relations:
-        key = _get_key((_get_argument(head), _get_argument(tail)), directed)
-        labels_of.setdefault(key, set()).add(label)
-    return [labels_of.get(_get_key((one.head, one.tail), directed), set()) for one in candidates]
-
-
-def _get_key(arguments: tuple[Argument, Argument], directed: bool) -> tuple[Argument, ...]:
-    return arguments if directed else tuple(sorted(arguments))
-
-
-def score_relations(
-    examples: Iterable[Example], *, labels: Iterable[str], directed: bool = True, **cfg: Any
-) -> dict[str, Any]:
-    """Micro-averaged precision, recall and F1 of relations, where they are annotated.
-
-    No relation is no class (Lewis et al. 2020, "Pretrained Language Models for Biomedical and
-    Clinical Tasks"; Peng et al. 2020, "An Empirical Study of Multi-Task Learning on BERT for
-    Biomedical Text Mining"). A relation is right if its label and its arguments are, those by
-    characters and types, and in their order if `directed`. In a text that shows its two arguments
-    the label alone counts. Gold relations between entities that were not found count as missed.
-
-    Args:
-        labels: of the component; other relations that are predicted are other components'.
-
-    Returns:
-        `relations_micro_p`, `_r`, `_f` and `relations_per_type`; all None where no document is
-        annotated.
-    """
-    labels = set(labels)
-    is_annotated, total = False, PRFScore()
-    per_type = {label: PRFScore() for label in sorted(labels)}
-    for example in examples:
-        if example.reference._.relations is None:
-            continue
-        is_annotated = True
-        gold = _get_facts(example.reference, directed)
-        predicted = {fact for fact in _get_facts(example.predicted, directed) if fact[-1] in labels}
-        total.score_set(predicted, gold)
-        for label in labels.union(label for *_, label in gold):
-            own = ({fact for fact in facts if fact[-1] == label} for facts in (predicted, gold))
-            per_type.setdefault(label, PRFScore()).score_set(*own)
-    scores = {
-        "relations_micro_p": total.precision,
-        "relations_micro_r": total.recall,
-        "relations_micro_f": total.fscore,
-        "relations_per_type": {label: score.to_dict() for label, score in per_type.items()},
-    }
-    return scores if is_annotated else dict.fromkeys(scores)
-
-
-def _get_facts(doc: Doc, directed: bool) -> set[tuple]:
-    """What each relation says: its arguments, and last its label."""
-    marked = find_marked_arguments(doc.text)
-    return {
-        (*(marked or _get_key((_get_argument(head), _get_argument(tail)), directed)), label)
-        for head, tail, label, _ in doc._.relations or ()
-    }
+def _create_relation(
+    doc: Doc, candidate: Candidate, label: str, probability: float
+) -> SpanRelation:
+    head, tail = (
+        doc.char_span(start, end, label=type, alignment_mode="expand")
+        for start, end, type in (candidate.head, candidate.tail)
+    )
+    return SpanRelation(cast(Span, head), cast(Span, tail), label, probability)

@@ -1,0 +1,86 @@
+"""What annotated documents teach about relations: labels, types of arguments, and targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from spacy.training import Example
+from thinc.types import Floats2d
+
+from ..annotations.relation_layer import SpanRelation
+from ..corpora.marked_arguments import Argument, find_marked_arguments
+from ..errors import BiomedError, quote
+from .relation_candidates import Candidate, get_arguments, order_arguments
+
+
+def find_labels_and_pairs(examples: Iterable[Example]) -> tuple[list[str], list[list[str]]]:
+    """Find the labels of relations, and the types of head and tail if entities are annotated."""
+    labels, pairs = set(), set()
+    for example in examples:
+        is_marked = find_marked_arguments(example.reference.text) is not None
+        for head, tail, label, _ in example.reference._.relations or ():
+            labels.add(label)
+            if not is_marked:
+                pairs.add((head.label_, tail.label_))
+    return sorted(labels), [list(pair) for pair in sorted(pairs)]
+
+
+def find_gold_labels(
+    candidates: Sequence[Candidate], relations: Iterable[SpanRelation], directed: bool
+) -> list[set[str]]:
+    """Find the gold labels of each candidate of one document."""
+    if candidates and candidates[0].window is None:
+        return [{relation.label for relation in relations}]
+    labels_of: dict[tuple[Argument, ...], set[str]] = {}
+    for relation in relations:
+        labels_of.setdefault(get_arguments(relation, directed), set()).add(relation.label)
+    return [
+        labels_of.get(order_arguments(candidate.head, candidate.tail, directed), set())
+        for candidate in candidates
+    ]
+
+
+def create_targets(
+    gold: Sequence[set[str]], labels: Sequence[str], *, exclusive: bool, name: str
+) -> Floats2d:
+    """Create the target of each score: 1.0 for what is true, else 0.0.
+
+    Args:
+        gold: the labels of each candidate.
+        labels: of the component, in the order of its scores.
+        exclusive: whether the last score is for candidates without a relation.
+        name: of the component, for messages.
+
+    Returns:
+        (candidates, scores).
+
+    Raises:
+        BiomedError: if a candidate has two labels that exclude each other.
+    """
+    targets = np.zeros((len(gold), len(labels) + exclusive), dtype="float32")
+    for row, found in enumerate(gold):
+        if exclusive and len(found) > 1:
+            raise BiomedError(
+                f"a pair of the corpus has the relations {' and '.join(map(quote, sorted(found)))},"
+                f" and those of '{name}' exclude each other: keep one, or set exclusive = false"
+            )
+        targets[row, [labels.index(label) for label in found]] = 1.0
+    if exclusive:
+        targets[:, -1] = ~targets.any(axis=1)
+    return targets
+
+
+def check_labels(relations: Iterable[SpanRelation], labels: Sequence[str], name: str) -> None:
+    """Check that a component knows the labels of relations.
+
+    Raises:
+        BiomedError: if a label is unknown.
+    """
+    unknown = sorted({relation.label for relation in relations}.difference(labels))
+    if unknown:
+        raise BiomedError(
+            f"the corpus has the relation {quote(unknown[0])}, which '{name}' does not know: it "
+            f"knows {', '.join(labels)}; give initialize.components.{name}.labels with it, or take "
+            "it out of the corpus"
+        )

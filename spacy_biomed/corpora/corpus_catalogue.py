@@ -17,30 +17,30 @@ DATA_USE_AGREEMENT = "data use agreement"
 
 @dataclass(frozen=True, slots=True)
 class CorpusEntry:
-    """What the catalogue says of one corpus.
+    """A corpus in the catalogue.
 
     Attributes:
         name: identifier, lower case with underscores; the corpus lies in `assets/NAME/`.
-        aliases: other names that `find_corpus` takes.
+        aliases: other names that `find_corpus` accepts.
         task: "ner", "deidentification", "textcat_multilabel", "relations", "pair_classification",
             "similarity" or "qa".
         language: ISO 639-1 code.
-        labels: as the corpus writes them; empty where its owners publish no list.
+        labels: as the corpus writes them; empty if its owners publish no list.
         splits: "train", "dev" and "test" to paths relative to the corpus folder, as published. A
-            part that is not published has no key; a corpus published undivided has the one key
-            "all". Empty where the owners' layout is not known.
+            part that is not published has no key; a corpus published undivided has the single key
+            "all". Empty if the owners' layout is not known.
         split_sizes: part to what it holds, in words ("923 sentences, 787 mentions").
         metric: how the papers score it.
         source: the owners' page, or who they are.
         access: "download", "data use agreement" (files come from the owners, see `instructions`) or
             "ships" (comes with the project).
-        instructions: where to put files that do not download; "" where nothing is to be done.
+        instructions: where to put files that cannot be downloaded; "" if nothing is to be done.
         papers: which of the five papers evaluate on it, numbered as in `docs/corpora.md`.
-        format: the reader, one of `FORMATS` in `convert.py`; None where there is no reader for it.
+        format: the reader, one of `formats.FORMATS`; None if there is no reader for it.
         encoding: of its text files.
-        drop_repeats: the published parts repeat each other: conversion leaves out of a part the
-            texts that a part before it has.
-        repository, commit: a public git repository that holds the files, and the commit to take.
+        drop_repeats: whether the published parts share texts; conversion then leaves out of a part
+            the texts of the parts before it.
+        repository, commit: a public git repository with the files, and the commit to use.
         repository_paths: path in the corpus folder ("." is the folder itself) to path in
             `repository`.
     """
@@ -74,12 +74,14 @@ def all_corpora() -> tuple[CorpusEntry, ...]:
 
 
 def find_corpus(name: str) -> CorpusEntry:
-    """The entry called `name`; case, hyphens, spaces and common aliases do not matter.
+    """Find the entry of a name; case, hyphens, spaces and common aliases do not matter.
 
-    Raises BiomedError for an unknown name, naming those that are close.
+    Raises:
+        BiomedError: if the name is unknown; the message gives similar names.
 
-    >>> find_corpus("NCBI-Disease").name
-    'ncbi_disease'
+    Examples:
+        >>> find_corpus("NCBI-Disease").name
+        'ncbi_disease'
     """
     names = _names()
     key = _normalise(name)
@@ -95,7 +97,7 @@ def find_corpus(name: str) -> CorpusEntry:
 
 
 def _normalise(name: str) -> str:
-    """'i2b2-2010', 'I2B2 2010' and 'i2b2_2010' are one name."""
+    """Normalise a name: 'i2b2-2010', 'I2B2 2010' and 'i2b2_2010' are the same."""
     return re.sub(r"[^a-z0-9]+", "", name.lower())
 
 
@@ -108,7 +110,7 @@ def _by_name() -> dict[str, CorpusEntry]:
 
 @cache
 def _names() -> dict[str, str]:
-    """Every normalised name and alias to the name of its entry."""
+    """Map every normalised name and alias to the name of its entry."""
     return {
         _normalise(name): entry.name
         for entry in _by_name().values()
@@ -117,7 +119,7 @@ def _names() -> dict[str, str]:
 
 
 def _entry(values: dict[str, Any]) -> CorpusEntry:
-    """JSON has lists only: make them tuples, also inside `splits`."""
+    """Create an entry from JSON, whose lists become tuples, also inside `splits`."""
     fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
     fields["splits"] = {part: tuple(paths) for part, paths in values["splits"].items()}
     return CorpusEntry(**fields)

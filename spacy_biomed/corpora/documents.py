@@ -1,7 +1,7 @@
-"""What every reader yields: a text and annotations at character offsets; and how files are opened.
+"""Documents as readers yield them, a text with annotations at character offsets; opening files.
 
-Each reader is a generator of `Document` that takes a path and an encoding. What is wrong in a file
-becomes a `BiomedError` of one line: file, line, what, and what to do.
+Each reader is a generator of `Document` that takes a path and an encoding. A flaw in a file becomes
+a `BiomedError` of one line: the file, the line, what is wrong, and what to do.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Offsets = tuple[int, int]
 
 BYTE_ORDER_MARK = "\ufeff"
 
-# Encodings that Python has for other purposes than files: some fail on any text, or give what is
-# no character.
+# Encodings that Python has for other purposes than files: some fail on any text, or decode to
+# something that is not a character.
 _NOT_OF_FILES = frozenset(
     {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
 )
@@ -33,7 +33,7 @@ class Mention:
         fragments: half-open `(start, end)` pairs in Unicode code points, in text order. A mention
             of more than one fragment is discontinuous.
         id: the identifier that the source file gives it (brat's `T1`), or "".
-        attributes: what the source says of it beyond the label (negation, normalisation, note).
+        attributes: further information in the source (negation, normalisation, note).
     """
 
     label: str
@@ -61,7 +61,7 @@ class Mention:
 class Relation:
     """A labelled relation between two mentions, named by their `Mention.id`.
 
-    Where the source relates concepts rather than mentions (PubTator), head and tail are concepts.
+    If the source relates concepts and not mentions (PubTator), head and tail are concepts.
     """
 
     label: str
@@ -75,22 +75,22 @@ class Document:
     """A text with its annotations, all at character offsets.
 
     Attributes:
-        mentions: None where the source does not annotate mentions at all; an empty list where it
-            does and this text has none.
-        relations: None where the source does not annotate relations.
-        cats: class label to 0.0 or 1.0, or to any number where the source gives scores
-            (similarity); None where the source annotates neither.
-        tokens, sentences: `(start, end)` offsets where the source is published already split, else
+        mentions: None if the source does not annotate mentions; an empty list if it does and this
+            text has none.
+        relations: None if the source does not annotate relations.
+        cats: class label to 0.0 or 1.0, or to any number if the source gives scores (similarity);
+            None if the source annotates neither.
+        tokens, sentences: `(start, end)` offsets if the source is published already split, else
             None.
-        pair: offsets of the two texts that `text` joins (`create_pair`); None where it is one text.
-        answers: all annotated answers to the question that is the pair's first text, as mentions in
-            the second; an empty list where there is none; None where the source has no answers.
-        annotated_labels: of mentions, those that the source annotates: where it has no mention of
-            one, there is none. None where it annotates every label that anybody may ask for.
-        uncertain: where a mention of its label would be neither right nor wrong (`label_map`).
-        source: file (and line) that it was read from, for messages.
-        changes: kinds of what was done about flaws of the files while it was read
-            (`corpora.repairs.Change`).
+        pair: offsets of the two texts that `text` joins (`create_pair`); None for a single text.
+        answers: all annotated answers to the question (the pair's first text), as mentions in the
+            second text; an empty list if there is no answer; None if answers are not annotated.
+        annotated_labels: labels of mentions that the source annotates, so that the absence of such
+            a mention means something. None if it annotates every label.
+        uncertain: regions where a mention of their label would be neither right nor wrong
+            (`label_map`).
+        source: file (and line) that the document was read from, for messages.
+        changes: kinds of repairs while the document was read (`corpora.repairs.Change`).
     """
 
     id: str
@@ -117,13 +117,14 @@ def create_pair(
     *,
     may_be_empty: bool = False,
 ) -> Document:
-    """Create the document of a pair of texts, white space around each of them stripped.
-
-    Raises BiomedError where a text is empty or has the separator of pairs in it.
+    """Create the document of a pair of texts, with white space around each text removed.
 
     Args:
         where: `file:line`, the document's source.
-        may_be_empty: take a pair of which one text is empty, as some are published.
+        may_be_empty: accept a pair with one empty text, as some are published.
+
+    Raises:
+        BiomedError: if a text is empty or contains the separator of pairs.
     """
     first, second = first.strip(), second.strip()
     for name, text in (("first", first), ("second", second)):
@@ -139,10 +140,11 @@ def create_pair(
 
 
 def read_text(path: Path, encoding: str = "utf-8", *, may_be_empty: bool = False) -> str:
-    """Read a whole file, line ends and byte-order mark as they are.
+    """Read a whole file, with its line ends and byte-order mark.
 
-    Raises BiomedError for a file that is missing, empty, or not in the encoding; the last gives
-    the line and the offset of the first byte that does not decode.
+    Raises:
+        BiomedError: if the file is missing, empty, or not in the encoding. The message then gives
+            the line and the offset of the first byte that cannot be decoded.
     """
     if not path.is_file():
         raise BiomedError(f"{path}: no such file; check the path and that the corpus is unpacked")
@@ -170,25 +172,30 @@ def read_text(path: Path, encoding: str = "utf-8", *, may_be_empty: bool = False
 def read_lines(path: Path, encoding: str = "utf-8", *, may_be_empty: bool = False) -> list[str]:
     """Read a file as lines without their ends (LF or CRLF) and without a byte-order mark.
 
-    Only line feeds end a line: the other separators that `str.splitlines` knows occur inside
-    tokens of published corpora.
+    Only line feeds end a line: other separators of `str.splitlines` occur inside tokens of
+    published corpora.
+
+    Raises:
+        BiomedError: as `read_text` does.
     """
     text = read_text(path, encoding, may_be_empty=may_be_empty).removeprefix(BYTE_ORDER_MARK)
     return [line.removesuffix("\r") for line in text.split("\n")]
 
 
 def parse_offset(digits: str) -> int:
-    """Read a whole number. One of more than 18 digits is beyond the end of every text, and read as
-    one that is."""
+    """Read a whole number; one of more than 18 digits as a number beyond the end of any text."""
     if len(digits) > 18:
         return -(10**18) if digits.startswith("-") else 10**18
     return int(digits)
 
 
 def list_files(path: Path, suffixes: Iterable[str]) -> list[Path]:
-    """List the files of a corpus: the path itself, or those with a suffix in and below a folder.
+    """List the files of a corpus: the path itself, or files with a suffix in and below a folder.
 
-    Hidden files are left out. Raises BiomedError where there is none.
+    Hidden files are left out.
+
+    Raises:
+        BiomedError: if there is no such file.
     """
     if path.is_file():
         return [path]
@@ -208,12 +215,12 @@ def list_files(path: Path, suffixes: Iterable[str]) -> list[Path]:
 
 
 def is_covered(text: str, mention: Mention, covered: str, *, any_case: bool = False) -> bool:
-    """Tell whether a mention's fragments, joined by spaces, read as its file quotes them.
+    """Whether a mention's fragments, joined by spaces, read as its file quotes them.
 
-    White space does not matter: formats write a line end inside a mention as a space, or as none.
+    White space does not matter: formats write a line end inside a mention as a space or omit it.
 
     Args:
-        any_case: take capital and small letters as equal, for formats that quote in small letters.
+        any_case: ignore case, for formats that quote in lower case.
     """
     fragments = " ".join(text[start:end] for start, end in mention.fragments)
     if any_case:
@@ -222,9 +229,12 @@ def is_covered(text: str, mention: Mention, covered: str, *, any_case: bool = Fa
 
 
 def check_characters(document: Document) -> None:
-    """Raise BiomedError where a string of a document has half of a surrogate pair.
+    """Check that no string of a document contains half of a surrogate pair.
 
-    Escapes of JSON can write such a half alone. It is no character: nothing could be stored.
+    JSON escapes can contain such a half. It is not a character and cannot be stored.
+
+    Raises:
+        BiomedError: if a string does.
     """
     for string in _strings_of(document):
         try:
@@ -252,12 +262,13 @@ def _strings_of(document: Document) -> Iterator[str]:
 
 
 def join_fragments(text: str, mention: Mention, where: str) -> Mention:
-    """Sort a mention's fragments, and join those with nothing but white space between them.
-
-    Raises BiomedError where two of them overlap.
+    """Sort a mention's fragments, and join fragments with only white space between them.
 
     Args:
         where: `file:line`, for the message.
+
+    Raises:
+        BiomedError: if two fragments overlap.
     """
     joined: list[Offsets] = []
     for start, end in sorted(mention.fragments):
@@ -273,12 +284,15 @@ def join_fragments(text: str, mention: Mention, where: str) -> Mention:
 def check_mention(
     text: str, mention: Mention, covered: str | None, where: str, *, any_case: bool = False
 ) -> None:
-    """Raise BiomedError where a mention lies beyond the text, is empty, or reads differently.
+    """Check the offsets of a mention.
 
     Args:
-        covered: the string that the file gives for the mention; None where the format gives none.
+        covered: the string that the file gives for the mention; None if the format gives none.
         where: `file:line`, for the message.
         any_case: as in `is_covered`.
+
+    Raises:
+        BiomedError: if the mention lies beyond the text, is empty, or reads differently.
     """
     for start, end in mention.fragments:
         if not 0 <= start < end:

@@ -1,4 +1,4 @@
-"""From a reader's `Document` to a spaCy `Doc`: characters to tokens, and what does not fit kept."""
+"""From a reader's `Document` to a spaCy `Doc`: annotations are aligned with tokens."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ UNALIGNED_ANSWERS = "unaligned_answers"
 DOCUMENT_ID = "document_id"
 ANSWER_KEY = "answer"
 
-# Files that give a mention several concepts write them as one value, with one of these between.
+# Separators in files that give a mention several concepts in one value.
 _BETWEEN_CONCEPTS = re.compile(r"[|;,]")
 
 UnalignedMention = tuple[int, int, str]
-# A mention's label and fragments: mentions of which both are equal are one.
+# A mention's label and fragments: mentions with the same key are one mention.
 MentionKey = tuple[str, tuple[Offsets, ...]]
 
 
 def register_extensions() -> None:
-    """Declare `doc._.unaligned_mentions`: `(start character, end character, label)` of each gold
-    mention that is in no layer of the `Doc` because no span of tokens could hold it; and
-    `doc._.unaligned_answers`, the same of answers that are not in `doc.spans["answer"]`.
+    """Declare `doc._.unaligned_mentions` and `doc._.unaligned_answers`.
 
-    The values lie in `doc.user_data`, so they survive `DocBin(store_user_data=True)`. Evaluation
-    counts them as missed.
+    `unaligned_mentions` has `(start character, end character, label)` of each gold mention that is
+    in no layer of the `Doc` because no span of tokens represents it. `unaligned_answers` has the
+    same for answers that are not in `doc.spans["answer"]`. Evaluation counts them as missed. The
+    values are in `doc.user_data`, so `DocBin(store_user_data=True)` keeps them.
     """
     for name in (UNALIGNED_MENTIONS, UNALIGNED_ANSWERS):
         getter, setter = partial(_get_unaligned, name=name), partial(_set_unaligned, name=name)
@@ -59,14 +59,14 @@ register_extensions()
 
 @dataclass(slots=True)
 class Placement:
-    """Where the mentions of a document went: spans of tokens, and three ways of not fitting.
+    """The mentions of a document with a span of tokens, and those without, for three reasons.
 
     Attributes:
-        mentions: all of them, each once.
+        mentions: all mentions, each once.
         placed: the span of each mention that has one.
-        inside_token: starts or ends inside a token.
-        overlapping: shares a token with a longer mention of a flat layer.
-        discontinuous: has more than one fragment.
+        inside_token: mentions that start or end inside a token.
+        overlapping: mentions that share a token with a longer mention of a flat layer.
+        discontinuous: mentions with more than one fragment.
     """
 
     mentions: list[Mention] = field(default_factory=list)
@@ -82,7 +82,7 @@ class Placement:
 
     @property
     def unaligned(self) -> list[UnalignedMention]:
-        """What no span of tokens holds, in text order; of fragments, the outermost offsets."""
+        """The mentions without a span, in text order, with the outermost offsets of fragments."""
         mentions = [*self.inside_token, *self.overlapping, *self.discontinuous]
         return sorted((mention.start, mention.end, mention.label) for mention in mentions)
 
@@ -91,9 +91,9 @@ def place_mentions(doc: Doc, mentions: Sequence[Mention], *, flat: bool) -> Plac
     """Find the span of tokens of each mention.
 
     Args:
-        flat: no two spans share a token; of mentions that do, the longest stays, and of equally
-            long ones the first. A mention that the source gives twice (same label, same characters)
-            is one mention.
+        mentions: a mention that the source gives twice (same label, same characters) counts once.
+        flat: whether no two spans may share a token. Of such mentions the longest stays, and of
+            equally long mentions the first.
     """
     starts, ends = {}, {}
     for token in doc if mentions else ():
@@ -102,7 +102,7 @@ def place_mentions(doc: Doc, mentions: Sequence[Mention], *, flat: bool) -> Plac
     unique = {_key(mention): mention for mention in mentions}
     placement = Placement(mentions=list(unique.values()))
     taken: set[int] = set()
-    # Stable, so that of equally long mentions at one place the source's first comes first.
+    # The sort is stable: equally long mentions at the same place keep the source's order.
     for mention in sorted(unique.values(), key=lambda one: (one.start - one.end, one.start)):
         start, end = starts.get(mention.start), ends.get(mention.end)
         if mention.is_discontinuous:
@@ -126,17 +126,17 @@ def place_relations(
 ) -> tuple[list[SpanRelation] | None, list[Relation]]:
     """Find the two spans of each relation.
 
-    An argument is a mention's id. Where the source relates concepts (PubTator, BioC), it is what
-    mentions have as the value of an attribute, or as one of several values; the relation then
-    holds from each mention of the one concept to each of the other.
+    An argument is the id of a mention. If the source relates concepts (PubTator, BioC), it is a
+    value, or one of several values, of an attribute of mentions. The relation then goes from each
+    mention of the first concept to each mention of the second.
 
     Args:
         placed: the spans of the document's mentions (`Placement.placed`).
 
     Returns:
-        the relations between spans, each once, None where the document has no relations or one
-        whose argument names nothing in it: what is not related cannot be told then; and the
-        relations that have no spans, because an argument has none in the layer.
+        the relations between spans, each once, and the relations without spans, because an argument
+        has no span in the layer. The first is None if relations are not annotated, or if an
+        argument names nothing in the document, since it is then unknown which spans are unrelated.
     """
     if not document.relations:
         return None if document.relations is None else [], []
@@ -159,14 +159,14 @@ def place_relations(
 
 
 def mention_names(mentions: Sequence[Mention]) -> set[str]:
-    """What relations may call their arguments: the ids of mentions, and their concepts."""
+    """The names that relations may give to mentions: their ids and concepts."""
     return set(_spans_by_name(mentions, {}))
 
 
 def _spans_by_name(
     mentions: Sequence[Mention], placed: Mapping[MentionKey, Span]
 ) -> dict[str, list[Span]]:
-    """Map the id of each mention, and each concept that is no id, to spans, [] where none fits."""
+    """Map the ids of mentions, and concepts that are not ids, to their spans ([] if none)."""
     by_id: dict[str, list[Span]] = defaultdict(list)
     by_concept: dict[str, list[Span]] = defaultdict(list)
     for mention in mentions:
@@ -183,9 +183,9 @@ def _spans_by_name(
 def create_doc(nlp: Language, document: Document) -> Doc:
     """Create the Doc of a document, without its annotations.
 
-    Published tokens are used where the document has them, else the pipeline's tokenizer. Sentence
-    starts are set where the document has sentences. The document's id is kept in
-    `doc.user_data["document_id"]`.
+    Published tokens are used if the document has them, otherwise the pipeline's tokenizer. Sentence
+    starts are set if the document has sentences. `doc.user_data["document_id"]` is the document's
+    id.
     """
     if document.tokens is None:
         doc = nlp.make_doc(document.text)
@@ -204,11 +204,11 @@ def create_doc(nlp: Language, document: Document) -> Doc:
 
 @dataclass(slots=True)
 class Annotated:
-    """Where the annotations of a document went.
+    """How the annotations of a document were aligned with tokens.
 
     Attributes:
-        mentions, answers: as `place_mentions` placed them.
-        lost_relations: those with an argument that has no span in the layer (`place_relations`).
+        mentions, answers: the results of `place_mentions`.
+        lost_relations: relations with an argument without a span (`place_relations`).
     """
 
     mentions: Placement
@@ -217,17 +217,16 @@ class Annotated:
 
 
 def annotate(doc: Doc, document: Document, spans_key: str | None = None) -> Annotated:
-    """Put a document's annotations on its Doc, and return where they went.
+    """Set the annotations of a document on its Doc.
 
-    Classes and scores go to `doc.cats`, the two texts of a pair to `doc.spans["pair"]`, answers to
-    `doc.spans["answer"]`, relations to `doc._.relations`. What the document has as None is left
-    out: that layer is not annotated. An empty list gives the layer with nothing in it. A text in
-    which the two arguments of a relation are marked gets its relation and no layer of mentions:
-    the arguments alone are no annotation of entities.
+    Classes and scores are set in `doc.cats`, the two texts of a pair in `doc.spans["pair"]`,
+    answers in `doc.spans["answer"]`, relations in `doc._.relations`. If the document has None for
+    a layer, the layer is not annotated and not set. An empty list gives an empty layer. A text that
+    marks the two arguments of a relation gets its relation but no layer of mentions, because the
+    arguments alone do not annotate all entities.
 
     Args:
-        spans_key: the span group that takes the mentions, overlapping ones included; None for
-            `doc.ents`.
+        spans_key: the span group for mentions, which may overlap; None for `doc.ents`.
     """
     if document.cats is not None:
         doc.cats = dict(document.cats)

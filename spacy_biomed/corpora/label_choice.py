@@ -1,4 +1,4 @@
-"""A corpus of some of its labels, as studies that count BC5CDR's chemicals and diseases apart."""
+"""Keep some labels of a corpus, as in studies of BC5CDR with only chemicals or only diseases."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .label_map import find_mention_labels
 def keep_labels(
     parts: Mapping[str, Sequence[Document]], labels: Collection[str]
 ) -> dict[str, list[Document]]:
-    """Leave out mentions of other labels, and relations that have one of them as an argument.
+    """Leave out mentions of other labels, and relations with such a mention as an argument.
 
     Args:
         parts: the documents of each part.
 
     Raises:
-        BiomedError: if no mention of any part has one of the labels.
+        BiomedError: if one of the labels does not occur in any part.
     """
     found = find_mention_labels(parts)
     missing = [label for label in labels if label not in found]

@@ -1,4 +1,4 @@
-"""The labels of a corpus, renamed to those of a set that several corpora share."""
+"""Rename the labels of a corpus to a set of labels that several corpora share."""
 
 from __future__ import annotations
 
@@ -14,33 +14,32 @@ UNCERTAIN_SIGN = "?"
 
 @dataclass(frozen=True, slots=True)
 class LabelMap:
-    """What becomes of the mentions of each label; those of labels that are not named stay.
+    """New names for labels of mentions; labels without an entry stay.
 
     Attributes:
-        targets: label to its new name, which several may share; to "" where its mentions are to be
-            no mentions of any label that the corpus annotates; or to "?" and a label, such as
-            "?GENE" for families of genes, where a mention of that label would be neither right nor
-            wrong.
+        targets: label to its new name, which several labels may share. "" leaves out the mentions
+            of the label. "?" and a label, such as "?GENE" for families of genes, makes them regions
+            where a mention of that label would be neither right nor wrong.
     """
 
     targets: Mapping[str, str]
 
     def rename(self, label: str) -> str | None:
-        """The label that mentions have now; None where they are no mentions any more."""
+        """The new label of mentions; None if they are no longer mentions."""
         target = self.targets.get(label, label)
         return None if not target or target.startswith(UNCERTAIN_SIGN) else target
 
     def uncertain_as(self, label: str) -> str | None:
-        """The label that mentions are neither right nor wrong as; None where they are something."""
+        """The label for which regions are neither right nor wrong; None if there is none."""
         target = self.targets.get(label, label)
         return target.removeprefix(UNCERTAIN_SIGN) if target.startswith(UNCERTAIN_SIGN) else None
 
     def rename_all(self, labels: Iterable[str]) -> frozenset[str]:
-        """The labels that a corpus of these labels annotates now."""
+        """The labels that a corpus annotates after renaming."""
         return frozenset(filter(None, map(self.rename, labels)))
 
     def check(self, found: Collection[str], where: str = "--map") -> None:
-        """Raise BiomedError where a label is named that is not among those found in a corpus."""
+        """Raise BiomedError if a label to rename does not occur in a corpus."""
         missing = [label for label in self.targets if label not in found]
         if missing:
             held = f"it has {', '.join(sorted(found))}" if found else "it has no mentions"
@@ -51,7 +50,7 @@ def parse_label_map(pairs: Sequence[str], option: str = "--map") -> LabelMap:
     """Read `LABEL=NAME`, `LABEL=` and `LABEL=?NAME`.
 
     Raises:
-        BiomedError: if one is none of these, or a label is named twice.
+        BiomedError: if a pair is none of these, or a label is given twice.
     """
     targets: dict[str, str] = {}
     for pair in pairs:
@@ -70,13 +69,13 @@ def parse_label_map(pairs: Sequence[str], option: str = "--map") -> LabelMap:
 def map_labels(
     parts: Mapping[str, Sequence[Document]], label_map: LabelMap
 ) -> dict[str, list[Document]]:
-    """Rename the labels of mentions; relations of mentions that are none any more go with them.
+    """Rename the labels of mentions; relations of mentions that are left out are left out too.
 
     Args:
         parts: the documents of each part.
 
     Raises:
-        BiomedError: if no mention of any part has one of the labels.
+        BiomedError: if a label to rename does not occur in any part.
     """
     label_map.check(find_mention_labels(parts))
     return {
@@ -86,7 +85,7 @@ def map_labels(
 
 
 def find_mention_labels(parts: Mapping[str, Sequence[Document]]) -> set[str]:
-    """The labels of all mentions of a corpus."""
+    """Find the labels of all mentions of a corpus."""
     return {
         mention.label
         for documents in parts.values()

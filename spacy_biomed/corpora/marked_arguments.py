@@ -1,4 +1,4 @@
-"""Texts that show the two arguments of a relation: how they are marked, and how they are found."""
+"""Texts that mark the two arguments of a relation: marking arguments, and finding them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 Style = Literal["tags", "marks"]
 STYLES: tuple[Style, ...] = ("tags", "marks")
 
-# As ChemProt's sentences are passed on: the head in << >>, the tail in [[ ]].
+# As in the published sentences of ChemProt: the head in << >>, the tail in [[ ]].
 MARKS = (("<< ", " >>"), ("[[ ", " ]]"))
 _MARKED = tuple(
     re.compile(f"{re.escape(opening)}(.+?){re.escape(closing)}") for opening, closing in MARKS
@@ -17,11 +17,11 @@ _TAG = re.compile(r"@([\w-]+)\$")
 
 
 class Argument(NamedTuple):
-    """One of the two things that a relation relates.
+    """One of the two arguments of a relation.
 
     Attributes:
         start, end: half-open character offsets.
-        label: its type, or "" where nothing tells it.
+        label: its type, or "" if that is unknown.
     """
 
     start: int
@@ -30,16 +30,17 @@ class Argument(NamedTuple):
 
 
 def find_marked_arguments(text: str) -> tuple[Argument, Argument] | None:
-    """The head and the tail of a text that shows them; None where a text does not.
+    """Find the head and the tail in a text that marks them; None if it does not.
 
-    Either one argument is in `<< >>` and one in `[[ ]]`, which are the head and the tail, without
-    their types and without the marks; or tags as @GENE$ stand in their places, and the first one is
-    the head and the first after it of another type (else the second one) the tail.
+    Either the head is in `<< >>` and the tail in `[[ ]]`; then their types are unknown, and their
+    offsets exclude the marks. Or tags such as @GENE$ replace the arguments; then the head is the
+    first tag, and the tail is the first tag of another type, or else the second tag.
 
-    >>> find_marked_arguments("<< Aspirin >> inhibits [[ COX-1 ]].")
-    (Argument(start=3, end=10, label=''), Argument(start=26, end=31, label=''))
-    >>> find_marked_arguments("@CHEMICAL$ inhibits @GENE$.")
-    (Argument(start=0, end=10, label='CHEMICAL'), Argument(start=20, end=26, label='GENE'))
+    Examples:
+        >>> find_marked_arguments("<< Aspirin >> inhibits [[ COX-1 ]].")
+        (Argument(start=3, end=10, label=''), Argument(start=26, end=31, label=''))
+        >>> find_marked_arguments("@CHEMICAL$ inhibits @GENE$.")
+        (Argument(start=0, end=10, label='CHEMICAL'), Argument(start=20, end=26, label='GENE'))
     """
     return _find_marks(text) or _find_tags(text)
 
@@ -64,13 +65,13 @@ def _find_tags(text: str) -> tuple[Argument, Argument] | None:
 def mark_arguments(
     text: str, head: Argument, tail: Argument, style: Style, window: tuple[int, int]
 ) -> str:
-    """Cut a window out of a text, with two arguments marked, or tags in their places.
+    """Cut a window out of a text, with two arguments marked or replaced by tags.
 
-    Tags are those of Peng et al. 2020, "An Empirical Study of Multi-Task Learning on BERT for
+    The tags are those of Peng et al. 2020, "An Empirical Study of Multi-Task Learning on BERT for
     Biomedical Text Mining", section 3.2.
 
     Args:
-        head, tail: arguments in the window that share no character.
+        head, tail: arguments in the window; they must not overlap.
         window: half-open character offsets.
 
     Examples:

@@ -1,4 +1,4 @@
-"""More training text from the same annotations: other terms of the same label in their place."""
+"""More training text from the same annotations: mentions replaced by other terms of the label."""
 
 from __future__ import annotations
 
@@ -20,36 +20,40 @@ Span = tuple[int, int]
 _WORD_OR_SIGN = re.compile(r"\w+|[^\w\s]")
 _BEFORE_SENTENCE = re.compile(r"(?:^|[.!?][\"')\]]*\s+|\n\s*)$")
 _PLAIN_WORD = re.compile(r"[^\W\d_]{2,}(?:-[^\W\d_]+)*(?=\W|$)")
-# Capitals alone make no heading of an abbreviation: it takes words of this many letters.
+# An abbreviation in capitals is not a heading; a heading has a word of this many letters.
 _LONG_WORD = 7
 
 
 def replace_mentions(
     documents: Iterable[Document], terms_dir: Path | str | None, copies: int, seed: int
 ) -> list[Document]:
-    """Follow every document with copies of it in which other terms stand for its mentions.
+    """Add copies of every document in which other terms replace its mentions.
 
-    A mention is replaced with probability 0.75, by another term than itself; mentions of one label
-    that differ in case at most stay alike within a copy. A capital that only begins a sentence,
-    and the capitals of a heading, carry over to the new term. Offsets, tokens and sentences follow
-    the new text: a new term is cut into words and signs, and tokens or sentences are left out
-    (None) where one has a boundary inside a mention that is replaced. Classes and relations stay.
+    A mention is replaced with probability 0.75 by a different term. Mentions of one label that
+    differ only in case get the same term within a copy. The new term takes over a capital that only
+    begins a sentence, and the capitals of a heading. Offsets, tokens and sentences follow the new
+    text: a new term is split into words and signs, and tokens or sentences become None if one of
+    them has a boundary inside a replaced mention. Classes and relations stay.
 
-    Documents with a discontinuous mention, with overlapping mentions or with none, and pairs of
-    texts, are returned once, as they are. Agreement in gender and number, and the English articles,
-    are not corrected.
-
-    Raises BiomedError on a negative number of copies, a folder that is not there, and a term list
-    that is empty or has a line that is no term, with file and line.
+    Documents with a discontinuous mention, with overlapping mentions or without mentions, and pairs
+    of texts, get no copies. Agreement in gender and number, and English articles, are not
+    corrected.
 
     Args:
         documents: the training part.
-        terms_dir: folder of term lists, `LABEL.txt` for a label: one term a line, lines that start
-            with `#` and empty lines left out. A label without a list takes its terms from the
-            mentions of that label in `documents`, as does every label where this is None.
-        copies: how many of each document, identified as `ID#1`, `ID#2` and so on.
-        seed: of the choices, which hang on it, the document's id and the number of the copy, so
-            that the order of the documents does not matter.
+        terms_dir: folder of term lists, `LABEL.txt` for a label, with one term per line; lines that
+            start with `#` and empty lines are ignored. A label without a list takes its terms from
+            the mentions of that label in `documents`; if None, every label does.
+        copies: number of copies of each document, with the ids `ID#1`, `ID#2` and so on.
+        seed: of the choices. They depend only on the seed, the document's id and the number of the
+            copy, not on the order of the documents.
+
+    Returns:
+        each document, followed by its copies.
+
+    Raises:
+        BiomedError: if the number of copies is negative, the folder does not exist, or a term list
+            is empty or has a line that is not a term (with file and line).
     """
     if copies < 0:
         raise BiomedError(f"copies is {copies}: give 0 or more")
@@ -64,10 +68,11 @@ def replace_mentions(
 
 
 def read_terms(path: Path) -> list[str]:
-    """Read a term list: the terms in the file's order, each once, spaces around them stripped.
+    """Read a term list: the terms in the file's order, each once, without spaces around them.
 
-    Raises BiomedError, with file and line, on tabs and other control characters, and on a list
-    without a term.
+    Raises:
+        BiomedError: if the list has no term, or a line (which the message names) has a tab or
+            another control character.
     """
     terms: dict[str, None] = {}
     for number, line in enumerate(read_lines(path), start=1):
@@ -95,7 +100,7 @@ def _is_replaceable(document: Document) -> bool:
 
 
 def _collect_terms(documents: Sequence[Document], folder: Path | None) -> dict[str, list[str]]:
-    """Label to its terms: those of its list, else its mentions, sorted."""
+    """Map each label to its terms: those of its list, or its mentions, sorted."""
     if folder is not None and not folder.is_dir():
         raise BiomedError(f"{folder}: no such folder of term lists; make it, or leave it out")
     mentions = _collect_mentions(documents)
@@ -161,7 +166,7 @@ def _copy(document: Document, pools: dict[str, list[str]], number: int, seed: in
 
 
 def _form(document: Document, mention: Mention) -> tuple[str, str]:
-    """What mentions of one document share if they are to stay alike."""
+    """The key of mentions of a document that get the same term."""
     surface = document.text[mention.start : mention.end]
     return mention.label, " ".join(surface.split()).casefold()
 
@@ -191,8 +196,8 @@ def _choose_terms(
 def _draw(
     terms: list[str], surface: str, used: set[str | None], generator: random.Random
 ) -> str | None:
-    """A term other than the surface form, if there is one; an unused one, if there is one."""
-    # Nearly every draw is good, so that long lists need not be searched.
+    """Draw a term that is not the surface form and is unused, as far as there is one."""
+    # Nearly every draw succeeds, so long lists need not be searched.
     for _ in range(10):
         term = generator.choice(terms)
         if term not in used and term.casefold() != surface:
@@ -213,7 +218,7 @@ def _begins_sentence(document: Document, mention: Mention) -> bool:
 
 
 def _is_in_capitals(document: Document, mention: Mention) -> bool:
-    """Whether the mention is in capitals as a heading is, and not because it is an abbreviation."""
+    """Whether a mention is in capitals because it is in a heading, and not an abbreviation."""
     text = document.text
     surface = text[mention.start : mention.end]
     if not surface.isupper():
@@ -232,7 +237,7 @@ def _match_case(term: str, document: Document, mention: Mention) -> str:
         return term.upper()
     starts_upper = document.text[mention.start : mention.end][:1].isupper()
     first_word = _PLAIN_WORD.match(term)
-    # 'mTOR' and 'p53' keep their small letter at the start of a sentence, too.
+    # 'mTOR' and 'p53' keep their lower-case letter at the start of a sentence.
     if (
         starts_upper
         and first_word

@@ -1,4 +1,4 @@
-"""Questions on contexts: their documents, and which documents ask the same one."""
+"""Questions on contexts: their documents, and which documents ask the same question."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def create_question(
     """Create the document of a question and its context.
 
     Args:
-        answers: (start, end) of each in the context; None where they are not annotated.
+        answers: (start, end) of each answer in the context; None if answers are not annotated.
         where: file and place, for messages.
 
     Raises:
-        BiomedError: if a text has the separator of pairs in it.
+        BiomedError: if a text contains the separator of pairs.
     """
     try:
         text, pair = join_pair(question, context)
@@ -45,11 +45,11 @@ def create_question(
 
 
 def question_id(doc: Doc) -> str | None:
-    """The id of the question that a document asks; None where it has none.
+    """Get the id of the question that a document asks; None if it has none.
 
-    It is `doc.user_data["question_id"]` where that is set. Else it is the document's id up to its
-    last colon, which readers put before the number of the context where one question is asked of
-    several; an id without a colon is the question's own.
+    The id is `doc.user_data["question_id"]` if that is set. Otherwise it is the document's id up to
+    its last colon: readers append a colon and the number of the context to the id of a question
+    with several contexts.
     """
     if QUESTION_ID in doc.user_data:
         return doc.user_data[QUESTION_ID]
@@ -58,23 +58,24 @@ def question_id(doc: Doc) -> str | None:
 
 
 def split_id(document_id: str) -> str:
-    """The question in a document's id: what is before its last colon, if it has one.
+    """Get the question's id from a document's id: the part before its last colon, if it has one.
 
-    >>> split_id("55031181e9bde69634000014:2")
-    '55031181e9bde69634000014'
+    Examples:
+        >>> split_id("55031181e9bde69634000014:2")
+        '55031181e9bde69634000014'
     """
     question, colon, _ = document_id.rpartition(":")
     return question if colon else document_id
 
 
 def group_questions(documents: Sequence[Document]) -> list[list[int]]:
-    """Group questions with others on the same context, and with other contexts of the same one.
+    """Group questions on the same context, and contexts of the same question.
 
     Returns:
-        the numbers of the documents of each group, in the order of the first of each; a document
-        without answers is a group of its own.
+        the numbers of the documents of each group, in the order of the groups' first documents. A
+        document without answers is a separate group.
     """
-    earliest = list(range(len(documents)))  # a forest: each points to an earlier one of its group
+    earliest = list(range(len(documents)))  # a forest: each points to an earlier one in its group
 
     def find(index: int) -> int:
         while earliest[index] != index:
@@ -93,7 +94,7 @@ def group_questions(documents: Sequence[Document]) -> list[list[int]]:
 
 
 def _question_keys(document: Document) -> list[tuple[str, str]]:
-    """What a question on a context shares with others: its id, and the context."""
+    """What documents of a group may share: the question's id, and the context."""
     if document.pair is None or document.answers is None:
         return []
     start, end = document.pair[1]

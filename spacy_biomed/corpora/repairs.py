@@ -1,8 +1,8 @@
-"""Flaws of published files: annotations moved to where their text stands, or left out; and listed.
+"""Flaws of published files: annotations are moved to their text, or left out, and listed.
 
-Of hundreds of files of a corpus one may have a flaw that the others have not. What is certain is
-repaired: an annotation whose text stands once near its offsets is moved there. What is not is bad
-input, or with `--on-error skip` left out.
+One of hundreds of files of a corpus may have a flaw. It is repaired if the repair is certain: an
+annotation whose text occurs once near its offsets is moved there. Otherwise it is bad input, or
+left out with `--on-error skip`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ MOVED, RESPELT, LEFT_OUT = "moved", "spelt otherwise", "left out"
 
 _ADVICE = "; or leave such things out with --on-error skip"
 
-# How far from its offsets an annotation is looked for, in characters: near first, so that a word
-# that stands there twice is not confused with another of its kind.
+# Distances from its offsets at which an annotation is searched for, in characters. The nearest is
+# first, so that a word that occurs twice is not confused with its other occurrence.
 _DISTANCES = (2, 10, 40)
-# Longer ones, and those of more fragments, are not looked for elsewhere.
+# Longer annotations, and those with more fragments, are not searched for elsewhere.
 _LONGEST, _MOST_FRAGMENTS = 2000, 20
 
 _WHERE = re.compile(r"(?P<file>.+?)(?::(?P<line>\d+))?: (?P<what>.*)", re.DOTALL)
-# Signs that programs replace by plain ones.
+# Typographic signs, which programs replace by plain signs.
 _PLAIN = str.maketrans(
     {
         **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u0060\u00b4", "'"),
@@ -42,12 +42,12 @@ _PLAIN = str.maketrans(
 
 
 class Change(NamedTuple):
-    """What was done about a flaw.
+    """The repair of a flaw.
 
     Attributes:
-        kind: "moved", "spelt otherwise" (the text has other capitals, quotes or dashes than the
-            annotation quotes) or "left out".
-        file, line: where the flaw is; line is None where only the file is known.
+        kind: "moved", "spelt otherwise" (the text and the annotation differ in case, quotes or
+            dashes) or "left out".
+        file, line: where the flaw is; line is None if only the file is known.
     """
 
     kind: str
@@ -58,23 +58,23 @@ class Change(NamedTuple):
 
 @dataclass
 class ChangeLog:
-    """What is done about the flaws of a corpus, and what was done.
+    """The repairs in a corpus.
 
     Attributes:
-        on_error: stop at what cannot be repaired, or skip it.
+        on_error: whether to stop at a flaw that cannot be repaired, or to skip it.
     """
 
     on_error: OnError = "stop"
     changes: list[Change] = field(default_factory=list)
 
     def add(self, kind: str, message: str) -> None:
-        """Add a change. message: `file:line: what`."""
+        """Add a change by a message of the form `file:line: what`."""
         match = _WHERE.fullmatch(message)
         file, line, what = match.group("file", "line", "what") if match else ("", None, message)
         self.changes.append(Change(kind, file, int(line) if line else None, what))
 
     def describe(self) -> dict[str, Any]:
-        """What `conversion.json` holds."""
+        """Return the content of `conversion.json`."""
         return {
             "on_error": self.on_error,
             "changes": [change._asdict() for change in self.changes],
@@ -86,7 +86,7 @@ _current: ContextVar[ChangeLog | None] = ContextVar("changes", default=None)
 
 @contextmanager
 def keeping_log(on_error: OnError) -> Iterator[ChangeLog]:
-    """Keep a log of what readers repair and leave out. Without one they leave out nothing."""
+    """Keep a log of what readers repair and leave out. Without a log they leave out nothing."""
     log = ChangeLog(on_error)
     token = _current.set(log)
     try:
@@ -97,10 +97,10 @@ def keeping_log(on_error: OnError) -> Iterator[ChangeLog]:
 
 @contextmanager
 def leaving_out() -> Iterator[None]:
-    """Leave out what is wrong: around the reading of an annotation, a line or a document.
+    """Leave out what is wrong: the context for reading an annotation, a line or a document.
 
     Raises:
-        BiomedError: what was raised inside, unless what is wrong is to be skipped.
+        BiomedError: if it is raised inside and flaws are not to be skipped.
     """
     try:
         yield
@@ -114,9 +114,9 @@ def leaving_out() -> Iterator[None]:
 
 
 def with_changes(documents: Iterable[Document]) -> Iterator[Document]:
-    """Note in each document what the log of changes got while it was read.
+    """Set `changes` of each document to what was logged while it was read.
 
-    What comes after the last is noted in the last.
+    Changes after the last document are added to the last document.
     """
     log = _current.get()
     if log is None:
@@ -134,7 +134,7 @@ def with_changes(documents: Iterable[Document]) -> Iterator[Document]:
 
 
 def read_if_sound(read: Callable[[], T]) -> T | None:
-    """Return what is read, without a change in any log; None where it has a flaw."""
+    """Return what is read, without logging a change; None if it has a flaw."""
     log = ChangeLog()
     token = _current.set(log)
     try:
@@ -151,23 +151,24 @@ def locate(
 ) -> Mention:
     """Return a mention at the place where the text reads as its file quotes it.
 
-    That is at its offsets, where white space (and with `any_case` capitals) do not matter; else
-    there, where the text has other capitals, quotes or dashes; else where it stands within 2, 10
-    or 40 characters, if it stands there once. White space at a fragment's edges is left out: no
-    token has it.
+    The first of these places is used: its offsets, where white space (and with `any_case` case)
+    does not matter; its offsets, if the text differs only in case, quotes or dashes; the only
+    occurrence within 2, 10 or 40 characters. White space at the edges of fragments is removed,
+    since it belongs to no token.
 
     Args:
-        covered: the string that the file gives for the mention; None where it gives none.
+        covered: the string that the file gives for the mention; None if it gives none.
         where: `file:line`, for messages.
+        any_case: whether to ignore case.
 
     Raises:
-        BiomedError: if it reads so nowhere near, or there are two such places.
+        BiomedError: if there is no such place, or more than one.
     """
     return _strip(text, _find(text, mention, covered, where, any_case))
 
 
 def _strip(text: str, mention: Mention) -> Mention:
-    """Leave out white space at the edges of fragments, and fragments that are nothing else."""
+    """Remove white space at the edges of fragments, and fragments of only white space."""
     fragments = []
     for start, end in mention.fragments:
         covered = text[start:end]
@@ -218,12 +219,12 @@ def _join(text: str, mention: Mention) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without white space and capitals, and with plain quotes and dashes."""
+    """Remove white space, fold case, and make quotes and dashes plain."""
     return fold_case("".join(text.split())).translate(_PLAIN)
 
 
 def _search(text: str, mention: Mention, covered: str) -> Mention | None:
-    """Find the one place near its offsets where a text has a mention."""
+    """Find the only place near its offsets where a text has a mention; None if there is none."""
     find = _shifts if mention.is_discontinuous else _places
     for read in (lambda string: "".join(string.split()), _plain):
         for distance in _DISTANCES:

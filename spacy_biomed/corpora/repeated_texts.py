@@ -1,4 +1,4 @@
-"""Which texts of one part of a corpus stand in another part, in whole or with a sentence."""
+"""Texts of one part of a corpus that also occur in another part, completely or as a sentence."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Literal
 Words = tuple[str, ...]
 Reason = Literal["text", "id", "sentence"]
 
-# Shorter sentences ("No adverse effects were seen.") stand in texts that have nothing in common.
+# Shorter sentences ("No adverse effects were seen.") occur in unrelated texts.
 LEAST_WORDS = 8
-# Documents with the same number are one abstract if they share so many of their different words.
+# Documents with the same number are one abstract if they share this part of their distinct words.
 LEAST_SHARE = 0.5
 
 _WORD = re.compile(r"[^\W_]+")
@@ -23,13 +23,13 @@ _PUBMED_ID = re.compile(r"(?:PMID)?[ :_-]?([1-9]\d{4,8})", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class KnownText:
-    """What a document is recognised by.
+    """The properties by which a document is recognised.
 
     Attributes:
-        corpus: its name.
-        pubmed_id: where the document's id is such a number, else None.
+        corpus: name of its corpus.
+        pubmed_id: the document's id if it is a PubMed id, else None.
         words: normalised (`normalise_words`).
-        sentences: the same of each sentence.
+        sentences: the normalised words of each sentence.
     """
 
     corpus: str
@@ -38,11 +38,11 @@ class KnownText:
     sentences: tuple[Words, ...]
 
     def is_text_of(self, other: KnownText) -> bool:
-        """Whether both have the same words, and enough of them to tell."""
+        """Whether both have the same words, and enough words to decide."""
         return self.words == other.words and len(self.words) >= LEAST_WORDS
 
     def is_abstract_of(self, other: KnownText) -> bool:
-        """Whether both have the same number, and words to go with it."""
+        """Whether both have the same PubMed id, and enough common words."""
         if self.pubmed_id is None or self.pubmed_id != other.pubmed_id:
             return False
         own, others = set(self.words), set(other.words)
@@ -50,22 +50,24 @@ class KnownText:
 
 
 def normalise_words(text: str) -> Words:
-    """The words of a text in small letters, however it writes spaces and signs between them."""
+    """Split a text into words in lower case, without the spaces and signs between them."""
     return tuple(_WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
 
 
 def find_pubmed_id(document_id: str) -> str | None:
-    """The number in a document's id, where that is one of PubMed's, as `12345678`."""
+    """Find the PubMed id, such as `12345678`, in a document's id; None if there is none."""
     match = _PUBMED_ID.fullmatch(document_id.strip())
     return match.group(1) if match else None
 
 
 def find_repeats(texts: Sequence[KnownText], held_out: Sequence[KnownText]) -> list[Reason | None]:
-    """Tell of each text why it is not to stand beside those held out; None where it may.
+    """Find texts that must not be used together with held-out texts.
 
-    "text": one of those held out has the same words. "id": or is the same abstract by its number.
-    "sentence": one of another corpus has a sentence that stands in the text, or the other way
-    round, for corpora that are published in sentences.
+    Returns:
+        for each text the reason, or None. "text": a held-out text has the same words. "id": a
+        held-out text is the same abstract, by its number. "sentence": a held-out text of another
+        corpus has a sentence that occurs in the text, or the other way round (for corpora that are
+        published as sentences).
     """
     reasons: list[Reason | None] = [None] * len(texts)
     by_sentence = [*_standing_in(held_out, texts), *_standing_in(texts, held_out, is_turned=True)]
@@ -84,7 +86,7 @@ def find_repeats(texts: Sequence[KnownText], held_out: Sequence[KnownText]) -> l
 
 
 class TextIndex:
-    """Texts by their words and by their numbers."""
+    """Texts by their words and by their PubMed ids."""
 
     def __init__(self, texts: Iterable[KnownText] = ()):
         self._by_key: dict[Words | str, list[int]] = defaultdict(list)
@@ -92,14 +94,14 @@ class TextIndex:
             self.add(number, text)
 
     def add(self, number: int, text: KnownText) -> None:
-        """Make a text known as the one of a number."""
+        """Add a text under a number."""
         keys: tuple[Words | str | None, ...] = (text.words, text.pubmed_id)
         for key in keys:
             if key:
                 self._by_key[key].append(number)
 
     def candidates(self, text: KnownText) -> list[int]:
-        """Numbers of the texts that have its words or its number, in order."""
+        """Numbers of the texts with the same words or the same PubMed id, in order."""
         found = {*self._by_key.get(text.words, ()), *self._by_key.get(text.pubmed_id or "", ())}
         return sorted(found)
 
@@ -107,7 +109,7 @@ class TextIndex:
 def _standing_in(
     parts: Sequence[KnownText], wholes: Sequence[KnownText], *, is_turned: bool = False
 ) -> Iterator[tuple[int, int]]:
-    """Yield (whole, part) for each sentence of a part that stands in a whole text.
+    """Yield (whole, part) for each sentence of a part that occurs in a whole text.
 
     Args:
         is_turned: yield (part, whole) instead.

@@ -1,14 +1,14 @@
-"""Where a text has a string, in time that grows no faster than both together."""
+"""Search for a string in a text, in time linear in the length of both."""
 
 from __future__ import annotations
 
-# From this length on, Python's search from the end can take the product of both lengths; that from
-# the beginning never does.
+# For strings of this length or more, Python's search from the end can take time proportional to the
+# product of both lengths; its search from the beginning never does.
 _LONG = 100
 
 
 def find_nearest(text: str, string: str, place: int) -> int | None:
-    """Find the offset nearest to `place` at which a text has a string; of two, the first.
+    """Find the occurrence of a string nearest to an offset; of two equally near, the first.
 
     Args:
         place: any offset, in the text or beyond it.
@@ -33,10 +33,11 @@ def _find_last(text: str, string: str) -> int:
 
 
 def fold_case(text: str) -> str:
-    """Write a text in small letters, each character in the place it has.
+    """Convert a text to lower case, with every character at the same offset.
 
-    >>> fold_case("İZMİR")
-    'İzmİr'
+    Examples:
+        >>> fold_case("İZMİR")
+        'İzmİr'
     """
     folded = text.lower()
     if len(folded) == len(text):

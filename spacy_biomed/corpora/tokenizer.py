@@ -1,4 +1,4 @@
-"""The tokenizer: words and single signs, so that annotated mentions start and end on tokens."""
+"""The tokenizer: words and single signs, so that mentions start and end at token boundaries."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from spacy.language import Language
 from spacy.tokenizer import Tokenizer
 from spacy.tokens import Doc
 
-# A word character is a letter, a digit or a mark that combines with the letter before it. What is
-# neither that nor white space is a sign.
+# A word character is a letter, a digit or a mark that combines with the letter before it. Any other
+# character except white space is a sign.
 _MARKS = "\u0300-\u036f"
 _SIGN = rf"[^\w{_MARKS}]|_"
 # A sign between words. Points and commas between digits belong to their number: 0.05, 1,25.
@@ -21,21 +21,21 @@ _INFIX = rf"(?<!\d)[.,]|[.,](?!\d)|[^\w{_MARKS}.,]|_"
 # A tumour's grade and its stage, which reports write without a space: G3pT2N0M0.
 _GRADE_END = r"(?<=\bG[1-4])(?=[acpruy]{0,2}T[0-4Xi])"
 _EMAIL = r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+\Z"
-# Runs of characters in which no white space begins or ends; and where they may be cut.
+# Long runs of characters without a change to or from white space; and where they may be cut.
 _LONG_RUN = re.compile(r"(?<!\S)\S{256,}|(?<!\s)\s{256,}")
 _PIECE = 128
 _CUT = re.compile(rf"(?<=[^\w{_MARKS}]|_)(?!\d)")
-# What a language writes together with an apostrophe: the English genitive, the French elision.
+# What a language writes with an apostrophe: the English genitive, the French elision.
 _SUFFIXES = {"en": r"(?<=[^\W\d_])['’][sS]"}
 _PREFIXES = {"fr": r"(?:[cdjlmnstCDJLMNST]|(?:[Jj]us|[Ll]ors|[Pp]uis|[Qq]uoi)?[Qq]u)['’](?=\w)"}
 
 
 class LinearTokenizer(Tokenizer):
-    """spaCy's tokenizer, in time that grows no faster than the text.
+    """spaCy's tokenizer, in time linear in the length of the text.
 
-    spaCy takes signs off the ends of a run of characters one by one and looks at all that is left
-    of it each time. So runs of over 256 characters without a change between white space and others
-    are cut after signs into pieces of half that length, each of which is tokenized alone. Every
+    spaCy removes signs from the ends of a run of characters one by one, and reads all remaining
+    characters each time. Runs of over 256 characters without a change to or from white space are
+    therefore cut after signs into pieces of half that length, which are tokenized separately. Every
     other text is tokenized by spaCy.
     """
 
@@ -53,21 +53,23 @@ class LinearTokenizer(Tokenizer):
             array = doc.to_array([ORTH, SPACY, NORM])
             array[-1, 1] |= has_space
             parts.append(array)
-        joined: Any = np.concatenate(parts)  # words by their ids, which spaCy's types leave out
+        joined: Any = np.concatenate(
+            parts
+        )  # words are given by ids, which spaCy's types do not include
         doc = Doc(self.vocab, words=joined[:, 0], spaces=joined[:, 1].astype(bool))
         return doc.from_array([NORM], joined[:, 2:])
 
 
 def _split_runs(text: str) -> Iterator[tuple[str, bool]]:
-    """Split a text into long runs, cut into pieces, and what is between them.
+    """Split a text into long runs, which are cut into pieces, and the parts between them.
 
-    Returns:
+    Yields:
         each part, and whether the space that follows it in the text belongs to its last token.
     """
     place = 0
     for run in _LONG_RUN.finditer(text):
         start, end = run.span()
-        # A space after a word is no token, but the word's.
+        # A space after a word is not a token; it belongs to the word.
         is_space = start > 0 and text[start] == " "
         if place < start:
             yield text[place:start], is_space
@@ -83,7 +85,7 @@ def _split_runs(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _find_cuts(text: str, start: int, end: int) -> Iterator[int]:
-    """Find where to cut a run: behind signs, `_PIECE` characters apart or more."""
+    """Find where to cut a run: after signs, at least `_PIECE` characters apart."""
     while (cut := _CUT.search(text, start + _PIECE, end)) and cut.start() < end:
         start = cut.start()
         yield start
@@ -97,12 +99,12 @@ def create_tokenizer() -> Callable[[Language], Tokenizer]:
     after a tumour's grade (`G3`, `pT2N0M0`): fewer than one mention in a thousand of jnlpba,
     cantemist and meddocan starts or ends inside such a run.
 
-    Of the language's own exceptions, those with an apostrophe (`don't`) and the abbreviations of
-    several points (`e.g.`, `p.ej.`) hold, and so do the English genitive (`Crohn`, `'s`) and the
-    French elision (`l'`, `apnée`). A single point stands alone, because mentions end before it.
+    Of the language's exceptions, words with an apostrophe (`don't`) and abbreviations with several
+    points (`e.g.`, `p.ej.`) are kept, and so are the English genitive (`Crohn`, `'s`) and the
+    French elision (`l'`, `apnée`). A single point is a token, because mentions end before it.
 
-    The tokenizer is of spaCy's own class, but for runs of hundreds of characters
-    (`LinearTokenizer`), and serialises as part of the pipeline.
+    The tokenizer works as spaCy's does, except for runs of hundreds of characters
+    (`LinearTokenizer`), and is saved with the pipeline.
     """
 
     def make_tokenizer(nlp: Language) -> Tokenizer:
@@ -122,7 +124,7 @@ def create_tokenizer() -> Callable[[Language], Tokenizer]:
 
 
 def _is_kept(word: str, tokens: list[dict[int, str]]) -> bool:
-    """Tell whether an exception has an apostrophe or is an abbreviation of several points."""
+    """Whether an exception has an apostrophe or is an abbreviation with several points."""
     if not any(character.isalpha() for character in word) or any(map(str.isdigit, word)):
         return False
     if "'" in word or "’" in word:

@@ -1,4 +1,4 @@
-"""A trained pipeline made smaller, and checked: its encoder in ONNX, or all weights halved."""
+"""A trained pipeline made smaller, and checked: its encoder in ONNX, or all weights in fp16."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MADE_BY = "spacy biomed compress"
 
-# Texts that the outputs are compared on where no corpus is given.
+# Texts on which the outputs are compared if no corpus is given.
 SAMPLE_TEXTS = (
     "Aspirin reduced the risk of colorectal cancer in patients with type 2 diabetes.",
     "Germline mutations of BRCA1 (c.68_69delAG) were found in 12 of 61 families.",
@@ -39,12 +39,12 @@ SAMPLE_TEXTS = (
 )
 COMPARED_TEXTS = 200
 
-# Smallest mean cosine between a row of the exported encoder and PyTorch's. In fp32 they differ by
-# the order of sums alone; int8 may move single rows, and what it costs is for the scores to say.
+# Smallest mean cosine between rows of the exported encoder and of PyTorch's. In fp32 only the order
+# of sums differs. int8 may change single rows; its cost shows in the scores.
 LEAST_COSINE = {"fp32": 0.9999, "int8": 0.9, "fp16": 0.9999}
 
-# What `compress` makes: an encoder in ONNX with weights in one of two formats, or the pipeline as
-# it is with its weights in half precision on disk.
+# The results of `compress`: an encoder in ONNX with weights in one of two formats, or the same
+# pipeline with its weights in half precision on disk.
 Compression = Literal["fp32", "int8", "fp16"]
 
 Scores = dict[str, float]
@@ -52,13 +52,13 @@ Scores = dict[str, float]
 
 @dataclass(slots=True)
 class CompressionReport:
-    """What became of a pipeline.
+    """The result of a compression.
 
     Attributes:
-        precision: of the new encoder's weights. quantized_embeddings: whether its tables are int8
-            too.
-        cosine: mean cosine between a row of the new encoder and one of the old in fp32.
-        difference: largest absolute difference of a number in those rows.
+        precision: of the new encoder's weights.
+        quantized_embeddings: whether its embedding tables are int8 too.
+        cosine: mean cosine between rows of the new encoder and of the old encoder in fp32.
+        difference: largest absolute difference between numbers in these rows.
         bytes_before, bytes_after: size of the pipeline's directory.
         scores_before, scores_after: the scores that the config's score weights name, 0 to 1, on the
             check corpus; empty without one.
@@ -75,7 +75,7 @@ class CompressionReport:
 
     @property
     def loss(self) -> float:
-        """By how many points, of 100, the score that fell most fell."""
+        """The largest fall of a score, in points of 100."""
         return max(
             (100 * (self.scores_before[name] - self.scores_after[name]) for name in self.names),
             default=0.0,
@@ -94,16 +94,16 @@ def compress_pipeline(
     check: Path | None = None,
     max_loss: float = 0.3,
 ) -> CompressionReport:
-    """Write a copy of a pipeline whose encoder runs in ONNX Runtime, or with its weights halved.
+    """Write a copy of a pipeline whose encoder runs in ONNX Runtime, or with weights in fp16.
 
-    Each `biomed_transformer` becomes a `biomed_onnx_transformer` of the same name; everything else
-    is as it was, but for the vocabulary of a pipeline of this package's components alone, which
-    keeps no words of the training texts. With "fp16" the components stay those that they are, to
-    be trained on, and the weights of encoders and of this package's heads take half the space.
+    Each `biomed_transformer` becomes a `biomed_onnx_transformer` of the same name. Nothing else
+    changes, except that a pipeline with only components of this package loses the words of the
+    training texts from its vocabulary. With "fp16" the components stay the same and can be trained
+    further; the weights of encoders and of this package's heads take half the space.
 
-    With "int8" the embedding tables are quantised as well if a check corpus says that it costs no
-    more than `max_loss`; without one they stay in fp32. The scores in its meta are those on the
-    check corpus; where numbers are rounded and there is no such corpus there are none.
+    With "int8" the embedding tables are quantised too, if that costs no more than `max_loss` on the
+    check corpus; without a check corpus they stay in fp32. The scores in the new meta are those on
+    the check corpus. Without a check corpus the meta of "int8" and "fp16" has no scores.
 
     Args:
         pipeline: directory or installed package.
@@ -114,8 +114,8 @@ def compress_pipeline(
 
     Raises:
         BiomedError: if the pipeline has no encoder to export, if the check corpus cannot be read or
-            has nothing to score, if the new encoder computes something else, if a score falls by
-            more than `max_loss`, or if a weight is too large for half precision; nothing is written
+            has nothing to score, if the new encoder's rows differ too much, if a score falls by
+            more than `max_loss`, or if a weight is too large for half precision. Nothing is written
             then.
     """
     if precision not in LEAST_COSINE:
@@ -130,7 +130,7 @@ def compress_pipeline(
             f"{pipeline}: no component biomed_transformer to export; "
             "`python -m spacy train` makes pipelines with one"
         )
-    # Before the work: what cannot be written or read should not be found out after it.
+    # Outputs that cannot be written and inputs that cannot be read are found before the work.
     with replacing_directory(output, MADE_BY, sources) as partial:
         examples = _read_examples(nlp, check) if check else []
         before = weighted_scores(nlp, examples) if examples else {}
@@ -172,9 +172,9 @@ def _replace_scores(pipeline: Path, scores: Scores) -> None:
 def _refusal(
     report: CompressionReport, pipeline: str, check: Path | None, max_loss: float
 ) -> str | None:
-    """Why a compressed pipeline is not to be written; None if it is."""
+    """The reason not to write a compressed pipeline; None if there is none."""
     least, is_int8 = LEAST_COSINE[report.precision], report.precision == "int8"
-    if not report.cosine >= least:  # nor is what is not a number
+    if not report.cosine >= least:  # not a number is refused, too
         advice = "try --precision fp32" if is_int8 else "keep the pipeline as it is"
         return (
             f"{pipeline}: written in {report.precision}, the encoder's rows agree with PyTorch's "
@@ -210,9 +210,9 @@ def write_halved(nlp: Language, path: Path) -> None:
 
 
 def _leave_out_words(nlp: Language, path: Path) -> None:
-    """Keep what training left in the vocabulary, words of its texts, out of a pipeline's directory.
+    """Remove words of the training texts from the vocabulary in a pipeline's directory.
 
-    Only where every component is of this package: others may need what is there.
+    Only if every component is of this package, since others may need these words.
     """
     metas = (nlp.get_pipe_meta(name) for name in nlp.component_names)
     if all(meta.factory.startswith("biomed_") for meta in metas):
@@ -250,7 +250,7 @@ def write_compressed(
         )
         srsly.write_json(path / name / "cfg", encoder.cfg)
     config.to_disk(path / "config.cfg")
-    # What `spacy biomed card` required for PyTorch is not needed any more.
+    # PyTorch, which `spacy biomed card` required, is no longer needed.
     meta = srsly.read_json(path / "meta.json")
     if "requirements" in meta:
         meta["requirements"] = [
@@ -292,7 +292,7 @@ def _predict_in_fp32(model: Model, docs: list[Doc]) -> np.ndarray:
 
 
 def _read_examples(nlp: Language, path: Path) -> list[Example]:
-    """As `spacy evaluate` reads them, so that scores are those that it prints."""
+    """Read examples as `spacy evaluate` does, so that the scores are the same."""
     return list(Corpus_v1(path)(nlp))
 
 
@@ -300,7 +300,7 @@ def weighted_scores(nlp: Language, examples: list[Example]) -> Scores:
     """Evaluate a pipeline, and keep the scores that its config's score weights count."""
     weights = nlp.config["training"]["score_weights"]
     scores = nlp.evaluate(examples)
-    # Where no classes are annotated, spaCy gives their scores as 0 instead of leaving them out.
+    # If no classes are annotated, spaCy gives their scores as 0 instead of omitting them.
     if not any(example.reference.cats for example in examples):
         scores = {name: score for name, score in scores.items() if not name.startswith("cats_")}
     return {
@@ -311,6 +311,6 @@ def weighted_scores(nlp: Language, examples: list[Example]) -> Scores:
 
 
 def exported_settings(pipeline: Path) -> Iterator[dict[str, Any]]:
-    """What `encoder.json` says of each exported encoder in a pipeline's directory."""
+    """Yield the content of `encoder.json` of each exported encoder in a pipeline's directory."""
     for path in sorted(pipeline.glob(f"*/encoder/{SETTINGS}")):
         yield json.loads(path.read_text(encoding="utf8"))

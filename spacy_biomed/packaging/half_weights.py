@@ -1,4 +1,4 @@
-"""Trained pipelines, as they are, with their weights in half precision on disk."""
+"""Trained pipelines with their weights in half precision on disk, otherwise unchanged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def halve_encoder(directory: Path) -> None:
     """Rewrite the encoder directory of a `biomed_transformer` with its weights in half precision.
 
     Raises:
-        BiomedError: if a weight is too large for it.
+        BiomedError: if a weight is too large for half precision.
     """
     weights = load_file(directory / WEIGHTS)
     for name, weight in weights.items():
@@ -40,10 +40,10 @@ def halve_encoder(directory: Path) -> None:
 def halve_heads(nlp: Language, path: Path) -> None:
     """Rewrite the models of a pipeline's heads, in the pipeline's directory, in half precision.
 
-    Only those of this package's heads, which compute in fp32 when they are loaded again.
+    Only heads of this package are rewritten. They compute in fp32 when they are loaded again.
 
     Raises:
-        BiomedError: if a weight is too large for it.
+        BiomedError: if a weight is too large for half precision.
     """
     for name, head in nlp.components:
         if not isinstance(head, EncoderHead):

@@ -22,16 +22,16 @@ def read_bioasq(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]
     questions: a list of objects with `id`, `type`, `body`, `snippets` (objects with a `text`) and,
         in training files and gold batches, `exact_answer`.
 
-    Factoid questions are read; those of the types yesno, list and summary have no one answer in
-    their snippets and are left out. A question with each of its snippets becomes a document, the
-    pair of them, called `QUESTION:NUMBER`, so that its snippets are scored together (see
-    `corpora.questions.question_id`). A snippet that is given twice is read once; a question without
+    Only factoid questions are read: questions of the types yesno, list and summary have no single
+    answer in their snippets. A question becomes a document with each of its snippets: the pair,
+    with the id `QUESTION:NUMBER`, so that the snippets are scored together (see
+    `corpora.questions.question_id`). A snippet that is given twice is read once. A question without
     snippets gives no document.
 
-    `exact_answer` is a string, a list of synonyms, or a list of such lists; all of them count as
-    answers. An answer is annotated wherever the snippet has it as whole words, without regard to
-    case; a snippet without any has an empty list of answers. Where `exact_answer` is missing,
-    answers are not annotated.
+    `exact_answer` is a string, a list of synonyms, or a list of such lists; every string counts as
+    an answer. An answer is annotated wherever it occurs in the snippet as whole words, in any case.
+    A snippet without an answer has an empty list of answers. If `exact_answer` is missing, answers
+    are not annotated.
 
     Raises:
         BiomedError: if the file is not such an object.
@@ -65,7 +65,7 @@ def _flatten(exact_answer: Any, where: str, depth: int = 2) -> Iterator[str]:
     """Yield every string of an `exact_answer`.
 
     Args:
-        depth: how many lists may lie in each other.
+        depth: how deeply lists may be nested.
     """
     if isinstance(exact_answer, list) and depth:
         for item in exact_answer:

@@ -19,9 +19,9 @@ from ..repairs import leaving_out, locate, read_if_sound
 from .json_fields import get_covered, get_id, parse_json
 from .xml_elements import Element, read_xml
 
-# Key of the documents in what PubTator's service exports.
+# Key of the documents in exports of PubTator's service.
 PUBTATOR = "PubTator3"
-# Key under which the line of an object's beginning is kept in it.
+# Key under which an object has the line where it begins.
 _LINE = "\0line"
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+")
 _LABEL_KEYS = ("type", "relation")
@@ -36,16 +36,19 @@ _Part = dict[str, Any]
 def read_bioc(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     """Read BioC files (`.xml`, `.json`): one, or those in and below a folder.
 
-    A document's text is its passages (or sentences, where passages have no text of their own)
-    joined with spaces; offsets in the file count characters from its own passage offsets, so
-    gaps between passages change nothing. An annotation's infon "type" is its label, the other
-    infons are its attributes; one of several locations is a discontinuous mention, one of no
-    location is about the whole document and left out. A relation goes from its first node to each
-    other one; one without nodes, as BC5CDR has them, relates the concepts in its infons. The infon
-    "type" or "relation" is its label. `relations` is None in the documents of a file without any.
+    A document's text is its passages (or their sentences, if passages have no text) joined with
+    spaces. Offsets in the file count from the offset of the passage, so gaps between passages do
+    not matter. An annotation's infon "type" is the label, its other infons are attributes. An
+    annotation with several locations is a discontinuous mention; one without a location is about
+    the whole document and left out. A relation goes from its first node to each other node; without
+    nodes, as in BC5CDR, it relates the concepts in its infons. Its label is the infon "type" or
+    "relation". `relations` is None in the documents of a file without relations.
 
-    An XML file's own declaration goes before `encoding`. Raises BiomedError on a file that is no
-    BioC, and on an annotation without a type, beyond its passage, or that reads differently.
+    The encoding that an XML file declares takes precedence over `encoding`.
+
+    Raises:
+        BiomedError: if a file is not BioC, or an annotation lacks a type, lies beyond its passage
+            or reads differently.
     """
     for file in list_files(Path(path), (".xml", ".json")):
         yield from _read_file(file, encoding)
@@ -67,7 +70,7 @@ def _read_file(path: Path, encoding: str) -> Iterator[Document]:
         document = read_if_sound(partial(create, part))
         with leaving_out():
             if document is None and _LINE not in part:
-                # JSON is read quickly and without lines; now that one is needed, read it again.
+                # JSON is read quickly, without line numbers. An error needs them: read it again.
                 with_lines = with_lines or _parts(_parse_json(text, path, True), "documents", path)
                 part = with_lines[index]
             document = document or create(part)
@@ -77,7 +80,7 @@ def _read_file(path: Path, encoding: str) -> Iterator[Document]:
 
 
 def _parts(part: _Part, key: str, path: Path) -> list[_Part]:
-    """Return the parts under a key, [] where there are none."""
+    """Return the parts under a key; [] if there are none."""
     parts = part.get(key) or []
     if not isinstance(parts, list) or not all(isinstance(each, dict) for each in parts):
         raise BiomedError(f"{_where(part, path)}: expected {key!r} to be a list of objects")
@@ -173,7 +176,7 @@ def _infons(part: _Part, path: Path) -> dict[str, str]:
 
 
 def _is_plain(value: Any) -> bool:
-    """Tell whether an infon is a string or a number, or a list of some. Others are left out."""
+    """Whether an infon is a string, a number, or a list of these. Others are left out."""
     if isinstance(value, list):
         return all(isinstance(item, str | int | float) for item in value)
     return isinstance(value, str | int | float)
@@ -226,18 +229,21 @@ def _find_roles(relation: _Part) -> list[str]:
 
 
 def _find_concepts(infons: dict[str, str], document: Document) -> list[str]:
-    """Find what a relation without nodes relates: values of infons that mentions have as concepts,
-    beside which others (BioRED's "novel") may stand; or all, where no two are such."""
+    """Find the arguments of a relation without nodes.
+
+    They are the values of infons that are concepts of mentions. Other values, such as BioRED's
+    "novel", count only if fewer than two are concepts.
+    """
     names = mention_names(document.mentions or ())
     concepts = [value for value in infons.values() if value in names]
     return concepts if len(concepts) > 1 else list(infons.values())
 
 
 def _parse_json(text: str, path: Path, with_lines: bool = False) -> _Part:
-    """Parse a BioC collection in JSON, or a list of some; a lone document is one of one."""
+    """Parse a BioC collection in JSON, or a list of collections or documents, or one document."""
     parsed = _parse_values(text, path, with_lines)
     if isinstance(parsed, list) and parsed and all(isinstance(one, dict) for one in parsed):
-        # As services give it: a list of collections, or of documents.
+        # Services return a list of collections, or of documents.
         parts = [[one] if "passages" in one else _parts(one, "documents", path) for one in parsed]
         return {"documents": [document for documents in parts for document in documents]}
     if isinstance(parsed, dict) and "passages" in parsed:
@@ -250,7 +256,7 @@ def _parse_json(text: str, path: Path, with_lines: bool = False) -> _Part:
 
 
 def _parse_values(text: str, path: Path, with_lines: bool) -> Any:
-    """Parse JSON, or JSON lines, a document or a collection on each, as a list."""
+    """Parse JSON, or JSON lines with a document or a collection each, as a list."""
     advice = "is it a BioC collection?"
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if len(lines) < 2 or not all(line.startswith("{") for _, line in lines):
@@ -268,7 +274,7 @@ def _parse_values(text: str, path: Path, with_lines: bool) -> Any:
 
 
 def _line_decoder(text: str, first: int = 1) -> Any:
-    """Make a JSON decoder that keeps in each object the line that it begins at.
+    """Make a JSON decoder that stores in each object the line where it begins.
 
     Args:
         first: number of the text's first line.
@@ -291,7 +297,7 @@ def _line_decoder(text: str, first: int = 1) -> Any:
 
 
 def _parse_xml(path: Path, encoding: str) -> _Part:
-    """Parse a BioC collection in XML into what its JSON would be, with lines."""
+    """Parse a BioC collection in XML into the form of its JSON, with lines."""
     collection = read_xml(path, encoding, "a BioC collection")
     if collection.name != "collection":
         raise BiomedError(
@@ -302,7 +308,7 @@ def _parse_xml(path: Path, encoding: str) -> _Part:
 
 
 def _convert_unit(element: Element) -> _Part:
-    """Convert a document, a passage or a sentence, and those of the next kind in it."""
+    """Convert a document, a passage or a sentence, with the parts in it."""
     part = _UNITS.get(element.name)
     return {
         _LINE: element.line,

@@ -23,7 +23,7 @@ from ..documents import (
 from ..repairs import leaving_out, locate
 
 ANNOTATIONS = ".ann"
-# The shared tasks of BioNLP part what is given from what is to be found.
+# The shared tasks of BioNLP separate given annotations from those to be found.
 TASK_ANNOTATIONS = (".a1", ".a2")
 
 # `file:line`, and the line.
@@ -43,28 +43,28 @@ _SHAPES = {
 
 
 def read_brat(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
-    """Read the `.txt` and `.ann` pairs in and below a folder (or the one pair of a `.txt` file).
+    """Read the `.txt` and `.ann` pairs in and below a folder (or the single pair of a `.txt` file).
 
     A text without `.ann` may have its annotations in `.a1` and `.a2`, as BioNLP's shared tasks
     publish them; both are read as if they were one file.
 
-    Entities (T) become mentions; fragments with nothing but white space between them are one
-    fragment, since brat breaks a mention at a line's end. Attributes (A, M), normalisations (N)
-    and notes (#) on an entity, or on the event that it triggers, become its `attributes`.
-    Relations (R) keep their label and arguments. An event (E) becomes one relation for each
-    argument, labelled with the argument's role, from its trigger to the argument (an argument
-    that is an event stands for that event's trigger). One without a trigger becomes a relation of
-    its own label from its first argument to its second, and one labelled with the role to each
-    further one. An equivalence (*) becomes a relation from its first member to each other one.
-    `relations` is a list in every document when any of the files has one of these, and None
-    otherwise.
+    Entities (T) become mentions. Fragments with only white space between them are joined, since
+    brat splits a mention at the end of a line. Attributes (A, M), normalisations (N) and notes (#)
+    on an entity, or on the event that it triggers, become its `attributes`. Relations (R) keep
+    their label and arguments. An event (E) becomes a relation for each argument, labelled with the
+    argument's role, from the event's trigger to the argument (an argument that is an event stands
+    for that event's trigger). An event without a trigger becomes a relation with the event's label
+    from its first to its second argument, and a relation with the role as label to each further
+    argument. An equivalence (*) becomes a relation from its first member to each other member.
+    `relations` is a list in every document if any file has one of these, otherwise None.
 
-    Offsets count code points of the file as it is. Where the covered strings say that they were
-    counted on line feeds alone, or with the byte-order mark, they are read so.
+    Offsets count code points of the unchanged file. If the covered strings show that offsets were
+    counted with line feeds alone, or with the byte-order mark, they are read accordingly.
 
-    Raises BiomedError on a line that is none of these, an id that is used but not there, a
-    mention beyond the text, or one that reads differently, and a file without its counterpart (a
-    text without mentions has an empty `.ann`).
+    Raises:
+        BiomedError: if a line is none of these, an id is used but not defined, a mention lies
+            beyond the text or reads differently, or a file lacks its counterpart (a text without
+            mentions has an empty `.ann`).
     """
     root = Path(path)
     texts = list_files(root, (".txt",))
@@ -263,7 +263,7 @@ def _parse_relations(
 
 
 def _add_attribute(line: _Line, mentions: dict[str, Mention], triggers: dict[str, str]) -> None:
-    """Add an attribute, a normalisation or a note to the mention that it is about.
+    """Add an attribute, a normalisation or a note to its mention.
 
     What is said of a relation, or of nothing, is left out: a mention is the only thing with
     attributes.

@@ -1,4 +1,4 @@
-"""ChemProt (BioCreative VI track 5) as its organisers publish it: three `.tsv` files a part."""
+"""ChemProt (BioCreative VI track 5) as its organisers publish it: three `.tsv` files per part."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ def read_chemprot(path: Path | str, encoding: str = "utf-8") -> Iterator[Documen
     Entities and relations are in the files whose names have `entities` and `relations` in place
     of `abstracts`. A text is title and abstract with one space between, as the offsets count.
     Relations that the shared task evaluates (`Y` in the third column) become relations labelled
-    with their group (`CPR:3`), from their first argument to their second; the others are negative
-    in the task and left out.
+    with their group (`CPR:3`), from their first argument to their second. Other relations are
+    negative in the task and left out.
 
-    Raises BiomedError on a missing file, a malformed line, an abstract given twice or not there, a
-    mention beyond the text or that reads differently, and an argument that is not there.
+    Raises:
+        BiomedError: if a file is missing, a line is malformed, an abstract is given twice or
+            missing, a mention lies beyond the text or reads differently, or an argument is unknown.
     """
     root = Path(path)
     files = [file for file in list_files(root, (".tsv",)) if f"_{ABSTRACTS}" in file.name]

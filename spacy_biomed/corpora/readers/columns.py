@@ -1,4 +1,4 @@
-"""Column files: a token and its tag a line, a blank line between sentences (CoNLL style)."""
+"""Column files: a line for each token and its tag, blank lines between sentences (CoNLL style)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..documents import Document, Mention, list_files, read_lines
 
 SCHEMES = ("iob1", "iob2", "bioes")
 SUFFIXES = (".tsv", ".txt", ".conll", ".iob", ".iob2", ".bio", ".bioes")
-# The latter in JNLPBA's own files, with an abstract's number behind.
+# The latter in JNLPBA's files, before an abstract's number.
 DOCUMENT_STARTS = ("-DOCSTART-", "###MEDLINE:")
 
-# Where I- begins more mentions than this, and more than a tenth of all, it is no slip but meant.
+# If I- begins more mentions than this, and more than a tenth of all, it is intended.
 MOST_SLIPS = 10
 
-# BILOU names the places of BIOES in other letters.
+# BILOU uses other letters than BIOES.
 _CANONICAL = {"L": "E", "U": "S"}
 
 
@@ -36,21 +36,22 @@ def read_columns(
 ) -> Iterator[Document]:
     """Read column files: the first column is the token, the last is its tag.
 
-    Columns are separated by tabs, or by spaces in a line without a tab. A `-DOCSTART-` line, or one
-    of `###MEDLINE:` and a number, begins a document; in a file without one, every `n_sents`
-    sentences are. A text is its tokens joined with spaces; `tokens` and `sentences` hold their
-    offsets.
-
-    Raises BiomedError on a line of fewer than two columns, an unknown tag and a tag that its
-    scheme does not allow after the one before.
+    Columns are separated by tabs, or by spaces in a line without a tab. A line with `-DOCSTART-`,
+    or with `###MEDLINE:` and a number, begins a document. In a file without such lines every
+    `n_sents` sentences are a document. A text is its tokens joined with spaces; `tokens` and
+    `sentences` contain their offsets.
 
     Args:
         path: a file, or a folder whose column files are read in the order of their names.
-        scheme: "iob1" (an entity starts with I-, or with B- right after another of its label),
-            "iob2" (every entity starts with B-) or "bioes" (also as BILOU). None finds it out from
-            each file's tags.
-        n_sents: sentences in a document of a file that marks none. Where sentences follow each
-            other as in the articles they come from, several together give each of them its context.
+        scheme: "iob1" (an entity starts with I-, or with B- directly after another entity of its
+            label), "iob2" (every entity starts with B-) or "bioes" (also as BILOU). None determines
+            it from the tags of each file.
+        n_sents: sentences per document in a file that does not mark documents. If sentences follow
+            each other as in the articles they come from, several together have more context.
+
+    Raises:
+        BiomedError: if a line has fewer than two columns, a tag is unknown, or its scheme does not
+            allow it after the tag before it.
     """
     for file in list_files(Path(path), SUFFIXES):
         yield from _read_file(file, encoding, scheme, n_sents)
@@ -110,7 +111,7 @@ def _parse_row(line: str, path: Path, number: int) -> Row:
 
 
 def _find_scheme(sentences: list[list[Row]]) -> str:
-    """Tell a file's scheme from its tags.
+    """Find the scheme of a file by its tags.
 
     E- and S- occur in BIOES alone. In IOB1 a B- always follows another mention of its label; one
     that does not makes the file IOB2. Some files have B- for mentions of several tokens and I- for

@@ -1,4 +1,4 @@
-"""The DDI corpus (Herrero-Zazo et al. 2013): an XML file a document, a tag a sentence."""
+"""The DDI corpus (Herrero-Zazo et al. 2013): an XML file per document, a tag per sentence."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ..documents import Document, Mention, Relation, join_fragments, list_files,
 from ..repairs import leaving_out, locate
 from .xml_elements import Element, read_xml
 
-# The guidelines' type of an interaction of which nothing else is said.
+# The guidelines' type of an interaction that is not described further.
 UNSPECIFIED = "int"
 
-# What relates two entities: all pairs of a sentence, interacting or not, or the interactions alone.
+# Tags that relate two entities: all pairs of a sentence, or only pairs that interact.
 PAIR, INTERACTION = "pair", "ddi"
 
 _OFFSETS = re.compile(r"\d+-\d+(?:;\d+-\d+)*")
@@ -24,14 +24,15 @@ def read_ddi(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     """Read the `.xml` files: one, or those below a folder.
 
     The text is the document's sentences, without white space around them, joined with spaces;
-    `sentences` has their offsets. Entities become mentions: offsets in the file include the last
+    `sentences` has their offsets. Entities become mentions. Offsets in the file include the last
     character, and several (`0-4;12-19`) are fragments. Each `<pair>` with `ddi="true"` becomes a
-    relation of its type from its first entity to its second; so does each `<ddi>`, which the files
-    for the task of 2013 have in place of pairs. One without a type is of type "int". The task of
-    2011 has `interaction="true"` and offsets after the last character; such files are read too.
+    relation with its type as label, from its first entity to its second. So does each `<ddi>`,
+    which the files of the 2013 task have instead of pairs. Without a type the label is "int". Files
+    of the 2011 task, with `interaction="true"` and offsets after the last character, are read too.
 
-    Raises BiomedError on a file that is no such XML, an entity beyond its sentence or that reads
-    differently, and a pair of an entity that is not there.
+    Raises:
+        BiomedError: if a file is not such XML, an entity lies beyond its sentence or reads
+            differently, or a pair has an unknown entity.
     """
     for file in list_files(Path(path), (".xml",)):
         with leaving_out():

@@ -1,8 +1,8 @@
 """Hallmarks of Cancer (Baker et al. 2016): a folder `text` and a folder `labels`.
 
-A text file has a sentence a line. The labels file of the same name has one cell a sentence, `<`
-before each; a cell is empty, `NULL`, or one or more paths through the hierarchy of hallmarks joined
-by `AND`, as in `Genomic instability and mutation--DNA damage--Adducts`.
+A text file has one sentence per line. The labels file of the same name has one cell per sentence,
+each after a `<`. A cell is empty, `NULL`, or one or more paths through the hierarchy of hallmarks
+joined by `AND`, as in `Genomic instability and mutation--DNA damage--Adducts`.
 """
 
 from __future__ import annotations
@@ -35,16 +35,17 @@ _BETWEEN_PATHS = re.compile(r"(?<=\s)AND\s*(?=[A-Z])")
 
 
 def read_hoc(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
-    """Read the abstracts, each with the hallmarks of any of its sentences.
+    """Read the abstracts, each with the hallmarks of all its sentences.
 
-    `cats` has all ten top-level hallmarks of every abstract, 0.0 or 1.0. The text is its sentences
-    joined with spaces, their offsets in `sentences`.
-
-    Raises BiomedError on an unknown hallmark, on another number of cells than of sentences, and
-    on a file that lacks its counterpart.
+    `cats` has all ten top-level hallmarks for every abstract, 0.0 or 1.0. The text is the sentences
+    joined with spaces, with their offsets in `sentences`.
 
     Args:
-        path: the folder that holds `text` and `labels`.
+        path: the folder that contains `text` and `labels`.
+
+    Raises:
+        BiomedError: if a hallmark is unknown, the number of cells is not the number of sentences,
+            or a file lacks its counterpart.
     """
     folder = Path(path)
     texts, labels = ({file.name for file in (folder / part).glob("*.txt")} for part in _PARTS)
@@ -108,10 +109,13 @@ def _parse_cell(cell: str) -> Iterator[str]:
 def split_hoc(documents: Sequence[Document], folder: Path | str) -> dict[str, list[Document]]:
     """Split the abstracts into train, dev and test.
 
-    The corpus is published without a split. Where its folder holds the lists of PubMed ids that
-    papers exchange, `train_docid.txt`, `dev_docid.txt` and `test_docid.txt` (an id a line), those
-    make the split. Otherwise 70, 10 and 20 percent of the abstracts, sorted by id and then
-    shuffled by Python's random generator with seed 0.
+    The corpus is published without a split. If its folder contains the lists of PubMed ids that
+    papers share, `train_docid.txt`, `dev_docid.txt` and `test_docid.txt` (one id per line), they
+    determine the split. Otherwise the parts are 70, 10 and 20 percent of the abstracts, sorted by
+    id and then shuffled by Python's random generator with seed 0.
+
+    Raises:
+        BiomedError: if a list has an id that the corpus does not.
     """
     if has_id_lists(folder):
         return _split_by_lists(documents, _id_lists(folder))
@@ -123,7 +127,7 @@ def split_hoc(documents: Sequence[Document], folder: Path | str) -> dict[str, li
 
 
 def has_id_lists(folder: Path | str) -> bool:
-    """Tell whether a folder has the lists of PubMed ids of train, dev and test."""
+    """Whether a folder has the lists of PubMed ids of train, dev and test."""
     return all(file.is_file() for file in _id_lists(folder).values())
 
 

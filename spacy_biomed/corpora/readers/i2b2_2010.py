@@ -42,17 +42,18 @@ _WORD = re.compile(r"\S+")
 
 
 def read_i2b2_2010(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
-    """Read the reports below a folder, however its texts and annotations lie in sub-folders.
+    """Read the reports below a folder; texts and annotations may lie in any sub-folders.
 
-    Files of one report have one name. A text without concepts is not annotated (the owners ship
-    such) and left out. Concepts become mentions whose id is their place (`20:1 20:3`), assertions
-    their attribute "assertion". A relation goes from its first to its second concept; `relations`
-    is None in every document where the folder has no `.rel` file. A line is a sentence, and the
-    words between white space are tokens, as the corpus is published.
+    All files of a report have the same name. A text without concepts is not annotated (the owners
+    publish such texts) and left out. Concepts become mentions whose id is their place
+    (`20:1 20:3`), assertions their attribute "assertion". A relation goes from its first to its
+    second concept. `relations` is None in every document if the folder has no `.rel` file. A line
+    is a sentence, and words between white space are tokens, as the corpus is published.
 
-    Raises BiomedError on a malformed line, a place that the text does not have, a concept that
-    reads differently (capitals aside), an assertion or relation of a concept that is not in the
-    `.con` file, concepts without a text, and two files of one kind and name.
+    Raises:
+        BiomedError: if a line is malformed, a place is not in the text, a concept reads differently
+            (case aside), an assertion or relation has a concept that is not in the `.con` file,
+            concepts have no text, or two files of a kind have the same name.
     """
     root = Path(path)
     reports = _group_files(root)
@@ -73,7 +74,7 @@ def read_i2b2_2010(path: Path | str, encoding: str = "utf-8") -> Iterator[Docume
 
 
 def _group_files(root: Path) -> dict[str, dict[str, Path]]:
-    """Map the name of each report to its files by suffix."""
+    """Map the name of each report to its files, by suffix."""
     reports: dict[str, dict[str, Path]] = {}
     for file in list_files(root, (TEXT, *_LINES)):
         files = reports.setdefault(file.stem, {})
@@ -156,7 +157,7 @@ def _read_report(name: str, files: dict[str, Path], encoding: str) -> Document:
 def _read_lines(
     files: dict[str, Path], suffix: str, encoding: str
 ) -> Iterator[tuple[str, re.Match[str]]]:
-    """Yield `file:line` and the match of each line of a file, where the report has it."""
+    """Yield `file:line` and the match of each line of a file, if the report has the file."""
     if suffix not in files:
         return
     lines = read_lines(files[suffix], encoding, may_be_empty=True)

@@ -26,16 +26,17 @@ def read_i2b2_2012(
 ) -> Iterator[Document]:
     """Read the `.xml` files of the 2012 temporal relations task: one, or those below a folder.
 
-    Events become mentions by their type (PROBLEM, TEST, ...), with modality and polarity as
-    attributes.
-
-    Raises BiomedError on a file that is no such XML, a tag without id, type or offsets, one beyond
-    the text or that reads differently, and a link to an id that is not there.
+    Events become mentions labelled with their type (PROBLEM, TEST, ...), with modality and polarity
+    as attributes.
 
     Args:
-        temporal: temporal expressions (DATE, TIME, DURATION, FREQUENCY) and section times
-            (ADMISSION, DISCHARGE) become mentions too, and temporal links relations; a link without
-            a type is left out.
+        temporal: whether temporal expressions (DATE, TIME, DURATION, FREQUENCY) and section times
+            (ADMISSION, DISCHARGE) become mentions too, and temporal links become relations. A link
+            without a type is left out.
+
+    Raises:
+        BiomedError: if a file is not such XML, a tag lacks id, type or offsets, lies beyond the
+            text or reads differently, or a link has an unknown id.
     """
     names = (EVENT, TIME, SECTION_TIME) if temporal else (EVENT,)
     for file in list_files(Path(path), (".xml",)):
@@ -55,11 +56,12 @@ def read_i2b2_2012(
 def read_i2b2_2014(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     """Read the `.xml` files of the 2014 de-identification track: one, or those below a folder.
 
-    Each tag becomes a mention whose label is its TYPE (PATIENT, HOSPITAL, ...); its name, the
-    category (NAME, LOCATION, ...), is the attribute "category".
+    Each tag becomes a mention whose label is the tag's TYPE (PATIENT, HOSPITAL, ...). The tag's
+    name, the category (NAME, LOCATION, ...), is the attribute "category".
 
-    Raises BiomedError on a file that is no such XML, a tag without id, TYPE or offsets, and one
-    beyond the text or that reads differently.
+    Raises:
+        BiomedError: if a file is not such XML, or a tag lacks id, TYPE or offsets, lies beyond the
+            text or reads differently.
     """
     for file in list_files(Path(path), (".xml",)):
         with leaving_out():
@@ -72,7 +74,7 @@ def _read_file(path: Path, encoding: str) -> tuple[str, list[Element]]:
     """Return the text and the tags."""
     content = read_xml_text(path, encoding)
     before, end, after = content.rpartition("</TEXT>")
-    # In some of the published files the quoted texts have bare ampersands and angle brackets.
+    # In some published files the quoted texts contain bare ampersands and angle brackets.
     root = parse_xml(before + end + _QUOTED.sub(_escape, after), path, "i2b2's XML")
     text, tags = root.text_of("TEXT"), root.find("TAGS")
     if text is None or not tags:
@@ -87,7 +89,7 @@ def _escape(quoted: re.Match[str]) -> str:
 
 
 def _create_mentions(text: str, tags: list[Element], label_name: str) -> list[Mention]:
-    """Create the mention of each tag; one that is left out has none."""
+    """Create the mention of each tag that is not left out."""
     created: list[tuple[Element, Mention]] = []
     for tag in tags:
         with leaving_out():

@@ -18,7 +18,7 @@ def read_json(path: Path, encoding: str = "utf-8") -> Any:
     """Read a JSON file.
 
     Raises:
-        BiomedError: if it is missing, empty, not in the encoding or not JSON.
+        BiomedError: if the file is missing, empty, not in the encoding or not JSON.
     """
     text = read_text(path, encoding).removeprefix(BYTE_ORDER_MARK)
     return parse_json(text, str(path), "download the file again")
@@ -36,11 +36,11 @@ def parse_json(
 
     Args:
         where, advice: the file (and line), and what to do, for the message.
-        has_lines: name the line in the text as well.
+        has_lines: whether the message names the line in the text as well.
 
     Raises:
-        BiomedError: if it is no JSON, or nested deeper than Python reads, or has a number of more
-            digits than Python reads.
+        BiomedError: if the text is not JSON, is nested too deeply for Python, or has a number with
+            too many digits for Python.
     """
     try:
         return json.loads(text, cls=decoder)
@@ -59,14 +59,15 @@ def read_json_lines(
 ) -> Iterator[tuple[Any, str, str]]:
     """Read files with JSON on each line: one, or those with a suffix in and below a folder.
 
-    Empty lines are passed over.
+    Empty lines are skipped.
 
-    Returns:
-        what each line holds; `file:line`, for messages; and file name and line number, for an id.
+    Yields:
+        the content of each line; `file:line`, for messages; and file name and line number, for an
+        id.
 
     Raises:
-        BiomedError: if there is no file, or one is empty, not in the encoding or has a line that is
-            not JSON.
+        BiomedError: if there is no file, or a file is empty, not in the encoding or has a line that
+            is not JSON.
     """
     for file in list_files(Path(path), suffixes):
         for number, line in enumerate(read_lines(file, encoding), start=1):
@@ -105,13 +106,13 @@ def get_field(
 
 
 def get_id(record: dict[str, Any], key: str, default: str = "") -> str:
-    """Return an object's string or whole number as a string; `default` where it has neither."""
+    """Return an object's string or whole number as a string; `default` if it has neither."""
     value = record.get(key)
     return str(value) if isinstance(value, str | int) else default
 
 
 def get_covered(record: dict[str, Any], where: str) -> str | None:
-    """Return the text that an annotation quotes; None where it quotes none.
+    """Return the text that an annotation quotes; None if it quotes none.
 
     Raises:
         BiomedError: if it is no string.

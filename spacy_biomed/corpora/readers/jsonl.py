@@ -18,17 +18,20 @@ def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     """Read `.jsonl` files: one, or those in and below a folder. Each line is an object with
 
     text: the text.
-    spans: mentions, each with `start`, `end`, `label` and, if given, the covered `text`; where
-        the key is missing, mentions are not annotated.
+    spans: mentions, each with `start`, `end`, `label` and, optionally, the covered `text`. If the
+        key is missing, mentions are not annotated.
     cats: class label to true, false or a number between 0 and 1; or `options` (objects with an
         `id`) and `accept` (a list of ids), which give 1.0 to each accepted class and 0.0 to each
         other option.
-    tokens: objects with `start` and `end`, where the text is already split into tokens.
-    id: of the document, also under `meta`; else file name and line number.
+    tokens: objects with `start` and `end`, if the text is already split into tokens.
+    id: of the document, also under `meta`; by default file name and line number.
     answer: a line with another answer than "accept" is left out.
 
-    Other keys are ignored. Raises BiomedError on a line that is no such object, and on a span
-    beyond the text or that reads differently.
+    Other keys are ignored.
+
+    Raises:
+        BiomedError: if a line is not such an object, or a span lies beyond the text or reads
+            differently.
     """
     for record, where, id in read_json_lines(path, (".jsonl",), encoding):
         with leaving_out():

@@ -15,7 +15,7 @@ from ..marked_arguments import find_marked_arguments
 from ..repairs import leaving_out
 from .json_fields import get_field, read_json_lines
 
-# How corpora name what is no relation, in lower case.
+# Labels that corpora give to pairs without a relation, in lower case.
 NEGATIVE_LABELS = ("", "0", "false", "none", "negative", "no_relation", "no relation")
 
 HEAD, TAIL = "T1", "T2"
@@ -33,16 +33,18 @@ def read_marked_relations(
 
     Each line is an object with
 
-    text: a sentence with its arguments in `<< >>`, the head, and `[[ ]]`, the tail, or with tags as
-        @GENE$ in their places.
-    label: the relation between them.
+    text: a sentence with its arguments in `<< >>`, the head, and `[[ ]]`, the tail, or with tags
+        such as @GENE$ in their places.
+    label: the relation between the arguments.
 
-    The arguments are the mentions `T1`, the head, and `T2`, whose label is the tag's type, or "".
-    Other keys are ignored. Raises BiomedError on a line that is no such object, and on a text that
-    does not show two arguments.
+    The arguments are the mentions `T1`, the head, and `T2`, the tail. Their label is the tag's
+    type, or "". Other keys are ignored.
 
     Args:
-        negative_labels: labels, in lower case, that stand for no relation.
+        negative_labels: labels, in lower case, of pairs without a relation.
+
+    Raises:
+        BiomedError: if a line is not such an object, or a text does not mark two arguments.
     """
     for record, where, id in read_json_lines(path, (".jsonl", ".json", ".txt"), encoding):
         with leaving_out():
@@ -57,11 +59,15 @@ def read_relation_tsv(
 ) -> Iterator[Document]:
     """Read tab-separated files: a file, or the `.tsv` files of one folder.
 
-    A line is index, sentence and label, or sentence and label; a first line of column names is
-    passed over. Documents, and what is wrong in a file, are as in `read_marked_relations`.
+    A line is index, sentence and label, or sentence and label. A first line with names of columns
+    is skipped. Documents and errors are as in `read_marked_relations`. Each cross-validation fold
+    is a folder; the path determines which fold is read.
 
-    Cross-validation folds are folders of their own: the path chooses the one that is read. Raises
-    BiomedError for a folder of several.
+    Args:
+        negative_labels: labels, in lower case, of pairs without a relation.
+
+    Raises:
+        BiomedError: if a line is wrong, or the files are in several folders.
     """
     path = Path(path)
     files = list_files(path, (".tsv",))

@@ -19,10 +19,11 @@ def read_medrqe(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]
     Each `<pair>` has the question that was asked (`<chq>`), a question with a known answer
     (`<faq>`) and, as the attribute "value", whether the first entails the second: "true" or
     "false". `cats` has both labels, 1.0 for the pair's and 0.0 for the other; it is None in the
-    documents of a file without values. A question of a pair may be empty: one of the published is.
+    documents of a file without values. A question may be empty, as in one published pair.
 
-    Raises BiomedError on a file that is no such XML, a pair without one of its parts or, where
-    other pairs have one, without a value, and on another value.
+    Raises:
+        BiomedError: if a file is not such XML, a pair lacks a part, a value is unknown, or a pair
+            has no value although others have.
     """
     for file in list_files(Path(path), (".xml",)):
         root = read_xml(file, encoding, "a file of question pairs")

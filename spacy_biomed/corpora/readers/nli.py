@@ -13,7 +13,7 @@ from .json_fields import get_field, get_id, read_json_lines
 
 LABELS = ("contradiction", "entailment", "neutral")
 
-# What SNLI writes where its annotators did not agree.
+# SNLI's label of pairs on which its annotators did not agree.
 NO_LABEL = "-"
 
 _ADVICE = 'write it as {"sentence1": "...", "sentence2": "...", "gold_label": "neutral"}'
@@ -23,10 +23,11 @@ def read_nli(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     """Read `.jsonl` files: one, or those in and below a folder.
 
     Each line is an object with `sentence1` (premise), `sentence2` (hypothesis), `gold_label` and,
-    if given, `pairID`. `cats` has all three labels, 1.0 for the pair's and 0.0 for the others. A
-    pair whose label is "-" is left out.
+    optionally, `pairID`. `cats` has all three labels, 1.0 for the pair's and 0.0 for the others. A
+    pair with the label "-" is left out.
 
-    Raises BiomedError on a line that is no such object, an unknown label and an empty sentence.
+    Raises:
+        BiomedError: if a line is not such an object, a label is unknown, or a sentence is empty.
     """
     for record, where, id in read_json_lines(path, (".jsonl",), encoding):
         with leaving_out():

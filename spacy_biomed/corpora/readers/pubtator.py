@@ -1,4 +1,4 @@
-"""PubTator: a title line, an abstract line, then a mention or a relation a line."""
+"""PubTator: a title line, an abstract line, then a line for each mention or relation."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ _TEXT_LINE = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
 def read_pubtator(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     """Read PubTator files: a file, or those in and below a folder.
 
-    A `ID|t|title` line begins a document; its text is title and abstract with one space between,
-    as the offsets count. So does an abstract under another id: of some, titles are not
-    given. A mention line is id, start, end, string, type and, if there is one, the concept, which
-    becomes the attribute "concept". A relation line is id, type and two concepts;
-    `Relation.head` and `tail` then are concepts, for the format relates no single mentions.
-    `relations` is None in the documents of a file without relation lines.
+    An `ID|t|title` line begins a document. Its text is title and abstract with one space between,
+    as the offsets count. An abstract with another id also begins a document, since some documents
+    have no title. A mention line is id, start, end, string, type and, optionally, the concept,
+    which becomes the attribute "concept". A relation line is id, type and two concepts;
+    `Relation.head` and `tail` are then concepts, because the format does not relate single
+    mentions. `relations` is None in the documents of a file without relation lines.
 
-    Raises BiomedError on a line that is none of these or under another document's id, and on a
-    mention beyond the text or that reads differently.
+    Raises:
+        BiomedError: if a line is none of these or has another document's id, or a mention lies
+            beyond the text or reads differently.
     """
     for file in list_files(Path(path), SUFFIXES):
         documents = list(_read_file(file, encoding))
@@ -84,7 +85,7 @@ def _add_fields(
     covered: list[tuple[Mention, str, str]],
     where: str,
 ) -> None:
-    """Add a mention, to be checked once the text is whole, or a relation."""
+    """Add a relation, or a mention, which is checked once the text is complete."""
     _check_id(fields[0], document, where)
     if len(fields) >= 5 and fields[1].isdecimal() and fields[2].isdecimal():
         mention, string = _parse_mention(fields)
@@ -122,7 +123,7 @@ def _parse_mention(fields: list[str]) -> tuple[Mention, str]:
 
 
 def _finish(document: Document, covered: list[tuple[Mention, str, str]]) -> Document:
-    """Check the mentions, now that the whole text is there, and add them."""
+    """Check the mentions against the complete text, and add them."""
     for mention, string, where in covered:
         with leaving_out():
             document.mentions.append(locate(document.text, mention, string, where))

@@ -35,16 +35,17 @@ _BEGINS_AS_LINE = re.compile(r"[^|\n]+\|\|[^|\n]+\|\|")
 
 
 def read_share_clef(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
-    """Read the reports below a folder with their disorders, however both lie in sub-folders.
+    """Read the reports below a folder with their disorders; both may lie in any sub-folders.
 
-    The disorders of `NAME.txt` are in `NAME.pipe.txt`, in another `NAME.txt` that has nothing but
-    lines of fields, or in `NAME.txt.knowtator.xml`. The concept is the mention's attribute
-    "concept". A report without a file of disorders has none. Another text among such files, as the
-    list of their names that is published with them, is no report.
+    The disorders of `NAME.txt` are in `NAME.pipe.txt`, in another `NAME.txt` that has only lines of
+    fields, or in `NAME.txt.knowtator.xml`. The concept is the mention's attribute "concept". A
+    report without a file of disorders has no disorders. Other texts among such files, such as the
+    published list of their names, are not reports. The lines do not quote the text, so their
+    offsets cannot be checked.
 
-    Raises BiomedError where no report has such a file, on such a file without its report, a
-    malformed line or one about another report, fragments that overlap, and a mention beyond the
-    text. Lines quote no text: that their offsets are right cannot be checked.
+    Raises:
+        BiomedError: if no report has a file of disorders, such a file has no report, a line is
+            malformed or about another report, fragments overlap, or a mention lies beyond the text.
     """
     root = Path(path)
     texts, disorders = _sort_files(list_files(root, (".txt", ".xml")), encoding)
@@ -89,14 +90,14 @@ def _sort_files(files: list[Path], encoding: str) -> tuple[dict[str, Path], dict
 
 
 def _find_reports(texts: dict[str, Path], disorders: dict[str, Path]) -> dict[str, Path]:
-    """Leave out texts that lie among files of disorders, where no report with disorders lies."""
+    """Leave out texts in folders of files of disorders that contain no report with disorders."""
     with_disorders = {texts[name].parent for name in disorders}
     among_disorders = {file.parent for file in disorders.values()} - with_disorders
     return {name: file for name, file in texts.items() if file.parent not in among_disorders}
 
 
 def _has_fields(file: Path, encoding: str) -> bool:
-    """Tell whether a file is one of disorders: it begins like one, or is empty."""
+    """Whether a file is a file of disorders: it begins like one, or is empty."""
     content = read_text(file, encoding, may_be_empty=True).lstrip(BYTE_ORDER_MARK + " \r\n")
     return not content or _BEGINS_AS_LINE.match(content) is not None
 

@@ -1,4 +1,4 @@
-"""SQuAD's JSON, 1.1 and 2.0, in which COVID-QA and BioBERT's conversion of BioASQ are too."""
+"""SQuAD's JSON, 1.1 and 2.0, also the format of COVID-QA and of BioBERT's conversion of BioASQ."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..repairs import leaving_out
 from ..text_search import find_nearest, fold_case
 from .json_fields import get_field, read_json
 
-# BioBERT numbers the snippets of a question behind BioASQ's id of it.
+# BioBERT appends the number of a snippet to BioASQ's id of the question.
 _NUMBERED_SNIPPET = re.compile(r"([0-9a-f]{24})_(\d{3})")
 
 
@@ -25,17 +25,17 @@ def read_squad(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     data: a list of articles with `paragraphs`, each with a `context` and its questions, `qas`.
 
     A question has a `question`, an `id`, `answers` with `text` and `answer_start` (characters in
-    the context), and in SQuAD 2.0 `is_impossible`: true where the context does not answer it. Where
-    `answers` is missing the question is not annotated. A question becomes one document, the pair of
-    it and its context.
+    the context), and in SQuAD 2.0 `is_impossible`, true if the context does not answer it. If
+    `answers` is missing, the question is not annotated. A question becomes one document, the pair
+    of the question and its context.
 
-    White space around an answer is left out. Where the context does not read as an answer's text at
-    its offset, which published files have, the nearest place where it does is taken, if need be
-    without regard to case.
+    White space around an answer is left out. In published files an answer's text may differ from
+    the context at its offset. The nearest place where the context has the text is then used, if
+    necessary in another case.
 
-    An id of BioBERT's conversion, BioASQ's id with `_000`, `_001`, ... for the snippets, is read as
-    BioASQ's id with `:000`, so that the snippets of a question are scored together (see
-    `corpora.questions.question_id`). Any other id that has a colon gets `:1` behind it.
+    An id of BioBERT's conversion, which is BioASQ's id with `_000`, `_001`, ... for the snippets,
+    is read as BioASQ's id with `:000`, so that the snippets of a question are scored together (see
+    `corpora.questions.question_id`). `:1` is appended to any other id with a colon.
 
     Raises:
         BiomedError: if the file is not such an object, or an answer is nowhere in its context.
@@ -78,7 +78,7 @@ def _document_id(id: str) -> str:
     return f"{id}:1" if ":" in id else id
 
 
-# A context is that of many answers, one after the other.
+# Many answers in sequence have the same context.
 _fold_context = lru_cache(maxsize=1)(fold_case)
 
 

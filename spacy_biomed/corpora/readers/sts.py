@@ -15,22 +15,22 @@ LABEL = "similarity"
 SUFFIXES = (".tsv", ".txt")
 SCORES_SUFFIX = ".gs.sim.txt"
 
-# What the benchmarks GLUE and BLUE name the columns that are read; others may stand between them.
+# Names of the columns that are read, as in the benchmarks GLUE and BLUE; there may be others.
 COLUMNS = ("score", "sentence1", "sentence2")
 
 _Row = tuple[int, str, str, str]
 
 
 def read_sts(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
-    """Read files of score, sentence and sentence, with tabs between: one, or those below a folder.
+    """Read tab-separated files of score, sentence and sentence: one, or those below a folder.
 
-    A file whose first line has `sentence1`, `sentence2` and `score` among the names of its columns
-    has them there, as GLUE and BLUE publish STS-B, BIOSSES and MedSTS. The score is
-    `cats["similarity"]`. A pair without a score is one that its shared task did not evaluate, and
-    left out.
+    If the first line names columns, among them `sentence1`, `sentence2` and `score`, these are
+    read, as GLUE and BLUE publish STS-B, BIOSSES and MedSTS. The score is `cats["similarity"]`. A
+    pair without a score was not evaluated by its shared task, and is left out.
 
-    Raises BiomedError on a line of other than three columns, a score that is no number, an empty
-    sentence, and a file without a score.
+    Raises:
+        BiomedError: if a line does not have three columns, a score is not a number, a sentence is
+            empty, or a file has no score.
     """
     for file in list_files(Path(path), SUFFIXES):
         rows = _read_named(file, encoding)
@@ -43,16 +43,18 @@ def read_sts(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
 
 
 def read_clinical_sts(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
-    """Read ClinicalSTS: files of sentence, sentence and score, with tabs between, or with names of
-    columns as `read_sts` takes them.
+    """Read ClinicalSTS: tab-separated files of sentence, sentence and score.
 
-    Raises BiomedError as `read_sts` does, and where the scores are missing or of another number
-    than the pairs.
+    Files with names of columns are read as in `read_sts`.
 
     Args:
-        path: a file, or a folder whose files are read. The scores of a file of two columns are in
-            the file that has `.gs.sim.txt` in place of `.txt`, a score a line, as the owners ship
-            their test part.
+        path: a file, or a folder whose files are read. The scores of a file with two columns are in
+            the file with `.gs.sim.txt` in place of `.txt`, one score per line, as the owners
+            publish their test part.
+
+    Raises:
+        BiomedError: as `read_sts` does, and if the scores are missing or their number is not that
+            of the pairs.
     """
     for file in list_files(Path(path), SUFFIXES):
         if file.name.endswith(SCORES_SUFFIX):
@@ -72,7 +74,7 @@ def read_clinical_sts(path: Path | str, encoding: str = "utf-8") -> Iterator[Doc
 
 
 def _read_named(path: Path, encoding: str) -> list[_Row] | None:
-    """Read a file whose first line names its columns; None where it does not."""
+    """Read a file whose first line names its columns; None if it does not."""
     header, *lines = read_lines(path, encoding)
     names = [name.strip().lower() for name in header.split("\t")]
     if not set(COLUMNS) <= set(names):
@@ -92,7 +94,7 @@ def _read_named(path: Path, encoding: str) -> list[_Row] | None:
 
 
 def _split_lines(lines: list[str], count: int) -> list[tuple[int, list[str]]]:
-    """Split the lines after the first at tabs: at all, or where some have tabs in quotes as CSV."""
+    """Split the lines after the first at tabs, or as CSV if some have tabs in quotes."""
     numbered = [(number, line) for number, line in enumerate(lines, start=2) if line.strip()]
     plain = [(number, line.split("\t")) for number, line in numbered]
     if all(len(fields) == count for _, fields in plain):

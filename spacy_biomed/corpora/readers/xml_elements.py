@@ -18,9 +18,9 @@ class Element:
     Attributes:
         name: of its tag.
         attributes: name to value.
-        path, line: the file, and the line that its start tag begins at.
-        children: the elements directly in it.
-        text: all text directly in it.
+        path, line: the file, and the line where the start tag begins.
+        children: the elements directly inside this element.
+        text: all text directly inside this element.
     """
 
     def __init__(self, name: str, attributes: dict[str, str], path: Path, line: int) -> None:
@@ -37,23 +37,23 @@ class Element:
         return f"{self.path}:{self.line}"
 
     def find(self, name: str) -> list[Element]:
-        """The children of a name."""
+        """Find the children with a name."""
         return [child for child in self.children if child.name == name]
 
     def text_of(self, name: str) -> str | None:
-        """The text of the first child of a name; None where there is none."""
+        """Get the text of the first child with a name; None if there is none."""
         found = self.find(name)
         return found[0].text if found else None
 
     def get(self, name: str) -> str:
-        """The value of an attribute. Raises BiomedError where it is missing or empty."""
+        """Get the value of an attribute; raise BiomedError if it is missing or empty."""
         value = self.attributes.get(name)
         if not value:
             raise BiomedError(f'{self.where}: <{escape(self.name)}> has no {name}="..."; add it')
         return value
 
     def get_whole_number(self, name: str) -> int:
-        """The value of an attribute. Raises BiomedError where it is no whole number."""
+        """Get the value of an attribute; raise BiomedError if it is not a whole number."""
         value = self.get(name)
         if not value.isdecimal():
             raise BiomedError(
@@ -63,7 +63,7 @@ class Element:
 
 
 def read_xml_text(path: Path, encoding: str) -> str:
-    """Read an XML file in the encoding that it declares, or else in `encoding`."""
+    """Read an XML file in the encoding that it declares; if it declares none, in `encoding`."""
     if path.is_file():
         declared = _DECLARED.search(path.read_bytes()[:200])
         encoding = declared.group(1).decode() if declared else encoding
@@ -71,12 +71,13 @@ def read_xml_text(path: Path, encoding: str) -> str:
 
 
 def parse_xml(text: str, path: Path, kind: str) -> Element:
-    """Parse XML and return its root. Line ends in it are line feeds.
-
-    Raises BiomedError, with the line, where it is not well-formed or declares an entity.
+    """Parse XML and return its root. All line ends become line feeds.
 
     Args:
         kind: what the file should be, for the message ("a BioC collection").
+
+    Raises:
+        BiomedError: if the XML is not well-formed or declares an entity; the message has the line.
     """
     root = Element("", {}, path, 0)
     open_elements, texts = [root], [[""]]
@@ -99,7 +100,7 @@ def parse_xml(text: str, path: Path, kind: str) -> Element:
         )
 
     parser.StartElementHandler = start
-    # Neither do declared entities multiply, nor does one bring in another file.
+    # Declared entities could multiply, or include another file.
     parser.EntityDeclHandler = refuse_entity
     parser.EndElementHandler = end
     parser.CharacterDataHandler = lambda text: texts[-1].append(text)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from spacy_biomed.corpora.convert import FORMATS
+
 ROOMS = [
     "spacy_biomed",
     "spacy_biomed.annotations",
@@ -65,6 +67,11 @@ def test_an_exported_name_is_defined_in_its_room_and_has_a_docstring(room, name)
     docstring = inspect.getdoc(exported) or ""
     assert docstring
     assert not docstring.startswith(f"{name}(")  # as dataclasses and named tuples write it
+
+
+def test_every_reader_of_a_format_is_exported():
+    readers = {function for _, function, _ in FORMATS.values()}
+    assert readers <= set(import_module("spacy_biomed.corpora.readers").__all__)
 
 
 def test_a_name_that_a_room_does_not_have_is_an_attribute_error():

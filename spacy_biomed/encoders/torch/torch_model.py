@@ -350,7 +350,8 @@ def mask_pairs(owners: torch.Tensor, attention: str) -> torch.Tensor:
     """The mask that restricts attention to positions of the same sequence.
 
     Args:
-        owners: (lines, places), the sequence of each place. attention: "eager" or "sdpa".
+        owners: (lines, places), the sequence of each place.
+        attention: "eager" or "sdpa".
 
     Returns:
         (lines, places, places) for transformers 4, which converts it to the attention's shape;

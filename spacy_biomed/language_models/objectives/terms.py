@@ -26,7 +26,8 @@ def label_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """Mean cross-entropy of the word pieces at the masked positions (equation 1).
 
     Args:
-        logits: (masked, vocabulary). labels: (masked,).
+        logits: (masked, vocabulary).
+        labels: (masked,).
     """
     return F.cross_entropy(_single(logits), labels, reduction="sum") / max(len(labels), 1)
 

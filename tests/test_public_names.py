@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spacy_biomed.corpora.convert import FORMATS
+from spacy_biomed.corpora.formats import FORMATS
 
 ROOMS = [
     "spacy_biomed",

@@ -5,14 +5,8 @@ from typing import TYPE_CHECKING
 from ..lazy_names import attach
 
 if TYPE_CHECKING:
-    from .convert import (
-        ConversionReport,
-        PartReport,
-        convert_corpus,
-        find_parts,
-        read_documents,
-        split_documents,
-    )
+    from .conversion_report import ConversionReport, PartReport
+    from .convert import convert_corpus
     from .corpus_catalogue import CorpusEntry, all_corpora, find_corpus
     from .documents import (
         Document,
@@ -26,6 +20,7 @@ if TYPE_CHECKING:
         read_lines,
         read_text,
     )
+    from .formats import read_documents
     from .gold import create_doc, create_gold_doc
     from .label_choice import keep_labels
     from .label_map import LabelMap, map_labels, parse_label_map
@@ -34,19 +29,14 @@ if TYPE_CHECKING:
     from .questions import create_question
     from .repairs import Change, ChangeLog, keeping_log, leaving_out, locate
     from .repeated_texts import find_repeats
+    from .splits import find_parts, split_documents
     from .tokenizer import create_tokenizer
 else:
     __getattr__, __dir__ = attach(
         __name__,
         {
-            "convert": [
-                "ConversionReport",
-                "PartReport",
-                "convert_corpus",
-                "find_parts",
-                "read_documents",
-                "split_documents",
-            ],
+            "conversion_report": ["ConversionReport", "PartReport"],
+            "convert": ["convert_corpus"],
             "corpus_catalogue": ["CorpusEntry", "all_corpora", "find_corpus"],
             "documents": [
                 "Document",
@@ -60,6 +50,7 @@ else:
                 "read_lines",
                 "read_text",
             ],
+            "formats": ["read_documents"],
             "gold": ["create_doc", "create_gold_doc"],
             "label_choice": ["keep_labels"],
             "label_map": ["LabelMap", "map_labels", "parse_label_map"],
@@ -68,6 +59,7 @@ else:
             "questions": ["create_question"],
             "repairs": ["Change", "ChangeLog", "keeping_log", "leaving_out", "locate"],
             "repeated_texts": ["find_repeats"],
+            "splits": ["find_parts", "split_documents"],
             "tokenizer": ["create_tokenizer"],
         },
     )

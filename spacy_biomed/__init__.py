@@ -2,9 +2,8 @@
 
 import os
 from importlib.metadata import version
-from typing import TYPE_CHECKING
 
-from .lazy_names import attach
+from lazy_loader import attach_stub
 
 # Set here, before any module of the package imports the libraries that read these variables. ONNX
 # Runtime would send telemetry to its makers and store a device id in the home directory; requests
@@ -14,13 +13,5 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 __version__ = version("spacy-biomed")
 
-# Imported on demand: the package itself imports neither spaCy nor libraries of a feature.
-if TYPE_CHECKING:
-    from .annotations.pairs import pair
-    from .errors import BiomedError
-else:
-    __getattr__, __dir__ = attach(
-        __name__, {"annotations.pairs": ["pair"], "errors": ["BiomedError"]}
-    )
-
-__all__ = ["BiomedError", "pair"]
+# A module is imported when one of its names is used. `__init__.pyi` lists them.
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -45,7 +45,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 
 def find_page(path: str) -> str:
     """Find what the site has in place of a file of the repository."""
-    package, is_init, _ = path.partition("/__init__.py")
+    package, is_init, _ = path.partition("/__init__.pyi")
     if is_init:  # where a package lists its public names
         return f"reference/{package.replace('/', '.')}.md"
     return PAGES.get(path, path.removeprefix("docs/"))

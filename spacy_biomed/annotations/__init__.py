@@ -1,43 +1,5 @@
 """Annotation layers of a Doc: where they are stored, and their extension attributes."""
 
-from typing import TYPE_CHECKING
+from lazy_loader import attach_stub
 
-from ..lazy_names import attach
-
-if TYPE_CHECKING:
-    from .annotation_scope import AnnotationScope, annotates_any, get_scope, set_scope
-    from .deidentified import Deidentified, Replacement
-    from .pairs import get_pair, join_pair, mark_pair, pair
-    from .relation_layer import SpanRelation
-    from .seen import SeenMentions
-    from .taught import get_taught, set_taught, taught_classes
-else:
-    __getattr__, __dir__ = attach(
-        __name__,
-        {
-            "annotation_scope": ["AnnotationScope", "annotates_any", "get_scope", "set_scope"],
-            "deidentified": ["Deidentified", "Replacement"],
-            "pairs": ["get_pair", "join_pair", "mark_pair", "pair"],
-            "relation_layer": ["SpanRelation"],
-            "seen": ["SeenMentions"],
-            "taught": ["get_taught", "set_taught", "taught_classes"],
-        },
-    )
-
-__all__ = [
-    "AnnotationScope",
-    "Deidentified",
-    "Replacement",
-    "SeenMentions",
-    "SpanRelation",
-    "annotates_any",
-    "get_pair",
-    "get_scope",
-    "get_taught",
-    "join_pair",
-    "mark_pair",
-    "pair",
-    "set_scope",
-    "set_taught",
-    "taught_classes",
-]
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

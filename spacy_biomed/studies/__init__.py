@@ -1,57 +1,5 @@
 """Experiments over many trainings (tasks, encoders, distillation), and their reports."""
 
-from typing import TYPE_CHECKING
+from lazy_loader import attach_stub
 
-from ..lazy_names import attach
-
-if TYPE_CHECKING:
-    from .distillation_study import Student, make_students
-    from .encoder_report import EncoderFigures, write_report
-    from .encoder_study import Contestant, EncoderStudySettings, parse_contestants, study_encoders
-    from .figures import Dot, draw_effects, draw_scatter
-    from .pairwise import PairwiseStudy, study_pairs, write_study
-    from .refinement import FineTuning, Refinement, study_refinement
-    from .task_runs import RunScores, StudySettings
-    from .task_scores import score_tasks
-else:
-    __getattr__, __dir__ = attach(
-        __name__,
-        {
-            "distillation_study": ["Student", "make_students"],
-            "encoder_report": ["EncoderFigures", "write_report"],
-            "encoder_study": [
-                "Contestant",
-                "EncoderStudySettings",
-                "parse_contestants",
-                "study_encoders",
-            ],
-            "figures": ["Dot", "draw_effects", "draw_scatter"],
-            "pairwise": ["PairwiseStudy", "study_pairs", "write_study"],
-            "refinement": ["FineTuning", "Refinement", "study_refinement"],
-            "task_runs": ["RunScores", "StudySettings"],
-            "task_scores": ["score_tasks"],
-        },
-    )
-
-__all__ = [
-    "Contestant",
-    "Dot",
-    "EncoderFigures",
-    "EncoderStudySettings",
-    "FineTuning",
-    "PairwiseStudy",
-    "Refinement",
-    "RunScores",
-    "Student",
-    "StudySettings",
-    "draw_effects",
-    "draw_scatter",
-    "make_students",
-    "parse_contestants",
-    "score_tasks",
-    "study_encoders",
-    "study_pairs",
-    "study_refinement",
-    "write_report",
-    "write_study",
-]
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -1,0 +1,50 @@
+from .cleaning import Source, clean_corpus
+from .cleaning_report import CleaningReport, CleaningSettings
+from .deduplication import NearDuplicates
+from .distillation import distill
+from .distillation_recipe import DistillationRecipe
+from .initialization import create_language_model, load_language_model
+from .language_identification import LanguageIdentifier
+from .objectives import Needs, Objective, Outputs, Shape
+from .pretraining import pretrain
+from .recipe import PretrainingRecipe, TrainingRecipe, read_recipe
+from .runs import RunReport
+from .sentence_filters import SentenceFilter, Thresholds
+from .sentence_splitting import SentenceSplitter
+from .sources import read_documents, sample_documents
+from .students import create_smaller, take_layers
+from .text_start import start_from_text
+from .vocabulary import learn_vocabulary, read_tokenizer, save_tokenizer
+
+__all__ = [
+    "CleaningReport",
+    "CleaningSettings",
+    "DistillationRecipe",
+    "LanguageIdentifier",
+    "NearDuplicates",
+    "Needs",
+    "Objective",
+    "Outputs",
+    "PretrainingRecipe",
+    "RunReport",
+    "SentenceFilter",
+    "SentenceSplitter",
+    "Shape",
+    "Source",
+    "Thresholds",
+    "TrainingRecipe",
+    "clean_corpus",
+    "create_language_model",
+    "create_smaller",
+    "distill",
+    "learn_vocabulary",
+    "load_language_model",
+    "pretrain",
+    "read_documents",
+    "read_recipe",
+    "read_tokenizer",
+    "sample_documents",
+    "save_tokenizer",
+    "start_from_text",
+    "take_layers",
+]

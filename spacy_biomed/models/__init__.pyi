@@ -1,0 +1,20 @@
+from .answer_classifier import AnswerClassifier_v1
+from .answer_spans import best_spans
+from .relation_classifier import RelationClassifier_v1
+from .tagging import Spans, TagScheme
+from .text_classifier import TextClassifier_v1
+from .token_classifier import TokenClassifier_v1
+from .window_linear import WindowLinear
+from .word_embed import WordEmbed_v1
+
+__all__ = [
+    "AnswerClassifier_v1",
+    "RelationClassifier_v1",
+    "Spans",
+    "TagScheme",
+    "TextClassifier_v1",
+    "TokenClassifier_v1",
+    "WindowLinear",
+    "WordEmbed_v1",
+    "best_spans",
+]

@@ -1,0 +1,13 @@
+from .compression import CompressionReport, compress_pipeline
+from .described_pipeline import write_described_pipeline
+from .half_weights import halve_encoder, halve_heads
+from .model_card import create_card
+
+__all__ = [
+    "CompressionReport",
+    "compress_pipeline",
+    "create_card",
+    "halve_encoder",
+    "halve_heads",
+    "write_described_pipeline",
+]

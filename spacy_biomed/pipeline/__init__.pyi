@@ -1,0 +1,45 @@
+from .deidentify import BiomedDeidentifier, add_deidentifier
+from .described import Described, ShownScores
+from .encoder_head import EncoderHead
+from .encoder_pipe import EncoderPipe
+from .ner import BiomedNER, mention_scorer_v1, score_mentions
+from .onnx_transformer import OnnxEncoder
+from .pipeline_loading import load_pipeline
+from .qa import BiomedQA, answer_scorer_v1, score_answers
+from .qa_scores import Question, score_questions
+from .relation_candidates import Candidate, find_candidates
+from .relations import BiomedRelations, relation_scorer_v1, score_relations
+from .similarity import BiomedSimilarity, score_similarity, similarity_scorer_v1
+from .textcat import BiomedTextCategorizer, classification_scorer_v1, score_classes
+from .transformer import SharedEncoder
+
+__all__ = [
+    "BiomedDeidentifier",
+    "BiomedNER",
+    "BiomedQA",
+    "BiomedRelations",
+    "BiomedSimilarity",
+    "BiomedTextCategorizer",
+    "Candidate",
+    "Described",
+    "EncoderHead",
+    "EncoderPipe",
+    "OnnxEncoder",
+    "Question",
+    "SharedEncoder",
+    "ShownScores",
+    "add_deidentifier",
+    "answer_scorer_v1",
+    "classification_scorer_v1",
+    "find_candidates",
+    "load_pipeline",
+    "mention_scorer_v1",
+    "relation_scorer_v1",
+    "score_answers",
+    "score_classes",
+    "score_mentions",
+    "score_questions",
+    "score_relations",
+    "score_similarity",
+    "similarity_scorer_v1",
+]

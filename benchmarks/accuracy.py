@@ -3,8 +3,8 @@
     python benchmarks/accuracy.py ENCODER_DIRECTORY --tasks ncbi_disease hoc --threads 2
 
 Both use the same encoder, data, number of epochs, batch size in documents and learning rate, and
-keep the best of several epochs by the development part. This package is trained with the template
-in `configs/`, in spaCy's training loop; transformers with `plain_transformers.py`. For mentions the
+keep the best of several epochs by the development part. This package is trained with the config of
+`init-config`, in spaCy's training loop; transformers with `plain_transformers.py`. For mentions the
 transformers side is also trained with twice the learning rate, and the better result by development
 part counts. Predictions on the test part are scored with the same code, with scikit-learn and scipy
 if they have the metric. Means are over the seeds.
@@ -162,28 +162,26 @@ class Task(NamedTuple):
 
     Attributes:
         kind: kind of task.
-        template: config in `configs/`.
         batch: documents per batch.
         learn_rate: maximum learning rate.
         epochs: number of epochs.
     """
 
     kind: Kind
-    template: str
     batch: int
     learn_rate: float
     epochs: int = 3
 
 
 TASKS = {
-    "ncbi_disease": Task(ENTITIES, "ner.cfg", 16, 2e-4),
-    "bc5cdr": Task(ENTITIES, "ner.cfg", 16, 2e-4),
-    "meddocan": Task(ENTITIES, "ner.cfg", 2, 2e-4),
-    "chemprot": Task(RELATIONS, "relations.cfg", 16, 1e-4),
-    "hoc": Task(CLASSES, "textcat.cfg", 2, 2e-4),
-    "medrqe": Task(PAIRS, "pair.cfg", 16, 5e-5),
-    "sts": Task(NUMBERS, "similarity.cfg", 16, 5e-5),
-    "covid_qa": Task(ANSWERS, "qa.cfg", 8, 1e-4),
+    "ncbi_disease": Task(ENTITIES, 16, 2e-4),
+    "bc5cdr": Task(ENTITIES, 16, 2e-4),
+    "meddocan": Task(ENTITIES, 2, 2e-4),
+    "chemprot": Task(RELATIONS, 16, 1e-4),
+    "hoc": Task(CLASSES, 2, 2e-4),
+    "medrqe": Task(PAIRS, 16, 5e-5),
+    "sts": Task(NUMBERS, 16, 5e-5),
+    "covid_qa": Task(ANSWERS, 8, 1e-4),
 }
 
 
@@ -288,7 +286,7 @@ def fit_ours(corpus: Path, encoder: str, run: Run, directory: Path) -> dict[str,
 
     task = TASKS[run.task]
     schedule = create_schedule(corpus, run)
-    config = our_config(task.template, corpus, encoder, schedule, run.epochs)
+    config = our_config(corpus, encoder, schedule, run.epochs)
     if run.epochs == 1:  # the loop always scores the development part, here without need
         config["corpora"]["dev"]["limit"] = 1
     train(init_nlp(config), directory)

@@ -6,7 +6,6 @@ import random
 from itertools import cycle, islice
 from pathlib import Path
 
-from contestants import REPOSITORY
 from thinc.api import Config
 
 from spacy_biomed.training.config import fill_config
@@ -34,19 +33,15 @@ def first_batches(examples: list, schedule: Schedule, count: int) -> list[list]:
     return [[examples[i] for i in islice(endless, schedule.batch)] for _ in range(count)]
 
 
-def our_config(
-    template: str, corpus: Path, encoder: str, schedule: Schedule, epochs: int = 1
-) -> Config:
-    """Fill a template of `configs/`, with batches of a number of documents.
+def our_config(corpus: Path, encoder: str, schedule: Schedule, epochs: int = 1) -> Config:
+    """The config that `init-config` writes, with batches of a number of documents.
 
     Args:
-        template: name of the config.
         corpus, encoder: folder of the corpus, and the encoder.
         schedule: the schedule.
         epochs: number of evaluations on the development part.
     """
     config = fill_config(
-        REPOSITORY / "configs" / template,
         corpus,
         encoder=encoder,
         epochs=epochs,

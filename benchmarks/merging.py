@@ -49,7 +49,6 @@ from comparisons import (
     worker_environment,
     write_results,
 )
-from contestants import REPOSITORY
 from rich.table import Table
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
@@ -138,7 +137,6 @@ class Process:
                 source = Path(temporary) / "taught"
                 create_taught_corpus(list(map(spacy.load, teachers)), Path(folder), (), source)
             config = fill_config(
-                REPOSITORY / "configs" / "ner.cfg",
                 source,
                 encoder=encoder_directory,
                 epochs=own.epochs,

@@ -3,7 +3,7 @@
     python benchmarks/training.py corpus/ncbi_disease ENCODER_DIRECTORY --threads 2
 
 All three fine-tune the same encoder for named entities on the same batches of 32 sentences: ours
-with `configs/ner.cfg`, and stock spacy-transformers with `ner`, both in spaCy's training loop; and
+with the template `ner`, and stock spacy-transformers with `ner`, both in spaCy's training loop; and
 the usual loop of transformers' Trainer with a token classifier (`plain_transformers.py`), in fp32.
 Each runs in a separate process, and they take turns: some steps each, on the same batches, while
 the others wait. Speeds are medians of these rounds.
@@ -115,8 +115,8 @@ class SpacyTrainer:
 
 
 def create_ours(corpus: Path, encoder: str, schedule: Schedule) -> SpacyTrainer:
-    """Our components and optimizer, as in `configs/ner.cfg`."""
-    return SpacyTrainer(our_config("ner.cfg", corpus, encoder, schedule), schedule)
+    """Our components and optimizer, as in the template `ner`."""
+    return SpacyTrainer(our_config(corpus, encoder, schedule), schedule)
 
 
 def create_stock(corpus: Path, encoder: str, schedule: Schedule) -> SpacyTrainer:

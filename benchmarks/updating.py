@@ -35,7 +35,6 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from comparisons import advance, console, positive, read_runs, run_program, worker_environment
-from contestants import REPOSITORY
 from merging import hash_files, write_part
 
 from spacy_biomed.errors import BiomedError
@@ -150,7 +149,6 @@ def learn(run: Run, source: str, corpus: Path, output: Path, gpu: bool) -> Any:
     from spacy.training.loop import train
 
     config = create_update(
-        REPOSITORY / "configs" / "ner.cfg",
         corpus,
         source=source,
         epochs=run.epochs,

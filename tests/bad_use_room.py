@@ -38,9 +38,8 @@ from typer.main import get_command
 
 import spacy_biomed
 from spacy_biomed.outputs import MARKER
-from spacy_biomed.training.config import fill_config
+from spacy_biomed.training.config import TEMPLATES, fill_config
 
-REPOSITORY = Path(__file__).parents[1]
 LONG_NAME = "n" * 300
 
 # A command that takes longer is stuck.
@@ -184,7 +183,7 @@ def _open_everything(folder: Path) -> None:
 def _make_good_files(room: Path, encoder: Path, pipeline: Path) -> None:
     convert_tasks(room / "corpus")
     shutil.move(room / "corpus" / "sources", room / "sources")
-    shutil.copytree(REPOSITORY / "configs", room / "configs")
+    shutil.copytree(TEMPLATES, room / "configs")
     shutil.copytree(encoder, room / "encoder")
     shutil.copytree(pipeline, room / "pipeline")
     spacy.blank("en").to_disk(room / "blank")
@@ -198,7 +197,7 @@ def _make_good_files(room: Path, encoder: Path, pipeline: Path) -> None:
     (room / "recipe.cfg").write_text(PRETRAINING)
     (room / "distillation.cfg").write_text(DISTILLATION)
     corpus = room / "corpus" / "diseases"
-    config = fill_config(room / "configs" / "ner.cfg", corpus, encoder="here", epochs=1)
+    config = fill_config(corpus, encoder="here", epochs=1)
     config["vars"].update(max_steps=3, eval_frequency=3, warmup_steps=1)
     text = config.to_str().replace(f"{room}/", "").replace('"here"', '"encoder"')
     (room / "train.cfg").write_text(text)

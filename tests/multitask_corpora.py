@@ -8,8 +8,8 @@ from pathlib import Path
 from spacy.util import load_config
 
 from spacy_biomed.corpora.convert import convert_corpus
+from spacy_biomed.training.config import TEMPLATES
 
-TEMPLATE = Path(__file__).parents[1] / "configs" / "multitask.cfg"
 DRUGS = [
     "Aspirin\tB-DRUG\nreduced\tO\nthe\tO\nrisk\tO\nof\tO\nstroke\tO\n.\tO\n\n",
     "Metformin\tB-DRUG\nwas\tO\ngiven\tO\nfor\tO\ndiabetes\tO\n.\tO\n\n",
@@ -27,6 +27,9 @@ TOPICS = [
     ("Metformin was given.", {"TREATMENT": 1, "RISK": 0}),
     ("Tumours were found.", {"TREATMENT": 0, "RISK": 0}),
 ]
+
+# Of a head of entities, over what its template says.
+SMALL_MODEL = {"hidden_width": 16, "features": {"rows": [50, 50, 50, 50]}}
 
 
 def convert_tasks(folder: Path) -> Path:
@@ -51,11 +54,9 @@ def convert_tasks(folder: Path) -> Path:
 
 
 def write_small_template(path: Path) -> Path:
-    """`configs/multitask.cfg` with few weights, and a learning rate for few steps."""
-    config = load_config(TEMPLATE)
-    model = config["heads"]["biomed_ner"]["model"]
-    model["hidden_width"] = 16
-    model["features"]["rows"] = [50, 50, 50, 50]
-    config["vars"]["learn_rate"] = 0.005
+    """The template `multitask` with few weights, and a learning rate for few steps."""
+    config = load_config(TEMPLATES / "multitask.cfg")
+    config["heads"] = {"biomed_ner": {"model": SMALL_MODEL}}
+    config["vars"] = {"learn_rate": 0.005}
     config.to_disk(path)
     return path

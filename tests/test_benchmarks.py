@@ -304,9 +304,7 @@ def updating(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 @pytest.fixture
 def chemicals(partly_annotated: list[Path], tiny_bert: Path, tmp_path: Path) -> list[str]:
     """Arguments: a pipeline for chemicals, a corpus with all labels, and a folder of corpora."""
-    config = fill_config(
-        REPOSITORY / "configs" / "ner.cfg", partly_annotated[0], encoder=str(tiny_bert), epochs=1
-    )
+    config = fill_config(partly_annotated[0], encoder=str(tiny_bert), epochs=1)
     nlp = init_nlp(config)
     nlp.to_disk(tmp_path / "pipeline")
     others = tmp_path / "others"

@@ -53,8 +53,7 @@ def find_blocks(section: str) -> list[Block]:
 
 
 def copy_inputs(section: str, folder: Path) -> None:
-    """Copy the configs, and the assets mentioned in a section."""
-    shutil.copytree(REPOSITORY / "configs", folder / "configs")
+    """Copy the assets mentioned in a section."""
     for name in sorted(set(re.findall(r"assets/[\w-]+", section))):
         shutil.copytree(REPOSITORY / name, folder / name)
 

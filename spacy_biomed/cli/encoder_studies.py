@@ -39,7 +39,7 @@ SEEDS = seeds_option(3)
 TEXTS = typer.Option(None, help="File of texts to time pipelines on; else the first test part.")
 REPEATS = typer.Option(5, min=1, help="Of the timing.")
 THREADS = typer.Option(None, min=1, help="Of each library, in the timing.")
-TEMPLATE = template_option("ner.cfg")
+TEMPLATE = template_option("ner")
 
 
 def encoders(

@@ -9,6 +9,7 @@ import typer
 
 from ._shared.bad_input import OneLineGroup
 from ._shared.number_options import LARGEST_SEED, above_zero
+from ._shared.study_options import template_option
 
 if TYPE_CHECKING:
     from ..training.multitask_config import Schedule
@@ -31,10 +32,10 @@ init_config = typer.Typer(cls=_DefaultsToOneCorpus, no_args_is_help=True)
 
 @init_config.callback()
 def describe() -> None:
-    """Write the training config of a corpus, or of several tasks on one encoder, from a template.
+    """Write the training config of a corpus, or of several tasks on one encoder.
 
-    Examples: python -m spacy biomed init-config configs/ner.cfg corpus/ncbi_disease ncbi.cfg
-    --encoder biobert --epochs 10
+    Examples: python -m spacy biomed init-config corpus/ncbi_disease ncbi.cfg --encoder biobert
+    --epochs 10
 
     python -m spacy biomed init-config multitask --tasks ncbi_disease,hoc --encoder biobert two.cfg
     """
@@ -42,7 +43,6 @@ def describe() -> None:
 
 @init_config.command(ONE_CORPUS)
 def for_corpus(
-    template: Path = typer.Argument(help="Template, such as configs/ner.cfg."),
     corpus: Path = typer.Argument(help="Folder that `spacy biomed convert` wrote."),
     output: Path = typer.Argument(help="Config to write, for `spacy train`."),
     encoder: str = typer.Option(
@@ -51,6 +51,8 @@ def for_corpus(
     source: str = typer.Option(
         None, help="Trained pipeline to go on from: directory or installed package."
     ),
+    task: str = typer.Option(None, help="Kind of corpus, such as ner; else what the corpus says."),
+    template: Path = template_option(None),
     epochs: int = typer.Option(10, min=1, help="Passes over the training part."),
     batch_words: int = typer.Option(None, min=1, help="Tokens in a batch; else the template's."),
     learn_rate: float = typer.Option(
@@ -62,11 +64,14 @@ def for_corpus(
 ) -> None:
     """Write the training config of one corpus and one encoder. The word `corpus` may be left out.
 
+    The head follows from the task of the corpus: the field "task" of its corpus.json, else the
+    catalogue, else what it holds. Every setting of the config can be changed.
+
     With --source in place of --encoder, the training goes on from a trained pipeline, to which the
     corpus may bring further labels.
 
-    Example: python -m spacy biomed init-config configs/ner.cfg corpus/ncbi_disease ncbi.cfg
-    --encoder biobert --epochs 10
+    Example: python -m spacy biomed init-config corpus/ncbi_disease ncbi.cfg --encoder biobert
+    --epochs 10
     """
     from wasabi import msg
 
@@ -76,6 +81,8 @@ def for_corpus(
     from ..training.updating import create_update
 
     settings: dict[str, Any] = {
+        "task": task,
+        "template": template,
         "epochs": epochs,
         "batch_words": batch_words,
         "learn_rate": learn_rate,
@@ -89,15 +96,16 @@ def for_corpus(
     if source is None:
         check_encoder_name(encoder)
         update = None
-        config = fill_config(template, corpus, encoder=encoder, **settings)
+        config = fill_config(corpus, encoder=encoder, **settings)
     else:
-        update = create_update(template, corpus, source=source, **settings)
+        update = create_update(corpus, source=source, **settings)
         config = update.config
-    inputs: list[Path | str] = [template, corpus, *([source] if source else [])]
+    inputs: list[Path | str] = [corpus, *(path for path in (template, source) if path)]
     with replacing_file(output, inputs) as partial:
         config.to_disk(partial)
     steps = config["vars"]["max_steps"]
-    msg.good(f"{output}: {steps} steps, {epochs} epochs of {steps // epochs}")
+    pipeline = ", ".join(config["nlp"]["pipeline"])
+    msg.good(f"{output}: {pipeline}; {steps} steps, {epochs} epochs of {steps // epochs}")
     if update is not None:
         _describe_update(update, source, corpus)
 
@@ -133,7 +141,7 @@ def for_tasks(
     ),
     seed: int = typer.Option(0, min=0, max=LARGEST_SEED, help="Seed of everything random."),
     corpora_dir: Path = typer.Option(Path("corpus"), help="Folder of the converted corpora."),
-    template: Path = typer.Option(Path("configs/multitask.cfg"), help="What is filled."),
+    template: Path = template_option("multitask"),
 ) -> None:
     """Write the training config of several tasks on one encoder, each with a head of its own.
 
@@ -150,9 +158,9 @@ def for_tasks(
 
     folders = [corpora_dir / name for name in split_names(tasks)]
     config, heads = create_multitask_config(
-        template,
         folders,
         encoder=encoder,
+        template=template,
         schedule=cast("Schedule", schedule),  # checked there
         epochs=epochs,
         batch_words=batch_words,

@@ -32,7 +32,7 @@ ENCODER = typer.Option(..., help="Catalogue name, hub id or directory.")
 SCHEDULE = typer.Option("proportional", help="round_robin or proportional.")
 SEEDS = seeds_option(1)
 PART = typer.Option("test", help="What is scored: test or dev.")
-TEMPLATE = template_option("multitask.cfg")
+TEMPLATE = template_option("multitask")
 
 
 def pairwise(

@@ -48,6 +48,8 @@ class EncoderHead(Described, TrainablePipe):
         main: ending of the name of its main score.
         learns: tasks it learns from, as named in the catalogue or `corpus.json`, each with the
             settings that differ from the factory's.
+        config_templates: for each of these tasks the name of its template in `training/configs/`,
+            or the path of another; a task without one is trained as in `base.cfg`.
         annotation_keys: keys of `doc.user_data` that belong to its layer.
         encoder_settings: settings of the encoder's model that its task needs instead of the
             defaults.
@@ -56,6 +58,7 @@ class EncoderHead(Described, TrainablePipe):
     score_prefix: ClassVar[str] = ""
     main: ClassVar[str] = ""
     learns: ClassVar[Mapping[str, dict[str, Any]]] = {}
+    config_templates: ClassVar[Mapping[str, str | Path]] = {}
     annotation_keys: ClassVar[tuple[str, ...]] = ()
     encoder_settings: ClassVar[Mapping[str, Any]] = {}
 
@@ -94,6 +97,18 @@ class EncoderHead(Described, TrainablePipe):
             whether the document is annotated for the component.
         """
         raise NotImplementedError
+
+    @classmethod
+    def recognise(cls, part: Mapping[str, Any]) -> str | None:
+        """The task of a corpus by its content, if nothing else tells the task.
+
+        Args:
+            part: the counts of its training part in `corpus.json`.
+
+        Returns:
+            one of the tasks in `learns`; None if the corpus is not for this head.
+        """
+        return None
 
     @classmethod
     def corpus_settings(cls, description: Mapping[str, Any]) -> dict[str, Any]:

@@ -132,6 +132,7 @@ class BiomedNER(EncoderHead):
     default_name, task_name = FACTORY, "named entity recognition"
     score_prefix, main = "ents", "f"
     learns: ClassVar = {"ner": {}, "deidentification": {}}
+    config_templates: ClassVar = {"ner": "ner", "deidentification": "ner"}
     annotation_keys = (UNALIGNED_MENTIONS,)
 
     @classmethod
@@ -161,6 +162,11 @@ class BiomedNER(EncoderHead):
     def layer(cls, settings: Mapping[str, Any]) -> str:
         key = settings.get("spans_key")
         return "doc.ents" if key is None else f"doc.ents or doc.spans['{key}']"
+
+    @classmethod
+    def recognise(cls, part: Mapping[str, Any]) -> str | None:
+        """Entities that relations connect belong to the annotation of relations."""
+        return "ner" if part.get("mentions") and not part.get("relations") else None
 
     @classmethod
     def place_settings(cls, name: str) -> dict[str, Any]:

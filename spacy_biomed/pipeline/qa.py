@@ -141,6 +141,7 @@ class BiomedQA(EncoderHead):
     default_name, task_name = FACTORY, "question answering"
     score_prefix, main = "qa", "f1"
     learns: ClassVar = {"qa": {}}
+    config_templates: ClassVar = {"qa": "qa"}
     annotation_keys = (UNALIGNED_ANSWERS,)
     # The answer may be in the part of the context that truncation would drop.
     encoder_settings: ClassVar = {"pair_overflow": "window"}
@@ -160,6 +161,10 @@ class BiomedQA(EncoderHead):
             "mean reciprocal rank": "mrr",
         }
         return ShownScores(numbers={title: f"{begin}_{end}" for title, end in titles.items()})
+
+    @classmethod
+    def recognise(cls, part: Mapping[str, Any]) -> str | None:
+        return "qa" if part.get("answers") else None
 
     @classmethod
     def layer(cls, settings: Mapping[str, Any]) -> str:

@@ -181,6 +181,7 @@ class BiomedRelations(EncoderHead):
     default_name, task_name = FACTORY, "relation extraction"
     score_prefix, main = "relations", "micro_f"
     learns: ClassVar = {"relations": {}}
+    config_templates: ClassVar = {"relations": "relations"}
     annotation_keys = (RELATIONS,)
 
     @classmethod
@@ -200,6 +201,10 @@ class BiomedRelations(EncoderHead):
     @classmethod
     def layer(cls, settings: Mapping[str, Any]) -> str:
         return "doc._.relations"
+
+    @classmethod
+    def recognise(cls, part: Mapping[str, Any]) -> str | None:
+        return "relations" if part.get("relations") else None
 
     @classmethod
     def corpus_settings(cls, description: Mapping[str, Any]) -> dict[str, Any]:

@@ -105,6 +105,7 @@ class BiomedSimilarity(EncoderHead):
     default_name, task_name = FACTORY, "similarity of sentences"
     score_prefix, main = "similarity", "pearson"
     learns: ClassVar = {"similarity": {}}
+    config_templates: ClassVar = {"similarity": "similarity"}
 
     @classmethod
     def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
@@ -129,6 +130,10 @@ class BiomedSimilarity(EncoderHead):
         cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
     ) -> bool:
         return copy_classes(reader, source, target, prefix)
+
+    @classmethod
+    def recognise(cls, part: Mapping[str, Any]) -> str | None:
+        return "similarity" if part.get("means") and part.get("pairs") else None
 
     @classmethod
     def class_settings(cls, classes: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:

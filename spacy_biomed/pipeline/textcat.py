@@ -141,6 +141,7 @@ class BiomedTextCategorizer(EncoderHead):
         "textcat_multilabel": {"exclusive": False},
         "pair_classification": {"exclusive": True},
     }
+    config_templates: ClassVar = {"textcat_multilabel": "textcat", "pair_classification": "pair"}
 
     @classmethod
     def main_score(cls, name: str, settings: Mapping[str, Any]) -> str:
@@ -160,6 +161,13 @@ class BiomedTextCategorizer(EncoderHead):
     @classmethod
     def usage(cls, settings: Mapping[str, Any]) -> str:
         return "print(doc.cats)"
+
+    @classmethod
+    def recognise(cls, part: Mapping[str, Any]) -> str | None:
+        """Documents that have mentions or relations too are for the heads of these."""
+        if not part.get("classes") or part.get("mentions") or part.get("relations"):
+            return None
+        return "pair_classification" if part.get("pairs") else "textcat_multilabel"
 
     @classmethod
     def layer(cls, settings: Mapping[str, Any]) -> str:

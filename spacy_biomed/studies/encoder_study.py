@@ -76,8 +76,7 @@ class EncoderStudySettings:
     """The settings of all trainings and measurements of a study.
 
     Attributes:
-        template: `configs/ner.cfg`, or a similar config.
-        batch_words, learn_rate: as in `fill_config`.
+        template, batch_words, learn_rate: as in `fill_config`.
         seeds: each training is run once with each seed.
         texts: file of texts for the timing, as in `read_texts`; by default the test part of the
             first corpus.
@@ -289,10 +288,11 @@ def _plan(
 
 def _create_config(corpus: Corpus, settings: EncoderStudySettings) -> Config:
     return fill_config(
-        settings.template,
         corpus.folder,
         encoder="",
         epochs=corpus.epochs,
+        task="ner",
+        template=settings.template,
         batch_words=settings.batch_words,
         learn_rate=settings.learn_rate,
     )

@@ -32,11 +32,10 @@ class StudySettings:
     """The settings of all runs of a study.
 
     Attributes:
-        template: `configs/multitask.cfg`, or a similar config.
         encoder: a catalogue name, a hub id or a directory, such as in a refined pipeline.
         schedule: schedule of several tasks. With "proportional" a task has as many steps together
             with others as alone.
-        epochs, batch_words, learn_rate: as in `create_multitask_config`.
+        template, epochs, batch_words, learn_rate: as in `create_multitask_config`.
         seeds: each training is run once with each seed.
         part: part to score, "test" or "dev".
         gpu: number of the GPU; -1 for none.
@@ -135,9 +134,9 @@ def _create_config(
     folders: Sequence[Path], settings: StudySettings, seed: int
 ) -> tuple[Config, list[Task]]:
     return create_multitask_config(
-        settings.template,
         list(folders),
         encoder=settings.encoder,
+        template=settings.template,
         schedule=settings.schedule,
         epochs=settings.epochs,
         batch_words=settings.batch_words,

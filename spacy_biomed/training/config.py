@@ -1,4 +1,4 @@
-"""A training config for one corpus and one encoder, out of a template in `configs/`."""
+"""A training config for one corpus and one encoder, out of the templates in `configs/`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from configparser import Error as ConfigParserError
 from pathlib import Path
 from typing import Any
 
+from spacy.language import FactoryMeta, Language
 from spacy.training.batchers import minibatch_by_words
 from spacy.util import load_config
 from spacy.vocab import Vocab
@@ -17,8 +18,15 @@ from thinc.api import Config, ConfigValidationError
 
 from ..errors import BiomedError, escape, quote
 from ..pipeline.component_classes import find_head
+from ..pipeline.encoder_head import EncoderHead
 from .config_errors import explain_config_error
 from .corpus import read_docs
+from .corpus_task import find_learner
+
+TEMPLATES = Path(__file__).with_name("configs")
+
+# The template of what all trainings have, and the only component that is in it.
+BASE, ENCODER = "base", "biomed_transformer"
 
 # What of the training the learning rate takes to rise; then it falls in a line, to 0 at the end.
 WARMUP_SHARE = 0.1
@@ -28,36 +36,36 @@ EVALUATIONS = 4
 
 
 def fill_config(
-    template: Path,
     corpus: Path,
     *,
     encoder: str,
     epochs: int,
+    task: str | None = None,
+    template: Path | str | None = None,
     batch_words: int | None = None,
     learn_rate: float | None = None,
     seed: int = 0,
 ) -> Config:
-    """Fill a template's `[paths]`, `[vars]`, language and number of documents annotated together.
-
-    Heads get the settings that follow from what the corpus holds (`EncoderHead.corpus_settings`).
+    """Write the config of a training on one corpus: what every training has, and the corpus' head.
 
     Args:
-        template: config with `[vars]` encoder, seed, learn_rate, batch_words, max_steps,
-            warmup_steps and eval_frequency.
         corpus: folder that `spacy biomed convert` wrote.
         encoder: a catalogue name, a hub id or a directory.
         epochs: passes over the training part; the development part is scored after each, or four
             times in a single one.
+        task: kind of corpus, as the catalogue calls it; by default see `find_learner`.
+        template: as for `read_template`; by default the one of the task's head.
         batch_words: tokens in a batch; by default the template's.
         learn_rate: highest learning rate; by default the template's.
         seed: of the initial weights, the order of the examples and dropout.
 
     Raises:
-        BiomedError: if the template or the corpus is not there, or is not one.
+        BiomedError: if the template or the corpus is not there, or is not one, or the task of the
+            corpus is not known.
     """
-    config = read_template(template)
-    config["vars"]["encoder"] = encoder
     description = read_description(corpus)
+    config = start_config(corpus, description, task, template)
+    config["vars"]["encoder"] = encoder
     fill_training(
         config,
         corpus,
@@ -67,11 +75,69 @@ def fill_config(
         learn_rate=learn_rate,
         seed=seed,
     )
-    for settings in config["components"].values():
-        head = find_head(settings.get("factory", ""))
-        if head is not None:
-            settings.update(head.corpus_settings(description))
     return config
+
+
+def start_config(
+    corpus: Path, description: dict[str, Any], task: str | None, template: Path | str | None
+) -> Config:
+    """Read the template for a corpus, and add the head of its task unless it has its components.
+
+    Heads get the settings that follow from what the corpus holds (`EncoderHead.corpus_settings`).
+
+    Args:
+        corpus, task, template: as for `fill_config`.
+        description: of the corpus.
+    """
+    if template is None:
+        task, head = find_learner(corpus, description, task)
+        template = head.config_templates.get(task, BASE)
+    config = read_template(template)
+    if has_no_head(config):
+        task, head = find_learner(corpus, description, task)
+        settings = {**head.learns[task], **head.corpus_settings(description)}
+        main = add_head(config, head.default_name, head, settings)
+        others = {name: 0.0 for name, weight in default_weights(head).items() if weight}
+        given = config["training"]["score_weights"]
+        config["training"]["score_weights"] = {**others, main: 1.0, **given}
+    else:
+        for settings in config["components"].values():
+            found = find_head(settings.get("factory", ""))
+            if found is not None:
+                settings.update(found.corpus_settings(description))
+    config.pop("heads", None)
+    return config
+
+
+def has_no_head(config: Config) -> bool:
+    """Whether a template has an encoder alone, to which heads are to be added."""
+    return config["nlp"].get("pipeline") == [ENCODER]
+
+
+def add_head(config: Config, name: str, head: type[EncoderHead], settings: dict[str, Any]) -> str:
+    """Add a head to a template.
+
+    Its settings are its factory's, over these the template's of `[heads]`, over these the given.
+
+    Returns:
+        the name of its main score.
+    """
+    own = Config(_read_factory(head).default_config).copy()
+    own = own.merge(config.get("heads", {}).get(head.default_name, {})).merge(settings)
+    config["components"][name] = {"factory": head.default_name, **own}
+    config["nlp"]["pipeline"] = [*config["nlp"]["pipeline"], name]
+    config["components"][ENCODER]["model"].update(head.encoder_settings)
+    return head.main_score(name, own)
+
+
+def default_weights(head: type[EncoderHead]) -> dict[str, float | None]:
+    """The weights of a head's scores under its factory's name, which spaCy gives them unless the
+    config does."""
+    return dict(_read_factory(head).default_score_weights or {})
+
+
+def _read_factory(head: type[EncoderHead]) -> FactoryMeta:
+    return Language.get_factory_meta(head.default_name)
 
 
 def fill_training(
@@ -105,23 +171,59 @@ def fill_training(
     config["nlp"]["lang"] = description["language"]
 
 
-def read_template(path: Path) -> Config:
+def find_template(template: Path | str) -> Path:
+    """Find the file of a template.
+
+    Args:
+        template: a file, or the name of a template that ships, such as "ner".
+
+    Raises:
+        BiomedError: if it is neither.
+    """
+    shipped = {path.stem: path for path in sorted(TEMPLATES.glob("*.cfg"))}
+    path = shipped.get(str(template), Path(template))
+    if not os.path.isfile(path):
+        raise BiomedError(
+            f"{path}: no such config; give one, or the name of a template: {', '.join(shipped)}"
+        )
+    return path
+
+
+def read_template(template: Path | str) -> Config:
     """Read a config that has what `fill_config` fills.
+
+    A template that has no section `[nlp]` has only what differs from `base.cfg`.
+
+    Args:
+        template: as for `find_template`.
 
     Raises:
         BiomedError: if it is not there, not a config, or lacks something.
     """
-    if not os.path.isfile(path):
-        raise BiomedError(f"{path}: no such config; the templates are in configs/")
+    path = find_template(template)
     config = read_config(path)
+    if "nlp" not in config:
+        base = read_config(TEMPLATES / f"{BASE}.cfg")
+        if not config or not set(config) <= {*base, "initialize"}:
+            raise BiomedError(
+                f"{path}: no template: it has neither a section [nlp] nor only sections of "
+                "base.cfg; begin with a config that `spacy biomed init-config` writes"
+            )
+        merged = base.merge(config)
+        ordered = {section: merged[section] for section in (*base, *merged)}
+        return Config(ordered, is_interpolated=False)
     sections = ("paths", "vars", "nlp")
     missing = [f"[{name}]" for name in sections if not isinstance(config.get(name), dict)]
     if missing:
         raise BiomedError(
-            f"{path}: no section {' and '.join(missing)} to fill; begin with one of configs/"
+            f"{path}: no section {' and '.join(missing)} to fill; begin with a config that `spacy "
+            "biomed init-config` writes"
         )
     if "batch_words" not in config["vars"]:
-        raise BiomedError(f"{path}: no setting batch_words in [vars]; begin with one of configs/")
+        raise BiomedError(
+            f"{path}: no setting batch_words in [vars]; begin with a config that `spacy biomed "
+            "init-config` writes"
+        )
     return config
 
 

@@ -7,27 +7,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import spacy
 from spacy.vocab import Vocab
 from thinc.api import Config
 
-from ..corpora.corpus_catalogue import find_corpus
 from ..errors import BiomedError
-from ..pipeline.component_classes import list_heads
 from ..pipeline.encoder_head import CATS, EncoderHead
 from .config import (
     WARMUP_SHARE,
+    add_head,
     check_encoder_name,
     count_batches,
+    default_weights,
+    find_template,
+    has_no_head,
     read_description,
     read_template,
 )
 from .corpus import read_docs
+from .corpus_task import find_learner
 
 Schedule = Literal["round_robin", "proportional"]
 SCHEDULES: tuple[Schedule, ...] = ("round_robin", "proportional")
 
-ENCODER = "biomed_transformer"
+MULTITASK = "multitask"
 
 # spaCy's code for text of several languages.
 ANY_LANGUAGE = "xx"
@@ -66,25 +68,25 @@ class Task:
 
 
 def create_multitask_config(
-    template: Path,
     folders: list[Path],
     *,
     encoder: str,
+    template: Path | str = MULTITASK,
     schedule: Schedule = "round_robin",
     epochs: int,
     batch_words: int | None = None,
     learn_rate: float | None = None,
     seed: int = 0,
 ) -> tuple[Config, list[Task]]:
-    """Fill `configs/multitask.cfg`: a head for each corpus, and what trains and scores them.
+    """Fill the template `multitask`: a head for each corpus, and what trains and scores them.
 
     The main score is the mean of the heads' main scores, all with the same weight.
 
     Args:
-        template: `configs/multitask.cfg`, or one like it. Its section `[heads]` has, by factory,
-            what differs from the factory's default config.
         folders: of `spacy biomed convert`; their names become those of the heads.
         encoder: a catalogue name, a hub id or a directory.
+        template: as for `read_template`. Its section `[heads]` has, by factory, what differs from
+            the factory's default config.
         schedule: "round_robin" or "proportional", see `spacy_biomed.training.multitask_batchers`.
         epochs: of the schedule; the development parts are scored after each.
         batch_words: tokens in a batch; by default the template's.
@@ -102,8 +104,11 @@ def create_multitask_config(
         raise BiomedError(f"--schedule {schedule}: use {' or '.join(SCHEDULES)}")
     check_encoder_name(encoder)
     config = read_template(template)
-    if "heads" not in config:
-        raise BiomedError(f"{template}: no section [heads]; begin with configs/multitask.cfg")
+    if not (has_no_head(config) and "paths" in config.get("corpora", {}).get("train", {})):
+        raise BiomedError(
+            f"{find_template(template)}: not for several corpora: begin with the template "
+            f"'{MULTITASK}'"
+        )
     _check_names(folders, config)
     words = config["vars"]["batch_words"] if batch_words is None else batch_words
     tasks = [read_task(folder, words) for folder in folders]
@@ -113,8 +118,6 @@ def create_multitask_config(
     _set_schedule(config, schedule, epochs, tasks)
     languages = {task.language for task in tasks}
     config["nlp"]["lang"] = languages.pop() if len(languages) == 1 else ANY_LANGUAGE
-    for task in tasks:
-        config["components"][ENCODER]["model"].update(task.head.encoder_settings)
     _add_heads(config, tasks)
     _add_corpora(config, tasks)
     return config, tasks
@@ -127,8 +130,7 @@ def read_task(folder: Path, batch_words: int) -> Task:
         BiomedError: if it is no corpus, or for nothing that there is a head for.
     """
     description = read_description(folder)
-    kind = find_task(folder, description)
-    head = find_learners()[kind]
+    kind, head = find_learner(folder, description)
     settings = {
         **head.learns[kind],
         **head.corpus_settings(description),
@@ -143,44 +145,6 @@ def read_task(folder: Path, batch_words: int) -> Task:
         task.classes = sorted(found)
     task.batches = count_batches(train, batch_words)
     return task
-
-
-def find_learners() -> dict[str, type[EncoderHead]]:
-    """The head that learns from each kind of corpus; of several the first by its factory's name."""
-    learners: dict[str, type[EncoderHead]] = {}
-    for head in list_heads().values():
-        for kind in head.learns:
-            learners.setdefault(kind, head)
-    return learners
-
-
-def find_task(folder: Path, description: dict[str, Any]) -> str:
-    """The task of a corpus: what its `corpus.json` says, else the catalogue, else what it holds.
-
-    Raises:
-        BiomedError: if none of them says, or there is no head for it.
-    """
-    kind = description.get("task") or _catalogue_task(description["name"]) or _guess(description)
-    learners = find_learners()
-    if kind in learners:
-        return kind
-    problem = f"no head learns the task '{kind}'" if kind else "its task is not known"
-    raise BiomedError(
-        f'{folder / "corpus.json"}: {problem}; add "task" with one of {", ".join(learners)}'
-    )
-
-
-def _catalogue_task(name: str) -> str | None:
-    try:
-        return find_corpus(name).task
-    except BiomedError:  # the user's own
-        return None
-
-
-def _guess(description: dict[str, Any]) -> str | None:
-    train = description["parts"].get("train", {})
-    held = {"relations": "relations", "mentions": "ner", "classes": "textcat_multilabel"}
-    return next((kind for layer, kind in held.items() if train.get(layer)), None)
 
 
 def count_steps(schedule: Schedule, batches: list[int]) -> int:
@@ -216,22 +180,16 @@ def _check_names(folders: list[Path], config: Config) -> None:
 
 def _add_heads(config: Config, tasks: list[Task]) -> None:
     """Components, their classes, and the weights of their scores."""
-    templates = config.pop("heads")
     clashing = find_clashing(tasks)
-    nlp = spacy.blank(config["nlp"]["lang"])
     weights: dict[str, float | None] = {}
     for task in tasks:
-        meta = nlp.get_factory_meta(task.factory)
-        settings = Config(meta.default_config).copy().merge(templates.get(task.factory, {}))
-        settings = settings.merge(task.settings)
-        config["components"][task.name] = {"factory": task.factory, **settings}
-        config["nlp"]["pipeline"] = [*config["nlp"]["pipeline"], task.name]
+        task.score = add_head(config, task.name, task.head, task.settings)
         if task.classes:
             prefix = f"{task.name}_" if task.name in clashing else ""
             _name_classes(config, task, [prefix + label for label in task.classes])
         # Their default names would be weighted too where the config says nothing of them.
-        weights.update(dict.fromkeys(meta.default_score_weights or ()))
-        task.score = task.head.main_score(task.name, settings)
+        weights.update(dict.fromkeys(default_weights(task.head)))
+    config.pop("heads", None)
     weights.update({task.score: round(1.0 / len(tasks), 4) for task in tasks})
     config["training"]["score_weights"] = weights
 

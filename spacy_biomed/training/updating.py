@@ -17,7 +17,7 @@ from ..errors import BiomedError, quote
 from ..pipeline.encoder_head import EncoderHead
 from ..pipeline.ner import BiomedNER
 from ..pipeline.pipeline_loading import load_pipeline
-from .config import fill_training, read_description, read_template
+from .config import fill_training, read_description, start_config
 
 # spaCy's own logger, which its commands make visible with --verbose.
 logger = logging.getLogger("spacy")
@@ -49,11 +49,12 @@ class Update:
 
 
 def create_update(
-    template: Path,
     corpus: Path,
     *,
     source: str,
     epochs: int,
+    task: str | None = None,
+    template: Path | str | None = None,
     batch_words: int | None = None,
     learn_rate: float | None = None,
     seed: int = 0,
@@ -65,7 +66,7 @@ def create_update(
     the template's.
 
     Args:
-        template, corpus, epochs, batch_words, seed: as for `fill_config`.
+        corpus, epochs, task, template, batch_words, seed: as for `fill_config`.
         source: an installed package, or a pipeline directory.
         learn_rate: highest learning rate; by default half of what the pipeline was trained with, or
             where its config does not tell, of the template's. One that has gone on learning before
@@ -75,11 +76,11 @@ def create_update(
         BiomedError: if the template, the corpus or the pipeline is not there, or is not one; if the
             pipeline has not what the template trains, or is of another language.
     """
-    config = read_template(template)
     description = read_description(corpus)
+    config = start_config(corpus, description, task, template)
     nlp = load_pipeline(source)
     trained = list(config["nlp"].get("pipeline", ()))
-    _check_source(nlp, source, template, config, trained)
+    _check_source(nlp, source, config, trained)
     if nlp.lang != description["language"]:
         raise BiomedError(
             f"--source {source}: a pipeline of the language {quote(nlp.lang)}, and {corpus} is of "
@@ -113,9 +114,7 @@ def create_update(
     )
 
 
-def _check_source(
-    nlp: Language, source: str, template: Path, config: Config, trained: Sequence[str]
-) -> None:
+def _check_source(nlp: Language, source: str, config: Config, trained: Sequence[str]) -> None:
     """Raise BiomedError if a pipeline lacks a component that the template trains."""
     factories = {name: nlp.get_pipe_meta(name).factory for name in nlp.component_names}
     for name in trained:
@@ -129,8 +128,8 @@ def _check_source(
         if own != factory:
             held = ", ".join(factories) or "no components"
             raise BiomedError(
-                f"--source {source}: has no component '{name}' of the kind '{factory}', which "
-                f"{template} trains; it has {held}"
+                f"--source {source}: has no component '{name}' of the kind '{factory}', which is "
+                f"to be trained on the corpus; it has {held}"
             )
 
 

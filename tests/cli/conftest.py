@@ -11,7 +11,6 @@ import pytest
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.training.config import fill_config
 
-REPOSITORY = Path(__file__).parents[2]
 SENTENCES = [
     "Lung\tB-D\ncancer\tI-D\n.\tO\n\n",
     "Aspirin\tB-C\nreduced\tO\nthe\tO\nrisk\tO\nof\tO\nstroke\tB-D\n.\tO\n\n",
@@ -34,10 +33,8 @@ def tiny_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_config(tiny_corpus: Path, tiny_bert: Path) -> Path:
-    """A config of three steps on that corpus, from the template `configs/ner.cfg`."""
-    config = fill_config(
-        REPOSITORY / "configs" / "ner.cfg", tiny_corpus, encoder=str(tiny_bert), epochs=1
-    )
+    """A config of three steps on that corpus, from the template `ner`."""
+    config = fill_config(tiny_corpus, encoder=str(tiny_bert), epochs=1)
     config["vars"].update(max_steps=3, eval_frequency=3, warmup_steps=1, batch_words=40)
     path = tiny_corpus.parent / "tiny.cfg"
     config.to_disk(path)

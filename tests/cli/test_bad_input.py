@@ -14,9 +14,6 @@ from spacy_biomed.cli import app
 from spacy_biomed.cli._shared.bad_input import OneLineGroup, explain_os_error
 from spacy_biomed.errors import BiomedError
 
-REPOSITORY = Path(__file__).parents[2]
-TEMPLATE = str(REPOSITORY / "configs" / "ner.cfg")
-
 
 def refuse(*arguments) -> str:
     """Run a sub-command that refuses its input, and return the line."""
@@ -157,7 +154,7 @@ def damaged(tiny_corpus, tmp_path):
 
 
 def test_init_config_refuses_what_is_no_converted_corpus(tmp_path):
-    arguments = ["init-config", TEMPLATE, tmp_path, tmp_path / "x.cfg", "--encoder", "biobert"]
+    arguments = ["init-config", tmp_path, tmp_path / "x.cfg", "--encoder", "biobert"]
     assert "corpus.json: not there; `python -m spacy biomed convert` writes it" in refuse(
         *arguments
     )
@@ -171,7 +168,7 @@ def test_init_config_refuses_what_is_no_converted_corpus(tmp_path):
 def test_init_config_refuses_an_output_that_cannot_be(tiny_corpus, tmp_path, output, message):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("a file")
-    arguments = ["init-config", TEMPLATE, tiny_corpus, tmp_path / output, "--encoder", "biobert"]
+    arguments = ["init-config", tiny_corpus, tmp_path / output, "--encoder", "biobert"]
     assert message in refuse(*arguments)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder"]
 

@@ -12,9 +12,10 @@ import shutil
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
-from bad_use_room import LONG_NAME, REPOSITORY, Room, import_everything, list_files, run_in
+from bad_use_room import LONG_NAME, Room, import_everything, list_files, run_in
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="commands are run in forks")
 
@@ -312,13 +313,14 @@ COMMANDS = {
     ),
     "init-config": Command(
         {
-            "TEMPLATE": "configs/ner.cfg",
             "CORPUS": "corpus/drugs",
             "OUTPUT": "new.cfg",
             "--encoder": "encoder",
+            "--template": "configs/ner.cfg",
         },
         {
-            "TEMPLATE": [*CONFIGS, "recipe.cfg"],
+            "--template": [*CONFIGS, "recipe.cfg"],
+            "--task": CHOICES[1:],
             "CORPUS": CORPORA,
             "OUTPUT": [*OUTPUT_FILES, "configs/ner.cfg", "corpus/drugs/new.cfg"],
             "--encoder": ["", "new\nline", "../x", "a b", "a/b/c", "/", "\udcff"],
@@ -330,13 +332,13 @@ COMMANDS = {
     ),
     "init-config --source": Command(
         {
-            "TEMPLATE": "configs/ner.cfg",
             "CORPUS": "corpus/drugs",
             "OUTPUT": "new.cfg",
             "--source": "pipeline",
         },
         {
-            "TEMPLATE": ["nowhere", "configs/textcat.cfg", "little.cfg", "recipe.cfg"],
+            "--template": ["nowhere", "little.cfg", "recipe.cfg"],
+            "--task": ["textcat_multilabel", "x"],
             "CORPUS": ["corpus/no_train", "corpus/json_list", "nowhere", "corpus/spanish"],
             "OUTPUT": [*OUTPUT_FILES, "pipeline/new.cfg", "corpus/drugs/new.cfg"],
             "--source": [*PIPELINES, "blank"],
@@ -350,6 +352,7 @@ COMMANDS = {
             "OUTPUT": "new.cfg",
             "--tasks": "drugs,topics",
             "--encoder": "encoder",
+            "--template": "configs/multitask.cfg",
         },
         {
             "OUTPUT": [*OUTPUT_FILES, "configs/multitask.cfg", "corpus/drugs/new.cfg"],
@@ -578,7 +581,7 @@ def test_a_process_of_its_own_says_so_in_one_line(run_spacy, tmp_path, use, mess
 
 @pytest.mark.parametrize("value", ["x'y", "x'; touch executed; '", "x' `touch executed`"])
 def test_quotation_marks_in_variables_of_the_project_execute_nothing(run_spacy, tmp_path, value):
-    shutil.copy(REPOSITORY / "project.yml", tmp_path)
+    shutil.copy(Path(__file__).parents[2] / "project.yml", tmp_path)
     (tmp_path / "assets" / "starter_en").mkdir(parents=True)
     done = run_spacy("project", "run", "convert", tmp_path, "--vars.format", value, cwd=tmp_path)
     assert done.returncode == 1

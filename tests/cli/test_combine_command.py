@@ -68,8 +68,7 @@ def trained(combined, tiny_bert):
     """A pipeline that was trained on it for two steps."""
     folder = combined[1].parent
     config = folder / "config.cfg"
-    template = REPOSITORY / "configs" / "ner.cfg"
-    invoke("init-config", template, combined[1], config, "--encoder", tiny_bert, "--epochs", "1")
+    invoke("init-config", combined[1], config, "--encoder", tiny_bert, "--epochs", "1")
     invoke("train", config, "--output", folder / "training", *SMALL)
     return folder / "training" / "model-last"
 

@@ -1,7 +1,6 @@
 """`spacy biomed study encoders` and `spacy biomed study distillation`."""
 
 import json
-from pathlib import Path
 
 import pytest
 from distillation_recipe import RECIPE
@@ -12,8 +11,6 @@ from typer.testing import CliRunner
 from spacy_biomed.cli import app
 from spacy_biomed.evaluation.benchmark import PipelineFigures
 
-TEMPLATE = Path(__file__).parents[2] / "configs" / "ner.cfg"
-
 
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory):
@@ -23,7 +20,7 @@ def corpora(tmp_path_factory):
 @pytest.fixture
 def invoke(corpora):
     def invoke(*arguments, fails=False):
-        options = ["--template", TEMPLATE, "--corpora-dir", corpora]
+        options = ["--corpora-dir", corpora]
         arguments = [str(one) for one in ("study", *arguments, *options)]
         result = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
         if fails:

@@ -46,7 +46,6 @@ import spacy_biomed
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="faults are injected by /proc")
 
-CONFIGS = Path(__file__).parents[2] / "configs"
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EBUSY)
 # Calls of the commands whose every call is tried; of the others, a sample.
 QUICK = {
@@ -104,7 +103,7 @@ def convert(inputs):
 
 @pytest.fixture(scope="module")
 def init_config(tiny_corpus):
-    arguments = ["init-config", CONFIGS / "ner.cfg", tiny_corpus, "out", "--encoder", "biobert"]
+    arguments = ["init-config", tiny_corpus, "out", "--encoder", "biobert"]
     return Case([*arguments, "--epochs", 1], [*arguments, "--epochs", 2])
 
 
@@ -116,7 +115,7 @@ def tasks(tmp_path_factory):
 @pytest.fixture(scope="module")
 def init_config_multitask(tasks):
     arguments = ["init-config", "multitask", "out", "--tasks", "drugs,topics", "--encoder", "x"]
-    arguments += ["--corpora-dir", tasks, "--template", CONFIGS / "multitask.cfg"]
+    arguments += ["--corpora-dir", tasks]
     return Case([*arguments, "--epochs", 1], [*arguments, "--epochs", 2])
 
 

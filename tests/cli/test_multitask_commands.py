@@ -1,7 +1,6 @@
 """`spacy biomed init-config multitask` and `spacy biomed study`."""
 
 import json
-from pathlib import Path
 
 import pytest
 from error_lines import error_line
@@ -10,8 +9,6 @@ from spacy.util import load_config
 from typer.testing import CliRunner
 
 from spacy_biomed.cli import app
-
-TEMPLATE = Path(__file__).parents[2] / "configs" / "ner.cfg"
 
 
 def invoke(*arguments, fails=False):
@@ -36,15 +33,12 @@ def test_a_config_for_several_corpora_is_written(corpora, tmp_path):
     output = tmp_path / "out.cfg"
     options = ["--corpora-dir", corpora, "--schedule", "proportional", "--batch-words", 30]
     options += ["--epochs", 2, "--seed", 3, "--learn-rate", 0.1, "--encoder", "biobert"]
-    template = TEMPLATE.with_name("multitask.cfg")
     printed = invoke(
         "init-config",
         "multitask",
         "--tasks",
         "drugs, topics",
         *options,
-        "--template",
-        template,
         output,
     )
     config = load_config(output, interpolate=True)
@@ -63,7 +57,6 @@ def test_the_config_of_one_corpus_is_written_as_ever(corpora, tmp_path, word):
     invoke(
         "init-config",
         *word,
-        TEMPLATE,
         corpora / "drugs",
         output,
         "--encoder",
@@ -76,13 +69,13 @@ def test_the_config_of_one_corpus_is_written_as_ever(corpora, tmp_path, word):
 
 def test_options_may_come_first_too(corpora, tmp_path):
     output = tmp_path / "out.cfg"
-    invoke("init-config", "--encoder", "biobert", TEMPLATE, corpora / "drugs", output)
+    invoke("init-config", "--encoder", "biobert", corpora / "drugs", output)
     assert output.is_file()
 
 
 def test_help_tells_of_both_forms():
     printed = " ".join(invoke("init-config", "--help").split())
-    assert "init-config configs/ner.cfg corpus/ncbi_disease" in printed
+    assert "init-config corpus/ncbi_disease" in printed
     assert "init-config multitask --tasks" in printed
     for name in ("corpus", "multitask"):
         assert "Example: python -m spacy biomed init-config" in " ".join(

@@ -4,7 +4,6 @@ import errno
 import json
 import random
 import shutil
-from pathlib import Path
 
 import pytest
 from distillation_recipe import RECIPE
@@ -14,7 +13,6 @@ from multitask_corpora import convert_tasks, write_small_template
 from spacy_biomed.encoders.torch.precision import _bf16_is_faster
 from spacy_biomed.evaluation.benchmark import PipelineFigures
 
-NER = Path(__file__).parents[2] / "configs" / "ner.cfg"
 RESULTS = {
     "pairwise": "pairwise.json",
     "refinement": "refinement.json",
@@ -35,7 +33,7 @@ def commands(tiny_bert, tmp_path_factory):
     (folder / "text.txt").write_text("Aspirin reduced the risk of cancer.\n" * 20)
     several = ["--tasks", "drugs,topics", "--encoder", tiny_bert, "--template", template]
     several += ["--corpora-dir", tasks, "--epochs", 1, "--batch-words", 200]
-    one = ["--tasks", "drugs=1", "--template", NER, "--corpora-dir", tasks, "--seeds", 1]
+    one = ["--tasks", "drugs=1", "--corpora-dir", tasks, "--seeds", 1]
     one += ["--repeats", 1, "--batch-words", 200]
     recipe = [folder / "recipe.cfg", "out", "--paths.text", folder / "text.txt"]
     recipe += ["--paths.teacher", tiny_bert, "--paths.output", "unused"]

@@ -1,7 +1,5 @@
 """`spacy biomed init-config --source`, from the notes to what the pipeline learns of them."""
 
-from pathlib import Path
-
 import pytest
 import spacy
 from error_lines import error_line
@@ -11,7 +9,6 @@ from typer.testing import CliRunner
 from spacy_biomed.cli import app
 from spacy_biomed.corpora.convert import convert_corpus
 
-TEMPLATE = Path(__file__).parents[2] / "configs" / "ner.cfg"
 NOTES = "BRCA1\tB-GENE\nwas\tO\nfound\tO\n.\tO\n\nNo\tO\nsymptoms\tO\n.\tO\n\n"
 
 
@@ -40,7 +37,7 @@ def output(tmp_path):
 
 
 def test_labels_that_may_be_forgotten_are_named_with_what_keeps_them(tiny_pipeline, notes, output):
-    printed = invoke("init-config", TEMPLATE, notes, output, "--source", tiny_pipeline)
+    printed = invoke("init-config", notes, output, "--source", tiny_pipeline)
     assert "new labels: GENE" in printed
     assert f"{notes} does not annotate C, D, which the pipeline will forget" in printed
     assert f"teach {tiny_pipeline} {notes} {notes}_rehearsed`" in printed
@@ -50,7 +47,7 @@ def test_labels_that_may_be_forgotten_are_named_with_what_keeps_them(tiny_pipeli
 def test_the_commands_of_an_update_follow_each_other(tiny_pipeline, notes, output, tmp_path):
     taught, trained = tmp_path / "taught", tmp_path / "trained"
     invoke("teach", tiny_pipeline, notes, taught, "--texts", "")
-    printed = invoke("init-config", TEMPLATE, taught, output, "--source", tiny_pipeline)
+    printed = invoke("init-config", taught, output, "--source", tiny_pipeline)
     assert "forget" not in printed
     invoke("train", output, "--output", trained, "--vars.max_steps", "2")
     nlp = spacy.load(trained / "model-last")
@@ -63,14 +60,14 @@ def test_heads_that_do_not_learn_on_an_encoder_that_does_are_named(
     nlp = spacy.load(tiny_pipeline)
     nlp.add_pipe("biomed_ner", "other", config={"spans_key": "other"}).add_label("X")
     nlp.to_disk(tmp_path / "two")
-    printed = invoke("init-config", TEMPLATE, notes, output, "--source", tmp_path / "two")
+    printed = invoke("init-config", notes, output, "--source", tmp_path / "two")
     assert "other: not trained, on an encoder that is" in printed
 
 
 @pytest.mark.parametrize("both", [True, False])
 def test_either_an_encoder_or_a_pipeline_is_needed(tiny_pipeline, notes, output, both):
     options = ["--encoder", "biobert", "--source", tiny_pipeline] if both else []
-    message = invoke("init-config", TEMPLATE, notes, output, *options, fails=True)
+    message = invoke("init-config", notes, output, *options, fails=True)
     assert message.startswith("give either --encoder, to train a new pipeline, or --source")
     assert not output.exists()
 
@@ -78,7 +75,7 @@ def test_either_an_encoder_or_a_pipeline_is_needed(tiny_pipeline, notes, output,
 def test_what_is_trained_does_not_replace_the_pipeline_that_it_comes_from(
     tiny_pipeline, notes, output
 ):
-    invoke("init-config", TEMPLATE, notes, output, "--source", tiny_pipeline)
+    invoke("init-config", notes, output, "--source", tiny_pipeline)
     folder = tiny_pipeline.parent
     message = invoke("train", output, "--output", folder, fails=True)
     assert str(tiny_pipeline) in message

@@ -11,16 +11,21 @@ from weasel.util.config import load_project_config
 
 from spacy_biomed.cli import app
 from spacy_biomed.corpora.corpus_catalogue import find_corpus
+from spacy_biomed.training.corpus_task import list_learners
 
 REPOSITORY = Path(__file__).parents[2]
 PROJECT = srsly.read_yaml(REPOSITORY / "project.yml")
 COMMANDS = {command["name"]: command for command in PROJECT["commands"]}
 SUB_COMMANDS = typer.main.get_command(app).commands
 BIOMED = re.compile(r"python -m spacy biomed (\S+)(.*)")
+VARIABLE = re.compile(r"\$\{vars\.(\w+)\}")
 NESTED = re.compile(r"python -m spacy project run (\S+) \.(.*)")
 
+# Workflows of one task.
+ALIASES = ("ner", "textcat", "pair", "similarity", "relations", "qa")
+
 # Made by the user or by `spacy project assets`, or part of the repository.
-GIVEN = ("assets/", "configs/")
+GIVEN = ("assets/",)
 
 
 def scripts() -> list[tuple[str, str]]:
@@ -30,7 +35,9 @@ def scripts() -> list[tuple[str, str]]:
 def fill(path: str, **variables: str) -> str:
     """A path with the project's variables, or these instead, put in."""
     values = {**PROJECT["vars"], **variables}
-    return re.sub(r"\$\{vars\.(\w+)\}", lambda match: str(values[match.group(1)]), path)
+    while VARIABLE.search(path):  # a variable may have others
+        path = VARIABLE.sub(lambda match: str(values[match.group(1)]), path)
+    return path
 
 
 @pytest.mark.parametrize("workflow", sorted(PROJECT["workflows"]))
@@ -53,7 +60,7 @@ def test_no_two_commands_share_a_name():
 
 @pytest.mark.parametrize(("name", "line"), scripts())
 def test_variables_are_defined(name, line):
-    used = set(re.findall(r"\$\{vars\.(\w+)\}", line) + re.findall(r"--vars\.(\w+)", line))
+    used = set(VARIABLE.findall(line) + re.findall(r"--vars\.(\w+)", line))
     assert used <= set(PROJECT["vars"])
 
 
@@ -73,6 +80,29 @@ def test_a_sub_command_exists_and_takes_the_arguments(line, tmp_path, monkeypatc
             path.parent.mkdir(parents=True)
             path.touch()
     SUB_COMMANDS[name].make_context(name, arguments)  # raises a usage error
+
+
+def test_a_workflow_that_is_called_after_a_task_configures_its_head():
+    learners = list_learners()
+    heads = {name: learners[task_of(f"config_{name}")].default_name for name in ALIASES}
+    assert heads == {
+        "ner": "biomed_ner",
+        "textcat": "biomed_textcat",
+        "pair": "biomed_textcat",
+        "similarity": "biomed_similarity",
+        "relations": "biomed_relations",
+        "qa": "biomed_qa",
+    }
+    assert task_of("config") == ""
+    for name in ALIASES:
+        steps = [step.replace("config_" + name, "config") for step in PROJECT["workflows"][name]]
+        assert steps == PROJECT["workflows"]["pipeline"]
+
+
+def task_of(command: str) -> str:
+    (line,) = COMMANDS[command]["script"]
+    arguments = parse(line)[1]
+    return arguments[arguments.index("--task") + 1]
 
 
 @pytest.mark.parametrize("line", [line for _, line in scripts() if NESTED.match(line)])

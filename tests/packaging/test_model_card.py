@@ -3,7 +3,6 @@
 import json
 import shutil
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 import spacy
@@ -43,8 +42,7 @@ def parts(tmp_path):
     (corpus / "corpus.json").write_text(json.dumps(DESCRIPTION), encoding="utf8")
     spacy.tokens.DocBin(docs=[spacy.blank("en")("a b")]).to_disk(corpus / "train.spacy")
     metrics.write_text(json.dumps(METRICS), encoding="utf8")
-    template = Path(__file__).parents[2] / "configs" / "ner.cfg"
-    config = fill_config(template, corpus, encoder="biobert", epochs=1, seed=3)
+    config = fill_config(corpus, encoder="biobert", epochs=1, seed=3)
     nlp = spacy.util.load_model_from_config(config, auto_fill=True)
     nlp.get_pipe("biomed_ner").add_label("Disease")
     pipeline.mkdir()

@@ -38,7 +38,7 @@ def config(folder, tiny_bert):
     template = write_small_template(folder / "multitask.cfg")
     corpora = write_corpora(folder / "corpora", KINDS)
     config, _ = create_multitask_config(
-        template, corpora, encoder=str(tiny_bert), epochs=1, batch_words=100
+        corpora, encoder=str(tiny_bert), template=template, epochs=1, batch_words=100
     )
     config["components"][ENCODER]["model"]["precision"] = "fp32"  # exports are compared to 1e-3
     return config

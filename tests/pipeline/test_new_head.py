@@ -31,20 +31,24 @@ for command in json.loads(sys.argv[1]):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, tiny_bert):
-    """The folder of a multi-task run with `biomed_textcat`: configured, trained, compressed and
-    with a model card."""
+    """The folder of a training of the head alone, and of a multi-task run with `biomed_textcat`:
+    configured, trained, compressed and with a model card."""
     folder = tmp_path_factory.mktemp("new_head")
     corpora = write_corpora(folder / "corpora", ["triage", "textcat_multilabel"])
+    options = ["--encoder", str(tiny_bert), "--epochs", "30", "--batch-words", "100"]
+    several = ["--tasks", "triage,textcat_multilabel", "--corpora-dir", "corpora"]
+    several += ["--template", "multitask.cfg"]
+    fast = ["--vars.learn_rate", "0.005", "--training.optimizer.use_averages", "false"]
     commands = [
-        ["init-config", "multitask", "run.cfg", "--tasks", "triage,textcat_multilabel"],
-        ["train", "run.cfg", "--output", "trained", "--training.optimizer.use_averages", "false"],
+        ["init-config", "corpora/triage", "alone.cfg", *options],
+        ["train", "alone.cfg", "--output", "alone", *fast],
+        ["init-config", "multitask", "run.cfg", *several, *options],
+        ["train", "run.cfg", "--output", "trained", *fast],
         ["compress", "trained/model-best", "exported", "--precision", "fp32"],
         ["score", "exported", "scores.json"],
         ["card", "exported", "described", "--corpus", str(corpora[0]), "--metrics", "scores.json"],
     ]
     write_small_template(folder / "multitask.cfg")
-    commands[0] += ["--corpora-dir", "corpora", "--template", "multitask.cfg", "--epochs", "30"]
-    commands[0] += ["--encoder", str(tiny_bert), "--batch-words", "100"]
     path = os.pathsep.join([str(NEW_HEAD), *filter(None, [os.environ.get("PYTHONPATH")])])
     subprocess.run(
         [sys.executable, "-c", RUN, json.dumps(commands)],
@@ -53,6 +57,15 @@ def folder(tmp_path_factory, tiny_bert):
         check=True,
     )
     return folder
+
+
+def test_it_is_trained_alone_on_a_corpus_of_its_task(folder):
+    config = load_config(folder / "alone.cfg")
+    assert config["nlp"]["pipeline"] == ["biomed_transformer", "urgency"]
+    assert config["components"]["urgency"]["model"]["tok2vec"]["pooling"] == "cls"
+    assert config["training"]["score_weights"] == {"urgency_accuracy": 1.0}
+    meta = json.loads((folder / "alone" / "model-best" / "meta.json").read_text())
+    assert meta["performance"]["urgency_accuracy"] == 1.0
 
 
 def test_it_joins_a_multi_task_run(folder):

@@ -381,7 +381,7 @@ def test_answers_survive_a_doc_bin(make_pipeline):
 
 
 def test_a_corpus_as_published_becomes_a_pipeline_that_the_docs_use(tiny_bert, tmp_path, capsys):
-    """Train with configs/qa.cfg, and run the snippet of docs/tasks/question_answering.md."""
+    """Train as `init-config` says, and run the snippet of docs/tasks/question_answering.md."""
     paragraphs = [
         {
             "context": context,
@@ -401,13 +401,7 @@ def test_a_corpus_as_published_becomes_a_pipeline_that_the_docs_use(tiny_bert, t
         content = json.dumps({"data": [{"paragraphs": paragraphs}]})
         (tmp_path / f"{part}.json").write_text(content, encoding="utf-8")
     convert_corpus("own", tmp_path, tmp_path / "own", format="squad")
-    config = fill_config(
-        REPOSITORY / "configs" / "qa.cfg",
-        tmp_path / "own",
-        encoder=str(tiny_bert),
-        epochs=40,
-        learn_rate=1e-2,
-    )
+    config = fill_config(tmp_path / "own", encoder=str(tiny_bert), epochs=40, learn_rate=1e-2)
     config["training"]["eval_frequency"] = 20
     config.to_disk(tmp_path / "config.cfg")
     train(tmp_path / "config.cfg", tmp_path / "out")

@@ -1,5 +1,4 @@
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -625,8 +624,7 @@ def test_the_template_trains_on_marked_sentences_as_they_are_published(tiny_bert
         (tmp_path / f"{part}.jsonl").write_text("\n".join(lines * times), encoding="utf8")
     corpus = tmp_path / "corpus"
     convert_corpus("own", tmp_path, corpus, format="marked_relations")
-    template = Path(__file__).parents[2] / "configs" / "relations.cfg"
-    config = fill_config(template, corpus, encoder=str(tiny_bert), epochs=10, learn_rate=5e-3)
+    config = fill_config(corpus, encoder=str(tiny_bert), epochs=10, learn_rate=5e-3)
     config["vars"].update(batch_words=40, max_steps=60, eval_frequency=60)
     config.to_disk(tmp_path / "config.cfg")
     pairs = [["DRUG", "DISEASE"]]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from multitask_corpora import convert_tasks
+from multitask_corpora import SMALL_MODEL, convert_tasks
 from safetensors.torch import load_file
 from spacy.util import load_config
 
@@ -22,8 +22,7 @@ from spacy_biomed.studies.encoder_study import (
     study_encoders,
     write_random_encoder,
 )
-
-TEMPLATE = Path(__file__).parents[2] / "configs" / "ner.cfg"
+from spacy_biomed.training.config import TEMPLATES
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +32,8 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory):
-    config = load_config(TEMPLATE)
-    model = config["components"]["biomed_ner"]["model"]
-    model["hidden_width"], model["features"]["rows"] = 16, [50, 50, 50, 50]
+    config = load_config(TEMPLATES / "ner.cfg")
+    config["heads"] = {"biomed_ner": {"model": SMALL_MODEL}}
     path = tmp_path_factory.mktemp("template") / "ner.cfg"
     config.to_disk(path)
     return EncoderStudySettings(path, batch_words=60, learn_rate=0.005, seeds=(0,))

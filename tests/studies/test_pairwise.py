@@ -37,9 +37,9 @@ def test_scores_are_those_of_the_pipelines_that_training_makes(done, folders, se
     """Compare with a separate training and scoring, without the study's code."""
     study, _ = done
     config, _ = create_multitask_config(
-        settings.template,
         folders,
         encoder=settings.encoder,
+        template=settings.template,
         schedule="proportional",
         epochs=1,
         batch_words=100,

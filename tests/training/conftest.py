@@ -52,9 +52,9 @@ def make_tasks_config(three_tasks, encoder_with_dropout, tmp_path_factory):
 
     def make(names=("drugs", "diseases", "topics"), encoder=encoder_with_dropout, **settings):
         config, _ = create_multitask_config(
-            template,
             [three_tasks / name for name in names],
             encoder=str(encoder),
+            template=template,
             epochs=1,
             batch_words=30,
             schedule=settings.pop("schedule", "round_robin"),

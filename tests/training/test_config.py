@@ -2,29 +2,32 @@
 
 import json
 import shutil
+from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
 import spacy
+from spacy.cli.init_config import fill_config as spacy_fill
 from spacy.training import Corpus
 from spacy.util import load_config, registry
 
+import spacy_biomed
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.training.config import count_batches, fill_config, read_description
+from spacy_biomed.training.config import TEMPLATES, count_batches, fill_config, read_description
 
-REPOSITORY = Path(__file__).parents[2]
-TEMPLATES = ("ner.cfg", "ner_linear.cfg", "pair.cfg", "qa.cfg", "similarity.cfg", "textcat.cfg")
-
-
-def fill(corpus, template="ner.cfg", **settings):
-    settings = {"encoder": "biobert", "epochs": 5, **settings}
-    return fill_config(REPOSITORY / "configs" / template, corpus, **settings)
+TASKS = ("ner", "pair_classification", "qa", "relations", "similarity", "textcat_multilabel")
+PACKAGE = Path(spacy_biomed.__file__).parent
+LINEAR = {"template": "ner_linear"}
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_steps_are_the_epochs_batches_and_each_epoch_is_scored(converted, template):
-    config = fill(converted, template, batch_words=10)
+def fill(corpus, **settings):
+    return fill_config(corpus, **{"encoder": "biobert", "epochs": 5, **settings})
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_steps_are_the_epochs_batches_and_each_epoch_is_scored(converted, task):
+    config = fill(converted, task=task, batch_words=10)
     batches = count_batches(converted / "train.spacy", 10)
     assert config["vars"]["max_steps"] == 5 * batches
     assert config["vars"]["eval_frequency"] == batches
@@ -54,7 +57,7 @@ def test_paths_language_encoder_and_seed_are_filled_in(converted):
 
 
 def test_batch_words_and_learning_rate_are_the_templates_unless_given(converted):
-    template = load_config(REPOSITORY / "configs" / "ner.cfg")["vars"]
+    template = load_config(TEMPLATES / "base.cfg")["vars"]
     given = fill(converted, batch_words=123, learn_rate=0.5).interpolate()
     left = fill(converted).interpolate()
     assert left["training"]["batcher"]["size"] == template["batch_words"]
@@ -63,12 +66,139 @@ def test_batch_words_and_learning_rate_are_the_templates_unless_given(converted)
     assert given["training"]["optimizer"]["learn_rate"]["initial_rate"] == 0.5
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_a_filled_config_makes_a_pipeline(converted, template):
-    config = fill(converted, template)
+@pytest.mark.parametrize("settings", [*({"task": task} for task in TASKS), LINEAR], ids=str)
+def test_a_filled_config_makes_a_pipeline(converted, settings):
+    config = fill(converted, **settings)
     nlp = spacy.util.load_model_from_config(config, auto_fill=True)
     assert nlp.lang == "es"
     assert nlp.pipe_names == config["nlp"]["pipeline"]
+
+
+@pytest.mark.parametrize(
+    ("task", "head", "main", "variables", "head_settings", "encoder_settings", "optimizer"),
+    [
+        (
+            "ner",
+            "biomed_ner",
+            "ents_f",
+            (0.0002, 400),
+            {"scheme": "biluo", "learn_rate_factor": 3.0, "model.hidden_width": 128},
+            {"word_piece_dropout": 0.1},
+            {"use_averages": True},
+        ),
+        (
+            "textcat_multilabel",
+            "biomed_textcat",
+            "cats_score",
+            (0.0002, 1500),
+            {"exclusive": False, "model.tok2vec.pooling": "mean"},
+            {},
+            {},
+        ),
+        (
+            "pair_classification",
+            "biomed_textcat",
+            "cats_acc",
+            (0.00005, 1000),
+            {"exclusive": True, "model.tok2vec.pooling": "cls"},
+            {},
+            {},
+        ),
+        (
+            "similarity",
+            "biomed_similarity",
+            "similarity_pearson",
+            (0.00005, 1000),
+            {"label": "similarity"},
+            {"dropout": 0.0},
+            {},
+        ),
+        (
+            "relations",
+            "biomed_relations",
+            "relations_micro_f",
+            (0.0002, 600),
+            {"directed": False, "exclusive": True, "pairs": None},
+            {},
+            {},
+        ),
+        (
+            "qa",
+            "biomed_qa",
+            "qa_f1",
+            (0.0002, 800),
+            {"max_answer_words": 80, "model.tok2vec.pooling": "pieces"},
+            {"pair_overflow": "window"},
+            {},
+        ),
+    ],
+)
+def test_the_task_decides_the_head_and_what_differs_from_other_tasks(
+    converted, task, head, main, variables, head_settings, encoder_settings, optimizer
+):
+    config = fill(converted, task=task)
+    encoder = config["components"]["biomed_transformer"]["model"]
+    basic = {
+        "@architectures": "spacy_biomed.TransformerModel.v1",
+        "name": "${vars.encoder}",
+    }
+    assert config["nlp"]["pipeline"] == ["biomed_transformer", head]
+    assert (config["vars"]["learn_rate"], config["vars"]["batch_words"]) == variables
+    assert encoder == {**basic, **encoder_settings}
+    given = config["training"]["optimizer"]
+    assert {name: given[name] for name in given if name == "use_averages"} == optimizer
+    weights = config["training"]["score_weights"]
+    assert {name for name, weight in weights.items() if weight} == {main}
+    for name, value in head_settings.items():
+        found = config["components"][head]
+        for part in name.split("."):
+            found = found[part]
+        assert found == value, name
+    assert "heads" not in config
+
+
+@pytest.mark.parametrize("settings", [*({"task": task} for task in TASKS), LINEAR], ids=str)
+def test_a_written_config_is_complete_and_spacy_changes_none_of_it(converted, tmp_path, settings):
+    fill(converted, **settings).to_disk(tmp_path / "written.cfg")
+    _, filled = spacy_fill(tmp_path / "filled.cfg", tmp_path / "written.cfg")
+    written = load_config(tmp_path / "written.cfg")
+    assert filled.merge(written) == filled
+    _, again = spacy_fill(tmp_path / "again.cfg", tmp_path / "filled.cfg")
+    assert again == filled
+    sections = "paths vars system nlp components corpora training pretraining initialize"
+    assert set(filled) == set(sections.split())
+
+
+def test_the_templates_are_among_the_files_of_the_package():
+    setup = ConfigParser()
+    setup.read(Path(__file__).parents[2] / "setup.cfg")
+    patterns = setup["options.package_data"]["spacy_biomed"].split()
+    shipped = {path for pattern in patterns for path in PACKAGE.glob(pattern)}
+    templates = set(TEMPLATES.iterdir())
+    assert len(templates) == 9 and templates <= shipped
+
+
+def test_a_linear_head_sees_nothing_but_the_encoder(converted):
+    model = fill(converted, **LINEAR)["components"]["biomed_ner"]["model"]
+    assert (model["window_size"], model["hidden_width"], model["features"]) == (0, 0, None)
+
+
+def test_a_config_that_was_written_is_a_template_too(converted, tmp_path):
+    written = fill(converted, seed=3)
+    written["components"]["biomed_ner"]["scheme"] = "bio"
+    written.to_disk(tmp_path / "own.cfg")
+    again = fill(converted, template=tmp_path / "own.cfg", seed=3)
+    assert again == load_config(tmp_path / "own.cfg")
+
+
+def test_a_template_has_only_what_differs(converted, tmp_path):
+    (tmp_path / "own.cfg").write_text(
+        "[vars]\nbatch_words = 7\n[heads]\n[heads.biomed_ner]\nscheme = 'bio'\n".replace("'", '"')
+    )
+    config = fill(converted, template=tmp_path / "own.cfg")
+    assert config["vars"]["batch_words"] == 7
+    assert config["components"]["biomed_ner"]["scheme"] == "bio"
+    assert config["components"]["biomed_ner"]["learn_rate_factor"] == 3.0
 
 
 @pytest.mark.parametrize("size", [1, 7, 10, 25, 10_000])
@@ -90,8 +220,9 @@ def test_documents_without_words_make_no_batch(tmp_path):
 
 
 def test_a_missing_template_is_bad_input(converted, tmp_path):
-    with pytest.raises(BiomedError, match="nope.cfg: no such config; the templates are in"):
-        fill_config(tmp_path / "nope.cfg", converted, encoder="biobert", epochs=1)
+    message = "nope.cfg: no such config; give one, or the name of a template: base, multitask, ner"
+    with pytest.raises(BiomedError, match=message):
+        fill(converted, template=tmp_path / "nope.cfg")
 
 
 @pytest.mark.parametrize(
@@ -100,12 +231,14 @@ def test_a_missing_template_is_bad_input(converted, tmp_path):
         ("[paths]\ntrain = null\n[vars\nseed = 0\n", r"t\.cfg:3: .*correct this line"),
         ("[paths]\ntrain = null\n[nlp]\nlang = null\n", r"t\.cfg: no section \[vars\] to fill"),
         ("[paths]\n[nlp]\n[vars]\nseed = 0\n", r"t\.cfg: no setting batch_words in \[vars\]"),
+        ("[training]\nsteps = 5\n[text]\npaths = []\n", r"t\.cfg: no template: it has neither"),
+        ("", r"t\.cfg: no template: it has neither"),
     ],
 )
 def test_what_is_no_template_is_bad_input(converted, tmp_path, content, message):
     (tmp_path / "t.cfg").write_text(content)
     with pytest.raises(BiomedError, match=message) as raised:
-        fill_config(tmp_path / "t.cfg", converted, encoder="biobert", epochs=1)
+        fill(converted, template=tmp_path / "t.cfg")
     assert "\n" not in str(raised.value)
 
 
@@ -162,5 +295,5 @@ def test_a_head_is_exclusive_unless_a_pair_of_the_corpus_has_two_relations(
     report = convert_corpus("ddi", tmp_path / "ddi", tmp_path / "out", format="ddi")
     assert report.parts["train"].several_relations == (not exclusive)
     assert sum(report.parts["train"].relations.values()) == 2
-    config = fill(tmp_path / "out", "relations.cfg")
+    config = fill(tmp_path / "out")
     assert config["components"]["biomed_relations"]["exclusive"] is exclusive

@@ -1,15 +1,12 @@
 """What is wrong with a config, and in which line."""
 
-from pathlib import Path
-
 import pytest
 import spacy
 from spacy.util import load_config, load_model_from_config
 
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.training.config import TEMPLATES, fill_config
 from spacy_biomed.training.config_errors import explain_config_error, explaining_config_errors
-
-TEMPLATE = Path(__file__).parents[2] / "configs" / "ner.cfg"
 
 
 def explain(path):
@@ -70,21 +67,22 @@ def explain(path):
         ("[training.batcher]", "[training.batcher", "Make sure the sections"),
     ],
 )
-def test_a_mistake_is_one_line_that_names_the_line_of_the_config(tmp_path, right, wrong, message):
-    text = TEMPLATE.read_text(encoding="utf8")
+def test_a_mistake_is_one_line_that_names_the_line_of_the_config(
+    converted, tmp_path, right, wrong, message
+):
+    text = fill_config(converted, encoder="biobert", epochs=1).to_str()
     lines = text.splitlines()
     number = next(i for i, line in enumerate(lines, start=1) if right in line)
     path = tmp_path / "train.cfg"
-    filled = text.replace(right, wrong, 1).replace("encoder = null", 'encoder = "biobert"')
-    path.write_text(filled, encoding="utf8")
+    path.write_text(text.replace(right, wrong, 1), encoding="utf8")
     explained = explain(path)
     assert explained.startswith(f"{path}:{number}: {message}")
     assert "\n" not in explained
 
 
 def test_an_error_that_is_not_about_the_config_is_not_explained():
-    assert explain_config_error(TEMPLATE, ValueError("something else")) is None
-    assert explain_config_error(TEMPLATE, KeyError("name")) is None
+    assert explain_config_error(TEMPLATES / "base.cfg", ValueError("something else")) is None
+    assert explain_config_error(TEMPLATES / "base.cfg", KeyError("name")) is None
 
 
 def test_an_error_about_a_value_of_the_config_gets_its_line(tmp_path):
@@ -102,5 +100,6 @@ def test_an_error_about_a_value_of_the_config_gets_its_line(tmp_path):
 
 def test_other_exceptions_than_those_of_the_config_pass(tmp_path):
     for error in (ZeroDivisionError("one by zero"), ValueError("something else")):
-        with pytest.raises(type(error), match=str(error)), explaining_config_errors(TEMPLATE):
+        expected = pytest.raises(type(error), match=str(error))
+        with expected, explaining_config_errors(TEMPLATES / "base.cfg"):
             raise error

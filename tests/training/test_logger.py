@@ -17,8 +17,6 @@ from spacy_biomed.training import logger as module
 from spacy_biomed.training.config import fill_config
 from spacy_biomed.training.logger import RichLogger_v1
 
-TEMPLATE = Path(__file__).parents[2] / "configs" / "ner.cfg"
-
 
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
@@ -174,7 +172,7 @@ def test_a_terminal_gets_a_bar_up_to_the_last_step(nlp, progress_bar, shown):
 @pytest.fixture
 def config(converted, tiny_bert, tmp_path) -> Path:
     """A config of four steps that logs to a file."""
-    config = fill_config(TEMPLATE, converted, encoder=str(tiny_bert), epochs=1)
+    config = fill_config(converted, encoder=str(tiny_bert), epochs=1)
     config["vars"].update(max_steps=4, eval_frequency=2, batch_words=30)
     config["training"]["logger"] = {
         "@loggers": "spacy_biomed.RichLogger.v1",

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 import spacy
@@ -11,20 +10,15 @@ from spacy.training.initialize import init_nlp
 from spacy.util import load_config
 
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.training.config import count_batches
-from spacy_biomed.training.multitask_config import (
-    count_steps,
-    create_multitask_config,
-    find_task,
-)
+from spacy_biomed.training.config import TEMPLATES, count_batches
+from spacy_biomed.training.multitask_config import count_steps, create_multitask_config
 
-TEMPLATE = Path(__file__).parents[2] / "configs" / "multitask.cfg"
 NAMES = ["drugs", "diseases", "topics"]
 
 
 def create(folder, names=NAMES, **settings):
     settings = {"encoder": "biobert", "epochs": 3, "batch_words": 20, **settings}
-    return create_multitask_config(TEMPLATE, [folder / name for name in names], **settings)
+    return create_multitask_config([folder / name for name in names], **settings)
 
 
 def test_each_corpus_has_a_head_of_its_name(three_tasks):
@@ -56,7 +50,7 @@ def test_a_heads_settings_are_its_factorys_and_the_templates(three_tasks):
     config, _ = create(three_tasks, ["drugs"])
     nlp = spacy.blank("en")
     default = nlp.get_factory_meta("biomed_ner").default_config
-    template = load_config(TEMPLATE)["heads"]["biomed_ner"]
+    template = load_config(TEMPLATES / "base.cfg")["heads"]["biomed_ner"]
     drugs = config["components"]["drugs"]
     assert drugs["model"]["tok2vec"] == default["model"]["tok2vec"]
     assert drugs["model"]["hidden_width"] == template["model"]["hidden_width"]
@@ -146,20 +140,6 @@ def test_classes_of_the_same_name_get_their_heads_name(own, tiny_bert):
     }
 
 
-def test_the_task_is_that_of_corpus_json_else_of_the_catalogue_else_of_what_it_holds(tmp_path):
-    train = {"mentions": {"A": 1}, "classes": {"B": 1}, "relations": 0}
-    description = {"name": "hoc", "parts": {"train": train}}
-    assert find_task(tmp_path, {**description, "task": "similarity"}) == "similarity"
-    assert find_task(tmp_path, description) == "textcat_multilabel"
-    assert find_task(tmp_path, {**description, "name": "my own"}) == "ner"
-    for layers, expected in (
-        ({"relations": 1}, "relations"),
-        ({"mentions": {}}, "textcat_multilabel"),
-    ):
-        own = {"name": "my own", "parts": {"train": {**train, **layers}}}
-        assert find_task(tmp_path, own) == expected
-
-
 def test_questions_have_their_long_contexts_read_in_windows(own):
     for task, expected in (("qa", "window"), ("relations", None)):
         folder = own("topics", task, task=task)
@@ -215,10 +195,8 @@ def test_a_name_that_no_head_can_have_is_refused(own, name):
 
 
 def test_a_template_of_another_kind_is_refused(three_tasks):
-    with pytest.raises(BiomedError, match=r"ner.cfg: no section \[heads\]"):
-        create_multitask_config(
-            TEMPLATE.with_name("ner.cfg"), [three_tasks / "drugs"], encoder="x", epochs=1
-        )
+    with pytest.raises(BiomedError, match=r"ner.cfg: not for several corpora: begin with the temp"):
+        create(three_tasks, ["drugs"], template="ner")
 
 
 @pytest.mark.parametrize(

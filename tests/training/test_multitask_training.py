@@ -259,9 +259,9 @@ def test_relations_are_between_the_entities_that_another_head_finds(tiny_bert, t
     for part in ("train", "dev", "test"):
         DocBin(docs=docs, store_user_data=True).to_disk(tmp_path / "relations" / f"{part}.spacy")
     config, _ = create_multitask_config(
-        write_small_template(tmp_path / "multitask.cfg"),
         folders,
         encoder=str(tiny_bert),
+        template=write_small_template(tmp_path / "multitask.cfg"),
         epochs=1,
         batch_words=100,
     )

@@ -19,8 +19,6 @@ from spacy_biomed.training.checkpoint import Checkpoint
 from spacy_biomed.training.config import fill_config
 from spacy_biomed.training.resumable import train
 
-TEMPLATE = Path(__file__).parents[2] / "configs" / "ner.cfg"
-
 # spaCy's own head, a frozen component and schedules; Adam, which averages and steps PyTorch
 # parameter by parameter.
 STOCK = """
@@ -146,7 +144,7 @@ def make_config(converted: Path, encoder: Path, trained: Path) -> Callable[..., 
     """A config of 17 steps, evaluated every fourth, with some of its settings replaced."""
 
     def make(changes: str = "", **settings) -> Config:
-        config = fill_config(TEMPLATE, converted, encoder=str(encoder), epochs=1)
+        config = fill_config(converted, encoder=str(encoder), epochs=1)
         config["vars"].update(max_steps=17, eval_frequency=4, warmup_steps=3, batch_words=30)
         config["vars"]["learn_rate"] = 0.005
         replaced = Config().from_str(changes.replace("TRAINED", str(trained)), interpolate=False)

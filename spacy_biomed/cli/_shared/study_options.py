@@ -23,9 +23,19 @@ CORPORA_DIR = typer.Option(Path("corpus"), help="Folder of the converted corpora
 GPU_ID = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU to train on; -1 for the CPU.")
 
 
-def template_option(name: str) -> Any:
-    """An option with a config of `configs/` as its default."""
-    return typer.Option(Path("configs", name), help="Config to fill.")
+def template_option(name: str | None) -> Any:
+    """An option with a template that ships as its default; the command gets its file.
+
+    Args:
+        name: None where the corpus decides.
+    """
+    return typer.Option(name, callback=_find_template, help="Template's name, or a config to fill.")
+
+
+def _find_template(template: Path | None) -> Path | None:
+    from ...training.config import find_template
+
+    return None if template is None else find_template(template)
 
 
 def seeds_option(default: int) -> Any:

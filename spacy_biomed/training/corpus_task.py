@@ -1,0 +1,64 @@
+"""What a converted corpus is for: its task, and the head that learns it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..corpora.corpus_catalogue import find_corpus
+from ..errors import BiomedError, quote
+from ..pipeline.component_classes import list_heads
+from ..pipeline.encoder_head import EncoderHead
+
+
+def find_learner(
+    folder: Path, description: Mapping[str, Any], task: str | None = None
+) -> tuple[str, type[EncoderHead]]:
+    """Find the task of a corpus, and the head that learns it.
+
+    The task is the one that is given, else that of its `corpus.json`, else the catalogue's, else
+    what a head recognises in the training part (`EncoderHead.recognise`).
+
+    Args:
+        folder: of the corpus, for the error message.
+        description: its `corpus.json`.
+        task: kind of corpus, as the catalogue calls it.
+
+    Raises:
+        BiomedError: if none of them tells the task, or no head learns it.
+    """
+    learners = list_learners()
+    task = task or description.get("task") or _catalogue_task(description["name"])
+    task = task or _recognise(description, learners)
+    if task in learners:
+        return task, learners[task]
+    problem = f"no head learns the task {quote(task)}" if task else "its task is not known"
+    raise BiomedError(
+        f'{folder / "corpus.json"}: {problem}; add "task" with one of {", ".join(learners)}, or '
+        "give --task"
+    )
+
+
+def list_learners() -> dict[str, type[EncoderHead]]:
+    """The head that learns from each kind of corpus; of several the first by its factory's name."""
+    learners: dict[str, type[EncoderHead]] = {}
+    for head in list_heads().values():
+        for task in head.learns:
+            learners.setdefault(task, head)
+    return learners
+
+
+def _catalogue_task(name: str) -> str | None:
+    try:
+        return find_corpus(name).task
+    except BiomedError:  # the user's own
+        return None
+
+
+def _recognise(
+    description: Mapping[str, Any], learners: Mapping[str, type[EncoderHead]]
+) -> str | None:
+    train = description["parts"].get("train", {})
+    recognised = (head.recognise(train) for head in learners.values())
+    return next(filter(None, recognised), None)

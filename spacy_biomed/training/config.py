@@ -175,13 +175,16 @@ def find_template(template: Path | str) -> Path:
     """Find the file of a template.
 
     Args:
-        template: a file, or the name of a template that ships, such as "ner".
+        template: a file, or the name of a template that ships, such as "ner". `configs/ner.cfg`,
+            where the template used to be, means the same if there is no such file.
 
     Raises:
         BiomedError: if it is neither.
     """
     shipped = {path.stem: path for path in sorted(TEMPLATES.glob("*.cfg"))}
     path = shipped.get(str(template), Path(template))
+    if not path.exists() and path.parent.name == "configs":
+        path = shipped.get(path.stem, path)
     if not os.path.isfile(path):
         raise BiomedError(
             f"{path}: no such config; give one, or the name of a template: {', '.join(shipped)}"

@@ -32,7 +32,7 @@ class _DefaultsToOneCorpus(OneLineGroup):
         return super().parse_args(ctx, args)
 
 
-init_config = typer.Typer(cls=_DefaultsToOneCorpus, no_args_is_help=True)
+init_config = typer.Typer(cls=_DefaultsToOneCorpus)
 
 
 @init_config.callback()

@@ -1,4 +1,4 @@
-"""`spacy biomed study`: experiments of many trainings, as the papers make them."""
+"""`spacy biomed study`: experiments of many trainings, as in the papers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .encoder_studies import distillation, encoders
 from .task_studies import pairwise, refinement
 from .train import CONFIG_OVERRIDES, set_up_gpu
 
-study = typer.Typer(cls=OneLineGroup, no_args_is_help=True)
+study = typer.Typer(cls=OneLineGroup)
 study.command()(pairwise)
 study.command()(refinement)
 study.command()(encoders)
@@ -36,7 +36,7 @@ def scores(
     output: Path = typer.Option(None, help="JSON file to write them to."),
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU to use; -1 for the CPU."),
 ) -> None:
-    """Score each task of a pipeline on its own corpus, which the pipeline's config names.
+    """Score each task of a pipeline on its corpus, which the pipeline's config names.
 
     Example: python -m spacy biomed study scores training/multitask/model-best --part test
     """

@@ -109,6 +109,13 @@ def test_a_wrong_argument_is_one_line_and_exit_status_1(run_spacy):
     assert line.endswith("see `python -m spacy biomed convert --help`")
 
 
+@pytest.mark.parametrize("group", ["study", "init-config"])
+def test_a_group_without_a_command_is_one_line(group):
+    line = refuse(group)
+    assert line.startswith("Missing command; see `")
+    assert line.endswith(f"{group} --help`")
+
+
 def fail_with(error: Exception):
     """The result of a command that raises an error."""
     failing = typer.Typer(cls=OneLineGroup)

@@ -46,9 +46,7 @@ def explain(error: BaseException, ctx: Any) -> str | None:
         return explain_os_error(error, sys.argv[1:])
     if isinstance(error, UsageError):
         command = (error.ctx or ctx).command_path
-        # A group without a sub-command has printed its help, and has no message.
-        reason = error.format_message().rstrip(".") or "Missing command"
-        return f"{reason}; see `{command} --help`"
+        return f"{error.format_message().rstrip('.')}; see `{command} --help`"
     return str(error)
 
 

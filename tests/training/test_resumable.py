@@ -271,6 +271,24 @@ def test_patience_counts_on(make_config, tmp_path):
     assert_same_pipelines(tmp_path / "ours", tmp_path / "spacy")
 
 
+def test_before_update_is_called_for_every_step_of_a_resumed_run(make_config, tmp_path):
+    calls = []
+
+    def create():
+        return lambda nlp, place: calls.append((place["step"], place["epoch"]))
+
+    spacy.registry.callbacks("record_steps.v1", func=create)
+    callback = {"@callbacks": "record_steps.v1"}
+    config = make_config(before_update=callback, max_steps=4, eval_frequency=2)
+    run_spacy(config, tmp_path / "spacy")
+    expected = calls.copy()
+    assert [step for step, _ in expected] == [0, 1, 2, 3, 4]
+    run(config, tmp_path / "ours", stop_after=4)
+    calls.clear()
+    run(config, tmp_path / "ours")
+    assert calls == expected
+
+
 def test_the_words_and_seconds_go_on(make_config, tmp_path):
     logger = {"@loggers": "spacy_biomed.RichLogger.v1", "jsonl": str(tmp_path / "rows.jsonl")}
     config = make_config(logger=logger)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def benchmark(
     pipeline: str = typer.Argument(help="Pipeline: a directory or an installed package."),
-    texts: Path = typer.Argument(help="Texts: .spacy, .txt (a text a line) or .jsonl (`text`)."),
+    texts: Path = typer.Argument(help="Texts: .spacy, .txt (a text per line) or .jsonl (`text`)."),
     against: str = typer.Option(None, help="Another pipeline, measured in turn with the first."),
     repeats: int = typer.Option(5, min=1, help="How often everything is measured."),
     threads: int = typer.Option(
@@ -29,8 +29,8 @@ def benchmark(
 ) -> None:
     """Measure a pipeline: speed, latency, loading, memory and size.
 
-    Each pipeline runs in processes of its own. Words are the tokens of its own tokenizer.
-    Figures are medians of the repeats; after them stand the least and the most.
+    Each pipeline runs in separate processes. Words are the tokens of its tokenizer. Figures are
+    medians of the repeats, followed by the smallest and the largest value.
 
     Example: python -m spacy biomed benchmark compressed/ncbi_disease corpus/ncbi_disease/test.spacy
     --against training/ncbi_disease/model-best --threads 2
@@ -47,22 +47,18 @@ def benchmark(
     pipelines = [pipeline] if against is None else [pipeline, against]
     sources: list[Path | str] = [texts, *pipelines]
     console = Console()
-    # Before the work: that a file cannot be written should not be found out after it.
+    # Before the work, so that a file that cannot be written is reported at once.
     with nullcontext() if output is None else replacing_file(output, sources) as partial:
         measured = _measure(console, pipelines, read, repeats, threads, batch_size)
         if partial is not None:
             content = to_json(measured, texts=texts, repeats=repeats, threads=threads)
             partial.write_text(json.dumps(content, indent=2), encoding="utf8")
     for figures in measured:
-        console.print(
-            f"{figures.pipeline}: {figures.documents:,} documents, {figures.words:,} words",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
+        size = f"{figures.documents:,} documents, {figures.words:,} words"
+        typer.echo(f"{figures.pipeline}: {size}")
     console.print(_table(measured))
     if output is not None:
-        console.print(f"✔ Wrote {output}", highlight=False, markup=False, soft_wrap=True)
+        typer.echo(f"✔ Wrote {output}")
 
 
 def _measure(
@@ -111,7 +107,7 @@ def _table(measured: list[PipelineFigures]) -> Table:
 
 
 def _short_names(pipelines: list[str]) -> list[str]:
-    """The last parts of the paths, as many as tell them apart."""
+    """The last parts of the paths, as many as are needed to distinguish them."""
     parts = [Path(pipeline).parts for pipeline in pipelines]
     for count in range(1, max(map(len, parts)) + 1):
         names = ["/".join(own[-count:]) for own in parts]

@@ -14,12 +14,12 @@ def card(
     corpus: Path = typer.Option(..., help="Folder that `spacy biomed convert` wrote."),
     metrics: Path = typer.Option(..., help="JSON file that `spacy evaluate --output` wrote."),
     other_metrics: list[str] = typer.Option(
-        [], help="NAME=FILE: the same for another test part, shown as well; repeatable."
+        [], help="NAME=FILE: the metrics of another test part, shown as well; repeatable."
     ),
     name: str = typer.Option("", help="The package's name without language; else the corpus's."),
     version: str = typer.Option("0.1.0", help="The package's version."),
 ) -> None:
-    """Give a pipeline the meta and the model card that its wheel will carry.
+    """Write a copy of a pipeline with the meta and the model card of its wheel.
 
     Example: python -m spacy biomed card training/ncbi_disease/model-best pipelines/ncbi_disease
     --corpus corpus/ncbi_disease --metrics metrics/ncbi_disease.json

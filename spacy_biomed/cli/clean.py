@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 def clean(
     sources: list[str] = typer.Argument(
-        help="Files (.txt, .jsonl, .parquet; .gz, .xz, .zst) and folders, each a source of its "
-        "own; NAME=PATH names a source, which may have several paths."
+        help="Files (.txt, .jsonl, .parquet; .gz, .xz, .zst) and folders, each a "
+        "separate source; NAME=PATH names a source, which may have several paths."
     ),
     output: Path = typer.Option(
         ..., "--output", "-o", help="Text file to write: .txt, .txt.gz, .txt.xz or .txt.zst."
@@ -34,9 +34,9 @@ def clean(
 ) -> None:
     """Clean a corpus to learn from: split sentences, remove noise, other languages, duplicates.
 
-    Duplicates are found within a source and over all of them; the first is kept. Writes a document
-    on each line, and a report beside it with what was removed and why. Memory does not grow with
-    the corpus.
+    Duplicates are found within a source and across sources; the first is kept. Writes a document
+    per line, and beside it a report of what was removed and why. Memory does not grow with the
+    corpus.
 
     Example: python -m spacy biomed clean abstracts=data/pubmed cases.jsonl.zst --output
     corpus/clean.txt.xz --lang en
@@ -83,7 +83,7 @@ def clean(
     console.print(_sources_table(report))
     console.print(_reasons_table(report))
     for path in (output, report_path(output)):
-        console.print(f"✔ Wrote {path}", markup=False, soft_wrap=True)
+        typer.echo(f"✔ Wrote {path}")
 
 
 def group_sources(arguments: list[str]) -> list[Source]:

@@ -1,4 +1,4 @@
-"""`spacy biomed combine`: parse, call `combine_corpora`, print what became of each corpus."""
+"""`spacy biomed combine`: parse, call `combine_corpora`, print a table of the corpora."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def combine(
     train_first: bool = typer.Option(
         False,
         "--train-first",
-        help="What stands in a training and a development part is trained on; else it is held out.",
+        help="Train on texts of both a training and a development part; else hold them out.",
     ),
 ) -> None:
     """Combine corpora of mentions that annotate different labels into one to train on.
 
-    Each document says which labels it annotates, so that its silence about others teaches nothing
-    and is not scored. Texts that stand in a test part are left out of the other parts, and those in
-    a development part out of what is trained on, or the other way round with --train-first.
+    Each document says which labels it annotates, so that the absence of other labels is neither
+    learned nor scored. Texts of a test part are left out of the other parts. Texts of a development
+    part are left out of the training part, or the other way round with --train-first.
 
     Example: python -m spacy biomed combine corpus/both corpus/ncbi_disease corpus/bc5cdr
     --map ncbi_disease:Disease=DISEASE --map bc5cdr:Disease=DISEASE --map bc5cdr:Chemical=CHEMICAL
@@ -51,15 +51,12 @@ def combine(
     report = combine_corpora(
         corpora, output, label_maps=_parse_maps(map), spans_key=spans_key, train_first=train_first
     )
-    console = Console()
-    console.print(_table(report))
+    Console().print(_table(report))
     names = ", ".join(f"{part}.spacy" for part in report.parts)
     for part, counts in report.parts.items():
         mentions = ", ".join(f"{count:,} {label}" for label, count in counts.mentions.items())
-        line = f"{part}: {counts.documents:,} documents; {mentions or 'no mentions'}"
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-    line = f"✔ Wrote {names} to {output}"
-    console.print(line, highlight=False, markup=False, soft_wrap=True)
+        typer.echo(f"{part}: {counts.documents:,} documents; {mentions or 'no mentions'}")
+    typer.echo(f"✔ Wrote {names} to {output}")
 
 
 def _parse_maps(pairs: Sequence[str]) -> dict[str, LabelMap]:

@@ -19,18 +19,18 @@ def compress(
     pipeline: str = typer.Argument(help="Trained pipeline: a directory or an installed package."),
     output: Path = typer.Argument(help="Directory to write the compressed pipeline to."),
     precision: str = typer.Option(
-        "int8", help="int8 or fp32: run by ONNX Runtime; fp16: half the size, to train on."
+        "int8", help="int8 or fp32: run by ONNX Runtime; fp16: half the size, can be trained."
     ),
     check: Path = typer.Option(None, help=".spacy file to score it on, before and after."),
     max_loss: float = typer.Option(
-        0.3, callback=at_least_zero, help="How many points of F1 may be lost on it."
+        0.3, callback=at_least_zero, help="Largest loss of F1 on it, in points."
     ),
 ) -> None:
     """Export a pipeline's encoder to ONNX Runtime, so that it runs fast and without PyTorch.
 
-    With --precision fp16 it stays in PyTorch, to be trained on, and is stored in half the space.
-    Nothing is written if the encoder computes something else then, or if a score falls by more than
-    --max-loss. The result is a pipeline like any other: spacy.load, evaluate and package take it.
+    With --precision fp16 the encoder stays in PyTorch, can be trained, and takes half the space.
+    Nothing is written if the exported encoder gives other results, or if a score falls by more than
+    --max-loss. The result is an ordinary pipeline for spacy.load, evaluate and package.
 
     Example: python -m spacy biomed compress training/ncbi_disease/model-best
     compressed/ncbi_disease --precision int8 --check corpus/ncbi_disease/dev.spacy
@@ -51,7 +51,7 @@ def compress(
     console.print(_table(report))
     if check is None:
         console.print("F1 was not compared: give --check, a .spacy file")
-    console.print(f"✔ Wrote {output}", highlight=False, markup=False, soft_wrap=True)
+    typer.echo(f"✔ Wrote {output}")
 
 
 def _table(report: CompressionReport) -> Table:

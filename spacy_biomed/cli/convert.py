@@ -113,14 +113,13 @@ def convert(
         on_error=cast("OnError", on_error),
         progress=_show_progress,
     )
-    console = Console()
-    console.print(_table(report))
+    Console().print(_table(report))
     for line in _remarks(report):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        typer.echo(line)
 
 
 def _locate(path: Path, source: Path) -> Path:
-    """Take a path relative to SOURCE where it leads somewhere, else as it is."""
+    """The path relative to SOURCE if something is there, else the path as given."""
     return source / path if (source / path).exists() else path
 
 
@@ -166,7 +165,7 @@ def _table(report: ConversionReport) -> Table:
     for part in report.parts:
         table.add_column(part, justify="right")
     for title, values in _rows(report.parts):
-        table.add_row(Text(escape(title)), *values)  # labels may have any signs
+        table.add_row(Text(escape(title)), *values)  # labels may contain any characters
     return table
 
 

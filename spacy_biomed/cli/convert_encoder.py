@@ -8,19 +8,17 @@ import typer
 
 
 def convert_encoder(
-    name: str = typer.Argument(help="Name of the catalogue, hub id, or directory."),
+    name: str = typer.Argument(help="Catalogue name, hub id or directory."),
     output: Path = typer.Argument(help="Encoder directory to write."),
     revision: str | None = typer.Option(None, help="Commit, branch or tag on the hub."),
 ) -> None:
     """Write an encoder that was published as a pickle (pytorch_model.bin) as safetensors.
 
-    Everything else reads safetensors only, because a pickle can hold code. Here nothing but numbers
-    is taken from it, and one with code is refused.
+    All other commands read safetensors only, because a pickle can contain code. This command takes
+    nothing but numbers from the pickle, and refuses a pickle with code.
 
     Example: python -m spacy biomed convert-encoder biobert biobert
     """
-    from rich.console import Console
-
     from ..encoders.loading import WEIGHTS, save_encoder
     from ..errors import BiomedError
     from ..outputs import replacing_directory
@@ -36,9 +34,4 @@ def convert_encoder(
     with replacing_directory(output, "spacy biomed convert-encoder", [source]) as partial:
         save_encoder(partial, *read_pickled(name, revision))
         megabytes = (partial / WEIGHTS).stat().st_size / 1e6
-    Console().print(
-        f"✔ Wrote {output}: {megabytes:.1f} MB of safetensors",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
-    )
+    typer.echo(f"✔ Wrote {output}: {megabytes:.1f} MB of safetensors")

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
     from ..corpora.corpus_catalogue import CorpusEntry
 
-# Of a page that is piped or redirected, where there is no terminal to fit.
+# Width of the output, in characters, if it is not a terminal.
 _PIPED_WIDTH = 120
 
 
 def corpora(
-    name: str | None = typer.Argument(None, help="Show all that is known of this corpus"),
+    name: str | None = typer.Argument(None, help="Show everything known about this corpus"),
     task: str | None = typer.Option(None, "--task", "-t", help="Only corpora of this task"),
     language: str | None = typer.Option(None, "--language", "-l", help="Only this language: en"),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table"),
@@ -38,7 +38,7 @@ def corpora(
 
 
 def check_no_filters(**filters: str | None) -> None:
-    """Raise BiomedError if any filter is given: they choose rows of the table, not one entry."""
+    """Raise BiomedError if a filter is given, since filters choose rows of the table."""
     given = [f"--{field}" for field, value in filters.items() if value is not None]
     if given:
         raise BiomedError(f"{' and '.join(given)} filter the table: leave out NAME, or the filter")
@@ -75,7 +75,7 @@ def print_json(entries: Any) -> None:
 
 
 def create_console() -> Console:
-    """A console as wide as the terminal; wide enough for the tables where there is none."""
+    """A console as wide as the terminal, or wide enough for the tables."""
     import os
 
     from rich.console import Console
@@ -87,7 +87,7 @@ def create_console() -> Console:
 
 
 def print_rows(headers: dict[str, dict[str, Any]], rows: list[list[str]]) -> None:
-    """Print a table that wraps long cells and never cuts one off.
+    """Print a table whose long cells are wrapped and never cut.
 
     Args:
         headers: title of each column to the keyword arguments of rich's `Table.add_column`.

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from ..pipeline.deidentify import BiomedDeidentifier
     from ._shared.text_documents import TextDocument
 
-# In `doc.user_data`: where a document is, for messages.
+# Key in `doc.user_data`: the place of a document, for messages.
 PLACE = "place"
 
-# Fields of a row of --annotations that are not the user's.
+# Fields of a row of --annotations that the command adds.
 ROW_FIELDS = ("file", "replacements")
 
 
@@ -49,12 +49,12 @@ def deidentify(
         help="In a folder: give files names that follow from the secret, or keep theirs.",
     ),
 ) -> None:
-    """Replace what identifies people in texts by tags or surrogates.
+    """Replace personal data in texts by tags or surrogates.
 
-    Nothing but the texts is written, since other fields may identify people too: name with --keep
-    those that do not. Surrogates need a secret in the environment variable SPACY_BIOMED_SECRET, and
-    so does --rename. A pipeline without biomed_deidentify gets one. Messages name files, lines and
-    labels, never a text.
+    Only the texts are written, since other fields may identify people too: list the fields that do
+    not with --keep. Surrogates and --rename need a secret in the environment variable
+    SPACY_BIOMED_SECRET. A pipeline without biomed_deidentify gets that component. Messages name
+    files, lines and labels, and never quote a text.
 
     Example: python -m spacy biomed deidentify training/meddocan/model-best notes.jsonl
     deidentified.jsonl --mode surrogates --annotations replacements.jsonl
@@ -74,7 +74,7 @@ def deidentify(
     component.check_pipeline()
     if rename:
         component.make_key("")
-    # Once through the files first: what is wrong with them is known before the work begins.
+    # All files are checked first, so that errors in them are reported before the work begins.
     total = 0
     for document in read_text_documents(texts, text_field):
         _check(document, id_field, keep, nlp.max_length)
@@ -93,12 +93,11 @@ def deidentify(
     if rename:
         documents = _rename(documents, component)
     _write(documents, texts, output, annotations, text_field, keep)
-    console.print(f"✔ Wrote {output}: {total} documents", markup=False, soft_wrap=True)
+    typer.echo(f"✔ Wrote {output}: {total} documents")
     if texts.is_dir() and rename is None:
-        console.print(
+        typer.echo(
             "⚠ The files have the names that they had: where these may tell who somebody is, use "
-            "--rename (or --keep-names, to say that they do not)",
-            soft_wrap=True,
+            "--rename (or --keep-names, to say that they do not)"
         )
 
 
@@ -122,7 +121,7 @@ def _check_places(sources: list[Path], output: Path, annotations: Path | None) -
 
 
 def _overlap(path: Path, other: Path) -> bool:
-    """Whether one is the other or lies in it, under whatever name: links, other case, accents."""
+    """Whether one path is or contains the other, also by links, other case or other accents."""
     first, second = _true_place(path), _true_place(other)
     if first.is_relative_to(second) or second.is_relative_to(first):
         return True
@@ -137,7 +136,7 @@ def _true_place(path: Path) -> Path:
 
 
 def _has_file(path: Path, file: Path) -> bool:
-    """Whether a path is a file, or a folder that has it, be it by a hard link."""
+    """Whether a path is a file or a folder that contains it, also by a hard link."""
     if not file.is_file():
         return False
     there = (one for one in (path, *path.rglob("*")) if one.is_file())
@@ -181,7 +180,7 @@ def _check(document: TextDocument, id_field: str | None, keep: list[str], max_le
 
 
 def _check_writable(place: str, what: str, value: Any) -> None:
-    """Half of a surrogate pair is no character; infinity is no number of JSON."""
+    """Refuse what UTF-8 or JSON cannot contain: half of a surrogate pair, infinity."""
     from ..errors import BiomedError
 
     try:
@@ -225,7 +224,7 @@ def _deidentify(
             yield document, doc._.deidentified
     except (BiomedError, OSError):
         raise
-    except Exception as error:  # a component that leaves its errors to nobody
+    except Exception as error:  # of a component that does not use the error handler
         raise BiomedError(f"{place} or soon after it: {_explain('a component', error)}") from None
 
 
@@ -240,7 +239,7 @@ def _stop(name: str, component: Any, docs: list[Doc], error: Exception) -> NoRet
 
 
 def _explain(who: str, error: Exception) -> str:
-    """What failed, without the error's own words: they may quote a text."""
+    """What failed, without the message of the error, which may quote a text."""
     from traceback import extract_tb
 
     frame = extract_tb(error.__traceback__)[-1]
@@ -253,9 +252,9 @@ def _explain(who: str, error: Exception) -> str:
 def _rename(
     documents: Iterable[tuple[TextDocument, Deidentified]], component: BiomedDeidentifier
 ) -> Iterator[tuple[TextDocument, Deidentified]]:
-    """Names of 128 bits that nobody without the secret can tell from the old ones.
+    """Give documents names of 128 bits, which cannot be traced back without the secret.
 
-    All go to one folder, as the names of folders may be those of people too.
+    All documents go to one folder, since names of folders may be names of people too.
     """
     key = component.make_key("")
     for document, deidentified in documents:

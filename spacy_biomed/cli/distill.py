@@ -11,12 +11,12 @@ def distill(
     context: typer.Context,
     recipe: Path = typer.Argument(help="Recipe, such as configs/language_models/tinybiobert.cfg."),
 ) -> None:
-    """Train a small encoder to compute what a larger one does, on any text.
+    """Train a small encoder to compute what a larger encoder computes, on any text.
 
-    After a run was killed give the same command again: it goes on from the last checkpoint.
-    Settings of the recipe are overridden as in spacy train: --teacher.name biobert. For several
-    GPUs or machines begin with `torchrun --nproc_per_node N -m spacy biomed distill` or
-    `accelerate launch -m spacy biomed distill`.
+    If a run was killed, give the same command again: it resumes from the last checkpoint. Override
+    settings of the recipe as in spacy train: --teacher.name biobert. For several GPUs or machines
+    begin with `torchrun --nproc_per_node N -m spacy biomed distill` or `accelerate launch -m spacy
+    biomed distill`.
 
     Example: python -m spacy biomed distill configs/language_models/starter_from_teacher.cfg
     --paths.text texts.txt --paths.teacher biobert --paths.output encoders/mine
@@ -27,10 +27,9 @@ def distill(
 
     overrides = parse_overrides(context)
     run, read_recipe, schema = _import_distillation()
-    console = Console()
-    report = run(read_recipe(recipe, schema, overrides), console)
+    report = run(read_recipe(recipe, schema, overrides), Console())
     if report is not None:
-        console.print(f"✔ Wrote {report}", highlight=False, markup=False, soft_wrap=True)
+        typer.echo(f"✔ Wrote {report}")
 
 
 def _import_distillation() -> tuple[Callable[..., Any], Callable[..., Any], type]:

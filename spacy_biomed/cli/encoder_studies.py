@@ -29,16 +29,18 @@ if TYPE_CHECKING:
 
     from ..studies.encoder_study import Contestant, Corpus, EncoderStudySettings
 
-OUTPUT = typer.Argument(help="Folder for the table, the figure and all that belongs to the study.")
+OUTPUT = typer.Argument(help="Folder for the table, the figure, the trainings and their scores.")
 TASKS = typer.Option(
     ...,
     help="Converted corpora of entities: names with commas between them, each NAME or NAME=EPOCHS.",
 )
-EPOCHS = typer.Option(8, min=1, help="Of each training on a corpus that has no number of its own.")
+EPOCHS = typer.Option(
+    8, min=1, help="Epochs of each training on a corpus without a number in --tasks."
+)
 SEEDS = seeds_option(3)
 TEXTS = typer.Option(None, help="File of texts to time pipelines on; else the first test part.")
-REPEATS = typer.Option(5, min=1, help="Of the timing.")
-THREADS = typer.Option(None, min=1, help="Of each library, in the timing.")
+REPEATS = typer.Option(5, min=1, help="How often pipelines are timed.")
+THREADS = typer.Option(None, min=1, help="Threads of each library while pipelines are timed.")
 TEMPLATE = template_option("ner")
 
 
@@ -64,8 +66,8 @@ def encoders(
 ) -> None:
     """Fine-tune encoders on corpora of entities: a table and a figure of F1, speed and size.
 
-    Give the same command again after the study was stopped: trainings that are finished are kept,
-    and the one that was stopped goes on.
+    If the study was stopped, give the same command again: finished trainings are kept, and an
+    unfinished training resumes.
 
     Example: python -m spacy biomed study encoders metrics/starter --encoders
     assets/encoders/starter-en,random:assets/encoders/starter-en,minilm
@@ -83,7 +85,9 @@ def encoders(
 
 def distillation(
     context: typer.Context,
-    recipe: Path = typer.Argument(help="Recipe of a distillation; its objective is one of many."),
+    recipe: Path = typer.Argument(
+        help="Recipe of a distillation; every objective replaces its own."
+    ),
     output: Path = OUTPUT,
     tasks: str = typer.Option(None, help=f"{TASKS.help} Without it students are only trained."),
     objectives: str = typer.Option(None, help="Some of the objectives; by default all."),
@@ -98,11 +102,11 @@ def distillation(
     template: Path = TEMPLATE,
     gpu_id: int = GPU_ID,
 ) -> None:
-    """Distil the recipe's student by every objective, and study all of them and the teacher.
+    """Distil the recipe's student by every objective, and study these students and the teacher.
 
-    The same student with as many steps of masked language modelling alone is what they are compared
-    with. Give the same command again after the study was stopped: it goes on from there. Settings
-    of the recipe are overridden as in spacy train: --training.steps 2000.
+    They are compared with the same student after as many steps of masked language modelling alone.
+    If the study was stopped, give the same command again: it resumes. Override settings of the
+    recipe as in spacy train: --training.steps 2000.
 
     Example: python -m spacy biomed study distillation
     configs/language_models/starter_from_teacher.cfg metrics/distillation --paths.text texts.txt
@@ -125,7 +129,7 @@ def distillation(
     console = create_console()
     read = read_recipe(recipe, DistillationRecipe, overrides)
     for _ in read_documents(read.text.paths, text_field=read.text.field):
-        pass  # each student reads it: what is wrong with it is known before the first
+        pass  # errors in the text are reported before the first student is trained
     contestants = [Contestant("teacher", read.teacher.name)]
     with _holding(output, contestants, corpora, settings, [recipe, *read.text.paths]):
         students = make_students(
@@ -185,10 +189,10 @@ def _read_tasks(tasks: str, epochs: int, corpora_dir: Path) -> list[Corpus]:
 
     corpora = []
     for task in split_names(tasks):
-        name, given, own = task.partition("=")
-        if given and not (own.isdecimal() and int(own)):
-            raise BiomedError(f"--tasks {task}: '{own}' is no number of epochs; give 1 or more")
-        corpora.append(Corpus(corpora_dir / name, int(own) if given else epochs))
+        name, equals, number = task.partition("=")
+        if equals and not (number.isdecimal() and int(number)):
+            raise BiomedError(f"--tasks {task}: '{number}' is no number of epochs; give 1 or more")
+        corpora.append(Corpus(corpora_dir / name, int(number) if equals else epochs))
     return corpora
 
 

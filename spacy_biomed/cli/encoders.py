@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def encoders(
-    name: str | None = typer.Argument(None, help="Show all that is known of this encoder"),
+    name: str | None = typer.Argument(None, help="Show everything known about this encoder"),
     language: str | None = typer.Option(
         None, "--language", "-l", help="Only this language: en, es, multilingual"
     ),

@@ -10,7 +10,7 @@ def install(
 ) -> None:
     """Install the wheels under the folders into this environment, offline.
 
-    What the wheels require is not fetched: this environment trained them and has it.
+    Requirements of the wheels are not fetched: this environment trained them and has them.
 
     Example: python -m spacy biomed install packages/ncbi_disease
     """

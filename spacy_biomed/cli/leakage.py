@@ -21,9 +21,9 @@ def leakage(
 ) -> None:
     """De-identify a corpus and count the annotated mentions that can still be read.
 
-    A mention leaks if a word of it, of three letters or digits or more, is still in its place. Ages
-    that stay on purpose are counted apart, and so are those whose surrogate has a word of them by
-    chance, as anything is drawn now and then. A pipeline without biomed_deidentify gets one.
+    A mention leaks if a word of it, of at least three letters or digits, is still in its place.
+    Ages that are kept on purpose are counted separately, and so are mentions whose surrogate
+    happens to contain a word of theirs. A pipeline without biomed_deidentify gets that component.
 
     Example: python -m spacy biomed leakage training/meddocan/model-best
     corpus/meddocan/test.spacy --mode surrogates

@@ -11,10 +11,10 @@ def pretrain(
     context: typer.Context,
     recipe: Path = typer.Argument(help="Recipe, such as configs/language_models/adapt.cfg."),
 ) -> None:
-    """Train an encoder by masked language modelling, from scratch or on from another.
+    """Train an encoder by masked language modelling, from scratch or from an existing encoder.
 
-    After a run was killed give the same command again: it goes on from the last checkpoint, and
-    ends as a run that was not. Settings of the recipe are overridden as in spacy train:
+    If a run was killed, give the same command again: it resumes from the last checkpoint, with the
+    result of an uninterrupted run. Override settings of the recipe as in spacy train:
     --training.steps 1000. For several GPUs or machines begin with `torchrun --nproc_per_node N -m
     spacy biomed pretrain` or `accelerate launch -m spacy biomed pretrain`.
 
@@ -27,10 +27,9 @@ def pretrain(
 
     overrides = parse_overrides(context)
     run, read_recipe, schema = _import_pretraining()
-    console = Console()
-    report = run(read_recipe(recipe, schema, overrides), console)
+    report = run(read_recipe(recipe, schema, overrides), Console())
     if report is not None:
-        console.print(f"✔ Wrote {report}", highlight=False, markup=False, soft_wrap=True)
+        typer.echo(f"✔ Wrote {report}")
 
 
 def _import_pretraining() -> tuple[Callable[..., Any], Callable[..., Any], type]:

@@ -40,13 +40,13 @@ def pairwise(
     tasks: str = TASKS,
     encoder: str = ENCODER,
     schedule: str = SCHEDULE,
-    epochs: int = typer.Option(10, min=1, help="Of each run."),
+    epochs: int = typer.Option(10, min=1, help="Epochs of each run."),
     batch_words: int = BATCH_WORDS,
     learn_rate: float = LEARN_RATE,
     seeds: int = SEEDS,
     part: str = PART,
     margin: float = typer.Option(
-        0.5, callback=at_least_zero, help="Fewer points than this are no effect."
+        0.5, callback=at_least_zero, help="Smaller differences, in points, are no effect."
     ),
     corpora_dir: Path = CORPORA_DIR,
     template: Path = TEMPLATE,
@@ -54,8 +54,8 @@ def pairwise(
 ) -> None:
     """Train every task alone and every pair together: a table and a figure of which helps which.
 
-    Four tasks are ten runs. Those that are finished are kept: give the same command again after the
-    study was stopped. With `proportional` a task has as many steps in a pair as it has alone.
+    Four tasks are ten runs. If the study was stopped, give the same command again: finished runs
+    are kept. With `proportional` a task has as many steps in a pair as it has alone.
 
     Example: python -m spacy biomed study pairwise --tasks ncbi_disease,bc5cdr,hoc,medrqe --encoder
     biobert metrics/tasks
@@ -80,12 +80,12 @@ def refinement(
     tasks: str = TASKS,
     encoder: str = ENCODER,
     schedule: str = SCHEDULE,
-    epochs: int = typer.Option(10, min=1, help="Of each task alone, and of all together."),
-    fine_tune_epochs: int = typer.Option(5, min=1, help="Of each task after that."),
+    epochs: int = typer.Option(10, min=1, help="Epochs of each task alone, and of all together."),
+    fine_tune_epochs: int = typer.Option(5, min=1, help="Epochs of each task after that."),
     batch_words: int = BATCH_WORDS,
     learn_rate: float = LEARN_RATE,
     fine_tune_learn_rate: float = typer.Option(
-        None, callback=above_zero, help="Of each task after that; else the same."
+        None, callback=above_zero, help="Learning rate of each task after that; else the same."
     ),
     seeds: int = SEEDS,
     part: str = PART,
@@ -95,9 +95,9 @@ def refinement(
 ) -> None:
     """Train tasks alone, all together, and each again from the encoder that all have trained.
 
-    The table has the score of each task at the three stages. Runs that are finished are kept: give
-    the same command again after the study was stopped. In the folder of a pairwise study the runs
-    of tasks alone are its own.
+    The table has the score of each task at the three stages. If the study was stopped, give the
+    same command again: finished runs are kept. In the folder of a pairwise study, its runs of
+    tasks alone are used.
 
     Example: python -m spacy biomed study refinement --tasks ncbi_disease,bc5cdr,hoc,medrqe
     --encoder biobert --fine-tune-learn-rate 0.00002 metrics/tasks
@@ -131,10 +131,10 @@ def _prepare(
     part: str,
     gpu_id: int,
 ) -> StudySettings:
-    """See that training is possible, and collect the settings.
+    """Check that training is possible, and collect the settings.
 
     Raises:
-        BiomedError: if it is not.
+        BiomedError: if training is not possible.
     """
     import_training()
     set_up_gpu(gpu_id)

@@ -14,27 +14,31 @@ def teach(
     corpus: Path = typer.Argument(help="Folder that `spacy biomed convert` wrote."),
     output: Path = typer.Argument(help="Folder to write: the corpus, taught."),
     texts: list[str] = typer.Option(
-        [], help="Unlabelled text, a document a line, or folders of it; repeatable; '' for none."
+        [], help="Unlabelled text, a document per line, or folders of it; repeatable; '' for none."
     ),
     max_words: int = typer.Option(
-        0, min=0, help="Draw so many words of the text, from all of it; 0: all."
+        0, min=0, help="Number of words to draw from all of the text; 0: all."
     ),
     repeat: int = typer.Option(
-        1, min=1, max=1000, help="How often each annotated document stands there; each text once."
+        1,
+        min=1,
+        max=1000,
+        help="How often the corpus has each annotated document; texts once.",
     ),
-    seed: int = typer.Option(0, min=0, max=LARGEST_SEED, help="Of what is drawn."),
+    seed: int = typer.Option(0, min=0, max=LARGEST_SEED, help="Seed of the drawing."),
     merge_into: str | None = typer.Option(
-        None, help="Component that every head of entities teaches; else the one of its own name."
+        None, help="Component that every entity head teaches; else the component of the same name."
     ),
 ) -> None:
-    """Let pipelines teach: write a corpus that carries their probabilities.
+    """Write a corpus with the probabilities that trained pipelines predict.
 
-    A smaller pipeline that trains on it learns from them as well as from the gold annotation, and
-    on unlabelled text from them alone. Where each document of the corpus is one sentence, each
-    sentence of the text becomes one too. Heads of entities that teach a component of one name, of
-    several pipelines or with --merge-into, teach it the labels of all. A pipeline that goes on
-    learning (`init-config --source`) rehearses what it knows on a corpus that it taught itself; few
-    documents are learned from many times beside texts that are read once with --repeat.
+    A smaller pipeline that trains on it learns from the probabilities and the gold annotations,
+    and on unlabelled text from the probabilities alone. If each document of the corpus is one
+    sentence, each sentence of the text becomes a document too. Entity heads that teach the same
+    component (heads of several pipelines, or with --merge-into) teach it the labels of all heads. A
+    pipeline that continues learning (`init-config --source`) rehearses what it knows on a corpus
+    that it taught itself. With --repeat, few annotated documents are read many times beside texts
+    that are read once.
 
     Example: python -m spacy biomed teach training/ncbi_disease/model-best corpus/ncbi_disease
     corpus/ncbi_disease_taught --texts abstracts.txt.xz --max-words 1000000

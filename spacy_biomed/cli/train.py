@@ -28,9 +28,9 @@ def train(
 ) -> None:
     """Train as `spacy train` does, and continue a run that was stopped.
 
-    Each evaluation leaves a checkpoint in OUTPUT/checkpoint. After the run was killed give the
-    same command again: it goes on from there, and ends with the weights of a run that was not.
-    Settings of the config are overridden as in `spacy train`: --training.max_steps 500.
+    Each evaluation writes a checkpoint to OUTPUT/checkpoint. If the run was killed, give the same
+    command again: it resumes from there, and ends with the weights of an uninterrupted run.
+    Override settings of the config as in `spacy train`: --training.max_steps 500.
 
     Example: python -m spacy biomed train training/ncbi_disease/config.cfg --output
     training/ncbi_disease --gpu-id 0
@@ -50,7 +50,7 @@ def train(
     with explaining_config_errors(config):
         settings = read_config(config, overrides)
         check_sections(config, settings, ("nlp", "components", "training"))
-        # Before the work: what cannot be written should not be found out after it.
+        # Before the work, so that an output that cannot be written is reported at once.
         check_output(output, settings.interpolate())
         msg.divider("Initializing pipeline")
         nlp = init_nlp(settings, use_gpu=gpu_id)
@@ -60,13 +60,13 @@ def train(
 
 
 def import_training() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Import what trains, which needs the extra `train`.
+    """Import training, which needs the extra `train`.
 
     Returns:
-        the function that trains, and the one that checks its output.
+        the function that trains, and the function that checks its output.
 
     Raises:
-        BiomedError: if that is not installed.
+        BiomedError: if the extra is not installed.
     """
     from ..errors import BiomedError
 
@@ -89,7 +89,7 @@ def _import_code(path: Path | None) -> None:
         return
     try:
         import_file("python_code", path)
-    except Exception as error:  # anything can be raised there
+    except Exception as error:  # the file can raise any exception
         reason = escape(f"{type(error).__name__}: {error}")
         raise BiomedError(f"--code {path}: cannot be imported ({reason}); correct it") from error
 

@@ -23,8 +23,8 @@ def vocabulary(
 ) -> None:
     """Learn a vocabulary from text, and write it as a Hugging Face fast tokenizer.
 
-    A recipe for `spacy biomed pretrain` takes the directory as [vocabulary] name; or it has the
-    vocabulary learned itself.
+    A recipe for `spacy biomed pretrain` takes the directory as [vocabulary] name. Without it, the
+    recipe describes a vocabulary that pretraining learns.
 
     Example: python -m spacy biomed vocabulary texts/ --output vocabularies/mine --kind bpe
     --size 50262
@@ -39,17 +39,11 @@ def vocabulary(
         raise BiomedError(f"--kind {kind}: use bpe or wordpiece")
     if lowercase and kind == "bpe":
         raise BiomedError("--lowercase: only --kind wordpiece folds case; leave it out")
-    console = Console()
     with (
         replacing_directory(output, "spacy biomed vocabulary", text) as partial,
-        console.status("Learning the vocabulary"),
+        Console().status("Learning the vocabulary"),
     ):
         documents = Documents(text, text_field)
         tokenizer = learn_vocabulary(documents, cast("Kind", kind), size, lowercase=lowercase)
         save_tokenizer(tokenizer, partial)
-    console.print(
-        f"✔ Wrote {output}: {tokenizer.get_vocab_size():,} entries",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
-    )
+    typer.echo(f"✔ Wrote {output}: {tokenizer.get_vocab_size():,} entries")

@@ -1,4 +1,4 @@
-"""A training run on disk, complete enough to go on as if it had never stopped."""
+"""The state of a training run on disk, from which it resumes as if it had never stopped."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from ..encoders.thinc_shims import get_loss_scale, get_module
 from ..errors import BiomedError
 from ..outputs import find_paths, replacing_file
 
-# Version, words and second normal deviate of Python's generator, as `random.getstate` has them.
+# Version, words and second normal deviate of Python's generator, as of `random.getstate`.
 PythonState = tuple[int, tuple[int, ...], float | None]
 
-# Config sections whose paths are inputs: what they hold decides what training makes of them.
+# Config sections whose paths are inputs: the result of training depends on their contents.
 SECTIONS_WITH_INPUTS = ("corpora", "components", "initialize")
 
 _MOMENTS = ("mom1", "mom2", "averages")
@@ -39,11 +39,11 @@ class Progress:
     """How far a run has come.
 
     Attributes:
-        fingerprint: what it was made from, see `fingerprint`.
-        step: the last step that was made.
+        fingerprint: digests of the config and the inputs, see the function `fingerprint`.
+        step: the last step that was made; -1 before the first.
         scores: the main score of each evaluation.
-        words, seconds: trained on, so far.
-        performance: what the pipeline's meta says of it.
+        words, seconds: words trained on, and whole seconds of the run, so far.
+        performance: the scores in the pipeline's meta.
         epochs: the state of Python's generator when each epoch began, before its examples were
             shuffled.
     """
@@ -63,7 +63,7 @@ class Checkpoint:
 
     Attributes:
         progress: how far it has come.
-        counts: of the optimizer, by name and parameter.
+        counts: counts of the optimizer, by name and parameter.
         generators: states of the random generators of Python and numpy.
         tensors: weights, rates of dropout, the moments and averages of the optimizer, the states of
             PyTorch's generators.
@@ -76,10 +76,10 @@ class Checkpoint:
 
     @classmethod
     def take(cls, nlp: Language, optimizer: Optimizer, progress: Progress) -> Checkpoint:
-        """Look at a run that stands between two steps.
+        """Copy the state of a run between two steps.
 
         Raises:
-            BiomedError: if the optimizer knows parameters that no component's model has.
+            BiomedError: if the optimizer has parameters that no component's model has.
         """
         tensors = {f"weight:{place}": value for place, value in _weights(nlp)}
         tensors.update(_optimizer_tensors(nlp, optimizer))
@@ -94,7 +94,7 @@ class Checkpoint:
         return cls(progress, counts, _generators(), tensors)
 
     def write(self, path: Path) -> None:
-        """Write to a file, which is always whole: the one before stays until this one is."""
+        """Write to a file. The previous file stays until the new file is complete."""
         header = {
             "progress": dataclasses.asdict(self.progress),
             "counts": self.counts,
@@ -109,10 +109,10 @@ class Checkpoint:
 
     @classmethod
     def read(cls, path: Path) -> Checkpoint:
-        """Read what `write` wrote.
+        """Read a file that `write` wrote.
 
         Raises:
-            BiomedError: if it is something else, or damaged.
+            BiomedError: if the file is something else, or damaged.
         """
         try:
             with safe_open(path, "pt") as file:
@@ -121,11 +121,11 @@ class Checkpoint:
             progress = Progress(**header["progress"])
             progress.epochs = [_python_state(state) for state in progress.epochs]
             return cls(progress, header["counts"], header["generators"], tensors)
-        except Exception as error:  # safetensors has exceptions of its own
+        except Exception as error:  # safetensors defines its own exceptions
             raise BiomedError(f"{path}: not a readable checkpoint ({error})") from error
 
     def fits(self, nlp: Language) -> bool:
-        """Whether the pipeline has the very weights that the checkpoint has."""
+        """Whether the pipeline has weights of the same names and shapes as the checkpoint."""
         own = {f"weight:{place}": tuple(value.shape) for place, value in _weights(nlp)}
         return own == {
             name: tuple(value.shape)
@@ -134,9 +134,9 @@ class Checkpoint:
         }
 
     def restore(self, nlp: Language, optimizer: Optimizer) -> None:
-        """Put pipeline, optimizer and random generators where the run was.
+        """Give pipeline, optimizer and random generators the state of the run.
 
-        The schedules of the optimizer are left to the caller, who steps them.
+        The caller steps the schedules of the optimizer.
         """
         self._restore_weights(nlp)
         self._restore_optimizer(nlp, optimizer)
@@ -185,10 +185,10 @@ class Checkpoint:
 
 
 def fingerprint(nlp: Language) -> dict[str, str]:
-    """What decides how training goes: digests of the config, of the labels, and of all inputs.
+    """Digests of everything that the result of training depends on: config, labels and inputs.
 
-    The logger does not count. The inputs are the files, and the folders with all that is in them,
-    that the config names as the corpora, for the components, or for their initialization.
+    The logger does not count. The inputs are the files and folders that the config names as
+    corpora, for components, or for initialization.
     """
     config = nlp.config.interpolate()
     config["training"].pop("logger", None)
@@ -205,7 +205,7 @@ def _digest(content: Any) -> str:
 
 
 def digest_files(path: Path) -> str:
-    """Of the contents of a file, or of a folder's files and their names."""
+    """A digest of the contents of a file, or of the names and contents of a folder's files."""
     digest = hashlib.sha256()
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     for file in files:
@@ -218,7 +218,7 @@ def digest_files(path: Path) -> str:
 
 
 def _nodes(nlp: Language) -> Iterator[tuple[str, Model]]:
-    """Every layer of every component once, by component and number: the same in each process."""
+    """Each layer of each component once, by component and number, as in any other process."""
     seen = set()
     for name, pipe in nlp.pipeline:
         model = getattr(pipe, "model", None)
@@ -229,7 +229,7 @@ def _nodes(nlp: Language) -> Iterator[tuple[str, Model]]:
 
 
 def _shims(nlp: Language) -> Iterator[tuple[str, PyTorchShim]]:
-    """The layers' PyTorch modules."""
+    """The layers with PyTorch modules."""
     for place, node in _nodes(nlp):
         for number, shim in enumerate(node.shims):
             if isinstance(shim, PyTorchShim) and get_module(shim) is not None:
@@ -247,7 +247,7 @@ def _weights(nlp: Language) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _places(nlp: Language) -> dict[tuple[int, str], str]:
-    """The keys by which a thinc optimizer knows parameters, which differ between processes."""
+    """Names of parameters by their keys in a thinc optimizer, which differ between processes."""
     places = {}
     for place, node in _nodes(nlp):
         places.update({(node.id, name): f"{place}/{name}" for name in node.param_names})
@@ -277,7 +277,7 @@ def _optimizer_tensors(nlp: Language, optimizer: Optimizer) -> dict[str, torch.T
 
 
 def _scaler_tensors(nlp: Language) -> dict[str, torch.Tensor]:
-    """Of fp16: by how much losses are scaled, and since how many steps."""
+    """For fp16: by how much losses are scaled, and for how many steps."""
     return {
         f"{kind}:{place}": _tensor(value)
         for place, shim in _shims(nlp)
@@ -286,7 +286,7 @@ def _scaler_tensors(nlp: Language) -> dict[str, torch.Tensor]:
 
 
 def _dropout_tensors(nlp: Language) -> dict[str, torch.Tensor]:
-    """Of thinc's layers: the rate that the last batch set, which is saved with the weights."""
+    """The dropout rate of thinc's layers, which the last batch set, and which pipelines save."""
     return {
         f"dropout:{place}": torch.tensor(float(node.attrs["dropout_rate"]), dtype=torch.float64)
         for place, node in _nodes(nlp)
@@ -318,19 +318,19 @@ def _numpy_state(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tensor(value: Any) -> torch.Tensor:
-    """An array of numpy, cupy or PyTorch in main memory."""
+    """An array of numpy, cupy or PyTorch, in main memory."""
     if isinstance(value, torch.Tensor):
         return value.detach().cpu().contiguous()
     return torch.from_numpy(np.ascontiguousarray(to_numpy(value)))
 
 
 def _array(tensor: torch.Tensor) -> Any:
-    """A copy, as the layers' own: that of the file need not lie where arithmetic is fast."""
+    """A copy for a layer, since arithmetic on the memory of a file may be slow."""
     return get_current_ops().asarray(tensor.numpy().copy())
 
 
 def _without_shared_memory(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Copy what shares its memory with another: tied weights, which safetensors refuses."""
+    """Copy tensors that share memory, such as tied weights, since safetensors refuses them."""
     seen: set[int] = set()
     apart = {}
     for name, value in tensors.items():

@@ -1,4 +1,4 @@
-"""Numbers on the command line that a smallest and a largest value do not describe."""
+"""Checks of numbers on the command line that typer's min and max cannot make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of a config given on the command line, as `spacy train` takes them."""
+"""Settings of a config on the command line, as in `spacy train`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import typer
 
 
 def parse_overrides(context: typer.Context) -> dict[str, Any]:
-    """Settings by their dotted names, from the options that the command does not know.
+    """Settings by their dotted names, from the options that the command does not define.
 
     Raises:
-        BiomedError: if one is not of the form `--section.setting value`.
+        BiomedError: if an option is not of the form `--section.setting value`.
     """
     from spacy.cli._util import NoSuchOption, parse_config_overrides
 
@@ -23,7 +23,7 @@ def parse_overrides(context: typer.Context) -> dict[str, Any]:
     _check_words(context)
     try:
         return parse_config_overrides(context.args)
-    except NoSuchOption as error:  # of a click that need not be typer's
+    except NoSuchOption as error:  # of click, which need not be typer's
         reason = error.format_message().rstrip(".")
         raise BiomedError(f"{reason}; see `{context.command_path} --help`") from error
 
@@ -45,20 +45,21 @@ def _check_words(context: typer.Context) -> None:
 
 
 def is_utf8(word: str) -> bool:
-    """Whether the bytes of an argument were characters; configs can have no others."""
+    """Whether an argument was UTF-8, as configs are."""
     return not any("\ud800" <= character <= "\udfff" for character in word)
 
 
 def check_variables(overrides: Mapping[str, Any], settings: Mapping[str, Any], path: Path) -> None:
-    """See that settings of [vars] and [paths] are in the config: nothing else reads these sections,
-    so that a misspelt name would change nothing, in silence.
+    """Check that settings of [vars] and [paths] are in the config.
+
+    Nothing checks these sections later: a misspelt name would have no effect.
 
     Args:
         settings: the config without the overrides.
-        path: of the config, for the message.
+        path: path of the config, for the message.
 
     Raises:
-        BiomedError: if one is not.
+        BiomedError: if a setting is not there.
     """
     from ...errors import BiomedError
 

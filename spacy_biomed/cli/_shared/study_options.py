@@ -1,4 +1,4 @@
-"""Options that studies have in common, and how they show what they do."""
+"""Options that studies have in common, and how they show their progress and results."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def seeds_option(default: int) -> Any:
 
 @contextmanager
 def holding_output(output: Path, sources: Iterable[Path | str]) -> Iterator[None]:
-    """Keep other processes out of a study's folder, and see that it is one.
+    """Keep other processes out of a study's folder, and check that it is the folder of a study.
 
     Args:
-        sources: what it is made from.
+        sources: inputs of the study.
 
     Raises:
-        BiomedError: if it holds something else.
+        BiomedError: if the folder contains something else.
     """
     from ...outputs import working_directory
 
@@ -68,7 +68,11 @@ def create_console() -> Console:
 
 @contextmanager
 def showing_progress(console: Console, parts: int) -> Iterator[Callable[[str], None]]:
-    """A bar over so many parts of the work; what it gives is called with each as it begins."""
+    """Show a bar; yields a function to call with the name of each part as the part begins.
+
+    Args:
+        parts: number of parts of the work.
+    """
     from rich.progress import Progress
 
     with Progress(console=console, transient=True) as bar:
@@ -77,7 +81,7 @@ def showing_progress(console: Console, parts: int) -> Iterator[Callable[[str], N
 
 
 def show_written(console: Console, output: Path, table: str, *others: str) -> None:
-    """Print the table that a study has written, and the names of all that it has."""
+    """Print the table that a study has written, and the names of all its files."""
     console.print((output / table).read_text(encoding="utf8"))
     *names, last = table, *others
     console.print(f"✔ Wrote {', '.join(names)} and {last} to {output}")

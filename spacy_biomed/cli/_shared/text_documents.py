@@ -1,4 +1,4 @@
-"""Documents in files, and the same files with other texts in them."""
+"""Documents in files, and copies of the files with other texts."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class TextDocument:
 
     Attributes:
         text: its text.
-        place: where it is, for messages.
-        name: path within the folder, of a note in a file of its own.
-        fields: the fields of its JSON object; those that are left when it is written are written.
+        place: file and line, for messages.
+        name: path within the folder, if each document is a file.
+        fields: the fields of its JSON object, which are written with the text.
     """
 
     text: str
@@ -34,13 +34,13 @@ class TextDocument:
 
 
 def read_text_documents(path: Path, text_field: str = "text") -> Iterator[TextDocument]:
-    """Read a document on each line of a .txt file, a JSON object on each line of a .jsonl file
-    (each of them also .gz, .xz or .zst), or each .txt file in a folder.
+    """Read the lines of a .txt file, the objects of a .jsonl file, or the .txt files of a folder.
 
-    A text is given as it stands, halves of surrogate pairs included. Messages quote nothing of it.
+    Files may be compressed (.gz, .xz, .zst), but not in a folder. Texts are given unchanged, also
+    with halves of surrogate pairs. Messages quote nothing of them.
 
     Raises:
-        BiomedError: if there is nothing like that; while reading, if a file is damaged.
+        BiomedError: if the path is none of these; while reading, if a file is damaged.
     """
     files = find_files([path])
     if path.is_dir():
@@ -62,9 +62,9 @@ Writer = Callable[[TextDocument, str], None]
 def writing_text_documents(
     source: Path, output: Path, text_field: str = "text"
 ) -> Iterator[Writer]:
-    """Give what writes documents of a source, with other texts, to an output of the same kind.
+    """Yields a function that writes a document of a source with another text.
 
-    The output appears once everything is written.
+    The output is of the same kind as the source, and appears once everything is written.
 
     Raises:
         BiomedError: if the output is the source, or in it, or of another kind.

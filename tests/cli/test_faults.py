@@ -498,7 +498,7 @@ def test_an_error_or_a_kill_at_a_write_leaves_the_old_output_or_the_new_one(
 
 
 def test_a_full_disk_leaves_the_old_output_or_the_new_one(undisturbed, tmp_path):
-    names = ["convert", "clean", "convert_encoder", "deidentify_file"]
+    names = ["convert", "clean", "convert_encoder", "deidentify_file", "card", "compress"]
     known = [undisturbed(name) for name in names]
 
     def work():
@@ -565,10 +565,37 @@ def test_a_failed_system_call_in_a_process_of_its_own(undisturbed, tmp_path):
     assert snapshot(place) == known.old
 
 
+# Something in the way
+
+
+@pytest.mark.parametrize("name", ["convert", "card", "compress"])
+@pytest.mark.parametrize(
+    ("in_the_way", "reason"),
+    [
+        ("out", r"out: this is a file; name a directory to write to"),
+        ("folder", r"folder/out: cannot be written \(File exists\); nothing was changed: .*"),
+    ],
+)
+def test_a_file_where_a_directory_is_to_be_is_named_and_stays(
+    name, in_the_way, reason, undisturbed, tmp_path
+):
+    case = undisturbed(name).case
+    (tmp_path / in_the_way).write_text("mine")
+    before = snapshot(tmp_path)
+    output = "out" if in_the_way == "out" else "folder/out"
+    outcome = run([output if word == "out" else word for word in strings(case.new)], tmp_path)
+    [line] = outcome.lines
+    assert outcome.status == 1
+    assert re.fullmatch(f"✘ {reason}", line)
+    assert snapshot(tmp_path) == before
+
+
 # Two at once
 
 
-@pytest.mark.parametrize("name", ["convert", "clean", "deidentify_folder", "train", "pretrain"])
+@pytest.mark.parametrize(
+    "name", ["convert", "clean", "deidentify_folder", "card", "compress", "train", "pretrain"]
+)
 def test_of_two_runs_to_one_output_one_wins_and_the_other_says_so(name, undisturbed, tmp_path):
     known = undisturbed(name)
     place = known.place(tmp_path / "place")

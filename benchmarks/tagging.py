@@ -2,8 +2,8 @@
 
     python benchmarks/tagging.py
 
-`TagScheme.viterbi` searches only documents where the best tags of single tokens are not a valid
-sequence, and compares only tags that can matter. The plain algorithm searches all documents and
+`TagScheme.viterbi` searches only runs of tokens where the best tags of single tokens are not a
+valid sequence, and compares only tags that can matter. The plain algorithm searches all tokens and
 compares all pairs of tags. Both decode the same batch, of 20 documents with 400 words each, from
 scores to spans. The scores are noise with a standard deviation of 2.5. To that "sure" scores add 15
 points for the right tag, "unsure" scores 5 points, and "random" scores nothing. Printed are the

@@ -96,7 +96,7 @@ class TagScheme:
         """The most probable tag sequence of each document among the valid ones.
 
         Tags are independent given the encoder, so the most probable sequence of all is the best tag
-        of each token. Only documents where that sequence is invalid are searched.
+        of each token. Only runs of tokens where that sequence is invalid are searched.
 
         Args:
             log_probs: (tokens, tags), all documents concatenated.
@@ -106,25 +106,26 @@ class TagScheme:
             (tokens,) tags.
         """
         tags = log_probs.argmax(axis=1)
-        invalid = self._find_invalid(tags, lengths)
-        if len(invalid):
-            starts = np.cumsum(lengths) - lengths
-            self._search(log_probs, tags, starts[invalid], lengths[invalid])
+        if self.labels:
+            starts, ends = _find_runs(log_probs, lengths)
+            invalid = self._find_invalid(tags, starts, ends)
+            if len(invalid):
+                self._search(log_probs, tags, starts[invalid], (ends - starts)[invalid])
         return tags
 
-    def _find_invalid(self, tags: Ints1d, lengths: Ints1d) -> Ints1d:
-        """The places of the documents whose tags are not a valid sequence."""
-        filled = np.flatnonzero(lengths)
-        ends = np.cumsum(lengths)[filled]
-        first, last = tags[ends - lengths[filled]], tags[ends - 1]
+    def _find_invalid(self, tags: Ints1d, starts: Ints1d, ends: Ints1d) -> Ints1d:
+        """The places of the runs whose tags are not a valid sequence."""
         is_bad = np.zeros(len(tags), dtype=bool)
         is_bad[1:] = ~self.allowed[tags[:-1], tags[1:]]
-        # The first token has no tag before it, and stands for the end of its document as well.
-        is_bad[ends - lengths[filled]] = ~(self.may_start[first] & self.may_end[last])
-        return np.unique(np.repeat(np.arange(len(lengths)), lengths)[is_bad])
+        # The first token has no tag before it, and stands for the end of its run as well.
+        is_bad[starts] = ~(self.may_start[tags[starts]] & self.may_end[tags[ends - 1]])
+        lengths = ends - starts
+        return np.unique(
+            np.repeat(np.arange(len(starts)), lengths)[is_bad[ranges(starts, lengths)]]
+        )
 
     def _search(self, log_probs: Floats2d, tags: Ints1d, starts: Ints1d, lengths: Ints1d) -> None:
-        """Set the tags of some documents to their most probable valid sequence (Viterbi).
+        """Set the tags of some runs of tokens to their most probable valid sequence (Viterbi).
 
         A tag that continues a span follows B or I of its label. Every other tag follows the best of
         the tags that leave no span open. A token therefore takes one comparison for each label and
@@ -132,11 +133,11 @@ class TagScheme:
 
         Args:
             log_probs, tags: (tokens, tags) and (tokens,) of all documents.
-            starts, lengths: (docs,) first token and number of tokens of each document to search.
+            starts, lengths: (runs,) first token and number of tokens of each run to search.
         """
         order = np.argsort(-lengths, kind="stable")
         starts, lengths = starts[order], lengths[order]
-        # How many documents, the longest first, have a token at each place.
+        # How many runs, the longest first, have a token at each place.
         reach = np.searchsorted(-lengths, -np.arange(lengths[0]), side="left")
         left_open = np.where(self.may_end, 0.0, -np.inf)
         totals = np.where(self.may_start, log_probs[starts], -np.inf).astype("float64")
@@ -164,3 +165,24 @@ class TagScheme:
             opener = 1 + label * len(self.parts) + is_inside[place, docs, label]
             is_continued = self.continues_span[tags[tokens]]
             tags[tokens - 1] = np.where(is_continued, opener, closed[place, docs])
+
+
+def _find_runs(log_probs: Floats2d, lengths: Ints1d) -> tuple[Ints1d, Ints1d]:
+    """The runs of tokens between tokens that are outside in the best valid sequence for certain.
+
+    A valid sequence stays valid without one of its spans. A token is therefore outside if the tags
+    of every span over it, each at its best, are less probable than "O" on the same tokens.
+
+    Returns:
+        the first token of each run, and the token after its last: (runs,) each.
+    """
+    gain = np.cumsum(log_probs[:, 0] - log_probs[:, 1:].max(axis=1), dtype="float64")
+    gain = np.concatenate([[0.0], gain])  # of "O" on all tokens before each place
+    least_after = np.minimum.accumulate(gain[:0:-1])[::-1]
+    is_open = least_after <= np.maximum.accumulate(gain[:-1])
+    is_border = np.zeros(len(gain), dtype=bool)
+    is_border[np.cumsum(lengths)] = True
+    is_open = np.concatenate([[False], is_open, [False]])
+    starts = np.flatnonzero(is_open[1:] & (~is_open[:-1] | is_border))
+    ends = np.flatnonzero(is_open[:-1] & (~is_open[1:] | is_border))
+    return starts, ends

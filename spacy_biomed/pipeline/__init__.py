@@ -1,4 +1,4 @@
-"""spaCy components: one module for each, and what they share."""
+"""spaCy components, a module for each, and their base classes."""
 
 from lazy_loader import attach_stub
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import ENOENT
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -342,11 +344,14 @@ def load_directory(path: Path) -> tuple[WordPieceTokenizer, PreTrainedModel]:
     """Read an encoder written by `save_encoder`.
 
     Raises:
+        FileNotFoundError: if there is no such directory.
         BiomedError: if it cannot be read, or was replaced by something that needs code, or by a
             pickle.
     """
     from transformers import AutoModel
 
+    if not path.is_dir():
+        raise FileNotFoundError(ENOENT, os.strerror(ENOENT), str(path))
     with explaining(str(path), str(path), None):
         model = read_weights(AutoModel, path, read_config(path), **_attention())
     settings = json.loads((path / TOKENIZER_SETTINGS).read_text(encoding="utf8"))

@@ -145,8 +145,8 @@ def check_ratio(compressed: int, size: int, path: Path, ratio: int | None = None
     ratio = ratio or max_ratio()
     if size > max(_FREE, ratio * compressed):
         raise BiomedError(
-            f"{path}: becomes over {ratio} times as large when it is decompressed, as no text "
-            f"does; if you trust it, set {RATIO_VARIABLE} higher"
+            f"{path}: becomes over {ratio} times as large when decompressed, which is unusual for "
+            f"text; if you trust the file, set {RATIO_VARIABLE} higher"
         )
 
 

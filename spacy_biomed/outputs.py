@@ -301,7 +301,7 @@ def delete_directory(path: Path) -> None:
         shutil.rmtree(path)
     except OSError as error:
         raise BiomedError(
-            f"{path}: cannot be deleted ({error.strerror}); see to that, and run the command again"
+            f"{path}: cannot be deleted ({error.strerror}); fix this, and run the command again"
         ) from error
 
 
@@ -596,7 +596,7 @@ def _explaining(output: Path) -> Iterator[None]:
         if reason is None:
             raise
         raise BiomedError(
-            f"{output}: cannot be written ({reason}); nothing was changed: see to that, or name "
+            f"{output}: cannot be written ({reason}); nothing was changed: fix this, or name "
             "another place"
         ) from error
 

@@ -130,7 +130,7 @@ def _check_pair(number: int, gold: Doc, predicted: Doc, spans_key: str | None) -
     if spans_key is not None and spans_key not in gold.spans:
         raise BiomedError(
             f'document {number} has no gold mentions in doc.spans["{spans_key}"], but in '
-            f"{', '.join(gold.spans) or 'no group'}: name the one that has them"
+            f"{', '.join(gold.spans) or 'no group'}: name the group with the mentions"
         )
 
 

@@ -97,7 +97,7 @@ class Sketcher:
     def __init__(self, settings: NearDuplicates):
         if find_spec("datasketch") is None:
             raise BiomedError(
-                "to find near duplicates needs datasketch: pip install 'spacy-biomed[train]'"
+                "finding near duplicates needs datasketch: pip install 'spacy-biomed[train]'"
             )
         from datasketch import MinHash
 

@@ -57,7 +57,7 @@ class Student(Section):
                 "(which of the teacher's)"
             )
         if "revision" in given and self.name is None:
-            raise ValueError("revision is that of an encoder with a name; give one, or remove it")
+            raise ValueError("revision needs the name of an encoder; add name, or remove it")
         if self.layers is None or self.width is None:
             for size in {"width", "heads", "feed_forward"} & given:
                 raise ValueError(

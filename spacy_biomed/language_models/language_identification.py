@@ -33,7 +33,7 @@ class LanguageIdentifier:
     def __init__(self, lang: str, *, language_from: int, language_odds: float):
         if find_spec("py3langid") is None:
             raise BiomedError(
-                "to identify languages needs py3langid: pip install 'spacy-biomed[train]'"
+                "identifying languages needs py3langid: pip install 'spacy-biomed[train]'"
             )
         self.model = _load_model()
         if lang not in self.model.nb_classes:

@@ -257,7 +257,7 @@ def _checked(value: Any, text_field: str, place: str) -> str:
     if not isinstance(value, str):
         raise BiomedError(
             f"{place}: field {text_field} is no text but {_kind_of_value(value)}; name the field "
-            f"with the text, or leave out what has none"
+            "with the text, or remove documents without text"
         )
     return value
 
@@ -295,5 +295,6 @@ def _no_field(place: str, text_field: str, fields: Iterable[str]) -> BiomedError
 def _cannot_read(path: Path, where: str, error: Exception) -> BiomedError:
     reason = getattr(error, "strerror", None) or escape(" ".join(str(error).split()), 200)
     return BiomedError(
-        f"{path}: cannot be read {where} ({reason}); is it complete, and what its ending says?"
+        f"{path}: cannot be read {where} ({reason}); check that it is complete, and that its "
+        "ending is right"
     )

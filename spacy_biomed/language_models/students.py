@@ -78,8 +78,8 @@ def create_smaller(
     config = copy.deepcopy(teacher.config)
     if config.model_type not in _FEED_FORWARD:
         raise BiomedError(
-            f"teacher of type {config.model_type}: a student of another shape can be made of "
-            f"{', '.join(_FEED_FORWARD)} only; take layers of the teacher, or an encoder"
+            f"teacher of type {config.model_type}: only students of {', '.join(_FEED_FORWARD)} can "
+            "have another shape; take layers of the teacher, or an encoder"
         )
     config.num_hidden_layers = layers
     config.hidden_size = width

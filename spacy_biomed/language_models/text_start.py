@@ -65,8 +65,8 @@ def start_from_text(model: PreTrainedModel, text: PackedText, *, seed: int) -> N
     vocabulary, width = embeddings.word_embeddings.weight.shape
     if vocabulary <= width:
         raise BiomedError(
-            f"a vocabulary of {vocabulary} word pieces is too small to start from the text at "
-            f"width {width}: it has to be larger; take a larger one or a random start"
+            f"a vocabulary of {vocabulary} word pieces is too small to start from the text: it "
+            f"must be larger than the width {width}; use a larger vocabulary, or a random start"
         )
     random = np.random.default_rng(seed)
     counts = count_pairs(text, vocabulary)

@@ -354,7 +354,7 @@ class BiomedDeidentifier(Described, Pipe):
             is_empty = not self._tag.format(label="NAME")
         except (LookupError, ValueError, AttributeError) as error:
             raise BiomedError(
-                f'{place} tag = "{self._tag}": {{label}} is all that it can have in braces'
+                f'{place} tag = "{self._tag}": only {{label}} can be in braces'
             ) from error
         if is_empty:
             raise BiomedError(f'{place} tag = "": use a text, such as "[{{label}}]"')

@@ -208,7 +208,7 @@ class EncoderHead(Described, TrainablePipe):
         """
         raise BiomedError(
             f"the corpus has labels that '{self.name}' does not know "
-            f"({', '.join(map(quote, labels))}), and a trained head of its kind takes no further "
+            f"({', '.join(map(quote, labels))}), and trained heads of this kind cannot learn new "
             "labels: leave them out, or train from scratch (`spacy biomed init-config --encoder`)"
         )
 

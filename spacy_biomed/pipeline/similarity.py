@@ -139,8 +139,8 @@ class BiomedSimilarity(EncoderHead):
     def class_settings(cls, classes: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
         if len(classes) > 1:
             raise BiomedError(
-                "a pair of similar texts has one number in doc.cats, and this corpus has "
-                f"{', '.join(classes)}: leave one"
+                "a similarity task has one number in doc.cats, but this corpus has "
+                f"{', '.join(classes)}: keep one"
             )
         return {"label": classes[0]}, {}
 

@@ -343,8 +343,8 @@ class BiomedTextCategorizer(EncoderHead):
             )
         if self.cfg["exclusive"] and len(labels) == 1:
             raise BiomedError(
-                f"'{self.name}' has the one label '{labels[0]}', and of classes that exclude each "
-                f"other there are at least two: give {setting}.labels, or set exclusive = false"
+                f"'{self.name}' has only the label '{labels[0]}', but exclusive classes need at "
+                f"least two: give {setting}.labels, or set exclusive = false"
             )
         if positive_label is None:
             return

@@ -158,7 +158,8 @@ def parse_contestants(names: list[str]) -> list[Contestant]:
             name = Path(encoder).expanduser().resolve().name + ("_random" if is_random else "")
         if not re.fullmatch(r"[\w.+-]+", name):
             raise BiomedError(
-                f"--encoders {given}: '{name}' is no name; use letters, digits, '_', '.' and '-'"
+                f"--encoders {given}: '{name}' is not a valid name; use letters, digits, '_', '.' "
+                "and '-'"
             )
         if name in contestants:
             raise BiomedError(f"--encoders: two are called {name}; give one as NAME={encoder}")
@@ -253,9 +254,7 @@ def check_corpora(corpora: list[Corpus], settings: EncoderStudySettings) -> list
 def _check_contestants(contestants: list[Contestant], baseline: str | None) -> None:
     names = [contestant.name for contestant in contestants]
     if baseline is not None and baseline not in names:
-        raise BiomedError(
-            f"--baseline {baseline}: no encoder is called so; use one of {', '.join(names)}"
-        )
+        raise BiomedError(f"--baseline {baseline}: no such encoder; use one of {', '.join(names)}")
     for contestant in contestants:
         load_pretrained(contestant.encoder)
 

@@ -64,8 +64,8 @@ def batch_by_word_pieces_v1(
             yield [example for _, example in chosen]
         if empty:  # otherwise spaCy would request batches forever
             raise BiomedError(
-                f"training.batcher.size is {size}: no example has so few word pieces; raise it, or "
-                "set discard_oversize = false"
+                f"training.batcher.size is {size}: all examples have more word pieces; raise it, "
+                "or set discard_oversize = false"
             )
 
     return batch

@@ -199,7 +199,7 @@ def _check_names(corpora: Sequence[Path], label_maps: Mapping[str, LabelMap]) ->
     names = [folder.resolve().name for folder in corpora]
     for name, times in Counter(names).items():
         if times > 1:
-            raise BiomedError(f"{name}: two corpora are called so; rename the folder of one")
+            raise BiomedError(f"{name}: two corpora have this name; rename one of the folders")
     for name in label_maps:
         if name not in names:
             raise BiomedError(f"--map {name}: no such corpus among {', '.join(names)}")
@@ -212,7 +212,7 @@ def _common_language(names: Sequence[str], described: Sequence[Mapping[str, Any]
     }
     if len(set(languages.values())) > 1:
         held = ", ".join(f"{name} is in {language}" for name, language in languages.items())
-        raise BiomedError(f"corpora of one language are combined, and {held}")
+        raise BiomedError(f"only corpora of the same language can be combined, but {held}")
     for name, description in zip(names, described, strict=True):
         if "taught" in description:
             raise BiomedError(
@@ -244,7 +244,9 @@ def _read_corpus(
     texts = [text for part in parts.values() for text in part]
     if all(text.mentions is None for text in texts):
         layer = "doc.ents" if spans_key is None else f"doc.spans['{spans_key}']"
-        raise BiomedError(f"{folder}: no document has mentions in {layer}; only such are combined")
+        raise BiomedError(
+            f"{folder}: no document has mentions in {layer}; give corpora with mentions there"
+        )
     found = {label for text in texts for *_, label in [*(text.mentions or ()), *text.lost]}
     found.update(description.get("annotated_labels", ()))
     label_map.check(found, f"--map {name}")

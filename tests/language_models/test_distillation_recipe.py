@@ -133,7 +133,7 @@ def test_an_objective_that_does_not_fit_the_encoders_is_refused_with_its_place(r
         ('name = "tinybert"\nlayers = 2', "give one of name"),
         ("layers = 2\nteacher_layers = [1, 2]", "give one of name"),
         ("teacher_layers = []", "give one of name"),
-        ('layers = 2\nrevision = "abc"', "revision is that of an encoder with a name"),
+        ('layers = 2\nrevision = "abc"', "revision needs the name of an encoder"),
         ("layers = 2\nwidth = 8", "a student with a width needs heads; add them"),
         ("layers = 2\nwidth = 8\nheads = 3", "width 8 is not a multiple of 3 heads"),
         ("layers = 2\nheads = 2", "heads is for a student with random weights"),

@@ -147,6 +147,6 @@ def test_a_type_with_more_sizes_than_these_is_refused():
     sizes = {"embedding_size": 4, "intra_bottleneck_size": 4, "intermediate_size": 8}
     config = MobileBertConfig(vocab_size=30, num_feedforward_networks=1, **SHAPE | sizes)
     teacher = AutoModelForMaskedLM.from_config(config)
-    with pytest.raises(BiomedError, match="teacher of type mobilebert: a student of another shape"):
+    with pytest.raises(BiomedError, match="teacher of type mobilebert: only students of bert"):
         create_smaller(teacher, layers=1, width=4, heads=1)
     assert take_layers(teacher, 1).config.num_hidden_layers == 1

@@ -504,7 +504,7 @@ def initialize(make_pipeline, documents, settings=None, **config):
     ("documents", "settings", "exclusive", "message"),
     [
         ([("a b", None)], {}, False, "no class for 'biomed_textcat' to learn"),
-        ([("a b", {"A": 1})], {}, True, "the one label 'A'.*set exclusive = false"),
+        ([("a b", {"A": 1})], {}, True, "only the label 'A'.*set exclusive = false"),
         (
             [("a  b\nc", {"A": 1, "B": 1, "C": 0})],
             {},

@@ -109,7 +109,7 @@ def test_encoders_are_called_as_their_directories_unless_they_are_given_a_name(t
     ("names", "problem"),
     [
         (["a=x", "a=y"], "two are called a; give one as NAME=y"),
-        (["a/b=x"], "'a/b' is no name"),
+        (["a/b=x"], "'a/b' is not a valid name"),
     ],
 )
 def test_names_that_cannot_be_told_apart_or_are_no_folders_are_refused(names, problem):
@@ -225,9 +225,7 @@ def test_the_same_files_elsewhere_are_the_same_training(
 def test_bad_input_is_found_before_anything_is_trained(
     contestants, corpora, settings, watched, tmp_path
 ):
-    with pytest.raises(
-        BiomedError, match="--baseline x: no encoder is called so; use one of small"
-    ):
+    with pytest.raises(BiomedError, match="--baseline x: no such encoder; use one of small"):
         study_encoders(contestants, corpora, tmp_path, settings, baseline="x")
     with pytest.raises(BiomedError, match="a study needs one of each"):
         study_encoders(contestants, [], tmp_path, settings)

@@ -70,7 +70,7 @@ def test_an_example_longer_than_a_batch_is_left_out_where_that_is_asked_for(
 
 def test_a_size_that_leaves_no_example_is_refused(make_batcher, make_examples):
     batcher = make_batcher(3, discard_oversize=True)
-    with pytest.raises(BiomedError, match="training.batcher.size is 3: no example"):
+    with pytest.raises(BiomedError, match="training.batcher.size is 3: all examples"):
         list(batcher(make_examples(2, 4)))
 
 

@@ -176,7 +176,7 @@ def test_corpora_that_do_not_go_together_are_refused(make_corpus, tmp_path):
     output = tmp_path / "out"
     with pytest.raises(BiomedError, match="one is in en, two is in es"):
         combine_corpora([one, two], output)
-    with pytest.raises(BiomedError, match="one: two corpora are called so"):
+    with pytest.raises(BiomedError, match="one: two corpora have this name"):
         combine_corpora([one, one], output)
     with pytest.raises(BiomedError, match="is what is read"):
         combine_corpora([one], one)

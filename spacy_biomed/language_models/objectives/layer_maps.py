@@ -35,8 +35,8 @@ def map_layers(student: int, teacher: int, layers: Sequence[int] | None = None) 
     if layers is None:
         if student > teacher:
             raise BiomedError(
-                f"the student has {student} layers and the teacher {teacher}: say with layer_map "
-                "which of the teacher's layers each is compared with"
+                f"the student has {student} layers and the teacher {teacher}: set layer_map to the "
+                "teacher's layers to compare with"
             )
         return [-(-layer * teacher // student) for layer in range(1, student + 1)]
     if len(layers) != student:

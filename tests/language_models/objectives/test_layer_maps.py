@@ -38,6 +38,6 @@ def test_a_map_that_does_not_fit_is_refused(layers, message):
 
 
 def test_a_student_deeper_than_the_teacher_needs_a_map():
-    with pytest.raises(BiomedError, match="the student has 3 layers and the teacher 2: say with"):
+    with pytest.raises(BiomedError, match="3 layers and the teacher 2: set layer_map"):
         map_layers(3, 2)
     assert map_layers(3, 2, [1, 1, 2]) == [1, 1, 2]

@@ -10,6 +10,7 @@ from head_corpora import make_docs, write_corpora
 from multitask_corpora import write_small_template
 from spacy.tokens import DocBin
 from spacy.training.initialize import init_nlp
+from spacy.training.loop import create_train_batches
 from spacy.training.loop import train as spacy_train
 
 from spacy_biomed.annotations.relation_layer import SpanRelation
@@ -18,7 +19,7 @@ from spacy_biomed.training.corpus import Corpus_v1
 from spacy_biomed.training.multitask import TASK_KEY, MultiTaskCorpus_v1
 from spacy_biomed.training.multitask_config import create_multitask_config
 from spacy_biomed.training.optimizer import AdamW, AdamW_v1
-from spacy_biomed.training.resumable import create_train_batches, train
+from spacy_biomed.training.resumable import train
 
 ENCODER = "biomed_transformer"
 HEADS = ["drugs", "diseases", "topics"]
@@ -29,7 +30,7 @@ def read_batches(nlp, max_epochs=0):
     config = nlp.config.interpolate()
     settings = {"batcher": config["training"]["batcher"], "corpus": config["corpora"]["train"]}
     resolved = spacy.registry.resolve(settings)
-    return create_train_batches(nlp, resolved["corpus"], resolved["batcher"], max_epochs, [])
+    return create_train_batches(nlp, resolved["corpus"], resolved["batcher"], max_epochs)
 
 
 def task_of(batch):

@@ -179,7 +179,8 @@ def _find_runs(log_probs: Floats2d, lengths: Ints1d) -> tuple[Ints1d, Ints1d]:
     gain = np.cumsum(log_probs[:, 0] - log_probs[:, 1:].max(axis=1), dtype="float64")
     gain = np.concatenate([[0.0], gain])  # of "O" on all tokens before each place
     least_after = np.minimum.accumulate(gain[:0:-1])[::-1]
-    is_open = least_after <= np.maximum.accumulate(gain[:-1])
+    # Written so that all tokens are searched if a score is not a number.
+    is_open = ~(least_after > np.maximum.accumulate(gain[:-1]))
     is_border = np.zeros(len(gain), dtype=bool)
     is_border[np.cumsum(lengths)] = True
     is_open = np.concatenate([[False], is_open, [False]])

@@ -177,6 +177,18 @@ def test_viterbi_never_gives_an_invalid_sequence(scheme, seed):
         assert valid(part.tolist(), scheme)
 
 
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_document_without_numbers_leaves_the_others_valid(scheme):
+    rng = np.random.default_rng(0)
+    tag_scheme = TagScheme(scheme, ["A", "B"])
+    names = np.array(tag_scheme.tag_names())
+    scores = rng.normal(size=(60, tag_scheme.size))
+    scores[20:40] = np.nan
+    tags = tag_scheme.viterbi(scores, np.array([20, 20, 20]))
+    for part in (tags[:20], tags[40:]):
+        assert valid(names[part].tolist(), scheme)
+
+
 def test_documents_are_decoded_apart():
     """The first document ends inside an entity by its best tags; the second starts in one."""
     scheme = TagScheme("biluo", ["A"])

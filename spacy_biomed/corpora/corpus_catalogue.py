@@ -29,7 +29,7 @@ class CorpusEntry:
         splits: "train", "dev" and "test" to paths relative to the corpus folder, as published. A
             part that is not published has no key; a corpus published undivided has the single key
             "all". Empty if the owners' layout is not known.
-        split_sizes: part to what it holds, in words ("923 sentences, 787 mentions").
+        split_sizes: part to its content, in words ("923 sentences, 787 mentions").
         metric: how the papers score it.
         source: the owners' page, or who they are.
         access: "download", "data use agreement" (files come from the owners, see `instructions`) or

@@ -104,7 +104,7 @@ def _collect_terms(documents: Sequence[Document], folder: Path | None) -> dict[s
     if folder is not None and not folder.is_dir():
         raise BiomedError(f"{folder}: no such folder of term lists; make it, or leave it out")
     mentions = _collect_mentions(documents)
-    # A label is a file name only where it could not lead out of the folder.
+    # A label is used as a file name only if the file is in the folder.
     lists = {
         label: folder / f"{label}.txt"
         for label in mentions
@@ -119,9 +119,9 @@ def _collect_terms(documents: Sequence[Document], folder: Path | None) -> dict[s
 
 
 def _collect_mentions(documents: Sequence[Document]) -> dict[str, set[str]]:
-    """Label to the surface forms of its mentions.
+    """Map each label to the surface forms of its mentions.
 
-    Forms whose capitals owe to their place are left out, unless a label has no other.
+    Forms with capitals due to their position are left out, unless a label has only such forms.
     """
     everywhere: dict[str, set[str]] = defaultdict(set)
     as_spelled: dict[str, set[str]] = defaultdict(set)
@@ -177,9 +177,9 @@ def _choose_terms(
     pools: dict[str, list[str]],
     generator: random.Random,
 ) -> dict[tuple[str, str], str | None]:
-    """Each form in the document to its new term, or to None where it stays.
+    """Map each form in the document to its new term, or to None if the form stays.
 
-    Two forms get the same term only where the label has too few.
+    Two forms get the same term only if the label has too few terms.
     """
     choices: dict[tuple[str, str], str | None] = {}
     used: set[str | None] = set()
@@ -249,17 +249,17 @@ def _match_case(term: str, document: Document, mention: Mention) -> str:
 
 
 class _Edit:
-    """A text with spans of it replaced, and where offsets of the old text are in the new one.
+    """A text with replaced spans, which maps offsets of the old text to the new text.
 
     Attributes:
-        spans: disjoint, in text order.
+        spans: the replaced spans; disjoint, in text order.
     """
 
     def __init__(self, text: str, spans: list[Span], terms: list[str]):
         self.starts = [start for start, _ in spans]
         self.ends = [end for _, end in spans]
         self.terms = terms
-        # The shift that holds from the end of each span on, the first before any span.
+        # The shift after each span; the first is the shift before any span.
         self.shifts = [0]
         pieces, last = [], 0
         for (start, end), term in zip(spans, terms, strict=True):
@@ -269,18 +269,18 @@ class _Edit:
         self.text = "".join([*pieces, text[last:]])
 
     def move(self, span: Span) -> Span:
-        """Where the span is now. Neither boundary of it may lie inside a replaced span."""
+        """Map a span to the new text. Its boundaries must not lie inside a replaced span."""
         start, end = span
         return start + self._shift(start), end + self._shift(end)
 
     def move_all(self, spans: list[Span] | None) -> list[Span] | None:
-        """Where the spans are now; None where a boundary lies inside a replaced span."""
+        """Map spans to the new text; None if a boundary lies inside a replaced span."""
         if spans is None or any(self._is_inside(edge) for span in spans for edge in span):
             return None
         return [self.move(span) for span in spans]
 
     def move_tokens(self, tokens: list[Span] | None) -> list[Span] | None:
-        """Where the tokens are now, those of replaced spans cut anew; None where one straddles."""
+        """Map tokens to the new text, with the tokens of new terms; None if a token straddles."""
         if tokens is None:
             return None
         moved, cut = [], set()
@@ -306,7 +306,7 @@ class _Edit:
         return index < len(self.starts) and self.starts[index] < offset
 
     def _holder(self, token: Span) -> int | None:
-        """Index of the replaced span that the whole token lies in."""
+        """Find the index of the replaced span that contains the whole token."""
         index = bisect_right(self.starts, token[0]) - 1
         return index if index >= 0 and token[1] <= self.ends[index] else None
 

@@ -70,7 +70,7 @@ class TagScheme:
         return ["O", *names]
 
     def encode(self, length: int, spans: Spans) -> Ints1d:
-        """Tags of `length` tokens that hold the spans, none of which overlap: (length,)."""
+        """The tags, (length,), of `length` tokens with these spans, which must not overlap."""
         tags = np.zeros(length, dtype="int64")
         first = 1 + spans.label * len(self.parts)
         single = spans.end - spans.start == 1

@@ -80,10 +80,11 @@ def _flatten(exact_answer: Any, where: str, depth: int = 2) -> Iterator[str]:
 
 
 def find_answers(text: str, answers: Iterable[str]) -> list[tuple[int, int]]:
-    """Find every place where a text has one of some strings as whole words, ignoring case.
+    """Find every occurrence of the answers in a text as whole words, in any case.
 
-    >>> find_answers("MYC, and c-Myc again; not MYCN.", ["Myc"])
-    [(0, 3), (11, 14)]
+    Examples:
+        >>> find_answers("MYC, and c-Myc again; not MYCN.", ["Myc"])
+        [(0, 3), (11, 14)]
     """
     places = set()
     for answer in answers:

@@ -26,7 +26,7 @@ _LINE = "\0line"
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+")
 _LABEL_KEYS = ("type", "relation")
 
-# What a document, and what a passage is made of.
+# The parts of a document, and of a passage.
 _UNITS = {"document": "passage", "passage": "sentence"}
 
 # A document, passage, annotation or other part, as BioC's JSON has it.
@@ -221,7 +221,7 @@ def _create_relations(relation: _Part, document: Document, path: Path) -> Iterat
 
 
 def _find_roles(relation: _Part) -> list[str]:
-    """Find the concepts that PubTator3 relates: infons that are objects; its nodes name none."""
+    """Find the concepts that PubTator3 relates: infons that are objects, since nodes name none."""
     infons = relation.get("infons") or {}
     roles = (infons.get(key) for key in ("role1", "role2"))
     found = [get_id(role, "identifier") for role in roles if isinstance(role, dict)]
@@ -274,7 +274,7 @@ def _parse_values(text: str, path: Path, with_lines: bool) -> Any:
 
 
 def _line_decoder(text: str, first: int = 1) -> Any:
-    """Make a JSON decoder that stores in each object the line where it begins.
+    """Create a JSON decoder that stores in each object the line where the object begins.
 
     Args:
         first: number of the text's first line.

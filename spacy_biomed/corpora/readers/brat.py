@@ -114,7 +114,7 @@ def _check_counterparts(root: Path, texts: list[Path]) -> None:
 
 
 class _Line:
-    """One line of annotations: where it is, its kind (`T`), id (`T1`), and further fields."""
+    """One line of annotations: its place, kind (`T`), id (`T1`), and further fields."""
 
     def __init__(self, where: str, text: str) -> None:
         self.where = where
@@ -188,9 +188,9 @@ def _move(mention: Mention, shift: int) -> Mention:
 
 
 def _align_text(text: str, entities: list[tuple[_Line, Mention, str]]) -> tuple[str, int]:
-    """Return the text that the offsets count, without byte-order mark, and what to add to them.
+    """Find the text that the offsets refer to, without byte-order mark, and a shift for offsets.
 
-    Programs that write offsets differ on whether a byte-order mark and a carriage return count.
+    Programs that write offsets differ in whether they count a byte-order mark and carriage returns.
     """
     shifts: tuple[int, ...] = (0,)
     if text.startswith(BYTE_ORDER_MARK):
@@ -265,8 +265,7 @@ def _parse_relations(
 def _add_attribute(line: _Line, mentions: dict[str, Mention], triggers: dict[str, str]) -> None:
     """Add an attribute, a normalisation or a note to its mention.
 
-    What is said of a relation, or of nothing, is left out: a mention is the only thing with
-    attributes.
+    Attributes of relations, or without an id, are left out, since only mentions have attributes.
     """
     name, *rest = line.fields[0].split()
     if not rest:

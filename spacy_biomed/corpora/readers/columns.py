@@ -113,9 +113,9 @@ def _parse_row(line: str, path: Path, number: int) -> Row:
 def _find_scheme(sentences: list[list[Row]]) -> str:
     """Find the scheme of a file by its tags.
 
-    E- and S- occur in BIOES alone. In IOB1 a B- always follows another mention of its label; one
-    that does not makes the file IOB2. Some files have B- for mentions of several tokens and I- for
-    those of one: as IOB1 they are read as they are meant, for what is right in IOB2 reads the same.
+    Only BIOES has E- and S-. In IOB1 a B- always follows another mention of its label; any other B-
+    makes the file IOB2. Some files have B- for mentions of several tokens and I- for mentions of
+    one token. Reading them as IOB1 gives the intended mentions, and valid IOB2 reads the same.
     """
     rows = [row for sentence in sentences for row in sentence]
     if any(row.prefix in "ES" for row in rows):

@@ -97,8 +97,9 @@ def _read_abstract(text_path: Path, labels_path: Path, encoding: str) -> Documen
 def _parse_cell(cell: str) -> Iterator[str]:
     """Yield the top-level hallmark of each path in a cell.
 
-    >>> list(_parse_cell("Resisting cell death--Necrosis ANDEvading growth suppressors--"))
-    ['Resisting cell death', 'Evading growth suppressors']
+    Examples:
+        >>> list(_parse_cell("Resisting cell death--Necrosis ANDEvading growth suppressors--"))
+        ['Resisting cell death', 'Evading growth suppressors']
     """
     for path in _BETWEEN_PATHS.split(cell):
         hallmark = path.split("--")[0].strip()

@@ -89,12 +89,12 @@ def get_field(
     """Return a field of a JSON object.
 
     Args:
-        kind: what it must be: one or more of str, int, list and dict.
+        kind: the type that the field must have: one or more of str, int, list and dict.
         where: the file, and the place of the object in it, for the message.
         advice: what to do, for the message.
 
     Raises:
-        BiomedError: if the object has no such field, or one of another kind.
+        BiomedError: if the object has no such field, or the field has another type.
     """
     kinds = kind if isinstance(kind, tuple) else (kind,)
     value = record.get(key) if isinstance(record, dict) else None
@@ -115,6 +115,6 @@ def get_covered(record: dict[str, Any], where: str) -> str | None:
     """Return the text that an annotation quotes; None if it quotes none.
 
     Raises:
-        BiomedError: if it is no string.
+        BiomedError: if the text is not a string.
     """
     return None if record.get("text") is None else get_field(record, "text", str, where)

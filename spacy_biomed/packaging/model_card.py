@@ -17,7 +17,7 @@ TEMPLATE = "model_card.md.jinja"
 COLUMNS = ("precision", "recall", "F1")
 
 # The Hugging Face Hub's names of tasks. It has none for the others.
-_HUB_TASKS = {
+HUB_TASKS = {
     "named entity recognition": "token-classification",
     "document classification": "text-classification",
     "question answering": "question-answering",
@@ -90,7 +90,7 @@ def _create_front_matter(
         license="other",  # those of the corpora and of the encoder, which the card names
         library_name="spacy",
         tags=["spacy", "biomedical", *tasks],
-        pipeline_tag=_HUB_TASKS.get(tasks[0]) if len(tasks) == 1 else None,
+        pipeline_tag=HUB_TASKS.get(tasks[0]) if len(tasks) == 1 else None,
         base_model=encoder.hub_id if encoder else None,
         model_name=_name_package(meta) if results else None,
         eval_results=results or None,
@@ -107,7 +107,7 @@ def _results(heads: Sequence[Head], test: str, scores: dict[str, Any]) -> Iterat
         begin = f"{head.name}, " if len(heads) > 1 else ""
         for metric, title, value in _measured(head, scores):
             yield EvalResult(
-                task_type=_HUB_TASKS.get(task, task.replace(" ", "-")),
+                task_type=HUB_TASKS.get(task, task.replace(" ", "-")),
                 task_name=task,
                 dataset_type=test,
                 dataset_name=test,

@@ -13,6 +13,8 @@ from spacy.util import split_requirement
 import spacy_biomed
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.packaging.described_pipeline import write_described_pipeline
+from spacy_biomed.packaging.model_card import HUB_TASKS
+from spacy_biomed.pipeline.component_classes import list_heads
 from spacy_biomed.training.config import fill_config
 
 DESCRIPTION = {
@@ -175,6 +177,10 @@ def test_the_front_matter_leaves_out_scores_that_could_not_be_measured(parts, tm
     write_metrics(parts, ents_p=None, ents_r=None, ents_f=None)
     _, card = describe(parts, tmp_path / "out")
     assert "model-index" not in front_matter(card)
+
+
+def test_every_task_that_the_hub_knows_is_a_task_of_some_head():
+    assert set(HUB_TASKS) <= {head.task_name for head in list_heads().values()}
 
 
 def test_a_name_with_a_bar_or_a_line_break_does_not_break_a_table(parts, tmp_path):

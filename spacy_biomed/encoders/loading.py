@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from errno import ENOENT
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BiomedError, escape
@@ -190,6 +189,11 @@ def read_weights(kind: Any, source: str | Path, config: PretrainedConfig, **sett
         if _has_only_pickles(source, where):
             raise BiomedError(_pickle_refusal(source, where)) from error
         raise
+    except UnpicklingError as error:  # transformers 4 raises OSError
+        raise BiomedError(
+            f"{source}: its {WEIGHTS}.index.json names files that are pickles, and only safetensors"
+            " are read; get the encoder from its authors again"
+        ) from error
     model = loaded[0] if isinstance(loaded, tuple) else loaded
     model.float()  # which transformers 5 leaves in the checkpoint's precision
     return loaded
@@ -268,9 +272,27 @@ def without_warnings() -> Iterator[None]:
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()
     try:
-        yield
+        with _without_weights_bar():
+            yield
     finally:
         logging.set_verbosity(verbosity)
+
+
+@contextmanager
+def _without_weights_bar() -> Iterator[None]:
+    """Suppress the progress bar of transformers 5 for reading weights, but not for downloads."""
+    from huggingface_hub.utils import are_progress_bars_disabled, enable_progress_bars
+    from transformers.utils import logging
+
+    if are_progress_bars_disabled() or not logging.is_progress_bar_enabled():
+        yield
+        return
+    logging.disable_progress_bar()  # both
+    enable_progress_bars()
+    try:
+        yield
+    finally:
+        logging.enable_progress_bar()
 
 
 def _set_dropout(config: PretrainedConfig, dropout: float) -> None:
@@ -344,15 +366,11 @@ def load_directory(path: Path) -> tuple[WordPieceTokenizer, PreTrainedModel]:
     """Read an encoder written by `save_encoder`.
 
     Raises:
-        FileNotFoundError: if there is no such directory.
-        BiomedError: if it cannot be read, or was replaced by something that needs code, or by a
-            pickle.
+        BiomedError: if it was replaced by something that needs code, or is a pickle.
     """
     from transformers import AutoModel
 
-    if not path.is_dir():
-        raise FileNotFoundError(ENOENT, os.strerror(ENOENT), str(path))
-    with explaining(str(path), str(path), None):
+    with without_warnings():
         model = read_weights(AutoModel, path, read_config(path), **_attention())
     settings = json.loads((path / TOKENIZER_SETTINGS).read_text(encoding="utf8"))
     text = (path / TOKENIZER).read_text(encoding="utf8")

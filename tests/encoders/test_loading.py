@@ -202,3 +202,9 @@ def test_a_checkpoint_with_pooler_and_head_gives_the_encoder_alone(tiny_bert, tm
     )
     names = [name for name, _ in encoder.shims[0]._model.named_parameters()]
     assert not [name for name in names if "pooler" in name or "cls" in name]
+
+
+def test_loading_prints_nothing(tiny_bert, capfd):
+    load_pretrained(str(tiny_bert))
+    load_directory(tiny_bert)
+    assert capfd.readouterr() == ("", "")

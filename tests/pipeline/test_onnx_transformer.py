@@ -18,6 +18,7 @@ from spacy_biomed.packaging.compression import write_compressed
 from spacy_biomed.training.optimizer import AdamW_v1
 
 NER, ENCODER, ONNX = "biomed_ner", "biomed_transformer", "biomed_onnx_transformer"
+MARKED_STOCK_HEADS = [pytest.param(head, marks=needs_stock) for head in STOCK_HEADS]
 TEXTS = [
     *(text for text, _ in TRAINING),
     "cancer",
@@ -201,6 +202,7 @@ def test_the_first_of_two_heads_leaves_the_encoding_to_the_second(make_pair):
     assert_same_entities(list(compressed.pipe(TEXTS)), list(nlp.pipe(TEXTS)))
 
 
+@needs_stock
 @pytest.mark.parametrize("heads", [[head] for head in STOCK_HEADS] + [[NER, *STOCK_HEADS]])
 def test_spacys_own_heads_predict_the_same(make_pair, heads):
     nlp, path = make_pair(*heads)
@@ -286,7 +288,7 @@ def make_trainable(request, make_pair, encoder_path):
     return make
 
 
-@pytest.mark.parametrize("head", [NER, *STOCK_HEADS])
+@pytest.mark.parametrize("head", [NER, *MARKED_STOCK_HEADS])
 def test_heads_train_on_it_and_it_stays_as_it_was(make_trainable, make_pair, head):
     nlp = make_trainable(head)
     losses = train(nlp, 80, AdamW_v1(2e-2))
@@ -302,6 +304,7 @@ def test_heads_train_on_it_and_it_stays_as_it_was(make_trainable, make_pair, hea
         assert [doc.cats["GENE"] > 0.5 for doc in docs[:3]] == [False, False, True]
 
 
+@needs_stock
 def test_heads_of_both_kinds_train_together(make_trainable):
     nlp = make_trainable(NER, "tagger", "textcat_multilabel")
     losses = train(nlp, 80, AdamW_v1(2e-2))
@@ -310,7 +313,7 @@ def test_heads_of_both_kinds_train_together(make_trainable):
     assert losses[-1][ONNX] == 0.0
 
 
-@pytest.mark.parametrize("head", [NER, "tagger"])
+@pytest.mark.parametrize("head", [NER, pytest.param("tagger", marks=needs_stock)])
 def test_heads_train_on_it_frozen(make_trainable, head):
     """Like `spacy train` with `frozen_components` and `annotating_components`."""
     nlp = make_trainable(head)
@@ -326,6 +329,7 @@ def test_a_frozen_head_lets_the_other_learn(make_trainable):
     assert all(get_encoding(doc) is None for doc in docs)
 
 
+@needs_stock
 def test_averaged_weights_of_its_heads_can_be_used(make_trainable):
     """Averages of thinc's optimizer, with which `spacy train` evaluates and saves."""
     nlp = make_trainable("tagger")
@@ -364,6 +368,7 @@ def test_a_pipeline_of_an_encoder_by_path_is_complete_without_the_path(encoder_p
     assert_same_entities(list(spacy.load(tmp_path / "saved").pipe(TEXTS)), list(nlp.pipe(TEXTS)))
 
 
+@needs_stock
 def test_a_compressed_pipeline_can_be_saved_again(make_pair, tmp_path):
     compressed = spacy.load(make_pair(NER, "tagger")[1])
     expected = list(compressed.pipe(TEXTS))

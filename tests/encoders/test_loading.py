@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 import spacy
 import torch
+from huggingface_hub.utils import are_progress_bars_disabled
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer
+from transformers.utils import logging
 
 from spacy_biomed.encoders.loading import (
     load_directory,
     load_pretrained,
     load_tokenizer,
     save_encoder,
+    without_warnings,
 )
 from spacy_biomed.errors import BiomedError
 
@@ -208,3 +211,12 @@ def test_loading_prints_nothing(tiny_bert, capfd):
     load_pretrained(str(tiny_bert))
     load_directory(tiny_bert)
     assert capfd.readouterr() == ("", "")
+
+
+def test_downloads_still_show_their_progress(monkeypatch):
+    monkeypatch.delenv("HF_HUB_DISABLE_PROGRESS_BARS", raising=False)
+    assert logging.is_progress_bar_enabled() and not are_progress_bars_disabled()
+    with without_warnings():
+        assert not logging.is_progress_bar_enabled()
+        assert not are_progress_bars_disabled()
+    assert logging.is_progress_bar_enabled() and not are_progress_bars_disabled()

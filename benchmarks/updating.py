@@ -63,6 +63,7 @@ class Run(NamedTuple):
         texts: digest of the unlabelled text, only for "rehearsed".
         repeat: readings of the documents in an epoch, with one reading of the text.
         learn_rate: None for the rate of `init-config --source`.
+        batch_words: None for the template's.
     """
 
     way: str
@@ -70,6 +71,7 @@ class Run(NamedTuple):
     documents: int
     epochs: int
     learn_rate: float | None
+    batch_words: int | None
     pipeline: str
     data: str
     texts: str
@@ -153,6 +155,7 @@ def learn(run: Run, source: str, corpus: Path, output: Path, gpu: bool) -> Any:
         source=source,
         epochs=run.epochs,
         learn_rate=run.learn_rate,
+        batch_words=run.batch_words,
         seed=run.seed,
     ).config
     config["vars"]["eval_frequency"] = config["vars"]["max_steps"]
@@ -227,6 +230,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--epochs", type=positive, default=10)
     parser.add_argument("--learn-rate", type=float, help="by default as in init-config --source")
+    parser.add_argument("--batch-words", type=positive, help="by default the template's")
     parser.add_argument("--texts", type=Path, nargs="+", default=[], help="text to rehearse on too")
     parser.add_argument("--max-words", type=int, default=0, help="of the text; 0 for all")
     parser.add_argument(
@@ -256,8 +260,8 @@ def plan_runs(args: argparse.Namespace, others: list[Path]) -> Iterator[Run]:
     pipeline = digest_files(args.pipeline)[:16]
     data = hash_files([args.corpus, *others])
     texts = hashlib.sha256("".join(map(digest_files, args.texts)).encode()).hexdigest()[:16]
-    yield Run(BEFORE, 0, 0, 0, None, pipeline, data, "", 0, 1)
-    common = (args.learn_rate, pipeline, data)
+    yield Run(BEFORE, 0, 0, 0, None, None, pipeline, data, "", 0, 1)
+    common = (args.learn_rate, args.batch_words, pipeline, data)
     rehearsal = (texts, args.max_words, args.repeat)
     for seed in args.seeds:
         readings = args.epochs * args.repeat  # of the documents, the same with and without text

@@ -21,7 +21,7 @@ from ..pipeline.component_classes import find_head
 from ..pipeline.encoder_head import EncoderHead
 from .config_errors import explain_config_error
 from .corpus import read_docs
-from .corpus_task import find_learner
+from .corpus_task import find_learner, list_learners
 
 TEMPLATES = Path(__file__).with_name("configs")
 
@@ -92,6 +92,7 @@ def start_config(
     if template is None:
         task, head = find_learner(corpus, description, task)
         template = head.config_templates.get(task, BASE)
+    task = task or find_template_task(find_template(template))
     config = read_template(template)
     if has_no_head(config):
         task, head = find_learner(corpus, description, task)
@@ -190,6 +191,18 @@ def find_template(template: Path | str) -> Path:
             f"{path}: no such config; give one, or the name of a template: {', '.join(shipped)}"
         )
     return path
+
+
+def find_template_task(path: Path) -> str | None:
+    """The task that a template which ships is for; None for other files, and for all tasks.
+
+    A variant of a template is named after it, as `ner_linear` after `ner`.
+    """
+    if path.parent != TEMPLATES:
+        return None
+    name = path.stem.partition("_")[0]
+    heads = list_learners().items()
+    return next((task for task, head in heads if head.config_templates.get(task) == name), None)
 
 
 def read_template(template: Path | str) -> Config:

@@ -25,6 +25,12 @@ def fill(corpus, **settings):
     return fill_config(corpus, **{"encoder": "biobert", "epochs": 5, **settings})
 
 
+@pytest.fixture
+def classes(three_tasks):
+    """A converted corpus of classes."""
+    return three_tasks / "topics"
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_steps_are_the_epochs_batches_and_each_epoch_is_scored(converted, task):
     config = fill(converted, task=task, batch_words=10)
@@ -181,6 +187,30 @@ def test_the_templates_are_among_the_files_of_the_package():
 def test_a_linear_head_sees_nothing_but_the_encoder(converted):
     model = fill(converted, **LINEAR)["components"]["biomed_ner"]["model"]
     assert (model["window_size"], model["hidden_width"], model["features"]) == (0, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("template", "task"),
+    [
+        ("ner", "ner"),
+        ("textcat", "textcat_multilabel"),
+        ("pair", "pair_classification"),
+        ("relations", "relations"),
+        (TEMPLATES / "qa.cfg", "qa"),
+    ],
+)
+def test_a_template_of_a_task_brings_its_head_whatever_the_corpus_holds(converted, template, task):
+    assert fill(converted, template=template) == fill(converted, task=task)
+
+
+def test_a_variant_of_a_template_is_for_the_same_task(classes):
+    assert fill(classes, **LINEAR)["nlp"]["pipeline"] == ["biomed_transformer", "biomed_ner"]
+    assert fill(classes)["nlp"]["pipeline"] == ["biomed_transformer", "biomed_textcat"]
+
+
+def test_a_given_task_is_stronger_than_that_of_the_template(converted):
+    config = fill(converted, template="textcat", task="ner")
+    assert config["nlp"]["pipeline"] == ["biomed_transformer", "biomed_ner"]
 
 
 def test_a_config_that_was_written_is_a_template_too(converted, tmp_path):

@@ -9,6 +9,7 @@ import spacy
 import yaml
 from spacy.cli.package import get_third_party_dependencies
 from spacy.util import split_requirement
+from stock_heads import needs_stock
 
 import spacy_biomed
 from spacy_biomed.errors import BiomedError
@@ -103,6 +104,7 @@ def test_the_wheel_requires_this_version_of_the_package_and_none_that_may_break_
     assert meta["requirements"] == [f"spacy-biomed[train]>={own},<{major}.{int(minor) + 1}"]
 
 
+@needs_stock
 def test_the_meta_requires_what_spacy_package_would_add(parts, tmp_path):
     """spaCy's heads on the encoder listen through spacy-transformers."""
     listener = {

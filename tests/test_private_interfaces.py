@@ -25,7 +25,6 @@ USES = {
     "_version": {"encoders/torch/torch_weights.py"},
     "_attn_implementation": {"encoders/loading.py"},
     "_save_checkpoint": {"language_models/trainer.py"},
-    "_rotate_checkpoints": {"language_models/trainer.py"},
     "_prepare_inputs": {"language_models/trainer.py"},
     "_n_gpu": {"language_models/trainer.py"},
 }
@@ -168,7 +167,6 @@ def test_transformers_trainer_has_what_ours_replaces():
         return list(inspect.signature(getattr(transformers.Trainer, name)).parameters)
 
     assert parameters("_save_checkpoint")[:3] == ["self", "model", "trial"]
-    assert parameters("_rotate_checkpoints") == ["self", "use_mtime", "output_dir"]
     assert parameters("_prepare_inputs") == ["self", "inputs"]
     assert "_n_gpu" in transformers.TrainingArguments.__dataclass_fields__
 

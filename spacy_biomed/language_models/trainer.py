@@ -52,6 +52,8 @@ IGNORED = -100
 
 # Written into a checkpoint's directory after everything else.
 COMPLETE = "complete"
+# How many complete checkpoints are kept.
+KEPT_CHECKPOINTS = 2
 
 Inputs = dict[str, Any]
 
@@ -277,10 +279,18 @@ class MaskedLanguageModelTrainer(Trainer):
         self.accelerator.wait_for_everyone()
         if self.args.should_save:
             (checkpoint_path(self.args.output_dir, self.state.global_step) / COMPLETE).touch()
+            self._delete_old_checkpoints()
 
-    def _rotate_checkpoints(self, use_mtime: bool = False, output_dir: str | None = None) -> None:
-        # By step, since modification times are not reliable after copying.
-        super()._rotate_checkpoints(use_mtime=False, output_dir=output_dir)
+    def _delete_old_checkpoints(self) -> None:
+        """Keep the best and the newest checkpoint, or the two newest if the best is among them.
+
+        `save_total_limit` goes by modification times, which are not reliable after copying.
+        """
+        best = self.state.best_model_checkpoint
+        checkpoints = complete_checkpoints(Path(self.args.output_dir))
+        checkpoints.sort(key=lambda path: best is not None and path.name == Path(best).name)
+        for old in checkpoints[:-KEPT_CHECKPOINTS]:
+            delete_directory(old)
 
     def _loader(self, batches: Any, sampler: Any) -> DataLoader:
         return DataLoader(
@@ -378,7 +388,6 @@ def training_arguments(recipe: TrainingRecipe, steps: int) -> TrainingArguments:
     defaults = {
         "optim": "adamw_torch_fused",
         "report_to": "none",
-        "save_total_limit": 2,
         "logging_steps": max(recipe.training.evaluate_every // 10, 1),
         "use_cpu": not torch.cuda.is_available(),
     }
@@ -495,7 +504,12 @@ def remove_incomplete_checkpoints(directory: Path) -> None:
             delete_directory(path)
 
 
+def complete_checkpoints(directory: Path) -> list[Path]:
+    """The complete checkpoints, the oldest first."""
+    complete = [path.parent for path in directory.glob(f"checkpoint-*/{COMPLETE}")]
+    return sorted(complete, key=checkpoint_step)
+
+
 def last_checkpoint(directory: Path) -> Path | None:
     """The newest complete checkpoint; None if there is none."""
-    complete = [path.parent for path in directory.glob(f"checkpoint-*/{COMPLETE}")]
-    return max(complete, key=checkpoint_step, default=None)
+    return next(reversed(complete_checkpoints(directory)), None)

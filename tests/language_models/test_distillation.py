@@ -382,7 +382,7 @@ def test_terms_that_need_a_head_that_the_teacher_lacks_are_refused(
 ):
     line = refuse(make_recipe(objective, teacher={"name": str(headless)}))
     assert line == (
-        "teacher.name: has no head for masked language modelling, so that it has no distributions "
+        "teacher.name: has no head for masked language modelling, so it has no distributions "
         f"to learn from; set objective.{setting} = 0, or take another teacher"
     )
 

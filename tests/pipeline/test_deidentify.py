@@ -255,7 +255,7 @@ def test_settings_come_back_and_can_be_changed_at_load_time(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"tag": "[{name}]"}, r"tag = \"\[\{name\}\]\": \{label\} is all"),
+        ({"tag": "[{name}]"}, r"tag = \"\[\{name\}\]\": only \{label\} can"),
         ({"tag": ""}, 'tag = "": use a text'),
         ({"age_limit": -1}, "age_limit = -1: use 0 or more"),
         ({"kinds": {"A": "b"}}, "A = 'b': no such kind"),

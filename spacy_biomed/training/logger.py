@@ -7,6 +7,7 @@ from collections.abc import Callable
 from numbers import Real
 from pathlib import Path
 from timeit import default_timer as timer
+from types import SimpleNamespace
 from typing import IO, Any
 
 import srsly
@@ -42,7 +43,10 @@ def RichLogger_v1(
         nlp: Language, stdout: IO = sys.stdout, stderr: IO = sys.stderr
     ) -> tuple[LogStep, Callable[[], None]]:
         pipes = [name for name, pipe in nlp.pipeline if getattr(pipe, "is_trainable", False)]
-        log_to_console, finalize = setup_console(nlp, stdout, stderr)
+        shown = shorten_names(pipes)
+        pipeline = [(shown[name], pipe) for name, pipe in nlp.pipeline if name in shown]
+        console_nlp: Any = SimpleNamespace(pipeline=pipeline, config=nlp.config)
+        log_to_console, finalize = setup_console(console_nlp, stdout, stderr)
         file = RowFile(Path(jsonl)) if jsonl is not None else None
         speed = TrainingSpeed()
 
@@ -56,11 +60,22 @@ def RichLogger_v1(
                 words_per_second = speed.measure(info["words"])
                 if file is not None:
                     file.write(make_row(info, words_per_second))
+                info = {**info, "losses": {shown[name]: loss for name, loss in losses.items()}}
             log_to_console(info)
 
         return log_step, finalize
 
     return setup_logger
+
+
+def shorten_names(names: list[str]) -> dict[str, str]:
+    """Short names of components, since spaCy's table cuts off the columns of their losses.
+
+    Returns:
+        each name without "biomed_", unless two would have the same name.
+    """
+    short = [name.removeprefix("biomed_") for name in names]
+    return dict(zip(names, short if len(set(short)) == len(short) else names, strict=True))
 
 
 def make_row(info: dict[str, Any], words_per_second: float | None) -> dict[str, Any]:

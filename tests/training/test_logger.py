@@ -77,6 +77,23 @@ def test_the_table_is_spacys(nlp):
     assert ours.getvalue() == spacys.getvalue()
 
 
+def test_columns_of_losses_are_named_without_the_packages_name():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("biomed_transformer")
+    nlp.add_pipe("biomed_ner")
+    stdout = io.StringIO()
+    log_step, finalize = RichLogger_v1()(nlp, stdout, io.StringIO())
+    log_step(make_info(1, 100, losses={"biomed_transformer": 0.25, "biomed_ner": 1.5}))
+    finalize()
+    header, _, row = stdout.getvalue().splitlines()
+    assert header.split()[2:6] == ["LOSS", "TRANS...", "LOSS", "NER"]
+    assert row.split()[2:4] == ["0.25", "1.50"]
+
+
+def test_names_that_would_become_equal_stay_as_they_are():
+    assert module.shorten_names(["ner", "biomed_ner"]) == {"ner": "ner", "biomed_ner": "biomed_ner"}
+
+
 def test_a_component_that_saw_no_example_has_a_loss_of_zero(nlp, tmp_path):
     path, stdout = tmp_path / "run.jsonl", io.StringIO()
     log_step, _ = RichLogger_v1(jsonl=str(path))(nlp, stdout, io.StringIO())

@@ -181,5 +181,4 @@ def find_unseen_share(train: Iterable[Document], test: Iterable[Document]) -> fl
 def _strings(documents: Iterable[Document]) -> Iterator[tuple[str, str]]:
     for document in documents:
         for mention in document.mentions or ():
-            string = " ".join(document.text[start:end] for start, end in mention.fragments)
-            yield string.lower(), mention.label
+            yield mention.read(document.text).lower(), mention.label

@@ -56,6 +56,15 @@ class Mention:
         """Whether text that is not part of the mention lies between its fragments."""
         return len(self.fragments) > 1
 
+    def move(self, shift: int) -> Mention:
+        """Add a number of characters to all offsets."""
+        moved = tuple((start + shift, end + shift) for start, end in self.fragments)
+        return replace(self, fragments=moved)
+
+    def read(self, text: str) -> str:
+        """The fragments as they stand in a text, joined by spaces."""
+        return " ".join(text[start:end] for start, end in self.fragments)
+
 
 @dataclass(frozen=True, slots=True)
 class Relation:
@@ -222,10 +231,10 @@ def is_covered(text: str, mention: Mention, covered: str, *, any_case: bool = Fa
     Args:
         any_case: ignore case, for formats that quote in lower case.
     """
-    fragments = " ".join(text[start:end] for start, end in mention.fragments)
+    found = mention.read(text)
     if any_case:
-        fragments, covered = fragments.lower(), covered.lower()
-    return fragments == covered or "".join(fragments.split()) == "".join(covered.split())
+        found, covered = found.lower(), covered.lower()
+    return found == covered or "".join(found.split()) == "".join(covered.split())
 
 
 def check_characters(document: Document) -> None:
@@ -307,9 +316,8 @@ def check_mention(
             f"check that text and annotations belong together and that offsets count characters"
         )
     if covered is not None and not is_covered(text, mention, covered, any_case=any_case):
-        fragments = " ".join(text[start:end] for start, end in mention.fragments)
         raise BiomedError(
             f"{where}: the annotation reads {quote(covered)} but the text at "
-            f"{mention.start}-{mention.end} reads {quote(fragments)}; check that text and "
+            f"{mention.start}-{mention.end} reads {quote(mention.read(text))}; check that text and "
             f"annotations belong together and that offsets count characters"
         )

@@ -188,8 +188,8 @@ def _find(text: str, mention: Mention, covered: str | None, where: str, any_case
     if _lies_in(text, mention) and is_covered(text, mention, covered, any_case=any_case):
         return mention
     start, end = mention.start, mention.end
-    if _lies_in(text, mention) and _plain(_join(text, mention)) == _plain(covered):
-        read = quote(_join(text, mention))
+    if _lies_in(text, mention) and _plain(mention.read(text)) == _plain(covered):
+        read = quote(mention.read(text))
         _note(RESPELT, f"{where}: the annotation reads {quote(covered)}, the text {read}")
         return mention
     is_short = len(mention.fragments) <= _MOST_FRAGMENTS
@@ -212,10 +212,6 @@ def _note(kind: str, message: str) -> None:
 
 def _lies_in(text: str, mention: Mention) -> bool:
     return all(0 <= start < end <= len(text) for start, end in mention.fragments)
-
-
-def _join(text: str, mention: Mention) -> str:
-    return " ".join(text[start:end] for start, end in mention.fragments)
 
 
 def _plain(text: str) -> str:
@@ -260,8 +256,7 @@ def _shifts(
     """Find the places to which all fragments of a mention can be moved together."""
     found = []
     for shift in range(-distance, distance + 1):
-        moved = tuple((start + shift, end + shift) for start, end in mention.fragments)
-        shifted = replace(mention, fragments=moved)
-        if _lies_in(text, shifted) and read(_join(text, shifted)) == read(covered):
-            found.append(moved)
+        moved = mention.move(shift)
+        if _lies_in(text, moved) and read(moved.read(text)) == read(covered):
+            found.append(moved.fragments)
     return found

@@ -145,14 +145,7 @@ def _add_text(
                     mention = _create_mention(annotation, locations, offset, path)
                     where = _where(annotation, path)
                     mention = locate(text, mention, get_covered(annotation, where), where)
-                    document.mentions.append(
-                        Mention(
-                            mention.label,
-                            tuple((start + begin, start + end) for begin, end in mention.fragments),
-                            mention.id,
-                            mention.attributes,
-                        )
-                    )
+                    document.mentions.append(mention.move(start))
     document.text = f"{document.text} {text}" if document.text else text
     return start, start + len(text)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from ...errors import BiomedError, escape, quote
@@ -138,7 +137,7 @@ def _read_pair(text_path: Path, lines: list[_Placed], encoding: str) -> Document
     mentions: dict[str, Mention] = {}
     for line, mention, covered in entities:
         with leaving_out():
-            mention = locate(text, _move(mention, shift), covered, line.where)
+            mention = locate(text, mention.move(shift), covered, line.where)
             if line.id in mentions:
                 raise BiomedError(
                     f"{line.where}: {escape(line.id)} is there twice; give each its own id"
@@ -180,13 +179,6 @@ def _parse_entity(line: _Line) -> Iterator[tuple[_Line, Mention, str]]:
         yield line, Mention(label, fragments, line.id), "\t".join(line.fields[1:])
 
 
-def _move(mention: Mention, shift: int) -> Mention:
-    if not shift:
-        return mention
-    moved = tuple((start + shift, end + shift) for start, end in mention.fragments)
-    return replace(mention, fragments=moved)
-
-
 def _align_text(text: str, entities: list[tuple[_Line, Mention, str]]) -> tuple[str, int]:
     """Find the text that the offsets refer to, without byte-order mark, and a shift for offsets.
 
@@ -203,8 +195,7 @@ def _align_text(text: str, entities: list[tuple[_Line, Mention, str]]) -> tuple[
     def count_covered(reading: tuple[str, int]) -> int:
         candidate, shift = reading
         return sum(
-            is_covered(candidate, _move(mention, shift), covered)
-            for _, mention, covered in entities
+            is_covered(candidate, mention.move(shift), covered) for _, mention, covered in entities
         )
 
     return max(readings, key=count_covered)

@@ -62,7 +62,7 @@ def _create_document(root: Element) -> Document:
         for entity in sentence.find("entity"):
             with leaving_out():
                 mentions.append(_create_mention(entity, text))
-        document.mentions.extend(_move(mention, shift) for mention in mentions)
+        document.mentions.extend(mention.move(shift) for mention in mentions)
         document.relations.extend(_create_relations(sentence, mentions))
     return document
 
@@ -82,11 +82,6 @@ def _create_mention(entity: Element, text: str) -> Mention:
     mention = Mention(entity.get("type"), tuple(fragments), entity.get("id"))
     mention = locate(text, mention, entity.get("text"), entity.where)
     return join_fragments(text, mention, entity.where)
-
-
-def _move(mention: Mention, shift: int) -> Mention:
-    fragments = tuple((start + shift, end + shift) for start, end in mention.fragments)
-    return Mention(mention.label, fragments, mention.id, mention.attributes)
 
 
 def _create_relations(sentence: Element, mentions: list[Mention]) -> Iterator[Relation]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from ...errors import BiomedError, escape
@@ -99,7 +98,7 @@ def _create_mentions(text: str, tags: list[Element], label_name: str) -> list[Me
     mentions = []
     for (tag, mention), covered in zip(created, quoted, strict=True):
         with leaving_out():
-            mentions.append(locate(text, _move(mention, shift), covered, tag.where))
+            mentions.append(locate(text, mention.move(shift), covered, tag.where))
     return mentions
 
 
@@ -115,10 +114,6 @@ def _create_mention(tag: Element, label_name: str) -> Mention:
     return Mention(tag.get(label_name), (place,), tag.get("id"), attributes)
 
 
-def _move(mention: Mention, shift: int) -> Mention:
-    return replace(mention, fragments=((mention.start + shift, mention.end + shift),))
-
-
 def _find_shift(text: str, mentions: list[Mention], quoted: list[str]) -> int:
     """Find what to add to offsets, so that most mentions read as quoted.
 
@@ -127,7 +122,7 @@ def _find_shift(text: str, mentions: list[Mention], quoted: list[str]) -> int:
     """
 
     def count_covered(shift: int) -> int:
-        moved = [_move(mention, shift) for mention in mentions]
+        moved = [mention.move(shift) for mention in mentions]
         return sum(map(is_covered, [text] * len(moved), moved, quoted))
 
     return max((0, 1, -1), key=count_covered)

@@ -191,6 +191,18 @@ def read_lines(path: Path, encoding: str = "utf-8", *, may_be_empty: bool = Fals
     return [line.removesuffix("\r") for line in text.split("\n")]
 
 
+def number_lines(
+    path: Path, encoding: str = "utf-8", *, may_be_empty: bool = False
+) -> Iterator[tuple[int, str]]:
+    """Yield the number and the text of each line that has more than white space.
+
+    Raises:
+        BiomedError: as `read_text` does.
+    """
+    lines = read_lines(path, encoding, may_be_empty=may_be_empty)
+    return ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
+
+
 def parse_offset(digits: str) -> int:
     """Read a whole number; one of more than 18 digits as a number beyond the end of any text."""
     if len(digits) > 18:

@@ -15,8 +15,8 @@ from ..documents import (
     is_covered,
     join_fragments,
     list_files,
+    number_lines,
     parse_offset,
-    read_lines,
     read_text,
 )
 from ..repairs import leaving_out, locate
@@ -100,7 +100,7 @@ def _read_annotations(text_file: Path, encoding: str) -> list[_Placed]:
     return [
         (f"{file}:{number}", line)
         for file in files
-        for number, line in enumerate(read_lines(file, encoding, may_be_empty=True), start=1)
+        for number, line in number_lines(file, encoding, may_be_empty=True)
     ]
 
 
@@ -161,9 +161,8 @@ def _read_pair(text_path: Path, lines: list[_Placed], encoding: str) -> Document
 
 
 def _parse_line(where: str, text: str) -> Iterator[_Line]:
-    if text.strip():
-        with leaving_out():
-            yield _Line(where, text)
+    with leaving_out():
+        yield _Line(where, text)
 
 
 def _parse_entity(line: _Line) -> Iterator[tuple[_Line, Mention, str]]:

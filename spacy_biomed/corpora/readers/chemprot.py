@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...errors import BiomedError, escape, quote
-from ..documents import Document, Mention, Relation, list_files, parse_offset, read_lines
+from ..documents import Document, Mention, Relation, list_files, number_lines, parse_offset
 from ..repairs import leaving_out, locate
 
 ABSTRACTS, ENTITIES, RELATIONS = "abstracts", "entities", "relations"
@@ -73,9 +73,7 @@ def _read_part(path: Path, encoding: str) -> list[Document]:
 def _read_rows(path: Path, kind: str, encoding: str) -> Iterator[tuple[str, list[str]]]:
     """Yield `file:line` and the fields of each line."""
     count = len(_SHAPES[kind].split(", "))
-    for number, line in enumerate(read_lines(path, encoding), start=1):
-        if not line.strip():
-            continue
+    for number, line in number_lines(path, encoding):
         fields = line.split("\t")
         if len(fields) != count:
             raise BiomedError(

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ...errors import BiomedError, quote
-from ..documents import Document, read_lines, read_text
+from ..documents import Document, number_lines, read_lines, read_text
 from ..repairs import leaving_out
 
 HALLMARKS = (
@@ -143,9 +143,7 @@ def _split_by_lists(
     parts: dict[str, list[Document]] = {}
     for part, file in lists.items():
         parts[part] = []
-        for number, line in enumerate(read_lines(file), start=1):
-            if not line.strip():
-                continue
+        for number, line in number_lines(file):
             if line.strip() not in by_id:
                 raise BiomedError(
                     f"{file}:{number}: the corpus has no abstract {quote(line.strip())}; remove "

@@ -19,8 +19,8 @@ from ..documents import (
     Offsets,
     Relation,
     list_files,
+    number_lines,
     parse_offset,
-    read_lines,
     read_text,
 )
 from ..repairs import leaving_out, locate
@@ -160,10 +160,7 @@ def _read_lines(
     """Yield `file:line` and the match of each line of a file, if the report has the file."""
     if suffix not in files:
         return
-    lines = read_lines(files[suffix], encoding, may_be_empty=True)
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
+    for number, line in number_lines(files[suffix], encoding, may_be_empty=True):
         where = f"{files[suffix]}:{number}"
         match = _LINES[suffix].fullmatch(line.strip())
         with leaving_out():

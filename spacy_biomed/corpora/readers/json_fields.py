@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import BiomedError, quote
-from ..documents import BYTE_ORDER_MARK, list_files, read_lines, read_text
+from ..documents import BYTE_ORDER_MARK, list_files, number_lines, read_text
 from ..repairs import leaving_out
 
 _NAMES = {str: "a string", int: "a whole number", list: "a list", dict: "an object"}
@@ -70,9 +70,7 @@ def read_json_lines(
             is not JSON.
     """
     for file in list_files(Path(path), suffixes):
-        for number, line in enumerate(read_lines(file, encoding), start=1):
-            if not line.strip():
-                continue
+        for number, line in number_lines(file, encoding):
             where = f"{file}:{number}"
             with leaving_out():
                 record = parse_json(line, where, "write one object a line", has_lines=False)

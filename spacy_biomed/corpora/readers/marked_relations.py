@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from ...errors import BiomedError, quote
-from ..documents import Document, Mention, Relation, list_files, read_lines
+from ..documents import Document, Mention, Relation, list_files, number_lines
 from ..marked_arguments import find_marked_arguments
 from ..repairs import leaving_out
 from .json_fields import get_field, read_json_lines
@@ -78,9 +78,9 @@ def read_relation_tsv(
             f"cross-validation folds; name one, such as {folders[0]}"
         )
     for file in files:
-        for number, line in enumerate(read_lines(file, encoding), start=1):
+        for number, line in number_lines(file, encoding):
             fields = line.split("\t")
-            if not line.strip() or (number == 1 and fields[-1].strip().lower() == HEADER):
+            if number == 1 and fields[-1].strip().lower() == HEADER:
                 continue
             where = f"{file}:{number}"
             with leaving_out():

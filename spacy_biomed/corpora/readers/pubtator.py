@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...errors import BiomedError, quote
-from ..documents import Document, Mention, Relation, list_files, parse_offset, read_lines
+from ..documents import Document, Mention, Relation, list_files, number_lines, parse_offset
 from ..repairs import leaving_out, locate
 
 SUFFIXES = (".txt", ".pubtator", ".tsv")
@@ -42,11 +42,9 @@ def _read_file(path: Path, encoding: str) -> Iterator[Document]:
     document: Document | None = None
     covered: list[tuple[Mention, str, str]] = []
     has_abstract = False
-    for number, line in enumerate(read_lines(path, encoding), start=1):
+    for number, line in number_lines(path, encoding):
         where = f"{path}:{number}"
         text_line = _TEXT_LINE.fullmatch(line)
-        if not line.strip():
-            continue
         if text_line and _begins_document(text_line, document):
             if document is not None:
                 yield _finish(document, covered)

@@ -19,8 +19,8 @@ from ..documents import (
     Mention,
     join_fragments,
     list_files,
+    number_lines,
     parse_offset,
-    read_lines,
     read_text,
 )
 from ..repairs import leaving_out, locate
@@ -103,12 +103,9 @@ def _has_fields(file: Path, encoding: str) -> bool:
 
 
 def _read_disorders(file: Path, name: str, text: str, encoding: str) -> Iterator[Mention]:
-    for number, line in enumerate(read_lines(file, encoding, may_be_empty=True), start=1):
-        if not line.strip():
-            continue
-        where = f"{file}:{number}"
+    for number, line in number_lines(file, encoding, may_be_empty=True):
         with leaving_out():
-            yield _parse_line(line, where, name, text)
+            yield _parse_line(line, f"{file}:{number}", name, text)
 
 
 def _parse_line(line: str, where: str, name: str, text: str) -> Mention:

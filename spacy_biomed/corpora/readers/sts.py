@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...errors import BiomedError, quote
-from ..documents import Document, create_pair, list_files, read_lines
+from ..documents import Document, create_pair, list_files, number_lines, read_lines
 from ..repairs import leaving_out
 
 LABEL = "similarity"
@@ -110,9 +110,7 @@ def _read_columns(
     path: Path, encoding: str, counts: tuple[int, ...]
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the number and the fields of each line."""
-    for number, line in enumerate(read_lines(path, encoding), start=1):
-        if not line.strip():
-            continue
+    for number, line in number_lines(path, encoding):
         fields = line.split("\t")
         with leaving_out():
             if len(fields) not in counts:
@@ -134,7 +132,7 @@ def _read_scores(path: Path, count: int, encoding: str) -> list[str]:
     file = path.with_name(path.name.removesuffix(path.suffix) + SCORES_SUFFIX)
     if not file.is_file():
         raise BiomedError(f"{path}: there are no scores in it, and no {file.name}; add one of them")
-    scores = [line for line in read_lines(file, encoding) if line.strip()]
+    scores = [line for _, line in number_lines(file, encoding)]
     if len(scores) != count:
         raise BiomedError(
             f"{file}:{len(scores)}: {len(scores)} scores for the {count} pairs of {path.name}; "

@@ -143,14 +143,14 @@ def _read_pair(text_path: Path, lines: list[_Placed], encoding: str) -> Document
                     f"{line.where}: {escape(line.id)} is there twice; give each its own id"
                 )
             mentions[line.id] = join_fragments(text, mention, line.where)
-    triggers = _find_triggers(parsed)
+    arguments = mentions | _find_triggers(parsed, mentions)
     relations: list[Relation] = []
     for line in parsed:
         with leaving_out():
             if line.kind in "RE*":
-                relations.extend(_parse_relations(line, mentions, triggers))
+                relations.extend(_parse_relations(line, arguments))
             elif line.kind in "AMN#":
-                _add_attribute(line, mentions, triggers)
+                _add_attribute(line, arguments)
     return Document(
         id=text_path.stem,
         text=text,
@@ -200,8 +200,8 @@ def _align_text(text: str, entities: list[tuple[_Line, Mention, str]]) -> tuple[
     return max(readings, key=count_covered)
 
 
-def _find_triggers(lines: list[_Line]) -> dict[str, str]:
-    """Map each event's id to the id of the entity that is its trigger, or its first argument."""
+def _find_triggers(lines: list[_Line], mentions: dict[str, Mention]) -> dict[str, Mention]:
+    """Map each event's id to the entity that is its trigger, or its first argument."""
     triggers = {}
     for line in lines:
         with leaving_out():
@@ -211,38 +211,35 @@ def _find_triggers(lines: list[_Line]) -> dict[str, str]:
                 if not trigger:
                     raise line.malformed()
                 triggers[line.id] = trigger
-    return triggers
+    return {id: mentions[trigger] for id, trigger in triggers.items() if trigger in mentions}
 
 
-def _resolve(line: _Line, id: str, mentions: dict[str, Mention], triggers: dict[str, str]) -> str:
-    """Return the id of the mention that an argument stands for."""
-    mention = triggers.get(id, id)
-    if mention not in mentions:
+def _resolve(line: _Line, id: str, arguments: dict[str, Mention]) -> Mention:
+    """Return the mention that an argument, an entity or an event, stands for."""
+    if id not in arguments:
         raise BiomedError(f"{line.where}: there is no {escape(id)} in this file; correct the id")
-    return mention
+    return arguments[id]
 
 
-def _parse_relations(
-    line: _Line, mentions: dict[str, Mention], triggers: dict[str, str]
-) -> Iterator[Relation]:
-    label, *arguments = line.fields[0].split()
+def _parse_relations(line: _Line, arguments: dict[str, Mention]) -> Iterator[Relation]:
+    label, *parts = line.fields[0].split()
     if line.kind == "*":
-        if len(arguments) < 2:
+        if len(parts) < 2:
             raise line.malformed()
-        members = [_resolve(line, argument, mentions, triggers) for argument in arguments]
-        for member in members[1:]:
-            yield Relation(label, members[0], member, line.id)
+        head, *tails = (_resolve(line, part, arguments).id for part in parts)
+        for tail in tails:
+            yield Relation(label, head, tail, line.id)
         return
-    roles = [argument.partition(":") for argument in arguments]
+    roles = [part.partition(":") for part in parts]
     if any(not colon or not id for _, colon, id in roles):
         raise line.malformed()
-    ids = [_resolve(line, id, mentions, triggers) for _, _, id in roles]
+    ids = [_resolve(line, id, arguments).id for _, _, id in roles]
     if line.kind == "R":
         if len(ids) != 2:
             raise line.malformed()
         yield Relation(label, ids[0], ids[1], line.id)
         return
-    trigger = _resolve(line, line.id, mentions, triggers)
+    trigger = _resolve(line, line.id, arguments).id
     labels = [role for role, _, _ in roles]
     if ":" not in label:
         if len(ids) < 2:
@@ -252,7 +249,7 @@ def _parse_relations(
         yield Relation(role, trigger, id, line.id)
 
 
-def _add_attribute(line: _Line, mentions: dict[str, Mention], triggers: dict[str, str]) -> None:
+def _add_attribute(line: _Line, arguments: dict[str, Mention]) -> None:
     """Add an attribute, a normalisation or a note to its mention.
 
     Attributes of relations, or without an id, are left out, since only mentions have attributes.
@@ -262,7 +259,7 @@ def _add_attribute(line: _Line, mentions: dict[str, Mention], triggers: dict[str
         raise line.malformed()
     if rest[0][:1] not in ("T", "E"):
         return
-    attributes = mentions[_resolve(line, rest[0], mentions, triggers)].attributes
+    attributes = _resolve(line, rest[0], arguments).attributes
     value = " ".join(rest[1:]) or "true"
     if line.kind == "N":
         name, colon, value = value.partition(":")

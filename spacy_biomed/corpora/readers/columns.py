@@ -27,8 +27,8 @@ class Row(NamedTuple):
 
     line: int
     token: str
-    prefix: str
-    label: str
+    prefix: str = "O"
+    label: str = ""
 
 
 def read_columns(
@@ -99,7 +99,7 @@ def _parse_row(line: str, path: Path, number: int) -> Row:
             f"{quote(line)}; separate them with a tab"
         )
     if tag == "O":
-        return Row(number, token, "O", "")
+        return Row(number, token)
     prefix, dash, label = tag.partition("-")
     prefix = _CANONICAL.get(prefix, prefix)
     if not dash or not label or prefix not in {"B", "I", "E", "S"}:
@@ -163,14 +163,19 @@ def _create_document(path: Path, id: str, sentences: list[list[Row]], scheme: st
 def _find_mentions(path: Path, sentence: list[Row], scheme: str) -> Iterator[tuple[int, int, str]]:
     """Yield `(first token, token after the last, label)` of a sentence's mentions."""
     start, label = 0, ""
-    for place, row in enumerate(sentence):
+    end = Row(sentence[-1].line, "")
+    for place, row in enumerate([*sentence, end]):
         goes_on = bool(label) and row.prefix in "IE" and row.label == label
         if label and not goes_on:
             if scheme == "bioes":
+                problem = (
+                    f"the sentence ends inside a mention of {quote(label)}"
+                    if row is end
+                    else f"the mention of {quote(label)} before this line has no end"
+                )
                 raise BiomedError(
-                    f"{path}:{row.line}: the mention of {quote(label)} before this line has no "
-                    f"end; tag its last token E-{escape(label)}, or S-{escape(label)} where it is "
-                    f"the only one"
+                    f"{path}:{row.line}: {problem}; tag its last token E-{escape(label)}, or "
+                    f"S-{escape(label)} where it is the only one"
                 )
             yield start, place, label
             label = ""
@@ -187,14 +192,6 @@ def _find_mentions(path: Path, sentence: list[Row], scheme: str) -> Iterator[tup
         if scheme == "bioes" and row.prefix in "ES":
             yield start, place + 1, label
             label = ""
-    if label:
-        if scheme == "bioes":
-            raise BiomedError(
-                f"{path}:{sentence[-1].line}: the sentence ends inside a mention of "
-                f"{quote(label)}; tag its last token E-{escape(label)}, or S-{escape(label)} where "
-                f"it is the only one"
-            )
-        yield start, len(sentence), label
 
 
 def _may_start(row: Row, scheme: str) -> bool:

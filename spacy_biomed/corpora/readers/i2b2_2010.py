@@ -7,8 +7,8 @@ from 1, words between white space from 0.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from ...errors import BiomedError, escape, quote
@@ -38,6 +38,7 @@ _SHAPES = {
     ASSERTIONS: 'c="text" 20:1 20:3||t="problem"||a="present"',
     RELATIONS: 'c="text" 20:1 20:3||r="TrAP"||c="text" 20:5 20:5',
 }
+_TEXT_LINE = re.compile(r"^.*$", re.MULTILINE)
 _WORD = re.compile(r"\S+")
 
 
@@ -91,45 +92,39 @@ def _group_files(root: Path) -> dict[str, dict[str, Path]]:
     return dict(sorted(reports.items()))
 
 
-class _Text:
-    """A text, the offsets of its words, and which words are on which line."""
+def _find_words(text: str) -> list[list[Offsets]]:
+    """Find the offsets of the words of each line."""
+    return [
+        [word.span() for word in _WORD.finditer(text, *line.span())]
+        for line in _TEXT_LINE.finditer(text)
+    ]
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.words: list[Offsets] = [match.span() for match in _WORD.finditer(text)]
-        starts = [0, *(match.end() for match in re.finditer("\n", text))]
-        word_starts = [start for start, _ in self.words]
-        first = [bisect_left(word_starts, start) for start in starts]
-        self.lines = [
-            self.words[begin:end]
-            for begin, end in zip(first, [*first[1:], len(self.words)], strict=True)
-        ]
 
-    def locate(self, place: str, where: str) -> Offsets:
-        """Return the offsets of a place, `20:1 20:3`."""
-        (line, first), (last_line, last) = (
-            map(parse_offset, part.split(":")) for part in place.split(" ")
-        )
-        try:
-            if not line or not last_line:
-                raise IndexError
-            return self.lines[line - 1][first][0], self.lines[last_line - 1][last][1]
-        except IndexError:
-            raise BiomedError(
-                f"{where}: the text has no words at {escape(place)}; check that text and "
-                f"annotations belong together"
-            ) from None
+def _find_place(lines: list[list[Offsets]], place: str, where: str) -> Offsets:
+    """Return the offsets of a place, `20:1 20:3`, in lines of words."""
+    (line, first), (last_line, last) = (
+        map(parse_offset, part.split(":")) for part in place.split(" ")
+    )
+    try:
+        if not line or not last_line:
+            raise IndexError
+        return lines[line - 1][first][0], lines[last_line - 1][last][1]
+    except IndexError:
+        raise BiomedError(
+            f"{where}: the text has no words at {escape(place)}; check that text and annotations "
+            f"belong together"
+        ) from None
 
 
 def _read_report(name: str, files: dict[str, Path], encoding: str) -> Document:
     content = read_text(files[TEXT], encoding).removeprefix(BYTE_ORDER_MARK)
-    text = _Text(content)
+    lines = _find_words(content)
     mentions: list[Mention] = []
     by_place: dict[str, Mention] = {}
     for where, match in _read_lines(files, CONCEPTS, encoding):
         covered, place, label = match.groups()
         with leaving_out():
-            mention = Mention(label, (text.locate(place, where),), place)
+            mention = Mention(label, (_find_place(lines, place, where),), place)
             mention = locate(content, mention, covered, where, any_case=True)
             mentions.append(mention)
             by_place[place] = mention
@@ -148,8 +143,8 @@ def _read_report(name: str, files: dict[str, Path], encoding: str) -> Document:
         text=content,
         mentions=mentions,
         relations=relations,
-        tokens=text.words,
-        sentences=[(line[0][0], line[-1][1]) for line in text.lines if line],
+        tokens=[*chain.from_iterable(lines)],
+        sentences=[(line[0][0], line[-1][1]) for line in lines if line],
         source=f"{files[TEXT]}:1",
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..errors import BiomedError
+from ..errors import BiomedError, escape
 from .documents import Document
 from .gold import mention_names
 
@@ -26,12 +26,14 @@ class LabelMap:
 
     def rename(self, label: str) -> str | None:
         """The new label of mentions; None if they are no longer mentions."""
-        target = self.targets.get(label, label)
+        if label not in self.targets:
+            return label
+        target = self.targets[label]
         return None if not target or target.startswith(UNCERTAIN_SIGN) else target
 
     def uncertain_as(self, label: str) -> str | None:
         """The label for which regions are neither right nor wrong; None if there is none."""
-        target = self.targets.get(label, label)
+        target = self.targets.get(label, "")
         return target.removeprefix(UNCERTAIN_SIGN) if target.startswith(UNCERTAIN_SIGN) else None
 
     def rename_all(self, labels: Iterable[str]) -> frozenset[str]:
@@ -42,7 +44,9 @@ class LabelMap:
         """Raise BiomedError if a label to rename does not occur in a corpus."""
         missing = [label for label in self.targets if label not in found]
         if missing:
-            held = f"it has {', '.join(sorted(found))}" if found else "it has no mentions"
+            held = (
+                f"it has {escape(', '.join(sorted(found)), 300)}" if found else "it has no mentions"
+            )
             raise BiomedError(f"{where}: no mention of the corpus is a '{missing[0]}'; {held}")
 
 

@@ -56,6 +56,23 @@ def test_a_label_that_the_corpus_does_not_have_is_refused():
         map_labels({"train": [DOCUMENT]}, parse_label_map(["Gen=GENE"]))
 
 
+def test_a_message_quotes_little_of_labels_and_no_control_character():
+    mentions = [Mention(f"\x1b[2J{number}", ((0, 3),)) for number in range(1000)]
+    with pytest.raises(BiomedError) as error:
+        map_labels({"train": [Document("1", "p53", mentions)]}, parse_label_map(["Gen=GENE"]))
+    assert str(error.value).isprintable()
+    assert len(str(error.value)) < 400
+
+
+@pytest.mark.parametrize("label", ["", "?"])
+def test_a_label_that_is_written_like_a_target_stays_if_the_map_does_not_name_it(label):
+    mentions = [Mention(label, ((0, 3),)), Mention("Gene", ((0, 3),))]
+    document = Document("1", "p53", mentions)
+    ((mapped,),) = map_labels({"train": [document]}, parse_label_map(["Gene=GENE"])).values()
+    assert [mention.label for mention in mapped.mentions] == [label, "GENE"]
+    assert mapped.uncertain == ()
+
+
 @pytest.fixture
 def source(tmp_path):
     mentions = [(one.start, one.end, one.label) for one in DOCUMENT.mentions]

@@ -15,8 +15,7 @@ from .documents import (
 )
 from .formats import read_documents
 from .gold import create_doc, create_gold_doc
-from .label_choice import keep_labels
-from .label_map import LabelMap, map_labels, parse_label_map
+from .label_map import LabelMap, keep_labels, map_labels, parse_label_map
 from .marked_arguments import find_marked_arguments, mark_arguments
 from .mention_replacement import read_terms, replace_mentions
 from .questions import create_question

@@ -31,8 +31,7 @@ from .conversion_report import (
 from .documents import Document
 from .formats import FORMATS, read_documents
 from .gold import annotate, create_doc
-from .label_choice import keep_labels
-from .label_map import LabelMap, find_mention_labels, map_labels
+from .label_map import LabelMap, find_mention_labels, keep_labels, map_labels
 from .repairs import ChangeLog, OnError, keeping_log
 from .splits import Paths, drop_repeats, find_parts, split_parts
 from .tokenizer import create_tokenizer

@@ -1,9 +1,13 @@
-"""Rename the labels of a corpus to a set of labels that several corpora share."""
+"""The labels of a corpus: renamed to labels that several corpora share, or only some of them kept.
+
+Only some are kept, for example, in studies of BC5CDR with only chemicals or only diseases.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from ..errors import BiomedError, escape
 from .documents import Document
@@ -42,12 +46,20 @@ class LabelMap:
 
     def check(self, found: Collection[str], where: str = "--map") -> None:
         """Raise BiomedError if a label to rename does not occur in a corpus."""
-        missing = [label for label in self.targets if label not in found]
-        if missing:
-            held = (
-                f"it has {escape(', '.join(sorted(found)), 300)}" if found else "it has no mentions"
-            )
-            raise BiomedError(f"{where}: no mention of the corpus is a '{missing[0]}'; {held}")
+        check_labels(self.targets, found, where)
+
+
+def check_labels(labels: Iterable[str], found: Collection[str], where: str) -> None:
+    """Raise BiomedError if a label does not occur in a corpus.
+
+    Args:
+        found: the labels of the corpus.
+        where: the option that names the labels, for the message.
+    """
+    missing = [label for label in labels if label not in found]
+    if missing:
+        held = f"it has {escape(', '.join(sorted(found)), 300)}" if found else "it has no mentions"
+        raise BiomedError(f"{where}: no mention of the corpus is a '{missing[0]}'; {held}")
 
 
 def parse_label_map(pairs: Sequence[str], option: str = "--map") -> LabelMap:
@@ -86,6 +98,25 @@ def map_labels(
         part: [_map(document, label_map) for document in documents]
         for part, documents in parts.items()
     }
+
+
+def keep_labels(
+    parts: Mapping[str, Sequence[Document]], labels: Collection[str]
+) -> dict[str, list[Document]]:
+    """Leave out mentions of other labels, and relations with such a mention as an argument.
+
+    Args:
+        parts: the documents of each part.
+
+    Raises:
+        BiomedError: if one of the labels does not occur in any part.
+    """
+    found = find_mention_labels(parts)
+    check_labels(labels, found, "--labels")
+    kept = map_labels(parts, LabelMap(dict.fromkeys(found.difference(labels), "")))
+    for document in chain.from_iterable(kept.values()):
+        document.uncertain = tuple(one for one in document.uncertain if one.label in labels)
+    return kept
 
 
 def find_mention_labels(parts: Mapping[str, Sequence[Document]]) -> set[str]:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import random
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ..annotations.deidentified import Deidentified, Replacement
 from ..errors import BiomedError, quote
-from .documents import Document, Mention, read_lines
+from .documents import Document, Mention, Offsets, read_lines
 
 REPLACEMENT_PROBABILITY = 0.75
-
-Span = tuple[int, int]
 
 _WORD_OR_SIGN = re.compile(r"\w+|[^\w\s]")
 _BEFORE_SENTENCE = re.compile(r"(?:^|[.!?][\"')\]]*\s+|\n\s*)$")
@@ -101,21 +100,16 @@ def _is_replaceable(document: Document) -> bool:
 
 def _collect_terms(documents: Sequence[Document], folder: Path | None) -> dict[str, list[str]]:
     """Map each label to its terms: those of its list, or its mentions, sorted."""
-    if folder is not None and not folder.is_dir():
+    pools = {label: sorted(terms) for label, terms in _collect_mentions(documents).items()}
+    if folder is None:
+        return pools
+    if not folder.is_dir():
         raise BiomedError(f"{folder}: no such folder of term lists; make it, or leave it out")
-    mentions = _collect_mentions(documents)
-    # A label is used as a file name only if the file is in the folder.
-    lists = {
-        label: folder / f"{label}.txt"
-        for label in mentions
-        if folder is not None and Path(label).name == label
-    }
-    return {
-        label: read_terms(lists[label])
-        if label in lists and lists[label].exists()
-        else sorted(terms)
-        for label, terms in mentions.items()
-    }
+    for label in pools:
+        # A label is used as a file name only if the file is in the folder.
+        if Path(label).name == label and (file := folder / f"{label}.txt").exists():
+            pools[label] = read_terms(file)
+    return pools
 
 
 def _collect_mentions(documents: Sequence[Document]) -> dict[str, set[str]]:
@@ -141,27 +135,22 @@ def _copy(document: Document, pools: dict[str, list[str]], number: int, seed: in
     choices = _choose_terms(
         document, mentions, pools, random.Random(f"{seed} {document.id} {number}")
     )
-    spans, terms = [], []
-    for mention in mentions:
-        term = choices[_form(document, mention)]
-        if term is not None:
-            spans.append((mention.start, mention.end))
-            terms.append(_match_case(term, document, mention))
-    edit = _Edit(document.text, spans, terms)
+    replaced = [
+        (mention.start, mention.end, mention.label, _match_case(term, document, mention))
+        for mention in mentions
+        if (term := choices[_form(document, mention)]) is not None
+    ]
+    edit = Deidentified(document.text, replaced)
+    # The replacement of each replaced character.
+    holders = {place: one for one in edit.replacements for place in range(one.start, one.end)}
     return replace(
         document,
         id=f"{document.id}#{number}",
         text=edit.text,
-        mentions=[
-            replace(mention, fragments=(edit.move((mention.start, mention.end)),))
-            for mention in document.mentions or []
-        ],
-        uncertain=tuple(
-            replace(region, fragments=(edit.move((region.start, region.end)),))
-            for region in document.uncertain
-        ),
-        tokens=edit.move_tokens(document.tokens),
-        sentences=edit.move_all(document.sentences),
+        mentions=[_move(mention, edit) for mention in document.mentions or []],
+        uncertain=tuple(_move(region, edit) for region in document.uncertain),
+        tokens=_move_tokens(document.tokens, edit, holders),
+        sentences=_move_sentences(document.sentences, edit, holders),
     )
 
 
@@ -248,69 +237,37 @@ def _match_case(term: str, document: Document, mention: Mention) -> str:
     return term
 
 
-class _Edit:
-    """A text with replaced spans, which maps offsets of the old text to the new text.
+def _move(mention: Mention, edit: Deidentified) -> Mention:
+    return replace(mention, fragments=(edit.span_to_new(mention.start, mention.end),))
 
-    Attributes:
-        spans: the replaced spans; disjoint, in text order.
-    """
 
-    def __init__(self, text: str, spans: list[Span], terms: list[str]):
-        self.starts = [start for start, _ in spans]
-        self.ends = [end for _, end in spans]
-        self.terms = terms
-        # The shift after each span; the first is the shift before any span.
-        self.shifts = [0]
-        pieces, last = [], 0
-        for (start, end), term in zip(spans, terms, strict=True):
-            pieces += [text[last:start], term]
-            last = end
-            self.shifts.append(self.shifts[-1] + len(term) - (end - start))
-        self.text = "".join([*pieces, text[last:]])
+def _move_sentences(
+    sentences: list[Offsets] | None, edit: Deidentified, holders: dict[int, Replacement]
+) -> list[Offsets] | None:
+    """Map sentences to the new text; None if a boundary lies inside a replaced mention."""
+    if sentences is None or any(
+        edge in holders and holders[edge].start < edge for span in sentences for edge in span
+    ):
+        return None
+    return [edit.span_to_new(*sentence) for sentence in sentences]
 
-    def move(self, span: Span) -> Span:
-        """Map a span to the new text. Its boundaries must not lie inside a replaced span."""
-        start, end = span
-        return start + self._shift(start), end + self._shift(end)
 
-    def move_all(self, spans: list[Span] | None) -> list[Span] | None:
-        """Map spans to the new text; None if a boundary lies inside a replaced span."""
-        if spans is None or any(self._is_inside(edge) for span in spans for edge in span):
+def _move_tokens(
+    tokens: list[Offsets] | None, edit: Deidentified, holders: dict[int, Replacement]
+) -> list[Offsets] | None:
+    """Map tokens to the new text, with the tokens of new terms; None if a token straddles."""
+    if tokens is None:
+        return None
+    moved, cut = [], set()
+    for start, end in tokens:
+        holder, *others = {holders.get(place) for place in range(start, end)}
+        if others:
             return None
-        return [self.move(span) for span in spans]
-
-    def move_tokens(self, tokens: list[Span] | None) -> list[Span] | None:
-        """Map tokens to the new text, with the tokens of new terms; None if a token straddles."""
-        if tokens is None:
-            return None
-        moved, cut = [], set()
-        for token in tokens:
-            index = self._holder(token)
-            if index is not None:
-                cut.add(index)
-            elif self._straddles(token):
-                return None
-            else:
-                moved.append(self.move(token))
-        for index in cut:
-            start = self.starts[index] + self.shifts[index]
-            words = _WORD_OR_SIGN.finditer(self.terms[index])
-            moved += [(start + word.start(), start + word.end()) for word in words]
-        return sorted(moved)
-
-    def _shift(self, offset: int) -> int:
-        return self.shifts[bisect_right(self.ends, offset)]
-
-    def _is_inside(self, offset: int) -> bool:
-        index = bisect_right(self.ends, offset)
-        return index < len(self.starts) and self.starts[index] < offset
-
-    def _holder(self, token: Span) -> int | None:
-        """Find the index of the replaced span that contains the whole token."""
-        index = bisect_right(self.starts, token[0]) - 1
-        return index if index >= 0 and token[1] <= self.ends[index] else None
-
-    def _straddles(self, token: Span) -> bool:
-        """Whether the token shares characters with a replaced span."""
-        index = bisect_left(self.ends, token[0] + 1)
-        return index < len(self.starts) and self.starts[index] < token[1]
+        if holder is None:
+            moved.append(edit.span_to_new(start, end))
+        else:
+            cut.add(holder)
+    for term in cut:
+        words = _WORD_OR_SIGN.finditer(term.text)
+        moved += [(term.new_start + word.start(), term.new_start + word.end()) for word in words]
+    return sorted(moved)

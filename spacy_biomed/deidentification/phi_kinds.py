@@ -24,89 +24,57 @@ Kind = Literal[
     "keep",
 ]
 
-MEDDOCAN: dict[str, Kind] = {
-    "CALLE": "place",
-    "CENTRO_SALUD": "institution",
-    "CORREO_ELECTRONICO": "email",
-    "EDAD_SUJETO_ASISTENCIA": "age",
-    "FAMILIARES_SUJETO_ASISTENCIA": "other",
-    "FECHAS": "date",
-    "HOSPITAL": "institution",
-    "ID_ASEGURAMIENTO": "id",
-    "ID_CONTACTO_ASISTENCIAL": "id",
-    "ID_EMPLEO_PERSONAL_SANITARIO": "id",
-    "ID_SUJETO_ASISTENCIA": "id",
-    "ID_TITULACION_PERSONAL_SANITARIO": "id",
-    "INSTITUCION": "institution",
-    "NOMBRE_PERSONAL_SANITARIO": "name",
-    "NOMBRE_SUJETO_ASISTENCIA": "name",
-    "NUMERO_FAX": "phone",
-    "NUMERO_TELEFONO": "phone",
-    "OTROS_SUJETO_ASISTENCIA": "other",
-    "PAIS": "country",
-    "PROFESION": "profession",
-    "SEXO_SUJETO_ASISTENCIA": "other",
-    "TERRITORIO": "place",
+# The labels of each kind, by corpus.
+_MEDDOCAN: dict[Kind, str] = {
+    "name": "NOMBRE_PERSONAL_SANITARIO NOMBRE_SUJETO_ASISTENCIA",
+    "date": "FECHAS",
+    "age": "EDAD_SUJETO_ASISTENCIA",
+    "phone": "NUMERO_FAX NUMERO_TELEFONO",
+    "id": "ID_ASEGURAMIENTO ID_CONTACTO_ASISTENCIAL ID_EMPLEO_PERSONAL_SANITARIO "
+    "ID_SUJETO_ASISTENCIA ID_TITULACION_PERSONAL_SANITARIO",
+    "place": "CALLE TERRITORIO",
+    "country": "PAIS",
+    "institution": "CENTRO_SALUD HOSPITAL INSTITUCION",
+    "profession": "PROFESION",
+    "email": "CORREO_ELECTRONICO",
+    "other": "FAMILIARES_SUJETO_ASISTENCIA OTROS_SUJETO_ASISTENCIA SEXO_SUJETO_ASISTENCIA",
 }
-
 # The seven categories, and their subtypes in the corpus's XML files. The categories are coarser
 # than kinds: a hospital annotated as LOCATION becomes a town.
-I2B2_2014: dict[str, Kind] = {
-    "NAME": "name",
-    "PATIENT": "name",
-    "DOCTOR": "name",
-    "USERNAME": "id",
-    "PROFESSION": "profession",
-    "LOCATION": "place",
-    "ROOM": "id",
-    "DEPARTMENT": "institution",
-    "HOSPITAL": "institution",
-    "ORGANIZATION": "institution",
-    "STREET": "place",
-    "CITY": "place",
-    "STATE": "place",
-    "COUNTRY": "country",
-    "ZIP": "id",
-    "LOCATION-OTHER": "place",
-    "AGE": "age",
-    "DATE": "date",
-    "CONTACT": "phone",
-    "PHONE": "phone",
-    "FAX": "phone",
-    "EMAIL": "email",
-    "URL": "url",
-    "IPADDR": "id",
-    "IPADDRESS": "id",
-    "ID": "id",
-    "SSN": "id",
-    "MEDICALRECORD": "id",
-    "HEALTHPLAN": "id",
-    "ACCOUNT": "id",
-    "LICENSE": "id",
-    "VEHICLE": "id",
-    "DEVICE": "id",
-    "BIOID": "id",
-    "IDNUM": "id",
+_I2B2_2014: dict[Kind, str] = {
+    "name": "NAME PATIENT DOCTOR",
+    "date": "DATE",
+    "age": "AGE",
+    "phone": "CONTACT PHONE FAX",
+    "id": "USERNAME ROOM ZIP IPADDR IPADDRESS ID SSN MEDICALRECORD HEALTHPLAN ACCOUNT LICENSE "
+    "VEHICLE DEVICE BIOID IDNUM",
+    "place": "LOCATION STREET CITY STATE LOCATION-OTHER",
+    "country": "COUNTRY",
+    "institution": "DEPARTMENT HOSPITAL ORGANIZATION",
+    "profession": "PROFESSION",
+    "email": "EMAIL",
+    "url": "URL",
+}
+_STARTER_ES: dict[Kind, str] = {
+    "name": "NOMBRE",
+    "date": "FECHA",
+    "age": "EDAD",
+    "phone": "CONTACTO",
+    "id": "IDENTIFICADOR",
+    "place": "LUGAR",
+    "institution": "HOSPITAL",
+    "keep": "DIAGNOSTICO FARMACO PROCEDIMIENTO MORFOLOGIA_NEOPLASIA",
 }
 
-STARTER_ES: dict[str, Kind] = {
-    "NOMBRE": "name",
-    "EDAD": "age",
-    "FECHA": "date",
-    "LUGAR": "place",
-    "HOSPITAL": "institution",
-    "IDENTIFICADOR": "id",
-    "CONTACTO": "phone",
-    "DIAGNOSTICO": "keep",
-    "FARMACO": "keep",
-    "PROCEDIMIENTO": "keep",
-    "MORFOLOGIA_NEOPLASIA": "keep",
+KINDS_OF_LABELS: dict[str, Kind] = {
+    label: kind
+    for corpus in (_MEDDOCAN, _I2B2_2014, _STARTER_ES)
+    for kind, labels in corpus.items()
+    for label in labels.split()
 }
 
 # Examples of known labels in messages.
 EXAMPLES = ("NAME", "PATIENT", "NOMBRE", "NOMBRE_SUJETO_ASISTENCIA")
-
-KINDS_OF_LABELS: dict[str, Kind] = {**MEDDOCAN, **I2B2_2014, **STARTER_ES}
 
 
 def merge_kinds(component: str, kinds: Mapping[str, str]) -> dict[str, str]:

@@ -135,14 +135,11 @@ def with_changes(documents: Iterable[Document]) -> Iterator[Document]:
 
 def read_if_sound(read: Callable[[], T]) -> T | None:
     """Return what is read, without logging a change; None if it has a flaw."""
-    log = ChangeLog()
-    token = _current.set(log)
-    try:
-        result = read()
-    except BiomedError:
-        return None
-    finally:
-        _current.reset(token)
+    with keeping_log("stop") as log:
+        try:
+            result = read()
+        except BiomedError:
+            return None
     return None if log.changes else result
 
 

@@ -12,8 +12,8 @@ from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from pathlib import Path
 from typing import Any
 
-from ...errors import BiomedError, escape, quote
-from ..documents import Document, Mention, Relation, list_files, parse_offset, read_text
+from ...errors import BiomedError, quote
+from ..documents import Document, Mention, Offsets, Relation, list_files, parse_offset, read_text
 from ..gold import mention_names
 from ..repairs import leaving_out, locate, read_if_sound
 from .json_fields import get_covered, get_id, parse_json
@@ -111,13 +111,12 @@ def _create_document(part: _Part, path: Path, default_id: str) -> Document:
         sentences = _parts(passage, "sentences", path)
         if passage.get("text") or not sentences:
             document.sentences = None
-            annotated = [passage, *sentences]
-            _add_text(document, passage, annotated, path)
+            _add_text(document, passage, [passage, *sentences], path)
             continue
         for sentence in sentences:
-            start, end = _add_text(document, sentence, [sentence], path)
+            offsets = _add_text(document, sentence, [sentence], path)
             if document.sentences is not None:
-                document.sentences.append((start, end))
+                document.sentences.append(offsets)
         for annotation in _parts(passage, "annotations", path):
             raise BiomedError(
                 f"{_where(annotation, path)}: an annotation on a passage whose text is in its "
@@ -129,9 +128,7 @@ def _create_document(part: _Part, path: Path, default_id: str) -> Document:
     return document
 
 
-def _add_text(
-    document: Document, unit: _Part, annotated: list[_Part], path: Path
-) -> tuple[int, int]:
+def _add_text(document: Document, unit: _Part, annotated: list[_Part], path: Path) -> Offsets:
     """Append a passage or sentence with its annotations, and return its place in the text."""
     text, offset = unit.get("text") or "", _whole_number(unit, "offset", path)
     if not isinstance(text, str):
@@ -170,9 +167,8 @@ def _infons(part: _Part, path: Path) -> dict[str, str]:
 
 def _is_plain(value: Any) -> bool:
     """Whether an infon is a string, a number, or a list of these. Others are left out."""
-    if isinstance(value, list):
-        return all(isinstance(item, str | int | float) for item in value)
-    return isinstance(value, str | int | float)
+    items = value if isinstance(value, list) else [value]
+    return all(isinstance(item, str | int | float) for item in items)
 
 
 def _create_mention(annotation: _Part, locations: list[_Part], offset: int, path: Path) -> Mention:
@@ -253,26 +249,21 @@ def _parse_values(text: str, path: Path, with_lines: bool) -> Any:
     advice = "is it a BioC collection?"
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if len(lines) < 2 or not all(line.startswith("{") for _, line in lines):
-        return parse_json(text, str(path), advice, _line_decoder(text) if with_lines else None)
-    return [
-        parse_json(
-            line,
-            f"{path}:{number}",
-            advice,
-            _line_decoder(line, number) if with_lines else None,
-            has_lines=False,
-        )
-        for number, line in lines
-    ]
+        decode = partial(_decode_with_lines, first=1) if with_lines else json.loads
+        return parse_json(text, str(path), advice, decode)
+    parsed = []
+    for number, line in lines:
+        decode = partial(_decode_with_lines, first=number) if with_lines else json.loads
+        parsed.append(parse_json(line, f"{path}:{number}", advice, decode, has_lines=False))
+    return parsed
 
 
-def _line_decoder(text: str, first: int = 1) -> Any:
-    """Create a JSON decoder that stores in each object the line where the object begins.
+def _decode_with_lines(text: str, first: int) -> Any:
+    """Decode JSON, and store in each object the line where the object begins.
 
     Args:
         first: number of the text's first line.
     """
-
     line_ends = [match.start() for match in re.finditer("\n", text)]
 
     def parse_object(place: tuple[str, int], *arguments: Any, **options: Any) -> tuple[Any, int]:
@@ -280,23 +271,15 @@ def _line_decoder(text: str, first: int = 1) -> Any:
         parsed[_LINE] = bisect_left(line_ends, place[1]) + first
         return parsed, end
 
-    def make_decoder(**options: Any) -> json.JSONDecoder:
-        decoder: Any = json.JSONDecoder(**options)
-        decoder.parse_object = parse_object
-        decoder.scan_once = py_make_scanner(decoder)
-        return decoder
-
-    return make_decoder
+    decoder: Any = json.JSONDecoder()
+    decoder.parse_object = parse_object
+    decoder.scan_once = py_make_scanner(decoder)
+    return decoder.decode(text)
 
 
 def _parse_xml(path: Path, encoding: str) -> _Part:
     """Parse a BioC collection in XML into the form of its JSON, with lines."""
-    collection = read_xml(path, encoding, "a BioC collection")
-    if collection.name != "collection":
-        raise BiomedError(
-            f"{collection.where}: expected <collection>, found <{escape(collection.name)}>; is it "
-            f"a BioC collection?"
-        )
+    collection = read_xml(path, encoding, "a BioC collection", "collection")
     return {"documents": [_convert_unit(child) for child in collection.find("document")]}
 
 

@@ -36,12 +36,7 @@ def read_ddi(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     """
     for file in list_files(Path(path), (".xml",)):
         with leaving_out():
-            root = read_xml(file, encoding, "a document of the DDI corpus")
-            if root.name != "document":
-                raise BiomedError(
-                    f"{root.where}: expected <document>, found <{escape(root.name)}>; is it a "
-                    f"document of the DDI corpus?"
-                )
+            root = read_xml(file, encoding, "a document of the DDI corpus", "document")
             yield _create_document(root)
 
 

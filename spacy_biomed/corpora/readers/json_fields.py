@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ def parse_json(
     text: str,
     where: str,
     advice: str,
-    decoder: type[json.JSONDecoder] | None = None,
+    decode: Callable[[str], Any] = json.loads,
     *,
     has_lines: bool = True,
 ) -> Any:
@@ -43,7 +43,7 @@ def parse_json(
             too many digits for Python.
     """
     try:
-        return json.loads(text, cls=decoder)
+        return decode(text)
     except json.JSONDecodeError as error:
         place = f"{where}:{error.lineno}" if has_lines else where
         problem = f"no JSON at column {error.colno} ({error.msg})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
@@ -12,6 +13,7 @@ from ..documents import BYTE_ORDER_MARK, parse_offset, read_text
 _DECLARED = re.compile(rb"<\?xml[^>]*\bencoding\s*=\s*[\"']([\w.-]+)[\"']")
 
 
+@dataclass(slots=True)
 class Element:
     """An XML element.
 
@@ -23,13 +25,12 @@ class Element:
         text: all text directly inside this element.
     """
 
-    def __init__(self, name: str, attributes: dict[str, str], path: Path, line: int) -> None:
-        self.name = name
-        self.attributes = attributes
-        self.path = path
-        self.line = line
-        self.children: list[Element] = []
-        self.text = ""
+    name: str
+    attributes: dict[str, str]
+    path: Path
+    line: int
+    children: list[Element] = field(default_factory=list)
+    text: str = ""
 
     @property
     def where(self) -> str:
@@ -114,6 +115,18 @@ def parse_xml(text: str, path: Path, kind: str) -> Element:
     return root.children[0]
 
 
-def read_xml(path: Path, encoding: str, kind: str) -> Element:
-    """Read an XML file and return its root: `read_xml_text` and `parse_xml` in one."""
-    return parse_xml(read_xml_text(path, encoding), path, kind)
+def read_xml(path: Path, encoding: str, kind: str, root_name: str | None = None) -> Element:
+    """Read an XML file and return its root: `read_xml_text` and `parse_xml` in one.
+
+    Args:
+        root_name: the name that the root must have; None for any.
+
+    Raises:
+        BiomedError: as `parse_xml` does, and if the root has another name.
+    """
+    root = parse_xml(read_xml_text(path, encoding), path, kind)
+    if root_name not in (None, root.name):
+        raise BiomedError(
+            f"{root.where}: expected <{root_name}>, found <{escape(root.name)}>; is it {kind}?"
+        )
+    return root

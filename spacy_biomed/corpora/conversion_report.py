@@ -139,36 +139,36 @@ def count_changes(documents: Iterable[Document]) -> dict[str, int]:
 
 
 def compare_parts(parts: Parts, reports: Mapping[str, PartReport]) -> None:
-    """Count classes, means and duplicates, for which all parts must be known."""
-    scores = _find_scores(parts)
+    """Count classes, means and duplicates, for which all parts must be known.
+
+    A label whose values are not all between 0 and 1 is a number and not a class.
+    """
+    values = {part: _collect_cats(documents) for part, documents in parts.items()}
+    scores = {
+        label
+        for cats in values.values()
+        for label, numbers in cats.items()
+        if not all(0 <= number <= 1 for number in numbers)
+    }
     seen: set[str] = set()
     for part, documents in parts.items():
-        _count_cats(reports[part], documents, scores)
-        reports[part].duplicates = sum(document.text in seen for document in documents)
+        report = reports[part]
+        for label, numbers in sorted(values[part].items()):
+            if label in scores:
+                report.means[label] = sum(numbers) / len(numbers)
+            elif count := sum(map(bool, numbers)):
+                report.classes[label] = count
+        report.duplicates = sum(document.text in seen for document in documents)
         seen.update(document.text for document in documents)
 
 
-def _find_scores(parts: Parts) -> set[str]:
-    """Find the labels whose values are numbers and not classes: not all are between 0 and 1."""
-    return {
-        label
-        for documents in parts.values()
-        for document in documents
-        for label, value in (document.cats or {}).items()
-        if not 0 <= value <= 1
-    }
-
-
-def _count_cats(report: PartReport, documents: Iterable[Document], scores: set[str]) -> None:
+def _collect_cats(documents: Iterable[Document]) -> dict[str, list[float]]:
+    """Map each class or score to its values in all documents."""
     values: dict[str, list[float]] = defaultdict(list)
     for document in documents:
         for label, value in (document.cats or {}).items():
             values[label].append(value)
-    for label, numbers in sorted(values.items()):
-        if label in scores:
-            report.means[label] = sum(numbers) / len(numbers)
-        elif count := sum(map(bool, numbers)):
-            report.classes[label] = count
+    return values
 
 
 def find_unseen_share(train: Iterable[Document], test: Iterable[Document]) -> float | None:

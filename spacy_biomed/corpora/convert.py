@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import spacy
 from spacy.language import Language
@@ -28,16 +27,15 @@ from .conversion_report import (
     count_changes,
     find_unseen_share,
 )
+from .corpus_catalogue import CorpusEntry, find_corpus
 from .documents import Document
 from .formats import FORMATS, read_documents
 from .gold import annotate, create_doc
 from .label_map import LabelMap, find_mention_labels, keep_labels, map_labels
+from .mention_replacement import replace_mentions
 from .repairs import ChangeLog, OnError, keeping_log
 from .splits import Paths, drop_repeats, find_parts, split_parts
 from .tokenizer import create_tokenizer
-
-if TYPE_CHECKING:
-    from .corpus_catalogue import CorpusEntry
 
 MADE_BY = "spacy biomed convert"
 
@@ -154,8 +152,6 @@ def create_pipeline(language: str) -> Language:
 
 
 def _find_entry(name: str) -> CorpusEntry:
-    from .corpus_catalogue import find_corpus
-
     entry = find_corpus(name)
     if entry.format is None:
         raise BiomedError(
@@ -205,11 +201,9 @@ def _choose_labels(
 def _multiply(
     name: str, parts: Mapping[str, list[Document]], terms: Path, copies: int, seed: int
 ) -> list[Document]:
-    from .mention_replacement import replace_mentions
-
     if "train" not in parts:
         raise BiomedError(f"{name}: no training part to replace mentions in; give it with --train")
-    return list(replace_mentions(parts["train"], terms, copies, seed))
+    return replace_mentions(parts["train"], terms, copies, seed)
 
 
 def _place(

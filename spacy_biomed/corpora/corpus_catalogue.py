@@ -68,9 +68,11 @@ class CorpusEntry:
     notes: str = ""
 
 
+@cache
 def all_corpora() -> tuple[CorpusEntry, ...]:
     """Every corpus of the catalogue: those of the papers, MEDDOCAN, COVID-QA, the starters."""
-    return tuple(_by_name().values())
+    text = files(__package__).joinpath("corpus_catalogue.json").read_text(encoding="utf-8")
+    return tuple(_entry(values) for values in json.loads(text)["corpora"])
 
 
 def find_corpus(name: str) -> CorpusEntry:
@@ -83,12 +85,12 @@ def find_corpus(name: str) -> CorpusEntry:
         >>> find_corpus("NCBI-Disease").name
         'ncbi_disease'
     """
-    names = _names()
+    by_name = _by_name()
     key = _normalise(name)
-    if key in names:
-        return _by_name()[names[key]]
-    close = difflib.get_close_matches(key, names, n=5, cutoff=0.6)
-    suggestions = list(dict.fromkeys(names[match] for match in close))
+    if key in by_name:
+        return by_name[key]
+    close = difflib.get_close_matches(key, by_name, n=5, cutoff=0.6)
+    suggestions = list(dict.fromkeys(by_name[match].name for match in close))
     hint = f"did you mean {' or '.join(suggestions)}? " if suggestions else ""
     raise BiomedError(
         f"no corpus named '{name}' in the catalogue: {hint}`python -m spacy biomed corpora` lists "
@@ -103,18 +105,9 @@ def _normalise(name: str) -> str:
 
 @cache
 def _by_name() -> dict[str, CorpusEntry]:
-    text = files(__package__).joinpath("corpus_catalogue.json").read_text(encoding="utf-8")
-    entries = (_entry(values) for values in json.loads(text)["corpora"])
-    return {entry.name: entry for entry in entries}
-
-
-@cache
-def _names() -> dict[str, str]:
-    """Map every normalised name and alias to the name of its entry."""
+    """Map every normalised name and alias to its entry."""
     return {
-        _normalise(name): entry.name
-        for entry in _by_name().values()
-        for name in (entry.name, *entry.aliases)
+        _normalise(name): entry for entry in all_corpora() for name in (entry.name, *entry.aliases)
     }
 
 

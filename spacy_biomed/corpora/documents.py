@@ -116,6 +116,12 @@ class Document:
     source: str = ""
     changes: list[str] = field(default_factory=list)
 
+    def append(self, text: str) -> Offsets:
+        """Append a text, after a space, and return its offsets."""
+        start = len(self.text) + 1 if self.text else 0
+        self.text = f"{self.text} {text}" if self.text else text
+        return start, start + len(text)
+
 
 def create_pair(
     id: str,

@@ -95,25 +95,21 @@ def place_mentions(doc: Doc, mentions: Sequence[Mention], *, flat: bool) -> Plac
         flat: whether no two spans may share a token. Of such mentions the longest stays, and of
             equally long mentions the first.
     """
-    starts, ends = {}, {}
-    for token in doc if mentions else ():
-        starts[token.idx] = token.i
-        ends[token.idx + len(token)] = token.i + 1
     unique = {_key(mention): mention for mention in mentions}
     placement = Placement(mentions=list(unique.values()))
     taken: set[int] = set()
     # The sort is stable: equally long mentions at the same place keep the source's order.
     for mention in sorted(unique.values(), key=lambda one: (one.start - one.end, one.start)):
-        start, end = starts.get(mention.start), ends.get(mention.end)
+        span = doc.char_span(mention.start, mention.end, label=mention.label)
         if mention.is_discontinuous:
             placement.discontinuous.append(mention)
-        elif start is None or end is None:
+        elif span is None:
             placement.inside_token.append(mention)
-        elif flat and not taken.isdisjoint(range(start, end)):
+        elif flat and not taken.isdisjoint(range(span.start, span.end)):
             placement.overlapping.append(mention)
         else:
-            taken.update(range(start, end))
-            placement.placed[_key(mention)] = Span(doc, start, end, label=mention.label)
+            taken.update(range(span.start, span.end))
+            placement.placed[_key(mention)] = span
     return placement
 
 

@@ -53,9 +53,8 @@ class LinearTokenizer(Tokenizer):
             array = doc.to_array([ORTH, SPACY, NORM])
             array[-1, 1] |= has_space
             parts.append(array)
-        joined: Any = np.concatenate(
-            parts
-        )  # words are given by ids, which spaCy's types do not include
+        # Words are given by ids, which spaCy's types do not include.
+        joined: Any = np.concatenate(parts)
         doc = Doc(self.vocab, words=joined[:, 0], spaces=joined[:, 1].astype(bool))
         return doc.from_array([NORM], joined[:, 2:])
 

@@ -40,11 +40,7 @@ class PlaceSurrogates:
             original = text[start:end]
             if not is_name and normalize(original) in word_list("address_words"):
                 continue
-            surrogate: str | None
-            if is_name:
-                surrogate = self._choose("places", original, terms(self._language, "places"))
-            else:
-                surrogate = self._formats(original)
+            surrogate = self._choose("places", original) if is_name else self._formats(original)
             if surrogate is None:
                 return None
             written += [text[last:start], surrogate]
@@ -53,17 +49,18 @@ class PlaceSurrogates:
 
     def country(self, text: str) -> str:
         """The surrogate of a country."""
-        return self._choose("countries", text, terms(self._language, "countries"))
+        return self._choose("countries", text)
 
     def institution(self, text: str) -> str:
         """The surrogate of an institution, if possible of the same type (Hospital, Clinic)."""
         generic = (word for word in normalized_words(text) if word in word_list("generic_words"))
         alike = _institutions_with(self._language, next(generic, ""))
-        options = alike or terms(self._language, "institutions")
-        return self._choose("institutions", text, options)
+        return self._choose("institutions", text, alike)
 
-    def _choose(self, purpose: str, original: str, options: Sequence[str]) -> str:
-        surrogate = self._key.choose(options, purpose, normalize(original))
+    def _choose(self, kind: str, original: str, options: Sequence[str] = ()) -> str:
+        """Choose one of the options; if there are none, a term of the list of this kind."""
+        options = options or terms(self._language, kind)
+        surrogate = self._key.choose(options, kind, normalize(original))
         return surrogate if _is_abbreviation(original) else match_case(surrogate, original)
 
 

@@ -133,7 +133,7 @@ def _add_text(document: Document, unit: _Part, annotated: list[_Part], path: Pat
     text, offset = unit.get("text") or "", _whole_number(unit, "offset", path)
     if not isinstance(text, str):
         raise BiomedError(f"{_where(unit, path)}: expected 'text' to be a string")
-    start = len(document.text) + 1 if document.text else 0
+    start, end = document.append(text)
     for part in annotated:
         for annotation in _parts(part, "annotations", path):
             with leaving_out():
@@ -143,8 +143,7 @@ def _add_text(document: Document, unit: _Part, annotated: list[_Part], path: Pat
                     where = _where(annotation, path)
                     mention = locate(text, mention, get_covered(annotation, where), where)
                     document.mentions.append(mention.move(start))
-    document.text = f"{document.text} {text}" if document.text else text
-    return start, start + len(text)
+    return start, end
 
 
 def _whole_number(part: _Part, key: str, path: Path) -> int:

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from ...errors import BiomedError, escape, quote
 from ..documents import Document, Mention, list_files, read_lines
 
-SCHEMES = ("iob1", "iob2", "bioes")
+# The tags that may start a mention, by scheme.
+_STARTS = {"iob1": "BI", "iob2": "B", "bioes": "BS"}
 SUFFIXES = (".tsv", ".txt", ".conll", ".iob", ".iob2", ".bio", ".bioes")
 # The latter in JNLPBA's files, before an abstract's number.
 DOCUMENT_STARTS = ("-DOCSTART-", "###MEDLINE:")
@@ -182,7 +183,7 @@ def _find_mentions(path: Path, sentence: list[Row], scheme: str) -> Iterator[tup
         if row.prefix == "O":
             continue
         if not goes_on:
-            if not _may_start(row, scheme):
+            if row.prefix not in _STARTS[scheme]:
                 raise BiomedError(
                     f"{path}:{row.line}: {row.prefix}-{escape(row.label)} does not follow a token "
                     f"of the same mention; a mention of {quote(row.label)} starts with "
@@ -192,9 +193,3 @@ def _find_mentions(path: Path, sentence: list[Row], scheme: str) -> Iterator[tup
         if scheme == "bioes" and row.prefix in "ES":
             yield start, place + 1, label
             label = ""
-
-
-def _may_start(row: Row, scheme: str) -> bool:
-    if scheme == "iob1":
-        return row.prefix in "IB"
-    return row.prefix == "B" or (scheme == "bioes" and row.prefix == "S")

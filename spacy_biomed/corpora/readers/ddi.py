@@ -49,10 +49,9 @@ def _create_document(root: Element) -> Document:
         stripped = text.strip()
         if not stripped:
             continue
-        start = len(document.text) + 1 if document.text else 0
-        document.text = f"{document.text} {stripped}" if document.text else stripped
-        document.sentences.append((start, start + len(stripped)))
-        shift = start - text.index(stripped)
+        offsets = document.append(stripped)
+        document.sentences.append(offsets)
+        shift = offsets[0] - text.index(stripped)
         mentions: list[Mention] = []
         for entity in sentence.find("entity"):
             with leaving_out():

@@ -81,17 +81,9 @@ def _read_abstract(text_path: Path, labels_path: Path, encoding: str) -> Documen
                     f"hallmarks; correct its spelling"
                 )
             cats[hallmark] = 1.0
-    offsets, start = [], 0
-    for sentence in sentences:
-        offsets.append((start, start + len(sentence)))
-        start += len(sentence) + 1
-    return Document(
-        id=text_path.stem,
-        text=" ".join(sentences),
-        cats=cats,
-        sentences=offsets,
-        source=f"{text_path}:1",
-    )
+    document = Document(id=text_path.stem, text="", cats=cats, source=f"{text_path}:1")
+    document.sentences = [document.append(sentence) for sentence in sentences]
+    return document
 
 
 def _parse_cell(cell: str) -> Iterator[str]:
@@ -119,7 +111,8 @@ def split_hoc(documents: Sequence[Document], folder: Path | str) -> dict[str, li
         BiomedError: if a list has an id that the corpus does not.
     """
     if has_id_lists(folder):
-        return _split_by_lists(documents, _id_lists(folder))
+        by_id = {document.id: document for document in documents}
+        return {part: _pick(by_id, file) for part, file in _id_lists(folder).items()}
     shuffled = sorted(documents, key=lambda document: document.id)
     random.Random(0).shuffle(shuffled)
     first, second = round(0.7 * len(shuffled)), round(0.8 * len(shuffled))
@@ -136,18 +129,14 @@ def _id_lists(folder: Path | str) -> dict[str, Path]:
     return {part: Path(folder) / f"{part}_docid.txt" for part in ("train", "dev", "test")}
 
 
-def _split_by_lists(
-    documents: Sequence[Document], lists: dict[str, Path]
-) -> dict[str, list[Document]]:
-    by_id = {document.id: document for document in documents}
-    parts: dict[str, list[Document]] = {}
-    for part, file in lists.items():
-        parts[part] = []
-        for number, line in number_lines(file):
-            if line.strip() not in by_id:
-                raise BiomedError(
-                    f"{file}:{number}: the corpus has no abstract {quote(line.strip())}; remove "
-                    f"the line"
-                )
-            parts[part].append(by_id[line.strip()])
-    return parts
+def _pick(by_id: dict[str, Document], file: Path) -> list[Document]:
+    """Return the abstracts whose ids a file lists."""
+    picked = []
+    for number, line in number_lines(file):
+        id = line.strip()
+        if id not in by_id:
+            raise BiomedError(
+                f"{file}:{number}: the corpus has no abstract {quote(id)}; remove the line"
+            )
+        picked.append(by_id[id])
+    return picked

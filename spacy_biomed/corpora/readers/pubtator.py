@@ -12,6 +12,9 @@ from ..repairs import leaving_out, locate
 
 SUFFIXES = (".txt", ".pubtator", ".tsv")
 
+# A mention, the string that the file gives for it, and `file:line`.
+_Covered = tuple[Mention, str, str]
+
 _TEXT_LINE = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
 
 
@@ -40,7 +43,7 @@ def read_pubtator(path: Path | str, encoding: str = "utf-8") -> Iterator[Documen
 
 def _read_file(path: Path, encoding: str) -> Iterator[Document]:
     document: Document | None = None
-    covered: list[tuple[Mention, str, str]] = []
+    covered: list[_Covered] = []
     has_abstract = False
     for number, line in number_lines(path, encoding):
         where = f"{path}:{number}"
@@ -49,7 +52,8 @@ def _read_file(path: Path, encoding: str) -> Iterator[Document]:
             if document is not None:
                 yield _finish(document, covered)
             id, kind, text = text_line.groups()
-            document, covered, has_abstract = _start(id, text, where), [], kind == "a"
+            document = Document(id=id.strip(), text=text, mentions=[], relations=[], source=where)
+            covered, has_abstract = [], kind == "a"
             continue
         if document is None:
             raise BiomedError(
@@ -65,7 +69,7 @@ def _read_file(path: Path, encoding: str) -> Iterator[Document]:
                 has_abstract = True
                 document.text = f"{document.text} {text_line.group(3)}"
             else:
-                _add_fields(line.split("\t"), line, document, covered, where)
+                _add_fields(line, document, covered, where)
     if document is None:
         raise BiomedError(f"{path}: no document in this file; a document begins with ID|t|title")
     yield _finish(document, covered)
@@ -76,20 +80,23 @@ def _begins_document(text_line: re.Match[str], document: Document | None) -> boo
     return kind == "t" or document is None or id.strip() != document.id
 
 
-def _add_fields(
-    fields: list[str],
-    line: str,
-    document: Document,
-    covered: list[tuple[Mention, str, str]],
-    where: str,
-) -> None:
+def _add_fields(line: str, document: Document, covered: list[_Covered], where: str) -> None:
     """Add a relation, or a mention, which is checked once the text is complete."""
-    _check_id(fields[0], document, where)
+    fields = line.split("\t")
+    id = fields[0].strip()
+    if id != document.id:
+        raise BiomedError(
+            f"{where}: a line of {quote(id)} within document {quote(document.id)}; a document "
+            f"begins with ID|t|title, and all its lines have its id"
+        )
     if len(fields) >= 5 and fields[1].isdecimal() and fields[2].isdecimal():
-        mention, string = _parse_mention(fields)
-        covered.append((mention, string, where))
+        _, start, end, string, label, *others = fields
+        concept = others[0].strip() if others else ""
+        attributes = {"concept": concept} if concept else {}
+        place = (parse_offset(start), parse_offset(end))
+        covered.append((Mention(label, (place,), "", attributes), string, where))
     elif len(fields) >= 4 and not fields[1].isdecimal() and all(fields[1:4]):
-        document.relations.append(Relation(fields[1], fields[2], fields[3]))
+        document.relations.append(Relation(*fields[1:4]))
     else:
         raise BiomedError(
             f"{where}: malformed line {quote(line)}; write a mention as id, start, end, string, "
@@ -97,30 +104,7 @@ def _add_fields(
         )
 
 
-def _start(id: str, text: str, where: str) -> Document:
-    return Document(id=id.strip(), text=text, mentions=[], relations=[], source=where)
-
-
-def _check_id(id: str, document: Document, where: str) -> None:
-    if id.strip() != document.id:
-        raise BiomedError(
-            f"{where}: a line of {quote(id.strip())} within document {quote(document.id)}; a "
-            f"document begins with ID|t|title, and all its lines have its id"
-        )
-
-
-def _parse_mention(fields: list[str]) -> tuple[Mention, str]:
-    start, end, string, label = (
-        parse_offset(fields[1]),
-        parse_offset(fields[2]),
-        fields[3],
-        fields[4],
-    )
-    concept = fields[5].strip() if len(fields) > 5 else ""
-    return Mention(label, ((start, end),), "", {"concept": concept} if concept else {}), string
-
-
-def _finish(document: Document, covered: list[tuple[Mention, str, str]]) -> Document:
+def _finish(document: Document, covered: list[_Covered]) -> Document:
     """Check the mentions against the complete text, and add them."""
     for mention, string, where in covered:
         with leaving_out():

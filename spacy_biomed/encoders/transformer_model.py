@@ -8,7 +8,8 @@ from thinc.api import Model
 from ..errors import BiomedError
 from .batching.encoded import EncodedBatch
 from .batching.pair_pieces import PairOverflow
-from .torch.precision import Precision
+from .listener import refuse_replacement
+from .torch.precision import PRECISIONS, Precision
 
 
 def TransformerModel_v1(
@@ -54,21 +55,33 @@ def TransformerModel_v1(
         BiomedError: without the packages of the extra `train`, or if a setting is out of range.
     """
     try:
-        from .torch.torch_model import create_model
+        from .torch.torch_model import EncoderShim, forward, init
     except ImportError as error:
         raise BiomedError(
             f"'spacy_biomed.TransformerModel.v1' needs PyTorch and transformers ({error}): "
             "pip install 'spacy-biomed[train]'"
         ) from error
-    return create_model(
-        name,
-        revision=revision,
-        precision=precision,
-        window=window,
-        context=context,
-        batch_pieces=batch_pieces,
-        gradient_checkpointing=gradient_checkpointing,
-        dropout=dropout,
-        word_piece_dropout=word_piece_dropout,
-        pair_overflow=pair_overflow,
+    if precision not in PRECISIONS:
+        raise BiomedError(
+            f"unknown precision '{precision}' for encoder '{name}': use one of "
+            + ", ".join(PRECISIONS)
+        )
+    if dropout is not None and not 0.0 <= dropout < 1.0:
+        raise BiomedError(f"dropout of encoder '{name}' is {dropout}: use 0.0 to less than 1.0")
+    return Model(
+        "biomed_transformer",
+        forward,
+        init=init,
+        dims={"nO": None},
+        attrs={
+            "name": name,
+            "revision": revision,
+            "window": window,
+            "context": context,
+            "dropout": dropout,
+            "batch_pieces": batch_pieces,
+            "pair_overflow": pair_overflow,
+            "replace_listener_cfg": refuse_replacement,
+        },
+        shims=[EncoderShim(precision, gradient_checkpointing, word_piece_dropout)],
     )

@@ -30,11 +30,9 @@ from ...errors import BiomedError
 from ..batching.concurrency import Item, Result, map_concurrently
 from ..batching.encoded import EncodedBatch
 from ..batching.padding import SequenceBatch
-from ..batching.pair_pieces import PairOverflow
 from ..batching.sequences import make_sequences
 from ..batching.word_pieces import WordPieceTokenizer
 from ..capabilities import can_pack, count_segments, first_position, max_sequence_length
-from ..listener import refuse_replacement
 from ..loading import (
     FILES,
     attention_implementation,
@@ -45,54 +43,14 @@ from ..loading import (
 from ..packed_files import unpack_files
 from ..thinc_shims import get_module
 from .dropout import use_byte_dropout
-from .precision import PRECISIONS, Precision, autocast, resolve_precision
+from .precision import Precision, autocast, resolve_precision
 from .torch_weights import LinearCasts, TableGradient, add_gradient
 
 # Whether a three-dimensional mask has a value for each pair of positions.
 TAKES_MASKS_OF_PAIRS = int(transformers.__version__.partition(".")[0]) < 5
 
-GPU_BATCH_PIECES = 16384
-CPU_BATCH_PIECES = 1024
-
-
-def create_model(
-    name: str,
-    *,
-    revision: str | None,
-    precision: Precision,
-    window: int,
-    context: int,
-    batch_pieces: int | None,
-    gradient_checkpointing: bool,
-    dropout: float | None,
-    word_piece_dropout: float,
-    pair_overflow: PairOverflow,
-) -> Model[list[Doc], EncodedBatch]:
-    """Create the model; see `spacy_biomed.encoders.transformer_model` for the settings."""
-    if precision not in PRECISIONS:
-        raise BiomedError(
-            f"unknown precision '{precision}' for encoder '{name}': use one of "
-            + ", ".join(PRECISIONS)
-        )
-    if dropout is not None and not 0.0 <= dropout < 1.0:
-        raise BiomedError(f"dropout of encoder '{name}' is {dropout}: use 0.0 to less than 1.0")
-    return Model(
-        "biomed_transformer",
-        forward,
-        init=init,
-        dims={"nO": None},
-        attrs={
-            "name": name,
-            "revision": revision,
-            "window": window,
-            "context": context,
-            "dropout": dropout,
-            "batch_pieces": batch_pieces,
-            "pair_overflow": pair_overflow,
-            "replace_listener_cfg": refuse_replacement,
-        },
-        shims=[EncoderShim(precision, gradient_checkpointing, word_piece_dropout)],
-    )
+# Padded word pieces per forward pass; on a CPU, the fastest number measured.
+CPU_BATCH_PIECES, GPU_BATCH_PIECES = 1024, 16384
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +78,7 @@ class EncoderShim(PyTorchShim):
     """The PyTorch encoder and its tokenizer; also steps the optimizer."""
 
     def __init__(
-        self, precision: Precision, gradient_checkpointing: bool, word_piece_dropout: float = 0.0
+        self, precision: Precision, gradient_checkpointing: bool, word_piece_dropout: float
     ):
         super().__init__(None)
         self.word_piece_dropout = word_piece_dropout
@@ -147,7 +105,7 @@ class EncoderShim(PyTorchShim):
         self._first_position = first_position(encoder)
         self.can_pack = can_pack(encoder)
         self._process = os.getpid()
-        self._casts = LinearCasts(self._model, torch.bfloat16)
+        self._casts = LinearCasts(self._model)
         self._table_gradient = TableGradient()
         self.computes_in = resolve_precision(self.precision, device)
         self._grad_scaler = PyTorchGradScaler(self.computes_in == "fp16")
@@ -384,23 +342,19 @@ def map_on_single_threads(
     return results
 
 
-def default_batch_pieces(device: torch.device) -> int:
-    """Padded word pieces per forward pass; on a CPU, the fastest number measured."""
-    return CPU_BATCH_PIECES if device.type == "cpu" else GPU_BATCH_PIECES
-
-
 def forward(
     model: Model, docs: list[Doc], is_train: bool
 ) -> tuple[EncodedBatch, Callable[[Floats2d], list]]:
     shim = model.shims[0]
     if shim.tokenizer is None:
         raise ValueError(Errors.E109.format(name=model.name))
+    batch_pieces = CPU_BATCH_PIECES if shim.device.type == "cpu" else GPU_BATCH_PIECES
     sequences = make_sequences(
         docs,
         shim.tokenizer,
         window=min(model.attrs["window"], max_sequence_length(get_module(shim))),
         context=model.attrs["context"],
-        budget=model.attrs["batch_pieces"] or default_batch_pieces(shim.device),
+        budget=model.attrs["batch_pieces"] or batch_pieces,
         pair_overflow=model.attrs["pair_overflow"],
         # Training batches are small and of mixed lengths; in prediction there is little padding.
         share_lines=is_train and shim.can_pack,

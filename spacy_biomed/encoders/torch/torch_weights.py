@@ -10,18 +10,13 @@ import torch
 
 
 class LinearCasts:
-    """A copy of an encoder whose linear layers have weights in another number format.
+    """A copy of an encoder in fp32 whose linear layers have weights in bf16.
 
     Autocast would create these for every call. All other weights are shared with the encoder.
-
-    Attributes:
-        encoder: in fp32.
-        dtype: number format of the weights.
     """
 
-    def __init__(self, encoder: torch.nn.Module, dtype: torch.dtype):
+    def __init__(self, encoder: torch.nn.Module):
         self._encoder = encoder
-        self._dtype = dtype
         self._own = _linear_parameters(encoder)
         self._made_of: list[tuple[int, int]] | None = None
 
@@ -45,7 +40,7 @@ class LinearCasts:
         memo: dict[int, Any] = {id(one): one for one in shared}
         for one in self._own:
             memo[id(one)] = torch.nn.Parameter(
-                torch.empty_like(one, dtype=self._dtype), requires_grad=one.requires_grad
+                torch.empty_like(one, dtype=torch.bfloat16), requires_grad=one.requires_grad
             )
         return copy.deepcopy(self._encoder, memo)
 

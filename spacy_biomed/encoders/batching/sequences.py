@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from spacy.tokens import Doc
@@ -15,50 +17,29 @@ from .padding import SequenceBatch, pad_windows
 from .pair_pieces import PairOverflow, tokenize
 from .row_layout import AFTER, lay_out
 from .row_packing import one_a_line, pack_by_length
-from .windows import Windows, batch_by_length, make_windows
+from .windows import batch_by_length, make_windows
 from .word_pieces import WordPieceTokenizer
 
 
 @dataclass(frozen=True, slots=True)
 class Sequences:
-    """A batch of documents as sequences, and the other arrays of `EncodedBatch`.
+    """A batch of documents as sequences.
 
     Attributes:
         batches: the sequences; over all of them every row is filled exactly once.
-        ids, indices, piece_counts, row_counts, token_counts: as in `EncodedBatch`: (rows,),
-            (aligned,), (tokens,), (docs,) and (docs,).
+        ids: (rows,) vocabulary ids.
+        encoded: makes the batch for the listeners from the vectors of all rows, (rows, width).
     """
 
     batches: list[SequenceBatch]
     ids: Ints1d
-    indices: Ints1d
-    piece_counts: Ints1d
-    row_counts: Ints1d
-    token_counts: Ints1d
+    encoded: Callable[[Floats2d], EncodedBatch]
 
     def order(self) -> Ints1d:
         """(rows,) where each row is in the concatenated `kept` positions of all batches."""
-        if not self.batches:
-            return np.zeros(0, dtype="int64")
         order = np.empty(len(self.ids), dtype="int64")
         order[np.concatenate([batch.rows for batch in self.batches])] = np.arange(len(self.ids))
         return order
-
-    def encoded(self, hidden: Floats2d, tokenizer: WordPieceTokenizer) -> EncodedBatch:
-        """What the listeners read.
-
-        Args:
-            hidden: (rows, width).
-        """
-        return EncodedBatch(
-            hidden=hidden,
-            ids=self.ids,
-            indices=self.indices,
-            piece_counts=self.piece_counts,
-            row_counts=self.row_counts,
-            token_counts=self.token_counts,
-            id_to_token=tokenizer.tokenizer.id_to_token,
-        )
 
 
 def make_sequences(
@@ -102,41 +83,21 @@ def make_sequences(
     row_counts, heads, afters = layout.row_counts, layout.heads, layout.sizes[:, AFTER]
     capacity = np.maximum(window - heads - afters, 1)
     context = np.minimum(context, capacity // 4)
-    windows = _make_windows(texts.second, row_counts, capacity, context)
+    windows = make_windows(texts.second, capacity, context, row_counts > 0)
     lengths = heads[windows.doc] + windows.end - windows.start + afters[windows.doc]
     if share_lines:
         placements = pack_by_length(lengths, budget)
     else:
         placements = [one_a_line(chosen, lengths) for chosen in batch_by_length(lengths, budget)]
-    return Sequences(
-        batches=pad_windows(layout, windows, placements, tokenizer.pad) if placements else [],
+    pieces_of_docs = np.diff(borders(piece_counts)[borders(token_counts)])
+    encoded = partial(
+        EncodedBatch,
         ids=layout.ids,
-        indices=layout.rows_of_pieces(indices, _sum_by_doc(piece_counts, token_counts)),
+        indices=layout.rows_of_pieces(indices, pieces_of_docs),
         piece_counts=piece_counts,
         row_counts=row_counts,
         token_counts=token_counts,
+        id_to_token=tokenizer.tokenizer.id_to_token,
     )
-
-
-def _sum_by_doc(piece_counts: Ints1d, token_counts: Ints1d) -> Ints1d:
-    """(docs,) the sum over the tokens of each document."""
-    return np.diff(borders(piece_counts)[borders(token_counts)])
-
-
-def _make_windows(
-    lengths: Ints1d, row_counts: Ints1d, capacity: Ints1d, context: Ints1d
-) -> Windows:
-    """Windows of all documents that have rows; a text of white space gives an empty window."""
-    windows = make_windows(lengths, capacity, context)
-    blank = np.flatnonzero((row_counts > 0) & (lengths == 0))
-    if len(blank) == 0:
-        return windows
-    zeros = np.zeros(len(blank), dtype="int64")
-    doc = np.concatenate([windows.doc, blank])
-    return Windows(
-        doc,
-        *(
-            np.concatenate([field, zeros])
-            for field in (windows.start, windows.end, windows.keep_start, windows.keep_end)
-        ),
-    )
+    batches = pad_windows(layout, windows, placements, tokenizer.pad) if placements else []
+    return Sequences(batches, layout.ids, encoded)

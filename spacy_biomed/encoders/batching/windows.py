@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from thinc.types import Ints1d
@@ -28,16 +28,15 @@ class Windows:
 
     def take(self, chosen: Ints1d) -> Windows:
         """Some of the windows, by index, in this order."""
-        return Windows(
-            self.doc[chosen],
-            self.start[chosen],
-            self.end[chosen],
-            self.keep_start[chosen],
-            self.keep_end[chosen],
-        )
+        return Windows(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
 
-def make_windows(lengths: Ints1d, capacity: int | Ints1d, context: int | Ints1d) -> Windows:
+def make_windows(
+    lengths: Ints1d,
+    capacity: int | Ints1d,
+    context: int | Ints1d,
+    is_read: np.ndarray | None = None,
+) -> Windows:
     """Cut documents into windows of at most `capacity` word pieces.
 
     A document that fits is one window. A longer document is cut into as few equally spaced windows
@@ -46,17 +45,20 @@ def make_windows(lengths: Ints1d, capacity: int | Ints1d, context: int | Ints1d)
     side, as far as the document has them.
 
     Args:
-        lengths: (docs,) word pieces in each document; empty documents get no window.
+        lengths: (docs,) word pieces in each document.
         capacity, context: a number for all documents, or (docs,).
+        is_read: (docs,) whether a document gets windows; by default if it has word pieces. The
+            window of a document without word pieces is empty.
     """
     if np.any(capacity <= 2 * context):
         raise ValueError(f"context ({context}) must be less than half the window ({capacity})")
+    is_read = lengths > 0 if is_read is None else is_read
     if np.all(lengths <= capacity):
-        doc = np.flatnonzero(lengths)
+        doc = np.flatnonzero(is_read)
         start, end = np.zeros_like(doc), lengths[doc]
         return Windows(doc, start, end, start, end)
     stride = capacity - 2 * context
-    counts = np.where(lengths > capacity, -(-(lengths - 2 * context) // stride), lengths > 0)
+    counts = np.where(lengths > capacity, -(-(lengths - 2 * context) // stride), is_read)
     doc = np.repeat(np.arange(len(lengths)), counts)
     length, count, context = lengths[doc], counts[doc], np.broadcast_to(context, counts.shape)[doc]
     place = np.arange(len(doc)) - np.repeat(np.cumsum(counts) - counts, counts)

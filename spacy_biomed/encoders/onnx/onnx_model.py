@@ -290,4 +290,4 @@ def forward(
     hidden = np.empty((len(sequences.ids), shim.settings["width"]), dtype="float32")
     for batch, own in zip(sequences.batches, shim.encode(sequences.batches), strict=True):
         hidden[batch.rows] = own
-    return sequences.encoded(model.ops.asarray2f(hidden), shim.tokenizer), lambda d_hidden: []
+    return sequences.encoded(model.ops.asarray2f(hidden)), lambda d_hidden: []

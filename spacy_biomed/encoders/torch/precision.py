@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import AbstractContextManager
-from functools import lru_cache
+from functools import lru_cache, partial
+from timeit import repeat
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -42,12 +42,7 @@ def _bf16_is_faster(device_type: str) -> bool:
     for dtype in (torch.float32, torch.bfloat16):
         left = torch.ones((1024, 384), dtype=dtype)
         right = torch.ones((384, 1536), dtype=dtype)
-        times = []
-        for _ in range(5):
-            start = time.perf_counter()
-            torch.matmul(left, right)
-            times.append(time.perf_counter() - start)
-        seconds[dtype] = min(times)
+        seconds[dtype] = min(repeat(partial(torch.matmul, left, right), number=1, repeat=5))
     return seconds[torch.bfloat16] < 0.8 * seconds[torch.float32]
 
 

@@ -361,7 +361,7 @@ def forward(
     )
     if not sequences.batches:
         nothing = model.ops.alloc2f(0, model.get_dim("nO"))
-        return sequences.encoded(nothing, shim.tokenizer), lambda d_hidden: []
+        return sequences.encoded(nothing), lambda d_hidden: []
     if is_train:
         outputs, backprop_outputs = shim.begin_update(sequences.batches)
     else:
@@ -379,4 +379,4 @@ def forward(
         )
         return []
 
-    return sequences.encoded(torch2xp(hidden), shim.tokenizer), backprop
+    return sequences.encoded(torch2xp(hidden)), backprop

@@ -14,13 +14,11 @@ from ..encoders.batching.word_pieces import WordPieceTokenizer
 from ..encoders.capabilities import max_sequence_length
 from ..errors import BiomedError
 from .distillation_recipe import DistillationRecipe
-from .distillation_trainer import DistillationTrainer, TermLog, show_attention
+from .distillation_trainer import DistillationTrainer, show_attention
 from .initialization import load_language_model
 from .objectives import Objective, Shape
 from .objectives.layer_maps import map_layers
-from .packed_sequences import fingerprint, prepare_text
-from .progress import counting
-from .runs import LOG, TEXT, RunReport, claim_folder, open_run, start_processes, write_encoder
+from .runs import RunReport, claim_text, open_run, start_processes, train
 from .students import create_smaller, take_layers
 
 if TYPE_CHECKING:
@@ -43,24 +41,14 @@ def distill(recipe: DistillationRecipe, console: Console | None = None) -> RunRe
     """
     state = start_processes(recipe)
     console = console if state.is_main_process else None
-    work = recipe.output.work
     with open_run(recipe, state) as partial:
         with state.main_process_first():
             tokenizer, student, teacher, objective = prepare_models(recipe, state)
-            text = fingerprint(recipe, tokenizer)
-            if state.is_main_process:
-                claim_folder(recipe, text)
-            with counting("Tokenizing", "documents", console) as progress:
-                training, validation = prepare_text(recipe, tokenizer, work / TEXT, progress)
+            training, validation = claim_text(recipe, tokenizer, state, console)
         trainer = DistillationTrainer(
             student, teacher, objective, recipe, tokenizer, training, validation
         )
-        if state.is_main_process:
-            trainer.add_callback(TermLog(work / LOG, trainer.batches, console))
-        trainer.run()
-        if partial is None:
-            return None
-        return write_encoder(partial, recipe, trainer, tokenizer, describe(recipe, objective))
+        return train(trainer, tokenizer, describe(recipe, objective), partial, console)
 
 
 def prepare_models(

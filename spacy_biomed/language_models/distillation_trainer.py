@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import (
-    AutoModelForMaskedLM,
-    PreTrainedModel,
-    TrainerCallback,
-    TrainerControl,
-    TrainerState,
-    TrainingArguments,
-)
+from transformers import AutoModelForMaskedLM, PreTrainedModel, TrainingArguments
 
 from ..encoders.batching.word_pieces import WordPieceTokenizer
 from .objectives import Needs, Objective, Outputs
 from .objectives.objective import Terms
 from .packed_sequences import PackedText
-from .progress import RunLog
+from .progress import TERM
 from .recipe import TrainingRecipe
 from .trainer import Inputs, MaskedLanguageModelTrainer, RowSelection
-
-# Prefix of the names of terms in the trainer's logs.
-_TERM = "term_"
 
 
 class DistillationTrainer(MaskedLanguageModelTrainer):
@@ -48,7 +38,7 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
         student, teacher: models for masked language modelling with the same vocabulary, from
             `show_attention` if the objective compares attention maps.
         objective: the loss.
-        recipe, tokenizer, training, validation, callbacks: as in `MaskedLanguageModelTrainer`.
+        recipe, tokenizer, training, validation: as in `MaskedLanguageModelTrainer`.
     """
 
     def __init__(
@@ -60,7 +50,6 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
         tokenizer: WordPieceTokenizer,
         training: PackedText,
         validation: PackedText,
-        callbacks: Iterable[TrainerCallback] = (),
     ):
         needs = objective.needs
         self.objective = objective
@@ -69,7 +58,7 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
         self._compared_with: tuple[Outputs, Tensor, Tensor] | None = None
         student.add_module("objective", objective)
         student.register_forward_hook(self._compare)
-        super().__init__(student, recipe, tokenizer, training, validation, callbacks)
+        super().__init__(student, recipe, tokenizer, training, validation)
         teacher.eval().requires_grad_(False).to(self.args.device, _number_format(self.args))
         self.teacher = teacher
         self.teacher_view = ModelView(teacher, needs)
@@ -98,7 +87,7 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
             count = torch.tensor(self._count, device=self.args.device)
             totals = torch.stack([*self._sums.values(), count]).double()
             *sums, count = self.accelerator.reduce(totals).tolist()
-            names = (_TERM + name for name in self._sums)
+            names = (TERM + name for name in self._sums)
             logs |= {name: total / count for name, total in zip(names, sums, strict=True)}
             self._sums, self._count = {}, 0
         super().log(logs, start_time)
@@ -192,30 +181,6 @@ class ModelView:
         # In mixed precision all outputs of a model would be copied to fp32.
         output.hidden_states = output.attentions = None
         return output
-
-
-class TermLog(RunLog):
-    """A log whose training rows also have the unweighted terms of the objective, as `terms`."""
-
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, float],
-        **others: Any,
-    ) -> None:
-        self._terms = {
-            name.removeprefix(_TERM): value
-            for name, value in logs.items()
-            if name.startswith(_TERM)
-        }
-        super().on_log(args, state, control, logs, **others)
-
-    def _write(self, state: TrainerState, **values: Any) -> dict[str, Any]:
-        if "loss" in values:
-            values["terms"] = self._terms
-        return super()._write(state, **values)
 
 
 def show_attention(model: PreTrainedModel) -> PreTrainedModel:

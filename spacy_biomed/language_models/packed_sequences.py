@@ -42,7 +42,7 @@ _IDS, _WORD_STARTS, _CUTS, _SUMMARY = "ids.bin", "word_starts.bin", "cuts.bin", 
 _SIGN = "text.json"
 
 # Called with the number of documents that were tokenized since the last call.
-Progress = Callable[[int], None]
+Progress = Callable[[int], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def prepare_text(
     recipe: TrainingRecipe,
     tokenizer: WordPieceTokenizer,
     cache: Path,
-    progress: Progress | None = None,
+    progress: Progress = lambda count: None,
 ) -> tuple[PackedText, PackedText]:
     """Read, tokenize and pack a recipe's text, or reuse the result of an earlier run.
 
@@ -187,7 +187,7 @@ def pack_documents(
     *,
     length: int,
     across_documents: bool,
-    progress: Progress | None = None,
+    progress: Progress = lambda count: None,
 ) -> PackedText:
     """Tokenize documents and write them as sequences; see the docstring of this module.
 
@@ -215,8 +215,7 @@ def pack_documents(
         packer = _Packer(tokenizer, capacity, across_documents, ids, word_starts, cuts)
         for batch in _batches(documents):
             packer.add(batch)
-            if progress is not None:
-                progress(len(batch))
+            progress(len(batch))
         packer.finish()
     summary = {
         "documents": packer.documents,
@@ -283,7 +282,7 @@ def _prepare(
     recipe: TrainingRecipe,
     tokenizer: WordPieceTokenizer,
     directory: Path,
-    progress: Progress | None,
+    progress: Progress,
 ) -> None:
     text, settings = recipe.text, recipe.packing.model_dump()
     documents: Iterable[str] = read_documents(text.paths, text_field=text.field)

@@ -14,8 +14,8 @@ from ..encoders.capabilities import max_sequence_length
 from ..errors import BiomedError
 from ..outputs import replacing_directory
 from .initialization import create_config, create_language_model, load_language_model
-from .packed_sequences import fingerprint, hash_text, prepare_text
-from .progress import RunLog, counting
+from .packed_sequences import hash_text
+from .progress import counting
 from .recipe import (
     ExistingEncoder,
     ExistingVocabulary,
@@ -23,7 +23,7 @@ from .recipe import (
     LearnedVocabulary,
     PretrainingRecipe,
 )
-from .runs import LOG, TEXT, RunReport, claim_folder, open_run, start_processes, write_encoder
+from .runs import RunReport, claim_text, open_run, start_processes, train
 from .text_start import start_from_text
 from .trainer import MaskedLanguageModelTrainer
 from .vocabulary import Documents, learn_vocabulary, read_tokenizer, save_tokenizer
@@ -48,27 +48,17 @@ def pretrain(recipe: PretrainingRecipe, console: Console | None = None) -> RunRe
     """
     state = start_processes(recipe)
     console = console if state.is_main_process else None
-    work = recipe.output.work
     with open_run(recipe, state) as partial:
         with state.main_process_first():
             tokenizer, model, made = prepare_model(recipe, state, console)
-            text = fingerprint(recipe, tokenizer)
-            if state.is_main_process:
-                claim_folder(recipe, text)
-            with counting("Tokenizing", "documents", console) as progress:
-                training, validation = prepare_text(recipe, tokenizer, work / TEXT, progress)
+            training, validation = claim_text(recipe, tokenizer, state, console)
         if isinstance(recipe.encoder, FreshEncoder) and recipe.encoder.start == "text":
             try:
                 start_from_text(model, training, seed=recipe.training.seed)
             except BiomedError as error:
                 raise recipe.error("encoder.start", str(error)) from error
         trainer = MaskedLanguageModelTrainer(model, recipe, tokenizer, training, validation)
-        if state.is_main_process:
-            trainer.add_callback(RunLog(work / LOG, trainer.batches, console))
-        trainer.run()
-        if partial is None:
-            return None
-        return write_encoder(partial, recipe, trainer, tokenizer, made)
+        return train(trainer, tokenizer, made, partial, console)
 
 
 def prepare_model(

@@ -14,6 +14,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -22,6 +23,9 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from ..outputs import replacing_file
 from .batches import TrainingBatches
+
+# Prefix of the names of an objective's terms in the trainer's logs.
+TERM = "term_"
 
 # Seconds of progress from which the remaining time is estimated.
 _ESTIMATE_SECONDS = 300
@@ -33,7 +37,8 @@ class RunLog(TrainerCallback):
     A row has step, epoch, pieces (word pieces trained on so far), seconds (so far, including
     evaluations and the time before a resume) and pieces_per_second (since the last row of training,
     without evaluations). It also has either loss and learning_rate, or validation_loss and
-    validation_perplexity (null if the loss is no cross-entropy).
+    validation_perplexity (null if the loss is no cross-entropy). A row of distillation's training
+    also has the unweighted terms of the objective, as `terms`.
 
     Attributes:
         path: file of JSON lines. When a run is resumed, the rows up to its checkpoint stay.
@@ -45,7 +50,15 @@ class RunLog(TrainerCallback):
         self.path = path
         self.batches = batches
         self.console = console
-        self.progress: Progress | None = None
+        self.progress = _make_bar(
+            console,
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[loss]}", markup=False),
+            TextColumn("{task.fields[speed]}", markup=False),
+            TimeRemainingColumn(),
+            speed_estimate_period=_ESTIMATE_SECONDS,
+        )
         self.pieces = 0
         self.seconds = 0.0
         self._loss: float | None = None
@@ -59,12 +72,10 @@ class RunLog(TrainerCallback):
         self._start = self._mark = time.perf_counter()
         self._interval = 0.0
         self._interval_pieces = 0
-        if self.console is not None and self.console.is_terminal:
-            self.progress = _make_bar(self.console)
-            self._task = self.progress.add_task(
-                "", total=state.max_steps, completed=state.global_step, loss="", speed=""
-            )
-            self.progress.start()
+        self._task = self.progress.add_task(
+            "", total=state.max_steps, completed=state.global_step, loss="", speed=""
+        )
+        self.progress.start()
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
@@ -75,9 +86,8 @@ class RunLog(TrainerCallback):
         self._interval_pieces += pieces
         self.pieces += pieces
         self._mark = now
-        if self.progress is not None:
-            speed = f"{self._speed():,.0f} pieces/s"
-            self.progress.update(self._task, completed=state.global_step, speed=speed)
+        speed = f"{self._speed():,.0f} pieces/s"
+        self.progress.update(self._task, completed=state.global_step, speed=speed)
 
     def on_log(
         self,
@@ -90,10 +100,12 @@ class RunLog(TrainerCallback):
         if "loss" not in logs:
             return
         self._loss = logs["loss"]
-        self._write(state, loss=self._loss, learning_rate=logs["learning_rate"])
+        row: dict[str, Any] = {"loss": self._loss, "learning_rate": logs["learning_rate"]}
+        if terms := {name[len(TERM) :]: logs[name] for name in logs if name.startswith(TERM)}:
+            row["terms"] = terms
+        self._write(state, **row)
         self._interval, self._interval_pieces = 0.0, 0
-        if self.progress is not None:
-            self.progress.update(self._task, loss=f"loss {self._loss:.3f}")
+        self.progress.update(self._task, loss=f"loss {self._loss:.3f}")
 
     def on_evaluate(
         self,
@@ -125,8 +137,7 @@ class RunLog(TrainerCallback):
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
     ) -> None:
-        if self.progress is not None:
-            self.progress.stop()
+        self.progress.stop()
 
     def _speed(self) -> float:
         return self._interval_pieces / max(self._interval, 1e-9)
@@ -156,41 +167,35 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     return list(srsly.read_jsonl(path, skip=True)) if path.is_file() else []
 
 
-def _make_bar(console: Console) -> Progress:
-    return Progress(
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[loss]}", markup=False),
-        TextColumn("{task.fields[speed]}", markup=False),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        speed_estimate_period=_ESTIMATE_SECONDS,
-    )
-
-
 @contextmanager
-def counting(
-    what: str, unit: str, console: Console | None
-) -> Iterator[Callable[[int], None] | None]:
+def counting(what: str, unit: str, console: Console | None) -> Iterator[Callable[[int], None]]:
     """Show a count during a task of unknown length, within the context.
 
     Args:
         what: description of the task.
         unit: of the count.
-        console: where to show it; None for nowhere.
+        console: where to show it, if it is a terminal; None for nowhere.
 
     Yields:
-        a function to call with the increase of the count; None without a terminal.
+        a function to call with the increase of the count.
     """
-    if console is None or not console.is_terminal:
-        yield None
-        return
-    columns = (
+    with _make_bar(
+        console,
         TextColumn("{task.description}", markup=False),
         TextColumn("{task.completed:,.0f} {task.fields[unit]}", markup=False),
         TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
+    ) as progress:
         task = progress.add_task(what, total=None, unit=unit)
         yield lambda count: progress.advance(task, count)
+
+
+def _make_bar(console: Console | None, *columns: ProgressColumn, **settings: Any) -> Progress:
+    """A bar that is shown only on a terminal."""
+    is_shown = console is not None and console.is_terminal
+    return Progress(
+        *columns,
+        console=console if is_shown else Console(quiet=True),
+        transient=True,
+        disable=not is_shown,
+        **settings,
+    )

@@ -7,7 +7,7 @@ import json
 import platform
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,12 +17,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from accelerate import PartialState
 from confection import Config
+from rich.console import Console
+from spacy.util import dict_to_dot
 
 from ..encoders.batching.word_pieces import WordPieceTokenizer
 from ..encoders.loading import read_config, read_weights, save_encoder, without_warnings
 from ..errors import BiomedError
 from ..outputs import find_paths, replacing_directory, replacing_file, working_directory
-from .progress import read_rows
+from .packed_sequences import PackedText, fingerprint, prepare_text
+from .progress import RunLog, counting, read_rows
 from .recipe import TrainingRecipe
 from .trainer import (
     MaskedLanguageModelTrainer,
@@ -121,17 +124,37 @@ def open_run(recipe: TrainingRecipe, state: PartialState) -> Iterator[Path | Non
             raise
 
 
-def claim_folder(recipe: TrainingRecipe, text: str) -> None:
-    """Claim the run's folder for this recipe; to be called in the main process.
-
-    Incomplete checkpoints are deleted.
+def claim_text(
+    recipe: TrainingRecipe,
+    tokenizer: WordPieceTokenizer,
+    state: PartialState,
+    console: Console | None = None,
+) -> tuple[PackedText, PackedText]:
+    """Pack the text of a recipe, in the run's folder, which the main process claims for it.
 
     Args:
-        recipe: the recipe.
-        text: fingerprint of the packed text.
+        recipe, tokenizer: of the run.
+        state: the processes.
+        console: where to show progress; None for nowhere.
+
+    Returns:
+        the training text and the validation text.
 
     Raises:
-        BiomedError: if the folder has a run of another recipe that could be resumed.
+        BiomedError: if the text cannot be read, or if the folder has a run of another recipe that
+            could be resumed.
+    """
+    if state.is_main_process:
+        _claim_folder(recipe, fingerprint(recipe, tokenizer))
+    with counting("Tokenizing", "documents", console) as progress:
+        return prepare_text(recipe, tokenizer, recipe.output.work / TEXT, progress)
+
+
+def _claim_folder(recipe: TrainingRecipe, text: str) -> None:
+    """Claim the run's folder for a recipe and packed text, and delete incomplete checkpoints.
+
+    Args:
+        text: fingerprint of the packed text.
     """
     work = recipe.output.work
     remove_incomplete_checkpoints(work / CHECKPOINTS)
@@ -150,29 +173,39 @@ def claim_folder(recipe: TrainingRecipe, text: str) -> None:
         )
 
 
-def write_encoder(
-    directory: Path,
-    recipe: TrainingRecipe,
+def train(
     trainer: MaskedLanguageModelTrainer,
     tokenizer: WordPieceTokenizer,
     made: str,
-) -> RunReport:
-    """Write the best weights of a run, its log and its model card; only in the main process.
+    directory: Path | None,
+    console: Console | None = None,
+) -> RunReport | None:
+    """Train, then write the best weights of the run, its log and its model card.
 
     Args:
-        directory: an empty directory to write to.
-        recipe, trainer, tokenizer: of the run.
+        trainer, tokenizer: of the run.
         made: a sentence about the origin of the encoder, for the model card.
+        directory: an empty directory to write to; None in processes other than the main process.
+        console: where to show progress; None for nowhere.
+
+    Returns:
+        the result; None in processes other than the main process.
     """
     from transformers import AutoModelForMaskedLM
 
+    recipe = trainer.recipe
+    log = recipe.output.work / LOG
+    if directory is not None:
+        trainer.add_callback(RunLog(log, trainer.batches, console))
+    trainer.run()
+    if directory is None:
+        return None
     with without_warnings():  # of modules that an objective has added to the model
         best = trainer.best_checkpoint
         model = read_weights(AutoModelForMaskedLM, best, read_config(best))
     if recipe.output.weights == "fp16":
         model.half()
     save_encoder(directory, tokenizer, model)
-    log = recipe.output.work / LOG
     shutil.copyfile(log, directory / LOG)
     report = RunReport(
         output=recipe.output.directory,
@@ -274,21 +307,11 @@ def _device_name(device: torch.device) -> str:
     return f"{name}, {torch.get_num_threads()} threads"
 
 
-def _differences(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def _differences(earlier: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Descriptions of the settings that have changed."""
-    before, after = _flatten(earlier), _flatten(now)
+    before, after = dict_to_dot(earlier), dict_to_dot(now)
     return [
         f"{name} was {before.get(name, 'not there')} and is {after.get(name, 'not there')}"
         for name in sorted({*before, *after})
         if before.get(name) != after.get(name)
     ]
-
-
-def _flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            flat.update(_flatten(value, f"{prefix}{key}."))
-        else:
-            flat[prefix + key] = value
-    return flat

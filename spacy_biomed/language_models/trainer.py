@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
 from difflib import get_close_matches
@@ -115,7 +115,6 @@ class MaskedLanguageModelTrainer(Trainer):
         recipe: settings of the training.
         tokenizer: tokenizer of the text, with a mask token.
         training, validation: text for training and for the validation loss.
-        callbacks: callbacks for transformers' `Trainer`.
 
     Raises:
         BiomedError: if the recipe does not fit the number of processes, or if transformers does not
@@ -131,7 +130,6 @@ class MaskedLanguageModelTrainer(Trainer):
         tokenizer: WordPieceTokenizer,
         training: PackedText,
         validation: PackedText,
-        callbacks: Iterable[TrainerCallback] = (),
     ):
         settings = recipe.training
         steps = settings.total_steps(len(training))
@@ -162,7 +160,7 @@ class MaskedLanguageModelTrainer(Trainer):
             args,
             train_dataset=self.batches,
             eval_dataset=ValidationBatches(validation, masking, device_batch=device_batch),
-            callbacks=[EndCallback(), *callbacks],
+            callbacks=[EndCallback()],
         )
         self.remove_callback(PrinterCallback)
         # The loss is a mean over all predicted pieces of a step, on all processes.

@@ -25,6 +25,8 @@ from .sources import read_documents
 
 # In this order, so that the padding id is 0, as in BERT.
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+# The settings that name these tokens in tokenizer_config.json.
+_TOKEN_SETTINGS = ["pad_token", "unk_token", "cls_token", "sep_token", "mask_token"]
 
 # RoBERTa's special tokens; its mask token comes after all other entries.
 BPE_SPECIAL_TOKENS = ["<s>", "<pad>", "</s>", "<unk>"]
@@ -44,11 +46,11 @@ class Documents:
 
     paths: list[Path]
     field: str = "text"
-    progress: Callable[[int], None] | None = None
+    progress: Callable[[int], object] = lambda count: None
 
     def __iter__(self) -> Iterator[str]:
         for number, text in enumerate(read_documents(self.paths, text_field=self.field), start=1):
-            if self.progress is not None and number % 1000 == 0:
+            if number % 1000 == 0:
                 self.progress(1000)
             yield text
 
@@ -136,9 +138,16 @@ def learn_byte_pairs(texts: Iterable[str], size: int, *, min_frequency: int = 2)
         initial_alphabet=alphabet,
         show_progress=False,
     )
-    seen = _Counted(texts)
-    tokenizer.train_from_iterator(seen, trainer)
-    if not seen.has_words:
+    has_words = False
+
+    def watch() -> Iterator[str]:
+        nonlocal has_words
+        for text in texts:
+            has_words = has_words or bool(text.strip())
+            yield text
+
+    tokenizer.train_from_iterator(watch(), trainer)
+    if not has_words:
         raise _no_words()
     # A space before the token belongs to it, as in RoBERTa.
     tokenizer.add_special_tokens([AddedToken(BPE_MASK, lstrip=True, special=True)])
@@ -155,14 +164,13 @@ def save_tokenizer(tokenizer: Tokenizer, directory: Path) -> None:
         tokenizer: from `learn_vocabulary`.
         directory: an existing directory.
     """
-    names = ("pad", "unk", "cls", "sep", "mask")
     is_bpe = tokenizer.token_to_id(BPE_MASK) is not None
-    tokens = ("<pad>", "<unk>", "<s>", "</s>", BPE_MASK) if is_bpe else _in_order(names)
-    settings: dict[str, object] = {
-        f"{name}_token": token for name, token in zip(names, tokens, strict=True)
+    tokens = ["<pad>", "<unk>", "<s>", "</s>", BPE_MASK] if is_bpe else SPECIAL_TOKENS
+    settings = {
+        **dict(zip(_TOKEN_SETTINGS, tokens, strict=True)),
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "clean_up_tokenization_spaces": False,
     }
-    settings["tokenizer_class"] = "PreTrainedTokenizerFast"
-    settings["clean_up_tokenization_spaces"] = False
     tokenizer.save(str(directory / "tokenizer.json"))
     text = json.dumps(settings, indent=2)
     (directory / "tokenizer_config.json").write_text(text, encoding="utf8")
@@ -189,23 +197,6 @@ def read_tokenizer(name: str, revision: str | None = None) -> WordPieceTokenizer
             f"{directory}: not a readable tokenizer ({error}); `python -m spacy biomed vocabulary` "
             "makes one"
         ) from error
-
-
-class _Counted:
-    """Iterates over texts, and records whether any has more than white space."""
-
-    def __init__(self, texts: Iterable[str]):
-        self.texts = texts
-        self.has_words = False
-
-    def __iter__(self) -> Iterator[str]:
-        for text in self.texts:
-            self.has_words = self.has_words or not text.isspace() and bool(text)
-            yield text
-
-
-def _in_order(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(f"[{name.upper()}]" for name in names)
 
 
 def _no_words() -> BiomedError:

@@ -77,11 +77,12 @@ def test_only_a_terminal_gets_a_bar(tmp_path, is_terminal):
     assert ("pieces/s" in shown.getvalue()) == is_terminal
 
 
-def test_counting_is_shown_on_a_terminal_alone():
+def test_counting_is_shown_on_a_terminal_alone(capsys):
     shown = io.StringIO()
-    with counting("Reading", "documents", Console(file=shown)) as progress:
-        assert progress is None
-    assert shown.getvalue() == ""
+    for console in (None, Console(file=shown)):
+        with counting("Reading", "documents", console) as progress:
+            progress(1200)
+    assert shown.getvalue() == capsys.readouterr().out == ""
     with counting("Reading", "documents", Console(file=shown, force_terminal=True)) as progress:
         progress(1200)
     assert "1,200 documents" in shown.getvalue()

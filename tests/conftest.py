@@ -56,15 +56,16 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from spacy_biomed.encoders.batching.word_pieces import WordPieceTokenizer
     from spacy_biomed.encoders.loading import save_encoder
     from spacy_biomed.language_models.initialization import create_config
+    from spacy_biomed.language_models.recipe import FreshEncoder
     from spacy_biomed.language_models.vocabulary import learn_word_pieces
 
     path = tmp_path_factory.mktemp("encoders") / "tiny-bert"
     learned = learn_word_pieces(SENTENCES * 2, 200)
     tokenizer = WordPieceTokenizer(learned, learned.token_to_id("[PAD]"))
-    shape = {"layers": 2, "width": 16, "heads": 2, "feed_forward": 64, "dropout": 0.0}
+    encoder = FreshEncoder(type="bert", layers=2, width=16, heads=2, feed_forward=64, dropout=0.0)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
-        model = BertModel(create_config(tokenizer, "bert", **shape), add_pooling_layer=False)
+        model = BertModel(create_config(tokenizer, encoder), add_pooling_layer=False)
     save_encoder(path, tokenizer, model)
     return path
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import torch
@@ -11,14 +9,13 @@ from accelerate import PartialState
 from rich.console import Console
 
 from ..encoders.batching.word_pieces import WordPieceTokenizer
-from ..encoders.capabilities import max_sequence_length
 from ..errors import BiomedError
 from .distillation_recipe import DistillationRecipe
 from .distillation_trainer import DistillationTrainer, show_attention
-from .initialization import load_language_model
+from .initialization import check_positions, load_language_model
 from .objectives import Objective, Shape
 from .objectives.layer_maps import map_layers
-from .runs import RunReport, claim_text, open_run, start_processes, train
+from .runs import RunReport, claim_text, open_run, short_name, start_processes, train
 from .students import create_smaller, take_layers
 
 if TYPE_CHECKING:
@@ -67,15 +64,15 @@ def prepare_models(
         recipe.teacher.name, recipe.teacher.revision, on_cpu=on_cpu
     )
     tokenizer, student = prepare_student(recipe, tokenizer, teacher, on_cpu=on_cpu)
-    for setting, model in (("teacher", teacher), ("student", student)):
-        positions = max_sequence_length(model.base_model)
-        if recipe.packing.length > positions:
-            raise recipe.error(
-                "packing.length", f"the {setting} has {positions} positions; make it no longer"
-            )
+    check_positions(recipe, teacher, "teacher")
+    check_positions(recipe, student, "student")
     objective = prepare_objective(recipe, student, teacher)
-    if has_new_head:
-        _check_without_head(recipe, objective)
+    if has_new_head and objective.needs.teacher_logits:
+        raise recipe.error(
+            "teacher.name",
+            "has no head for masked language modelling, so it has no distributions to learn "
+            f"from; set objective.{logits_setting(objective)} = 0, or take another teacher",
+        )
     if objective.needs.attentions:
         student, teacher = show_attention(student), show_attention(teacher)
     return tokenizer, student, teacher, objective
@@ -143,17 +140,17 @@ def describe(recipe: DistillationRecipe, objective: Objective) -> str:
     """A description of how a student was trained, for its model card."""
     section = recipe.student
     if section.name is not None:
-        start = f"as {_short(section.name)}"
+        start = f"as {short_name(section.name)}"
     elif section.width is not None:
         start = "with random weights"
     else:
         taken = section.teacher_layers or map_layers(
             objective.student.layers, objective.teacher.layers
         )
-        start = f"as layers {_enumerate(taken)} of the teacher, with its embeddings"
+        start = f"as layers {', '.join(map(str, taken))} of the teacher, with its embeddings"
     weights = " + ".join(f"{weight:g} × {name}" for name, weight in objective.weights.items())
     parts = [
-        f"Distilled from {_short(recipe.teacher.name)} with the objective "
+        f"Distilled from {short_name(recipe.teacher.name)} with the objective "
         f"`{recipe.objective.name}`: {weights}. The student began {start}."
     ]
     if objective.needs.logits == "none":
@@ -206,20 +203,3 @@ def logits_setting(objective: Objective) -> str:
     """
     [term] = objective.weights.keys() & {"soft_mlm", "output"}
     return f"{term}_weight"
-
-
-def _check_without_head(recipe: DistillationRecipe, objective: Objective) -> None:
-    if objective.needs.teacher_logits:
-        raise recipe.error(
-            "teacher.name",
-            "has no head for masked language modelling, so it has no distributions to learn "
-            f"from; set objective.{logits_setting(objective)} = 0, or take another teacher",
-        )
-
-
-def _short(name: str) -> str:
-    return Path(name).name if Path(name).is_dir() else name
-
-
-def _enumerate(layers: Sequence[int]) -> str:
-    return ", ".join(map(str, layers))

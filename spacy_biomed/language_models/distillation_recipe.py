@@ -17,14 +17,7 @@ from pydantic import (
 
 from ..errors import BiomedError, quote
 from .objectives import OBJECTIVES, Objective, Shape
-from .recipe import Section, TrainingRecipe
-
-
-class Teacher(Section):
-    """[teacher]: an encoder, given by directory, catalogue name or hub id."""
-
-    name: str
-    revision: str | None = None
+from .recipe import Existing, Section, TrainingRecipe
 
 
 class Student(Section):
@@ -103,21 +96,13 @@ class ObjectiveSection(Section):
             raise ValueError(f"{first['loc'][0]} = {quote(first['input'])}: {problem}") from error
         return self
 
-    def create(self, student: Shape, teacher: Shape) -> Objective:
-        """Create the objective.
-
-        Raises:
-            BiomedError: if the settings do not fit the two encoders.
-        """
-        return OBJECTIVES[self.name](student, teacher, **(self.model_extra or {}))
-
 
 class DistillationRecipe(TrainingRecipe):
     """A recipe for distillation."""
 
     made_by = "spacy biomed distill"
 
-    teacher: Teacher
+    teacher: Existing
     student: Student
     objective: ObjectiveSection
 
@@ -127,8 +112,9 @@ class DistillationRecipe(TrainingRecipe):
         Raises:
             BiomedError: with the line of the recipe, if it does not fit the two encoders.
         """
+        section = self.objective
         try:
-            return self.objective.create(student, teacher)
+            return OBJECTIVES[section.name](student, teacher, **(section.model_extra or {}))
         except BiomedError as error:
             raise self.error("objective", str(error)) from error
 

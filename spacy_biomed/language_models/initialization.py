@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ..encoders.batching.word_pieces import WordPieceTokenizer
+from ..encoders.capabilities import max_sequence_length
 from ..errors import BiomedError
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
+
+    from .recipe import FreshEncoder, TrainingRecipe
 
 
 def create_language_model(
@@ -31,36 +34,26 @@ def create_language_model(
         )
 
 
-def create_config(
-    tokenizer: WordPieceTokenizer,
-    type: Literal["bert", "roberta"],
-    *,
-    layers: int,
-    width: int,
-    heads: int,
-    feed_forward: int,
-    positions: int = 512,
-    dropout: float = 0.1,
-) -> PretrainedConfig:
-    """Create a transformers config; see `recipe.FreshEncoder` for the settings."""
+def create_config(tokenizer: WordPieceTokenizer, encoder: FreshEncoder) -> PretrainedConfig:
+    """Create the transformers config of an encoder with random weights."""
     from transformers import BertConfig, RobertaConfig
 
     shape: dict[str, Any] = {
         "vocab_size": tokenizer.tokenizer.get_vocab_size(),
-        "hidden_size": width,
-        "num_hidden_layers": layers,
-        "num_attention_heads": heads,
-        "intermediate_size": feed_forward,
-        "hidden_dropout_prob": dropout,
-        "attention_probs_dropout_prob": dropout,
+        "hidden_size": encoder.width,
+        "num_hidden_layers": encoder.layers,
+        "num_attention_heads": encoder.heads,
+        "intermediate_size": encoder.feed_forward,
+        "hidden_dropout_prob": encoder.dropout,
+        "attention_probs_dropout_prob": encoder.dropout,
         "pad_token_id": tokenizer.pad,
     }
-    if type == "bert":
-        return BertConfig(**shape, max_position_embeddings=positions)
+    if encoder.type == "bert":
+        return BertConfig(**shape, max_position_embeddings=encoder.positions)
     return RobertaConfig(
         **shape,
         # RoBERTa's positions start after the padding id.
-        max_position_embeddings=positions + tokenizer.pad + 1,
+        max_position_embeddings=encoder.positions + tokenizer.pad + 1,
         type_vocab_size=1,
         layer_norm_eps=1e-5,
         bos_token_id=tokenizer.prefix[0],
@@ -111,6 +104,22 @@ def load_language_model(
             **_attention(config, on_cpu),
         )
     return tokenizer, model, bool(found["missing_keys"])
+
+
+def check_positions(recipe: TrainingRecipe, model: PreTrainedModel, called: str) -> None:
+    """Check that a model has positions for the recipe's sequences.
+
+    Args:
+        called: what the model is called in the message, such as "teacher".
+
+    Raises:
+        BiomedError: if it has too few.
+    """
+    positions = max_sequence_length(model.base_model)
+    if recipe.packing.length > positions:
+        raise recipe.error(
+            "packing.length", f"the {called} has {positions} positions; make it no longer"
+        )
 
 
 def _attention(config: PretrainedConfig, on_cpu: bool) -> dict[str, str]:

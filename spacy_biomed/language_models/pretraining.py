@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accelerate import PartialState
 from rich.console import Console
 
 from ..encoders.batching.word_pieces import WordPieceTokenizer
-from ..encoders.capabilities import max_sequence_length
 from ..errors import BiomedError
 from ..outputs import replacing_directory
-from .initialization import create_config, create_language_model, load_language_model
+from .initialization import (
+    check_positions,
+    create_config,
+    create_language_model,
+    load_language_model,
+)
 from .packed_sequences import hash_text
 from .progress import counting
-from .recipe import (
-    ExistingEncoder,
-    ExistingVocabulary,
-    FreshEncoder,
-    LearnedVocabulary,
-    PretrainingRecipe,
-)
-from .runs import RunReport, claim_text, open_run, start_processes, train
+from .recipe import Existing, FreshEncoder, LearnedVocabulary, PretrainingRecipe
+from .runs import RunReport, claim_text, open_run, short_name, start_processes, train
 from .text_start import start_from_text
 from .trainer import MaskedLanguageModelTrainer
 from .vocabulary import Documents, learn_vocabulary, read_tokenizer, save_tokenizer
@@ -74,25 +71,21 @@ def prepare_model(
     """
     on_cpu = state.device.type == "cpu"
     encoder = recipe.encoder
-    if not isinstance(encoder, ExistingEncoder):
+    if not isinstance(encoder, Existing):
         tokenizer = prepare_vocabulary(recipe, console)
-        config = create_config(tokenizer, **encoder.model_dump(exclude={"start"}))
+        config = create_config(tokenizer, encoder)
         model = create_language_model(config, seed=recipe.training.seed, on_cpu=on_cpu)
         begun = ", begun from counts of its text" if encoder.start == "text" else ""
         return tokenizer, model, f"Trained from scratch by masked language modelling{begun}."
     tokenizer, model, has_new_head = load_language_model(
         encoder.name, encoder.revision, on_cpu=on_cpu, seed=recipe.training.seed
     )
-    positions = max_sequence_length(model.base_model)
-    if recipe.packing.length > positions:
-        raise recipe.error(
-            "packing.length", f"the encoder has {positions} positions; make it no longer"
-        )
+    check_positions(recipe, model, "encoder")
     head = ", with a new language-model head" if has_new_head else ""
     if has_new_head and console is not None:
         console.print("The encoder has no head for masked language modelling: a new one is trained")
-    name = Path(encoder.name).name if Path(encoder.name).is_dir() else encoder.name
-    return tokenizer, model, f"Trained by masked language modelling on from {name}{head}."
+    begun = short_name(encoder.name)
+    return tokenizer, model, f"Trained by masked language modelling on from {begun}{head}."
 
 
 def prepare_vocabulary(
@@ -107,7 +100,7 @@ def prepare_vocabulary(
         BiomedError: if it cannot be loaded or learned, or has no mask token.
     """
     section = recipe.vocabulary
-    if isinstance(section, ExistingVocabulary):
+    if isinstance(section, Existing):
         tokenizer = read_tokenizer(section.name, section.revision)
         if tokenizer.mask is None:
             raise recipe.error("vocabulary.name", "has no mask token to train with; take another")

@@ -84,8 +84,10 @@ class Text(Section):
     ]
 
 
-class ExistingVocabulary(Section):
-    """[vocabulary]: an existing vocabulary, given by directory, catalogue name or hub id."""
+class Existing(Section):
+    """[encoder], [vocabulary], [teacher]: an existing encoder, to train further or to learn from,
+    or an existing vocabulary. It is given by directory, catalogue name or hub id.
+    """
 
     name: str
     revision: str | None = None
@@ -103,13 +105,6 @@ class LearnedVocabulary(Section):
         if self.lowercase and self.kind == "bpe":
             raise ValueError("only kind = wordpiece folds case; leave lowercase out")
         return self
-
-
-class ExistingEncoder(Section):
-    """[encoder]: an encoder to train further, given by directory, catalogue name or hub id."""
-
-    name: str
-    revision: str | None = None
 
 
 class FreshEncoder(Section):
@@ -142,11 +137,11 @@ class FreshEncoder(Section):
 
 
 VocabularySection = Annotated[
-    Annotated[ExistingVocabulary, Tag("existing")] | Annotated[LearnedVocabulary, Tag("learned")],
+    Annotated[Existing, Tag("existing")] | Annotated[LearnedVocabulary, Tag("learned")],
     _choose("existing", "learned", _has_name),
 ]
 EncoderSection = Annotated[
-    Annotated[ExistingEncoder, Tag("existing")] | Annotated[FreshEncoder, Tag("fresh")],
+    Annotated[Existing, Tag("existing")] | Annotated[FreshEncoder, Tag("fresh")],
     _choose("existing", "fresh", _has_name),
 ]
 
@@ -318,7 +313,7 @@ class PretrainingRecipe(TrainingRecipe):
 
     @model_validator(mode="after")
     def _fits_together(self) -> PretrainingRecipe:
-        if isinstance(self.encoder, ExistingEncoder):
+        if isinstance(self.encoder, Existing):
             if self.vocabulary is not None:
                 raise ValueError(
                     "an existing encoder has a vocabulary; remove the section [vocabulary], or "

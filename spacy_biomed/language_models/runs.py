@@ -293,6 +293,11 @@ def create_card(
     )
 
 
+def short_name(name: str) -> str:
+    """The name of an encoder in a model card: of a directory without its path."""
+    return Path(name).name if Path(name).is_dir() else name
+
+
 def _precision(args: TrainingArguments) -> str:
     return "bf16" if args.bf16 else "fp16" if args.fp16 else "fp32"
 

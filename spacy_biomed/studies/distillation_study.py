@@ -23,7 +23,7 @@ from ..language_models.initialization import load_language_model
 from ..language_models.objectives import OBJECTIVES
 from ..language_models.packed_sequences import fingerprint
 from ..language_models.pretraining import pretrain
-from ..language_models.recipe import ExistingEncoder, Output, PretrainingRecipe
+from ..language_models.recipe import Existing, Output, PretrainingRecipe
 from ..outputs import record_file, remove_directory, replacing_directory, replacing_file
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def _with_objective(
 def _without_teacher(recipe: DistillationRecipe, begin: Path, output: Path) -> PretrainingRecipe:
     return PretrainingRecipe(
         text=recipe.text,
-        encoder=ExistingEncoder(name=str(begin)),
+        encoder=Existing(name=str(begin)),
         packing=recipe.packing,
         masking=recipe.masking,
         training=recipe.training,

@@ -24,6 +24,7 @@ from spacy_biomed.language_models.distillation_trainer import (
 from spacy_biomed.language_models.initialization import create_config, create_language_model
 from spacy_biomed.language_models.objectives import OBJECTIVES, Needs, Outputs
 from spacy_biomed.language_models.packed_sequences import prepare_text
+from spacy_biomed.language_models.recipe import FreshEncoder
 from spacy_biomed.language_models.vocabulary import learn_word_pieces
 
 SAME_WIDTH = {"layers": 2}
@@ -37,7 +38,9 @@ def tokenizer() -> WordPieceTokenizer:
 
 def make_model(tokenizer, seed=0, type="bert", **sizes):
     shape = {"layers": 4, "width": 16, "heads": 2, "feed_forward": 32, "positions": 64, **sizes}
-    return create_language_model(create_config(tokenizer, type, **shape), seed=seed)
+    return create_language_model(
+        create_config(tokenizer, FreshEncoder(type=type, **shape)), seed=seed
+    )
 
 
 @pytest.fixture(scope="module")

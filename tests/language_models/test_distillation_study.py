@@ -21,6 +21,7 @@ from spacy_biomed.language_models.initialization import (
 )
 from spacy_biomed.language_models.objectives import OBJECTIVES
 from spacy_biomed.language_models.pretraining import prepare_model
+from spacy_biomed.language_models.recipe import FreshEncoder
 from spacy_biomed.language_models.runs import start_processes
 from spacy_biomed.language_models.vocabulary import learn_word_pieces
 from spacy_biomed.studies import distillation_study
@@ -40,7 +41,9 @@ def teacher(tmp_path_factory) -> Path:
     path.mkdir()
     tokenizer = WordPieceTokenizer(learn_word_pieces(SENTENCES * 2, 120), 0)
     shape = {"layers": 4, "width": 16, "heads": 2, "feed_forward": 32, "positions": 64}
-    model = create_language_model(create_config(tokenizer, "bert", **shape), seed=0)
+    model = create_language_model(
+        create_config(tokenizer, FreshEncoder(type="bert", **shape)), seed=0
+    )
     save_encoder(path, tokenizer, model)
     return path
 

@@ -12,6 +12,7 @@ from spacy_biomed.language_models.initialization import (
     create_language_model,
     load_language_model,
 )
+from spacy_biomed.language_models.recipe import FreshEncoder
 
 
 def count_parameters(vocabulary: int, layers: int, width: int, feed_forward: int) -> int:
@@ -29,7 +30,7 @@ def count_parameters(vocabulary: int, layers: int, width: int, feed_forward: int
 def test_the_number_of_parameters_is_that_of_its_shape(tiny_bert, layers, width, feed_forward):
     tokenizer = load_tokenizer(str(tiny_bert))
     shape = {"layers": layers, "width": width, "heads": 2, "feed_forward": feed_forward}
-    config = create_config(tokenizer, "bert", **shape, positions=20)
+    config = create_config(tokenizer, FreshEncoder(type="bert", **shape, positions=20))
     vocabulary = tokenizer.tokenizer.get_vocab_size()
     expected = count_parameters(vocabulary, layers, width, feed_forward)
     assert create_language_model(config, seed=0).num_parameters() == expected
@@ -39,7 +40,7 @@ def test_weights_have_berts_initial_spread_and_the_random_numbers_of_others_are_
     tiny_bert,
 ):
     shape = {"layers": 1, "width": 64, "heads": 2, "feed_forward": 12}
-    config = create_config(load_tokenizer(str(tiny_bert)), "bert", **shape)
+    config = create_config(load_tokenizer(str(tiny_bert)), FreshEncoder(type="bert", **shape))
     torch.manual_seed(5)
     expected = torch.rand(1)
     torch.manual_seed(5)
@@ -52,7 +53,7 @@ def test_weights_have_berts_initial_spread_and_the_random_numbers_of_others_are_
 def test_the_seed_alone_decides_the_weights_of_a_language_model(tiny_roberta):
     tokenizer = load_tokenizer(str(tiny_roberta))
     shape = {"layers": 1, "width": 8, "heads": 2, "feed_forward": 12, "positions": 20}
-    config = create_config(tokenizer, "roberta", **shape)
+    config = create_config(tokenizer, FreshEncoder(type="roberta", **shape))
     torch.manual_seed(99)
     first, same, other = (create_language_model(config, seed=seed) for seed in (1, 1, 2))
     weights = [model.state_dict()["lm_head.dense.weight"] for model in (first, same, other)]
@@ -64,7 +65,7 @@ def test_the_seed_alone_decides_the_weights_of_a_language_model(tiny_roberta):
 def test_a_shape_has_the_positions_that_were_asked_for(request, kind, name):
     tokenizer = load_tokenizer(str(request.getfixturevalue(name)))
     shape = {"layers": 1, "width": 8, "heads": 2, "feed_forward": 12}
-    config = create_config(tokenizer, kind, **shape, positions=20, dropout=0.0)
+    config = create_config(tokenizer, FreshEncoder(type=kind, **shape, positions=20, dropout=0.0))
     model = create_language_model(config, seed=0).eval()
     ids = torch.full((1, 20), tokenizer.mask)
     assert model(ids).logits.shape == (1, 20, tokenizer.tokenizer.get_vocab_size())

@@ -8,8 +8,7 @@ from pretraining_recipes import RECIPE, make_recipe, write_recipe, write_text
 from spacy_biomed.encoders.encoder_catalogue import find_encoder
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.language_models.recipe import (
-    ExistingEncoder,
-    ExistingVocabulary,
+    Existing,
     LearnedVocabulary,
     PretrainingRecipe,
     read_recipe,
@@ -126,7 +125,7 @@ def test_an_encoder_with_a_name_has_its_own_vocabulary(tmp_path):
     told = refuse(write_recipe(tmp_path, **existing))
     assert "remove the section [vocabulary]" in told
     recipe = make_recipe(tmp_path, **existing, vocabulary=None)
-    assert recipe.encoder == ExistingEncoder(name="biobert")
+    assert recipe.encoder == Existing(name="biobert")
     assert "needs a [vocabulary]" in refuse(write_recipe(tmp_path, vocabulary=None))
 
 
@@ -134,7 +133,7 @@ def test_a_vocabulary_may_be_one_that_is_there(tmp_path):
     recipe = make_recipe(
         tmp_path, vocabulary__kind=None, vocabulary__size=None, vocabulary__name="biobert"
     )
-    assert recipe.vocabulary == ExistingVocabulary(name="biobert")
+    assert recipe.vocabulary == Existing(name="biobert")
 
 
 def test_a_recipe_that_cannot_be_read_is_refused(tmp_path):
@@ -194,7 +193,7 @@ def test_a_preset_needs_no_more_than_its_text(tmp_path, name):
     path = PRESETS / f"{name}.cfg"
     recipe = read_recipe(path, PretrainingRecipe, {"paths.text": str(text)})
     assert recipe.text.paths == [text]
-    if isinstance(recipe.encoder, ExistingEncoder):
+    if isinstance(recipe.encoder, Existing):
         assert find_encoder(recipe.encoder.name).hub_id
     assert "give --paths.text" in refuse(path)
 
@@ -206,7 +205,7 @@ def test_a_preset_has_the_figures_of_its_paper(tmp_path, name):
     training, encoder = recipe.training, recipe.encoder
     shape = (
         encoder.name
-        if isinstance(encoder, ExistingEncoder)
+        if isinstance(encoder, Existing)
         else (encoder.layers, encoder.width, encoder.heads, encoder.feed_forward)
     )
     assert (

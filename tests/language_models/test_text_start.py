@@ -14,6 +14,7 @@ from spacy_biomed.language_models import text_start
 from spacy_biomed.language_models.initialization import create_config, create_language_model
 from spacy_biomed.language_models.packed_sequences import pack_documents
 from spacy_biomed.language_models.pretraining import pretrain
+from spacy_biomed.language_models.recipe import FreshEncoder
 from spacy_biomed.language_models.text_start import (
     count_pairs,
     offsets,
@@ -46,7 +47,7 @@ def start(request, tmp_path):
     text = pack_documents(make_text(), tokenizer, tmp_path, length=24, across_documents=True)
 
     def make(seed=0, **shape):
-        config = create_config(tokenizer, kind, **{**SHAPE, **shape})
+        config = create_config(tokenizer, FreshEncoder(type=kind, **{**SHAPE, **shape}))
         models = [create_language_model(config, seed=0, on_cpu=True).eval() for _ in range(2)]
         start_from_text(models[1], text, seed=seed)
         return models

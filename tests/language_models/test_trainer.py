@@ -14,6 +14,7 @@ from spacy_biomed.errors import BiomedError
 from spacy_biomed.language_models.initialization import create_config, create_language_model
 from spacy_biomed.language_models.masking import Masking
 from spacy_biomed.language_models.packed_sequences import prepare_text
+from spacy_biomed.language_models.recipe import FreshEncoder
 from spacy_biomed.language_models.trainer import (
     COMPLETE,
     MaskedLanguageModelTrainer,
@@ -45,9 +46,8 @@ def make_trainer(tmp_path, tiny_bert):
     def make(dropout=0.0, **settings):
         recipe = make_recipe(tmp_path, **settings)
         texts = prepare_text(recipe, tokenizer, tmp_path / "text")
-        config = create_config(
-            tokenizer, "bert", layers=2, width=16, heads=2, feed_forward=32, dropout=dropout
-        )
+        shape = {"layers": 2, "width": 16, "heads": 2, "feed_forward": 32, "dropout": dropout}
+        config = create_config(tokenizer, FreshEncoder(type="bert", **shape))
         model = create_language_model(config, seed=0, on_cpu=True)
         return MaskedLanguageModelTrainer(model, recipe, tokenizer, *texts)
 

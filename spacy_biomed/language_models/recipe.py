@@ -85,8 +85,11 @@ class Text(Section):
 
 
 class Existing(Section):
-    """[encoder], [vocabulary], [teacher]: an existing encoder, to train further or to learn from,
-    or an existing vocabulary. It is given by directory, catalogue name or hub id.
+    """[encoder], [vocabulary] or [teacher]: an existing encoder, or its vocabulary.
+
+    Attributes:
+        name: directory, catalogue name or hub id.
+        revision: commit, branch or tag on the hub; by default the one the catalogue pins.
     """
 
     name: str

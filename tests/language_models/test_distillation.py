@@ -38,9 +38,8 @@ def tokenizer() -> WordPieceTokenizer:
 
 def make_model(tokenizer, seed=0, type="bert", **sizes):
     shape = {"layers": 4, "width": 16, "heads": 2, "feed_forward": 32, "positions": 64, **sizes}
-    return create_language_model(
-        create_config(tokenizer, FreshEncoder(type=type, **shape)), seed=seed
-    )
+    config = create_config(tokenizer, FreshEncoder(type=type, **shape))
+    return create_language_model(config, seed=seed)
 
 
 @pytest.fixture(scope="module")

@@ -41,9 +41,8 @@ def teacher(tmp_path_factory) -> Path:
     path.mkdir()
     tokenizer = WordPieceTokenizer(learn_word_pieces(SENTENCES * 2, 120), 0)
     shape = {"layers": 4, "width": 16, "heads": 2, "feed_forward": 32, "positions": 64}
-    model = create_language_model(
-        create_config(tokenizer, FreshEncoder(type="bert", **shape)), seed=0
-    )
+    config = create_config(tokenizer, FreshEncoder(type="bert", **shape))
+    model = create_language_model(config, seed=0)
     save_encoder(path, tokenizer, model)
     return path
 

@@ -76,19 +76,7 @@ class CompactObjective(Objective):
         if "soft_mlm" in self.weights:
             terms["soft_mlm"] = soft_target_divergence(student.logits, teacher.logits, 1.0)
         if "hidden_states" in self.weights:
-            layers = list(enumerate(self.layer_map, start=1))
-            terms["hidden_states"] = sum(
-                cosine_distance(
-                    self.project(student.hidden_states[layer]),
-                    teacher.hidden_states[target],
-                    attended,
-                )
-                for layer, target in layers
-            )
-            terms["attentions"] = sum(
-                attention_divergence(
-                    student.attentions[layer - 1], teacher.attentions[target - 1], attended
-                )
-                for layer, target in layers
+            terms |= self.compare_layers(
+                student, teacher, attended, states=cosine_distance, attentions=attention_divergence
             )
         return terms

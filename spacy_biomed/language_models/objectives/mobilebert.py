@@ -61,16 +61,8 @@ class MobileBertObjective(Objective):
 
     def terms(self, student: Outputs, teacher: Outputs, attended: Tensor, labels: Tensor) -> Terms:
         """All terms; terms of layers are means over the layers."""
-        hidden_states, attentions = 0.0, 0.0
-        for layer, target in enumerate(self.layer_map, start=1):
-            hidden_states += squared_error(
-                self.project(student.hidden_states[layer]), teacher.hidden_states[target], attended
-            )
-            attentions += attention_divergence(
-                student.attentions[layer - 1], teacher.attentions[target - 1], attended
-            )
-        return {
-            "mlm": label_cross_entropy(student.logits, labels),
-            "hidden_states": hidden_states / self.student.layers,
-            "attentions": attentions / self.student.layers,
-        }
+        sums = self.compare_layers(
+            student, teacher, attended, states=squared_error, attentions=attention_divergence
+        )
+        means = {name: total / self.student.layers for name, total in sums.items()}
+        return {"mlm": label_cross_entropy(student.logits, labels), **means}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -12,6 +12,9 @@ from torch import Tensor, nn
 from ...errors import BiomedError
 
 Terms = dict[str, Tensor]
+
+# Compares outputs of student and teacher at the attended positions.
+Comparison = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,40 @@ class Objective(nn.Module, ABC):
         """
         terms = self.terms(student, teacher, attended.bool(), labels)
         return sum(self.weights[name] * term for name, term in terms.items()), terms
+
+    def compare_layers(
+        self,
+        student: Outputs,
+        teacher: Outputs,
+        attended: Tensor,
+        *,
+        states: Comparison,
+        attentions: Comparison,
+        weights: Sequence[float] | None = None,
+    ) -> Terms:
+        """The terms `hidden_states` and `attentions`: sums over the layers of the student.
+
+        The hidden states of the student are projected by `self.project`, and its layers are mapped
+        by `self.layer_map`.
+
+        Args:
+            student, teacher, attended: as in `forward`.
+            states, attentions: the functions that compare two layers.
+            weights: of the layers; 1 each by default. A layer with the weight 0 is left out.
+        """
+        terms = {"hidden_states": 0.0, "attentions": 0.0}
+        pairs = zip(self.layer_map, weights or [1.0] * self.student.layers, strict=True)
+        for layer, (target, weight) in enumerate(pairs, start=1):
+            if weight:
+                terms["hidden_states"] += weight * states(
+                    self.project(student.hidden_states[layer]),
+                    teacher.hidden_states[target],
+                    attended,
+                )
+                terms["attentions"] += weight * attentions(
+                    student.attentions[layer - 1], teacher.attentions[target - 1], attended
+                )
+        return terms
 
     def projection(self) -> nn.Module:
         """A learned linear map from the student's width to the teacher's, without bias.

@@ -83,34 +83,17 @@ class TinyBertObjective(Objective):
                 attended,
             )
         if "hidden_states" in self.weights:
-            terms["hidden_states"] = sum(
-                weight
-                * squared_error(
-                    self.project(student.hidden_states[layer]),
-                    teacher.hidden_states[target],
-                    attended,
-                )
-                for layer, target, weight in self._compared()
-            )
-            terms["attentions"] = sum(
-                weight
-                * attention_squared_error(
-                    student.attentions[layer - 1], teacher.attentions[target - 1], attended
-                )
-                for layer, target, weight in self._compared()
+            terms |= self.compare_layers(
+                student,
+                teacher,
+                attended,
+                states=squared_error,
+                attentions=attention_squared_error,
+                weights=self.layer_weights,
             )
         if "output" in self.weights:
             terms["output"] = soft_target_cross_entropy(student.logits, teacher.logits)
         return terms
-
-    def _compared(self) -> list[tuple[int, int, float]]:
-        """The student's layer, the teacher's layer and λ, for each layer with a weight."""
-        compared = zip(self.layer_map, self.layer_weights, strict=True)
-        return [
-            (layer, target, weight)
-            for layer, (target, weight) in enumerate(compared, start=1)
-            if weight
-        ]
 
 
 def _check_layer_weights(weights: Sequence[float] | None, layers: int) -> list[float]:

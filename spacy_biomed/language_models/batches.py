@@ -6,6 +6,7 @@ number of processes, has the same batches.
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -20,6 +21,7 @@ from .packed_sequences import PackedText
 TRAINING, VALIDATION = 0, 1
 
 
+@dataclass(eq=False)
 class TrainingBatches(Dataset):
     """The micro-batches of one process: item i is its i-th micro-batch since the first step.
 
@@ -37,27 +39,18 @@ class TrainingBatches(Dataset):
         rank, processes: index of this process, and number of processes.
     """
 
-    def __init__(
-        self,
-        text: PackedText,
-        masking: Masking,
-        *,
-        batch: int,
-        device_batch: int,
-        steps: int,
-        seed: int,
-        rank: int = 0,
-        processes: int = 1,
-    ):
-        self.text = text
-        self.masking = masking
-        self.batch = batch
-        self.device_batch = device_batch
-        self.steps = steps
-        self.seed = seed
-        self.rank = rank
-        self.processes = processes
-        self.accumulation = batch // (device_batch * processes)
+    text: PackedText
+    masking: Masking
+    _: KW_ONLY
+    batch: int
+    device_batch: int
+    steps: int
+    seed: int
+    rank: int = 0
+    processes: int = 1
+
+    def __post_init__(self) -> None:
+        self.accumulation = self.batch // (self.device_batch * self.processes)
         self._step: tuple[int, Ints1d, Ints1d] = (-1, np.zeros(0, int), np.zeros(0, int))
 
     def __len__(self) -> int:
@@ -104,14 +97,16 @@ def _draw_order(count: int, seed: int, epoch: int) -> Ints1d:
     return order
 
 
+@dataclass(eq=False)
 class ValidationBatches(Dataset):
     """The whole validation text in micro-batches, longest first, always with the same masks."""
 
-    def __init__(self, text: PackedText, masking: Masking, *, device_batch: int):
-        self.text = text
-        self.masking = masking
-        self.device_batch = device_batch
-        lengths = text.lengths(np.arange(len(text)))
+    text: PackedText
+    masking: Masking
+    device_batch: int
+
+    def __post_init__(self) -> None:
+        lengths = self.text.lengths(np.arange(len(self.text)))
         self.order = np.argsort(-lengths, kind="stable")
 
     def __len__(self) -> int:

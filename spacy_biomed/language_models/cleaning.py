@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -123,18 +123,19 @@ class Sifter:
                 yield sentence
 
 
+@dataclass
 class Deduplicator:
     """Removes duplicates from candidates, and counts everything for one source.
 
     Attributes:
         index: the texts seen so far.
         source: number of the source.
+        account: the counts.
     """
 
-    def __init__(self, index: DuplicateIndex, source: int):
-        self.index = index
-        self.source = source
-        self.account = Account()
+    index: DuplicateIndex
+    source: int
+    account: Account = field(default_factory=Account)
 
     def keep(self, candidate: Candidate) -> list[str]:
         """The sentences to keep; empty if the document is removed."""

@@ -129,14 +129,10 @@ class RunLog(TrainerCallback):
             line = " · ".join(filter(None, parts))
             self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
-    def on_save(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
-    ) -> None:
+    def on_save(self, *event: Any, **others: Any) -> None:
         self._mark = time.perf_counter()
 
-    def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
-    ) -> None:
+    def on_train_end(self, *event: Any, **others: Any) -> None:
         self.progress.stop()
 
     def _speed(self) -> float:

@@ -159,7 +159,7 @@ class MaskedLanguageModelTrainer(Trainer):
             model,
             args,
             train_dataset=self.batches,
-            eval_dataset=ValidationBatches(validation, masking, device_batch=device_batch),
+            eval_dataset=ValidationBatches(validation, masking, device_batch),
             callbacks=[EndCallback()],
         )
         self.remove_callback(PrinterCallback)

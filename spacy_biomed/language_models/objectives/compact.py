@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from .layer_maps import map_layers
-from .objective import Needs, Objective, Outputs, Shape, Terms
+from .objective import Objective, Outputs, Shape, Terms
 from .terms import (
     attention_divergence,
     cosine_distance,
@@ -57,16 +57,6 @@ class CompactObjective(Objective):
         self.layer_map = map_layers(student.layers, teacher.layers, layer_map)
         if layer_weight:
             self.project = self.projection()
-
-    @property
-    def needs(self) -> Needs:
-        compares_layers = "hidden_states" in self.weights
-        return Needs(
-            logits="masked" if self.weights.keys() & {"mlm", "soft_mlm"} else "none",
-            teacher_logits="soft_mlm" in self.weights,
-            hidden_states="all" if compares_layers else "none",
-            attentions=compares_layers,
-        )
 
     def terms(self, student: Outputs, teacher: Outputs, attended: Tensor, labels: Tensor) -> Terms:
         """The terms that have a weight; terms of layers are sums over the layers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from ...errors import BiomedError
-from .objective import Needs, Objective, Outputs, Shape, Terms
+from .objective import Objective, Outputs, Shape, Terms
 from .terms import cosine_distance, label_cross_entropy, soft_target_divergence
 
 
@@ -47,14 +47,6 @@ class DistilBertObjective(Objective):
         self.temperature = temperature
         if "align" in self.weights:
             self.project = self.projection()
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(
-            logits="masked" if self.weights.keys() & {"mlm", "soft_mlm"} else "none",
-            teacher_logits="soft_mlm" in self.weights,
-            hidden_states="last" if "align" in self.weights else "none",
-        )
 
     def terms(self, student: Outputs, teacher: Outputs, attended: Tensor, labels: Tensor) -> Terms:
         terms: Terms = {}

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ...errors import BiomedError
 from .layer_maps import map_layers
-from .objective import Needs, Objective, Outputs, Shape, Terms
+from .objective import Objective, Outputs, Shape, Terms
 from .terms import attention_divergence, label_cross_entropy, squared_error
 
 
@@ -54,10 +54,6 @@ class MobileBertObjective(Objective):
         super().__init__(student, teacher, weights)
         self.layer_map = map_layers(student.layers, teacher.layers, layer_map)
         self.project = self.projection()
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(logits="masked", hidden_states="all", attentions=True)
 
     def terms(self, student: Outputs, teacher: Outputs, attended: Tensor, labels: Tensor) -> Terms:
         """All terms; terms of layers are means over the layers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
@@ -43,6 +43,18 @@ class Needs:
     teacher_logits: bool = False
     hidden_states: Literal["none", "last", "all"] = "none"
     attentions: bool = False
+
+
+# By the names of terms. No objective has terms that use different positions or layers.
+_USED_OUTPUTS: dict[str, dict[str, Any]] = {
+    "mlm": {"logits": "masked"},
+    "soft_mlm": {"logits": "masked", "teacher_logits": True},
+    "output": {"logits": "attended", "teacher_logits": True},
+    "align": {"hidden_states": "last"},
+    "embedding": {"hidden_states": "all"},
+    "hidden_states": {"hidden_states": "all"},
+    "attentions": {"attentions": True},
+}
 
 
 @dataclass(slots=True)
@@ -88,9 +100,12 @@ class Objective(nn.Module, ABC):
         self.weights = {name: weight for name, weight in weights.items() if weight}
 
     @property
-    @abstractmethod
     def needs(self) -> Needs:
-        """The outputs that the terms with a weight use."""
+        """The outputs that the terms with a weight use; to override for terms of other names."""
+        used: dict[str, Any] = {}
+        for name in self.weights:
+            used |= _USED_OUTPUTS[name]
+        return Needs(**used)
 
     @abstractmethod
     def terms(self, student: Outputs, teacher: Outputs, attended: Tensor, labels: Tensor) -> Terms:

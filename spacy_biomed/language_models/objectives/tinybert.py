@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ...errors import BiomedError
 from .layer_maps import map_layers
-from .objective import Needs, Objective, Outputs, Shape, Terms
+from .objective import Objective, Outputs, Shape, Terms
 from .terms import attention_squared_error, soft_target_cross_entropy, squared_error
 
 
@@ -62,16 +62,6 @@ class TinyBertObjective(Objective):
             self.project_embeddings = self.projection()
         if "hidden_states" in self.weights:
             self.project = self.projection()
-
-    @property
-    def needs(self) -> Needs:
-        compares_layers = "hidden_states" in self.weights
-        return Needs(
-            logits="attended" if "output" in self.weights else "none",
-            teacher_logits="output" in self.weights,
-            hidden_states="all" if compares_layers or "embedding" in self.weights else "none",
-            attentions=compares_layers,
-        )
 
     def terms(self, student: Outputs, teacher: Outputs, attended: Tensor, labels: Tensor) -> Terms:
         """The terms that have a weight; terms of layers are sums weighted by λ_1 to λ_M."""

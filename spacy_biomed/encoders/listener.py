@@ -41,23 +41,16 @@ class EncoderListener(Model):
         self.upstream_name = upstream
         self.encoder: Model[list[Doc], EncodedBatch] | None = None
         self.is_sizing = False
-        self._batch_id: tuple[int, ...] | None = None
-        self._outputs: EncodedBatch | None = None
-        self._backprop: EncodedBackprop | None = None
-
-    @staticmethod
-    def get_batch_id(docs: list[Doc]) -> tuple[int, ...]:
-        return tuple(map(id, docs))
+        # The identities of the documents of a training batch, and what the encoder sent for it.
+        self._received: tuple[list[int], EncodedBatch, EncodedBackprop] | None = None
 
     def receive(self, docs: list[Doc], outputs: EncodedBatch, backprop: EncodedBackprop) -> None:
         """Take a training batch from the encoder, to be consumed by the next `begin_update`."""
-        self._batch_id = self.get_batch_id(docs)
-        self._outputs = outputs
-        self._backprop = backprop
+        self._received = list(map(id, docs)), outputs, backprop
 
     def has_received(self, docs: list[Doc]) -> bool:
         """Whether the encoder sent this training batch: a frozen encoder sends none."""
-        return self._batch_id == self.get_batch_id(docs)
+        return self._received is not None and self._received[0] == list(map(id, docs))
 
     def take(self, docs: list[Doc]) -> tuple[EncodedBatch, EncodedBackprop]:
         """Return the received batch, once.
@@ -65,11 +58,10 @@ class EncoderListener(Model):
         Raises:
             ValueError: if it was another batch.
         """
-        if self._batch_id != self.get_batch_id(docs):
+        if self._received is None or not self.has_received(docs):
             raise ValueError(f"{self.name}: the encoder was given other documents than this layer")
-        outputs, backprop = self._outputs, self._backprop
-        assert outputs is not None and backprop is not None
-        self._batch_id = self._outputs = self._backprop = None
+        _, outputs, backprop = self._received
+        self._received = None
         return outputs, backprop
 
     def skip(self, docs: list[Doc]) -> None:
@@ -158,7 +150,7 @@ def forward(
 def _read(
     model: EncoderListener, docs: list[Doc], is_train: bool
 ) -> tuple[EncodedBatch, EncodedBackprop]:
-    if is_train and model._batch_id is not None:
+    if is_train and model._received is not None:
         return model.take(docs)
     encodings: list[Any] = [get_encoding(doc) for doc in docs]
     missing = [i for i, encoding in enumerate(encodings) if encoding is None]

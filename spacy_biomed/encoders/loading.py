@@ -337,8 +337,6 @@ def save_encoder(path: Path, tokenizer: WordPieceTokenizer, model: PreTrainedMod
     model.save_pretrained(path, safe_serialization=True)
     (path / TOKENIZER).write_text(tokenizer.to_str(), encoding="utf8")
     backend = tokenizer.tokenizer
-    first = [backend.id_to_token(i) for i in tokenizer.prefix]
-    last = [backend.id_to_token(i) for i in tokenizer.suffix]
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "pad_token": backend.id_to_token(tokenizer.pad),
@@ -351,10 +349,10 @@ def save_encoder(path: Path, tokenizer: WordPieceTokenizer, model: PreTrainedMod
             "attention_mask",
         ],
     }
-    if first:
-        settings["cls_token"] = first[0]
-    if last:
-        settings["sep_token"] = last[-1]
+    if tokenizer.prefix:
+        settings["cls_token"] = backend.id_to_token(tokenizer.prefix[0])
+    if tokenizer.suffix:
+        settings["sep_token"] = backend.id_to_token(tokenizer.suffix[-1])
     for name in ("unk", "mask"):
         for token in (f"[{name.upper()}]", f"<{name}>"):
             if backend.token_to_id(token) is not None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -97,10 +95,10 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
         positions = _positions(needs, inputs)
         text = {name: inputs[name] for name in ("input_ids", "attention_mask")}
         teacher = self._teach(text, positions if needs.teacher_logits else positions[:0])
-        with self.student_view(positions) as view:
+        with self.student_view(positions):
             self._compared_with = teacher, text["attention_mask"].bool(), inputs["labels"]
             try:
-                output = model(**text, **view.arguments)
+                output = model(**text, **self.student_view.arguments)
             finally:
                 self._compared_with = None
         return output["loss"], output["terms"]
@@ -108,9 +106,9 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
     def _teach(self, text: Inputs, positions: Tensor) -> Outputs:
         # Its weights are already in the number format; autocast would cast them again each time.
         with torch.no_grad(), torch.autocast(self.args.device.type, enabled=False):
-            with self.teacher_view(positions) as view:
-                output = self.teacher(**text, **view.arguments)
-            return view.outputs(output.logits)
+            with self.teacher_view(positions):
+                output = self.teacher(**text, **self.teacher_view.arguments)
+            return self.teacher_view.outputs(output.logits)
 
     def _compare(self, module: torch.nn.Module, args: Any, output: Any) -> Any:
         """Compute the loss in the student's forward pass, and return it instead of the outputs.
@@ -126,8 +124,10 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
         return {"loss": loss, "terms": {name: term.detach() for name, term in terms.items()}}
 
 
-class ModelView:
+class ModelView(RowSelection):
     """Captures the outputs of a model's forward pass that an objective compares.
+
+    It captures those of a call of the model with `arguments` within the context of a selection.
 
     Attributes:
         model: a model for masked language modelling.
@@ -141,25 +141,10 @@ class ModelView:
             "output_attentions": needs.attentions,
         }
         self._only_last = needs.hidden_states == "last"
-        self._is_open = False
         self._kept = Outputs()
         # Registered before the selection of rows: hidden states are compared at all positions.
         model.base_model.register_forward_hook(self._keep)
-        self._rows = RowSelection(model)
-
-    @contextmanager
-    def __call__(self, positions: Tensor) -> Iterator[ModelView]:
-        """Capture the outputs of a call of the model with `arguments` within the context.
-
-        Args:
-            positions: (positions,) places in the flattened batch for which to compute logits.
-        """
-        self._is_open = True
-        try:
-            with self._rows(positions):
-                yield self
-        finally:
-            self._is_open = False
+        super().__init__(model)
 
     def outputs(self, logits: Tensor) -> Outputs:
         """Return and forget the outputs of the last call.
@@ -172,7 +157,7 @@ class ModelView:
         return kept
 
     def _keep(self, module: torch.nn.Module, args: Any, output: Any) -> Any:
-        if not self._is_open:
+        if self._positions is None:
             return output
         if self._only_last:
             self._kept = Outputs(hidden_states=[output.last_hidden_state])

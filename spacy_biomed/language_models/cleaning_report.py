@@ -66,10 +66,8 @@ class Account:
     removed_sentences: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: Account) -> Account:
-        left, right = (
-            [getattr(account, name) for name in self.__slots__] for account in (self, other)
-        )
-        return Account(*(first + second for first, second in zip(left, right, strict=True)))
+        names = self.__slots__
+        return Account(*(getattr(self, name) + getattr(other, name) for name in names))
 
     def to_json(self) -> dict[str, Any]:
         documents, sentences = self.removed_documents, self.removed_sentences

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from difflib import get_close_matches
 from typing import Any, get_type_hints
 
 from pydantic import (
@@ -17,7 +16,7 @@ from pydantic import (
 
 from ..errors import BiomedError, quote
 from .objectives import OBJECTIVES, Objective, Shape
-from .recipe import Existing, Section, TrainingRecipe
+from .recipe import Existing, Section, TrainingRecipe, advise_on_name
 
 
 class Student(Section):
@@ -85,8 +84,7 @@ class ObjectiveSection(Section):
         schema = _settings(OBJECTIVES[self.name])
         for setting in given:
             if setting not in schema.model_fields:
-                close = get_close_matches(setting, schema.model_fields, n=1)
-                advice = f"did you mean {close[0]}?" if close else "remove it"
+                advice = advise_on_name(setting, schema.model_fields, most=1)
                 raise ValueError(f"'{self.name}' has no setting {setting}; {advice}")
         try:
             schema.model_validate(given)

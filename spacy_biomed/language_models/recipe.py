@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from configparser import Error as ConfigParserError
 from difflib import get_close_matches
 from pathlib import Path
@@ -390,14 +390,19 @@ def _explain(path: Path, text: str, schema: type[BaseModel], error: ValidationEr
         given = f"give --{variable}" if variable else "add it"
         return f"{place}{setting or 'recipe'}: is missing; {given}"
     if first["type"] == "extra_forbidden":
-        close = get_close_matches(names[-1], _all_settings(schema) - {names[-1]}, n=2)
-        advice = f"did you mean {' or '.join(close)}?" if close else "remove it"
-        return f"{place}{setting}: no such setting; {advice}"
+        known = _all_settings(schema) - {names[-1]}
+        return f"{place}{setting}: no such setting; {advise_on_name(names[-1], known)}"
     problem = first["msg"].removeprefix("Value error, ")
     problem = problem[:1].lower() + problem[1:]
     if first["type"] == "value_error":
         return f"{place}{setting + ': ' if setting else ''}{problem}"
     return f"{place}{setting} = {quote(first['input'])}: {problem}; correct it"
+
+
+def advise_on_name(name: str, known: Iterable[str], most: int = 2) -> str:
+    """What to do about an unknown name: take one of at most `most` similar names, or remove it."""
+    close = get_close_matches(name, known, n=most)
+    return f"did you mean {' or '.join(close)}?" if close else "remove it"
 
 
 def _explain_syntax(path: Path, text: str, error: Exception) -> str:

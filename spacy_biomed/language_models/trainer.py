@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,7 @@ from ..outputs import delete_directory
 from .batches import TrainingBatches, ValidationBatches
 from .masking import Masking
 from .packed_sequences import PackedText
-from .recipe import TrainingRecipe
+from .recipe import TrainingRecipe, advise_on_name
 
 # Default number of padded word pieces that a device computes at once.
 _CPU_PIECES, _GPU_PIECES = 4096, 32768
@@ -214,12 +213,10 @@ class MaskedLanguageModelTrainer(Trainer):
         # Compensates for the averaging of gradients over processes: they should be summed.
         return loss * share * self.args.world_size
 
-    def training_step(
-        self, model: torch.nn.Module, inputs: Inputs, num_items_in_batch: Tensor | None = None
-    ) -> Tensor:
+    def training_step(self, model: torch.nn.Module, inputs: Inputs, *others: Any) -> Tensor:
         # Dropout depends on the micro-batch, not on what this process has computed before.
         torch.manual_seed(inputs.pop("seed"))
-        return super().training_step(model, inputs, num_items_in_batch)
+        return super().training_step(model, inputs, *others)
 
     def autocast_smart_context_manager(
         self, cache_enabled: bool | None = True
@@ -231,15 +228,13 @@ class MaskedLanguageModelTrainer(Trainer):
         first = self.first_step * self.batches.accumulation
         return self._loader(self.batches, _RemainingItems(first, len(self.batches)))
 
-    def evaluate(
-        self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
-    ) -> dict[str, float]:
+    def evaluate(self, ignore_keys: Any = None) -> dict[str, float]:
         """Compute loss, perplexity (None if undefined) and seconds on the validation text.
 
         The text is distributed over all processes.
         """
         start = time.perf_counter()
-        batches = self.eval_dataset if eval_dataset is None else eval_dataset
+        batches = self.eval_dataset
         rank, processes = self.args.process_index, self.args.world_size
         rounds = -(-len(batches) // processes)
         # All processes make the same number of calls; the last batch may be another process's.
@@ -257,9 +252,9 @@ class MaskedLanguageModelTrainer(Trainer):
                 total += torch.stack([loss.double() * count, torch.full_like(total[0], count)])
         loss, count = self.accelerator.reduce(total).tolist()
         metrics = {
-            f"{metric_key_prefix}_loss": loss / count,
-            f"{metric_key_prefix}_perplexity": self.perplexity(loss / count),
-            f"{metric_key_prefix}_seconds": time.perf_counter() - start,
+            "eval_loss": loss / count,
+            "eval_perplexity": self.perplexity(loss / count),
+            "eval_seconds": time.perf_counter() - start,
         }
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(
@@ -420,8 +415,7 @@ def check_arguments(recipe: TrainingRecipe) -> None:
         if name in _fixed_arguments(recipe, steps=1) or name in ("bf16", "fp16"):
             raise recipe.error(where, "follows from the other settings of the recipe; remove it")
         if name not in known:
-            close = get_close_matches(name, known, n=2)
-            advice = f"did you mean {' or '.join(close)}?" if close else "remove it"
+            advice = advise_on_name(name, known)
             raise recipe.error(where, f"no such field of transformers' TrainingArguments; {advice}")
 
 

@@ -32,6 +32,9 @@ _TOKEN_SETTINGS = ["pad_token", "unk_token", "cls_token", "sep_token", "mask_tok
 BPE_SPECIAL_TOKENS = ["<s>", "<pad>", "</s>", "<unk>"]
 BPE_MASK = "<mask>"
 
+# Minimum number of occurrences of a pair to be merged.
+_MIN_FREQUENCY = 2
+
 Kind = Literal["bpe", "wordpiece"]
 
 
@@ -64,9 +67,7 @@ def learn_vocabulary(
     return learn_word_pieces(texts, size, lowercase=lowercase)
 
 
-def learn_word_pieces(
-    texts: Iterable[str], size: int, *, lowercase: bool = False, min_frequency: int = 2
-) -> Tokenizer:
+def learn_word_pieces(texts: Iterable[str], size: int, *, lowercase: bool = False) -> Tokenizer:
     """Learn a WordPiece vocabulary (Wu et al. 2016, "Google's Neural Machine Translation System").
 
     Args:
@@ -74,7 +75,6 @@ def learn_word_pieces(
             kept in memory.
         size: maximum number of entries, including special tokens and single characters.
         lowercase: whether to fold case and accents, as BERT's uncased vocabularies do.
-        min_frequency: minimum number of occurrences of a pair to be merged.
 
     Returns:
         a tokenizer that treats text and special tokens as BERT's does.
@@ -87,7 +87,7 @@ def learn_word_pieces(
     # The trainer numbers the characters inside words in the order of a randomly seeded hash table,
     # and breaks ties between pairs by number. Numbering them beforehand makes the vocabulary
     # reproducible.
-    letters = _train(texts, 0, SPECIAL_TOKENS, lowercase, min_frequency)
+    letters = _train(texts, 0, SPECIAL_TOKENS, lowercase)
     if len(letters) == len(SPECIAL_TOKENS):
         raise _no_words()
     if len(letters) > size:
@@ -96,7 +96,7 @@ def learn_word_pieces(
             f"{len(letters)}"
         )
     inside_words = sorted(letter for letter in letters if letter.startswith("##"))
-    vocabulary = _train(texts, size, [*SPECIAL_TOKENS, *inside_words], lowercase, min_frequency)
+    vocabulary = _train(texts, size, [*SPECIAL_TOKENS, *inside_words], lowercase)
     tokenizer = _create_tokenizer(vocabulary, lowercase)
     tokenizer.add_special_tokens(SPECIAL_TOKENS)
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -107,7 +107,7 @@ def learn_word_pieces(
     return tokenizer
 
 
-def learn_byte_pairs(texts: Iterable[str], size: int, *, min_frequency: int = 2) -> Tokenizer:
+def learn_byte_pairs(texts: Iterable[str], size: int) -> Tokenizer:
     """Learn a vocabulary by byte-level byte-pair encoding.
 
     Radford et al. 2019, "Language Models are Unsupervised Multitask Learners".
@@ -115,7 +115,6 @@ def learn_byte_pairs(texts: Iterable[str], size: int, *, min_frequency: int = 2)
     Args:
         texts: any number of texts, read once.
         size: maximum number of entries, including special tokens and the 256 bytes; at least 261.
-        min_frequency: minimum number of occurrences of a pair to be merged.
 
     Returns:
         a tokenizer that treats text and special tokens as RoBERTa's does, with the same ids for
@@ -133,7 +132,7 @@ def learn_byte_pairs(texts: Iterable[str], size: int, *, min_frequency: int = 2)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = BpeTrainer(
         vocab_size=size - 1,
-        min_frequency=min_frequency,
+        min_frequency=_MIN_FREQUENCY,
         special_tokens=BPE_SPECIAL_TOKENS,
         initial_alphabet=alphabet,
         show_progress=False,
@@ -203,13 +202,11 @@ def _no_words() -> BiomedError:
     return BiomedError("no words to learn a vocabulary from: the texts are empty; give others")
 
 
-def _train(
-    texts: Iterable[str], size: int, first: list[str], lowercase: bool, min_frequency: int
-) -> dict[str, int]:
+def _train(texts: Iterable[str], size: int, first: list[str], lowercase: bool) -> dict[str, int]:
     """Learn a vocabulary that starts with given entries; with the size 0 only characters."""
     tokenizer = _create_tokenizer({}, lowercase)
     trainer = WordPieceTrainer(
-        vocab_size=size, min_frequency=min_frequency, special_tokens=first, show_progress=False
+        vocab_size=size, min_frequency=_MIN_FREQUENCY, special_tokens=first, show_progress=False
     )
     tokenizer.train_from_iterator(texts, trainer)
     return tokenizer.get_vocab()

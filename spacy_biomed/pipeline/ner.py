@@ -16,7 +16,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.util import filter_spans
 from spacy.vocab import Vocab
-from thinc.api import Config, Model, to_numpy
+from thinc.api import Model, to_numpy
 from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
 
 from ..annotations.annotation_scope import annotates_any, get_scope, set_scope
@@ -30,6 +30,7 @@ from ..models.tagging import MISSING, Scheme, Spans, TagScheme
 from ..models.token_classifier import add_outputs
 from .described import ShownScores
 from .encoder_head import EncoderHead, check_share, validate_source
+from .factories import register_factory
 
 FACTORY = "biomed_ner"
 
@@ -60,35 +61,6 @@ upstream = "*"
 [biomed_ner.scorer]
 @scorers = "spacy_biomed.mention_scorer.v1"
 """
-
-
-@Language.factory(
-    FACTORY,
-    assigns=["doc.ents", "doc.spans", "token.ent_iob", "token.ent_type", "span._.confidence"],
-    default_config=Config().from_str(DEFAULT_CONFIG)[FACTORY],
-    default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
-)
-def make_biomed_ner(
-    nlp: Language,
-    name: str,
-    model: Model[list[Doc], Ragged],
-    scheme: Scheme,
-    spans_key: str | None,
-    learn_rate_factor: float,
-    teacher_share: float,
-    scorer: Callable | None,
-) -> BiomedNER:
-    """Create the component; see `BiomedNER` for the settings."""
-    return BiomedNER(
-        nlp.vocab,
-        model,
-        name,
-        scheme=scheme,
-        spans_key=spans_key,
-        learn_rate_factor=learn_rate_factor,
-        teacher_share=teacher_share,
-        scorer=scorer,
-    )
 
 
 def mention_scorer_v1() -> Callable:
@@ -537,6 +509,14 @@ class BiomedNER(EncoderHead):
         count = len(self.tag_scheme.parts) * len(labels)
         offset = math.log(NEW_TAGS_SHARE / count)
         add_outputs(self.model, count, like=0, offset=offset)
+
+
+make_biomed_ner = register_factory(
+    BiomedNER,
+    DEFAULT_CONFIG,
+    assigns=["doc.ents", "doc.spans", "token.ent_iob", "token.ent_type", "span._.confidence"],
+    default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from spacy.language import Language
-from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
-from thinc.api import Config, Model, Optimizer
+from thinc.api import Optimizer
 
-from ..encoders.batching.encoded import EncodedBatch
 from .encoder_pipe import EncoderPipe
+from .factories import register_factory
 
 DEFAULT_CONFIG = """
 [biomed_onnx_transformer]
@@ -26,28 +24,6 @@ context = 64
 batch_pieces = 128
 pair_overflow = "truncate"
 """
-
-
-@Language.factory(
-    "biomed_onnx_transformer",
-    assigns=["doc._.trf_data"],
-    default_config=Config().from_str(DEFAULT_CONFIG)["biomed_onnx_transformer"],
-)
-def make_biomed_onnx_transformer(
-    nlp: Language,
-    name: str,
-    model: Model[list[Doc], EncodedBatch],
-    max_batch_words: int,
-    keep_encodings: bool,
-) -> OnnxEncoder:
-    """Create the component; see `OnnxEncoder` for the settings."""
-    return OnnxEncoder(
-        nlp.vocab,
-        model,
-        name,
-        max_batch_words=max_batch_words,
-        keep_encodings=keep_encodings,
-    )
 
 
 class OnnxEncoder(EncoderPipe):
@@ -87,3 +63,10 @@ class OnnxEncoder(EncoderPipe):
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Do nothing: the encoder is not trained."""
+
+
+make_biomed_onnx_transformer = register_factory(
+    OnnxEncoder,
+    DEFAULT_CONFIG,
+    assigns=["doc._.trf_data"],
+)

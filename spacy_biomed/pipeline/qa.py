@@ -12,7 +12,7 @@ from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.vocab import Vocab
-from thinc.api import Config, Model, to_numpy
+from thinc.api import Model, to_numpy
 from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
 
 from ..annotations.layer_copies import copy_group
@@ -24,6 +24,7 @@ from ..errors import BiomedError, quote
 from ..models.answer_spans import DocPlaces, best_spans, find_places, log_softmax, log_sum_exp
 from .described import ShownScores
 from .encoder_head import EncoderHead, validate_source
+from .factories import register_factory
 from .ner import install_extensions
 from .qa_scores import Question, fold_answer, score_questions
 
@@ -50,41 +51,6 @@ upstream = "*"
 [biomed_qa.scorer]
 @scorers = "spacy_biomed.answer_scorer.v1"
 """
-
-
-@Language.factory(
-    FACTORY,
-    assigns=["doc.spans", "span._.confidence"],
-    default_config=Config().from_str(DEFAULT_CONFIG)[FACTORY],
-    default_score_weights={
-        "qa_f1": 1.0,
-        "qa_exact": 0.0,
-        "qa_strict": 0.0,
-        "qa_lenient": 0.0,
-        "qa_mrr": 0.0,
-    },
-)
-def make_biomed_qa(
-    nlp: Language,
-    name: str,
-    model: Model[list[Doc], Ragged],
-    max_answer_words: int,
-    n_best: int,
-    no_answer: bool,
-    learn_rate_factor: float,
-    scorer: Callable | None,
-) -> BiomedQA:
-    """Create the component; see `BiomedQA` for the settings."""
-    return BiomedQA(
-        nlp.vocab,
-        model,
-        name,
-        max_answer_words=max_answer_words,
-        n_best=n_best,
-        no_answer=no_answer,
-        learn_rate_factor=learn_rate_factor,
-        scorer=scorer,
-    )
 
 
 def answer_scorer_v1() -> Callable:
@@ -345,6 +311,20 @@ class BiomedQA(EncoderHead):
                 f'(doc.spans["{ANSWER_KEY}"]): check the corpus'
             )
         self.size_model(get_examples())
+
+
+make_biomed_qa = register_factory(
+    BiomedQA,
+    DEFAULT_CONFIG,
+    assigns=["doc.spans", "span._.confidence"],
+    default_score_weights={
+        "qa_f1": 1.0,
+        "qa_exact": 0.0,
+        "qa_strict": 0.0,
+        "qa_lenient": 0.0,
+        "qa_mrr": 0.0,
+    },
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.vocab import Vocab
-from thinc.api import Config, Model, to_numpy
+from thinc.api import Model, to_numpy
 from thinc.types import Floats2d, Ints1d
 
 from ..annotations.annotation_scope import get_scope, set_scope
@@ -24,6 +24,7 @@ from ..encoders.listener import POOLINGS
 from ..errors import BiomedError
 from .described import ShownScores
 from .encoder_head import EncoderHead, check_share, validate_source
+from .factories import register_factory
 from .relation_candidates import Candidate, find_candidates, get_argument
 from .relation_scores import score_relations
 from .relation_targets import (
@@ -61,50 +62,6 @@ upstream = "*"
 [biomed_relations.scorer]
 @scorers = "spacy_biomed.relation_scorer.v1"
 """
-
-
-@Language.factory(
-    FACTORY,
-    assigns=["doc._.relations"],
-    default_config=Config().from_str(DEFAULT_CONFIG)[FACTORY],
-    default_score_weights={
-        "relations_micro_f": 1.0,
-        "relations_micro_p": 0.0,
-        "relations_micro_r": 0.0,
-        "relations_per_type": None,
-    },
-)
-def make_biomed_relations(
-    nlp: Language,
-    name: str,
-    model: Model[list[Doc], Floats2d],
-    pairs: list[list[str]] | None,
-    directed: bool,
-    max_distance: int,
-    arguments: Style,
-    spans_key: str | None,
-    exclusive: bool,
-    threshold: float,
-    learn_rate_factor: float,
-    max_batch_words: int,
-    scorer: Callable | None,
-) -> BiomedRelations:
-    """Create the component; see `BiomedRelations` for the settings."""
-    return BiomedRelations(
-        nlp.vocab,
-        model,
-        name,
-        pairs=pairs,
-        directed=directed,
-        max_distance=max_distance,
-        arguments=arguments,
-        spans_key=spans_key,
-        exclusive=exclusive,
-        threshold=threshold,
-        learn_rate_factor=learn_rate_factor,
-        max_batch_words=max_batch_words,
-        scorer=scorer,
-    )
 
 
 def relation_scorer_v1() -> Callable:
@@ -246,7 +203,7 @@ class BiomedRelations(EncoderHead):
         model: Model[list[Doc], Floats2d],
         name: str = FACTORY,
         *,
-        pairs: Sequence[Sequence[str]] | None = None,
+        pairs: list[list[str]] | None = None,
         directed: bool = True,
         max_distance: int = 50,
         arguments: Style = "marks",
@@ -518,6 +475,19 @@ class BiomedRelations(EncoderHead):
                 f"compares: check that they are in {entities}, the types in `pairs`, and "
                 f"max_distance = {self.cfg['max_distance']}"
             )
+
+
+make_biomed_relations = register_factory(
+    BiomedRelations,
+    DEFAULT_CONFIG,
+    assigns=["doc._.relations"],
+    default_score_weights={
+        "relations_micro_f": 1.0,
+        "relations_micro_p": 0.0,
+        "relations_micro_r": 0.0,
+        "relations_per_type": None,
+    },
+)
 
 
 def _own_texts(candidates: Sequence[Candidate]) -> tuple[Ints1d, Ints1d]:

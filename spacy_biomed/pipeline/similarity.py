@@ -11,7 +11,7 @@ from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
-from thinc.api import Config, Model, to_numpy
+from thinc.api import Model, to_numpy
 from thinc.types import Floats1d, Floats2d
 
 from ..annotations.layer_copies import copy_classes
@@ -19,6 +19,7 @@ from ..annotations.pairs import mark_pair
 from ..errors import BiomedError, quote
 from .described import ShownScores
 from .encoder_head import CATS, EncoderHead, validate_source
+from .factories import register_factory
 
 FACTORY = "biomed_similarity"
 
@@ -41,26 +42,6 @@ upstream = "*"
 [biomed_similarity.scorer]
 @scorers = "spacy_biomed.similarity_scorer.v1"
 """
-
-
-@Language.factory(
-    FACTORY,
-    assigns=["doc.cats"],
-    default_config=Config().from_str(DEFAULT_CONFIG)[FACTORY],
-    default_score_weights={"similarity_pearson": 1.0, "similarity_spearman": None},
-)
-def make_biomed_similarity(
-    nlp: Language,
-    name: str,
-    model: Model[list[Doc], Floats2d],
-    label: str,
-    learn_rate_factor: float,
-    scorer: Callable | None,
-) -> BiomedSimilarity:
-    """Create the component; see `BiomedSimilarity` for the settings."""
-    return BiomedSimilarity(
-        nlp.vocab, model, name, label=label, learn_rate_factor=learn_rate_factor, scorer=scorer
-    )
 
 
 def similarity_scorer_v1() -> Callable:
@@ -250,6 +231,14 @@ class BiomedSimilarity(EncoderHead):
         # If all numbers are the same, as in a toy corpus, the deviation would divide by 0.
         self.cfg["deviation"] = float(numbers.std()) or 1.0
         self.size_model(get_examples(), 1)
+
+
+make_biomed_similarity = register_factory(
+    BiomedSimilarity,
+    DEFAULT_CONFIG,
+    assigns=["doc.cats"],
+    default_score_weights={"similarity_pearson": 1.0, "similarity_spearman": None},
+)
 
 
 def gold_number(reference: Doc, label: str) -> float:

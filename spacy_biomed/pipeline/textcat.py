@@ -12,7 +12,7 @@ from spacy.scorer import Scorer
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
-from thinc.api import Config, Model, get_array_module, to_numpy
+from thinc.api import Model, get_array_module, to_numpy
 from thinc.types import Floats1d, Floats2d
 
 from ..annotations.layer_copies import copy_classes
@@ -21,6 +21,7 @@ from ..annotations.taught import get_taught, taught_classes
 from ..errors import BiomedError, quote
 from .described import ShownScores
 from .encoder_head import CATS, EncoderHead, check_share, validate_source
+from .factories import register_factory
 
 FACTORY = "biomed_textcat"
 
@@ -48,48 +49,6 @@ upstream = "*"
 [biomed_textcat.scorer]
 @scorers = "spacy_biomed.classification_scorer.v1"
 """
-
-
-@Language.factory(
-    FACTORY,
-    assigns=["doc.cats"],
-    default_config=Config().from_str(DEFAULT_CONFIG)[FACTORY],
-    default_score_weights={
-        "cats_score": 1.0,
-        "cats_score_desc": None,
-        "cats_acc": None,
-        "cats_micro_p": None,
-        "cats_micro_r": None,
-        "cats_micro_f": None,
-        "cats_macro_p": None,
-        "cats_macro_r": None,
-        "cats_macro_f": None,
-        "cats_macro_auc": None,
-        "cats_f_per_type": None,
-        "cats_auc_per_type": None,
-    },
-)
-def make_biomed_textcat(
-    nlp: Language,
-    name: str,
-    model: Model[list[Doc], Floats2d],
-    exclusive: bool,
-    threshold: float,
-    learn_rate_factor: float,
-    teacher_share: float,
-    scorer: Callable | None,
-) -> BiomedTextCategorizer:
-    """Create the component; see `BiomedTextCategorizer` for the settings."""
-    return BiomedTextCategorizer(
-        nlp.vocab,
-        model,
-        name,
-        exclusive=exclusive,
-        threshold=threshold,
-        learn_rate_factor=learn_rate_factor,
-        teacher_share=teacher_share,
-        scorer=scorer,
-    )
 
 
 def classification_scorer_v1() -> Callable:
@@ -398,6 +357,27 @@ class BiomedTextCategorizer(EncoderHead):
             f"give it 0.0 or 1.0 in doc.cats, or take it out of "
             f"initialize.components.{self.name}.labels"
         )
+
+
+make_biomed_textcat = register_factory(
+    BiomedTextCategorizer,
+    DEFAULT_CONFIG,
+    assigns=["doc.cats"],
+    default_score_weights={
+        "cats_score": 1.0,
+        "cats_score_desc": None,
+        "cats_acc": None,
+        "cats_micro_p": None,
+        "cats_micro_r": None,
+        "cats_micro_f": None,
+        "cats_macro_p": None,
+        "cats_macro_r": None,
+        "cats_macro_f": None,
+        "cats_macro_auc": None,
+        "cats_f_per_type": None,
+        "cats_auc_per_type": None,
+    },
+)
 
 
 def log_normalizer(scores: Floats2d, exclusive: bool) -> Floats2d:

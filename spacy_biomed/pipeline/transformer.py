@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from spacy.language import Language
-from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
-from thinc.api import Config, Model, Optimizer, set_dropout_rate
+from thinc.api import Optimizer, set_dropout_rate
 from thinc.types import Floats2d
 
-from ..encoders.batching.encoded import EncodedBatch
 from .encoder_pipe import EncoderPipe
+from .factories import register_factory
 
 DEFAULT_CONFIG = """
 [biomed_transformer]
@@ -32,28 +30,6 @@ dropout = null
 word_piece_dropout = 0.0
 pair_overflow = "truncate"
 """
-
-
-@Language.factory(
-    "biomed_transformer",
-    assigns=["doc._.trf_data"],
-    default_config=Config().from_str(DEFAULT_CONFIG)["biomed_transformer"],
-)
-def make_biomed_transformer(
-    nlp: Language,
-    name: str,
-    model: Model[list[Doc], EncodedBatch],
-    max_batch_words: int,
-    keep_encodings: bool,
-) -> SharedEncoder:
-    """Create the component; see `SharedEncoder` for the settings."""
-    return SharedEncoder(
-        nlp.vocab,
-        model,
-        name=name,
-        max_batch_words=max_batch_words,
-        keep_encodings=keep_encodings,
-    )
 
 
 @dataclass(slots=True)
@@ -147,3 +123,10 @@ class SharedEncoder(EncoderPipe):
         pending.backprop(pending.gradient)
         if pending.sgd is not None:
             self.model.finish_update(pending.sgd)
+
+
+make_biomed_transformer = register_factory(
+    SharedEncoder,
+    DEFAULT_CONFIG,
+    assigns=["doc._.trf_data"],
+)

@@ -1,0 +1,63 @@
+"""Factories of components, made from the constructors of their classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from inspect import Parameter, Signature, signature
+from typing import Any
+
+from spacy.language import Language
+from spacy.pipeline.trainable_pipe import TrainablePipe
+from thinc.api import Config
+
+
+def register_factory(
+    made: type[TrainablePipe],
+    default_config: str,
+    *,
+    assigns: Iterable[str],
+    default_score_weights: dict[str, float | None] | None = None,
+) -> Callable[..., TrainablePipe]:
+    """Register the factory of a class, whose settings are the arguments of the class.
+
+    Settings and their types are so declared only once. As usual, all settings need a default, or
+    have to be in the config.
+
+    Args:
+        made: its arguments are `vocab`, `model`, `name` and the other settings.
+        default_config: a config with the defaults in a section that is named after the factory.
+        assigns, default_score_weights: as in spaCy's `Language.factory`.
+
+    Returns:
+        the factory, a function of `nlp`, `name` and the settings.
+    """
+
+    def make(nlp: Language, name: str, **settings: Any) -> TrainablePipe:
+        return made(nlp.vocab, name=name, **settings)
+
+    # The types of the settings, by which spaCy checks a config.
+    types = {
+        name: parameter.annotation
+        for name, parameter in signature(made, eval_str=True).parameters.items()
+        if name != "vocab"
+    }
+    make.__annotations__ = {"nlp": Language, **types, "return": made}
+    make.__signature__ = Signature(  # type: ignore[attr-defined]
+        [
+            Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation)
+            for name, annotation in make.__annotations__.items()
+            if name != "return"
+        ],
+        return_annotation=made,
+    )
+    ((factory, defaults),) = Config().from_str(default_config).items()
+    make.__name__ = make.__qualname__ = f"make_{factory}"
+    make.__module__ = made.__module__
+    make.__doc__ = f"Create the component; see `{made.__name__}` for the settings."
+    return Language.factory(
+        factory,
+        default_config=defaults,
+        assigns=assigns,
+        default_score_weights=default_score_weights or {},
+        func=make,
+    )

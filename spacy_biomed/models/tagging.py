@@ -5,8 +5,7 @@ Everything here works on the whole batch in arrays; Python only touches the enti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from thinc.types import Floats2d, Ints1d
@@ -17,8 +16,7 @@ Scheme = Literal["biluo", "bio"]
 MISSING = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Spans:
+class Spans(NamedTuple):
     """Labelled spans of a batch: all are (spans,).
 
     Attributes:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from spacy.attrs import ENT_IOB, IS_SPACE
 from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
-from spacy.scorer import PRFScore
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.util import filter_spans
@@ -19,8 +17,8 @@ from spacy.vocab import Vocab
 from thinc.api import Model, to_numpy
 from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
 
-from ..annotations.annotation_scope import annotates_any, get_scope, set_scope
-from ..annotations.layer_copies import copy_entities, copy_group, copy_spans, copy_taught
+from ..annotations.annotation_scope import annotates_any, get_scope
+from ..annotations.layer_copies import copy_group, copy_taught
 from ..annotations.seen import SEEN_KEY
 from ..annotations.taught import explain_classes, get_taught, taught_classes
 from ..corpora.gold import UNALIGNED_MENTIONS
@@ -31,6 +29,8 @@ from ..models.token_classifier import add_outputs
 from .described import ShownScores
 from .encoder_head import EncoderHead, check_share, validate_source
 from .factories import register_factory
+from .label_scores import LabelScores
+from .mention_layer import align_spans, copy_mentions, gold_spans, install_extensions
 
 FACTORY = "biomed_ner"
 
@@ -154,19 +154,7 @@ class BiomedNER(EncoderHead):
         annotated.
         """
         is_taught = copy_taught(reader.name, source, target)
-        key = reader.cfg.get("spans_key")
-        if key is None:
-            if not source.has_annotation("ENT_IOB"):
-                return is_taught
-            copy_entities(source, target)
-            set_scope(target, get_scope(source))
-        elif key in source.spans:
-            copy_group(source, key, target)
-            set_scope(target, get_scope(source, key), key)
-        elif source.has_annotation("ENT_IOB", require_complete=True):
-            target.spans[key] = copy_spans(source.ents, target)
-            set_scope(target, get_scope(source), key)
-        else:
+        if not copy_mentions(source, target, reader.cfg.get("spans_key"), is_partial=False):
             return is_taught
         if UNALIGNED_MENTIONS in source.user_data:  # these count in the scores
             target.user_data[UNALIGNED_MENTIONS] = source.user_data[UNALIGNED_MENTIONS]
@@ -250,12 +238,7 @@ class BiomedNER(EncoderHead):
         for doc, found in zip(docs, mentions, strict=True):
             spans = [
                 Span(doc, start, end, label=hashes[label])
-                for start, end, label in zip(
-                    found.spans.start.tolist(),
-                    found.spans.end.tolist(),
-                    found.spans.label.tolist(),
-                    strict=True,
-                )
+                for start, end, label in zip(*map(np.ndarray.tolist, found.spans), strict=True)
             ]
             confidence = found.confidence.tolist()
             for span, probability in zip(spans, confidence, strict=True):
@@ -310,8 +293,8 @@ class BiomedNER(EncoderHead):
         count = max(int((mass > 0).sum()), 1)
         log_probs = learned = log_softmax(scores.dataXd)
         expected = targets
-        if any(truth.has_joint for truth in truths):
-            joint = np.concatenate([truth.joint_tags() for truth in truths])
+        joint = np.concatenate([truth.joint for truth in truths])
+        if joint.any():
             joint = xp.repeat(xp.asarray(joint), lengths, axis=0)
             rows = joint.any(axis=1)
             joint, single = joint[rows], targets[rows]
@@ -329,9 +312,8 @@ class BiomedNER(EncoderHead):
         """The known targets for the tags of the predicted document's tokens."""
         tags = self._gold_tags(example)
         allowed = self._allowed_tags(example, tags)
-        if allowed is not None:
-            tags[allowed.all(axis=1)] = MISSING
-            allowed[tags == MISSING] = False
+        tags[allowed.all(axis=1)] = MISSING
+        allowed[tags == MISSING] = False
         targets = np.zeros((len(tags), self.tag_scheme.size), dtype="float32")
         has_gold = tags != MISSING
         targets[has_gold, tags[has_gold]] = 1.0
@@ -349,7 +331,7 @@ class BiomedNER(EncoderHead):
         """
         predicted, reference = _same_tokens(example)
         taught = taught[reference]
-        targets, allowed = gold.targets.copy(), gold.joint_tags().copy()
+        targets, allowed = gold.targets.copy(), gold.joint.copy()
         is_open = allowed[predicted].any(axis=1)
         if is_open.any():
             # Where the gold allows several tags, the teacher's probabilities choose among them.
@@ -383,25 +365,25 @@ class BiomedNER(EncoderHead):
             raise explain_classes(self.name, taught, classes)
         return is_unknown
 
-    def _allowed_tags(self, example: Example, tags: Ints1d) -> np.ndarray | None:
+    def _allowed_tags(self, example: Example, tags: Ints1d) -> np.ndarray:
         """The tags that each token without a mention may have.
 
         Args:
             tags: (tokens,) gold tags.
 
         Returns:
-            (tokens, tags), False for tokens with a gold tag other than "O". None if every token
-            without a mention is outside.
+            (tokens, tags), False for tokens with a gold tag other than "O". All are False if every
+            token without a mention is outside.
         """
         scope = get_scope(example.reference, self.cfg["spans_key"])
         label_ids = {label: i for i, label in enumerate(self.cfg["labels"])}
         annotated = label_ids.keys() if scope.labels is None else scope.labels
         unknown = [label_ids[label] for label in label_ids if label not in annotated]
         regions = [region for region in scope.uncertain if region[2] in label_ids]
-        if not unknown and not regions:
-            return None
         label_of_tag = self.tag_scheme.label_of_tag
         allowed = np.tile(np.isin(label_of_tag, unknown), (len(tags), 1))
+        if not unknown and not regions:
+            return allowed
         starts, ends, _ = token_offsets([example.predicted])
         for start, end, label in regions:
             is_inside = (starts < end) & (ends > start)
@@ -421,21 +403,13 @@ class BiomedNER(EncoderHead):
         gold = sorted(filter_spans(gold))  # tags cannot overlap: keep the longest mentions
         for span in gold:
             self._check_label(span.label_, span.text)
-        char_starts = np.array([span.start_char for span in gold], dtype="int64")
-        char_ends = np.array([span.end_char for span in gold], dtype="int64")
         labels = np.array([label_ids[span.label_] for span in gold], dtype="int64")
-        first = np.searchsorted(starts, char_starts)
-        last = np.searchsorted(ends, char_ends)
-        fits = np.zeros(len(gold), dtype=bool)
-        inside = (first < len(doc)) & (last < len(doc))
-        fits[inside] = (starts[first[inside]] == char_starts[inside]) & (
-            ends[last[inside]] == char_ends[inside]
-        )
+        first, last, fits = align_spans(gold, starts, ends)
         spans = Spans(first[fits], last[fits] + 1, labels[fits])
         tags = self.tag_scheme.encode(len(doc), spans)
         # Tokens that a mention covers only partly are neither inside nor outside an entity.
-        for char_start, char_end in zip(char_starts[~fits], char_ends[~fits], strict=True):
-            tags[(starts < char_end) & (ends > char_start)] = MISSING
+        for place in np.flatnonzero(~fits):
+            tags[(starts < gold[place].end_char) & (ends > gold[place].start_char)] = MISSING
         if self.cfg["spans_key"] is None:
             tags[_missing_tokens(reference, starts, ends)] = MISSING
         return tags
@@ -519,32 +493,20 @@ make_biomed_ner = register_factory(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Truth:
+class Truth(NamedTuple):
     """The targets for the tags of a document's tokens.
 
     Attributes:
         targets: (tokens, tags) the target probabilities; zeros where nothing is known.
         joint: (tokens, tags) the tags of a token for which only the sum of the targets is known;
-            the model is free to divide it among them. False for other tokens. None if there is no
-            such token.
+            the model is free to divide it among them. False for other tokens.
     """
 
     targets: Floats2d
-    joint: np.ndarray | None
-
-    @property
-    def has_joint(self) -> bool:
-        """Whether there is a token with a joint target."""
-        return self.joint is not None and bool(self.joint.any())
-
-    def joint_tags(self) -> np.ndarray:
-        """`joint` as an array, (tokens, tags), also if it is None."""
-        return np.zeros(self.targets.shape, bool) if self.joint is None else self.joint
+    joint: np.ndarray
 
 
-@dataclass(frozen=True, slots=True)
-class PredictedMentions:
+class PredictedMentions(NamedTuple):
     """The entities found in one document: token spans, and their probabilities, (spans,)."""
 
     spans: Spans
@@ -589,15 +551,6 @@ def token_log_probs(scores: Ragged) -> Floats2d:
     if len(filled):
         result[filled] = np.add.reduceat(rows, starts, axis=0) / lengths[filled, None]
     return result
-
-
-def gold_spans(reference: Doc, spans_key: str | None) -> list[Span] | None:
-    """The gold mentions of a layer; None if it is not annotated."""
-    if spans_key is None:
-        return list(reference.ents) if reference.has_annotation("ENT_IOB") else None
-    if spans_key not in reference.spans:
-        return None
-    return list(reference.spans[spans_key])
 
 
 def _same_tokens(example: Example) -> tuple[Ints1d, Ints1d]:
@@ -649,7 +602,7 @@ def score_mentions(
     """
     names = "ents" if spans_key is None else f"spans_{spans_key}"
     unseen_names = f"spans_{UNSEEN}" if spans_key is None else f"{names}_{UNSEEN}"
-    every, unseen = _Tally(), _Tally()
+    every, unseen = LabelScores(), LabelScores()
     for example in examples:
         reference = example.reference
         gold = gold_spans(reference, spans_key)
@@ -665,7 +618,10 @@ def score_mentions(
         if SEEN_KEY in reference.spans:
             seen = {_key(span) for span in reference.spans[SEEN_KEY]}
             unseen.add(found - seen, predicted - seen, lost)
-    return {**every.scores(names), **(unseen.scores(unseen_names) if unseen.documents else {})}
+    scores = every.scores(names, f"{names}_per_type")
+    if unseen.documents:
+        scores.update(unseen.scores(unseen_names, f"{unseen_names}_per_type"))
+    return scores
 
 
 def _key(span: Span) -> tuple[int, int, str]:
@@ -681,42 +637,3 @@ def _predicted_spans(example: Example, spans_key: str | None) -> Iterator[Span]:
     for span in example.predicted.ents:
         if missing.isdisjoint(range(span.start, span.end)):
             yield span
-
-
-class _Tally:
-    """Counts of found, wrong and missed mentions, overall and by label."""
-
-    def __init__(self) -> None:
-        self.documents = 0
-        self.overall = PRFScore()
-        self.by_label: dict[str, PRFScore] = {}
-
-    def add(self, gold: set, predicted: set, lost: list) -> None:
-        self.documents += 1
-        self.overall.score_set(predicted, gold)
-        self.overall.fn += len(lost)
-        labels = {label for *_, label in [*gold, *predicted, *lost]}
-        for label in labels:
-            score = self.by_label.setdefault(label, PRFScore())
-            score.score_set(
-                {mention for mention in predicted if mention[2] == label},
-                {mention for mention in gold if mention[2] == label},
-            )
-            score.fn += sum(1 for mention in lost if mention[2] == label)
-
-    def scores(self, names: str) -> dict[str, Any]:
-        if self.documents == 0:
-            return {f"{names}_{which}": None for which in ("p", "r", "f", "per_type")}
-        return {
-            f"{names}_p": self.overall.precision,
-            f"{names}_r": self.overall.recall,
-            f"{names}_f": self.overall.fscore,
-            f"{names}_per_type": {
-                label: score.to_dict() for label, score in sorted(self.by_label.items())
-            },
-        }
-
-
-def install_extensions() -> None:
-    if not Span.has_extension("confidence"):
-        Span.set_extension("confidence", default=None)

@@ -25,7 +25,7 @@ from ..models.answer_spans import DocPlaces, best_spans, find_places, log_softma
 from .described import ShownScores
 from .encoder_head import EncoderHead, validate_source
 from .factories import register_factory
-from .ner import install_extensions
+from .mention_layer import align_spans, install_extensions
 from .qa_scores import Question, fold_answer, score_questions
 
 FACTORY = "biomed_qa"
@@ -363,16 +363,9 @@ def gold_places(example: Example, doc_places: DocPlaces) -> tuple[Ints1d, Ints1d
     if not gold_answers(example.reference):
         null = np.arange(doc_places.part.start, doc_places.part.start + doc_places.has_null)
         return null, null
-    answers = list(example.reference.spans[ANSWER_KEY])
     starts, ends, _ = token_offsets([example.predicted])
     starts, ends = starts[doc_places.words], ends[doc_places.words]
-    if not len(starts) or not answers:
-        return nowhere, nowhere
-    gold_starts = np.array([answer.start_char for answer in answers], dtype="int64")
-    gold_ends = np.array([answer.end_char for answer in answers], dtype="int64")
-    first = np.minimum(np.searchsorted(starts, gold_starts), len(starts) - 1)
-    last = np.minimum(np.searchsorted(ends, gold_ends), len(ends) - 1)
-    fits = (starts[first] == gold_starts) & (ends[last] == gold_ends)
+    first, last, fits = align_spans(list(example.reference.spans[ANSWER_KEY]), starts, ends)
     shift = doc_places.part.start + doc_places.has_null
     return first[fits] + shift, last[fits] + shift
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from spacy.scorer import PRFScore
 from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..corpora.marked_arguments import find_marked_arguments
+from .label_scores import LabelScores
 from .relation_candidates import get_arguments
 
 
@@ -35,27 +35,14 @@ def score_relations(
         annotated.
     """
     labels = set(labels)
-    is_annotated, total = False, PRFScore()
-    per_type = {label: PRFScore() for label in sorted(labels)}
+    scores = LabelScores(labels)
     for example in examples:
         if example.reference._.relations is None:
             continue
-        is_annotated = True
         gold = _get_facts(example.reference, directed)
         predicted = {fact for fact in _get_facts(example.predicted, directed) if fact[-1] in labels}
-        total.score_set(predicted, gold)
-        for label in labels.union(label for *_, label in gold):
-            of_label = (
-                {fact for fact in facts if fact[-1] == label} for facts in (predicted, gold)
-            )
-            per_type.setdefault(label, PRFScore()).score_set(*of_label)
-    scores = {
-        "relations_micro_p": total.precision,
-        "relations_micro_r": total.recall,
-        "relations_micro_f": total.fscore,
-        "relations_per_type": {label: score.to_dict() for label, score in per_type.items()},
-    }
-    return scores if is_annotated else dict.fromkeys(scores)
+        scores.add(gold, predicted)
+    return scores.scores("relations_micro", "relations_per_type")
 
 
 def _get_facts(doc: Doc, directed: bool) -> set[tuple]:

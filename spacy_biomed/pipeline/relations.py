@@ -14,8 +14,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model, to_numpy
 from thinc.types import Floats2d, Ints1d
 
-from ..annotations.annotation_scope import get_scope, set_scope
-from ..annotations.layer_copies import copy_entities, copy_group, copy_spans, copy_taught
+from ..annotations.layer_copies import copy_taught
 from ..annotations.relation_layer import RELATIONS, SpanRelation
 from ..corpora.marked_arguments import STYLES, Style
 from ..encoders.batching.encoded import EncodedBatch
@@ -25,6 +24,7 @@ from ..errors import BiomedError
 from .described import ShownScores
 from .encoder_head import EncoderHead, check_share, validate_source
 from .factories import register_factory
+from .mention_layer import copy_mentions
 from .relation_candidates import Candidate, find_candidates, get_argument
 from .relation_scores import score_relations
 from .relation_targets import (
@@ -33,7 +33,7 @@ from .relation_targets import (
     find_gold_labels,
     find_labels_and_pairs,
 )
-from .textcat import log_normalizer
+from .textcat import cross_entropy, log_normalizer
 
 FACTORY = "biomed_relations"
 
@@ -179,16 +179,8 @@ class BiomedRelations(EncoderHead):
         reads the same layer learns from them too.
         """
         copy_taught(reader.name, source, target)
-        key = reader.cfg.get("spans_key")
-        if key is not None and key in source.spans:
-            copy_group(source, key, target)
-            set_scope(target, get_scope(source, key), key)
-        elif source.has_annotation("ENT_IOB"):  # marked sentences have no entities
-            set_scope(target, get_scope(source), key)
-            if key is None:
-                copy_entities(source, target)
-            else:
-                target.spans[key] = copy_spans(source.ents, target)
+        # Marked sentences have no entities.
+        copy_mentions(source, target, reader.cfg.get("spans_key"), is_partial=True)
         if source.has_annotation("SENT_START"):
             for token, own in zip(source, target, strict=True):
                 own.is_sent_start = token.is_sent_start
@@ -419,12 +411,8 @@ class BiomedRelations(EncoderHead):
     def _loss(self, scores: Floats2d, targets: Floats2d) -> tuple[float, Floats2d]:
         """The sum of the candidates' cross-entropies, and its gradient: (candidates, scores)."""
         targets = self.model.ops.asarray2f(targets)
-        normalizer = log_normalizer(scores, self.cfg["exclusive"])
-        if self.cfg["exclusive"]:
-            losses = targets * (normalizer - scores)
-        else:
-            losses = normalizer - targets * scores
-        return float(losses.sum()), self.model.ops.xp.exp(scores - normalizer) - targets
+        losses, d_scores = cross_entropy(scores, targets, self.cfg["exclusive"])
+        return float(losses.sum()), d_scores
 
     def _gold(self, examples: Iterable[Example]) -> tuple[list[Candidate], Floats2d]:
         """Find the candidates of annotated documents, and the targets of their scores.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import numpy as np
 from spacy.language import Language
@@ -217,16 +218,10 @@ class BiomedTextCategorizer(EncoderHead):
         targets = xp.asarray(np.stack([self._targets(example) for example in examples]))
         known = ~xp.isnan(targets)
         targets[~known] = 0.0
-        normalizer = log_normalizer(scores, self.cfg["exclusive"])
-        if self.cfg["exclusive"]:
-            losses = targets * (normalizer - scores)
-            count = int(known.all(axis=1).sum())
-        else:
-            losses = known * (normalizer - targets * scores)
-            count = int(known.sum())
-        count = max(count, 1)
-        d_scores = known * (xp.exp(scores - normalizer) - targets) / count
-        return float(losses.sum()) / count, d_scores
+        exclusive = self.cfg["exclusive"]
+        losses, d_scores = cross_entropy(scores, targets, exclusive)
+        count = max(int((known.all(axis=1) if exclusive else known).sum()), 1)
+        return float((known * losses).sum()) / count, known * d_scores / count
 
     def _targets(self, example: Example) -> Floats1d:
         """The target probability of each label: (labels,); NaN where nothing is known."""
@@ -396,6 +391,20 @@ def log_normalizer(scores: Floats2d, exclusive: bool) -> Floats2d:
     return xp.maximum(scores, 0.0) + xp.log1p(xp.exp(-xp.abs(scores)))
 
 
+def cross_entropy(
+    scores: Floats2d, targets: Floats2d, exclusive: bool
+) -> tuple[Floats2d, Floats2d]:
+    """The cross-entropy of each label, and the gradient of their sum: (docs, labels) each.
+
+    Args:
+        targets: (docs, labels) the probabilities to learn.
+        exclusive: whether the scores are of a softmax over the labels, or each of a sigmoid.
+    """
+    normalizer = log_normalizer(scores, exclusive)
+    losses = targets * (normalizer - scores) if exclusive else normalizer - targets * scores
+    return losses, get_array_module(scores).exp(scores - normalizer) - targets
+
+
 def share_scores(shares: Floats1d, exclusive: bool) -> Floats1d:
     """The scores, (labels,), that correspond to the given probabilities.
 
@@ -441,13 +450,6 @@ def _quote_text(doc: Doc) -> str:
     return quote(" ".join(doc.text.split()))
 
 
-class _Classes(NamedTuple):
-    """The predicted and the gold classes of a document, label to number."""
-
-    predicted: dict[str, float]
-    reference: dict[str, float]
-
-
 def score_classes(
     examples: Iterable[Example],
     *,
@@ -469,12 +471,12 @@ def score_classes(
         no document is annotated, all are None except `cats_score_desc`.
     """
     labels = list(labels)
-    documents: list[Any] = []  # the scorer reads only the attributes that `_Classes` has
+    documents: list[Any] = []  # the scorer reads only these attributes of an example
     for example in examples:
         gold = _gold_classes(example.reference, labels, exclusive)
         if gold:
             predicted = {label: example.predicted.cats.get(label, 0.0) for label in labels}
-            documents.append(_Classes(predicted, gold))
+            documents.append(SimpleNamespace(predicted=predicted, reference=gold))
     scores = Scorer.score_cats(
         documents,
         "cats",

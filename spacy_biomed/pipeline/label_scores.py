@@ -1,0 +1,61 @@
+"""Precision, recall and F1 of labelled annotation, over all labels and for each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from spacy.scorer import PRFScore
+
+
+class LabelScores:
+    """Counts of what is found, wrong and missed, overall and by label.
+
+    All items are tuples that end with their label.
+
+    Attributes:
+        documents: number of documents counted.
+    """
+
+    def __init__(self, labels: Iterable[str] = ()) -> None:
+        """Count nothing yet.
+
+        Args:
+            labels: have a score even if there are no items of them; other labels may be added.
+        """
+        self.documents = 0
+        self.overall = PRFScore()
+        self.by_label = {label: PRFScore() for label in labels}
+
+    def add(self, gold: set[tuple], predicted: set[tuple], lost: Collection[tuple] = ()) -> None:
+        """Count the items of a document.
+
+        Args:
+            lost: gold items that cannot be predicted, and are missed.
+        """
+        self.documents += 1
+        self.overall.score_set(predicted, gold)
+        self.overall.fn += len(lost)
+        for label in {item[-1] for item in (*gold, *predicted, *lost)}:
+            score = self.by_label.setdefault(label, PRFScore())
+            score.score_set(
+                {item for item in predicted if item[-1] == label},
+                {item for item in gold if item[-1] == label},
+            )
+            score.fn += sum(item[-1] == label for item in lost)
+
+    def scores(self, average: str, per_type: str) -> dict[str, Any]:
+        """The scores by name; None if there are no documents.
+
+        Args:
+            average: begin of the names of the scores over all labels.
+            per_type: name of the scores of each label.
+        """
+        by_label = {label: score.to_dict() for label, score in sorted(self.by_label.items())}
+        scores = {
+            f"{average}_p": self.overall.precision,
+            f"{average}_r": self.overall.recall,
+            f"{average}_f": self.overall.fscore,
+            per_type: by_label,
+        }
+        return scores if self.documents else dict.fromkeys(scores)

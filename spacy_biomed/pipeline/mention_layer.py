@@ -1,0 +1,69 @@
+"""A layer of mentions, `doc.ents` or a span group: reading, copying and placing on tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from spacy.tokens import Doc, Span
+from thinc.types import Ints1d
+
+from ..annotations.annotation_scope import get_scope, set_scope
+from ..annotations.layer_copies import copy_entities, copy_group, copy_spans
+
+
+def install_extensions() -> None:
+    if not Span.has_extension("confidence"):
+        Span.set_extension("confidence", default=None)
+
+
+def gold_spans(reference: Doc, spans_key: str | None) -> list[Span] | None:
+    """The gold mentions of a layer; None if it is not annotated."""
+    if spans_key is None:
+        return list(reference.ents) if reference.has_annotation("ENT_IOB") else None
+    return list(reference.spans[spans_key]) if spans_key in reference.spans else None
+
+
+def copy_mentions(source: Doc, target: Doc, spans_key: str | None, *, is_partial: bool) -> bool:
+    """Copy mentions and their scope; to a span group also from `doc.ents`, if the group is absent.
+
+    Args:
+        is_partial: whether to copy a partly annotated `doc.ents` to a span group too, which cannot
+            mark tokens as not annotated.
+
+    Returns:
+        whether there was a layer to copy.
+    """
+    if spans_key is not None and spans_key in source.spans:
+        copy_group(source, spans_key, target)
+        set_scope(target, get_scope(source, spans_key), spans_key)
+        return True
+    is_complete = spans_key is not None and not is_partial
+    if not source.has_annotation("ENT_IOB", require_complete=is_complete):
+        return False
+    if spans_key is None:
+        copy_entities(source, target)
+    else:
+        target.spans[spans_key] = copy_spans(source.ents, target)
+    set_scope(target, get_scope(source), spans_key)
+    return True
+
+
+def align_spans(
+    spans: Sequence[Span], starts: Ints1d, ends: Ints1d
+) -> tuple[Ints1d, Ints1d, np.ndarray]:
+    """Find the tokens of spans of another document with the same text.
+
+    Args:
+        starts, ends: (tokens,) character offsets of the tokens, ends exclusive.
+
+    Returns:
+        the first and the last token of each span, and whether the span begins and ends with them:
+        (spans,) each. The tokens of other spans are meaningless.
+    """
+    span_starts = np.array([span.start_char for span in spans], dtype="int64")
+    span_ends = np.array([span.end_char for span in spans], dtype="int64")
+    first, last = np.searchsorted(starts, span_starts), np.searchsorted(ends, span_ends)
+    # The number after the last token fits no span.
+    begins, stops = np.append(starts, -1)[first], np.append(ends, -1)[last]
+    return first, last, (begins == span_starts) & (stops == span_ends)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -118,19 +118,29 @@ class _Text:
 
     Attributes:
         doc: the document as it was read.
-        corpus: name of the corpus.
-        known: its text in a form that finds repetitions.
+        known: its text in a form that finds repetitions, and the name of its corpus.
         mentions: mentions that fit tokens; None if the document has no layer of mentions.
         lost: mentions that do not fit tokens.
         scope: the scope of the annotation.
+        counts: the counts of its part of its corpus.
     """
 
     doc: Doc
-    corpus: str
     known: KnownText
     mentions: list[MentionSpan] | None
     lost: list[MentionSpan]
     scope: AnnotationScope
+    counts: CombinedPart
+
+    @property
+    def all_mentions(self) -> list[MentionSpan]:
+        """The mentions that fit tokens, and those that do not."""
+        return [*(self.mentions or ()), *self.lost]
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """The annotated labels."""
+        return self.scope.labels or frozenset()
 
 
 def combine_corpora(
@@ -169,26 +179,22 @@ def combine_corpora(
     """
     names = _check_names(corpora, label_maps or {})
     check_replaceable(output, MADE_BY, corpora)
-    described = [read_description(folder) for folder in corpora]
-    report = CombinationReport(output.resolve().name, _common_language(names, described), [], [])
+    described = dict(zip(names, map(read_description, corpora), strict=True))
+    report = CombinationReport(output.resolve().name, _common_language(described), [], [])
     vocab = create_pipeline(report.language).vocab
     parts: dict[str, list[_Text]] = {part: [] for part in PARTS}
-    for name, folder, description in zip(names, corpora, described, strict=True):
+    for folder, (name, description) in zip(corpora, described.items(), strict=True):
+        stated = {field: description.get(field, "") for field in ("licence", "source")}
+        corpus = CombinedCorpus(name, [], **stated)
         label_map = (label_maps or {}).get(name, _NO_MAP)
-        texts = _read_corpus(name, folder, description, label_map, vocab, spans_key)
-        corpus = CombinedCorpus(
-            name,
-            sorted(frozenset().union(*_all_labels(texts))),
-            {part: CombinedPart(documents=len(texts[part])) for part in texts},
-            description.get("licence", ""),
-            description.get("source", ""),
-        )
+        annotated = description.get("annotated_labels", ())
+        texts = _read_corpus(corpus, folder, annotated, label_map, vocab, spans_key)
         report.corpora.append(corpus)
         for part in texts:
             parts[part].extend(texts[part])
     report.labels = sorted({label for corpus in report.corpora for label in corpus.labels})
-    _leave_out_repeats(parts, report, ("train", "dev") if train_first else ("dev", "train"))
-    merged = {part: _merge_repeats(parts[part], part, report) for part in PARTS if parts[part]}
+    _leave_out_repeats(parts, ("train", "dev") if train_first else ("dev", "train"))
+    merged = {part: _merge_repeats(parts[part]) for part in PARTS if parts[part]}
     if not merged.get("train"):
         raise BiomedError(f"{output}: the corpora leave nothing to train on; add one that does")
     _write(merged, report, output, spans_key, corpora)
@@ -206,14 +212,12 @@ def _check_names(corpora: Sequence[Path], label_maps: Mapping[str, LabelMap]) ->
     return names
 
 
-def _common_language(names: Sequence[str], described: Sequence[Mapping[str, Any]]) -> str:
-    languages = {
-        name: description["language"] for name, description in zip(names, described, strict=True)
-    }
+def _common_language(described: Mapping[str, Mapping[str, Any]]) -> str:
+    languages = {name: description["language"] for name, description in described.items()}
     if len(set(languages.values())) > 1:
         held = ", ".join(f"{name} is in {language}" for name, language in languages.items())
         raise BiomedError(f"only corpora of the same language can be combined, but {held}")
-    for name, description in zip(names, described, strict=True):
+    for name, description in described.items():
         if "taught" in description:
             raise BiomedError(
                 f"{name}: carries a teacher's probabilities; combine the corpora before "
@@ -226,38 +230,36 @@ def _common_language(names: Sequence[str], described: Sequence[Mapping[str, Any]
 
 
 def _read_corpus(
-    name: str,
+    corpus: CombinedCorpus,
     folder: Path,
-    description: Mapping[str, Any],
+    annotated: Iterable[str],
     label_map: LabelMap,
     vocab: Vocab,
     spans_key: str | None,
 ) -> dict[str, list[_Text]]:
-    """Read the parts of a corpus and map its labels."""
-    parts = {
-        part: [
-            _read_text(name, doc, spans_key) for doc in read_docs(folder / f"{part}.spacy", vocab)
-        ]
-        for part in PARTS
-        if (folder / f"{part}.spacy").is_file()
-    }
+    """Read the parts of a corpus, map its labels, and note its labels and counts."""
+    parts: dict[str, list[_Text]] = {}
+    for part in PARTS:
+        if (path := folder / f"{part}.spacy").is_file():
+            counts = corpus.parts[part] = CombinedPart()
+            docs = read_docs(path, vocab)
+            parts[part] = [_read_text(corpus.name, doc, spans_key, counts) for doc in docs]
+            counts.documents = len(parts[part])
     texts = [text for part in parts.values() for text in part]
     if all(text.mentions is None for text in texts):
         layer = "doc.ents" if spans_key is None else f"doc.spans['{spans_key}']"
         raise BiomedError(
             f"{folder}: no document has mentions in {layer}; give corpora with mentions there"
         )
-    found = {label for text in texts for *_, label in [*(text.mentions or ()), *text.lost]}
-    found.update(description.get("annotated_labels", ()))
-    label_map.check(found, f"--map {name}")
+    found = {label for text in texts for *_, label in text.all_mentions}.union(annotated)
+    label_map.check(found, f"--map {corpus.name}")
     for text in texts:
-        if text.scope.labels is None:
-            text.scope = replace(text.scope, labels=frozenset(found))
-        _map_text(text, label_map)
+        _map_text(text, label_map, found)
+    corpus.labels = sorted({label for text in texts for label in text.labels})
     return parts
 
 
-def _read_text(corpus: str, doc: Doc, spans_key: str | None) -> _Text:
+def _read_text(corpus: str, doc: Doc, spans_key: str | None, counts: CombinedPart) -> _Text:
     has_layer = doc.has_annotation("ENT_IOB") if spans_key is None else spans_key in doc.spans
     mentions = [
         (span.start_char, span.end_char, span.label_) for span in mentions_of(doc, spans_key)
@@ -270,7 +272,7 @@ def _read_text(corpus: str, doc: Doc, spans_key: str | None) -> _Text:
     )
     lost = [(start, end, label) for start, end, label in doc.user_data.get(UNALIGNED_MENTIONS, ())]
     scope = get_scope(doc, spans_key)
-    return _Text(doc, corpus, known, mentions if has_layer else None, lost, scope)
+    return _Text(doc, known, mentions if has_layer else None, lost, scope, counts)
 
 
 def _sentences(doc: Doc) -> list[str]:
@@ -282,16 +284,18 @@ def _sentences(doc: Doc) -> list[str]:
     return [doc[start:end].text for start, end in zip(starts, [*starts[1:], len(doc)], strict=True)]
 
 
-def _map_text(text: _Text, label_map: LabelMap) -> None:
-    uncertain = [
-        (start, end, renamed)
-        for start, end, label in text.scope.uncertain
-        if (renamed := label_map.rename(label)) is not None
-    ]
-    for start, end, label in [*(text.mentions or ()), *text.lost]:
+def _map_text(text: _Text, label_map: LabelMap, labels: Iterable[str]) -> None:
+    """Rename the labels of a document.
+
+    Args:
+        labels: of its corpus, which it annotates if it does not tell its labels.
+    """
+    annotated = labels if text.scope.labels is None else text.scope.labels
+    uncertain = _rename(text.scope.uncertain, label_map)
+    for start, end, label in text.all_mentions:
         if (region := label_map.uncertain_as(label)) is not None:
             uncertain.append((start, end, region))
-    text.scope = AnnotationScope(label_map.rename_all(text.scope.labels or ()), tuple(uncertain))
+    text.scope = AnnotationScope(label_map.rename_all(annotated), tuple(uncertain))
     if text.mentions is not None:
         text.mentions = _rename(text.mentions, label_map)
     text.lost = _rename(text.lost, label_map)
@@ -302,22 +306,15 @@ def _rename(mentions: Iterable[MentionSpan], label_map: LabelMap) -> list[Mentio
     return [(start, end, label) for start, end, label in renamed if label is not None]
 
 
-def _all_labels(parts: Mapping[str, Sequence[_Text]]) -> list[frozenset[str]]:
-    return [text.scope.labels or frozenset() for texts in parts.values() for text in texts]
-
-
 # Repeats
 
 
-def _leave_out_repeats(
-    parts: dict[str, list[_Text]], report: CombinationReport, order: Sequence[str]
-) -> None:
+def _leave_out_repeats(parts: dict[str, list[_Text]], order: Sequence[str]) -> None:
     """Remove documents that repeat held-out documents.
 
     Documents of the first part in `order` are compared with test, and documents of the second with
     both.
     """
-    counts = {corpus.name: corpus.parts for corpus in report.corpora}
     held_out = [text.known for text in parts["test"]]
     for part in order:
         kept = []
@@ -326,30 +323,28 @@ def _leave_out_repeats(
             if reason is None:
                 kept.append(text)
             else:
-                count = counts[text.corpus][part]
-                setattr(count, f"repeated_{reason}", getattr(count, f"repeated_{reason}") + 1)
+                name = f"repeated_{reason}"
+                setattr(text.counts, name, getattr(text.counts, name) + 1)
         parts[part] = kept
         held_out.extend(text.known for text in kept)
 
 
-def _merge_repeats(texts: Sequence[_Text], part: str, report: CombinationReport) -> list[_Text]:
+def _merge_repeats(texts: Sequence[_Text]) -> list[_Text]:
     """Merge documents of different corpora that have the same text."""
-    counts = {corpus.name: corpus.parts for corpus in report.corpora}
     index = TextIndex()
     kept: list[_Text] = []
     for text in texts:
         others = [kept[number] for number in index.candidates(text.known)]
-        others = [other for other in others if other.corpus != text.corpus]
+        others = [other for other in others if other.known.corpus != text.known.corpus]
         twin = next((other for other in others if _can_merge(other, text)), None)
         if twin is not None:
-            counts[text.corpus][part].merged += 1
-            counts[text.corpus][part].disputed += _merge(twin, text)
+            text.counts.merged += 1
+            text.counts.disputed += _merge(twin, text)
             continue
-        is_known = any(
+        text.counts.kept_twice += any(
             text.known.is_text_of(other.known) or text.known.is_abstract_of(other.known)
             for other in others
         )
-        counts[text.corpus][part].kept_twice += is_known
         index.add(len(kept), text.known)
         kept.append(text)
     return kept
@@ -373,22 +368,18 @@ def _merge(one: _Text, other: _Text) -> int:
     Returns:
         the number of mentions, of labels that both annotate, that only one of them has.
     """
-    shared = (one.scope.labels or frozenset()) & (other.scope.labels or frozenset())
-    all_one, all_other = (
-        {mention for mention in [*(text.mentions or ()), *text.lost] if mention[2] in shared}
-        for text in (one, other)
-    )
-    disputed = all_one ^ all_other
+    shared = one.labels & other.labels
+    different = set(one.all_mentions) ^ set(other.all_mentions)
+    disputed = {mention for mention in different if mention[2] in shared}
     one.mentions = sorted({*(one.mentions or ()), *(other.mentions or ())} - disputed)
     one.lost = sorted({*one.lost, *other.lost} - disputed - set(one.mentions))
     regions = {
         region
         for text, foreign in ((one, other), (other, one))
         for region in text.scope.uncertain
-        if region[2] in shared or region[2] not in (foreign.scope.labels or ())
+        if region[2] in shared or region[2] not in foreign.labels
     }
-    labels = (one.scope.labels or frozenset()) | (other.scope.labels or frozenset())
-    one.scope = AnnotationScope(labels, tuple(sorted(regions | disputed)))
+    one.scope = AnnotationScope(one.labels | other.labels, tuple(sorted(regions | disputed)))
     return len(disputed)
 
 
@@ -452,13 +443,12 @@ def _create_doc(text: _Text, spans_key: str | None, counts: PartReport) -> Doc:
         doc.set_ents(placement.spans, missing=missing, default="outside")
     else:
         doc.spans[spans_key] = placement.spans
-    lost = sorted({*text.lost, *placement.unaligned})
-    doc.user_data[UNALIGNED_MENTIONS] = lost
+    lost = doc.user_data[UNALIGNED_MENTIONS] = sorted({*text.lost, *placement.unaligned})
     set_scope(doc, text.scope, spans_key)
     counts.overlapping += len(placement.overlapping)
     counts.inside_token += len(lost) - len(placement.overlapping)
     counts.uncertain += len(text.scope.uncertain)
-    for *_, label in [*text.mentions, *text.lost]:
+    for *_, label in text.all_mentions:
         counts.mentions[label] = counts.mentions.get(label, 0) + 1
     return doc
 
@@ -469,8 +459,7 @@ def _describe(report: CombinationReport) -> dict[str, Any]:
     description["format"] = "combined"
     description["annotated_labels"] = report.labels
     for name in ("licence", "source"):
-        stated = [(corpus.name, getattr(corpus, name)) for corpus in report.corpora]
         description[name] = "; ".join(
-            f"{corpus}: {value or 'not stated'}" for corpus, value in stated
+            f"{corpus.name}: {getattr(corpus, name) or 'not stated'}" for corpus in report.corpora
         )
     return description

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from spacy.language import Language
@@ -155,10 +155,7 @@ class BiomedDeidentifier(Described, Pipe):
     """
 
     default_name, task_name = FACTORY, "de-identification"
-
-    @classmethod
-    def usage(cls, settings: Mapping[str, Any]) -> str:
-        return "print(doc._.deidentified.text)"
+    usage_line = "print(doc._.deidentified.text)"
 
     def __init__(
         self,

@@ -33,15 +33,17 @@ class Described:
     Attributes:
         default_name: the factory's name.
         task_name: the field's name for its task.
+        usage_line: what `usage` returns, if it does not depend on the settings.
     """
 
     default_name: ClassVar[str] = ""
     task_name: ClassVar[str] = ""
+    usage_line: ClassVar[str]
 
     @classmethod
     def usage(cls, settings: Mapping[str, Any]) -> str:
         """A line of Python that prints what a component with these settings finds in a `doc`."""
-        raise NotImplementedError
+        return cls.usage_line
 
     @classmethod
     def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:

@@ -46,6 +46,7 @@ class EncoderHead(Described, TrainablePipe):
             `default_name` include its name, as in `cats_hallmarks_score`, so that a pipeline can
             have several such components.
         main: ending of the name of its main score.
+        layer_name: what `layer` returns, if it does not depend on the settings.
         learns: tasks it learns from, as named in the catalogue or `corpus.json`, each with the
             settings that differ from the factory's.
         config_templates: for each of these tasks the name of its template in `training/configs/`,
@@ -57,6 +58,7 @@ class EncoderHead(Described, TrainablePipe):
 
     score_prefix: ClassVar[str] = ""
     main: ClassVar[str] = ""
+    layer_name: ClassVar[str]
     learns: ClassVar[Mapping[str, dict[str, Any]]] = {}
     config_templates: ClassVar[Mapping[str, str | Path]] = {}
     annotation_keys: ClassVar[tuple[str, ...]] = ()
@@ -79,7 +81,7 @@ class EncoderHead(Described, TrainablePipe):
     @classmethod
     def layer(cls, settings: Mapping[str, Any]) -> str:
         """The layer of a document that a component reads, as named in messages."""
-        raise NotImplementedError
+        return cls.layer_name
 
     @classmethod
     def copy_layer(

@@ -97,8 +97,8 @@ class EncoderPipe(TrainablePipe):
             listeners.append(listener)
         if isinstance(listener, EncoderListener):
             listener.encoder = self.model
-        if self.model.has_dim("nO") and listener.has_dim("nO") is None:
-            listener.set_dim("nO", self.model.get_dim("nO"))
+        if self.model.has_dim("nO"):
+            self.tell_width()
 
     def remove_listener(self, listener: Listener, component_name: str) -> bool:
         """Remove a listener; return whether it was registered."""

@@ -105,16 +105,14 @@ class BiomedQA(EncoderHead):
     """
 
     default_name, task_name = FACTORY, "question answering"
+    usage_line = f'print([(span.text, span._.confidence) for span in doc.spans["{ANSWER_KEY}"]])'
+    layer_name = f"doc.spans['{ANSWER_KEY}']"
     score_prefix, main = "qa", "f1"
     learns: ClassVar = {"qa": {}}
     config_templates: ClassVar = {"qa": "qa"}
     annotation_keys = (UNALIGNED_ANSWERS,)
     # The answer may be in the part of the context that truncation would drop.
     encoder_settings: ClassVar = {"pair_overflow": "window"}
-
-    @classmethod
-    def usage(cls, settings: Mapping[str, Any]) -> str:
-        return f'print([(span.text, span._.confidence) for span in doc.spans["{ANSWER_KEY}"]])'
 
     @classmethod
     def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
@@ -131,10 +129,6 @@ class BiomedQA(EncoderHead):
     @classmethod
     def recognise(cls, part: Mapping[str, Any]) -> str | None:
         return "qa" if part.get("answers") else None
-
-    @classmethod
-    def layer(cls, settings: Mapping[str, Any]) -> str:
-        return f"doc.spans['{ANSWER_KEY}']"
 
     @classmethod
     def copy_layer(

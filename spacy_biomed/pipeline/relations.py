@@ -136,16 +136,14 @@ class BiomedRelations(EncoderHead):
     """
 
     default_name, task_name = FACTORY, "relation extraction"
+    usage_line = (
+        "print([(head.text, label, tail.text) for head, tail, label, score in doc._.relations])"
+    )
+    layer_name = "doc._.relations"
     score_prefix, main = "relations", "micro_f"
     learns: ClassVar = {"relations": {}}
     config_templates: ClassVar = {"relations": "relations"}
     annotation_keys = (RELATIONS,)
-
-    @classmethod
-    def usage(cls, settings: Mapping[str, Any]) -> str:
-        return (
-            "print([(head.text, label, tail.text) for head, tail, label, score in doc._.relations])"
-        )
 
     @classmethod
     def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
@@ -154,10 +152,6 @@ class BiomedRelations(EncoderHead):
             averages={"micro average over relations": f"{begin}_micro"},
             per_type=f"{begin}_per_type",
         )
-
-    @classmethod
-    def layer(cls, settings: Mapping[str, Any]) -> str:
-        return "doc._.relations"
 
     @classmethod
     def recognise(cls, part: Mapping[str, Any]) -> str | None:

@@ -84,6 +84,7 @@ class BiomedSimilarity(EncoderHead):
     """
 
     default_name, task_name = FACTORY, "similarity of sentences"
+    usage_line, layer_name = "print(doc.cats)", CATS
     score_prefix, main = "similarity", "pearson"
     learns: ClassVar = {"similarity": {}}
     config_templates: ClassVar = {"similarity": "similarity"}
@@ -97,14 +98,6 @@ class BiomedSimilarity(EncoderHead):
                 "Spearman's rank correlation": f"{begin}_spearman",
             }
         )
-
-    @classmethod
-    def usage(cls, settings: Mapping[str, Any]) -> str:
-        return "print(doc.cats)"
-
-    @classmethod
-    def layer(cls, settings: Mapping[str, Any]) -> str:
-        return CATS
 
     @classmethod
     def copy_layer(

@@ -96,6 +96,7 @@ class BiomedTextCategorizer(EncoderHead):
     """
 
     default_name, task_name = FACTORY, "document classification"
+    usage_line, layer_name = "print(doc.cats)", CATS
     score_prefix = "cats"
     learns: ClassVar = {
         "textcat_multilabel": {"exclusive": False},
@@ -119,19 +120,11 @@ class BiomedTextCategorizer(EncoderHead):
         )
 
     @classmethod
-    def usage(cls, settings: Mapping[str, Any]) -> str:
-        return "print(doc.cats)"
-
-    @classmethod
     def recognise(cls, part: Mapping[str, Any]) -> str | None:
         """Documents that have mentions or relations too are for the heads of these."""
         if not part.get("classes") or part.get("mentions") or part.get("relations"):
             return None
         return "pair_classification" if part.get("pairs") else "textcat_multilabel"
-
-    @classmethod
-    def layer(cls, settings: Mapping[str, Any]) -> str:
-        return CATS
 
     @classmethod
     def copy_layer(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from thinc.api import Optimizer, torch2xp, xp2torch
@@ -101,21 +102,16 @@ class AdamW(Optimizer):
         trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
         depths = layer_depths(list(trained))
         top = max(depths.values(), default=0)
+        groups: dict[tuple[int, bool], list[torch.nn.Parameter]] = defaultdict(list)
+        for name, parameter in trained.items():
+            groups[depths[name], parameter.ndim < 2].append(parameter)
         return [
             {
                 "params": parameters,
-                "weight_decay": self.L2 if decays else 0.0,
+                "weight_decay": 0.0 if is_vector else self.L2,
                 "lr_scale": self.layer_decay ** (top - depth),
             }
-            for depth in sorted(set(depths.values()))
-            for decays in (True, False)
-            if (
-                parameters := [
-                    p
-                    for name, p in trained.items()
-                    if depths[name] == depth and (p.ndim >= 2) == decays
-                ]
-            )
+            for (depth, is_vector), parameters in sorted(groups.items())
         ]
 
     def torch_state(self) -> dict[int, dict[str, torch.Tensor]]:

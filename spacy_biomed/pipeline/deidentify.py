@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 from spacy.language import Language
 from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span
-from thinc.api import Config
+from spacy.util import SimpleFrozenDict
 
 from ..annotations.deidentified import DEIDENTIFIED, Replacement
 from ..corpora.gold import DOCUMENT_ID
@@ -19,6 +19,7 @@ from ..deidentification.surrogates import Surrogates
 from ..deidentification.term_lists import LANGUAGES
 from ..errors import BiomedError
 from .described import Described
+from .factories import register_factory
 from .mention_finders import Finders, list_finders
 
 FACTORY = "biomed_deidentify"
@@ -45,45 +46,6 @@ seed = 0
 key_from = "text"
 secret_variable = "SPACY_BIOMED_SECRET"
 """
-
-
-@Language.factory(
-    FACTORY,
-    assigns=["doc._.deidentified"],
-    default_config=Config().from_str(DEFAULT_CONFIG)[FACTORY],
-)
-def make_biomed_deidentify(
-    nlp: Language,
-    name: str,
-    mode: Mode,
-    tag: str,
-    spans_key: str | None,
-    kinds: dict[str, str],
-    propagate: bool,
-    language: Literal["en", "es"] | None,
-    day_first: bool | None,
-    age_limit: int,
-    seed: int,
-    key_from: Literal["text", "document_id"],
-    secret_variable: str | None,
-) -> BiomedDeidentifier:
-    """Create the component; see `BiomedDeidentifier` for the settings."""
-    spoken: str = language or (nlp.lang if nlp.lang in LANGUAGES else "en")
-    return BiomedDeidentifier(
-        name,
-        mode=mode,
-        tag=tag,
-        spans_key=spans_key,
-        kinds=kinds,
-        propagate=propagate,
-        language=spoken,
-        day_first=spoken != "en" if day_first is None else day_first,
-        age_limit=age_limit,
-        seed=seed,
-        key_from=key_from,
-        secret_variable=secret_variable,
-        nlp=nlp,
-    )
 
 
 class Mention(NamedTuple):
@@ -164,10 +126,10 @@ class BiomedDeidentifier(Described, Pipe):
         mode: Mode = "tags",
         tag: str = "[{label}]",
         spans_key: str | None = None,
-        kinds: dict[str, str] | None = None,
+        kinds: dict[str, str] = SimpleFrozenDict(),
         propagate: bool = True,
-        language: str = "en",
-        day_first: bool = False,
+        language: Literal["en", "es"] | None = None,
+        day_first: bool | None = None,
         age_limit: int = 90,
         seed: int = 0,
         key_from: Literal["text", "document_id"] = "text",
@@ -176,14 +138,15 @@ class BiomedDeidentifier(Described, Pipe):
     ):
         self.name = name
         self.nlp = nlp
-        self.kinds = merge_kinds(name, kinds or {})
-        self._own_kinds = list(kinds or {})
+        self.kinds = merge_kinds(name, kinds)
+        self._own_kinds = list(kinds)
         self._mode = mode
         self._tag = tag
         self._spans_key = spans_key
         self._propagate = propagate
-        self._language = language
-        self._day_first = day_first
+        spoken = nlp.lang if nlp is not None and nlp.lang in LANGUAGES else "en"
+        self._language: str = language or spoken
+        self._day_first = self._language != "en" if day_first is None else day_first
         self._age_limit = age_limit
         self._seed = seed
         self._key_from = key_from
@@ -357,6 +320,11 @@ class BiomedDeidentifier(Described, Pipe):
             raise BiomedError(f'{place} tag = "": use a text, such as "[{{label}}]"')
         if self._age_limit < 0:
             raise BiomedError(f"{place} age_limit = {self._age_limit}: use 0 or more")
+
+
+make_biomed_deidentify = register_factory(
+    BiomedDeidentifier, DEFAULT_CONFIG, assigns=["doc._.deidentified"]
+)
 
 
 def find_again(text: str, names: Iterable[Mention]) -> list[Mention]:

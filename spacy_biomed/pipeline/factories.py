@@ -7,24 +7,25 @@ from inspect import Parameter, Signature, signature
 from typing import Any
 
 from spacy.language import Language
-from spacy.pipeline.trainable_pipe import TrainablePipe
+from spacy.pipeline import Pipe
 from thinc.api import Config
 
 
 def register_factory(
-    made: type[TrainablePipe],
+    made: type[Pipe],
     default_config: str,
     *,
     assigns: Iterable[str],
     default_score_weights: dict[str, float | None] | None = None,
-) -> Callable[..., TrainablePipe]:
+) -> Callable[..., Pipe]:
     """Register the factory of a class, whose settings are the arguments of the class.
 
     Settings and their types are so declared only once. As usual, all settings need a default, or
     have to be in the config.
 
     Args:
-        made: its arguments are `vocab`, `model`, `name` and the other settings.
+        made: its arguments are `name`, the settings, and the pipeline's `vocab` or the pipeline
+            itself, `nlp`.
         default_config: a config with the defaults in a section that is named after the factory.
         assigns, default_score_weights: as in spaCy's `Language.factory`.
 
@@ -32,16 +33,16 @@ def register_factory(
         the factory, a function of `nlp`, `name` and the settings.
     """
 
-    def make(nlp: Language, name: str, **settings: Any) -> TrainablePipe:
-        return made(nlp.vocab, name=name, **settings)
+    parameters = signature(made, eval_str=True).parameters
+
+    def make(nlp: Language, name: str, **settings: Any) -> Pipe:
+        given = {"vocab": nlp.vocab, "nlp": nlp}
+        needed = {key: given[key] for key in given if key in parameters}
+        return made(name=name, **needed, **settings)
 
     # The types of the settings, by which spaCy checks a config.
-    types = {
-        name: parameter.annotation
-        for name, parameter in signature(made, eval_str=True).parameters.items()
-        if name != "vocab"
-    }
-    make.__annotations__ = {"nlp": Language, **types, "return": made}
+    types = {key: parameter.annotation for key, parameter in parameters.items() if key != "vocab"}
+    make.__annotations__ = {**types, "nlp": Language, "return": made}
     make.__signature__ = Signature(  # type: ignore[attr-defined]
         [
             Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation)

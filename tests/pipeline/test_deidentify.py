@@ -183,6 +183,15 @@ def test_day_or_month_first_goes_by_the_language_or_the_setting():
     assert days("es") == days("es", day_first=True) == days("en", day_first=True)
 
 
+def test_a_component_that_is_used_alone_reads_dates_as_its_language_writes_them():
+    def shift(language, **settings):
+        settings |= {"mode": "surrogates", "secret_variable": None, "language": language}
+        return deidentify("12/03/2019", [(0, 10, "DATE")], **settings).text
+
+    assert shift("es") == shift("es", day_first=True) != shift("es", day_first=False)
+    assert shift("en") == shift("en", day_first=False)
+
+
 def test_names_come_from_lists_of_the_language():
     for pipeline, language in [("es", None), ("en", None), ("xx", None), ("es", "en")]:
         nlp = spacy.blank(pipeline)

@@ -20,6 +20,7 @@ from .corpora import corpora
 from .deidentify import deidentify
 from .distill import distill
 from .encoders import encoders
+from .import_model import import_model
 from .init_config import init_config
 from .install import install
 from .leakage import leakage
@@ -38,6 +39,7 @@ app = typer.Typer(
 app.command("corpora")(corpora)
 app.command("encoders")(encoders)
 app.command("convert-encoder")(convert_encoder)
+app.command("import-model")(import_model)
 app.command("clean")(clean)
 app.command("convert")(convert)
 app.command("combine")(combine)

@@ -50,7 +50,7 @@ def load_pretrained(
         config = read_config(source, revision)
         if dropout is not None:
             _set_dropout(config, dropout)
-        model = read_weights(AutoModel, source, config, **_attention())
+        model = read_weights(AutoModel, source, config, **choose_attention())
     return _keep_word_pieces(tokenizer, model.config.pad_token_id), model
 
 
@@ -174,7 +174,7 @@ def read_weights(kind: Any, source: str | Path, config: PretrainedConfig, **sett
     Raises:
         BiomedError: if the checkpoint is a pickle.
     """
-    where = _commit(source, config)
+    where = commit_of(source, config)
     try:
         loaded = kind.from_pretrained(
             source,
@@ -186,7 +186,7 @@ def read_weights(kind: Any, source: str | Path, config: PretrainedConfig, **sett
             **settings,
         )
     except OSError as error:
-        if _has_only_pickles(source, where):
+        if has_only_pickles(source, where):
             raise BiomedError(_pickle_refusal(source, where)) from error
         raise
     except UnpicklingError as error:  # transformers 4 raises OSError
@@ -214,7 +214,7 @@ def fetch_encoder(source: str, revision: str | None, weights: str) -> str:
     return snapshot_download(source, revision=revision, allow_patterns=[*others, weights])
 
 
-def _commit(source: str | Path, config: PretrainedConfig) -> dict[str, Any]:
+def commit_of(source: str | Path, config: PretrainedConfig) -> dict[str, Any]:
     """The files that belong to a config.
 
     They are identified by the commit: for a branch without safetensors, transformers asks a service
@@ -233,7 +233,8 @@ def _pickle_refusal(source: str | Path, where: dict[str, Any]) -> str:
     )
 
 
-def _has_only_pickles(source: str | Path, where: dict[str, Any]) -> bool:
+def has_only_pickles(source: str | Path, where: dict[str, Any]) -> bool:
+    """Whether the weights of an encoder are a pickle; `where` is from `commit_of`."""
     from transformers.utils import has_file
 
     def has(*names: str) -> bool:
@@ -302,8 +303,11 @@ def _set_dropout(config: PretrainedConfig, dropout: float) -> None:
             setattr(config, name, dropout)
 
 
-def _attention() -> dict[str, str]:
-    """On a CPU the plain products are faster than the fused kernel, which lacks a masked path."""
+def choose_attention() -> dict[str, str]:
+    """The argument of `from_pretrained` that selects how attention is computed.
+
+    On a CPU the plain products are faster than the fused kernel, which lacks a masked path.
+    """
     import torch
     from thinc.api import get_torch_default_device
 
@@ -369,7 +373,7 @@ def load_directory(path: Path) -> tuple[WordPieceTokenizer, PreTrainedModel]:
     from transformers import AutoModel
 
     with without_warnings():
-        model = read_weights(AutoModel, path, read_config(path), **_attention())
+        model = read_weights(AutoModel, path, read_config(path), **choose_attention())
     settings = json.loads((path / TOKENIZER_SETTINGS).read_text(encoding="utf8"))
     text = (path / TOKENIZER).read_text(encoding="utf8")
     tokenizer = WordPieceTokenizer.from_str(text, 0)

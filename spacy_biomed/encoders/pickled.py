@@ -14,6 +14,9 @@ from .loading import PICKLE, explaining, fetch_encoder, load_tokenizer, locate, 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
+# The files of a pickle: one, or several with their index.
+PICKLES = f"{PICKLE.removesuffix('.bin')}*.bin*"
+
 
 def read_pickled(
     name: str, revision: str | None = None
@@ -35,9 +38,28 @@ def read_pickled(
     """
     source, revision = locate(name, revision)
     with explaining(name, source, revision):
-        folder = fetch_encoder(source, revision, f"{PICKLE.removesuffix('.bin')}*.bin*")
+        folder = fetch_encoder(source, revision, PICKLES)
         model = _read_model(folder, read_config(folder))
     return load_tokenizer(folder), model
+
+
+def read_pickled_classifier(
+    kind: Any, source: str, revision: str | None
+) -> tuple[PreTrainedModel, list[str]]:
+    """Read a model with its head from a pytorch_model.bin.
+
+    Args:
+        kind: a class of transformers, such as AutoModelForTokenClassification.
+        source, revision: as returned by `encoders.loading.locate`.
+
+    Returns:
+        the model, and the names of the weights missing from the checkpoint, which are random.
+
+    Raises:
+        BiomedError: if the pickle contains anything but numbers.
+    """
+    folder = fetch_encoder(source, revision, PICKLES)
+    return _read(kind, folder, read_config(folder))
 
 
 def _read_model(folder: str, config: PretrainedConfig) -> PreTrainedModel:

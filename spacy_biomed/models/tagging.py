@@ -13,6 +13,7 @@ from thinc.types import Floats2d, Ints1d
 from ..encoders.batching.alignment import ranges
 
 Scheme = Literal["biluo", "bio"]
+Decoding = Literal["viterbi", "argmax"]
 MISSING = -1
 
 
@@ -58,7 +59,6 @@ class TagScheme:
         )
         self.may_start = ~continues
         self.may_end = ~must_continue
-        self.begins_span = np.isin(letters, ["B", "U"])
         self.continues_span = continues
         # Tags of a token that is known to be the first or the last of its span.
         self.is_edge = np.isin(letters, ["B", "L", "U"])
@@ -81,11 +81,23 @@ class TagScheme:
         return tags
 
     def decode(self, tags: Ints1d, lengths: Ints1d) -> Spans:
-        """Spans of a valid tag sequence for each document, laid one after the other."""
-        starts = np.flatnonzero(self.begins_span[tags])
+        """Spans of a tag sequence for each document, laid one after the other.
+
+        In an invalid sequence, a tag that continues a span, with no such span before it, begins a
+        span, as in the aggregation of transformers' pipeline.
+
+        Args:
+            tags: (tokens,), all documents concatenated.
+            lengths: (docs,) number of tokens in each document.
+        """
+        continues = self.continues_span[tags]
+        continues[1:] &= self.allowed[tags[:-1], tags[1:]]
+        ends = np.cumsum(lengths)
+        firsts = (ends - lengths)[lengths > 0]
+        continues[firsts] = False
+        starts = np.flatnonzero(~continues & (tags > 0))
         # A span reaches to the next tag that does not continue it; documents end with one.
-        stops = np.flatnonzero(~self.continues_span[tags])
-        borders = np.concatenate([stops, np.cumsum(lengths)])
+        borders = np.concatenate([np.flatnonzero(~continues), ends])
         borders.sort()
         ends = borders[np.searchsorted(borders, starts, side="right")]
         return Spans(starts, ends, self.label_of_tag[tags[starts]])

@@ -10,11 +10,13 @@ from thinc.types import Floats2d
 
 from ..encoders.listener import EncoderListener
 from ..errors import BiomedError
+from .activations import Activation, create_activation
 
 
 def TextClassifier_v1(
     tok2vec: Model[list[Doc], list[Floats2d]],
     hidden_width: int = 0,
+    activation: Activation = "tanh",
     dropout: float = 0.1,
     nO: int | None = None,
 ) -> Model[list[Doc], Floats2d]:
@@ -29,27 +31,30 @@ def TextClassifier_v1(
     Args:
         tok2vec: a layer that gives rows for each document, usually
             `spacy_biomed.EncoderListener.v1`. The model takes the mean of the rows.
-        hidden_width: width of a layer with tanh before the scores, like BERT's pooler (Devlin et
-            al. 2019), which is not loaded with an encoder; 0 for none, as in the papers.
+        hidden_width: width of a layer before the scores, like BERT's pooler (Devlin et al. 2019),
+            which is not loaded with an encoder; 0 for none, as in the papers.
+        activation: the function after that layer: "tanh" as in BERT and RoBERTa, "relu" as in
+            DistilBERT, or "gelu" as in ELECTRA.
         dropout: applied in training to the input of the last layer; `training.dropout` of the
             config overrides it.
         nO: number of classes; set on initialisation.
 
     Returns:
         a model that returns scores, (docs, classes). Its reference "output_layer" is the linear
-        layer.
+        layer, and "hidden_layer" the layer before it, if there is one.
 
     Raises:
-        BiomedError: if the listener keeps word pieces apart.
+        BiomedError: if the listener keeps word pieces apart, or the activation is unknown.
     """
     if isinstance(tok2vec, EncoderListener) and tok2vec.attrs["pooling"] == "pieces":
         raise BiomedError(
             "[model.tok2vec] pooling = 'pieces' keeps word pieces apart, and "
             "spacy_biomed.TextClassifier.v1 takes the mean of rows: use 'cls', 'first' or 'mean'"
         )
-    hidden = [Linear(nO=hidden_width), Tanh()] if hidden_width else []
+    hidden = [Linear(nO=hidden_width), create_activation(activation)] if hidden_width else []
     output = Linear(nO=nO)
     model = chain(tok2vec, MeanRows(), *hidden, Dropout(dropout), output)
+    model.set_ref("hidden_layer", hidden[0] if hidden else None)
     model.set_ref("output_layer", output)
     return model
 
@@ -72,15 +77,3 @@ def forward_mean(
         return model.ops.unflatten(model.ops.backprop_reduce_mean(d_output, lengths), lengths)
 
     return output, backprop
-
-
-def Tanh() -> Model[Floats2d, Floats2d]:
-    """The hyperbolic tangent; it has no weights."""
-    return Model("tanh", forward_tanh)
-
-
-def forward_tanh(
-    model: Model[Floats2d, Floats2d], X: Floats2d, is_train: bool
-) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
-    output = model.ops.xp.tanh(X)
-    return output, lambda d_output: d_output * model.ops.dtanh(output)

@@ -9,7 +9,8 @@ from thinc.api import Dropout, Linear, Model, Ops, chain
 from thinc.types import Floats2d, Ints1d, Ragged
 
 from ..errors import BiomedError
-from .window_linear import Relu, WindowLinear
+from .activations import create_activation
+from .window_linear import WindowLinear
 
 
 def TokenClassifier_v1(
@@ -49,7 +50,7 @@ def TokenClassifier_v1(
         )
     first = WindowLinear(nO=hidden_width or nO, window_size=window_size)
     output = Linear(nO=nO, nI=hidden_width) if hidden_width else first
-    hidden = [Relu(), Dropout(dropout), output] if hidden_width else []
+    hidden = [create_activation("relu"), Dropout(dropout), output] if hidden_width else []
     layers = [tok2vec, chain(Dropout(dropout), first, *hidden)]
     if features is not None:
         layers.append(features)

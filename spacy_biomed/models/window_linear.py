@@ -40,18 +40,6 @@ def WindowLinear(
     )
 
 
-def Relu() -> Model[Floats2d, Floats2d]:
-    """Rectified linear units; they have no weights."""
-    return Model("relu", forward_relu)
-
-
-def forward_relu(
-    model: Model[Floats2d, Floats2d], X: Floats2d, is_train: bool
-) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
-    output = model.ops.xp.maximum(X, 0.0)
-    return output, lambda d_output: d_output * (output > 0.0)
-
-
 def init(
     model: Model[Ragged, Floats2d], X: Ragged | None = None, Y: Floats2d | None = None
 ) -> Model[Ragged, Floats2d]:

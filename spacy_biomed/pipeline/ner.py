@@ -24,7 +24,7 @@ from ..annotations.taught import explain_classes, get_taught, taught_classes
 from ..corpora.gold import UNALIGNED_MENTIONS
 from ..encoders.batching.alignment import token_offsets
 from ..errors import BiomedError, quote
-from ..models.tagging import MISSING, Scheme, Spans, TagScheme
+from ..models.tagging import MISSING, Decoding, Scheme, Spans, TagScheme
 from ..models.token_classifier import add_outputs
 from .described import ShownScores
 from .encoder_head import EncoderHead, check_share, validate_source
@@ -43,6 +43,7 @@ NEW_TAGS_SHARE = 0.01
 DEFAULT_CONFIG = """
 [biomed_ner]
 scheme = "biluo"
+decoding = "viterbi"
 spans_key = null
 learn_rate_factor = 1.0
 teacher_share = 0.5
@@ -84,6 +85,8 @@ class BiomedNER(EncoderHead):
             (rows, tags), lengths (tokens,).
         name: name of the component in the pipeline.
         scheme: "biluo", or "bio" as in the papers.
+        decoding: "viterbi" for the most probable valid sequence of tags, or "argmax" for the most
+            probable tag of each token, valid or not, as in transformers' pipeline.
         spans_key: span group for the entities, so that several components can annotate the same
             text with overlapping layers; None for `doc.ents`.
         learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
@@ -168,6 +171,7 @@ class BiomedNER(EncoderHead):
         name: str = FACTORY,
         *,
         scheme: Scheme = "biluo",
+        decoding: Decoding = "viterbi",
         spans_key: str | None = None,
         learn_rate_factor: float = 1.0,
         teacher_share: float = 0.5,
@@ -175,6 +179,10 @@ class BiomedNER(EncoderHead):
     ):
         if scheme not in ("biluo", "bio"):
             raise BiomedError(f"[components.{name}] scheme = '{scheme}': use 'biluo' or 'bio'")
+        if decoding not in ("viterbi", "argmax"):
+            raise BiomedError(
+                f"[components.{name}] decoding = '{decoding}': use 'viterbi' or 'argmax'"
+            )
         check_share(name, "teacher_share", teacher_share)
         install_extensions()
         super().__init__(
@@ -183,6 +191,7 @@ class BiomedNER(EncoderHead):
             name,
             scorer,
             scheme=scheme,
+            decoding=decoding,
             spans_key=spans_key,
             learn_rate_factor=learn_rate_factor,
             teacher_share=teacher_share,
@@ -208,8 +217,11 @@ class BiomedNER(EncoderHead):
         log_probs = token_log_probs(self.model.predict(docs))
         scheme = self.tag_scheme
         is_space = np.concatenate([doc.to_array(IS_SPACE) for doc in docs]).astype(bool)
-        log_probs[np.ix_(is_space, scheme.is_edge)] = -np.inf  # as in spaCy's `ner`
-        tags = scheme.viterbi(log_probs, lengths)
+        if self.cfg["decoding"] == "argmax":
+            tags = np.where(is_space, 0, log_probs.argmax(axis=1))
+        else:
+            log_probs[np.ix_(is_space, scheme.is_edge)] = -np.inf  # as in spaCy's `ner`
+            tags = scheme.viterbi(log_probs, lengths)
         spans = scheme.decode(tags, lengths)
         chosen = log_probs[np.arange(len(tags)), tags]
         total = np.concatenate([[0.0], np.cumsum(chosen, dtype="float64")])

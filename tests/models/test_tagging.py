@@ -197,3 +197,28 @@ def test_documents_are_decoded_apart():
     scores[1, 3], scores[1, 0] = 0.0, -1.0  # L, then O
     assert scheme.viterbi(scores, np.array([2])).tolist() == [1, 3]
     assert scheme.viterbi(scores, np.array([1, 1])).tolist() == [4, 0]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "names", "expected"),
+    [
+        ("bio", "I-D I-D O I-G I-D B-D I-D", [(0, 2, 0), (3, 4, 1), (4, 5, 0), (5, 7, 0)]),
+        ("bio", "O I-G", [(1, 2, 1)]),
+        (
+            "biluo",
+            "I-D L-D I-D O L-G U-D I-D",
+            [(0, 2, 0), (2, 3, 0), (4, 5, 1), (5, 6, 0), (6, 7, 0)],
+        ),
+    ],
+)
+def test_an_invalid_sequence_begins_a_span_where_none_continues(scheme, names, expected):
+    tag_scheme = TagScheme(scheme, ["D", "G"])
+    tags = np.array([tag_scheme.tag_names().index(name) for name in names.split()])
+    spans = tag_scheme.decode(tags, np.array([len(tags)]))
+    assert as_tuples(spans) == expected
+
+
+def test_an_invalid_sequence_does_not_reach_into_the_next_document():
+    tag_scheme = TagScheme("bio", ["D"])
+    spans = tag_scheme.decode(np.array([1, 2, 2, 2]), np.array([2, 0, 2]))
+    assert as_tuples(spans) == [(0, 2, 0), (2, 4, 0)]

@@ -342,6 +342,11 @@ def test_an_unknown_scheme_is_refused(make_pipeline):
         make_pipeline({NER: {"scheme": "bioes"}})
 
 
+def test_an_unknown_decoding_is_refused(make_pipeline):
+    with pytest.raises((BiomedError, ValueError), match="greedy"):
+        make_pipeline({NER: {"decoding": "greedy"}})
+
+
 def test_the_heads_own_learning_rate_factor(make_pipeline, weights):
     """With plain gradient descent the step is multiplied by the factor."""
     from thinc.api import SGD

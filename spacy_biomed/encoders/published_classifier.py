@@ -1,0 +1,179 @@
+"""Classifiers that others have fine-tuned: an encoder, and the layers that classify."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+import transformers
+from thinc.types import Floats1d, Floats2d
+
+from ..errors import BiomedError, escape
+from .batching.word_pieces import WordPieceTokenizer
+from .loading import (
+    choose_attention,
+    commit_of,
+    explaining,
+    has_only_pickles,
+    load_tokenizer,
+    locate,
+    read_config,
+    read_weights,
+)
+from .pickled import read_pickled_classifier
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel
+
+# The class that loads a model, by the end of the name that its config.json gives.
+TOKENS, TEXTS = "ForTokenClassification", "ForSequenceClassification"
+
+
+class Layer(NamedTuple):
+    """A linear layer: W, (outputs, inputs), and b, (outputs,)."""
+
+    W: Floats2d
+    b: Floats1d
+
+
+class HiddenLayer(NamedTuple):
+    """The layers of a text classifier.
+
+    Attributes:
+        place: the layer over the vector of the first position, as an attribute of the model.
+        activation: the function after it, or the setting of config.json with its name.
+        output: the layer of the scores, as an attribute of the model.
+    """
+
+    place: str
+    activation: str
+    output: str
+
+
+# By the model type in config.json.
+_TEXT_CLASSIFIERS = {
+    "bert": HiddenLayer("base_model.pooler.dense", "tanh", "classifier"),
+    "camembert": HiddenLayer("classifier.dense", "tanh", "classifier.out_proj"),
+    "deberta-v2": HiddenLayer("pooler.dense", "pooler_hidden_act", "classifier"),
+    "distilbert": HiddenLayer("pre_classifier", "relu", "classifier"),
+    "electra": HiddenLayer("classifier.dense", "gelu", "classifier.out_proj"),
+    "roberta": HiddenLayer("classifier.dense", "tanh", "classifier.out_proj"),
+    "xlm-roberta": HiddenLayer("classifier.dense", "tanh", "classifier.out_proj"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedClassifier:
+    """A classifier of tokens or texts, as transformers saves it.
+
+    Attributes:
+        tokenizer, encoder: without the layers below.
+        hidden: the layer over the vector of a text's first position. None for a classifier of
+            tokens, whose scores are linear in the vectors of their word pieces.
+        activation: the function after the hidden layer: "tanh", "relu" or "gelu".
+        output: the layer of the scores.
+        classes: the names of the scores.
+        is_exclusive: whether exactly one class applies (softmax), or any number (sigmoid).
+        revision: its commit on the hub; None for a directory.
+    """
+
+    tokenizer: WordPieceTokenizer
+    encoder: PreTrainedModel
+    hidden: Layer | None
+    activation: str
+    output: Layer
+    classes: list[str]
+    is_exclusive: bool
+    revision: str | None
+
+
+def load_classifier(name: str, revision: str | None = None) -> PublishedClassifier:
+    """Load what transformers' classes for token and sequence classification save.
+
+    If the weights are a pickle, only numbers are read from it.
+
+    Args:
+        name, revision: as in `encoders.loading.load_pretrained`.
+
+    Raises:
+        BiomedError: if it is not available or cannot be read, if it is no such classifier, if its
+            layers are not known, or if it predicts a number and not classes.
+    """
+    source, revision = locate(name, revision)
+    tokenizer = load_tokenizer(name, revision)
+    with explaining(name, source, revision):
+        config = read_config(source, revision)
+        kind = _find_kind(source, config)
+        model = _read_model(kind, source, config)
+    layers = _find_layers(kind, source, model)
+    activation = getattr(config, layers.activation, layers.activation)
+    return PublishedClassifier(
+        tokenizer=tokenizer,
+        encoder=model.base_model,
+        hidden=_read_layer(model, layers.place) if layers.place else None,
+        activation=activation,
+        output=_read_layer(model, layers.output),
+        classes=[str(config.id2label[i]) for i in range(config.num_labels)],
+        is_exclusive=config.problem_type != "multi_label_classification",
+        revision=getattr(config, "_commit_hash", None),
+    )
+
+
+def _find_kind(source: str, config: PretrainedConfig) -> str:
+    (architecture,) = (config.architectures or ["a model without `architectures`"])[:1]
+    for kind in (TOKENS, TEXTS):
+        if architecture.endswith(kind):
+            if config.num_labels < 2:
+                raise BiomedError(
+                    f"{source}: it predicts a number, and only classifiers can be imported"
+                )
+            return kind
+    raise BiomedError(
+        f"{source}: by its config.json it is {escape(architecture)}, and only classifiers of "
+        f"tokens (...{TOKENS}) and of texts (...{TEXTS}) can be imported; fine-tune others "
+        "(`spacy biomed init-config --encoder`)"
+    )
+
+
+def _read_model(kind: str, source: str, config: PretrainedConfig) -> PreTrainedModel:
+    loader = getattr(transformers, f"AutoModel{kind}")
+    where = commit_of(source, config)
+    if has_only_pickles(source, where):
+        model, missing = read_pickled_classifier(loader, source, where["revision"])
+    else:
+        settings: dict[str, Any] = {"output_loading_info": True, **choose_attention()}
+        model, found = read_weights(loader, source, config, **settings)
+        missing = list(found["missing_keys"])
+    if missing:
+        raise BiomedError(
+            f"{source}: its weights lack {escape(missing[0])} ({len(missing)} in all); get it from "
+            "its authors again"
+        )
+    return model
+
+
+def _find_layers(kind: str, source: str, model: PreTrainedModel) -> HiddenLayer:
+    """The layers after the encoder.
+
+    Raises:
+        BiomedError: if there are others.
+    """
+    others = {name for name, _ in model.named_children()} - {model.base_model_prefix}
+    if kind == TOKENS and others <= {"dropout", "classifier"}:
+        return HiddenLayer("", "tanh", "classifier")
+    type_ = model.config.model_type
+    if kind == TEXTS and type_ in _TEXT_CLASSIFIERS:
+        return _TEXT_CLASSIFIERS[type_]
+    raise BiomedError(
+        f"{source}: the layers of {type(model).__name__} cannot be imported; fine-tune its encoder "
+        "(`spacy biomed init-config --encoder`)"
+    )
+
+
+def _read_layer(model: PreTrainedModel, place: str) -> Layer:
+    layer = attrgetter(place)(model)
+    with torch.no_grad():
+        bias = torch.zeros(layer.out_features) if layer.bias is None else layer.bias
+        return Layer(layer.weight.float().numpy().copy(), bias.float().numpy().copy())

@@ -1,0 +1,62 @@
+"""Activation functions as layers without weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from thinc.api import Model
+from thinc.types import Floats2d
+
+from ..errors import BiomedError
+
+Activation = Literal["tanh", "relu", "gelu"]
+
+
+def create_activation(name: Activation) -> Model[Floats2d, Floats2d]:
+    """Create the layer.
+
+    Args:
+        name: "tanh"; "relu", the rectified linear unit; or "gelu", the Gaussian error linear unit
+            with the error function and not its approximation (Hendrycks and Gimpel 2016, "Gaussian
+            Error Linear Units", section 2), as in BERT.
+
+    Raises:
+        BiomedError: for another name.
+    """
+    if name not in _FUNCTIONS:
+        raise BiomedError(f"unknown activation '{name}': use one of {', '.join(_FUNCTIONS)}")
+    return Model(name, _FUNCTIONS[name])
+
+
+Forward = Callable[
+    [Model[Floats2d, Floats2d], Floats2d, bool], tuple[Floats2d, Callable[[Floats2d], Floats2d]]
+]
+
+
+def forward_tanh(
+    model: Model[Floats2d, Floats2d], X: Floats2d, is_train: bool
+) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
+    output = model.ops.xp.tanh(X)
+    return output, lambda d_output: d_output * model.ops.dtanh(output)
+
+
+def forward_relu(
+    model: Model[Floats2d, Floats2d], X: Floats2d, is_train: bool
+) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
+    output = model.ops.xp.maximum(X, 0.0)
+    return output, lambda d_output: d_output * (output > 0.0)
+
+
+def forward_gelu(
+    model: Model[Floats2d, Floats2d], X: Floats2d, is_train: bool
+) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
+    output = model.ops.gelu(X)
+    return output, lambda d_output: model.ops.backprop_gelu(d_output, X)
+
+
+_FUNCTIONS: dict[str, Forward] = {
+    "tanh": forward_tanh,
+    "relu": forward_relu,
+    "gelu": forward_gelu,
+}

@@ -1,0 +1,193 @@
+"""Pipelines of classifiers that were fine-tuned with transformers, with the same predictions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import numpy as np
+import spacy
+from spacy.language import Language
+from spacy.training import Example
+from spacy.util import get_lang_class
+
+from ..encoders.published_classifier import Layer, PublishedClassifier, load_classifier
+from ..errors import BiomedError, quote
+from ..models.tagging import Scheme
+
+if TYPE_CHECKING:
+    from ..pipeline.ner import BiomedNER
+    from ..pipeline.textcat import BiomedTextCategorizer
+    from ..pipeline.transformer import SharedEncoder
+
+# The score of a tag that the model does not have: in fp32 its probability is 0.
+ABSENT = -1e4
+
+# What the parts of entities are called in BIO, BIOES, BILOU and BMES, and in our tag schemes.
+_PARTS = {"B": "B", "I": "I", "M": "I", "E": "L", "L": "L", "S": "U", "U": "U"}
+_TAG = re.compile(r"([BIMELSU])[-_](.+)")
+_OUTSIDE = "O"
+
+
+class Tagging(NamedTuple):
+    """The classes of a token classifier as tags of entities.
+
+    Attributes:
+        scheme: of the tags; "bio" also for tags without parts.
+        labels: of the entities, in the order of their first tags.
+        columns: for each of our tags the column of its score.
+    """
+
+    scheme: Scheme
+    labels: list[str]
+    columns: dict[str, int]
+
+
+def import_model(
+    name: str,
+    revision: str | None = None,
+    *,
+    language: str = "en",
+    classes: Sequence[str] | None = None,
+) -> Language:
+    """Make a pipeline of a token or text classifier that was fine-tuned with transformers.
+
+    All scores are the same as in transformers. A token has the tag of its first word piece, and
+    entities are put together from the tags as by transformers' pipeline (`decoding = "argmax"`).
+    Texts longer than the encoder's positions are read in overlapping windows; a text classifier
+    reads the first window.
+
+    Args:
+        name: a hub id, or a directory in Hugging Face layout.
+        revision: commit, branch or tag on the hub.
+        language: code of the pipeline's language, such as "es".
+        classes: names of the model's classes, in the order of their scores, for a model whose
+            config.json does not name them.
+
+    Returns:
+        a pipeline of `biomed_transformer` and `biomed_ner` or `biomed_textcat`.
+
+    Raises:
+        BiomedError: if the model cannot be imported (`encoders.published_classifier`), or if a
+            token classifier's classes are not tags of entities.
+    """
+    _check_language(language)
+    classifier = load_classifier(name, revision)
+    names = _name_classes(name, classifier.classes, classes)
+    tagging = read_tags(name, names) if classifier.hidden is None else None
+    nlp = spacy.blank(
+        language, config={"nlp": {"tokenizer": {"@tokenizers": "spacy_biomed.Tokenizer.v1"}}}
+    )
+    source = {"name": name, "revision": classifier.revision}
+    encoder = cast("SharedEncoder", nlp.add_pipe("biomed_transformer", config={"model": source}))
+    encoder.model.shims[0].set_encoder(classifier.tokenizer, classifier.encoder)
+    if tagging is not None:
+        _add_ner(nlp, classifier, tagging)
+    else:
+        _add_textcat(nlp, classifier, names)
+    return nlp
+
+
+def read_tags(name: str, classes: Sequence[str]) -> Tagging:
+    """Understand the classes of a token classifier.
+
+    Args:
+        name: of the model, for messages.
+        classes: such as O, B-DRUG and I-DRUG; or BIOES, BILOU or BMES; or labels without parts,
+            whose neighbouring tokens belong to the same entity, like I-DRUG.
+
+    Raises:
+        BiomedError: if no class is O, or if two classes are the same tag.
+    """
+    if _OUTSIDE not in classes:
+        raise BiomedError(
+            f"{name}: none of its classes is O, outside of entities ({_list(classes)}): name them "
+            "in their order, such as --classes O,B-DRUG,I-DRUG"
+        )
+    has_parts = all(_TAG.fullmatch(written) for written in classes if written != _OUTSIDE)
+    columns: dict[str, int] = {}
+    for column, written in enumerate(classes):
+        tag = _normalise(written, has_parts)
+        if tag in columns:
+            raise BiomedError(
+                f"{name}: its classes {quote(classes[columns[tag]])} and {quote(written)} are the "
+                "same tag: name all in their order, such as --classes O,B-DRUG,I-DRUG"
+            )
+        columns[tag] = column
+    labels = dict.fromkeys(tag[2:] for tag in columns if tag != _OUTSIDE)
+    is_bio = all(tag[0] in "OBI" for tag in columns)
+    return Tagging("bio" if is_bio else "biluo", list(labels), columns)
+
+
+def _normalise(written: str, has_parts: bool) -> str:
+    """The name of a tag in our schemes; a label without parts is inside of an entity."""
+    if written == _OUTSIDE:
+        return written
+    return f"{_PARTS[written[0]]}-{written[2:]}" if has_parts else f"I-{written}"
+
+
+def _check_language(language: str) -> None:
+    try:
+        get_lang_class(language)
+    except ImportError as error:
+        raise BiomedError(
+            f"spaCy has no language {quote(language)}: use a code such as en or es"
+        ) from error
+
+
+def _name_classes(name: str, known: list[str], given: Sequence[str] | None) -> list[str]:
+    if given is None:
+        return known
+    if len(given) != len(known):
+        raise BiomedError(
+            f"{name}: it has {len(known)} classes ({_list(known)}), and the names given for them "
+            f"are {len(given)}"
+        )
+    if len(set(given)) < len(given):
+        raise BiomedError(f"{name}: two of the names given for its classes are the same")
+    return list(given)
+
+
+def _list(classes: Sequence[str]) -> str:
+    shown = ", ".join(map(quote, classes[:5]))
+    return f"{shown}, ..." if len(classes) > 5 else shown
+
+
+def _add_ner(nlp: Language, classifier: PublishedClassifier, tagging: Tagging) -> None:
+    """Add a `biomed_ner` whose scores are the classifier's."""
+    config = {"scheme": tagging.scheme, "decoding": "argmax"}
+    head = cast("BiomedNER", nlp.add_pipe("biomed_ner", config=config))
+    _initialize(nlp, tagging.labels)
+    columns = [tagging.columns.get(tag) for tag in head.classes()]
+    found = [column for column in columns if column is not None]
+    is_found = np.array([column is not None for column in columns])
+    W = np.zeros((len(columns), classifier.output.W.shape[1]), dtype="float32")
+    b = np.full(len(columns), ABSENT, dtype="float32")
+    W[is_found], b[is_found] = classifier.output.W[found], classifier.output.b[found]
+    _set_layer(head, "output", Layer(W, b))
+
+
+def _add_textcat(nlp: Language, classifier: PublishedClassifier, classes: list[str]) -> None:
+    """Add a `biomed_textcat` whose scores are the classifier's."""
+    hidden = cast(Layer, classifier.hidden)
+    model = {"hidden_width": len(hidden.b), "activation": classifier.activation}
+    config = {"exclusive": classifier.is_exclusive, "model": model}
+    head = cast("BiomedTextCategorizer", nlp.add_pipe("biomed_textcat", config=config))
+    _initialize(nlp, classes)
+    _set_layer(head, "hidden_layer", hidden)
+    _set_layer(head, "output_layer", classifier.output)
+
+
+def _initialize(nlp: Language, labels: list[str]) -> None:
+    """Size the head, which is the last component, for the labels."""
+    cats = dict.fromkeys(labels, 1.0 / len(labels))
+    example = Example.from_dict(nlp.make_doc("text"), {"cats": cats})
+    nlp.config["initialize"]["components"][nlp.pipe_names[-1]] = {"labels": labels}
+    nlp.initialize(lambda: [example])
+
+
+def _set_layer(head: BiomedNER | BiomedTextCategorizer, reference: str, layer: Layer) -> None:
+    node = head.model.get_ref(reference)
+    node.set_param("W", node.ops.asarray2f(layer.W))
+    node.set_param("b", node.ops.asarray1f(layer.b))

@@ -12,7 +12,7 @@ from thinc.api import Config
 
 
 def register_factory(
-    made: type[Pipe],
+    made: type[Any],
     default_config: str,
     *,
     assigns: Iterable[str],

@@ -10,6 +10,8 @@ from spacy.tokens import Doc
 
 DEIDENTIFIED = "deidentified"
 
+Spans = list[tuple[int, int]]
+
 
 class Replacement(NamedTuple):
     """A mention and its replacement; offsets in characters, ends exclusive.
@@ -59,8 +61,8 @@ class Deidentified:
             last = end
         self.text = "".join([*pieces, original[last:]])
         # The corresponding spans in both texts, with the beginning of the texts as the first.
-        self._old = _Side([(0, 0), *((item.start, item.end) for item in self.replacements)])
-        self._new = _Side([(0, 0), *((item.new_start, item.new_end) for item in self.replacements)])
+        self._old = [(0, 0), *((item.start, item.end) for item in self.replacements)]
+        self._new = [(0, 0), *((item.new_start, item.new_end) for item in self.replacements)]
 
     def offset_to_new(self, offset: int) -> int:
         """Map an offset in the original text to the new text.
@@ -68,11 +70,11 @@ class Deidentified:
         Exact outside mentions and at their boundaries. An offset inside a mention becomes the start
         of its replacement.
         """
-        return self._old.move(offset, self._new, to_end=False)
+        return _move(offset, self._old, self._new, to_end=False)
 
     def offset_to_original(self, offset: int) -> int:
         """Map an offset in the new text to the original text; the reverse of `offset_to_new`."""
-        return self._new.move(offset, self._old, to_end=False)
+        return _move(offset, self._new, self._old, to_end=False)
 
     def span_to_new(self, start: int, end: int) -> tuple[int, int]:
         """Map a span of the original text to the new text, with all replacements it overlaps.
@@ -80,28 +82,26 @@ class Deidentified:
         Exact if no boundary is inside a mention. Otherwise the boundary is extended to that of the
         replacement.
         """
-        return self.offset_to_new(start), self._old.move(end, self._new, to_end=True)
+        return self.offset_to_new(start), _move(end, self._old, self._new, to_end=True)
 
     def span_to_original(self, start: int, end: int) -> tuple[int, int]:
         """Map a span of the new text to the original text; the reverse of `span_to_new`."""
-        return self.offset_to_original(start), self._new.move(end, self._old, to_end=True)
+        return self.offset_to_original(start), _move(end, self._new, self._old, to_end=True)
 
 
-class _Side:
-    """The corresponding spans of two texts, as offsets in one of them; disjoint, in text order."""
+def _move(offset: int, spans: Spans, others: Spans, *, to_end: bool) -> int:
+    """Map an offset to another text, in which `spans` are `others`.
 
-    def __init__(self, spans: list[tuple[int, int]]):
-        self.starts = [start for start, _ in spans]
-        self.ends = [end for _, end in spans]
-
-    def move(self, offset: int, other: _Side, to_end: bool) -> int:
-        # If two spans touch at the offset, both give the same result.
-        index = bisect_right(self.starts, offset) - 1
-        if offset >= self.ends[index]:
-            return other.ends[index] + offset - self.ends[index]
-        if offset == self.starts[index]:
-            return other.starts[index]
-        return other.ends[index] if to_end else other.starts[index]
+    Args:
+        spans: disjoint, in text order.
+        to_end: whether an offset inside a span becomes the end of the other span, or its start.
+    """
+    # If two spans touch at the offset, both give the same result.
+    index = bisect_right(spans, offset, key=lambda span: span[0]) - 1
+    (start, end), (other_start, other_end) = spans[index], others[index]
+    if offset >= end:
+        return other_end + offset - end
+    return other_end if to_end and offset > start else other_start
 
 
 def register_extensions() -> None:

@@ -62,6 +62,12 @@ class PartReport:
     duplicates: int = 0
     dropped: int = 0
 
+    @classmethod
+    def start(cls, documents: Iterable[Document]) -> PartReport:
+        """Create the report of documents as they were read, with the repairs of flaws counted."""
+        changes = Counter(kind for document in documents for kind in document.changes)
+        return cls(changes=dict(changes))
+
     @property
     def unaligned(self) -> int:
         """Mentions that no span of tokens in the layer represents."""
@@ -131,11 +137,6 @@ class ConversionReport:
             for name in ("mentions", "relations"):
                 part[name] = dict(sorted(part[name].items()))
         return description
-
-
-def count_changes(documents: Iterable[Document]) -> dict[str, int]:
-    """Count the repairs of flaws in documents, by kind."""
-    return dict(Counter(kind for document in documents for kind in document.changes))
 
 
 def compare_parts(parts: Parts, reports: Mapping[str, PartReport]) -> None:

@@ -20,13 +20,7 @@ from spacy.tokens import DocBin
 from ..annotations.seen import SeenMentions
 from ..errors import BiomedError, quote
 from ..outputs import check_replaceable, replacing_directory
-from .conversion_report import (
-    ConversionReport,
-    PartReport,
-    compare_parts,
-    count_changes,
-    find_unseen_share,
-)
+from .conversion_report import ConversionReport, PartReport, compare_parts, find_unseen_share
 from .corpus_catalogue import CorpusEntry, find_corpus
 from .documents import Document
 from .formats import FORMATS, read_documents
@@ -105,7 +99,7 @@ def convert_corpus(
             part: list(read_documents(format, paths[part], encoding, n_sents)) for part in paths
         }
         parts, seeded = split_parts(parts, format, paths, seed)
-    reports = {part: PartReport(changes=count_changes(parts[part])) for part in parts}
+    reports = {part: PartReport.start(documents) for part, documents in parts.items()}
     if entry and entry.drop_repeats:
         for part, count in drop_repeats(parts).items():
             reports[part].dropped = count
@@ -231,12 +225,8 @@ def _place(
 def _find_labels(
     reports: Mapping[str, PartReport], published: CorpusEntry | None, annotated: Collection[str]
 ) -> list[str]:
-    labels = {
-        label
-        for report in reports.values()
-        for label in (*report.mentions, *report.classes, *report.means)
-    }
-    return sorted(labels.union(annotated, published.labels if published else ()))
+    found = ({*report.mentions, *report.classes, *report.means} for report in reports.values())
+    return sorted(set(annotated).union(published.labels if published else (), *found))
 
 
 def _write(

@@ -244,9 +244,8 @@ def annotate(doc: Doc, document: Document, spans_key: str | None = None) -> Anno
             doc.spans[spans_key] = mentions.spans
         _set_unaligned(doc, mentions.unaligned, name=UNALIGNED_MENTIONS)
         set_scope(doc, _scope(document), spans_key)
-    relations, lost_relations = place_relations(document, mentions.placed)
-    doc._.relations = relations
-    return Annotated(mentions, answers, lost_relations)
+    doc._.relations, lost = place_relations(document, mentions.placed)
+    return Annotated(mentions, answers, lost)
 
 
 def _scope(document: Document) -> AnnotationScope:

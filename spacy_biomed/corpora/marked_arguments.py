@@ -84,14 +84,12 @@ def mark_arguments(
     """
     start, end = window
     (first, first_marks), (second, second_marks) = sorted(zip((head, tail), MARKS, strict=True))
-    return "".join(
-        (
-            text[start : first.start],
-            _show(text, first, first_marks, style),
-            text[first.end : second.start],
-            _show(text, second, second_marks, style),
-            text[second.end : end],
-        )
+    return (
+        text[start : first.start]
+        + _show(text, first, first_marks, style)
+        + text[first.end : second.start]
+        + _show(text, second, second_marks, style)
+        + text[second.end : end]
     )
 
 

@@ -37,10 +37,7 @@ def create_question(
     mentions = None
     if answers is not None:
         (_, (shift, _)) = pair
-        mentions = [
-            Mention(ANSWER_KEY, ((start + shift, end + shift),))
-            for start, end in sorted(set(answers))
-        ]
+        mentions = [Mention(ANSWER_KEY, (span,)).move(shift) for span in sorted(set(answers))]
     return Document(id=id, text=text, pair=pair, answers=mentions, source=where)
 
 

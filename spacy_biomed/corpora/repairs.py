@@ -179,26 +179,23 @@ def _strip(text: str, mention: Mention) -> Mention:
 
 
 def _find(text: str, mention: Mention, covered: str | None, where: str, any_case: bool) -> Mention:
-    if covered is None or not covered.strip() or len(covered) > _LONGEST:
-        check_mention(text, mention, covered, where, any_case=any_case)
-        return mention
-    if _lies_in(text, mention) and is_covered(text, mention, covered, any_case=any_case):
-        return mention
-    start, end = mention.start, mention.end
-    if _lies_in(text, mention) and _plain(mention.read(text)) == _plain(covered):
-        read = quote(mention.read(text))
-        _note(RESPELT, f"{where}: the annotation reads {quote(covered)}, the text {read}")
-        return mention
-    is_short = len(mention.fragments) <= _MOST_FRAGMENTS
-    moved = _search(text, mention, covered) if is_short else None
-    if moved is None:
-        check_mention(text, mention, covered, where, any_case=any_case)
-        raise AssertionError(where)
-    _note(
-        MOVED,
-        f"{where}: {quote(covered)} from {quote(start)}-{quote(end)} to {moved.start}-{moved.end}",
-    )
-    return moved
+    if covered is not None and covered.strip() and len(covered) <= _LONGEST:
+        if _lies_in(text, mention):
+            if is_covered(text, mention, covered, any_case=any_case):
+                return mention
+            read = mention.read(text)
+            if _plain(read) == _plain(covered):
+                what = f"the annotation reads {quote(covered)}, the text {quote(read)}"
+                _note(RESPELT, f"{where}: {what}")
+                return mention
+        is_short = len(mention.fragments) <= _MOST_FRAGMENTS
+        moved = _search(text, mention, covered) if is_short else None
+        if moved is not None:
+            place = f"{quote(mention.start)}-{quote(mention.end)} to {moved.start}-{moved.end}"
+            _note(MOVED, f"{where}: {quote(covered)} from {place}")
+            return moved
+    check_mention(text, mention, covered, where, any_case=any_case)
+    return mention
 
 
 def _note(kind: str, message: str) -> None:

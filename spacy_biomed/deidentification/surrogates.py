@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from .document_key import DocumentKey
 from .surrogate_dates import DateShift, draw_shift, find_latest
@@ -47,12 +48,12 @@ class Surrogates:
         names: Iterable[str],
         dates: Iterable[str] | None,
     ):
-        self._age_limit = age_limit
         latest = None if dates is None else find_latest(dates, language, day_first)
         days = draw_shift(key, latest, is_shared=dates is None)
         formats = FormatSurrogates(key)
         places = PlaceSurrogates(key, language, formats)
         self._makers: dict[str, Callable[[str], str | None]] = {
+            "age": partial(limit_age, limit=age_limit),
             "name": NameSurrogates(key, language, formats, names),
             "date": DateShift(days, language, day_first),
             "phone": formats,
@@ -71,8 +72,6 @@ class Surrogates:
             the drawn surrogate, which may be the mention itself; for an age, the text with ages
             limited; None if there is no surrogate, and the mention has to become a tag.
         """
-        if kind == "age":
-            return limit_age(text, self._age_limit)
         make = self._makers.get(kind)
         return None if make is None else make(text)
 

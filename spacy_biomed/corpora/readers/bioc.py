@@ -7,6 +7,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from json.decoder import JSONObject  # type: ignore[attr-defined]
 from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from pathlib import Path
@@ -57,10 +58,9 @@ def read_bioc(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
 def _read_file(path: Path, encoding: str) -> Iterator[Document]:
     if path.suffix.lower() == ".json":
         text = read_text(path, encoding).removeprefix("\ufeff")
-        collection = _parse_json(text, path)
+        documents = _parse_json(text, path)
     else:
-        text, collection = "", _parse_xml(path, encoding)
-    documents = _parts(collection, "documents", path)
+        text, documents = "", _parse_xml(path, encoding)
     if not documents:
         raise BiomedError(f"{path}: no document in this file; is it a BioC collection?")
     has_relations = any(_all_relations(document, path) for document in documents)
@@ -71,7 +71,7 @@ def _read_file(path: Path, encoding: str) -> Iterator[Document]:
         with leaving_out():
             if document is None and _LINE not in part:
                 # JSON is read quickly, without line numbers. An error needs them: read it again.
-                with_lines = with_lines or _parts(_parse_json(text, path, True), "documents", path)
+                with_lines = with_lines or _parse_json(text, path, with_lines=True)
                 part = with_lines[index]
             document = document or create(part)
             if not has_relations:
@@ -227,20 +227,20 @@ def _find_concepts(infons: dict[str, str], document: Document) -> list[str]:
     return concepts if len(concepts) > 1 else list(infons.values())
 
 
-def _parse_json(text: str, path: Path, with_lines: bool = False) -> _Part:
+def _parse_json(text: str, path: Path, *, with_lines: bool = False) -> list[_Part]:
     """Parse a BioC collection in JSON, or a list of collections or documents, or one document."""
     parsed = _parse_values(text, path, with_lines)
     if isinstance(parsed, list) and parsed and all(isinstance(one, dict) for one in parsed):
         # Services return a list of collections, or of documents.
         parts = [[one] if "passages" in one else _parts(one, "documents", path) for one in parsed]
-        return {"documents": [document for documents in parts for document in documents]}
+        return [*chain.from_iterable(parts)]
     if isinstance(parsed, dict) and "passages" in parsed:
-        return {"documents": [parsed]}
+        return [parsed]
     if isinstance(parsed, dict) and PUBTATOR in parsed:
-        return {"documents": parsed[PUBTATOR]}
+        parsed = {"documents": parsed[PUBTATOR]}
     if not isinstance(parsed, dict) or "documents" not in parsed:
         raise BiomedError(f"{path}:1: no 'documents' in this file; is it a BioC collection?")
-    return parsed
+    return _parts(parsed, "documents", path)
 
 
 def _parse_values(text: str, path: Path, with_lines: bool) -> Any:
@@ -276,10 +276,10 @@ def _decode_with_lines(text: str, first: int) -> Any:
     return decoder.decode(text)
 
 
-def _parse_xml(path: Path, encoding: str) -> _Part:
-    """Parse a BioC collection in XML into the form of its JSON, with lines."""
+def _parse_xml(path: Path, encoding: str) -> list[_Part]:
+    """Parse the documents of a BioC collection in XML into the form of JSON, with lines."""
     collection = read_xml(path, encoding, "a BioC collection", "collection")
-    return {"documents": [_convert_unit(child) for child in collection.find("document")]}
+    return [_convert_unit(child) for child in collection.find("document")]
 
 
 def _convert_unit(element: Element) -> _Part:

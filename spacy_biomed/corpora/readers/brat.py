@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 from ...errors import BiomedError, escape, quote
@@ -183,13 +184,10 @@ def _align_text(text: str, entities: list[tuple[_Line, Mention, str]]) -> tuple[
 
     Programs that write offsets differ in whether they count a byte-order mark and carriage returns.
     """
-    shifts: tuple[int, ...] = (0,)
-    if text.startswith(BYTE_ORDER_MARK):
-        text, shifts = text.removeprefix(BYTE_ORDER_MARK), (0, -1)
-    if len(shifts) == 1 and "\r\n" not in text:
-        return text, 0
-    readings = [(text, shift) for shift in shifts]
-    readings += [(text.replace("\r\n", "\n"), shift) for shift in shifts]
+    shifts = (0, -1) if text.startswith(BYTE_ORDER_MARK) else (0,)
+    text = text.removeprefix(BYTE_ORDER_MARK)
+    # Each once: most texts have only one reading.
+    readings = dict.fromkeys(product((text, text.replace("\r\n", "\n")), shifts))
 
     def count_covered(reading: tuple[str, int]) -> int:
         candidate, shift = reading

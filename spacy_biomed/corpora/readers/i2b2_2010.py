@@ -120,14 +120,12 @@ def _read_report(name: str, files: dict[str, Path], encoding: str) -> Document:
     content = read_text(files[TEXT], encoding).removeprefix(BYTE_ORDER_MARK)
     lines = _find_words(content)
     mentions: list[Mention] = []
-    by_place: dict[str, Mention] = {}
     for where, match in _read_lines(files, CONCEPTS, encoding):
         covered, place, label = match.groups()
         with leaving_out():
             mention = Mention(label, (_find_place(lines, place, where),), place)
-            mention = locate(content, mention, covered, where, any_case=True)
-            mentions.append(mention)
-            by_place[place] = mention
+            mentions.append(locate(content, mention, covered, where, any_case=True))
+    by_place = {mention.id: mention for mention in mentions}
     for where, match in _read_lines(files, ASSERTIONS, encoding):
         _, place, _, assertion = match.groups()
         with leaving_out():

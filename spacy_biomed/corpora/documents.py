@@ -263,29 +263,21 @@ def check_characters(document: Document) -> None:
     Raises:
         BiomedError: if a string does.
     """
-    for string in _strings_of(document):
-        try:
-            string.encode("utf-8")
-        except UnicodeEncodeError as error:
-            half = ascii(string[error.start])[1:-1]
-            raise BiomedError(
-                f"{document.source}: document {quote(document.id)} has half of a surrogate pair, "
-                f"{half}, which is no character; correct it"
-            ) from None
-
-
-def _strings_of(document: Document) -> Iterator[str]:
-    """Yield every string of a document that is stored."""
-    yield document.text
-    yield document.id
-    yield from document.cats or ()
+    strings = [document.text, document.id, *(document.cats or ())]
     for mention in document.mentions or ():
-        yield mention.label
-        yield mention.id
-        yield from mention.attributes
-        yield from mention.attributes.values()
+        attributes = mention.attributes
+        strings += [mention.label, mention.id, *attributes, *attributes.values()]
     for relation in document.relations or ():
-        yield from (relation.label, relation.head, relation.tail, relation.id)
+        strings += [relation.label, relation.head, relation.tail, relation.id]
+    stored = "".join(strings)
+    try:
+        stored.encode("utf-8")
+    except UnicodeEncodeError as error:
+        half = ascii(stored[error.start])[1:-1]
+        raise BiomedError(
+            f"{document.source}: document {quote(document.id)} has half of a surrogate pair, "
+            f"{half}, which is no character; correct it"
+        ) from None
 
 
 def join_fragments(text: str, mention: Mention, where: str) -> Mention:

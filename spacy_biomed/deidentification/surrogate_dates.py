@@ -82,6 +82,8 @@ _RANGE = re.compile(
     re.IGNORECASE,
 )
 
+# The English endings of days; any other day has "th".
+_ORDINALS = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd", 31: "st"}
 # The year of dates without year: a leap year, so that 29 February is valid.
 _NO_YEAR = 2000
 # The range of a document's latest date after the shift, and the largest shift with a shared key.
@@ -178,10 +180,9 @@ class DateShift:
     ) -> tuple[dict[str, str], dict[str, tuple[int, int]]]:
         """The fields of a date, and their (start, end) offsets."""
         fields = {name: value for name, value in match.groupdict().items() if value is not None}
+        order = {"first": "day", "second": "month"}
         if "first" in fields and not self._is_day_first(fields):
             order = {"first": "month", "second": "day"}
-        else:
-            order = {"first": "day", "second": "month"}
         places = {order.get(name, name): match.span(name) for name in fields}
         return {order.get(name, name): value for name, value in fields.items()}, places
 
@@ -230,7 +231,7 @@ def _write_date(fields: dict[str, str], moved: date, days: int, language: str) -
         "day": f"{moved.day:0{width}}",
         "month": f"{moved.month:0{width}}",
         "year": f"{moved.year:04}"[-len(fields.get("year", "0000")) :],
-        "ordinal": _ordinal(moved.day),
+        "ordinal": _ORDINALS.get(moved.day, "th"),
     }
     if "name" in fields:
         row, _ = _find_name(fields["name"], _MONTHS, language)
@@ -257,9 +258,3 @@ def _find_name(
 def _match_title(name: str, original: str) -> str:
     name = match_case(name, original)
     return name.capitalize() if original[:1].isupper() and not original.isupper() else name
-
-
-def _ordinal(day: int) -> str:
-    if day in (11, 12, 13):
-        return "th"
-    return {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")

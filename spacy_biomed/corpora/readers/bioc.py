@@ -298,13 +298,11 @@ def _convert_unit(element: Element) -> _Part:
 
 def _convert_leaf(element: Element) -> _Part:
     """Convert an annotation or a relation."""
-    infons = {child.attributes.get("key", ""): child.text for child in element.find("infon")}
-    converted: _Part = {
+    return {
         _LINE: element.line,
         "id": element.attributes.get("id"),
-        "infons": infons,
+        "infons": {child.attributes.get("key", ""): child.text for child in element.find("infon")},
         "text": element.text_of("text"),
+        "locations": [{_LINE: at.line, **at.attributes} for at in element.find("location")],
+        "nodes": [{_LINE: node.line, **node.attributes} for node in element.find("node")],
     }
-    for key, name in (("locations", "location"), ("nodes", "node")):
-        converted[key] = [{_LINE: child.line, **child.attributes} for child in element.find(name)]
-    return converted

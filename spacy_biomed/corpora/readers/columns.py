@@ -59,10 +59,10 @@ def read_columns(
 
 
 def _read_file(path: Path, encoding: str, scheme: str | None, n_sents: int) -> Iterator[Document]:
-    documents, has_starts = _read_rows(path, encoding)
+    documents = _read_rows(path, encoding)
     if scheme is None:
         scheme = _find_scheme([sentence for sentences in documents for sentence in sentences])
-    if not has_starts:
+    if len(documents) == 1:
         (sentences,) = documents
         documents = [sentences[i : i + n_sents] for i in range(0, len(sentences), n_sents)]
     for number, sentences in enumerate(documents, start=1):
@@ -70,11 +70,10 @@ def _read_file(path: Path, encoding: str, scheme: str | None, n_sents: int) -> I
             yield _create_document(path, f"{path.stem}-{number}", sentences, scheme)
 
 
-def _read_rows(path: Path, encoding: str) -> tuple[list[list[list[Row]]], bool]:
-    """Return documents of sentences of rows, and whether the file marks document starts."""
+def _read_rows(path: Path, encoding: str) -> list[list[list[Row]]]:
+    """Return documents of sentences of rows; the first is what precedes all document starts."""
     documents: list[list[list[Row]]] = [[]]
     sentence: list[Row] = []
-    has_starts = False
     for number, line in enumerate([*read_lines(path, encoding), ""], start=1):
         is_start = line.startswith(DOCUMENT_STARTS)
         if line.strip() and not is_start:
@@ -84,11 +83,10 @@ def _read_rows(path: Path, encoding: str) -> tuple[list[list[list[Row]]], bool]:
             documents[-1].append(sentence)
             sentence = []
         if is_start:
-            has_starts = True
             documents.append([])
     if not any(documents):
         raise BiomedError(f"{path}: no token in this file; unpack the corpus again")
-    return documents, has_starts
+    return documents
 
 
 def _parse_row(line: str, path: Path, number: int) -> Row:
@@ -136,7 +134,6 @@ def _find_scheme(sentences: list[list[Row]]) -> str:
 
 def _create_document(path: Path, id: str, sentences: list[list[Row]], scheme: str) -> Document:
     tokens: list[tuple[int, int]] = []
-    words: list[str] = []
     mentions: list[Mention] = []
     sentence_offsets: list[tuple[int, int]] = []
     end = -1
@@ -146,14 +143,13 @@ def _create_document(path: Path, id: str, sentences: list[list[Row]], scheme: st
             start = end + 1
             end = start + len(row.token)
             tokens.append((start, end))
-            words.append(row.token)
         for begin, stop, label in _find_mentions(path, sentence, scheme):
             fragment = (tokens[first + begin][0], tokens[first + stop - 1][1])
             mentions.append(Mention(label, (fragment,)))
         sentence_offsets.append((tokens[first][0], end))
     return Document(
         id=id,
-        text=" ".join(words),
+        text=" ".join(row.token for sentence in sentences for row in sentence),
         mentions=mentions,
         tokens=tokens,
         sentences=sentence_offsets,

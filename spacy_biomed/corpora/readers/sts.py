@@ -66,10 +66,8 @@ def read_clinical_sts(path: Path | str, encoding: str = "utf-8") -> Iterator[Doc
         columns = list(_read_columns(file, encoding, (2, 3)))
         if all(len(fields) == 2 for _, fields in columns):
             scores = _read_scores(file, len(columns), encoding)
-            columns = [
-                (number, [*fields, score])
-                for (number, fields), score in zip(columns, scores, strict=True)
-            ]
+            for (_, fields), score in zip(columns, scores, strict=True):
+                fields.append(score)
         yield from _create_documents(file, [_reorder(file, *row) for row in columns])
 
 

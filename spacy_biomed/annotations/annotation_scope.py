@@ -57,9 +57,8 @@ def get_scope(doc: Doc, spans_key: str | None = None) -> AnnotationScope:
     if kept is None:
         return EVERY_LABEL
     labels = None if kept["labels"] is None else frozenset(kept["labels"])
-    return AnnotationScope(
-        labels, tuple((start, end, label) for start, end, label in kept["uncertain"])
-    )
+    uncertain = tuple((start, end, label) for start, end, label in kept["uncertain"])
+    return AnnotationScope(labels, uncertain)
 
 
 def set_scope(doc: Doc, scope: AnnotationScope, spans_key: str | None = None) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ...errors import BiomedError, quote
-from ..documents import Document, number_lines, read_lines, read_text
+from ..documents import Document, number_lines, read_text
 from ..repairs import leaving_out
 
 HALLMARKS = (
@@ -64,8 +64,7 @@ def read_hoc(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
 
 
 def _read_abstract(text_path: Path, labels_path: Path, encoding: str) -> Document:
-    lines = [line.strip() for line in read_lines(text_path, encoding)]
-    sentences = [line for line in lines if line]
+    sentences = [line.strip() for _, line in number_lines(text_path, encoding)]
     before, *cells = read_text(labels_path, encoding).strip("\ufeff\r\n").split("<")
     if before.strip() or len(cells) != len(sentences):
         raise BiomedError(

@@ -58,15 +58,14 @@ def read_i2b2_2010(path: Path | str, encoding: str = "utf-8") -> Iterator[Docume
     """
     root = Path(path)
     reports = _group_files(root)
-    if not any(CONCEPTS in files for files in reports.values()):
+    annotated = {name: files for name, files in reports.items() if CONCEPTS in files}
+    if not annotated:
         raise BiomedError(
             f"{root}: no {CONCEPTS} file in this folder; give the folder that holds both texts and "
             f"concepts"
         )
     has_relations = any(RELATIONS in files for files in reports.values())
-    for name, files in reports.items():
-        if CONCEPTS not in files:
-            continue
+    for name, files in annotated.items():
         with leaving_out():
             document = _read_report(name, files, encoding)
             if not has_relations:

@@ -1,11 +1,13 @@
 import pytest
 
 from spacy_biomed.corpora.documents import (
+    Document,
     Mention,
     check_mention,
     create_pair,
     join_fragments,
     list_files,
+    number_lines,
     read_lines,
     read_text,
 )
@@ -44,6 +46,25 @@ def test_only_line_feeds_end_lines(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes("\ufeffa\u2028b\r\nc\x85d".encode())
     assert read_lines(path) == ["a\u2028b", "c\x85d"]
+
+
+def test_lines_of_white_space_are_skipped_and_counted(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"\xef\xbb\xbfone\r\n\r\n \t\ntwo\n")
+    assert list(number_lines(path)) == [(1, "one"), (4, "two")]
+
+
+def test_a_mention_is_moved_with_all_its_fragments_and_reads_as_they_stand_in_the_text():
+    mention = Mention("D", ((0, 4), (9, 15)), "T1", {"note": "sure"})
+    moved = mention.move(3)
+    assert moved == Mention("D", ((3, 7), (12, 18)), "T1", {"note": "sure"})
+    assert moved.read("An lung and cancer.") == "lung cancer"
+
+
+def test_texts_are_appended_to_a_document_with_a_space_between():
+    document = Document("1", "")
+    assert [document.append(text) for text in ("One.", "", "Two.")] == [(0, 4), (5, 5), (6, 10)]
+    assert document.text == "One.  Two."
 
 
 def test_files_are_listed_below_a_folder_in_order_and_without_hidden_ones(tmp_path):

@@ -70,8 +70,8 @@ def find_repeats(texts: Sequence[KnownText], held_out: Sequence[KnownText]) -> l
         published as sentences).
     """
     reasons: list[Reason | None] = [None] * len(texts)
-    by_sentence = [*_standing_in(held_out, texts), *_standing_in(texts, held_out, is_turned=True)]
-    for one, other in by_sentence:
+    by_sentence = {(whole, part) for part, whole in _find_standing(held_out, texts)}
+    for one, other in by_sentence.union(_find_standing(texts, held_out)):
         if texts[one].corpus != held_out[other].corpus:
             reasons[one] = "sentence"
     same = TextIndex(held_out)
@@ -106,14 +106,10 @@ class TextIndex:
         return sorted(found)
 
 
-def _standing_in(
-    parts: Sequence[KnownText], wholes: Sequence[KnownText], *, is_turned: bool = False
+def _find_standing(
+    parts: Sequence[KnownText], wholes: Sequence[KnownText]
 ) -> Iterator[tuple[int, int]]:
-    """Yield (whole, part) for each sentence of a part that occurs in a whole text.
-
-    Args:
-        is_turned: yield (part, whole) instead.
-    """
+    """Yield (part, whole) for each sentence of a part that occurs in a whole text."""
     by_beginning: dict[Words, list[tuple[Words, int]]] = defaultdict(list)
     for number, text in enumerate(parts):
         for sentence in text.sentences:
@@ -123,4 +119,4 @@ def _standing_in(
         for start in range(len(text.words) - LEAST_WORDS + 1):
             for sentence, part in by_beginning.get(text.words[start : start + LEAST_WORDS], ()):
                 if text.words[start : start + len(sentence)] == sentence:
-                    yield (part, whole) if is_turned else (whole, part)
+                    yield part, whole

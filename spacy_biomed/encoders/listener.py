@@ -13,7 +13,14 @@ from thinc.api import Model, Ops
 from thinc.types import Floats2d, Ragged
 
 from ..errors import BiomedError
-from .batching.encoded import EncodedBackprop, EncodedBatch, get_encoding, release_encoding
+from .batching.encoded import (
+    EncodedBackprop,
+    EncodedBatch,
+    borders,
+    get_encoding,
+    release_encoding,
+    split_at,
+)
 
 Pooling = Literal["first", "mean", "pieces", "cls"]
 
@@ -213,7 +220,7 @@ def _first(ops: Ops, batch: EncodedBatch) -> tuple[list[Floats2d], Callable]:
         d_vectors[ops.xp.asarray(missing)] = 0.0
         return _scatter(ops, batch, rows, d_vectors)
 
-    return _split(ops, vectors, batch.token_counts), backprop
+    return split_at(vectors, borders(batch.token_counts)), backprop
 
 
 def _mean(ops: Ops, batch: EncodedBatch) -> tuple[list[Floats2d], Callable]:
@@ -227,15 +234,15 @@ def _mean(ops: Ops, batch: EncodedBatch) -> tuple[list[Floats2d], Callable]:
         d_vectors = ops.xp.concatenate(d_outputs)
         return _scatter(ops, batch, rows, ops.backprop_reduce_mean(d_vectors, counts))
 
-    return _split(ops, vectors, batch.token_counts), backprop
+    return split_at(vectors, borders(batch.token_counts)), backprop
 
 
 def _pieces(ops: Ops, batch: EncodedBatch) -> tuple[list[Ragged], Callable]:
     rows = batch.aligned_rows()
-    token_borders = np.cumsum(batch.token_counts)[:-1]
-    lengths = np.split(batch.piece_counts, token_borders)
-    sizes = np.array([int(doc_lengths.sum()) for doc_lengths in lengths], dtype="int64")
-    vectors = _split(ops, batch.hidden[ops.xp.asarray(rows)], sizes)
+    tokens = borders(batch.token_counts)
+    lengths = split_at(batch.piece_counts, tokens)
+    aligned = borders(batch.piece_counts)[tokens]
+    vectors = split_at(batch.hidden[ops.xp.asarray(rows)], aligned)
     outputs = [
         Ragged(data, ops.asarray1i(doc_lengths))
         for data, doc_lengths in zip(vectors, lengths, strict=True)
@@ -260,14 +267,10 @@ def _cls(ops: Ops, batch: EncodedBatch) -> tuple[list[Floats2d], Callable]:
         d_hidden[rows] = ops.xp.concatenate(d_outputs)[has_rows]
         return d_hidden
 
-    return _split(ops, vectors, np.ones(len(batch), dtype="int64")), backprop
+    return split_at(vectors, np.arange(len(batch) + 1)), backprop
 
 
 POOLINGS = {"first": _first, "mean": _mean, "pieces": _pieces, "cls": _cls}
-
-
-def _split(ops: Ops, vectors: Floats2d, counts: np.ndarray) -> list[Floats2d]:
-    return ops.xp.split(vectors, np.cumsum(counts)[:-1].tolist())
 
 
 def _scatter(ops: Ops, batch: EncodedBatch, rows: np.ndarray, d_vectors: Floats2d) -> Floats2d:

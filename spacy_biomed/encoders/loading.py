@@ -90,7 +90,7 @@ def _load_fast_tokenizer(name: str, source: str, revision: str | None) -> PreTra
     from transformers import AutoTokenizer
     from transformers.models.auto.tokenization_auto import get_tokenizer_config
 
-    where = {"revision": revision, "local_files_only": Path(source).is_dir()}
+    where = files_of(source, revision)
     with explaining(name, source, revision):
         # The config first: transformers looks for the tokenizer's class in it too.
         read_config(source, revision)
@@ -118,7 +118,7 @@ def read_config(source: str | Path, revision: str | None = None) -> PretrainedCo
     """
     from transformers import AutoConfig, PretrainedConfig
 
-    where = {"revision": revision, "local_files_only": Path(source).is_dir()}
+    where = files_of(source, revision)
     settings, _ = PretrainedConfig.get_config_dict(source, **where)
     _refuse_code(source, CONFIG, settings)
     config = AutoConfig.from_pretrained(source, trust_remote_code=False, **where)
@@ -174,7 +174,10 @@ def read_weights(kind: Any, source: str | Path, config: PretrainedConfig, **sett
     Raises:
         BiomedError: if the checkpoint is a pickle.
     """
-    where = commit_of(source, config)
+    # The files of the config's commit, which a directory does not have: for a branch without
+    # safetensors, transformers asks a service on the hub to convert the weights, and loads the
+    # result.
+    where = files_of(source, getattr(config, "_commit_hash", None))
     try:
         loaded = kind.from_pretrained(
             source,
@@ -214,13 +217,8 @@ def fetch_encoder(source: str, revision: str | None, weights: str) -> str:
     return snapshot_download(source, revision=revision, allow_patterns=[*others, weights])
 
 
-def commit_of(source: str | Path, config: PretrainedConfig) -> dict[str, Any]:
-    """The files that belong to a config.
-
-    They are identified by the commit: for a branch without safetensors, transformers asks a service
-    on the hub to convert the weights, and loads the result.
-    """
-    revision = getattr(config, "_commit_hash", None)  # a directory has none
+def files_of(source: str | Path, revision: str | None) -> dict[str, Any]:
+    """The arguments with which transformers looks for an encoder's files in the same place."""
     return {"revision": revision, "local_files_only": Path(source).is_dir()}
 
 
@@ -234,7 +232,7 @@ def _pickle_refusal(source: str | Path, where: dict[str, Any]) -> str:
 
 
 def has_only_pickles(source: str | Path, where: dict[str, Any]) -> bool:
-    """Whether the weights of an encoder are a pickle; `where` is from `commit_of`."""
+    """Whether the weights of an encoder are a pickle; `where` is from `files_of`."""
     from transformers.utils import has_file
 
     def has(*names: str) -> bool:

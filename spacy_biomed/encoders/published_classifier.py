@@ -14,8 +14,8 @@ from ..errors import BiomedError, escape
 from .batching.word_pieces import WordPieceTokenizer
 from .loading import (
     choose_attention,
-    commit_of,
     explaining,
+    files_of,
     has_only_pickles,
     load_tokenizer,
     locate,
@@ -139,7 +139,7 @@ def _find_kind(source: str, config: PretrainedConfig) -> str:
 
 def _read_model(kind: str, source: str, config: PretrainedConfig) -> PreTrainedModel:
     loader = getattr(transformers, f"AutoModel{kind}")
-    where = commit_of(source, config)
+    where = files_of(source, getattr(config, "_commit_hash", None))
     if has_only_pickles(source, where):
         model, missing = read_pickled_classifier(loader, source, where["revision"])
     else:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import srsly
@@ -96,19 +98,16 @@ class EncodedBatch:
         """One `EncodedDoc` per document, viewing this batch's arrays."""
         rows = borders(self.row_counts)
         tokens = borders(self.token_counts)
-        aligned = borders(self.piece_counts)[tokens]
+        parts = zip(
+            split_at(self.hidden, rows),
+            split_at(self.ids, rows),
+            split_at(self.indices, borders(self.piece_counts)[tokens]),
+            split_at(self.piece_counts, tokens),
+            strict=True,
+        )
         return [
-            EncodedDoc(
-                self.hidden[rows[i] : rows[i + 1]],
-                self.ids[rows[i] : rows[i + 1]],
-                self.indices[aligned[i] : aligned[i + 1]],
-                self.piece_counts[tokens[i] : tokens[i + 1]],
-                self.id_to_token,
-                readers,
-                self,
-                i,
-            )
-            for i in range(len(self))
+            EncodedDoc(*arrays, self.id_to_token, readers, self, place)
+            for place, arrays in enumerate(parts)
         ]
 
     def aligned_rows(self) -> Ints1d:
@@ -149,6 +148,11 @@ def decode_encoding(obj: object, chain: Callable | None = None) -> object:
 def borders(counts: Ints1d) -> Ints1d:
     """Where consecutive stretches of these lengths begin, and where the last one ends: (n + 1,)."""
     return np.concatenate([[0], np.cumsum(counts)])
+
+
+def split_at(values: Any, places: Ints1d) -> list[Any]:
+    """Views of the consecutive stretches of an array between these places."""
+    return [values[start:end] for start, end in pairwise(places.tolist())]
 
 
 # Takes the gradient with respect to `EncodedBatch.hidden`, (rows, width); None stands for zeros.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from thinc.types import Ints1d, Ints2d
 
 from .alignment import ranges
-from .encoded import borders
+from .encoded import borders, split_at
 from .row_layout import AFTER, SECOND, RowLayout
 from .row_packing import Placement
 from .windows import Windows
@@ -104,7 +103,7 @@ class _Places:
         """Each batch, (lines, places), with these values for the pieces of all windows."""
         padded = np.full(self._borders[-1], padding, dtype="int64")
         padded[self._filled] = values
-        parts = _split(padded, self._borders)
+        parts = split_at(padded, self._borders)
         return [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
 
 
@@ -133,7 +132,7 @@ def _kept(
     sizes[:, TAIL] *= windows.end == layout.sizes[windows.doc, SECOND]
     kept, rows = ranges(offsets.ravel(), sizes.ravel()), ranges(starts.ravel(), sizes.ravel())
     batches = borders(sizes.sum(axis=1))[borders(places.counts)]
-    return _split(kept, batches), _split(rows, batches)
+    return split_at(kept, batches), split_at(rows, batches)
 
 
 def _fill_segments(layout: RowLayout, rows: Ints1d, places: _Places) -> list[Ints2d] | list[None]:
@@ -151,7 +150,3 @@ def _shared_lines(places: _Places, lengths: Ints1d) -> list[SharedLines | None]:
     positions = places.fill(ranges(np.zeros_like(lengths), lengths), 0)
     layouts = map(SharedLines, owners, positions)
     return [own if several else None for several, own in zip(is_shared, layouts, strict=True)]
-
-
-def _split(values: Ints1d, at: Ints1d) -> list[Ints1d]:
-    return [values[start:end] for start, end in pairwise(at.tolist())]

@@ -23,10 +23,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 from thinc.types import Ints1d
+from tokenizers import Encoding
 
 from ..encoders.batching.word_pieces import WordPieceTokenizer
 from ..errors import BiomedError
@@ -207,75 +207,56 @@ def pack_documents(
         raise BiomedError(
             f"packing.length = {length} leaves no room beside the special tokens: make it larger"
         )
+    dtype = np.dtype("uint16" if tokenizer.tokenizer.get_vocab_size() <= 2**16 else "uint32")
+    separator = tokenizer.suffix[-1:] if across_documents else []
+    count = pieces = end = 0
     with (
         (directory / _IDS).open("wb") as ids,
         (directory / _WORD_STARTS).open("wb") as word_starts,
         (directory / _CUTS).open("wb") as cuts,
     ):
-        packer = _Packer(tokenizer, capacity, across_documents, ids, word_starts, cuts)
-        for batch in _batches(documents):
-            packer.add(batch)
-            progress(len(batch))
-        packer.finish()
-    summary = {
-        "documents": packer.documents,
-        "pieces": packer.pieces,
-        "dtype": packer.dtype.name,
-    }
+        cuts.write(_cut(np.zeros(1)))
+        for encoding in _encode(documents, tokenizer, progress):
+            size = len(encoding)
+            ids.write(np.array(encoding.ids + separator, dtype=dtype).tobytes())
+            starts = _word_starts(encoding.word_ids + [None] * len(separator))
+            word_starts.write(starts.tobytes())
+            if not across_documents:
+                parts = -(-size // capacity)
+                cuts.write(_cut(end + np.arange(1, parts + 1) * size // parts))
+            count += 1
+            pieces += size
+            end += len(starts)
+        if across_documents and end:
+            cuts.write(_cut(np.append(np.arange(capacity, end, capacity), end)))
+    summary = {"documents": count, "pieces": pieces, "dtype": dtype.name}
     (directory / _SUMMARY).write_text(json.dumps(summary, indent=2), encoding="utf8")
     return PackedText(directory)
 
 
-class _Packer:
-    """Appends documents to the files of a `PackedText`.
+def _encode(
+    documents: Iterable[str], tokenizer: WordPieceTokenizer, progress: Progress
+) -> Iterator[Encoding]:
+    """The encodings of the documents that have word pieces."""
+    for batch in _batches(documents):
+        encodings = tokenizer.tokenizer.encode_batch(batch, add_special_tokens=False)
+        yield from filter(len, encodings)
+        progress(len(batch))
 
-    Attributes:
-        capacity: maximum word pieces of a sequence, without the special tokens around it.
+
+def _word_starts(words: list[int | None]) -> np.ndarray:
+    """Whether each piece of a document is the first of a word: (pieces,).
+
+    Args:
+        words: the number of each piece's word; None for special tokens, also those in a text.
     """
+    numbers = np.array([-1 if word is None else word for word in words])
+    return np.append(True, (numbers[1:] != numbers[:-1]) | (numbers[1:] < 0))
 
-    def __init__(
-        self,
-        tokenizer: WordPieceTokenizer,
-        capacity: int,
-        across_documents: bool,
-        ids: BinaryIO,
-        word_starts: BinaryIO,
-        cuts: BinaryIO,
-    ):
-        self.tokenizer = tokenizer.tokenizer
-        self.separator = tokenizer.suffix[-1:] if across_documents else []
-        self.capacity = capacity
-        self.across_documents = across_documents
-        self.ids, self.word_starts, self.cuts = ids, word_starts, cuts
-        self.dtype = np.dtype("uint16" if self.tokenizer.get_vocab_size() <= 2**16 else "uint32")
-        self.documents = self.pieces = self.end = 0
-        self._cut(np.zeros(1))
 
-    def add(self, documents: list[str]) -> None:
-        for encoding in self.tokenizer.encode_batch(documents, add_special_tokens=False):
-            if encoding.ids:
-                self._add_document(encoding.ids, encoding.word_ids)
-
-    def finish(self) -> None:
-        if self.across_documents and self.end:
-            self._cut(np.append(np.arange(self.capacity, self.end, self.capacity), self.end))
-
-    def _add_document(self, ids: list[int], words: list[int | None]) -> None:
-        # A special token in the text does not belong to a word.
-        numbers = np.array([-1 if word is None else word for word in words])
-        starts = np.ones(len(ids) + len(self.separator), dtype=bool)
-        starts[1 : len(ids)] = (numbers[1:] != numbers[:-1]) | (numbers[1:] < 0)
-        self.ids.write(np.array(ids + self.separator, dtype=self.dtype).tobytes())
-        self.word_starts.write(starts.tobytes())
-        if not self.across_documents:
-            parts = -(-len(ids) // self.capacity)
-            self._cut(self.end + np.arange(1, parts + 1) * len(ids) // parts)
-        self.documents += 1
-        self.pieces += len(ids)
-        self.end += len(starts)
-
-    def _cut(self, ends: Ints1d) -> None:
-        self.cuts.write(ends.astype("int64").tobytes())
+def _cut(ends: Ints1d) -> bytes:
+    """The ends of sequences as they are in the file."""
+    return ends.astype("int64").tobytes()
 
 
 def _prepare(

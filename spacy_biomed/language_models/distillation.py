@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-import torch
 from accelerate import PartialState
 from rich.console import Console
 
@@ -66,7 +65,7 @@ def prepare_models(
     tokenizer, student = prepare_student(recipe, tokenizer, teacher, on_cpu=on_cpu)
     check_positions(recipe, teacher, "teacher")
     check_positions(recipe, student, "student")
-    objective = prepare_objective(recipe, student, teacher)
+    objective = recipe.create_objective(Shape.of(student), Shape.of(teacher))
     if has_new_head and objective.needs.teacher_logits:
         raise recipe.error(
             "teacher.name",
@@ -110,30 +109,11 @@ def prepare_student(
             layers = section.teacher_layers or section.layers
             student = take_layers(teacher, cast("int | list[int]", layers))
         else:
-            student = create_smaller(
-                teacher,
-                layers=cast(int, section.layers),
-                width=section.width,
-                heads=cast(int, section.heads),
-                feed_forward=section.feed_forward,
-                seed=recipe.training.seed,
-            )
+            shape = section.model_dump(include={"layers", "width", "heads", "feed_forward"})
+            student = create_smaller(teacher, **shape, seed=recipe.training.seed)
     except BiomedError as error:
         raise recipe.error("student", str(error)) from error
     return tokenizer, student
-
-
-def prepare_objective(
-    recipe: DistillationRecipe, student: PreTrainedModel, teacher: PreTrainedModel
-) -> Objective:
-    """Create the objective of a recipe, with random projections from the recipe's seed.
-
-    Raises:
-        BiomedError: if it does not fit the two encoders.
-    """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(recipe.training.seed)
-        return recipe.create_objective(_shape(student), _shape(teacher))
 
 
 def describe(recipe: DistillationRecipe, objective: Objective) -> str:
@@ -159,11 +139,6 @@ def describe(recipe: DistillationRecipe, objective: Objective) -> str:
             "been trained."
         )
     return " ".join(parts)
-
-
-def _shape(model: PreTrainedModel) -> Shape:
-    config = model.config
-    return Shape(config.num_hidden_layers, config.hidden_size, config.num_attention_heads)
 
 
 def _check_vocabulary(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, get_type_hints
 
+import torch
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -105,16 +106,18 @@ class DistillationRecipe(TrainingRecipe):
     objective: ObjectiveSection
 
     def create_objective(self, student: Shape, teacher: Shape) -> Objective:
-        """Create the objective.
+        """Create the objective, with random projections from the recipe's seed.
 
         Raises:
             BiomedError: with the line of the recipe, if it does not fit the two encoders.
         """
         section = self.objective
-        try:
-            return OBJECTIVES[section.name](student, teacher, **(section.model_extra or {}))
-        except BiomedError as error:
-            raise self.error("objective", str(error)) from error
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.training.seed)
+            try:
+                return OBJECTIVES[section.name](student, teacher, **(section.model_extra or {}))
+            except BiomedError as error:
+                raise self.error("objective", str(error)) from error
 
 
 def _settings(objective: type[Objective]) -> type[BaseModel]:

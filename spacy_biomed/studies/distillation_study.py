@@ -12,15 +12,10 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from ..errors import BiomedError
-from ..language_models.distillation import (
-    distill,
-    logits_setting,
-    prepare_objective,
-    prepare_student,
-)
+from ..language_models.distillation import distill, logits_setting, prepare_student
 from ..language_models.distillation_recipe import DistillationRecipe, ObjectiveSection
 from ..language_models.initialization import load_language_model
-from ..language_models.objectives import OBJECTIVES
+from ..language_models.objectives import OBJECTIVES, Shape
 from ..language_models.packed_sequences import fingerprint
 from ..language_models.pretraining import pretrain
 from ..language_models.recipe import Existing, Output, PretrainingRecipe
@@ -151,7 +146,7 @@ def plan_students(
     }
     for name in objectives:
         chosen = _with_objective(recipe, name, output)
-        objective = prepare_objective(chosen, start, teacher)
+        objective = chosen.create_objective(Shape.of(start), Shape.of(teacher))
         if has_new_head and objective.needs.teacher_logits:
             chosen = _with_objective(recipe, name, output, **{logits_setting(objective): 0.0})
         recipes[name] = chosen

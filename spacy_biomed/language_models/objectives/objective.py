@@ -5,11 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor, nn
 
 from ...errors import BiomedError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 Terms = dict[str, Tensor]
 
@@ -24,6 +27,12 @@ class Shape:
     layers: int
     width: int
     heads: int
+
+    @classmethod
+    def of(cls, model: PreTrainedModel) -> Shape:
+        """The shape of a model of transformers."""
+        config = model.config
+        return cls(config.num_hidden_layers, config.hidden_size, config.num_attention_heads)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from accelerate import PartialState
 from confection import Config
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from rich.console import Console
 from spacy.util import dict_to_dot
 
@@ -230,66 +231,25 @@ def create_card(
     made: str,
 ) -> str:
     """The model card, in Markdown; all figures are from this run."""
-    name = recipe.output.directory.name
-    text, validation = trainer.batches.text, trainer.eval_dataset.text
-    seen = read_rows(recipe.output.work / LOG)[-1]["pieces"]
-    loss = (
-        "the objective's" if report.perplexity is None else "mean cross-entropy over masked pieces"
+    environment = Environment(
+        loader=PackageLoader(__package__, ""),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
     )
-    facts = {
-        "Architecture": f"{config.model_type}, {config.num_hidden_layers} layers, width "
-        f"{config.hidden_size}, {config.num_attention_heads} attention heads",
-        "Parameters": f"{report.parameters:,}, the language-model head included",
-        "Vocabulary": f"{config.vocab_size:,} entries",
-        "Weights": f"{recipe.output.weights}, {report.megabytes:.1f} MB",
-        "Text": f"{', '.join(path.name for path in recipe.text.paths)}: {text.documents:,} "
-        f"documents, {text.pieces:,} word pieces",
-        "Validation text": f"{validation.documents:,} documents, {validation.pieces:,} word pieces",
-        "Sequences": f"at most {recipe.packing.length} word pieces, "
-        + ("across" if recipe.packing.across_documents else "within")
-        + " documents",
-        "Masking": f"{recipe.masking.probability:.0%} of the "
-        + ("words" if recipe.masking.whole_words else "word pieces"),
-        "Steps": f"{report.steps:,} of {recipe.training.batch:,} sequences: {seen:,} word pieces, "
-        f"{trainer.state.epoch:.2f} epochs",
-        "Learning rate": f"{recipe.training.learning_rate:g}, "
-        f"{recipe.training.warmup_steps(report.steps):,} steps of warm-up, then linear decay",
-        "Seed": str(recipe.training.seed),
-        "Computed on": f"{trainer.args.world_size} × {_device_name(trainer.args.device)}, "
-        f"in {_precision(trainer.args)}",
-        "Time": f"{report.seconds / 3600:.2f} hours, evaluations included",
-        "Validation loss": f"{report.validation} after step {report.step:,}, the lowest; these are "
-        "its weights",
-    }
-    return "\n".join(
-        [
-            f"# {name}",
-            "",
-            made,
-            "",
-            "```python",
-            "from transformers import AutoModel, AutoTokenizer",
-            "",
-            f'tokenizer = AutoTokenizer.from_pretrained("{name}")',
-            f'encoder = AutoModel.from_pretrained("{name}")',
-            "```",
-            "",
-            "In a spaCy config it is the `name` of `spacy_biomed.TransformerModel.v1`.",
-            "",
-            "| | |",
-            "| --- | --- |",
-            *(f"| {title} | {value} |" for title, value in facts.items()),
-            "",
-            f"The validation loss is {loss}, with the same masks at each evaluation. `log.jsonl` "
-            "has all of them.",
-            "",
-            "## Recipe",
-            "",
-            "```ini",
-            Config(recipe.identity()).to_str().strip(),
-            "```",
-            "",
-        ]
+    environment.filters["thousands"] = "{:,}".format
+    args = trainer.args
+    return environment.get_template("encoder_card.md.jinja").render(
+        name=recipe.output.directory.name,
+        made=made,
+        config=config,
+        recipe=recipe,
+        report=report,
+        text=trainer.batches.text,
+        validation=trainer.eval_dataset.text,
+        pieces=read_rows(recipe.output.work / LOG)[-1]["pieces"],
+        epochs=trainer.state.epoch,
+        computed_on=f"{args.world_size} × {_device_name(args.device)}, in {_precision(args)}",
+        settings=Config(recipe.identity()).to_str().strip(),
     )
 
 

@@ -174,14 +174,18 @@ def read_weights(kind: Any, source: str | Path, config: PretrainedConfig, **sett
     Raises:
         BiomedError: if the checkpoint is a pickle.
     """
+    import torch
+
     # The files of the config's commit, which a directory does not have: for a branch without
     # safetensors, transformers asks a service on the hub to convert the weights, and loads the
     # result.
     where = files_of(source, getattr(config, "_commit_hash", None))
     try:
-        loaded = kind.from_pretrained(
+        return kind.from_pretrained(
             source,
             config=config,
+            # Else transformers 5 takes the checkpoint's precision, also for copies of the model.
+            torch_dtype=torch.float32,
             trust_remote_code=False,
             use_safetensors=True,
             weights_only=True,
@@ -197,9 +201,6 @@ def read_weights(kind: Any, source: str | Path, config: PretrainedConfig, **sett
             f"{source}: its {WEIGHTS}.index.json names files that are pickles, and only safetensors"
             " are read; get the encoder from its authors again"
         ) from error
-    model = loaded[0] if isinstance(loaded, tuple) else loaded
-    model.float()  # which transformers 5 leaves in the checkpoint's precision
-    return loaded
 
 
 def fetch_encoder(source: str, revision: str | None, weights: str) -> str:

@@ -350,6 +350,11 @@ def check_share(component: str, setting: str, value: float) -> None:
         raise BiomedError(f"[components.{component}] {setting} = {value}: use a number from 0 to 1")
 
 
+def quote_text(doc: Doc) -> str:
+    """The beginning of a document's text, in one line, for messages."""
+    return quote(" ".join(doc.text.split()))
+
+
 def validate_source(get_examples: Callable[[], Iterable[Example]], method: str) -> None:
     """Check that the function a component is initialised with returns examples.
 

@@ -208,9 +208,8 @@ def is_listener(node: Model) -> bool:
 
     spacy-transformers need not be installed.
     """
-    if isinstance(node, EncoderListener):
-        return True
-    return type(node).__name__ == "TransformerListener" and hasattr(node, "upstream_name")
+    is_stock = type(node).__name__ == "TransformerListener" and hasattr(node, "upstream_name")
+    return is_stock or isinstance(node, EncoderListener)
 
 
 def _from_stock(backprop: EncodedBackprop) -> Callable[[list], list]:

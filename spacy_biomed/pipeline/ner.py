@@ -423,7 +423,7 @@ class BiomedNER(EncoderHead):
         for place in np.flatnonzero(~fits):
             tags[(starts < gold[place].end_char) & (ends > gold[place].start_char)] = MISSING
         if self.cfg["spans_key"] is None:
-            tags[_missing_tokens(reference, starts, ends)] = MISSING
+            tags[_missing_tokens(example)] = MISSING
         return tags
 
     def _check_label(self, label: str, text: str) -> None:
@@ -578,12 +578,13 @@ def _same_tokens(example: Example) -> tuple[Ints1d, Ints1d]:
     return predicted, reference
 
 
-def _missing_tokens(reference: Doc, starts: Ints1d, ends: Ints1d) -> Ints1d:
-    """Indices of tokens, given by offsets, that overlap an unannotated token of the reference."""
-    missing = np.flatnonzero(reference.to_array(ENT_IOB) == 0)
+def _missing_tokens(example: Example) -> Ints1d:
+    """Indices of predicted tokens that overlap an unannotated token of the reference."""
+    missing = np.flatnonzero(example.reference.to_array(ENT_IOB) == 0)
     if len(missing) == 0:
         return missing
-    gold_starts, gold_ends, _ = token_offsets([reference])
+    starts, ends, _ = token_offsets([example.predicted])
+    gold_starts, gold_ends, _ = token_offsets([example.reference])
     is_missing = np.zeros(len(starts), dtype=bool)
     for start, end in zip(gold_starts[missing], gold_ends[missing], strict=True):
         is_missing |= (starts < end) & (ends > start)
@@ -644,8 +645,7 @@ def _predicted_spans(example: Example, spans_key: str | None) -> Iterator[Span]:
     if spans_key is not None:
         yield from example.predicted.spans.get(spans_key, ())
         return
-    starts, ends, _ = token_offsets([example.predicted])
-    missing = set(_missing_tokens(example.reference, starts, ends).tolist())
+    missing = set(_missing_tokens(example).tolist())
     for span in example.predicted.ents:
         if missing.isdisjoint(range(span.start, span.end)):
             yield span

@@ -20,10 +20,10 @@ from ..annotations.pairs import PAIR_KEY, get_pair
 from ..corpora.gold import ANSWER_KEY, UNALIGNED_ANSWERS
 from ..corpora.questions import question_id
 from ..encoders.batching.alignment import token_offsets
-from ..errors import BiomedError, quote
+from ..errors import BiomedError
 from ..models.answer_spans import DocPlaces, best_spans, find_places, log_softmax, log_sum_exp
 from .described import ShownScores
-from .encoder_head import EncoderHead, validate_source
+from .encoder_head import EncoderHead, quote_text, validate_source
 from .factories import register_factory
 from .mention_layer import align_spans, install_extensions
 from .qa_scores import Question, fold_answer, score_questions
@@ -293,10 +293,10 @@ class BiomedQA(EncoderHead):
         for example in get_examples():
             found = bool(gold_answers(example.reference))
             if found and get_pair(example.predicted) is None:
-                text = " ".join(example.reference.text.split())
                 raise BiomedError(
-                    f"{quote(text)} has an answer and is no pair of a question and a context: make "
-                    f"it with spacy_biomed.pair, or with a reader such as --format squad"
+                    f"{quote_text(example.reference)} has an answer and is no pair of a question "
+                    "and a context: make it with spacy_biomed.pair, or with a reader such as "
+                    "--format squad"
                 )
             has_answer |= found
         if not has_answer:

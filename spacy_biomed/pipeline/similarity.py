@@ -18,7 +18,7 @@ from ..annotations.layer_copies import copy_classes
 from ..annotations.pairs import mark_pair
 from ..errors import BiomedError, quote
 from .described import ShownScores
-from .encoder_head import CATS, EncoderHead, validate_source
+from .encoder_head import CATS, EncoderHead, quote_text, validate_source
 from .factories import register_factory
 
 FACTORY = "biomed_similarity"
@@ -242,8 +242,8 @@ def gold_number(reference: Doc, label: str) -> float:
     """
     number = float(reference.cats.get(label, np.nan))
     if label in reference.cats and not np.isfinite(number):
-        text = " ".join(reference.text.split())
-        raise BiomedError(f"{quote(label)} of {quote(text)} is {number}: use a finite number")
+        text = quote_text(reference)
+        raise BiomedError(f"{quote(label)} of {text} is {number}: use a finite number")
     return number
 
 

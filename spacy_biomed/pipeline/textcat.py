@@ -21,7 +21,7 @@ from ..annotations.pairs import mark_pair
 from ..annotations.taught import get_taught, taught_classes
 from ..errors import BiomedError, quote
 from .described import ShownScores
-from .encoder_head import CATS, EncoderHead, check_share, validate_source
+from .encoder_head import CATS, EncoderHead, check_share, quote_text, validate_source
 from .factories import register_factory
 
 FACTORY = "biomed_textcat"
@@ -271,7 +271,8 @@ class BiomedTextCategorizer(EncoderHead):
         self.size_model(get_examples(), len(self.labels))
         output = self.model.maybe_get_ref("output_layer")
         if output is not None and output.has_param("b"):
-            biases = share_scores(shares, self.cfg["exclusive"])
+            # The scores that correspond to these probabilities.
+            biases = np.log(shares if self.cfg["exclusive"] else shares / (1.0 - shares))
             output.set_param("b", self.model.ops.asarray1f(biases))
 
     def find_labels(self, examples: Iterable[Example]) -> list[str]:
@@ -398,15 +399,6 @@ def cross_entropy(
     return losses, get_array_module(scores).exp(scores - normalizer) - targets
 
 
-def share_scores(shares: Floats1d, exclusive: bool) -> Floats1d:
-    """The scores, (labels,), that correspond to the given probabilities.
-
-    Args:
-        shares: (labels,) above 0 and below 1; they add up to 1 if exclusive.
-    """
-    return np.log(shares) if exclusive else np.log(shares / (1.0 - shares))
-
-
 def gold_probabilities(reference: Doc, labels: Iterable[str], exclusive: bool) -> Floats1d:
     """The gold value of each label: (labels,); NaN where it is not annotated.
 
@@ -423,7 +415,7 @@ def gold_probabilities(reference: Doc, labels: Iterable[str], exclusive: bool) -
     for label, value in zip(labels, gold.tolist(), strict=True):
         if value < 0.0 or value > 1.0:
             raise BiomedError(
-                f"{quote(label)} of {_quote_text(reference)} is {value:g}: use a number from 0 to 1"
+                f"{quote(label)} of {quote_text(reference)} is {value:g}: use a number from 0 to 1"
             )
     if not exclusive:
         return gold
@@ -433,14 +425,10 @@ def gold_probabilities(reference: Doc, labels: Iterable[str], exclusive: bool) -
     if abs(total - 1.0) > SUM_TOLERANCE:
         applying = [f"{quote(label)} {values[i]:g}" for i, label in enumerate(labels) if values[i]]
         raise BiomedError(
-            f"of {len(labels)} labels that exclude each other, {_quote_text(reference)} has "
+            f"of {len(labels)} labels that exclude each other, {quote_text(reference)} has "
             f"{' and '.join(applying) or 'none'}: let them add up to 1, or set exclusive = false"
         )
     return gold / total
-
-
-def _quote_text(doc: Doc) -> str:
-    return quote(" ".join(doc.text.split()))
 
 
 def score_classes(

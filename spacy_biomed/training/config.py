@@ -65,16 +65,19 @@ def fill_config(
     """
     description = read_description(corpus)
     config = start_config(corpus, description, task, template)
-    config["vars"]["encoder"] = encoder
-    fill_training(
-        config,
-        corpus,
-        description,
-        epochs=epochs,
-        batch_words=batch_words,
-        learn_rate=learn_rate,
-        seed=seed,
-    )
+    variables: dict[str, Any] = config["vars"]
+    variables.update(encoder=encoder, seed=seed)
+    if batch_words is not None:
+        variables["batch_words"] = batch_words
+    if learn_rate is not None:
+        variables["learn_rate"] = learn_rate
+    train, dev = corpus / "train.spacy", corpus / "dev.spacy"
+    steps = count_batches(train, variables["batch_words"])
+    variables["max_steps"] = epochs * steps
+    variables["warmup_steps"] = max(round(WARMUP_SHARE * epochs * steps), 1)
+    variables["eval_frequency"] = steps if epochs > 1 else max(steps // EVALUATIONS, 1)
+    config["paths"]["train"], config["paths"]["dev"] = train.as_posix(), dev.as_posix()
+    config["nlp"]["lang"] = description["language"]
     return config
 
 
@@ -139,37 +142,6 @@ def default_weights(head: type[EncoderHead]) -> dict[str, float | None]:
 
 def _read_factory(head: type[EncoderHead]) -> FactoryMeta:
     return Language.get_factory_meta(head.default_name)
-
-
-def fill_training(
-    config: Config,
-    corpus: Path,
-    description: dict[str, Any],
-    *,
-    epochs: int,
-    batch_words: int | None,
-    learn_rate: float | None,
-    seed: int,
-) -> None:
-    """Fill what a template has of the corpus and of the training, which is the same whatever is
-    trained; see `fill_config`.
-
-    Args:
-        description: of the corpus.
-    """
-    variables: dict[str, Any] = config["vars"]
-    variables["seed"] = seed
-    if batch_words is not None:
-        variables["batch_words"] = batch_words
-    if learn_rate is not None:
-        variables["learn_rate"] = learn_rate
-    train, dev = corpus / "train.spacy", corpus / "dev.spacy"
-    steps = count_batches(train, variables["batch_words"])
-    variables["max_steps"] = epochs * steps
-    variables["warmup_steps"] = max(round(WARMUP_SHARE * epochs * steps), 1)
-    variables["eval_frequency"] = steps if epochs > 1 else max(steps // EVALUATIONS, 1)
-    config["paths"]["train"], config["paths"]["dev"] = train.as_posix(), dev.as_posix()
-    config["nlp"]["lang"] = description["language"]
 
 
 def find_template(template: Path | str) -> Path:

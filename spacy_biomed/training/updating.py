@@ -17,7 +17,7 @@ from ..errors import BiomedError, quote
 from ..pipeline.encoder_head import EncoderHead
 from ..pipeline.ner import BiomedNER
 from ..pipeline.pipeline_loading import load_pipeline
-from .config import fill_training, read_description, start_config
+from .config import fill_config, read_description
 
 # spaCy's own logger, which its commands make visible with --verbose.
 logger = logging.getLogger("spacy")
@@ -77,7 +77,16 @@ def create_update(
             pipeline has not what the template trains, or is of another language.
     """
     description = read_description(corpus)
-    config = start_config(corpus, description, task, template)
+    config = fill_config(
+        corpus,
+        encoder=source,  # until its encoder is sourced too
+        epochs=epochs,
+        task=task,
+        template=template,
+        batch_words=batch_words,
+        learn_rate=learn_rate,
+        seed=seed,
+    )
     nlp = load_pipeline(source)
     trained = list(config["nlp"].get("pipeline", ()))
     _check_source(nlp, source, config, trained)
@@ -86,19 +95,9 @@ def create_update(
             f"--source {source}: a pipeline of the language {quote(nlp.lang)}, and {corpus} is of "
             f"{quote(description['language'])}; give one of the same language"
         )
-    if learn_rate is None:
-        learn_rate = _choose_rate(nlp, config)
-    config["vars"].pop("encoder", None)
-    config["vars"]["source"] = source
-    fill_training(
-        config,
-        corpus,
-        description,
-        epochs=epochs,
-        batch_words=batch_words,
-        learn_rate=learn_rate,
-        seed=seed,
-    )
+    if learn_rate is None and (rate := _choose_rate(nlp, config)) is not None:
+        config["vars"]["learn_rate"] = rate
+    config["vars"]["source"] = config["vars"].pop("encoder")
     _take_pipeline(config, nlp, trained)
     heads = [head for name in trained if isinstance(head := nlp.get_pipe(name), BiomedNER)]
     known = {label for head in heads for label in head.labels}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -13,8 +13,7 @@ from thinc.types import Floats1d, Ints1d
 from ..annotations.pairs import get_pair
 
 
-@dataclass(frozen=True, slots=True)
-class DocPlaces:
+class DocPlaces(NamedTuple):
     """The places of one document.
 
     Attributes:
@@ -30,8 +29,7 @@ class DocPlaces:
     words: Ints1d
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(NamedTuple):
     """The places where the answers of a batch may start and end.
 
     They are the words of the contexts. A place that stands for "no answer" comes before the words

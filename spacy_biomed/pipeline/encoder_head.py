@@ -180,6 +180,21 @@ class EncoderHead(Described, TrainablePipe):
         self.vocab.strings.add(label)
         return 1
 
+    def check_has_labels(self, lack: str) -> None:
+        """Check that there are labels to learn.
+
+        Args:
+            lack: what the training corpus does not have, if there are none.
+
+        Raises:
+            BiomedError: if there are none.
+        """
+        if not self.labels:
+            raise BiomedError(
+                f"the training corpus has no {lack}: check the corpus, or give "
+                f"initialize.components.{self.name}.labels"
+            )
+
     def add_labels_of(self, examples: Iterable[Example]) -> list[str]:
         """Add the labels of examples that this trained head does not know yet.
 

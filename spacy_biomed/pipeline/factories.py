@@ -32,7 +32,6 @@ def register_factory(
     Returns:
         the factory, a function of `nlp`, `name` and the settings.
     """
-
     parameters = signature(made, eval_str=True).parameters
 
     def make(nlp: Language, name: str, **settings: Any) -> Pipe:
@@ -40,17 +39,14 @@ def register_factory(
         needed = {key: given[key] for key in given if key in parameters}
         return made(name=name, **needed, **settings)
 
-    # The types of the settings, by which spaCy checks a config.
+    # By their types spaCy checks a config.
     types = {key: parameter.annotation for key, parameter in parameters.items() if key != "vocab"}
-    make.__annotations__ = {**types, "nlp": Language, "return": made}
-    make.__signature__ = Signature(  # type: ignore[attr-defined]
-        [
-            Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation)
-            for name, annotation in make.__annotations__.items()
-            if name != "return"
-        ],
-        return_annotation=made,
-    )
+    arguments = [
+        Parameter(key, Parameter.KEYWORD_ONLY, annotation=kind)
+        for key, kind in {**types, "nlp": Language}.items()
+    ]
+    make.__signature__ = Signature(arguments)  # type: ignore[attr-defined]
+    make.__annotations__ = {"return": made}
     ((factory, defaults),) = Config().from_str(default_config).items()
     make.__name__ = make.__qualname__ = f"make_{factory}"
     make.__module__ = made.__module__

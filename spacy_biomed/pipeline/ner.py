@@ -458,12 +458,8 @@ class BiomedNER(EncoderHead):
         # Checked before training: an error during training would make spaCy save a partial model.
         for label, text in sorted(found.items()):
             self._check_label(label, text)
-        if not self.labels:
-            layer = "doc.ents" if self.cfg["spans_key"] is None else self.cfg["spans_key"]
-            raise BiomedError(
-                f"the training corpus has no mention for '{self.name}' to learn from (layer "
-                f"{layer}): check the corpus, or give initialize.components.{self.name}.labels"
-            )
+        layer = "doc.ents" if self.cfg["spans_key"] is None else self.cfg["spans_key"]
+        self.check_has_labels(f"mention for '{self.name}' to learn from (layer {layer})")
         self.model.set_dim("nO", self.tag_scheme.size)
         self.size_model(get_examples())
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from spacy.language import Language
@@ -321,8 +320,7 @@ make_biomed_qa = register_factory(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PredictedAnswers:
+class PredictedAnswers(NamedTuple):
     """The answers found in one document, the best first.
 
     Attributes:

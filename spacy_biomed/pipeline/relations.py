@@ -306,12 +306,7 @@ class BiomedRelations(EncoderHead):
         found, pairs = find_labels_and_pairs(get_examples())
         for label in found if labels is None else labels:
             self.add_label(label)
-        if not self.labels:
-            raise BiomedError(
-                f"the training corpus has no relation for '{self.name}' to learn "
-                f"(doc._.relations): check the corpus, or give "
-                f"initialize.components.{self.name}.labels"
-            )
+        self.check_has_labels(f"relation for '{self.name}' to learn (doc._.relations)")
         if self.cfg["pairs"] is None:
             self.cfg["pairs"] = pairs
         self._check_tags()

@@ -284,11 +284,7 @@ class BiomedTextCategorizer(EncoderHead):
 
     def _check_labels(self, positive_label: str | None) -> None:
         labels, setting = self.labels, f"initialize.components.{self.name}"
-        if not labels:
-            raise BiomedError(
-                f"the training corpus has no class for '{self.name}' to learn (doc.cats): check "
-                f"the corpus, or give {setting}.labels"
-            )
+        self.check_has_labels(f"class for '{self.name}' to learn (doc.cats)")
         if self.cfg["exclusive"] and len(labels) == 1:
             raise BiomedError(
                 f"'{self.name}' has only the label '{labels[0]}', but exclusive classes need at "

@@ -6,7 +6,6 @@ learning", table 2, show the loss of accuracy if corpora are merged without this
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -35,7 +34,7 @@ from ..corpora.repeated_texts import (
 from ..corpora.splits import PARTS
 from ..errors import BiomedError
 from ..outputs import check_replaceable, replacing_directory
-from .config import read_description
+from .config import read_description, write_description
 from .corpus import read_docs
 
 # (start character, end character, label)
@@ -411,9 +410,7 @@ def _write(
                 doc_bin.add(doc)
             counts.mentions = dict(sorted(counts.mentions.items()))
             doc_bin.to_disk(partial / f"{part}.spacy")
-        (partial / "corpus.json").write_text(
-            json.dumps(_describe(report), ensure_ascii=False, indent=2) + "\n", encoding="utf8"
-        )
+        write_description(partial, _describe(report))
 
 
 def _create_doc(text: _Text, spans_key: str | None, counts: PartReport) -> Doc:

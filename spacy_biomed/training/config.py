@@ -270,6 +270,12 @@ def read_description(corpus: Path) -> dict[str, Any]:
     )
 
 
+def write_description(corpus: Path, description: dict[str, Any]) -> None:
+    """Write the `corpus.json` of a corpus."""
+    content = json.dumps(description, ensure_ascii=False, indent=2)
+    (corpus / "corpus.json").write_text(content + "\n", encoding="utf8")
+
+
 def read_fields(path: Path, fields: tuple[str, ...], writer: str) -> dict[str, Any]:
     """Read a JSON object.
 

@@ -30,7 +30,9 @@ def find_learner(
     """
     learners = list_learners()
     task = task or description.get("task") or _catalogue_task(description["name"])
-    task = task or _recognise(description, learners)
+    train = description["parts"].get("train", {})
+    recognised = (head.recognise(train) for head in learners.values())
+    task = task or next(filter(None, recognised), None)
     if task in learners:
         return task, learners[task]
     problem = f"no head learns the task {quote(task)}" if task else "its task is not known"
@@ -54,11 +56,3 @@ def _catalogue_task(name: str) -> str | None:
         return find_corpus(name).task
     except BiomedError:  # the user's own
         return None
-
-
-def _recognise(
-    description: Mapping[str, Any], learners: Mapping[str, type[EncoderHead]]
-) -> str | None:
-    train = description["parts"].get("train", {})
-    recognised = (head.recognise(train) for head in learners.values())
-    return next(filter(None, recognised), None)

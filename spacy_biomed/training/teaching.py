@@ -6,7 +6,6 @@ teacher's probabilities, on annotated text and on unlabelled text.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +24,7 @@ from ..corpora.convert import ATTRIBUTES
 from ..errors import BiomedError
 from ..outputs import check_replaceable, replacing_directory
 from ..pipeline.ner import BiomedNER
-from .config import read_description
+from .config import read_description, write_description
 from .corpus import read_docs
 
 MADE_BY = "spacy biomed teach"
@@ -114,9 +113,7 @@ def create_taught_corpus(
             "unlabelled_documents": report.unlabelled,
             "unlabelled_tokens": words,
         }
-        (partial / "corpus.json").write_text(
-            json.dumps(description, ensure_ascii=False, indent=2) + "\n", encoding="utf8"
-        )
+        write_description(partial, description)
     return report
 
 

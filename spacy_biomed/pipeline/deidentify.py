@@ -32,21 +32,6 @@ SHORTEST_SECRET = 16
 _NAMED_LABELS = 8
 MAKE_SECRET = '`python -c "import secrets; print(secrets.token_hex())"`'
 
-DEFAULT_CONFIG = """
-[biomed_deidentify]
-mode = "tags"
-tag = "[{label}]"
-spans_key = null
-kinds = {}
-propagate = true
-language = null
-day_first = null
-age_limit = 90
-seed = 0
-key_from = "text"
-secret_variable = "SPACY_BIOMED_SECRET"
-"""
-
 
 class Mention(NamedTuple):
     """A span of text to replace, in characters, end exclusive."""
@@ -323,7 +308,7 @@ class BiomedDeidentifier(Described, Pipe):
 
 
 make_biomed_deidentify = register_factory(
-    BiomedDeidentifier, DEFAULT_CONFIG, assigns=["doc._.deidentified"]
+    FACTORY, BiomedDeidentifier, assigns=["doc._.deidentified"]
 )
 
 

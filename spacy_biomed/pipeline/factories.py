@@ -12,21 +12,23 @@ from thinc.api import Config
 
 
 def register_factory(
+    factory: str,
     made: type[Any],
-    default_config: str,
+    default_config: str = "",
     *,
     assigns: Iterable[str],
     default_score_weights: dict[str, float | None] | None = None,
 ) -> Callable[..., Pipe]:
-    """Register the factory of a class, whose settings are the arguments of the class.
+    """Register a factory for a class, whose settings are the arguments of the class.
 
-    Settings and their types are so declared only once. As usual, all settings need a default, or
-    have to be in the config.
+    The names, the types and the defaults of settings are written only once, in the constructor.
 
     Args:
+        factory: name of the factory.
         made: its arguments are `name`, the settings, and the pipeline's `vocab` or the pipeline
             itself, `nlp`.
-        default_config: a config with the defaults in a section that is named after the factory.
+        default_config: a config with the defaults of the settings that are functions of a registry,
+            such as the model.
         assigns, default_score_weights: as in spaCy's `Language.factory`.
 
     Returns:
@@ -47,13 +49,18 @@ def register_factory(
     ]
     make.__signature__ = Signature(arguments)  # type: ignore[attr-defined]
     make.__annotations__ = {"return": made}
-    ((factory, defaults),) = Config().from_str(default_config).items()
     make.__name__ = make.__qualname__ = f"make_{factory}"
     make.__module__ = made.__module__
     make.__doc__ = f"Create the component; see `{made.__name__}` for the settings."
+    configured = Config().from_str(default_config)
+    defaults = {
+        key: dict(parameter.default) if isinstance(parameter.default, dict) else parameter.default
+        for key, parameter in parameters.items()
+        if key not in {"vocab", "nlp", "name", "model", *configured}
+    }
     return Language.factory(
         factory,
-        default_config=defaults,
+        default_config={**defaults, **configured},
         assigns=assigns,
         default_score_weights=default_score_weights or {},
         func=make,

@@ -41,25 +41,18 @@ UNSEEN = "unseen"
 NEW_TAGS_SHARE = 0.01
 
 DEFAULT_CONFIG = """
-[biomed_ner]
-scheme = "biluo"
-decoding = "viterbi"
-spans_key = null
-learn_rate_factor = 1.0
-teacher_share = 0.5
-
-[biomed_ner.model]
+[model]
 @architectures = "spacy_biomed.TokenClassifier.v1"
 window_size = 0
 dropout = 0.1
 
-[biomed_ner.model.tok2vec]
+[model.tok2vec]
 @architectures = "spacy_biomed.EncoderListener.v1"
 pooling = "first"
 grad_factor = 1.0
 upstream = "*"
 
-[biomed_ner.scorer]
+[scorer]
 @scorers = "spacy_biomed.mention_scorer.v1"
 """
 
@@ -494,6 +487,7 @@ class BiomedNER(EncoderHead):
 
 
 make_biomed_ner = register_factory(
+    FACTORY,
     BiomedNER,
     DEFAULT_CONFIG,
     assigns=["doc.ents", "doc.spans", "token.ent_iob", "token.ent_type", "span._.confidence"],

@@ -11,11 +11,7 @@ from .encoder_pipe import EncoderPipe
 from .factories import register_factory
 
 DEFAULT_CONFIG = """
-[biomed_onnx_transformer]
-max_batch_words = 8192
-keep_encodings = false
-
-[biomed_onnx_transformer.model]
+[model]
 @architectures = "spacy_biomed.OnnxTransformerModel.v1"
 path = null
 threads = null
@@ -66,6 +62,7 @@ class OnnxEncoder(EncoderPipe):
 
 
 make_biomed_onnx_transformer = register_factory(
+    "biomed_onnx_transformer",
     OnnxEncoder,
     DEFAULT_CONFIG,
     assigns=["doc._.trf_data"],

@@ -30,24 +30,18 @@ from .qa_scores import Question, fold_answer, score_questions
 FACTORY = "biomed_qa"
 
 DEFAULT_CONFIG = """
-[biomed_qa]
-max_answer_words = 30
-n_best = 5
-no_answer = false
-learn_rate_factor = 1.0
-
-[biomed_qa.model]
+[model]
 @architectures = "spacy_biomed.AnswerClassifier.v1"
 hidden_width = 0
 dropout = 0.1
 
-[biomed_qa.model.tok2vec]
+[model.tok2vec]
 @architectures = "spacy_biomed.EncoderListener.v1"
 pooling = "pieces"
 grad_factor = 1.0
 upstream = "*"
 
-[biomed_qa.scorer]
+[scorer]
 @scorers = "spacy_biomed.answer_scorer.v1"
 """
 
@@ -307,6 +301,7 @@ class BiomedQA(EncoderHead):
 
 
 make_biomed_qa = register_factory(
+    FACTORY,
     BiomedQA,
     DEFAULT_CONFIG,
     assigns=["doc.spans", "span._.confidence"],

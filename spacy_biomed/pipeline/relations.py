@@ -38,28 +38,17 @@ from .textcat import cross_entropy, log_normalizer
 FACTORY = "biomed_relations"
 
 DEFAULT_CONFIG = """
-[biomed_relations]
-pairs = null
-directed = true
-max_distance = 50
-arguments = "marks"
-spans_key = null
-exclusive = true
-threshold = 0.5
-learn_rate_factor = 1.0
-max_batch_words = 4096
-
-[biomed_relations.model]
+[model]
 @architectures = "spacy_biomed.RelationClassifier.v1"
 dropout = 0.1
 
-[biomed_relations.model.tok2vec]
+[model.tok2vec]
 @architectures = "spacy_biomed.EncoderListener.v1"
 pooling = "cls"
 grad_factor = 1.0
 upstream = "*"
 
-[biomed_relations.scorer]
+[scorer]
 @scorers = "spacy_biomed.relation_scorer.v1"
 """
 
@@ -455,6 +444,7 @@ class BiomedRelations(EncoderHead):
 
 
 make_biomed_relations = register_factory(
+    FACTORY,
     BiomedRelations,
     DEFAULT_CONFIG,
     assigns=["doc._.relations"],

@@ -24,22 +24,18 @@ from .factories import register_factory
 FACTORY = "biomed_similarity"
 
 DEFAULT_CONFIG = """
-[biomed_similarity]
-label = "similarity"
-learn_rate_factor = 1.0
-
-[biomed_similarity.model]
+[model]
 @architectures = "spacy_biomed.TextClassifier.v1"
 hidden_width = 0
 dropout = 0.1
 
-[biomed_similarity.model.tok2vec]
+[model.tok2vec]
 @architectures = "spacy_biomed.EncoderListener.v1"
 pooling = "cls"
 grad_factor = 1.0
 upstream = "*"
 
-[biomed_similarity.scorer]
+[scorer]
 @scorers = "spacy_biomed.similarity_scorer.v1"
 """
 
@@ -227,6 +223,7 @@ class BiomedSimilarity(EncoderHead):
 
 
 make_biomed_similarity = register_factory(
+    FACTORY,
     BiomedSimilarity,
     DEFAULT_CONFIG,
     assigns=["doc.cats"],

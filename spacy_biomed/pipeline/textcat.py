@@ -30,24 +30,18 @@ FACTORY = "biomed_textcat"
 SUM_TOLERANCE = 0.02
 
 DEFAULT_CONFIG = """
-[biomed_textcat]
-exclusive = false
-threshold = 0.5
-learn_rate_factor = 1.0
-teacher_share = 0.5
-
-[biomed_textcat.model]
+[model]
 @architectures = "spacy_biomed.TextClassifier.v1"
 hidden_width = 0
 dropout = 0.1
 
-[biomed_textcat.model.tok2vec]
+[model.tok2vec]
 @architectures = "spacy_biomed.EncoderListener.v1"
 pooling = "cls"
 grad_factor = 1.0
 upstream = "*"
 
-[biomed_textcat.scorer]
+[scorer]
 @scorers = "spacy_biomed.classification_scorer.v1"
 """
 
@@ -345,6 +339,7 @@ class BiomedTextCategorizer(EncoderHead):
 
 
 make_biomed_textcat = register_factory(
+    FACTORY,
     BiomedTextCategorizer,
     DEFAULT_CONFIG,
     assigns=["doc.cats"],

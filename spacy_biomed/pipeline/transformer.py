@@ -13,11 +13,7 @@ from .encoder_pipe import EncoderPipe
 from .factories import register_factory
 
 DEFAULT_CONFIG = """
-[biomed_transformer]
-max_batch_words = 8192
-keep_encodings = false
-
-[biomed_transformer.model]
+[model]
 @architectures = "spacy_biomed.TransformerModel.v1"
 name = "roberta-base"
 revision = null
@@ -126,6 +122,7 @@ class SharedEncoder(EncoderPipe):
 
 
 make_biomed_transformer = register_factory(
+    "biomed_transformer",
     SharedEncoder,
     DEFAULT_CONFIG,
     assigns=["doc._.trf_data"],

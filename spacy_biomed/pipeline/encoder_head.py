@@ -16,6 +16,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
 from thinc.types import Ragged
 
+from ..annotations.layer_copies import copy_classes
 from ..encoders.listener import EncoderListener, sizing
 from ..errors import BiomedError, quote
 from .described import Described, ShownScores
@@ -46,6 +47,8 @@ class EncoderHead(Described, TrainablePipe):
             `default_name` include its name, as in `cats_hallmarks_score`, so that a pipeline can
             have several such components.
         main: ending of the name of its main score.
+        score_titles: by title the endings of the names of the scores that its model card shows, if
+            all of them are plain numbers.
         layer_name: what `layer` returns, if it does not depend on the settings.
         learns: tasks it learns from, as named in the catalogue or `corpus.json`, each with the
             settings that differ from the factory's.
@@ -58,6 +61,7 @@ class EncoderHead(Described, TrainablePipe):
 
     score_prefix: ClassVar[str] = ""
     main: ClassVar[str] = ""
+    score_titles: ClassVar[Mapping[str, str]] = {}
     layer_name: ClassVar[str]
     learns: ClassVar[Mapping[str, dict[str, Any]]] = {}
     config_templates: ClassVar[Mapping[str, str | Path]] = {}
@@ -76,7 +80,9 @@ class EncoderHead(Described, TrainablePipe):
 
     @classmethod
     def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
-        return ShownScores(numbers={cls.main: cls.main_score(name, settings)})
+        begin = cls.begin_scores(name, settings)
+        titled = {title: f"{begin}_{ending}" for title, ending in cls.score_titles.items()}
+        return ShownScores(numbers=titled or {cls.main: cls.main_score(name, settings)})
 
     @classmethod
     def layer(cls, settings: Mapping[str, Any]) -> str:
@@ -346,6 +352,18 @@ class EncoderHead(Described, TrainablePipe):
             return
         self._has_gradient = False
         self.model.finish_update(partial(sgd, lr_scale=self.cfg["learn_rate_factor"]))
+
+
+class CatsHead(EncoderHead):
+    """A head that reads and writes `doc.cats`."""
+
+    usage_line, layer_name = "print(doc.cats)", CATS
+
+    @classmethod
+    def copy_layer(
+        cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
+    ) -> bool:
+        return copy_classes(reader, source, target, prefix)
 
 
 def _use_single_precision(model: Model) -> None:

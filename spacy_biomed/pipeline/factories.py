@@ -25,8 +25,8 @@ def register_factory(
 
     Args:
         factory: name of the factory.
-        made: its arguments are `name`, the settings, and the pipeline's `vocab` or the pipeline
-            itself, `nlp`.
+        made: a class of components, whose arguments are `name`, the settings, and the pipeline's
+            `vocab` or the pipeline itself, `nlp`.
         default_config: a config with the defaults of the settings that are functions of a registry,
             such as the model.
         assigns, default_score_weights: as in spaCy's `Language.factory`.

@@ -615,8 +615,7 @@ def score_mentions(
         predicted = {_key(span) for span in _predicted_spans(example, spans_key)}
         scope = get_scope(reference, spans_key)
         predicted = {key for key in predicted if key in found or not scope.leaves_open(*key)}
-        unaligned = reference.user_data.get(UNALIGNED_MENTIONS, ())
-        lost = [(start, end, label) for start, end, label in unaligned]
+        lost = reference.user_data.get(UNALIGNED_MENTIONS, ())
         every.add(found, predicted, lost)
         if SEEN_KEY in reference.spans:
             seen = {_key(span) for span in reference.spans[SEEN_KEY]}

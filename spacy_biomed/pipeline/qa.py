@@ -21,7 +21,6 @@ from ..corpora.questions import question_id
 from ..encoders.batching.alignment import token_offsets
 from ..errors import BiomedError
 from ..models.answer_spans import DocPlaces, best_spans, find_places, log_softmax, log_sum_exp
-from .described import ShownScores
 from .encoder_head import EncoderHead, quote_text, validate_source
 from .factories import register_factory
 from .mention_layer import align_spans, install_extensions
@@ -101,23 +100,18 @@ class BiomedQA(EncoderHead):
     usage_line = f'print([(span.text, span._.confidence) for span in doc.spans["{ANSWER_KEY}"]])'
     layer_name = f"doc.spans['{ANSWER_KEY}']"
     score_prefix, main = "qa", "f1"
+    score_titles: ClassVar = {
+        "F1 of words": "f1",
+        "exact match": "exact",
+        "strict accuracy": "strict",
+        "lenient accuracy": "lenient",
+        "mean reciprocal rank": "mrr",
+    }
     learns: ClassVar = {"qa": {}}
     config_templates: ClassVar = {"qa": "qa"}
     annotation_keys = (UNALIGNED_ANSWERS,)
     # The answer may be in the part of the context that truncation would drop.
     encoder_settings: ClassVar = {"pair_overflow": "window"}
-
-    @classmethod
-    def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
-        begin = cls.begin_scores(name, settings)
-        titles = {
-            "F1 of words": "f1",
-            "exact match": "exact",
-            "strict accuracy": "strict",
-            "lenient accuracy": "lenient",
-            "mean reciprocal rank": "mrr",
-        }
-        return ShownScores(numbers={title: f"{begin}_{end}" for title, end in titles.items()})
 
     @classmethod
     def recognise(cls, part: Mapping[str, Any]) -> str | None:

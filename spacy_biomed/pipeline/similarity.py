@@ -7,18 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 from spacy.language import Language
-from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Model, to_numpy
 from thinc.types import Floats1d, Floats2d
 
-from ..annotations.layer_copies import copy_classes
 from ..annotations.pairs import mark_pair
 from ..errors import BiomedError, quote
-from .described import ShownScores
-from .encoder_head import CATS, EncoderHead, quote_text, validate_source
+from .encoder_head import CatsHead, quote_text, validate_source
 from .factories import register_factory
 
 FACTORY = "biomed_similarity"
@@ -45,7 +42,7 @@ def similarity_scorer_v1() -> Callable:
     return score_similarity
 
 
-class BiomedSimilarity(EncoderHead):
+class BiomedSimilarity(CatsHead):
     """Predict the similarity of two texts from the encoder's vector of their first position.
 
     The architecture is a linear layer over the vector of [CLS] or <s> of the pair, trained with
@@ -80,26 +77,13 @@ class BiomedSimilarity(EncoderHead):
     """
 
     default_name, task_name = FACTORY, "similarity of sentences"
-    usage_line, layer_name = "print(doc.cats)", CATS
     score_prefix, main = "similarity", "pearson"
+    score_titles: ClassVar = {
+        "Pearson's correlation": "pearson",
+        "Spearman's rank correlation": "spearman",
+    }
     learns: ClassVar = {"similarity": {}}
     config_templates: ClassVar = {"similarity": "similarity"}
-
-    @classmethod
-    def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
-        begin = cls.begin_scores(name, settings)
-        return ShownScores(
-            numbers={
-                "Pearson's correlation": f"{begin}_pearson",
-                "Spearman's rank correlation": f"{begin}_spearman",
-            }
-        )
-
-    @classmethod
-    def copy_layer(
-        cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
-    ) -> bool:
-        return copy_classes(reader, source, target, prefix)
 
     @classmethod
     def recognise(cls, part: Mapping[str, Any]) -> str | None:

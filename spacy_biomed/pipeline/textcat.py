@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from spacy.language import Language
-from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.scorer import Scorer
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -16,12 +15,11 @@ from spacy.vocab import Vocab
 from thinc.api import Model, get_array_module, to_numpy
 from thinc.types import Floats1d, Floats2d
 
-from ..annotations.layer_copies import copy_classes
 from ..annotations.pairs import mark_pair
 from ..annotations.taught import get_taught, taught_classes
 from ..errors import BiomedError, quote
 from .described import ShownScores
-from .encoder_head import CATS, EncoderHead, check_share, quote_text, validate_source
+from .encoder_head import CatsHead, check_share, quote_text, validate_source
 from .factories import register_factory
 
 FACTORY = "biomed_textcat"
@@ -51,7 +49,7 @@ def classification_scorer_v1() -> Callable:
     return score_classes
 
 
-class BiomedTextCategorizer(EncoderHead):
+class BiomedTextCategorizer(CatsHead):
     """Classify documents by the encoder's vector of their first position.
 
     The architecture is a linear layer over the vector of [CLS] or <s>, as in the fine-tuning of
@@ -90,7 +88,6 @@ class BiomedTextCategorizer(EncoderHead):
     """
 
     default_name, task_name = FACTORY, "document classification"
-    usage_line, layer_name = "print(doc.cats)", CATS
     score_prefix = "cats"
     learns: ClassVar = {
         "textcat_multilabel": {"exclusive": False},
@@ -119,12 +116,6 @@ class BiomedTextCategorizer(EncoderHead):
         if not part.get("classes") or part.get("mentions") or part.get("relations"):
             return None
         return "pair_classification" if part.get("pairs") else "textcat_multilabel"
-
-    @classmethod
-    def copy_layer(
-        cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
-    ) -> bool:
-        return copy_classes(reader, source, target, prefix)
 
     def __init__(
         self,

@@ -35,7 +35,7 @@ from ..corpora.splits import PARTS
 from ..errors import BiomedError
 from ..outputs import check_replaceable, replacing_directory
 from .config import read_description, write_description
-from .corpus import read_docs
+from .corpus import copy_tokens, read_docs
 
 # (start character, end character, label)
 MentionSpan = tuple[int, int, str]
@@ -416,11 +416,7 @@ def _write(
 def _create_doc(text: _Text, spans_key: str | None, counts: PartReport) -> Doc:
     """Create the document to write, with mentions as its only layer, and add it to the counts."""
     source = text.doc
-    doc = Doc(
-        source.vocab,
-        words=[token.text for token in source],
-        spaces=[bool(token.whitespace_) for token in source],
-    )
+    doc = copy_tokens(source, source.vocab)
     if source.has_annotation("SENT_START"):
         for token, copied in zip(source, doc, strict=True):
             copied.is_sent_start = token.is_sent_start

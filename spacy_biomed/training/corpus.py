@@ -102,6 +102,15 @@ def read_doc_bin(path: Path) -> DocBin:
         return DocBin().from_bytes(content)
 
 
+def copy_tokens(doc: Doc, vocab: Vocab) -> Doc:
+    """Copy a document's tokens to another vocabulary, without annotation."""
+    return Doc(
+        vocab,
+        words=[token.text for token in doc],
+        spaces=[bool(token.whitespace_) for token in doc],
+    )
+
+
 @contextmanager
 def _explaining_damage(path: Path) -> Iterator[None]:
     """Convert any error to the message that the file is damaged, since spaCy does not check it."""

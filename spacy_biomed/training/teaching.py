@@ -16,7 +16,6 @@ from typing import Any
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 from spacy.util import minibatch
-from spacy.vocab import Vocab
 from thinc.types import Floats2d
 
 from ..annotations.taught import Teacher, merge_tags, set_taught
@@ -25,7 +24,7 @@ from ..errors import BiomedError
 from ..outputs import check_replaceable, replacing_directory
 from ..pipeline.ner import BiomedNER
 from .config import read_description, write_description
-from .corpus import read_docs
+from .corpus import copy_tokens, read_docs
 
 MADE_BY = "spacy biomed teach"
 
@@ -177,7 +176,7 @@ def teach(
     for batch in minibatch(references, teachers[0].batch_size):
         found: dict[str, list[tuple[list[str], list[Floats2d]]]] = defaultdict(list)
         for teacher in teachers:
-            docs = [_bare(doc, teacher.vocab) for doc in batch]
+            docs = [copy_tokens(doc, teacher.vocab) for doc in batch]
             components: list[tuple[str, Any]] = teacher.pipeline
             for _, component in components:
                 if isinstance(component, Teacher):
@@ -191,12 +190,3 @@ def teach(
                 classes, probabilities = given[0] if len(given) == 1 else merge_tags(given)
                 set_taught(doc, name, classes, probabilities)
         yield from batch
-
-
-def _bare(doc: Doc, vocab: Vocab) -> Doc:
-    """A copy of the document's tokens without annotation."""
-    return Doc(
-        vocab,
-        words=[token.text for token in doc],
-        spaces=[bool(token.whitespace_) for token in doc],
-    )

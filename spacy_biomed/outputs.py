@@ -127,6 +127,12 @@ def replacing_file(output: Path, sources: Iterable[Path | str] = ()) -> Iterator
         beside.remove_leftovers()
 
 
+def replace_text(output: Path, text: str, sources: Iterable[Path | str] = ()) -> None:
+    """Write a text file in UTF-8; arguments and errors are as in `replacing_file`."""
+    with replacing_file(output, sources) as partial:
+        partial.write_text(text, encoding="utf8")
+
+
 @contextmanager
 def locked_directory(path: Path) -> Iterator[None]:
     """Lock a directory within the context, for a command that replaces its parts one by one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,8 @@ from ..language_models.objectives import OBJECTIVES, Shape
 from ..language_models.packed_sequences import fingerprint
 from ..language_models.pretraining import pretrain
 from ..language_models.recipe import Existing, Output, PretrainingRecipe
-from ..outputs import record_file, remove_directory, replacing_directory, replacing_file
+from ..outputs import record_file, remove_directory, replace_text, replacing_directory
+from .trainings import Progress, create_digest, read_result
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 NO_DISTILLATION = "no_distillation"
 
 START, STUDENTS, RUN = "start", "students", "study.json"
-
-# Called with the name of the student whose training starts.
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +51,7 @@ class Student:
     @property
     def is_trained(self) -> bool:
         """Whether it is trained with exactly this recipe, teacher and text."""
-        path = self.directory / RUN
-        return path.is_file() and json.loads(path.read_text(encoding="utf8"))["run"] == self.digest
+        return read_result(self.directory / RUN, self.digest) is not None
 
     def train(self, console: Console | None = None) -> None:
         """Train it, resuming from the last checkpoint if there is one, and delete checkpoints."""
@@ -62,8 +59,7 @@ class Student:
             distill(self.recipe, console)
         else:
             pretrain(self.recipe, console)
-        with replacing_file(self.directory / RUN) as partial:
-            partial.write_text(json.dumps({"run": self.digest}) + "\n", encoding="utf8")
+        replace_text(self.directory / RUN, json.dumps({"run": self.digest}) + "\n")
         record_file(self.directory, RUN)
         remove_directory(self.recipe.output.work, self.recipe.made_by)
 
@@ -187,8 +183,7 @@ def _digest(recipe: DistillationRecipe | PretrainingRecipe, text: str, weights: 
     """
     named = {"teacher", "student", "encoder"}
     identity = {key: value for key, value in recipe.identity().items() if key not in named}
-    parts = [json.dumps(identity, sort_keys=True), text, weights]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    return create_digest(json.dumps(identity, sort_keys=True), text, weights)
 
 
 def _hash_weights(model: PreTrainedModel) -> bytes:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ..outputs import replacing_file
 from .figures import Dot, draw_scatter
+from .reports import format_table, write_report_files
 
 TABLE, RESULTS, FIGURE = "encoders.md", "encoders.json", "encoders.svg"
 
@@ -73,14 +72,8 @@ def write_report(
         "baseline": baseline,
         "encoders": [encoder.to_json() for encoder in figures],
     }
-    contents = {
-        TABLE: create_table(figures, baseline) + "\n" + describe_settings(settings),
-        RESULTS: json.dumps(results, ensure_ascii=False, indent=2) + "\n",
-        FIGURE: draw_figure(figures),
-    }
-    for name, content in contents.items():
-        with replacing_file(output / name) as partial:
-            partial.write_text(content, encoding="utf8")
+    table = create_table(figures, baseline) + "\n" + describe_settings(settings)
+    write_report_files(output, {TABLE: table, RESULTS: results, FIGURE: draw_figure(figures)})
 
 
 def create_table(figures: list[EncoderFigures], baseline: str | None) -> str:
@@ -97,7 +90,7 @@ def create_table(figures: list[EncoderFigures], baseline: str | None) -> str:
     compared = next((encoder for encoder in figures if encoder.name == baseline), None)
     if compared is not None:
         titles.append(f"against {baseline}")
-    rows = [titles, ["---", *("---:" for _ in titles[1:])]]
+    rows = []
     for encoder in figures:
         row = [
             encoder.name,
@@ -112,7 +105,7 @@ def create_table(figures: list[EncoderFigures], baseline: str | None) -> str:
         if compared is not None:
             row.append("" if encoder is compared else f"{encoder.mean - compared.mean:+.2f}")
         rows.append(row)
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return format_table(titles, rows)
 
 
 def _describe_scores(scores: list[float]) -> str:

@@ -6,18 +6,15 @@ Transformers", for named entity recognition.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import spacy
 from spacy.language import Language
-from spacy.training.initialize import init_nlp
 from spacy.vocab import Vocab
 from thinc.api import Config
 
@@ -26,23 +23,21 @@ from ..encoders.onnx.onnx_model import MODEL
 from ..encoders.thinc_shims import get_module
 from ..errors import BiomedError
 from ..evaluation.benchmark import MEASURES, describe_machine, measure_speed, read_texts
-from ..outputs import delete_directory, replacing_directory, replacing_file
+from ..outputs import delete_directory, replace_text, replacing_directory
 from ..packaging.compression import find_encoders, write_compressed
 from ..training.checkpoint import digest_files
 from ..training.config import fill_config
 from ..training.corpus import Corpus_v1, read_docs
-from ..training.resumable import DIR_MODEL_BEST, train
+from ..training.resumable import DIR_MODEL_BEST
 from .encoder_report import EncoderFigures, write_report
+from .trainings import Progress, create_digest, read_result, train_in
 
 RECORDS, SPEEDS = "runs.jsonl", "speeds.json"
 RUNS, RANDOM, PIPELINES = "runs", "random", "pipelines"
 MADE_BY = "spacy biomed study encoders"
-CONFIG, LOG, TRAINED = "config.cfg", "log.txt", "trained.txt"
+TRAINED = "trained.txt"
 
 _RANDOM_PREFIX = "random:"
-
-# Called with a description of the current step.
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +108,8 @@ class Run:
     digest: str
     pipeline: Path | None
 
-    @property
-    def key(self) -> dict[str, Any]:
-        return {
-            "encoder": self.contestant.name,
-            "corpus": self.corpus.name,
-            "seed": self.seed,
-            "run": self.digest,
-        }
 
-
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """The result of a training.
 
     Attributes:
@@ -209,9 +194,8 @@ def study_encoders(
     for run in runs:
         report(f"{run.contestant.name}, {run.corpus.name}, seed {run.seed}")
         if run.digest not in records or not (run.pipeline is None or run.pipeline.is_dir()):
-            record = _make(run, settings.gpu)
-            _append(output / RECORDS, {**run.key, **asdict(record)})
-            records[run.digest] = record
+            records[run.digest] = _make(run, settings.gpu)
+            _append(output / RECORDS, run, records[run.digest])
             delete_directory(run.place)
     shutil.rmtree(output / RUNS, ignore_errors=True)  # empty folders
     report("Timing the pipelines")
@@ -341,18 +325,13 @@ def _digest(contestant: Contestant, config: Config, corpus: str) -> str:
     if encoder.is_dir():
         found["vars"]["encoder"] = digest_files(encoder)
     del found["paths"]
-    parts = [contestant.name, found.to_str(interpolate=False), corpus]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    return create_digest(contestant.name, found.to_str(interpolate=False), corpus)
 
 
 def _make(run: Run, gpu: int) -> Record:
     """Train, score, quantise and score again, resuming where this was interrupted."""
-    run.place.mkdir(parents=True, exist_ok=True)
     if not _is_trained(run):
-        run.config.to_disk(run.place / CONFIG)
-        nlp = init_nlp(run.config, use_gpu=gpu)
-        with (run.place / LOG).open("a", encoding="utf8") as log:
-            train(nlp, run.place, use_gpu=gpu, stdout=log, stderr=log)
+        train_in(run.place, run.config, gpu)
         (run.place / TRAINED).write_text(run.digest, encoding="utf8")
     nlp = spacy.load(run.place / DIR_MODEL_BEST)
     [(name, encoder)] = find_encoders(nlp).items()
@@ -382,23 +361,23 @@ def _score(nlp: Language, test: Path) -> float:
 def _read_records(path: Path) -> dict[str, Record]:
     """The results of finished trainings, by digest."""
     records = {}
-    names = [field.name for field in fields(Record)]
     lines = path.read_text(encoding="utf8").splitlines() if path.is_file() else []
     for number, line in enumerate(lines, start=1):
         try:
             content = json.loads(line)
-            record = Record(**{name: content[name] for name in names})
+            records[content["run"]] = Record(*(content[name] for name in Record._fields))
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise BiomedError(
                 f"{path}:{number}: not the record of a training; remove the line"
             ) from error
-        records[content["run"]] = record
     return records
 
 
-def _append(path: Path, record: dict[str, Any]) -> None:
+def _append(path: Path, run: Run, record: Record) -> None:
+    key = {"encoder": run.contestant.name, "corpus": run.corpus.name, "seed": run.seed}
+    line = {**key, "run": run.digest, **record._asdict()}
     with path.open("a", encoding="utf8") as file:
-        file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
 # --- Timing and results ---
@@ -415,12 +394,11 @@ def _time(
         path: file with earlier measurements, which are reused if nothing has changed.
         settings: settings of the timing.
     """
-    parts = [*(run.digest for run in runs), *texts, str(settings.repeats), str(settings.threads)]
-    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
-    if path.is_file():
-        content = json.loads(path.read_text(encoding="utf8"))
-        if content["run"] == digest:
-            return content["words_per_second"]
+    timing = [str(settings.repeats), str(settings.threads)]
+    digest = create_digest(*(run.digest for run in runs), *texts, *timing)
+    earlier = read_result(path, digest)
+    if earlier is not None:
+        return earlier["words_per_second"]
     measured = measure_speed(
         [str(run.pipeline) for run in runs],
         texts,
@@ -438,8 +416,7 @@ def _time(
         "machine": describe_machine(),
         "pipelines": [figures.to_json() for figures in measured],
     }
-    with replacing_file(path) as partial:
-        partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf8")
+    replace_text(path, json.dumps(content, indent=2) + "\n")
     return speeds
 
 

@@ -6,21 +6,19 @@ section 4.4.1.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, permutations
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from ..errors import BiomedError
-from ..outputs import replacing_file
 from .figures import draw_effects
-from .task_runs import RUNS, Progress, RunScores, StudySettings, check_tasks, run_tasks
+from .reports import format_table, write_report_files
+from .task_runs import RUNS, StudySettings, check_tasks, run_tasks
+from .trainings import Progress
 
 TABLE, RESULTS, FIGURE = "pairwise.md", "pairwise.json", "pairwise.svg"
-
-Names = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +72,18 @@ def study_pairs(
     if len(folders) < 2:
         raise BiomedError("--tasks: a study of pairs needs at least two corpora")
     check_tasks(folders, settings)
-    found: dict[Names, list[RunScores]] = {}
+    study = PairwiseStudy({}, {}, {})
     for chosen, seed in plan_runs(folders, settings.seeds):
-        names = tuple(folder.name for folder in chosen)
+        names = [folder.name for folder in chosen]
         if progress is not None:
             progress(f"{' + '.join(names)}, seed {seed}")
         place = output / RUNS / "+".join(names) / f"seed_{seed}"
-        found.setdefault(names, []).append(run_tasks(chosen, place, settings, seed))
-    study = _collect(found)
+        run = run_tasks(chosen, place, settings, seed)
+        study.metrics.update(run.metrics)
+        if len(names) == 1:
+            study.alone.setdefault(names[0], []).append(run.scores[names[0]])
+        for task, companion in permutations(names, 2):
+            study.together.setdefault((task, companion), []).append(run.scores[task])
     write_study(study, output, settings, margin)
     return study
 
@@ -92,58 +94,32 @@ def plan_runs(folders: list[Path], seeds: tuple[int, ...]) -> list[tuple[tuple[P
     return [(some, seed) for some in chosen for seed in seeds]
 
 
-def _collect(found: dict[Names, list[RunScores]]) -> PairwiseStudy:
-    metrics: dict[str, str] = {}
-    for runs in found.values():
-        metrics.update(runs[0].metrics)
-    alone = {
-        names[0]: [run.scores[names[0]] for run in runs]
-        for names, runs in found.items()
-        if not names[1:]
-    }
-    together = {
-        (task, companion): [run.scores[task] for run in runs]
-        for names, runs in found.items()
-        if len(names) == 2
-        for task, companion in (names, names[::-1])
-    }
-    return PairwiseStudy(metrics, alone, together)
-
-
 def write_study(study: PairwiseStudy, output: Path, settings: StudySettings, margin: float) -> None:
     """Write the table, all scores and the diagram."""
     changes = {(task, other): study.change(task, other) for task, other in study.together}
     contents = {
         TABLE: create_table(study, settings),
-        RESULTS: json.dumps(_describe(study, settings), ensure_ascii=False, indent=2) + "\n",
+        RESULTS: _describe(study, settings),
         FIGURE: draw_effects(study.tasks, changes, margin),
     }
-    for name, content in contents.items():
-        with replacing_file(output / name) as partial:
-            partial.write_text(content, encoding="utf8")
+    write_report_files(output, contents)
 
 
 def create_table(study: PairwiseStudy, settings: StudySettings) -> str:
     """The changes as a Markdown table, with a column for each task and a row for each companion."""
     tasks = study.tasks
-    rows = [
-        ["", *tasks],
-        ["---", *("---:" for _ in tasks)],
-        ["alone", *(f"{100 * fmean(study.alone[task]):.2f}" for task in tasks)],
-    ]
+    rows = [["alone", *(f"{100 * fmean(study.alone[task]):.2f}" for task in tasks)]]
     for companion in tasks:
         changes = [
             "" if task == companion else f"{study.change(task, companion):+.2f}" for task in tasks
         ]
         rows.append([f"with {companion}", *changes])
-    seeds = ", ".join(map(str, settings.seeds))
-    metrics = ", ".join(f"{task}: `{metric}`" for task, metric in study.metrics.items())
-    lines = [f"| {' | '.join(row)} |" for row in rows]
     return (
-        "\n".join(lines) + "\n\nScores on the "
-        f"{settings.part} parts, of 100 points, and what changes where a task is trained together "
-        f"with another; {settings.encoder}, {settings.epochs} epochs, {settings.schedule}, "
-        f"mean over seeds {seeds}. {metrics}.\n"
+        f"{format_table(['', *tasks], rows)}\n"
+        f"Scores on the {settings.part} parts, of 100 points, and what changes where a task is "
+        "trained together with another; "
+        f"{settings.encoder}, {settings.epochs} epochs, {settings.schedule}, "
+        f"{settings.describe_mean(study.metrics)}\n"
     )
 
 

@@ -6,15 +6,15 @@ sections 3.3 and 4.2.
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
 from ..errors import BiomedError
-from ..outputs import replacing_file
 from ..training.resumable import DIR_MODEL_BEST
-from .task_runs import RUNS, Progress, StudySettings, check_tasks, run_tasks
+from .reports import format_table, write_report_files
+from .task_runs import RUNS, StudySettings, check_tasks, run_tasks
+from .trainings import Progress
 
 TABLE, RESULTS = "refinement.md", "refinement.json"
 ALONE, TOGETHER, APART = STAGES = ("alone", "together", "together, then apart")
@@ -78,33 +78,26 @@ def study_refinement(
     check_tasks(folders, settings)
     report = progress or (lambda doing: None)
     names = [folder.name for folder in folders]
-    metrics: dict[str, str] = {}
-    scores: dict[str, dict[str, list[float]]] = {
-        stage: {name: [] for name in names} for stage in STAGES
-    }
+    study = Refinement({}, {stage: {name: [] for name in names} for stage in STAGES})
+
+    def run(stage: str, chosen: list[Path], place: Path, settings: StudySettings) -> None:
+        result = run_tasks(chosen, place, settings, seed, keep_pipeline=stage == TOGETHER)
+        study.metrics.update(result.metrics)
+        for name, score in result.scores.items():
+            study.scores[stage][name].append(score)
+
     for seed in settings.seeds:
         ending = f"seed_{seed}"
         for folder in folders:
             report(f"{folder.name} alone, seed {seed}")
-            run = run_tasks([folder], output / RUNS / folder.name / ending, settings, seed)
-            metrics.update(run.metrics)
-            scores[ALONE][folder.name].append(run.scores[folder.name])
+            run(ALONE, [folder], output / RUNS / folder.name / ending, settings)
         report(f"all together, seed {seed}")
-        place = output / RUNS / "+".join(names) / ending
-        run = run_tasks(folders, place, settings, seed, keep_pipeline=True)
-        for name in names:
-            scores[TOGETHER][name].append(run.scores[name])
-        refined = replace(
-            settings,
-            encoder=str(place / ENCODER),
-            epochs=fine_tuning.epochs,
-            learn_rate=fine_tuning.learn_rate,
-        )
+        together = output / RUNS / "+".join(names) / ending
+        run(TOGETHER, folders, together, settings)
+        refined = replace(settings, encoder=str(together / ENCODER), **asdict(fine_tuning))
         for folder in folders:
             report(f"{folder.name} after all, seed {seed}")
-            run = run_tasks([folder], output / REFINED / folder.name / ending, refined, seed)
-            scores[APART][folder.name].append(run.scores[folder.name])
-    study = Refinement(metrics, scores)
+            run(APART, [folder], output / REFINED / folder.name / ending, refined)
     _write(study, output, settings, fine_tuning)
     return study
 
@@ -127,26 +120,20 @@ def _write(
         "metrics": study.metrics,
         "scores": study.scores,
     }
-    contents = {
-        TABLE: create_table(study, settings, fine_tuning),
-        RESULTS: json.dumps(results, ensure_ascii=False, indent=2) + "\n",
-    }
-    for name, content in contents.items():
-        with replacing_file(output / name) as partial:
-            partial.write_text(content, encoding="utf8")
+    contents = {TABLE: create_table(study, settings, fine_tuning), RESULTS: results}
+    write_report_files(output, contents)
 
 
 def create_table(study: Refinement, settings: StudySettings, fine_tuning: FineTuning) -> str:
     """The scores as a Markdown table: a column for each task and the mean, a row for each stage."""
-    rows = [["", *study.metrics, "mean"], ["---", *("---:" for _ in study.metrics), "---:"]]
+    rows = []
     for stage, by_task in study.scores.items():
         means = [100 * fmean(by_task[task]) for task in study.metrics]
         rows.append([stage, *(f"{mean:.2f}" for mean in (*means, fmean(means)))])
-    seeds = ", ".join(map(str, settings.seeds))
-    metrics = ", ".join(f"{task}: `{metric}`" for task, metric in study.metrics.items())
-    lines = [f"| {' | '.join(row)} |" for row in rows]
     return (
-        "\n".join(lines) + f"\n\nScores on the {settings.part} parts, of 100 points; "
-        f"{settings.encoder}, {settings.epochs} epochs alone and together ({settings.schedule}), "
-        f"then {fine_tuning.epochs} apart, mean over seeds {seeds}. {metrics}.\n"
+        f"{format_table(['', *study.metrics, 'mean'], rows)}\n"
+        f"Scores on the {settings.part} parts, of 100 points; {settings.encoder}, "
+        f"{settings.epochs} epochs alone and together ({settings.schedule}), "
+        f"then {fine_tuning.epochs} apart, "
+        f"{settings.describe_mean(study.metrics)}\n"
     )

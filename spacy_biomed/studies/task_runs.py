@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import spacy
-from spacy.training.initialize import init_nlp
 from thinc.api import Config
 
 from ..encoders.loading import load_pretrained
 from ..errors import BiomedError, quote
-from ..outputs import remove_directory, replacing_file
+from ..outputs import remove_directory, replace_text
 from ..training.checkpoint import digest_files
 from ..training.corpus import read_doc_bin
 from ..training.multitask_config import Schedule, Task, create_multitask_config
-from ..training.resumable import DIR_MODEL_BEST, DIR_MODEL_LAST, MADE_BY, train
+from ..training.resumable import DIR_MODEL_BEST, DIR_MODEL_LAST, MADE_BY
 from .task_scores import score_tasks
+from .trainings import create_digest, read_result, train_in
 
-RUNS, SCORES, CONFIG, LOG = "runs", "scores.json", "config.cfg", "log.txt"
-
-# Called with a description of the training that starts.
-Progress = Callable[[str], None]
+RUNS, SCORES = "runs", "scores.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +46,12 @@ class StudySettings:
     seeds: tuple[int, ...] = (0,)
     part: str = "test"
     gpu: int = -1
+
+    def describe_mean(self, metrics: Mapping[str, str]) -> str:
+        """Say what the numbers of a table are: the mean of which seeds, and each task's metric."""
+        seeds = ", ".join(map(str, self.seeds))
+        named = ", ".join(f"{task}: `{metric}`" for task, metric in metrics.items())
+        return f"mean over seeds {seeds}. {named}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +108,10 @@ def run_tasks(
     config, tasks = _create_config(folders, settings, seed)
     metrics = {task.name: task.score for task in tasks}
     digest = _digest(config, tasks, settings)
-    scores = _read_scores(place / SCORES, digest)
-    if scores is not None and (not keep_pipeline or (place / DIR_MODEL_BEST).is_dir()):
-        return RunScores(metrics, scores)
-    place.mkdir(parents=True, exist_ok=True)
-    config.to_disk(place / CONFIG)
-    nlp = init_nlp(config, use_gpu=settings.gpu)
-    with (place / LOG).open("a", encoding="utf8") as log:
-        train(nlp, place, use_gpu=settings.gpu, stdout=log, stderr=log)
+    result = read_result(place / SCORES, digest)
+    if result is not None and (not keep_pipeline or (place / DIR_MODEL_BEST).is_dir()):
+        return RunScores(metrics, result["scores"])
+    train_in(place, config, settings.gpu)
     by_name = score_tasks(spacy.load(place / DIR_MODEL_BEST), settings.part)
     missing = [task.name for task in tasks if task.score not in by_name]
     if missing:
@@ -122,8 +120,7 @@ def run_tasks(
             "choose another --part"
         )
     scores = {task.name: by_name[task.score] for task in tasks}
-    with replacing_file(place / SCORES) as partial:
-        partial.write_text(json.dumps({"run": digest, "scores": scores}), encoding="utf8")
+    replace_text(place / SCORES, json.dumps({"run": digest, "scores": scores}))
     remove_directory(place / DIR_MODEL_LAST, MADE_BY)
     if not keep_pipeline:
         remove_directory(place / DIR_MODEL_BEST, MADE_BY)
@@ -152,13 +149,4 @@ def _digest(config: Config, tasks: list[Task], settings: StudySettings) -> str:
     parts = {task.folder / f"{name}.spacy" for task in tasks for name in names}
     files = [digest_files(path) for path in sorted(parts)]
     files.append(digest_files(encoder) if encoder.is_dir() else "")
-    text = "\n".join([config.to_str(), settings.part, *files])
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _read_scores(path: Path, digest: str) -> dict[str, float] | None:
-    """The scores of a finished run; None if there are none, or the digest is different."""
-    if not path.is_file():
-        return None
-    content = json.loads(path.read_text(encoding="utf8"))
-    return content["scores"] if content["run"] == digest else None
+    return create_digest(config.to_str(), settings.part, *files)

@@ -168,7 +168,7 @@ def test_a_student_whose_sign_was_not_written_is_taken_from_its_checkpoint(
     make_recipe, tmp_path, monkeypatch
 ):
     output = tmp_path / "study"
-    monkeypatch.setattr(distillation_study, "replacing_file", None)
+    monkeypatch.setattr(distillation_study, "replace_text", None)
     with pytest.raises(TypeError):
         make_students(make_recipe(), output, [])
     monkeypatch.undo()

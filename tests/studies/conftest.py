@@ -3,7 +3,7 @@
 import pytest
 from multitask_corpora import convert_tasks, write_small_template
 
-from spacy_biomed.studies import task_runs
+from spacy_biomed.studies import trainings as study_trainings
 from spacy_biomed.studies.task_runs import StudySettings
 
 
@@ -27,7 +27,7 @@ def folders(corpora):
 def trainings(monkeypatch):
     """Count trainings, and raise before the training with a given number."""
     made, stop_at = [], []
-    train = task_runs.train
+    train = study_trainings.train
 
     def count(nlp, output, **kwargs):
         if stop_at and len(made) == stop_at[0]:
@@ -35,5 +35,5 @@ def trainings(monkeypatch):
         made.append(output.parent.name)
         train(nlp, output, **kwargs)
 
-    monkeypatch.setattr(task_runs, "train", count)
+    monkeypatch.setattr(study_trainings, "train", count)
     return made, stop_at

@@ -12,7 +12,7 @@ from spacy.util import load_config
 
 from spacy_biomed.encoders.loading import load_pretrained
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.studies import encoder_study
+from spacy_biomed.studies import encoder_study, trainings
 from spacy_biomed.studies.encoder_study import (
     Contestant,
     Corpus,
@@ -62,7 +62,7 @@ class Figures:
 def watched(monkeypatch):
     """Count trainings and timings, replace real timings, and raise before a given training."""
     made = {"trained": [], "timed": [], "stop_at": None}
-    train = encoder_study.train
+    train = trainings.train
 
     def count(nlp, place, **kwargs):
         if len(made["trained"]) == made["stop_at"]:
@@ -75,7 +75,7 @@ def watched(monkeypatch):
         made["timed"].append((len(pipelines), len(texts)))
         return [Figures() for _ in pipelines]
 
-    monkeypatch.setattr(encoder_study, "train", count)
+    monkeypatch.setattr(trainings, "train", count)
     monkeypatch.setattr(encoder_study, "measure_speed", time)
     return made
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
+from rich.console import Console
+from spacy.tokens import Doc, Span
+from spacy.vocab import Vocab
 
-if TYPE_CHECKING:
-    from spacy.tokens import Doc, Span
+from ..errors import BiomedError
 
 
 def annotate(
@@ -20,10 +22,6 @@ def annotate(
 
     Example: python -m spacy biomed annotate en_biomed_ner "Aspirin reduced the risk of cancer."
     """
-    import sys
-
-    from rich.console import Console
-
     from ..annotations.pairs import PAIR_SEPARATOR
     from ..pipeline.pipeline_loading import load_pipeline
 
@@ -59,9 +57,6 @@ def _describe(span: Span) -> str:
 
 
 def _first_text(corpus: Path) -> str:
-    from spacy.vocab import Vocab
-
-    from ..errors import BiomedError
     from ..training.corpus import read_docs
 
     for doc in read_docs(corpus, Vocab()):

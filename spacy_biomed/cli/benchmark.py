@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Column, Table
+
+from ..outputs import replacing_file
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
     from ..evaluation.benchmark import Measure, PipelineFigures
 
 
@@ -35,21 +39,26 @@ def benchmark(
     Example: python -m spacy biomed benchmark compressed/ncbi_disease corpus/ncbi_disease/test.spacy
     --against training/ncbi_disease/model-best --threads 2
     """
-    import json
-    from contextlib import nullcontext
-
-    from rich.console import Console
-
-    from ..evaluation.benchmark import read_texts, to_json
-    from ..outputs import replacing_file
+    from ..evaluation.benchmark import count_parts, measure_pipelines, read_texts, to_json
 
     read = read_texts(texts)
     pipelines = [pipeline] if against is None else [pipeline, against]
     sources: list[Path | str] = [texts, *pipelines]
     console = Console()
     # Before the work, so that a file that cannot be written is reported at once.
-    with nullcontext() if output is None else replacing_file(output, sources) as partial:
-        measured = _measure(console, pipelines, read, repeats, threads, batch_size)
+    with (
+        nullcontext() if output is None else replacing_file(output, sources) as partial,
+        Progress(console=console, transient=True) as bar,
+    ):
+        task = bar.add_task("Measuring", total=count_parts(len(pipelines), repeats))
+        measured = measure_pipelines(
+            pipelines,
+            read,
+            repeats=repeats,
+            threads=threads,
+            batch_size=batch_size,
+            progress=lambda part: bar.update(task, advance=1, description=part),
+        )
         if partial is not None:
             content = to_json(measured, texts=texts, repeats=repeats, threads=threads)
             partial.write_text(json.dumps(content, indent=2), encoding="utf8")
@@ -61,39 +70,11 @@ def benchmark(
         typer.echo(f"✔ Wrote {output}")
 
 
-def _measure(
-    console: Console,
-    pipelines: list[str],
-    texts: list[str],
-    repeats: int,
-    threads: int | None,
-    batch_size: int | None,
-) -> list[PipelineFigures]:
-    from rich.progress import Progress
-
-    from ..evaluation.benchmark import count_parts, measure_pipelines
-
-    with Progress(console=console, transient=True) as bar:
-        task = bar.add_task("Measuring", total=count_parts(len(pipelines), repeats))
-        return measure_pipelines(
-            pipelines,
-            texts,
-            repeats=repeats,
-            threads=threads,
-            batch_size=batch_size,
-            progress=lambda part: bar.update(task, advance=1, description=part),
-        )
-
-
 def _table(measured: list[PipelineFigures]) -> Table:
-    from rich.table import Table
-
     from ..evaluation.benchmark import MEASURES
 
-    table = Table(title_justify="left")
-    table.add_column("")
-    for name in _short_names([figures.pipeline for figures in measured]):
-        table.add_column(name, justify="right", overflow="fold")
+    names = _short_names([figures.pipeline for figures in measured])
+    table = Table("", *(Column(name, justify="right", overflow="fold") for name in names))
     if len(measured) > 1:
         table.add_column("times better", justify="right")
     for measure in MEASURES:

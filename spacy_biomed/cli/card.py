@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import typer
+from wasabi import msg
 
 from ..errors import BiomedError, quote
 
@@ -24,8 +25,6 @@ def card(
     Example: python -m spacy biomed card training/ncbi_disease/model-best pipelines/ncbi_disease
     --corpus corpus/ncbi_disease --metrics metrics/ncbi_disease.json
     """
-    from wasabi import msg
-
     from ..packaging.described_pipeline import write_described_pipeline
 
     meta = write_described_pipeline(

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Column, Table
+
+from ..errors import BiomedError, quote
+from ._shared.display import create_bar, create_table
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from ..language_models.cleaning import Source
     from ..language_models.cleaning_report import CleaningReport
 
@@ -41,15 +46,6 @@ def clean(
     Example: python -m spacy biomed clean abstracts=data/pubmed cases.jsonl.zst --output
     corpus/clean.txt.xz --lang en
     """
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
     from ..language_models.cleaning import clean_corpus, report_path
     from ..language_models.cleaning_report import CleaningSettings
     from ..language_models.deduplication import NearDuplicates
@@ -61,17 +57,9 @@ def clean(
         NearDuplicates(similarity=similarity),
     )
     console = Console(highlight=False)
-    with Progress(
-        TextColumn("Cleaning"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as progress:
+    with create_bar(console) as progress:
         # Without a total, the bar shows that documents are being counted.
-        task = progress.add_task("", total=None)
+        task = progress.add_task("Cleaning", total=None)
         report = clean_corpus(
             group_sources(sources),
             output,
@@ -88,7 +76,6 @@ def clean(
 
 def group_sources(arguments: list[str]) -> list[Source]:
     """The sources that arguments name: NAME=PATH, or a path whose source is named like it."""
-    from ..errors import BiomedError, quote
     from ..language_models.cleaning import Source
 
     paths: dict[str, list[Path]] = {}
@@ -103,14 +90,9 @@ def group_sources(arguments: list[str]) -> list[Source]:
 
 
 def _sources_table(report: CleaningReport) -> Table:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(title="Kept", title_justify="left")
-    for title in ("source", ""):
-        table.add_column(title, overflow="fold")
-    for title in ("in", "out", "share"):
-        table.add_column(title, justify="right", no_wrap=True)
+    texts = (Column(title, overflow="fold") for title in ("source", ""))
+    numbers = (Column(title, justify="right", no_wrap=True) for title in ("in", "out", "share"))
+    table = Table(*texts, *numbers, title="Kept", title_justify="left")
     total = {"all sources": report.total} if len(report.sources) > 1 else {}
     for name, account in [*report.sources.items(), *total.items()]:
         for kind, counts in account.to_json().items():
@@ -121,18 +103,12 @@ def _sources_table(report: CleaningReport) -> Table:
 
 
 def _reasons_table(report: CleaningReport) -> Table:
-    from rich.table import Table
-
+    kinds = ("documents", "sentences")
+    table = create_table([""], kinds, "Removed")
     counts = report.total.to_json()
-    table = Table(title="Removed", title_justify="left")
-    table.add_column("")
-    for kind in ("documents", "sentences"):
-        table.add_column(kind, justify="right")
-    reasons = dict.fromkeys(
-        reason for kind in ("documents", "sentences") for reason in counts[kind]["removed"]
-    )
-    for reason in reasons:
-        cells = [counts[kind]["removed"].get(reason, 0) for kind in ("documents", "sentences")]
+    removed = [counts[kind]["removed"] for kind in kinds]
+    for reason in dict.fromkeys(chain(*removed)):
+        cells = [by_reason.get(reason, 0) for by_reason in removed]
         if any(cells):
             table.add_row(reason, *(f"{count:,}" if count else "" for count in cells))
     return table

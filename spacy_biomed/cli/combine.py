@@ -8,14 +8,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from ..errors import BiomedError
+from ._shared.display import create_table
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from ..corpora.label_map import LabelMap
     from ..training.combining import CombinationReport
+
+
+# Counts of a part of a corpus, by their titles in the table.
+COUNTS = {
+    "documents": "documents",
+    "same text held out": "repeated_text",
+    "same id": "repeated_id",
+    "a sentence": "repeated_sentence",
+    "merged": "merged",
+    "kept twice": "kept_twice",
+    "disputed mentions": "disputed",
+}
 
 
 def combine(
@@ -44,8 +57,6 @@ def combine(
     Example: python -m spacy biomed combine corpus/both corpus/ncbi_disease corpus/bc5cdr
     --map ncbi_disease:Disease=DISEASE --map bc5cdr:Disease=DISEASE --map bc5cdr:Chemical=CHEMICAL
     """
-    from rich.console import Console
-
     from ..training.combining import combine_corpora
 
     report = combine_corpora(
@@ -72,34 +83,11 @@ def _parse_maps(pairs: Sequence[str]) -> dict[str, LabelMap]:
 
 
 def _table(report: CombinationReport) -> Table:
-    from rich.table import Table
-
-    table = Table(title=f"{report.name} ({report.language})", title_justify="left")
-    table.add_column("corpus")
-    table.add_column("labels")
-    table.add_column("part")
-    for title in (
-        "documents",
-        "same text held out",
-        "same id",
-        "a sentence",
-        "merged",
-        "kept twice",
-        "disputed mentions",
-    ):
-        table.add_column(title, justify="right")
+    title = f"{report.name} ({report.language})"
+    table = create_table(["corpus", "labels", "part"], COUNTS, title)
     for corpus in report.corpora:
-        for number, (part, count) in enumerate(corpus.parts.items()):
-            table.add_row(
-                corpus.name if number == 0 else "",
-                ", ".join(corpus.labels) if number == 0 else "",
-                part,
-                f"{count.documents:,}",
-                f"{count.repeated_text:,}",
-                f"{count.repeated_id:,}",
-                f"{count.repeated_sentence:,}",
-                f"{count.merged:,}",
-                f"{count.kept_twice:,}",
-                f"{count.disputed:,}",
-            )
+        begin = [corpus.name, ", ".join(corpus.labels)]
+        for part, count in corpus.parts.items():
+            table.add_row(*begin, part, *(f"{getattr(count, name):,}" for name in COUNTS.values()))
+            begin = ["", ""]
     return table

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
+from ._shared.display import create_table
 from ._shared.number_options import at_least_zero
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from ..packaging.compression import Compression, CompressionReport
 
 
@@ -35,8 +36,6 @@ def compress(
     Example: python -m spacy biomed compress training/ncbi_disease/model-best
     compressed/ncbi_disease --precision int8 --check corpus/ncbi_disease/dev.spacy
     """
-    from rich.console import Console
-
     from ..packaging.compression import compress_pipeline
 
     console = Console()
@@ -55,14 +54,11 @@ def compress(
 
 
 def _table(report: CompressionReport) -> Table:
-    from rich.table import Table
-
     what: str = report.precision
     if what == "int8":
         what += ", embeddings too" if report.quantized_embeddings else ", embeddings in fp32"
-    table = Table(title=f"Encoder in {what}", title_justify="left")
-    for title in ("", "before", "after", ""):
-        table.add_column(title, justify="right" if title else "left")
+    table = create_table([""], ["before", "after"], f"Encoder in {what}")
+    table.add_column("")
     for name in report.names:
         before, after = 100 * report.scores_before[name], 100 * report.scores_after[name]
         table.add_row(name, f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}")

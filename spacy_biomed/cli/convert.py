@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from ..errors import BiomedError, escape, quote
+from ._shared.display import create_bar, create_table
 from .init_config import split_names
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from ..corpora.conversion_report import ConversionReport, PartReport
     from ..corpora.documents import Document
     from ..corpora.repairs import OnError
@@ -80,8 +82,6 @@ def convert(
 
     Your own: python -m spacy biomed convert notes notes/ corpus/notes --format brat --language es
     """
-    from rich.console import Console
-
     from ..corpora.convert import convert_corpus
     from ..corpora.label_map import parse_label_map
 
@@ -125,45 +125,20 @@ def _locate(path: Path, source: Path) -> Path:
 
 def _show_progress(documents: Sequence[Document], part: str) -> Iterator[Document]:
     """Yield documents; after two seconds, show a bar."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        transient=True,
-    )
-    task = bar.add_task(part, total=len(documents))
-    begin, shown = time.monotonic(), False
+    bar, begin = create_bar(Console()), time.monotonic()
     try:
-        for number, document in enumerate(documents):
-            if not shown and time.monotonic() - begin > SECONDS_WITHOUT_BAR:
-                bar.start()
-                shown = True
-            if shown:
-                bar.update(task, completed=number)
+        for document in bar.track(documents, description=part):
+            if time.monotonic() - begin > SECONDS_WITHOUT_BAR:
+                bar.start()  # without effect once it has started
             yield document
     finally:
-        if shown:
+        if bar.live.is_started:
             bar.stop()
 
 
 def _table(report: ConversionReport) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
     title = escape(f"{report.name} ({report.language}, {report.format})")
-    table = Table(title=Text(title, style="italic"), title_justify="left")
-    table.add_column("")
-    for part in report.parts:
-        table.add_column(part, justify="right")
+    table = create_table([""], report.parts, Text(title, style="italic"))
     for title, values in _rows(report.parts):
         table.add_row(Text(escape(title)), *values)  # labels may contain any characters
     return table

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import typer
 
+from ..outputs import replacing_directory
+from ._shared.training_extra import importing_extra
+
 
 def convert_encoder(
     name: str = typer.Argument(help="Catalogue name, hub id or directory."),
@@ -20,16 +23,9 @@ def convert_encoder(
     Example: python -m spacy biomed convert-encoder biobert biobert
     """
     from ..encoders.loading import WEIGHTS, save_encoder
-    from ..errors import BiomedError
-    from ..outputs import replacing_directory
 
-    try:
+    with importing_extra("converting an encoder needs PyTorch and transformers"):
         from ..encoders.pickled import read_pickled
-    except ImportError as error:
-        raise BiomedError(
-            f"converting an encoder needs PyTorch and transformers ({error}): "
-            "pip install 'spacy-biomed[train]'"
-        ) from error
     source = Path(name).expanduser()
     with replacing_directory(output, "spacy biomed convert-encoder", [source]) as partial:
         save_encoder(partial, *read_pickled(name, revision))

@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+import json
+import os
+import re
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
 
 from ..errors import BiomedError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ..corpora.corpus_catalogue import CorpusEntry
 
 # Width of the output, in characters, if it is not a terminal.
@@ -63,23 +68,11 @@ def select(entries: tuple[Any, ...], **filters: str | None) -> list[Any]:
 
 def print_json(entries: Any) -> None:
     """Print one entry as a JSON object, several as a list of objects."""
-    import dataclasses
-    import json
-
-    data = (
-        [dataclasses.asdict(entry) for entry in entries]
-        if isinstance(entries, list)
-        else dataclasses.asdict(entries)
-    )
-    typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
+    typer.echo(json.dumps(entries, default=asdict, indent=2, ensure_ascii=False))
 
 
 def create_console() -> Console:
     """A console as wide as the terminal, or wide enough for the tables."""
-    import os
-
-    from rich.console import Console
-
     console = Console(markup=False, highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _PIPED_WIDTH
@@ -92,9 +85,6 @@ def print_rows(headers: dict[str, dict[str, Any]], rows: list[list[str]]) -> Non
     Args:
         headers: title of each column to the keyword arguments of rich's `Table.add_column`.
     """
-    from rich import box
-    from rich.table import Table
-
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for header, options in headers.items():
         table.add_column(header, overflow="fold", **options)
@@ -105,8 +95,6 @@ def print_rows(headers: dict[str, dict[str, Any]], rows: list[list[str]]) -> Non
 
 def print_fields(title: str, fields: dict[str, Any]) -> None:
     """Print the fields that have a value, one below the other."""
-    from rich.table import Table
-
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -120,8 +108,6 @@ def print_fields(title: str, fields: dict[str, Any]) -> None:
 
 def shorten(text: str) -> str:
     """The part of a catalogue field before its first qualification, for a cell of a table."""
-    import re
-
     return re.split(r"[,;(]| over | of ", text, maxsplit=1)[0].strip()
 
 

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+import unicodedata
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
+from rich.console import Console
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from ..errors import BiomedError
+from ..outputs import replacing_file
+from ._shared.display import track_deidentification
 
 if TYPE_CHECKING:
-    from spacy.language import Language
-    from spacy.tokens import Doc
-
     from ..annotations.deidentified import Deidentified
     from ..pipeline.deidentify import BiomedDeidentifier
     from ._shared.text_documents import TextDocument
@@ -59,9 +67,6 @@ def deidentify(
     Example: python -m spacy biomed deidentify training/meddocan/model-best notes.jsonl
     deidentified.jsonl --mode surrogates --annotations replacements.jsonl
     """
-    from rich.console import Console
-    from rich.progress import track
-
     from ..pipeline.deidentify import add_deidentifier
     from ..pipeline.pipeline_loading import load_pipeline
     from ._shared.text_documents import read_text_documents
@@ -81,15 +86,8 @@ def deidentify(
         if not rename:
             _check_writable(document.place, "the name of the file", document.name)
         total += 1
-    console = Console(highlight=False)
-    documents = track(
-        _deidentify(nlp, read_text_documents(texts, text_field), id_field),
-        "De-identifying",
-        total=total,
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
+    deidentified = _deidentify(nlp, read_text_documents(texts, text_field), id_field)
+    documents = track_deidentification(deidentified, total, Console(highlight=False))
     if rename:
         documents = _rename(documents, component)
     _write(documents, texts, output, annotations, text_field, keep)
@@ -103,8 +101,6 @@ def deidentify(
 
 def _check_places(sources: list[Path], output: Path, annotations: Path | None) -> None:
     """Refuse to write to what is read, or twice to one place."""
-    from ..errors import BiomedError
-
     if any(_overlap(output, source) for source in sources):
         raise BiomedError(
             f"{output}: this is what is read, or in it, or around it; name another output"
@@ -129,9 +125,6 @@ def _overlap(path: Path, other: Path) -> bool:
 
 
 def _true_place(path: Path) -> Path:
-    import os
-    import unicodedata
-
     return Path(unicodedata.normalize("NFC", os.path.realpath(path)).casefold())
 
 
@@ -144,8 +137,6 @@ def _has_file(path: Path, file: Path) -> bool:
 
 
 def _check_options(texts: Path, text_field: str, keep: list[str], rename: bool | None) -> None:
-    from ..errors import BiomedError
-
     if text_field in keep:
         raise BiomedError(f"--keep {text_field}: this is the field with the text; leave it out")
     for name in ROW_FIELDS:
@@ -156,8 +147,6 @@ def _check_options(texts: Path, text_field: str, keep: list[str], rename: bool |
 
 
 def _read_kinds(given: list[str]) -> dict[str, str]:
-    from ..errors import BiomedError
-
     for one in given:
         if "=" not in one.strip("="):
             raise BiomedError(f"--kind {one}: write LABEL=kind, such as TWIN=name")
@@ -165,8 +154,6 @@ def _read_kinds(given: list[str]) -> dict[str, str]:
 
 
 def _check(document: TextDocument, id_field: str | None, keep: list[str], max_length: int) -> None:
-    from ..errors import BiomedError
-
     if id_field is not None and not isinstance(document.fields.get(id_field), str | int):
         raise BiomedError(f"{document.place}: no identifier in the field {id_field}; name it")
     if len(document.text) > max_length:
@@ -181,8 +168,6 @@ def _check(document: TextDocument, id_field: str | None, keep: list[str], max_le
 
 def _check_writable(place: str, what: str, value: Any) -> None:
     """Refuse what UTF-8 or JSON cannot contain: half of a surrogate pair, infinity."""
-    from ..errors import BiomedError
-
     try:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError as error:
@@ -201,7 +186,6 @@ def _deidentify(
     nlp: Language, documents: Iterable[TextDocument], id_field: str | None
 ) -> Iterator[tuple[TextDocument, Deidentified]]:
     from ..corpora.gold import DOCUMENT_ID
-    from ..errors import BiomedError
 
     def make_docs() -> Iterator[tuple[Doc, TextDocument]]:
         for document in documents:
@@ -229,8 +213,6 @@ def _deidentify(
 
 
 def _stop(name: str, component: Any, docs: list[Doc], error: Exception) -> NoReturn:
-    from ..errors import BiomedError
-
     if isinstance(error, BiomedError):
         raise error
     first, last = (docs[i].user_data[PLACE] for i in (0, -1))
@@ -240,8 +222,6 @@ def _stop(name: str, component: Any, docs: list[Doc], error: Exception) -> NoRet
 
 def _explain(who: str, error: Exception) -> str:
     """What failed, without the message of the error, which may quote a text."""
-    from traceback import extract_tb
-
     frame = extract_tb(error.__traceback__)[-1]
     return (
         f"{who} failed ({type(error).__name__} in {frame.filename}:{frame.lineno}) and nothing was "
@@ -270,9 +250,6 @@ def _write(
     text_field: str,
     keep: list[str],
 ) -> None:
-    from contextlib import ExitStack
-
-    from ..outputs import replacing_file
     from ._shared.text_documents import writing_text_documents
 
     with ExitStack() as stack:

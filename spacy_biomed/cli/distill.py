@@ -1,10 +1,12 @@
 """`spacy biomed distill`."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import typer
+from rich.console import Console
+
+from ._shared.overrides import parse_overrides
+from ._shared.training_extra import importing_extra
 
 
 def distill(
@@ -21,27 +23,11 @@ def distill(
     Example: python -m spacy biomed distill configs/language_models/starter_from_teacher.cfg
     --paths.text texts.txt --paths.teacher biobert --paths.output encoders/mine
     """
-    from rich.console import Console
-
-    from ._shared.overrides import parse_overrides
-
     overrides = parse_overrides(context)
-    run, read_recipe, schema = _import_distillation()
-    report = run(read_recipe(recipe, schema, overrides), Console())
-    if report is not None:
-        typer.echo(f"✔ Wrote {report}")
-
-
-def _import_distillation() -> tuple[Callable[..., Any], Callable[..., Any], type]:
-    from ..errors import BiomedError
-
-    try:
+    with importing_extra("distillation needs PyTorch and transformers"):
         from ..language_models.distillation import distill as run
         from ..language_models.distillation_recipe import DistillationRecipe
         from ..language_models.recipe import read_recipe
-    except ImportError as error:
-        raise BiomedError(
-            f"distillation needs PyTorch and transformers ({error}): "
-            "pip install 'spacy-biomed[train]'"
-        ) from error
-    return run, read_recipe, DistillationRecipe
+    report = run(read_recipe(recipe, DistillationRecipe, overrides), Console())
+    if report is not None:
+        typer.echo(f"✔ Wrote {report}")

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+from rich.console import Console
 
-from ._shared.study_options import (
+from ..errors import BiomedError
+from ..outputs import working_directory
+from ._shared.display import showing_study
+from ._shared.overrides import parse_overrides
+from ._shared.training_extra import importing_extra
+from ._shared.training_options import (
     BATCH_WORDS,
     CORPORA_DIR,
     GPU_ID,
     LEARN_RATE,
-    create_console,
-    holding_output,
-    seeds_option,
-    show_written,
-    showing_progress,
+    STUDY,
+    Seeds,
     template_option,
 )
 from .init_config import split_names
-from .train import import_training, set_up_gpu
+from .train import set_up_gpu
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ..studies.encoder_study import Contestant, Corpus, EncoderStudySettings
 
 OUTPUT = typer.Argument(help="Folder for the table, the figure, the trainings and their scores.")
@@ -37,11 +36,9 @@ TASKS = typer.Option(
 EPOCHS = typer.Option(
     8, min=1, help="Epochs of each training on a corpus without a number in --tasks."
 )
-SEEDS = seeds_option(3)
 TEXTS = typer.Option(None, help="File of texts to time pipelines on; else the first test part.")
 REPEATS = typer.Option(5, min=1, help="How often pipelines are timed.")
 THREADS = typer.Option(None, min=1, help="Threads of each library while pipelines are timed.")
-TEMPLATE = template_option("ner")
 
 
 def encoders(
@@ -56,12 +53,12 @@ def encoders(
     epochs: int = EPOCHS,
     batch_words: int = BATCH_WORDS,
     learn_rate: float = LEARN_RATE,
-    seeds: int = SEEDS,
+    seeds: Seeds = 3,
     texts: Path = TEXTS,
     repeats: int = REPEATS,
     threads: int = THREADS,
     corpora_dir: Path = CORPORA_DIR,
-    template: Path = TEMPLATE,
+    template: Path = template_option("ner"),
     gpu_id: int = GPU_ID,
 ) -> None:
     """Fine-tune encoders on corpora of entities: a table and a figure of F1, speed and size.
@@ -73,14 +70,15 @@ def encoders(
     assets/encoders/starter-en,random:assets/encoders/starter-en,minilm
     --tasks ncbi_disease=6,bc5cdr=4
     """
-    import_training()
-    from ..studies.encoder_study import parse_contestants
-
-    settings = _settings(template, batch_words, learn_rate, seeds, texts, repeats, threads, gpu_id)
+    with importing_extra("training needs PyTorch"):
+        from ..studies.encoder_study import EncoderStudySettings, parse_contestants
+    settings = EncoderStudySettings(
+        template, batch_words, learn_rate, tuple(range(seeds)), texts, repeats, threads, gpu_id
+    )
     contestants = parse_contestants(split_names(encoders))
     corpora = _read_tasks(tasks, epochs, corpora_dir)
-    with _holding(output, contestants, corpora, settings):
-        _study(create_console(), contestants, corpora, output, settings, baseline)
+    with working_directory(output, STUDY, _list_sources(contestants, corpora, settings)):
+        _study(contestants, corpora, output, settings, baseline)
 
 
 def distillation(
@@ -94,12 +92,12 @@ def distillation(
     epochs: int = EPOCHS,
     batch_words: int = BATCH_WORDS,
     learn_rate: float = LEARN_RATE,
-    seeds: int = SEEDS,
+    seeds: Seeds = 3,
     texts: Path = TEXTS,
     repeats: int = REPEATS,
     threads: int = THREADS,
     corpora_dir: Path = CORPORA_DIR,
-    template: Path = TEMPLATE,
+    template: Path = template_option("ner"),
     gpu_id: int = GPU_ID,
 ) -> None:
     """Distil the recipe's student by every objective, and study these students and the teacher.
@@ -112,26 +110,26 @@ def distillation(
     configs/language_models/starter_from_teacher.cfg metrics/distillation --paths.text texts.txt
     --paths.teacher encoders/teacher --tasks ncbi_disease=6,bc5cdr=4,cantemist=2
     """
-    from ._shared.overrides import parse_overrides
-
     overrides = parse_overrides(context)
-    import_training()
-    from ..language_models.distillation_recipe import DistillationRecipe
-    from ..language_models.objectives import OBJECTIVES
-    from ..language_models.recipe import read_recipe
-    from ..language_models.sources import read_documents
-    from ..studies.distillation_study import NO_DISTILLATION, make_students
-    from ..studies.encoder_study import Contestant, check_corpora
-
-    settings = _settings(template, batch_words, learn_rate, seeds, texts, repeats, threads, gpu_id)
+    with importing_extra("training needs PyTorch"):
+        from ..language_models.distillation_recipe import DistillationRecipe
+        from ..language_models.objectives import OBJECTIVES
+        from ..language_models.recipe import read_recipe
+        from ..language_models.sources import read_documents
+        from ..studies.distillation_study import NO_DISTILLATION, make_students
+        from ..studies.encoder_study import Contestant, EncoderStudySettings, check_corpora
+    settings = EncoderStudySettings(
+        template, batch_words, learn_rate, tuple(range(seeds)), texts, repeats, threads, gpu_id
+    )
     corpora = _read_tasks(tasks or "", epochs, corpora_dir)
     check_corpora(corpora, settings)  # before hours of training, not after them
-    console = create_console()
+    console = Console(highlight=False, markup=False, soft_wrap=True)
     read = read_recipe(recipe, DistillationRecipe, overrides)
     for _ in read_documents(read.text.paths, text_field=read.text.field):
         pass  # errors in the text are reported before the first student is trained
     contestants = [Contestant("teacher", read.teacher.name)]
-    with _holding(output, contestants, corpora, settings, [recipe, *read.text.paths]):
+    sources = [recipe, *read.text.paths, *_list_sources(contestants, corpora, settings)]
+    with working_directory(output, STUDY, sources):
         students = make_students(
             read,
             output,
@@ -143,48 +141,19 @@ def distillation(
             console.print(f"✔ Wrote {', '.join(students)} to {output}")
             return
         contestants += [Contestant(name, str(path)) for name, path in students.items()]
-        _study(console, contestants, corpora, output, settings, NO_DISTILLATION)
+        _study(contestants, corpora, output, settings, NO_DISTILLATION)
 
 
-def _holding(
-    output: Path,
-    contestants: list[Contestant],
-    corpora: list[Corpus],
-    settings: EncoderStudySettings,
-    others: Sequence[Path] = (),
-) -> AbstractContextManager[None]:
-    sources = [settings.template, *(corpus.folder for corpus in corpora), *others]
-    sources += [settings.texts] if settings.texts else []
-    return holding_output(output, [*sources, *(one.encoder for one in contestants)])
-
-
-def _settings(
-    template: Path,
-    batch_words: int | None,
-    learn_rate: float | None,
-    seeds: int,
-    texts: Path | None,
-    repeats: int,
-    threads: int | None,
-    gpu_id: int,
-) -> EncoderStudySettings:
-    from ..studies.encoder_study import EncoderStudySettings
-
-    return EncoderStudySettings(
-        template=template,
-        batch_words=batch_words,
-        learn_rate=learn_rate,
-        seeds=tuple(range(seeds)),
-        texts=texts,
-        repeats=repeats,
-        threads=threads,
-        gpu=gpu_id,
-    )
+def _list_sources(
+    contestants: list[Contestant], corpora: list[Corpus], settings: EncoderStudySettings
+) -> list[Path | str]:
+    texts = [settings.texts] if settings.texts else []
+    folders = [corpus.folder for corpus in corpora]
+    return [settings.template, *folders, *texts, *(one.encoder for one in contestants)]
 
 
 def _read_tasks(tasks: str, epochs: int, corpora_dir: Path) -> list[Corpus]:
     """Read names of corpora; raise BiomedError if a number of epochs is not a number."""
-    from ..errors import BiomedError
     from ..studies.encoder_study import Corpus
 
     corpora = []
@@ -197,7 +166,6 @@ def _read_tasks(tasks: str, epochs: int, corpora_dir: Path) -> list[Corpus]:
 
 
 def _study(
-    console: Console,
     contestants: list[Contestant],
     corpora: list[Corpus],
     output: Path,
@@ -209,6 +177,5 @@ def _study(
 
     set_up_gpu(settings.gpu)
     steps = count_steps(len(contestants), len(corpora), settings)
-    with showing_progress(console, steps) as progress:
+    with showing_study(output, steps, [TABLE, RESULTS, FIGURE]) as progress:
         study_encoders(contestants, corpora, output, settings, baseline=baseline, progress=progress)
-    show_written(console, output, TABLE, RESULTS, FIGURE)

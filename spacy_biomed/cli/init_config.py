@@ -6,10 +6,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import typer
+from wasabi import msg
 
+from ..errors import BiomedError
+from ..outputs import replacing_file
 from ._shared.bad_input import OneLineGroup
-from ._shared.number_options import LARGEST_SEED, above_zero
-from ._shared.study_options import template_option
+from ._shared.number_options import above_zero
+from ._shared.training_options import (
+    BATCH_WORDS,
+    CORPORA_DIR,
+    ENCODER,
+    LEARN_RATE,
+    SEED,
+    TASKS,
+    template_option,
+)
 
 if TYPE_CHECKING:
     from ..training.multitask_config import Schedule
@@ -59,13 +70,13 @@ def for_corpus(
     task: str = typer.Option(None, help="Kind of corpus, such as ner; else what the corpus says."),
     template: Path = template_option(None),
     epochs: int = typer.Option(10, min=1, help="Passes over the training part."),
-    batch_words: int = typer.Option(None, min=1, help="Tokens in a batch; else the template's."),
+    batch_words: int = BATCH_WORDS,
     learn_rate: float = typer.Option(
         None,
         callback=above_zero,
         help="Highest learning rate; else the template's, or half of the source's.",
     ),
-    seed: int = typer.Option(0, min=0, max=LARGEST_SEED, help="Seed of everything random."),
+    seed: int = SEED,
 ) -> None:
     """Write the training config of one corpus and one encoder. The word `corpus` may be left out.
 
@@ -78,10 +89,6 @@ def for_corpus(
     Example: python -m spacy biomed init-config corpus/ncbi_disease ncbi.cfg --encoder biobert
     --epochs 10
     """
-    from wasabi import msg
-
-    from ..errors import BiomedError
-    from ..outputs import replacing_file
     from ..training.config import check_encoder_name, fill_config
     from ..training.updating import create_update
 
@@ -117,8 +124,6 @@ def for_corpus(
 
 def _describe_update(update: Update, source: str, corpus: Path) -> None:
     """Print what becomes of the labels of a pipeline that is to learn more."""
-    from wasabi import msg
-
     if update.new:
         msg.info(f"new labels: {', '.join(update.new)}")
     if update.unannotated:
@@ -136,16 +141,14 @@ def _describe_update(update: Update, source: str, corpus: Path) -> None:
 @init_config.command("multitask")
 def for_tasks(
     output: Path = typer.Argument(help="Config to write, for `spacy biomed train`."),
-    tasks: str = typer.Option(..., help="Converted corpora: names with commas between them."),
-    encoder: str = typer.Option(..., help="Catalogue name, hub id or directory."),
+    tasks: str = TASKS,
+    encoder: str = ENCODER,
     schedule: str = typer.Option("round_robin", help="round_robin or proportional."),
     epochs: int = typer.Option(10, min=1, help="Of the schedule, each of which is scored."),
-    batch_words: int = typer.Option(None, min=1, help="Tokens in a batch; else the template's."),
-    learn_rate: float = typer.Option(
-        None, callback=above_zero, help="Highest learning rate; else the template's."
-    ),
-    seed: int = typer.Option(0, min=0, max=LARGEST_SEED, help="Seed of everything random."),
-    corpora_dir: Path = typer.Option(Path("corpus"), help="Folder of the converted corpora."),
+    batch_words: int = BATCH_WORDS,
+    learn_rate: float = LEARN_RATE,
+    seed: int = SEED,
+    corpora_dir: Path = CORPORA_DIR,
     template: Path = template_option("multitask"),
 ) -> None:
     """Write the training config of several tasks on one encoder, each with a head of its own.
@@ -156,9 +159,6 @@ def for_tasks(
     Example: python -m spacy biomed init-config multitask --tasks ncbi_disease,hoc,medrqe --encoder
     biobert training/multitask/config.cfg
     """
-    from wasabi import msg
-
-    from ..outputs import replacing_file
     from ..training.multitask_config import create_multitask_config
 
     folders = [corpora_dir / name for name in split_names(tasks)]

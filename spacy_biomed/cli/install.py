@@ -1,8 +1,15 @@
 """`spacy biomed install`."""
 
+import subprocess
+import sys
 from pathlib import Path
+from zipfile import is_zipfile
 
 import typer
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from wasabi import msg
+
+from ..errors import BiomedError, escape
 
 
 def install(
@@ -14,13 +21,6 @@ def install(
 
     Example: python -m spacy biomed install packages/ncbi_disease
     """
-    import subprocess
-    import sys
-
-    from wasabi import msg
-
-    from ..errors import BiomedError, escape
-
     wheels = []
     for folder in folders:
         found = sorted(folder.rglob("*.whl"), key=lambda path: path.stat().st_mtime)
@@ -44,12 +44,6 @@ def install(
 
 def _check(wheel: Path) -> Path:
     """Raise BiomedError if a file is no wheel, by its name or by its content."""
-    from zipfile import is_zipfile
-
-    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
-
-    from ..errors import BiomedError
-
     try:
         parse_wheel_filename(wheel.name)
     except InvalidWheelFilename:

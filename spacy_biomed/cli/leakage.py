@@ -6,10 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ..errors import BiomedError
+from ._shared.display import create_table, track_deidentification
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from ..evaluation.leakage import LeakageReport
 
 
@@ -28,10 +32,6 @@ def leakage(
     Example: python -m spacy biomed leakage training/meddocan/model-best
     corpus/meddocan/test.spacy --mode surrogates
     """
-    from rich.console import Console
-    from rich.progress import track
-
-    from ..errors import BiomedError
     from ..evaluation.leakage import measure_leakage
     from ..pipeline.deidentify import add_deidentifier
     from ..pipeline.pipeline_loading import load_pipeline
@@ -43,14 +43,7 @@ def leakage(
     if not gold:
         raise BiomedError(f"{corpus}: no documents there; give a converted part of a corpus")
     console = Console(highlight=False)
-    predicted = track(
-        nlp.pipe(doc.text for doc in gold),
-        "De-identifying",
-        total=len(gold),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
+    predicted = track_deidentification(nlp.pipe(doc.text for doc in gold), len(gold), console)
     report = measure_leakage(
         zip(gold, predicted, strict=True),
         lambda label: deidentifier.kind(label) != "keep",
@@ -62,12 +55,8 @@ def leakage(
 
 
 def _table(report: LeakageReport) -> Table:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(title="Gold mentions in the de-identified text", title_justify="left")
-    for title in ("", "mentions", "kept", "by chance", "leaked", ""):
-        table.add_column(title, justify="right" if table.columns else "left")
+    titles = ("mentions", "kept", "by chance", "leaked", "")
+    table = create_table([""], titles, "Gold mentions in the de-identified text")
     for label, counts in [*sorted(report.labels.items()), ("all labels", report.total)]:
         share = counts.leaked / max(counts.mentions, 1)
         numbers = (counts.mentions, counts.kept, counts.by_chance, counts.leaked)

@@ -1,10 +1,12 @@
 """`spacy biomed pretrain`."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import typer
+from rich.console import Console
+
+from ._shared.overrides import parse_overrides
+from ._shared.training_extra import importing_extra
 
 
 def pretrain(
@@ -21,26 +23,10 @@ def pretrain(
     Example: python -m spacy biomed pretrain configs/language_models/starter_en.cfg --paths.text
     texts.txt --paths.output encoders/mine
     """
-    from rich.console import Console
-
-    from ._shared.overrides import parse_overrides
-
     overrides = parse_overrides(context)
-    run, read_recipe, schema = _import_pretraining()
-    report = run(read_recipe(recipe, schema, overrides), Console())
-    if report is not None:
-        typer.echo(f"✔ Wrote {report}")
-
-
-def _import_pretraining() -> tuple[Callable[..., Any], Callable[..., Any], type]:
-    from ..errors import BiomedError
-
-    try:
+    with importing_extra("pretraining needs PyTorch and transformers"):
         from ..language_models.pretraining import pretrain as run
         from ..language_models.recipe import PretrainingRecipe, read_recipe
-    except ImportError as error:
-        raise BiomedError(
-            f"pretraining needs PyTorch and transformers ({error}): "
-            "pip install 'spacy-biomed[train]'"
-        ) from error
-    return run, read_recipe, PretrainingRecipe
+    report = run(read_recipe(recipe, PretrainingRecipe, overrides), Console())
+    if report is not None:
+        typer.echo(f"✔ Wrote {report}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import typer
+from wasabi import msg
 
+from ..outputs import replace_text
 from ._shared.bad_input import OneLineGroup
 from .encoder_studies import distillation, encoders
 from .task_studies import pairwise, refinement
@@ -40,11 +43,6 @@ def scores(
 
     Example: python -m spacy biomed study scores training/multitask/model-best --part test
     """
-    import json
-
-    from wasabi import msg
-
-    from ..outputs import replacing_file
     from ..pipeline.pipeline_loading import load_pipeline
     from ..studies.task_scores import score_tasks
 
@@ -52,6 +50,5 @@ def scores(
     found = score_tasks(load_pipeline(pipeline), part)
     msg.table([(name, f"{100 * score:.2f}") for name, score in found.items()], aligns=("l", "r"))
     if output is not None:
-        with replacing_file(output, [pipeline]) as partial:
-            partial.write_text(json.dumps(found, indent=2) + "\n", encoding="utf8")
+        replace_text(output, json.dumps(found, indent=2) + "\n", [pipeline])
         msg.good(f"Wrote {output}")

@@ -7,32 +7,29 @@ from typing import TYPE_CHECKING, cast
 
 import typer
 
+from ..outputs import working_directory
+from ._shared.display import showing_study
 from ._shared.number_options import above_zero, at_least_zero
-from ._shared.study_options import (
+from ._shared.training_extra import importing_extra
+from ._shared.training_options import (
     BATCH_WORDS,
     CORPORA_DIR,
+    ENCODER,
     GPU_ID,
     LEARN_RATE,
-    create_console,
-    holding_output,
-    seeds_option,
-    show_written,
-    showing_progress,
+    STUDY,
+    TASKS,
+    Seeds,
     template_option,
 )
 from .init_config import split_names
-from .train import import_training, set_up_gpu
+from .train import set_up_gpu
 
 if TYPE_CHECKING:
-    from ..studies.task_runs import StudySettings
     from ..training.multitask_config import Schedule
 
-TASKS = typer.Option(..., help="Converted corpora: names with commas between them.")
-ENCODER = typer.Option(..., help="Catalogue name, hub id or directory.")
 SCHEDULE = typer.Option("proportional", help="round_robin or proportional.")
-SEEDS = seeds_option(1)
 PART = typer.Option("test", help="What is scored: test or dev.")
-TEMPLATE = template_option("multitask")
 
 
 def pairwise(
@@ -43,13 +40,13 @@ def pairwise(
     epochs: int = typer.Option(10, min=1, help="Epochs of each run."),
     batch_words: int = BATCH_WORDS,
     learn_rate: float = LEARN_RATE,
-    seeds: int = SEEDS,
+    seeds: Seeds = 1,
     part: str = PART,
     margin: float = typer.Option(
         0.5, callback=at_least_zero, help="Smaller differences, in points, are no effect."
     ),
     corpora_dir: Path = CORPORA_DIR,
-    template: Path = TEMPLATE,
+    template: Path = template_option("multitask"),
     gpu_id: int = GPU_ID,
 ) -> None:
     """Train every task alone and every pair together: a table and a figure of which helps which.
@@ -60,19 +57,21 @@ def pairwise(
     Example: python -m spacy biomed study pairwise --tasks ncbi_disease,bc5cdr,hoc,medrqe --encoder
     biobert metrics/tasks
     """
-    settings = _prepare(
-        template, encoder, schedule, epochs, batch_words, learn_rate, seeds, part, gpu_id
+    with importing_extra("training needs PyTorch"):
+        from ..studies.pairwise import FIGURE, RESULTS, TABLE, plan_runs, study_pairs
+        from ..studies.task_runs import StudySettings
+    set_up_gpu(gpu_id)
+    kind = cast("Schedule", schedule)  # checked by the first run
+    settings = StudySettings(
+        template, encoder, kind, epochs, batch_words, learn_rate, tuple(range(seeds)), part, gpu_id
     )
-    from ..studies.pairwise import FIGURE, RESULTS, TABLE, plan_runs, study_pairs
-
     folders = [corpora_dir / name for name in split_names(tasks)]
-    console = create_console()
+    steps = len(plan_runs(folders, settings.seeds))
     with (
-        holding_output(output, [template, encoder, *folders]),
-        showing_progress(console, len(plan_runs(folders, settings.seeds))) as progress,
+        working_directory(output, STUDY, [template, encoder, *folders]),
+        showing_study(output, steps, [TABLE, RESULTS, FIGURE]) as progress,
     ):
         study_pairs(folders, output, settings, margin=margin, progress=progress)
-    show_written(console, output, TABLE, RESULTS, FIGURE)
 
 
 def refinement(
@@ -87,10 +86,10 @@ def refinement(
     fine_tune_learn_rate: float = typer.Option(
         None, callback=above_zero, help="Learning rate of each task after that; else the same."
     ),
-    seeds: int = SEEDS,
+    seeds: Seeds = 1,
     part: str = PART,
     corpora_dir: Path = CORPORA_DIR,
-    template: Path = TEMPLATE,
+    template: Path = template_option("multitask"),
     gpu_id: int = GPU_ID,
 ) -> None:
     """Train tasks alone, all together, and each again from the encoder that all have trained.
@@ -102,52 +101,20 @@ def refinement(
     Example: python -m spacy biomed study refinement --tasks ncbi_disease,bc5cdr,hoc,medrqe
     --encoder biobert --fine-tune-learn-rate 0.00002 metrics/tasks
     """
-    settings = _prepare(
-        template, encoder, schedule, epochs, batch_words, learn_rate, seeds, part, gpu_id
+    with importing_extra("training needs PyTorch"):
+        from ..studies.refinement import RESULTS, TABLE, FineTuning, count_runs, study_refinement
+        from ..studies.task_runs import StudySettings
+    set_up_gpu(gpu_id)
+    kind = cast("Schedule", schedule)  # checked by the first run
+    settings = StudySettings(
+        template, encoder, kind, epochs, batch_words, learn_rate, tuple(range(seeds)), part, gpu_id
     )
-    from ..studies.refinement import RESULTS, TABLE, FineTuning, count_runs, study_refinement
-
     rate = learn_rate if fine_tune_learn_rate is None else fine_tune_learn_rate
     folders = [corpora_dir / name for name in split_names(tasks)]
-    console = create_console()
     with (
-        holding_output(output, [template, encoder, *folders]),
-        showing_progress(console, count_runs(folders, settings)) as progress,
+        working_directory(output, STUDY, [template, encoder, *folders]),
+        showing_study(output, count_runs(folders, settings), [TABLE, RESULTS]) as progress,
     ):
         study_refinement(
             folders, output, settings, FineTuning(fine_tune_epochs, rate), progress=progress
         )
-    show_written(console, output, TABLE, RESULTS)
-
-
-def _prepare(
-    template: Path,
-    encoder: str,
-    schedule: str,
-    epochs: int,
-    batch_words: int | None,
-    learn_rate: float | None,
-    seeds: int,
-    part: str,
-    gpu_id: int,
-) -> StudySettings:
-    """Check that training is possible, and collect the settings.
-
-    Raises:
-        BiomedError: if training is not possible.
-    """
-    import_training()
-    set_up_gpu(gpu_id)
-    from ..studies.task_runs import StudySettings
-
-    return StudySettings(
-        template=template,
-        encoder=encoder,
-        schedule=cast("Schedule", schedule),  # checked by the first run
-        epochs=epochs,
-        batch_words=batch_words,
-        learn_rate=learn_rate,
-        seeds=tuple(range(seeds)),
-        part=part,
-        gpu=gpu_id,
-    )

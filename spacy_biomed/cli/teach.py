@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import typer
+from wasabi import msg
 
 from ._shared.number_options import LARGEST_SEED
 
@@ -43,8 +44,6 @@ def teach(
     Example: python -m spacy biomed teach training/ncbi_disease/model-best corpus/ncbi_disease
     corpus/ncbi_disease_taught --texts abstracts.txt.xz --max-words 1000000
     """
-    from wasabi import msg
-
     from ..language_models.sources import read_documents, sample_documents
     from ..pipeline.pipeline_loading import load_pipeline
     from ..training.teaching import create_taught_corpus

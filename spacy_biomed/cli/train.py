@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+import spacy
 import typer
+from spacy.training.initialize import init_nlp
+from spacy.util import import_file
+from wasabi import msg
+
+from ..errors import BiomedError, escape
+from ._shared.overrides import check_variables, parse_overrides
+from ._shared.training_extra import importing_extra
+from ._shared.training_options import GPU_ID
 
 # Options that typer does not know are settings of the config.
 CONFIG_OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -18,9 +25,7 @@ def train(
     output: Path = typer.Option(
         ..., "--output", "-o", file_okay=False, help="Folder for model-best and model-last."
     ),
-    gpu_id: int = typer.Option(
-        -1, "--gpu-id", "-g", min=-1, help="GPU to train on; -1 for the CPU."
-    ),
+    gpu_id: int = GPU_ID,
     resume: bool = typer.Option(True, help="Continue a run that was stopped."),
     code: Path = typer.Option(
         None, "--code", "-c", exists=True, help="Python file that registers functions to use."
@@ -35,15 +40,13 @@ def train(
     Example: python -m spacy biomed train training/ncbi_disease/config.cfg --output
     training/ncbi_disease --gpu-id 0
     """
-    from spacy.training.initialize import init_nlp
-    from wasabi import msg
-
     from ..training.config import check_sections, read_config
     from ..training.config_errors import explaining_config_errors
-    from ._shared.overrides import check_variables, parse_overrides
 
     overrides = parse_overrides(context)
-    train_pipeline, check_output = import_training()
+    with importing_extra("training needs PyTorch"):
+        from ..training.resumable import check_training_output
+        from ..training.resumable import train as train_pipeline
     _import_code(code)
     set_up_gpu(gpu_id)
     check_variables(overrides, read_config(config), config)
@@ -51,7 +54,7 @@ def train(
         settings = read_config(config, overrides)
         check_sections(config, settings, ("nlp", "components", "training"))
         # Before the work, so that an output that cannot be written is reported at once.
-        check_output(output, settings.interpolate())
+        check_training_output(output, settings.interpolate())
         msg.divider("Initializing pipeline")
         nlp = init_nlp(settings, use_gpu=gpu_id)
         msg.good("Initialized pipeline")
@@ -59,32 +62,8 @@ def train(
         train_pipeline(nlp, output, use_gpu=gpu_id, resume=resume)
 
 
-def import_training() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Import training, which needs the extra `train`.
-
-    Returns:
-        the function that trains, and the function that checks its output.
-
-    Raises:
-        BiomedError: if the extra is not installed.
-    """
-    from ..errors import BiomedError
-
-    try:
-        from ..training.resumable import check_training_output, train
-    except ImportError as error:
-        raise BiomedError(
-            f"training needs PyTorch ({error}): pip install 'spacy-biomed[train]'"
-        ) from error
-    return train, check_training_output
-
-
 def _import_code(path: Path | None) -> None:
     """Import a file of code; raise BiomedError if that fails for any reason."""
-    from spacy.util import import_file
-
-    from ..errors import BiomedError, escape
-
     if path is None:
         return
     try:
@@ -103,11 +82,6 @@ def set_up_gpu(gpu_id: int) -> None:
     Raises:
         BiomedError: if there is no such GPU.
     """
-    import spacy
-    from wasabi import msg
-
-    from ..errors import BiomedError
-
     if gpu_id < 0:
         msg.info("Using CPU")
         return

@@ -6,6 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import typer
+from rich.console import Console
+
+from ..errors import BiomedError
+from ..outputs import replacing_directory
 
 if TYPE_CHECKING:
     from ..language_models.vocabulary import Kind
@@ -29,11 +33,7 @@ def vocabulary(
     Example: python -m spacy biomed vocabulary texts/ --output vocabularies/mine --kind bpe
     --size 50262
     """
-    from rich.console import Console
-
-    from ..errors import BiomedError
     from ..language_models.vocabulary import Documents, learn_vocabulary, save_tokenizer
-    from ..outputs import replacing_directory
 
     if kind not in ("bpe", "wordpiece"):
         raise BiomedError(f"--kind {kind}: use bpe or wordpiece")

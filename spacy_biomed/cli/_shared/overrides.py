@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from spacy.cli._util import NoSuchOption, parse_config_overrides
+
+from ...errors import BiomedError, quote
 
 
 def parse_overrides(context: typer.Context) -> dict[str, Any]:
@@ -16,10 +19,6 @@ def parse_overrides(context: typer.Context) -> dict[str, Any]:
     Raises:
         BiomedError: if an option is not of the form `--section.setting value`.
     """
-    from spacy.cli._util import NoSuchOption, parse_config_overrides
-
-    from ...errors import BiomedError
-
     _check_words(context)
     try:
         return parse_config_overrides(context.args)
@@ -30,8 +29,6 @@ def parse_overrides(context: typer.Context) -> dict[str, Any]:
 
 def _check_words(context: typer.Context) -> None:
     """Raise BiomedError if a word is neither a setting nor its value, or is not UTF-8."""
-    from ...errors import BiomedError, quote
-
     takes_value = False
     for word in context.args:
         is_setting = word.startswith("--")
@@ -61,8 +58,6 @@ def check_variables(overrides: Mapping[str, Any], settings: Mapping[str, Any], p
     Raises:
         BiomedError: if a setting is not there.
     """
-    from ...errors import BiomedError
-
     for name in overrides:
         section, _, setting = name.partition(".")
         if section not in ("vars", "paths") or setting in settings.get(section, {}):

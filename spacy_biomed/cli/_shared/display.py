@@ -1,0 +1,77 @@
+"""Tables and bars of progress, as several commands print them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import TypeVar
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    track,
+)
+from rich.table import Column, Table
+from rich.text import Text
+
+Document = TypeVar("Document")
+
+
+def create_table(texts: Sequence[str], numbers: Iterable[str], title: str | Text) -> Table:
+    """A table without rows.
+
+    Args:
+        texts, numbers: titles of the first columns, and of the last, which are aligned right.
+        title: title of the table.
+    """
+    columns = (Column(header, justify="right") for header in numbers)
+    return Table(*texts, *columns, title=title, title_justify="left")
+
+
+def create_bar(console: Console) -> Progress:
+    """A bar of a task's progress with numbers, for a terminal only."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return Progress(
+        *columns,
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
+def track_deidentification(
+    documents: Iterable[Document], total: int, console: Console
+) -> Iterable[Document]:
+    """Yield documents that are being de-identified, with a bar in a terminal."""
+    is_piped = not console.is_terminal
+    return track(
+        documents, "De-identifying", total, console=console, transient=True, disable=is_piped
+    )
+
+
+@contextmanager
+def showing_study(
+    output: Path, steps: int, files: Sequence[str]
+) -> Iterator[Callable[[str], None]]:
+    """Show a bar within the context, then print the table and the names of the files.
+
+    Yields a function to call with the name of each step as the step begins.
+
+    Args:
+        output: folder of the study.
+        steps: number of steps.
+        files: names of the files that the study writes there, the first of them the table.
+    """
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    with Progress(console=console, transient=True) as bar:
+        task, done = bar.add_task("", total=steps), count()
+        yield lambda step: bar.update(task, description=step, completed=next(done))
+    console.print((output / files[0]).read_text(encoding="utf8"))
+    console.print(f"✔ Wrote {', '.join(files[:-1])} and {files[-1]} to {output}")

@@ -6,6 +6,7 @@ import io
 import os
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
@@ -123,12 +124,10 @@ def check_deflated(content: bytes, path: Path) -> None:
     """
     ratio, size = max_ratio(), 0
     stream = zlib.decompressobj()
-    try:
+    with suppress(zlib.error):
         for start in range(0, len(content), _PIECE):
             size += len(stream.decompress(content[start : start + _PIECE]))
             check_ratio(start + _PIECE, size, path, ratio)
-    except zlib.error:
-        return
 
 
 def check_ratio(compressed: int, size: int, path: Path, ratio: int | None = None) -> None:

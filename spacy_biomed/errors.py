@@ -39,7 +39,11 @@ def quote(value: object) -> str:
         return f"{mark}{escape(value)}{mark}"
     if isinstance(value, int) and abs(value) > _LONGEST_NUMBER:
         return "a number of many digits"
-    return escape(_represent(value))
+    try:
+        shown = _SHORT.repr(value)
+    except ValueError:  # a nested integer of too many digits
+        shown = f"a {type(value).__name__}"
+    return escape(shown)
 
 
 def escape(text: str, limit: int = QUOTED) -> str:
@@ -56,10 +60,3 @@ def escape(text: str, limit: int = QUOTED) -> str:
         for character in text[: limit + 1]
     )
     return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
-
-
-def _represent(value: object) -> str:
-    try:
-        return _SHORT.repr(value)
-    except ValueError:  # a nested integer of too many digits
-        return f"a {type(value).__name__}"

@@ -77,16 +77,12 @@ def replacing_directory(
         # Checked again: another process may have written here before the lock.
         check_replaceable(output, made_by, sources)
         partial = beside.fresh("partial")
-        with _explaining(output):
+        with _discarding(partial), _explaining(output):
             partial.mkdir()
-        try:
-            with _explaining(output):
-                yield partial
-                _mark(partial, made_by, sources)
-                _flush_tree(partial)
-        except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
-            raise
+            yield partial
+            marker = {**_describe(made_by, sources), "files": _files(partial)}
+            _write_marker(partial / MARKER, marker)
+            _flush_tree(partial)
         with _keeping(output, partial, in_place=beside.folder == place):
             if beside.folder == place:
                 _move_in(partial, place)
@@ -108,19 +104,17 @@ def replacing_file(output: Path, sources: Iterable[Path | str] = ()) -> Iterator
             written by another process, or cannot be written.
     """
     check_output(output, sources)
-    _check_is_file(output)
+    if output.is_dir():
+        raise BiomedError(f"{output}: this is a directory; name a file to write to")
+    if output.exists() and not output.is_file():
+        raise BiomedError(f"{output}: this is no ordinary file; name a file to write to")
     place = _resolve(output)
     with _writing(output, place) as beside:
         partial = beside.fresh("partial")
-        with _explaining(output):
+        with _discarding(partial), _explaining(output):
             partial.touch(exist_ok=False)
-        try:
-            with _explaining(output):
-                yield partial
-                _flush(partial)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
+            yield partial
+            _flush(partial)
         with _keeping(output, partial):
             os.replace(partial, place)
         _flush_names(place.parent)
@@ -190,12 +184,9 @@ def claim_directory(path: Path, made_by: str, sources: Iterable[Path | str] = ()
             path.mkdir(parents=True, exist_ok=True)
             # Written atomically: an incomplete marker would make the directory unusable.
             partial = _TemporaryNames(path, _IN_PLACE).fresh("partial")
-            try:
+            with _discarding(partial):
                 _write_marker(partial, _describe(made_by, sources))
                 os.replace(partial, path / MARKER)
-            except BaseException:
-                partial.unlink(missing_ok=True)
-                raise
 
 
 @contextmanager
@@ -262,9 +253,7 @@ def check_replaceable(output: Path, made_by: str, sources: Iterable[Path | str] 
         BiomedError: as in `replacing_directory`, except for locks and errors of writing.
     """
     marker = _check_is_ours(output, made_by, sources)
-    if marker is None:
-        return
-    if marker.get("files") is None:  # a working directory, which may have any files
+    if marker is None or marker.get("files") is None:  # a working directory may have any files
         return
     known = set(marker["files"])
     with _explaining(output):
@@ -389,6 +378,19 @@ def _writing(output: Path, place: Path, *, stays: bool = False) -> Iterator[_Tem
         yield beside
 
 
+@contextmanager
+def _discarding(partial: Path) -> Iterator[None]:
+    """Delete an incomplete output if the context ends with an exception."""
+    try:
+        yield
+    except BaseException:
+        if partial.is_dir():
+            shutil.rmtree(partial, ignore_errors=True)
+        else:
+            partial.unlink(missing_ok=True)
+        raise
+
+
 def _resolve(path: Path) -> Path:
     """Resolve symbolic links.
 
@@ -476,13 +478,6 @@ def _move_in(partial: Path, place: Path) -> None:
     _flush_names(place)
 
 
-def _check_is_file(output: Path) -> None:
-    if output.is_dir():
-        raise BiomedError(f"{output}: this is a directory; name a file to write to")
-    if output.exists() and not output.is_file():
-        raise BiomedError(f"{output}: this is no ordinary file; name a file to write to")
-
-
 def _check_is_ours(
     path: Path, made_by: str, sources: Iterable[Path | str]
 ) -> dict[str, Any] | None:
@@ -533,11 +528,6 @@ def _files_below(directory: Path) -> Iterator[str]:
                 yield Path(folder, name).relative_to(directory).as_posix()
 
 
-def _mark(directory: Path, made_by: str, sources: Iterable[Path | str]) -> None:
-    marker = {**_describe(made_by, sources), "files": _files(directory)}
-    _write_marker(directory / MARKER, marker)
-
-
 def _describe(made_by: str, sources: Iterable[Path | str]) -> dict[str, Any]:
     """A marker's content. It has no time and no paths, so a copied output does not reveal them."""
     names = sorted({Path(source).name for source in sources})
@@ -567,14 +557,12 @@ def _flush(file: Path) -> None:
     """Flush a file to disk."""
     if file.is_symlink():
         return
-    handle = os.open(file, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems without support
-            raise
-    finally:
-        os.close(handle)
+    with file.open("rb+" if os.name == "nt" else "rb") as stream:
+        try:
+            os.fsync(stream.fileno())
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems without support
+                raise
 
 
 def _flush_names(folder: Path) -> None:

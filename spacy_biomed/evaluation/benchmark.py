@@ -7,8 +7,8 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,7 @@ class PipelineFigures:
     single_seconds: list[float] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        fields = asdict(self)
         figures = {
             measure.name: {"value": measure.value(self), "spread": measure.spread(self)}
             for measure in MEASURES
@@ -188,7 +188,10 @@ def measure_pipelines(
     with _loaded(pipelines, texts, environment, batch_size, progress) as loaded:
         for i in range(repeats):
             for figures, _ in loaded:
-                _measure_start(figures, environment)
+                with _explaining(figures.pipeline):
+                    load, first = measure_first_sentence(figures.pipeline, environment)
+                figures.load_seconds.append(load)
+                figures.first_seconds.append(first)
                 progress(f"{figures.pipeline}: start {i + 1}")
         _time_batches(loaded, repeats, progress)
         for i in range(repeats):
@@ -273,33 +276,28 @@ def _time_batches(
             progress(f"{figures.pipeline}: repeat {i + 1}")
 
 
-def _measure_start(figures: PipelineFigures, environment: dict[str, str]) -> None:
-    try:
-        load, first = measure_first_sentence(figures.pipeline, environment)
-    except WorkerFailed as error:
-        raise _explain(figures.pipeline, error) from error
-    figures.load_seconds.append(load)
-    figures.first_seconds.append(first)
-
-
 def _start(environment: dict[str, str], python: str = sys.executable) -> Worker:
     return Worker([python, "-m", f"{__package__}.pipeline_worker"], environment)
 
 
 def _ask(figures: PipelineFigures, worker: Worker, do: str, **arguments: Any) -> Any:
-    try:
+    with _explaining(figures.pipeline):
         return worker.ask(do, **arguments)
+
+
+@contextmanager
+def _explaining(pipeline: str) -> Iterator[None]:
+    """Convert the failure of a pipeline's worker to a one-line message."""
+    try:
+        yield
     except WorkerFailed as error:
-        raise _explain(figures.pipeline, error) from error
-
-
-def _explain(pipeline: str, error: WorkerFailed) -> BiomedError:
-    if error.kind == BiomedError.__name__:
-        return BiomedError(str(error))
-    reason = f"{error.kind}: {error}" if error.kind else str(error)
-    return BiomedError(
-        f"{pipeline}: cannot be measured ({reason}); try it with `python -m spacy biomed annotate`"
-    )
+        if error.kind == BiomedError.__name__:
+            raise BiomedError(str(error)) from error
+        reason = f"{error.kind}: {error}" if error.kind else str(error)
+        raise BiomedError(
+            f"{pipeline}: cannot be measured ({reason}); "
+            "try it with `python -m spacy biomed annotate`"
+        ) from error
 
 
 def read_texts(path: Path) -> list[str]:
@@ -329,10 +327,8 @@ def describe_machine(packages: Iterable[str] = PACKAGES) -> dict[str, Any]:
     """The processor, the system, and the versions of the installed packages."""
     versions = {"python": platform.python_version()}
     for name in packages:
-        try:
+        with suppress(PackageNotFoundError):
             versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
     processor, instructions = _processor()
     return {
         "processor": processor,

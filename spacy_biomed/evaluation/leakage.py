@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 from spacy.tokens import Doc
 
@@ -54,13 +54,8 @@ class LeakageReport:
     @property
     def total(self) -> Leakage:
         """The sum of the counts of all labels."""
-        counts = self.labels.values()
-        return Leakage(
-            sum(count.mentions for count in counts),
-            sum(count.leaked for count in counts),
-            sum(count.kept for count in counts),
-            sum(count.by_chance for count in counts),
-        )
+        counts = [astuple(count) for count in self.labels.values()]
+        return Leakage(*map(sum, zip(*counts, strict=True)))
 
 
 def is_never_drawn(replacement: Replacement) -> bool:

@@ -15,7 +15,6 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
-from types import TracebackType
 from typing import IO, Any, cast
 
 THREAD_VARIABLES = (
@@ -103,12 +102,7 @@ class Worker:
     def __enter__(self) -> Worker:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:
             self._process.kill()  # it may still be working on a request
         self.close()

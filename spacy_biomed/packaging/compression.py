@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -231,16 +230,12 @@ def write_compressed(
     config = Config(nlp.config)
     for name, encoder in encoders.items():
         old = config["components"][name]
+        kept = {key: old["model"][key] for key in ("window", "context", "pair_overflow")}
         config["components"][name] = {
             "factory": "biomed_onnx_transformer",
             "max_batch_words": old["max_batch_words"],
             "keep_encodings": old["keep_encodings"],
-            "model": {
-                "@architectures": "spacy_biomed.OnnxTransformerModel.v1",
-                "window": old["model"]["window"],
-                "context": old["model"]["context"],
-                "pair_overflow": old["model"]["pair_overflow"],
-            },
+            "model": {"@architectures": "spacy_biomed.OnnxTransformerModel.v1", **kept},
         }
         export_encoder(
             encoder.model,
@@ -313,4 +308,4 @@ def weighted_scores(nlp: Language, examples: list[Example]) -> Scores:
 def exported_settings(pipeline: Path) -> Iterator[dict[str, Any]]:
     """Yield the content of `encoder.json` of each exported encoder in a pipeline's directory."""
     for path in sorted(pipeline.glob(f"*/encoder/{SETTINGS}")):
-        yield json.loads(path.read_text(encoding="utf8"))
+        yield srsly.read_json(path)

@@ -415,6 +415,8 @@ def _make_folders(folder: Path) -> list[Path]:
     missing = [path for path in (folder, *folder.parents) if not os.path.exists(path)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:  # a file is in its place
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from error
     except OSError:
         _remove_empty([path for path in missing if os.path.isdir(path)])
         raise

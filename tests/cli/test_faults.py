@@ -573,7 +573,7 @@ def test_a_failed_system_call_in_a_process_of_its_own(undisturbed, tmp_path):
     ("in_the_way", "reason"),
     [
         ("out", r"out: this is a file; name a directory to write to"),
-        ("folder", r"folder/out: cannot be written \(File exists\); nothing was changed: .*"),
+        ("folder", r"folder/out: cannot be written \(Not a directory\); nothing was changed: .*"),
     ],
 )
 def test_a_file_where_a_directory_is_to_be_is_named_and_stays(

@@ -96,9 +96,10 @@ def compress_pipeline(
     """Write a copy of a pipeline whose encoder runs in ONNX Runtime, or with weights in fp16.
 
     Each `biomed_transformer` becomes a `biomed_onnx_transformer` of the same name. Nothing else
-    changes, except that a pipeline with only components of this package loses the words of the
-    training texts from its vocabulary. With "fp16" the components stay the same and can be trained
-    further; the weights of encoders and of this package's heads take half the space.
+    changes, except that a pipeline loses the words of the training texts from its vocabulary if
+    none of its components reads them (`Described.reads_words`). With "fp16" the components stay the
+    same and can be trained further; the weights of encoders and of this package's heads take half
+    the space.
 
     With "int8" the embedding tables are quantised too, if that costs no more than `max_loss` on the
     check corpus; without a check corpus they stay in fp32. The scores in the new meta are those on
@@ -211,10 +212,9 @@ def write_halved(nlp: Language, path: Path) -> None:
 def _leave_out_words(nlp: Language, path: Path) -> None:
     """Remove words of the training texts from the vocabulary in a pipeline's directory.
 
-    Only if every component is of this package, since others may need these words.
+    They stay if a component may read them: any component that does not say that it reads none.
     """
-    metas = (nlp.get_pipe_meta(name) for name in nlp.component_names)
-    if all(meta.factory.startswith("biomed_") for meta in metas):
+    if not any(getattr(pipe, "reads_words", True) for _, pipe in nlp.components):
         labels = {label for _, pipe in nlp.components for label in getattr(pipe, "labels", ())}
         srsly.write_json(path / "vocab" / "strings.json", sorted(labels))
 

@@ -34,11 +34,14 @@ class Described:
         default_name: the factory's name.
         task_name: the field's name for its task.
         usage_line: what `usage` returns, if it does not depend on the settings.
+        reads_words: whether it looks up words of the training texts in the vocabulary. They are
+            left out of a compressed pipeline if no component does.
     """
 
     default_name: ClassVar[str] = ""
     task_name: ClassVar[str] = ""
     usage_line: ClassVar[str]
+    reads_words: ClassVar[bool] = False
 
     @classmethod
     def usage(cls, settings: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import srsly
 from spacy import util
@@ -46,7 +46,10 @@ class EncoderPipe(TrainablePipe):
         max_batch_words: tokens that `pipe` encodes at a time, to limit memory. Heads annotate up to
             8,192 tokens at a time, and put smaller batches of the encoder together.
         keep_encodings: whether documents keep their encodings.
+        reads_words: as in `Described`.
     """
+
+    reads_words: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ import pytest
 import spacy
 import torch
 from safetensors.torch import load_file
+from spacy.language import Language
 from spacy.tokens import DocBin
 from spacy.training import Corpus, Example
 
@@ -450,6 +451,18 @@ def test_no_words_of_the_training_texts_are_left_in_the_vocabulary(pipeline, tmp
 
 def test_a_vocabulary_that_other_components_use_stays_as_it_is(tiny_bert, tmp_path):
     nlp = build(tiny_bert, "biomed_ner", "textcat_multilabel")
+    nlp.to_disk(tmp_path / "both")
+    compress_pipeline(str(tmp_path / "both"), tmp_path / "output", precision="fp32")
+    strings = json.loads((tmp_path / "output" / "vocab" / "strings.json").read_text())
+    assert "cancer" in strings
+
+
+def test_a_component_of_another_package_keeps_the_vocabulary_whatever_it_is_called(
+    tiny_bert, tmp_path
+):
+    nlp = build(tiny_bert, "biomed_ner")
+    Language.component("biomed_word_lookup", func=lambda doc: doc)
+    nlp.add_pipe("biomed_word_lookup")
     nlp.to_disk(tmp_path / "both")
     compress_pipeline(str(tmp_path / "both"), tmp_path / "output", precision="fp32")
     strings = json.loads((tmp_path / "output" / "vocab" / "strings.json").read_text())

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import typer
 
+from ..outputs import replacing_directory
+from ._shared.training_extra import importing_extra
+
 
 def import_model(
     name: str = typer.Argument(help="Hub id or directory of a fine-tuned classifier."),
@@ -24,16 +27,8 @@ def import_model(
     Example: python -m spacy biomed import-model PlanTL-GOB-ES/bsc-bio-ehr-es-pharmaconer
     pharmaconer --language es
     """
-    from ..errors import BiomedError
-    from ..outputs import replacing_directory
-
-    try:
+    with importing_extra("importing a model needs PyTorch and transformers"):
         from ..packaging.model_import import import_model
-    except ImportError as error:
-        raise BiomedError(
-            f"importing a model needs PyTorch and transformers ({error}): "
-            "pip install 'spacy-biomed[train]'"
-        ) from error
     source = Path(name).expanduser()
     with replacing_directory(output, "spacy biomed import-model", [source]) as partial:
         names = None if classes is None else [each.strip() for each in classes.split(",")]

@@ -68,10 +68,8 @@ def locate_setting_or_section(text: str, setting: str) -> int | None:
 
 def locate_string(text: str, value: str) -> int | None:
     """The number of the first line that has a value as a whole string."""
-    for number, line in enumerate(text.splitlines(), start=1):
-        if f'"{value}"' in line:
-            return number
-    return None
+    lines = enumerate(text.splitlines(), start=1)
+    return next((number for number, line in lines if f'"{value}"' in line), None)
 
 
 def locate_mentioned(text: str, message: str) -> int | None:

@@ -125,12 +125,9 @@ def serve(methods: object) -> None:
             answer = {"result": method(**request)}
         except Exception as error:
             traceback.print_exc()
-            answer = {"error": _one_line(error), "kind": type(error).__name__}
+            kind = type(error).__name__
+            answer = {"error": (str(error).strip() or kind).splitlines()[0], "kind": kind}
         print(json.dumps(answer), file=answers, flush=True)
-
-
-def _one_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def thread_settings(threads: int | None) -> dict[str, str]:

@@ -158,15 +158,12 @@ def compress_pipeline(
         if refusal is not None:
             raise BiomedError(refusal)
         if report.scores_after or precision != "fp32":
-            _replace_scores(partial, report.scores_after)
+            meta = srsly.read_json(partial / "meta.json")
+            meta["performance"] = report.scores_after
+            srsly.write_json(partial / "meta.json", meta)
     report.bytes_before = directory_size(nlp.path) if nlp.path else 0
     report.bytes_after = directory_size(output)
     return report
-
-
-def _replace_scores(pipeline: Path, scores: Scores) -> None:
-    meta = srsly.read_json(pipeline / "meta.json")
-    srsly.write_json(pipeline / "meta.json", {**meta, "performance": scores})
 
 
 def _refusal(

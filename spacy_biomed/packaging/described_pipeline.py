@@ -71,7 +71,10 @@ def write_described_pipeline(
     if not (pipeline / "meta.json").is_file():
         raise BiomedError(f"{pipeline}: no pipeline there; `python -m spacy train` makes one")
     description = read_description(corpus)
-    scores, *other_scores = (_read_scores(path) for path in (metrics, *others.values()))
+    scores, *other_scores = (
+        read_fields(path, (), "python -m spacy evaluate --output")
+        for path in (metrics, *others.values())
+    )
     meta = read_fields(pipeline / "meta.json", ("lang", "pipeline"), "python -m spacy train")
     config = _read_pipeline_config(pipeline / "config.cfg")
     heads = find_heads(config)
@@ -107,10 +110,6 @@ def _check_package(name: str | None, version: str) -> None:
         raise BiomedError(
             f"--version {version!r:.80}: no version of a package; use one such as 0.1.0"
         ) from None
-
-
-def _read_scores(metrics: Path) -> dict[str, Any]:
-    return read_fields(metrics, (), "python -m spacy evaluate --output")
 
 
 def _read_pipeline_config(path: Path) -> dict[str, Any]:
@@ -149,7 +148,8 @@ def _describe_origin(
     encoder = find_encoder(encoder_name)
     earlier = _read_earlier(config)
     corpora = description.get("corpora") or [description]
-    licences = [_join_licences(corpora)]
+    stated = dict.fromkeys(corpus.get("licence") or "not stated" for corpus in corpora)
+    licences = [f"{'corpora' if len(corpora) > 1 else 'corpus'}: {', '.join(stated)}"]
     sources = [_describe_corpus(corpus) for corpus in corpora]
     if encoder is None:
         sources.append({"name": f"encoder: {Path(encoder_name).name}"})
@@ -187,11 +187,6 @@ def _read_earlier(config: dict[str, Any]) -> dict[str, Any]:
     except BiomedError:  # it no longer exists, so its sources and licences are unknown
         return {"name": Path(source).name, "license": f"{Path(source).name}: not stated"}
     return {**meta, "name": f"{meta['lang']}_{meta['name']}"}
-
-
-def _join_licences(corpora: list[dict[str, Any]]) -> str:
-    stated = dict.fromkeys(corpus.get("licence") or "not stated" for corpus in corpora)
-    return f"{'corpora' if len(corpora) > 1 else 'corpus'}: {', '.join(stated)}"
 
 
 def _describe_corpus(description: dict[str, Any]) -> dict[str, str]:

@@ -330,9 +330,10 @@ def _digest(contestant: Contestant, config: Config, corpus: str) -> str:
 
 def _make(run: Run, gpu: int) -> Record:
     """Train, score, quantise and score again, resuming where this was interrupted."""
-    if not _is_trained(run):
+    trained = run.place / TRAINED
+    if not (trained.is_file() and trained.read_text(encoding="utf8") == run.digest):
         train_in(run.place, run.config, gpu)
-        (run.place / TRAINED).write_text(run.digest, encoding="utf8")
+        trained.write_text(run.digest, encoding="utf8")
     nlp = spacy.load(run.place / DIR_MODEL_BEST)
     [(name, encoder)] = find_encoders(nlp).items()
     pipeline = run.pipeline or run.place / PIPELINES
@@ -347,11 +348,6 @@ def _make(run: Run, gpu: int) -> Record:
         ),
         int8_bytes=(pipeline / name / "encoder" / MODEL).stat().st_size,
     )
-
-
-def _is_trained(run: Run) -> bool:
-    path = run.place / TRAINED
-    return path.is_file() and path.read_text(encoding="utf8") == run.digest
 
 
 def _score(nlp: Language, test: Path) -> float:

@@ -36,14 +36,9 @@ def _check_words(context: typer.Context) -> None:
             raise BiomedError(
                 f"Got unexpected extra argument {quote(word)}; see `{context.command_path} --help`"
             )
-        if not is_utf8(word):
+        if any("\ud800" <= character <= "\udfff" for character in word):  # as Python reads it
             raise BiomedError(f"{quote(word)}: not UTF-8; name files in UTF-8")
         takes_value = is_setting and "=" not in word
-
-
-def is_utf8(word: str) -> bool:
-    """Whether an argument was UTF-8, as configs are."""
-    return not any("\ud800" <= character <= "\udfff" for character in word)
 
 
 def check_variables(overrides: Mapping[str, Any], settings: Mapping[str, Any], path: Path) -> None:

@@ -36,7 +36,8 @@ def _check_words(context: typer.Context) -> None:
             raise BiomedError(
                 f"Got unexpected extra argument {quote(word)}; see `{context.command_path} --help`"
             )
-        if any("\ud800" <= character <= "\udfff" for character in word):  # as Python reads it
+        # Python represents a byte that is not UTF-8 as half of a surrogate pair.
+        if any("\ud800" <= character <= "\udfff" for character in word):
             raise BiomedError(f"{quote(word)}: not UTF-8; name files in UTF-8")
         takes_value = is_setting and "=" not in word
 

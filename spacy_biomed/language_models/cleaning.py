@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 import srsly
+from spacy.util import minibatch
 
+from ..encoders.batching.concurrency import submit_ahead
 from ..errors import BiomedError
 from ..outputs import check_output, replacing_file, scratch_directory
 from .cleaning_report import (
@@ -283,14 +284,9 @@ def _sift_in(pool: ProcessPoolExecutor, most: int, texts: Iterable[str]) -> Iter
     Args:
         most: maximum number of waiting batches.
     """
-    texts = iter(texts)
-    waiting: deque[Future[list[Candidate]]] = deque()
-    while batch := list(islice(texts, _BATCH)):
-        waiting.append(pool.submit(_sift_batch, batch))
-        if len(waiting) > most:
-            yield from waiting.popleft().result()
-    while waiting:
-        yield from waiting.popleft().result()
+    batches = minibatch(texts, _BATCH)
+    for candidates in submit_ahead(lambda batch: pool.submit(_sift_batch, batch), batches, most):
+        yield from candidates
 
 
 _sifter: Sifter  # of a worker process

@@ -8,6 +8,7 @@ Python can prepare the next batch meanwhile.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
@@ -43,17 +44,25 @@ def map_ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iter
     Only `function` runs on another thread, one call at a time. Items are drawn on the caller's.
     """
     ahead = ThreadPoolExecutor(1, thread_name_prefix="spacy-biomed-ahead")
-    pending: Future[Result] | None = None
     try:
-        for item in items:
-            following = ahead.submit(copy_context().run, function, item)
-            if pending is not None:
-                yield pending.result()
-            pending = following
-        if pending is not None:
-            yield pending.result()
+        yield from submit_ahead(
+            lambda item: ahead.submit(copy_context().run, function, item), items, most=1
+        )
     finally:
         ahead.shutdown(cancel_futures=True)
+
+
+def submit_ahead(
+    submit: Callable[[Item], Future[Result]], items: Iterable[Item], most: int
+) -> Iterator[Result]:
+    """The results of items in their order, while at most `most` further items are submitted."""
+    waiting: deque[Future[Result]] = deque()
+    for item in items:
+        waiting.append(submit(item))
+        if len(waiting) > most:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
 
 
 def matmul(left: Floats2d, right: Floats2d) -> Floats2d:

@@ -9,6 +9,8 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
+from tokenizers import Tokenizer
+
 from ..errors import BiomedError, escape
 from .batching.word_pieces import WordPieceTokenizer
 from .capabilities import count_segments, max_sequence_length
@@ -373,8 +375,11 @@ def load_directory(path: Path) -> tuple[WordPieceTokenizer, PreTrainedModel]:
 
     with without_warnings():
         model = read_weights(AutoModel, path, read_config(path), **choose_attention())
+    return read_word_pieces(path), model
+
+
+def read_word_pieces(path: Path) -> WordPieceTokenizer:
+    """Read a tokenizer.json and the padding token of its tokenizer_config.json."""
     settings = json.loads((path / TOKENIZER_SETTINGS).read_text(encoding="utf8"))
-    text = (path / TOKENIZER).read_text(encoding="utf8")
-    tokenizer = WordPieceTokenizer.from_str(text, 0)
-    tokenizer.pad = tokenizer.tokenizer.token_to_id(settings["pad_token"])
-    return tokenizer, model
+    tokenizer = Tokenizer.from_str((path / TOKENIZER).read_text(encoding="utf8"))
+    return WordPieceTokenizer(tokenizer, tokenizer.token_to_id(settings["pad_token"]))

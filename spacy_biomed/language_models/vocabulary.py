@@ -181,16 +181,13 @@ def read_tokenizer(name: str, revision: str | None = None) -> WordPieceTokenizer
     Raises:
         BiomedError: if it cannot be loaded.
     """
-    from ..encoders.loading import load_tokenizer
+    from ..encoders.loading import load_tokenizer, read_word_pieces
 
     directory = Path(name).expanduser()
     if not (directory / "tokenizer.json").is_file() or (directory / "config.json").is_file():
         return load_tokenizer(name, revision)
     try:
-        text = (directory / "tokenizer_config.json").read_text(encoding="utf8")
-        pad = json.loads(text)["pad_token"]
-        tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
-        return WordPieceTokenizer(tokenizer, tokenizer.token_to_id(pad))
+        return read_word_pieces(directory)
     except Exception as error:  # tokenizers raises nothing more specific
         raise BiomedError(
             f"{directory}: not a readable tokenizer ({error}); `python -m spacy biomed vocabulary` "

@@ -146,8 +146,7 @@ def _check_vocabulary(
 ) -> None:
     """Check that both have the same ids, since all terms compare them position by position."""
     mine, theirs = (tokenizer.tokenizer.get_vocab() for tokenizer in (student, teacher))
-    around = [(tokenizer.prefix, tokenizer.suffix) for tokenizer in (student, teacher)]
-    if mine == theirs and around[0] == around[1]:
+    if mine == theirs and (student.prefix, student.suffix) == (teacher.prefix, teacher.suffix):
         return
     shared = len(mine.items() & theirs.items())
     raise recipe.error(

@@ -268,13 +268,8 @@ class TrainingRecipe(Section):
 
     def error(self, setting: str, problem: str) -> BiomedError:
         """An error about a setting, such as "text.paths", with the recipe's file and line."""
-        return BiomedError(f"{self._place(setting)}{setting}: {problem}")
-
-    def _place(self, setting: str) -> str:
-        if self._source is None:
-            return ""
-        line = locate_setting_or_section(self._text, setting)
-        return f"{self._source}:{line}: " if line else f"{self._source}: "
+        place = _place(self._source, self._text, setting) if self._source else ""
+        return BiomedError(f"{place}{setting}: {problem}")
 
     def check_paths(self) -> None:
         """Check that the files and folders of the text exist.
@@ -383,10 +378,9 @@ def _explain(path: Path, text: str, schema: type[BaseModel], error: ValidationEr
     setting = ".".join(names)
     mentioned = _MENTIONED.search(first["msg"])
     name = setting or (mentioned.group(1) if mentioned else "")
-    line = locate_setting_or_section(text, name)
-    place = f"{path}:{line}: " if line else f"{path}: "
+    place = _place(path, text, name)
     if first["type"] == "missing":
-        variable = _variable_of(text, line)
+        variable = _variable_of(text, name)
         given = f"give --{variable}" if variable else "add it"
         return f"{place}{setting or 'recipe'}: is missing; {given}"
     if first["type"] == "extra_forbidden":
@@ -420,8 +414,15 @@ def _explain_syntax(path: Path, text: str, error: Exception) -> str:
     return f"{path}{number}: {escape(message, 160)}; correct it"
 
 
-def _variable_of(text: str, line: int | None) -> str | None:
-    """The variable in a line's value: `paths.text` for ${paths.text}."""
+def _place(path: Path, text: str, setting: str) -> str:
+    """The file and line of a setting, as a message begins; without line if there is none."""
+    line = locate_setting_or_section(text, setting)
+    return f"{path}:{line}: " if line else f"{path}: "
+
+
+def _variable_of(text: str, setting: str) -> str | None:
+    """The variable in the value of a setting: `paths.text` for ${paths.text}."""
+    line = locate_setting_or_section(text, setting)
     if line is None:
         return None
     match = re.search(r"\$\{([\w.]+)\}", text.splitlines()[line - 1])

@@ -236,19 +236,18 @@ class MaskedLanguageModelTrainer(Trainer):
         start = time.perf_counter()
         batches = self.eval_dataset
         rank, processes = self.args.process_index, self.args.world_size
-        rounds = -(-len(batches) // processes)
         # All processes make the same number of calls; the last batch may be another process's.
-        mine = [min(turn * processes + rank, len(batches) - 1) for turn in range(rounds)]
-        counts = [turn * processes + rank < len(batches) for turn in range(rounds)]
+        rounds = -(-len(batches) // processes)
+        places = range(rank, rounds * processes, processes)
         total = torch.zeros(2, dtype=torch.float64, device=self.args.device)
         self.model.eval()
-        loader = self._loader(batches, mine)
+        loader = self._loader(batches, [min(place, len(batches) - 1) for place in places])
         with torch.no_grad():
-            for inputs, is_mine in zip(loader, counts, strict=True):
+            for inputs, place in zip(loader, places, strict=True):
                 inputs = self._prepare_inputs(inputs)
                 with self.compute_loss_context_manager():
                     loss = self.prediction_loss(self.model, inputs)
-                count = inputs["labels"].numel() * is_mine
+                count = inputs["labels"].numel() * (place < len(batches))
                 total += torch.stack([loss.double() * count, torch.full_like(total[0], count)])
         loss, count = self.accelerator.reduce(total).tolist()
         metrics = {

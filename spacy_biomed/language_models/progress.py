@@ -19,7 +19,7 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerState
 
 from ..outputs import replacing_file
 from .batches import TrainingBatches
@@ -63,9 +63,7 @@ class RunLog(TrainerCallback):
         self.seconds = 0.0
         self._loss: float | None = None
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
-    ) -> None:
+    def on_train_begin(self, args: Any, state: TrainerState, control: Any, **others: Any) -> None:
         rows = self._earlier_rows(state.global_step)
         if rows:
             self.pieces, self.seconds = rows[-1]["pieces"], rows[-1]["seconds"]
@@ -77,9 +75,7 @@ class RunLog(TrainerCallback):
         )
         self.progress.start()
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
-    ) -> None:
+    def on_step_end(self, args: Any, state: TrainerState, control: Any, **others: Any) -> None:
         now = time.perf_counter()
         pieces = self.batches.pieces(state.global_step - 1)
         self._interval += now - self._mark
@@ -90,12 +86,7 @@ class RunLog(TrainerCallback):
         self.progress.update(self._task, completed=state.global_step, speed=speed)
 
     def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, float],
-        **others: Any,
+        self, args: Any, state: TrainerState, control: Any, logs: dict[str, float], **others: Any
     ) -> None:
         if "loss" not in logs:
             return
@@ -108,12 +99,7 @@ class RunLog(TrainerCallback):
         self.progress.update(self._task, loss=f"loss {self._loss:.3f}")
 
     def on_evaluate(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        metrics: dict[str, float],
-        **others: Any,
+        self, args: Any, state: TrainerState, control: Any, metrics: dict[str, Any], **others: Any
     ) -> None:
         loss, perplexity = metrics["eval_loss"], metrics["eval_perplexity"]
         row = self._write(state, validation_loss=loss, validation_perplexity=perplexity)

@@ -202,11 +202,7 @@ class MaskedLanguageModelTrainer(Trainer):
     # --- Called by transformers' training loop ---
 
     def compute_loss(
-        self,
-        model: torch.nn.Module,
-        inputs: Inputs,
-        return_outputs: bool = False,
-        num_items_in_batch: Tensor | None = None,
+        self, model: torch.nn.Module, inputs: Inputs, num_items_in_batch: Tensor
     ) -> Tensor:
         loss = self.micro_batch_loss(model, inputs)
         share = inputs["labels"].numel() / num_items_in_batch
@@ -330,11 +326,7 @@ class EndCallback(TrainerCallback):
     """Requests an evaluation after the last step."""
 
     def on_step_end(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **others: Any,
+        self, args: Any, state: TrainerState, control: TrainerControl, **others: Any
     ) -> TrainerControl:
         if state.global_step >= state.max_steps:
             control.should_log = control.should_evaluate = True

@@ -10,6 +10,7 @@ from torch import Tensor
 from transformers import AutoModelForMaskedLM, PreTrainedModel, TrainingArguments
 
 from ..encoders.batching.word_pieces import WordPieceTokenizer
+from .initialization import ATTENTION_DROPOUT
 from .objectives import Needs, Objective, Outputs
 from .objectives.objective import Terms
 from .packed_sequences import PackedText
@@ -176,8 +177,7 @@ def show_attention(model: PreTrainedModel) -> PreTrainedModel:
     The copy's config, which is saved with it, keeps the dropout.
     """
     config = copy.deepcopy(model.config)
-    rates = ("attention_probs_dropout_prob", "attention_dropout")
-    names = [name for name in rates if hasattr(config, name)]
+    names = [name for name in ATTENTION_DROPOUT if hasattr(config, name)]
     for name in names:
         setattr(config, name, 0.0)
     shown = AutoModelForMaskedLM.from_config(

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from .recipe import FreshEncoder, TrainingRecipe
 
+# The names of the dropout probability of attention in configs of transformers.
+ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout")
+
 
 def create_language_model(
     config: PretrainedConfig, *, seed: int, on_cpu: bool = False
@@ -124,7 +127,5 @@ def check_positions(recipe: TrainingRecipe, model: PreTrainedModel, called: str)
 
 def _attention(config: PretrainedConfig, on_cpu: bool) -> dict[str, str]:
     """Plain attention for training with dropout on a CPU: the fused kernel is slower there."""
-    dropout = getattr(config, "attention_probs_dropout_prob", None)
-    if dropout is None:
-        dropout = getattr(config, "attention_dropout", 0.0)
-    return {"attn_implementation": "eager"} if on_cpu and dropout else {}
+    has_dropout = any(getattr(config, name, None) for name in ATTENTION_DROPOUT)
+    return {"attn_implementation": "eager"} if on_cpu and has_dropout else {}

@@ -101,9 +101,6 @@ class EncoderShim(PyTorchShim):
             use_byte_dropout(encoder)
         self.tokenizer = tokenizer
         self._model = encoder.to(device)
-        self._reads_segments = count_segments(encoder) > 1
-        self._first_position = first_position(encoder)
-        self.can_pack = can_pack(encoder)
         self._process = os.getpid()
         self._casts = LinearCasts(self._model)
         self._table_gradient = TableGradient()
@@ -203,13 +200,13 @@ class EncoderShim(PyTorchShim):
         self, encoder: torch.nn.Module, vectors: torch.Tensor, batch: SequenceBatch
     ) -> torch.Tensor:
         inputs = {"attention_mask": torch.from_numpy(batch.mask).to(self.device)}
-        if batch.segments is not None and self._reads_segments:
+        if batch.segments is not None and count_segments(encoder) > 1:
             inputs["token_type_ids"] = torch.from_numpy(batch.segments).to(self.device)
         if batch.shared is not None:
             owners = torch.from_numpy(batch.shared.owners).to(self.device)
             inputs["attention_mask"] = mask_pairs(owners, attention_implementation(encoder.config))
             positions = torch.from_numpy(batch.shared.positions).to(self.device)
-            inputs["position_ids"] = positions + self._first_position
+            inputs["position_ids"] = positions + first_position(encoder)
         hidden = encoder(inputs_embeds=vectors, **inputs).last_hidden_state
         return hidden.reshape(-1, hidden.shape[-1])[torch.from_numpy(batch.kept).to(self.device)]
 
@@ -357,7 +354,7 @@ def forward(
         budget=model.attrs["batch_pieces"] or batch_pieces,
         pair_overflow=model.attrs["pair_overflow"],
         # Training batches are small and of mixed lengths; in prediction there is little padding.
-        share_lines=is_train and shim.can_pack,
+        share_lines=is_train and can_pack(get_module(shim)),
     )
     if not sequences.batches:
         nothing = model.ops.alloc2f(0, model.get_dim("nO"))

@@ -86,6 +86,12 @@ def test_a_malformed_line_is_named(tmp_path, text, scheme, line, what):
         read(tmp_path, text, scheme=scheme)
 
 
+def test_an_unknown_scheme_is_named(tmp_path):
+    (tmp_path / "train.tsv").write_text("Aspirin\tO\n")
+    with pytest.raises(BiomedError, match="unknown scheme 'bio': use one of iob1, iob2, bioes"):
+        list(read_columns(tmp_path, scheme="bio"))
+
+
 def test_a_wrong_encoding_is_named(tmp_path):
     (tmp_path / "part.tsv").write_bytes("a\tO\nñ\tO\n".encode("latin-1"))
     with pytest.raises(BiomedError, match=r"part\.tsv:2: the byte at offset 4 is not UTF-8"):

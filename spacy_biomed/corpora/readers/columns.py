@@ -51,9 +51,11 @@ def read_columns(
             each other as in the articles they come from, several together have more context.
 
     Raises:
-        BiomedError: if a line has fewer than two columns, a tag is unknown, or its scheme does not
-            allow it after the tag before it.
+        BiomedError: if the scheme is unknown, a line has fewer than two columns, a tag is unknown,
+            or its scheme does not allow it after the tag before it.
     """
+    if scheme is not None and scheme not in _STARTS:
+        raise BiomedError(f"unknown scheme {quote(scheme)}: use one of {', '.join(_STARTS)}")
     for file in list_files(Path(path), SUFFIXES):
         yield from _read_file(file, encoding, scheme, n_sents)
 

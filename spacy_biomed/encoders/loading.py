@@ -274,15 +274,15 @@ def without_warnings() -> Iterator[None]:
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()
     try:
-        with _without_weights_bar():
+        with without_weights_bar():
             yield
     finally:
         logging.set_verbosity(verbosity)
 
 
 @contextmanager
-def _without_weights_bar() -> Iterator[None]:
-    """Suppress the progress bar of transformers 5 for reading weights, but not for downloads."""
+def without_weights_bar() -> Iterator[None]:
+    """Suppress transformers 5's progress bars of reading and writing weights, not of downloads."""
     from huggingface_hub.utils import are_progress_bars_disabled, enable_progress_bars
     from transformers.utils import logging
 
@@ -339,7 +339,8 @@ def save_encoder(path: Path, tokenizer: WordPieceTokenizer, model: PreTrainedMod
 
     transformers' `AutoModel` and `AutoTokenizer` load it, and so does `load_pretrained`.
     """
-    model.save_pretrained(path, safe_serialization=True)
+    with without_weights_bar():
+        model.save_pretrained(path, safe_serialization=True)
     (path / TOKENIZER).write_text(tokenizer.to_str(), encoding="utf8")
     backend = tokenizer.tokenizer
     settings = {

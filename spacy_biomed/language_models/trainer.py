@@ -30,7 +30,7 @@ from transformers import (
 )
 
 from ..encoders.batching.word_pieces import WordPieceTokenizer
-from ..encoders.loading import without_warnings
+from ..encoders.loading import without_warnings, without_weights_bar
 from ..encoders.torch.dropout import use_byte_dropout
 from ..encoders.torch.precision import resolve_precision
 from ..outputs import delete_directory
@@ -263,7 +263,8 @@ class MaskedLanguageModelTrainer(Trainer):
         super().log(logs, start_time)
 
     def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:
-        super()._save_checkpoint(model, trial)
+        with without_weights_bar():
+            super()._save_checkpoint(model, trial)
         self.accelerator.wait_for_everyone()
         if self.args.should_save:
             (checkpoint_path(self.args.output_dir, self.state.global_step) / COMPLETE).touch()

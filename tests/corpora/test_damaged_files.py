@@ -8,7 +8,7 @@ import pytest
 from spacy_biomed.corpora.formats import read_documents
 from spacy_biomed.errors import BiomedError
 
-DEEP = "[" * 5000 + "]" * 5000
+DEEP = "[" * 100_000 + "]" * 100_000  # too deep for every version of Python
 DIGITS = "9" * 5000
 
 BIOC = """<collection><document><id>1</id><passage><offset>0</offset><text>aspirin</text>

@@ -14,6 +14,7 @@ from transformers import (
 )
 
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.language_models.distillation_trainer import show_attention
 from spacy_biomed.language_models.students import create_smaller, take_layers
 
 SHAPE = {"num_hidden_layers": 4, "hidden_size": 8, "num_attention_heads": 2}
@@ -110,7 +111,7 @@ def test_a_smaller_student_has_the_shape_asked_for_and_the_teachers_vocabulary(t
     student = create_smaller(teacher, layers=2, width=4, heads=1)
     assert type(student) is type(teacher)
     ids = torch.tensor([[0, 5, 6, 2]])
-    output = student(ids, output_hidden_states=True, output_attentions=True)
+    output = show_attention(student)(ids, output_hidden_states=True, output_attentions=True)
     assert output.logits.shape == (1, 4, 30)
     assert [states.shape[-1] for states in output.hidden_states] == [4, 4, 4]
     assert [maps.shape[1] for maps in output.attentions] == [1, 1]

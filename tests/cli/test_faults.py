@@ -554,9 +554,10 @@ def test_a_failed_system_call_in_a_process_of_its_own(undisturbed, tmp_path):
     assert trace(place).returncode == 0
     assert snapshot(place) == known.new
     calls = (tmp_path / "calls").read_text(errors="replace").splitlines()
-    process = calls[-1].split()[0]
-    own = [call for call in calls if call.startswith(f"{process} write(")]  # and no signal
-    [number] = [n for n, call in enumerate(own, start=1) if f"{place}/.out." in call]
+    [writing] = [call for call in calls if f"{place}/.out." in call]
+    process = writing.split()[0]
+    own = [call for call in calls if re.match(rf"{process} +write\(", call)]  # and no signals
+    number = own.index(writing) + 1
     place = known.place(tmp_path / "second")
     done = trace(place, "-e", f"inject=write:error=ENOSPC:when={number}")
     assert done.returncode == 1

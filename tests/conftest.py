@@ -9,6 +9,9 @@ import pytest
 
 # Tests run in a process per core, with one thread each. Set before a test imports PyTorch.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Exported encoders run in the same engine everywhere, whichever is faster, except where a test
+# chooses another.
+os.environ["SPACY_BIOMED_ENGINE"] = "onnxruntime"
 
 REPOSITORY = Path(__file__).parents[1]
 

@@ -19,11 +19,13 @@ window = 512
 context = 64
 batch_pieces = 128
 pair_overflow = "truncate"
+engine = "auto"
+precision = "auto"
 """
 
 
 class OnnxEncoder(EncoderPipe):
-    """Encode each document once with ONNX Runtime, for all heads after it that listen.
+    """Encode each document once with ONNX Runtime or OpenVINO, for all heads after it that listen.
 
     It replaces `biomed_transformer` in a finished pipeline (`spacy biomed compress`) and does not
     need torch, transformers or spacy-transformers. The encoder itself cannot be trained, but heads

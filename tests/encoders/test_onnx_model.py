@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import pickle
 import shutil
+import sys
 
 import numpy as np
 import onnx
@@ -330,11 +331,12 @@ def test_an_uninitialised_model_says_so(tiny, docs):
 
 
 def test_without_onnx_runtime_the_line_says_what_to_install(tiny, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
+    monkeypatch.delitem(sys.modules, "spacy_biomed.encoders.onnx.onnxruntime_engine", False)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(BiomedError) as error:
         load(tiny)
     line = str(error.value)
-    assert line.startswith("'spacy_biomed.OnnxTransformerModel.v1' needs ONNX Runtime (")
+    assert line.startswith("'spacy_biomed.OnnxTransformerModel.v1' needs onnxruntime (")
     assert line.endswith(": pip install onnxruntime")
 
 
@@ -358,9 +360,9 @@ def test_the_session_has_the_threads_of_the_setting(tiny, monkeypatch, threads, 
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     shim = load(tiny, threads=threads).shims[0]
     assert shim.usable_threads() == used
-    session = shim.session(used)
-    assert session.get_session_options().intra_op_num_threads == used
-    assert session.get_providers() == ["CPUExecutionProvider"]
+    session = shim.engine(used)
+    assert session.session.get_session_options().intra_op_num_threads == used
+    assert session.session.get_providers() == ["CPUExecutionProvider"]
 
 
 def test_a_shim_can_be_pickled(tiny, docs):
@@ -376,14 +378,14 @@ def test_a_shim_can_be_pickled(tiny, docs):
 def test_a_forked_process_has_a_session_of_its_own_with_one_thread(tiny, docs):
     """Threads do not fork, and processes of `nlp.pipe` are not to take each other's processor."""
     model = load(tiny, threads=2)
-    expected, session = model.predict(docs).hidden, model.shims[0].session(1)
-    model.shims[0].session(2)
+    expected, session = model.predict(docs).hidden, model.shims[0].engine(1)
+    model.shims[0].engine(2)
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe()
 
     def predict():
         shim = model.shims[0]
-        threads, own = shim.usable_threads(), shim.session(1)
+        threads, own = shim.usable_threads(), shim.engine(1)
         there.send((own is session, threads, model.predict(docs).hidden))
 
     process = context.Process(target=predict)
@@ -393,7 +395,7 @@ def test_a_forked_process_has_a_session_of_its_own_with_one_thread(tiny, docs):
     process.join()
     assert (is_the_same, threads) == (False, 1)
     np.testing.assert_allclose(hidden, expected, atol=1e-6)
-    assert model.shims[0].session(1) is session
+    assert model.shims[0].engine(1) is session
     assert model.shims[0].usable_threads() == 2
 
 

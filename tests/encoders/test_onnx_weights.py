@@ -10,8 +10,9 @@ import pytest
 import srsly
 from onnx import TensorProto, helper
 
+from spacy_biomed.encoders.onnx.engines import create_engine
 from spacy_biomed.encoders.onnx.onnx_export import export_encoder
-from spacy_biomed.encoders.onnx.onnx_model import OnnxTransformerModel_v1, create_session
+from spacy_biomed.encoders.onnx.onnx_model import OnnxTransformerModel_v1
 from spacy_biomed.encoders.onnx.onnx_weights import _MESSAGES, check_self_contained
 from spacy_biomed.errors import BiomedError
 
@@ -78,6 +79,7 @@ def test_weights_in_another_file_are_refused_from_disk_and_from_bytes(make_outsi
 LOAD = """
 import sys
 from pathlib import Path
+from spacy_biomed.encoders.onnx.engines import create_engine
 from spacy_biomed.encoders.onnx.onnx_model import OnnxTransformerModel_v1
 
 for path in sys.argv[1:]:
@@ -237,4 +239,4 @@ def test_onnx_runtimes_other_format_is_not_taken():
     polyglot = b"\x12\x40\x00\x00ORTM" + bytes(58)
     check_self_contained(polyglot)
     with pytest.raises(Exception, match="No graph was found in the protobuf"):
-        create_session(polyglot, 1)
+        create_engine("onnxruntime", polyglot, threads=1)

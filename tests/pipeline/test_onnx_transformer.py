@@ -138,7 +138,7 @@ def test_several_processes_give_what_one_gives(make_pair, deadline, keep):
     compressed = spacy.load(make_pair(NER)[1], config=threads)
     encoder = compressed.get_pipe(ENCODER)
     encoder.cfg["keep_encodings"] = keep
-    session = encoder.model.shims[0].session(1)
+    session = encoder.model.shims[0].engine(1)
     one = list(compressed.pipe(TEXTS * 3, batch_size=4))
     two = list(compressed.pipe(TEXTS * 3, batch_size=4, n_process=2))
     assert [doc.text for doc in two] == TEXTS * 3
@@ -150,7 +150,7 @@ def test_several_processes_give_what_one_gives(make_pair, deadline, keep):
                 get_encoding(second).hidden, get_encoding(first).hidden, atol=1e-5
             )
     # The parent process still has its session.
-    assert encoder.model.shims[0].session(1) is session
+    assert encoder.model.shims[0].engine(1) is session
     assert_same_entities([compressed(text) for text in TEXTS], one[: len(TEXTS)])
 
 

@@ -1,4 +1,4 @@
-"""An exported encoder as a thinc model, in ONNX Runtime: `spacy_biomed.OnnxTransformerModel.v1`.
+"""An exported encoder as a thinc model: `spacy_biomed.OnnxTransformerModel.v1`.
 
 It only predicts, on the CPU. Neither torch nor transformers is needed or imported.
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import srsly
@@ -27,20 +28,16 @@ from ..batching.sequences import make_sequences
 from ..batching.word_pieces import WordPieceTokenizer
 from ..listener import refuse_replacement
 from ..packed_files import unpack_files
+from .engine_choice import EngineChoice, choose_engine
+from .engines import Engine, EngineName, EnginePrecision, EngineSetting, Signature, create_engine
 from .onnx_weights import check_self_contained
-
-if TYPE_CHECKING:
-    import onnxruntime
 
 # The files of an exported encoder, as `spacy biomed compress` writes them.
 MODEL, TOKENIZER, SETTINGS = "model.onnx", "tokenizer.json", "encoder.json"
 INPUTS, SEGMENTS, OUTPUT = ("input_ids", "attention_mask"), "token_type_ids", "last_hidden_state"
 
-# The fused kernel takes ten times as long as the separate addition and normalisation.
-SLOW_FUSIONS = ["SkipLayerNormFusion"]
-
-# Sessions of the parent process of this fork.
-_INHERITED: list[dict[int, onnxruntime.InferenceSession]] = []
+# Engines of the parent process of this fork.
+_INHERITED: list[dict[int, Engine]] = []
 
 
 def OnnxTransformerModel_v1(
@@ -50,6 +47,8 @@ def OnnxTransformerModel_v1(
     context: int = 64,
     batch_pieces: int = 128,
     pair_overflow: PairOverflow = "truncate",
+    engine: EngineSetting = "auto",
+    precision: EnginePrecision = "auto",
 ) -> Model[list[Doc], EncodedBatch]:
     """An encoder that `spacy biomed compress` exported, for prediction on the CPU.
 
@@ -69,6 +68,13 @@ def OnnxTransformerModel_v1(
             out the end of the longer text, and once both are equally long of both; words left out
             have no vectors. "window" reads the second text in windows, each with the whole first
             text.
+        engine: "onnxruntime", "openvino", or "auto" for the faster one, which is found out when the
+            encoder is loaded for the first time, and remembered in the user's cache directory
+            (`engine_choice.py`). The environment variable SPACY_BIOMED_ENGINE overrides it. Where
+            OpenVINO is not installed, or cannot run the encoder, ONNX Runtime does.
+        precision: number format of matrix products that are not int8. ONNX Runtime always computes
+            them in fp32; OpenVINO in "fp32" or "bf16". "auto" is bf16 on processors that have
+            instructions for it.
     """
     return Model(
         "biomed_onnx_transformer",
@@ -83,27 +89,36 @@ def OnnxTransformerModel_v1(
             "pair_overflow": pair_overflow,
             "replace_listener_cfg": refuse_replacement,
         },
-        shims=[OnnxShim(threads)],
+        shims=[OnnxShim(threads, engine, precision)],
     )
 
 
 class OnnxShim(Shim):
-    """The exported encoder, its tokenizer, and ONNX Runtime's sessions.
+    """The exported encoder, its tokenizer, and the engine that runs it.
 
     Attributes:
+        choice: the engine; None before anything is loaded.
         files: content of the encoder's files by name; empty before anything is loaded.
         settings: the content of `encoder.json`: width, max_length, pad, precision, name, and
             whether the model takes segment ids (missing for encoders exported before pairs were
             supported).
     """
 
-    def __init__(self, threads: int | None = None):
+    def __init__(
+        self,
+        threads: int | None = None,
+        engine: EngineSetting = "auto",
+        precision: EnginePrecision = "auto",
+    ):
         super().__init__(None)
         self.threads = threads
+        self.setting = engine
+        self.precision = precision
+        self.choice: EngineChoice | None = None
         self.files: dict[str, bytes] = {}
         self.settings: dict[str, Any] = {}
         self.tokenizer: WordPieceTokenizer | None = None
-        self._sessions: dict[int, onnxruntime.InferenceSession] = {}
+        self._engines: dict[int, Engine] = {}
         self._process: int | None = None
 
     def encode(self, batches: list[SequenceBatch]) -> list[Floats2d]:
@@ -121,33 +136,39 @@ class OnnxShim(Shim):
             )
         threads = self.usable_threads()
         if len(batches) == 1 or threads == 1:
-            session = self.session(threads)
-            return [self._run(session, batch) for batch in batches]
-        session = self.session(1)
-        return map_concurrently(lambda batch: self._run(session, batch), batches, threads)
+            engine = self.engine(threads)
+            return [self._run(engine, batch) for batch in batches]
+        engine = self.engine(1)
+        return map_concurrently(lambda batch: self._run(engine, batch), batches, threads)
 
-    def _run(self, session: onnxruntime.InferenceSession, batch: SequenceBatch) -> Floats2d:
+    def _run(self, engine: Engine, batch: SequenceBatch) -> Floats2d:
         inputs = dict(zip(INPUTS, (batch.ids, batch.mask), strict=True))
         if self.settings.get("segments"):
             no_segments = batch.segments is None
             inputs[SEGMENTS] = np.zeros_like(batch.ids) if no_segments else batch.segments
-        [hidden] = session.run([OUTPUT], inputs)
+        hidden = engine.run(inputs, OUTPUT)
         return hidden.reshape(-1, hidden.shape[-1])[batch.kept]
 
     def usable_threads(self) -> int:
         """The number of encoding threads: one in a forked process, such as those of `nlp.pipe`."""
         if self._process not in (None, os.getpid()):
-            # Kept, because a deleted session waits for its threads, and threads do not fork.
-            _INHERITED.append(self._sessions)
-            self._sessions, self.threads = {}, 1
+            # Kept, because a deleted engine waits for its threads, and threads do not fork.
+            _INHERITED.append(self._engines)
+            self._engines, self.threads = {}, 1
         self._process = os.getpid()
         return self.threads or default_threads()
 
-    def session(self, threads: int) -> onnxruntime.InferenceSession:
-        """The session whose runs use this number of threads each, created when first needed."""
-        if threads not in self._sessions:
-            self._sessions[threads] = create_session(self.files[MODEL], threads)
-        return self._sessions[threads]
+    def engine(self, threads: int) -> Engine:
+        """The engine whose runs use this number of threads each, created when first needed."""
+        if threads not in self._engines:
+            assert self.choice is not None, "no encoder was loaded"
+            name, model = self.choice.engine, self.files[MODEL]
+            self._engines[threads] = self._create(name, model, threads)
+        return self._engines[threads]
+
+    def _create(self, name: EngineName, model: bytes, threads: int) -> Engine:
+        runs = max(self.usable_threads() // threads, 1)
+        return create_engine(name, model, threads=threads, runs=runs, precision=self.precision)
 
     def load(self, path: Path) -> None:
         """Read an exported encoder.
@@ -168,20 +189,38 @@ class OnnxShim(Shim):
             settings = read_settings(files[SETTINGS])
             text = files[TOKENIZER].decode("utf8")
             tokenizer = WordPieceTokenizer.from_str(text, settings["pad"])
-            # Before a session is needed, so that a damaged model is found when it is loaded.
+            check_self_contained(files[MODEL])
+            choice = choose_engine(self.setting, files[MODEL], settings, self.precision)
+            # Before it is needed, so that a damaged model is found when it is loaded.
             threads = self.usable_threads()
-            session = create_session(files[MODEL], threads)
-            check_session(session, settings)
+            choice, engine = self._create_or_replace(choice, files[MODEL], threads)
+            check_signature(engine.signature, settings)
         except BiomedError:
             raise
-        except Exception as error:  # ONNX Runtime and tokenizers raise nothing more specific
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        except Exception as error:  # engines and tokenizers raise nothing more specific
             raise BiomedError(
-                f"{place}: not a readable exported encoder ({reason}); "
+                f"{place}: not a readable exported encoder ({first_line(error)}); "
                 "export it again with `python -m spacy biomed compress`"
             ) from error
         self.files, self.settings, self.tokenizer = files, settings, tokenizer
-        self._sessions = {threads: session}
+        self.choice, self._engines = choice, {threads: engine}
+
+    def _create_or_replace(
+        self, choice: EngineChoice, model: bytes, threads: int
+    ) -> tuple[EngineChoice, Engine]:
+        """An engine; ONNX Runtime in place of another that is missing or cannot run the model."""
+        try:
+            return choice, self._create(choice.engine, model, threads)
+        except Exception as error:  # the engines raise nothing more specific
+            if choice.engine == "onnxruntime":
+                raise
+            engine = self._create("onnxruntime", model, threads)
+            warnings.warn(
+                f"{choice.engine} cannot run this encoder here ({first_line(error)}): ONNX Runtime "
+                "runs it",
+                stacklevel=2,
+            )
+        return EngineChoice("onnxruntime"), engine
 
     def save(self, path: Path) -> None:
         """Write the encoder's files."""
@@ -206,36 +245,11 @@ class OnnxShim(Shim):
         """Do nothing: the encoder stays on the CPU; the heads may move."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_sessions": {}, "_process": None}
+        return {**self.__dict__, "_engines": {}, "_process": None}
 
 
-def create_session(model: bytes, threads: int) -> onnxruntime.InferenceSession:
-    """An inference session on the CPU, whose runs use this number of threads each.
-
-    Raises:
-        BiomedError: if onnxruntime is not installed.
-        ValueError: for a model with weights in other files.
-    """
-    check_self_contained(model)
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise BiomedError(
-            f"'spacy_biomed.OnnxTransformerModel.v1' needs ONNX Runtime ({error}): "
-            "pip install onnxruntime"
-        ) from error
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    # Memory plans would be kept for every input shape ever seen, and these are unlimited here.
-    options.enable_mem_pattern = False
-    # Threads that busy-wait between batches would take the processors from the heads.
-    options.add_session_config_entry("session.force_spinning_stop", "1")
-    # Otherwise bytes in its other format would be accepted, which are not checked above.
-    options.add_session_config_entry("session.load_model_format", "ONNX")
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(
-        model, options, providers=["CPUExecutionProvider"], disabled_optimizers=SLOW_FUSIONS
-    )
+def first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def read_settings(content: bytes) -> dict[str, Any]:
@@ -251,12 +265,11 @@ def read_settings(content: bytes) -> dict[str, Any]:
     return settings
 
 
-def check_session(session: onnxruntime.InferenceSession, settings: dict[str, Any]) -> None:
+def check_signature(signature: Signature, settings: dict[str, Any]) -> None:
     """Raise ValueError if a model lacks the inputs and outputs of an exported encoder."""
-    inputs = {value.name for value in session.get_inputs()}
-    widths = {value.name: value.shape[-1] for value in session.get_outputs()}
     expected = {*INPUTS, SEGMENTS} if settings.get("segments") else {*INPUTS}
-    if inputs != expected or widths.get(OUTPUT) != settings["width"]:
+    is_expected = signature.inputs == expected
+    if not is_expected or signature.widths.get(OUTPUT) != settings["width"]:
         raise ValueError(f"{MODEL} is not the encoder that {SETTINGS} describes")
 
 

@@ -1,0 +1,82 @@
+"""The libraries that can run an exported encoder, behind one interface."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Literal, Protocol, cast
+
+from thinc.types import Floats3d, Ints2d
+
+from ...errors import BiomedError
+
+EngineName = Literal["onnxruntime", "openvino"]
+EngineSetting = Literal["auto", "onnxruntime", "openvino"]
+EnginePrecision = Literal["auto", "fp32", "bf16"]
+
+# Their names are those of their modules and of their pip packages.
+ENGINES: tuple[EngineName, ...] = ("onnxruntime", "openvino")
+_CLASSES = {
+    "onnxruntime": ("onnxruntime_engine", "OnnxRuntimeEngine"),
+    "openvino": ("openvino_engine", "OpenVinoEngine"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a model takes and gives.
+
+    Attributes:
+        inputs: names of the inputs.
+        widths: the last dimension of each output; None if it is not fixed.
+    """
+
+    inputs: frozenset[str]
+    widths: dict[str, int | None]
+
+
+class Engine(Protocol):
+    """A model loaded by a library, ready to run on the CPU. Runs may overlap in several threads."""
+
+    signature: Signature
+
+    def run(self, inputs: dict[str, Ints2d], output: str) -> Floats3d:
+        """Compute an output, (lines, pieces, width), which is valid until the thread's next run."""
+
+
+def create_engine(
+    name: EngineName,
+    model: bytes,
+    *,
+    threads: int,
+    runs: int = 1,
+    precision: EnginePrecision = "auto",
+) -> Engine:
+    """Load a model.
+
+    Args:
+        name: the library.
+        model: content of an ONNX file, whose weights are all in it.
+        threads: threads of one run.
+        runs: runs that will overlap.
+        precision: number format of OpenVINO's matrix products that are not int8; "auto" is bf16 on
+            processors with instructions for it, else fp32. ONNX Runtime computes in fp32.
+
+    Raises:
+        BiomedError: if the library is not installed.
+        Exception: of any kind, by the library, if it cannot read or run the model.
+    """
+    module, engine = _CLASSES[name]
+    try:
+        create = getattr(import_module(f".{module}", __package__), engine)
+    except ImportError as error:
+        raise BiomedError(
+            f"'spacy_biomed.OnnxTransformerModel.v1' needs {name} ({error}): pip install {name}"
+        ) from error
+    return cast(Engine, create(model, threads, runs, precision))
+
+
+def is_installed(name: EngineName) -> bool:
+    """Whether a library is there; it is not imported."""
+    return find_spec(name) is not None

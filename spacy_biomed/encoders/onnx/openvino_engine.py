@@ -1,0 +1,96 @@
+"""An exported encoder in OpenVINO."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from io import BytesIO
+from threading import local
+
+from thinc.types import Floats3d, Ints2d
+
+from .engines import EnginePrecision, Signature
+
+# OpenVINO reports to its makers that it was imported, unless this module, which pip installs with
+# it, cannot be imported.
+_REPORTING = "openvino_telemetry"
+_imported = sys.modules.get(_REPORTING)
+sys.modules[_REPORTING] = None  # type: ignore[assignment]
+try:
+    import openvino
+    from openvino.frontend import FrontEndManager
+finally:
+    del sys.modules[_REPORTING]
+    if _imported is not None:
+        sys.modules[_REPORTING] = _imported
+
+# Kernels are kept for so many shapes. Without a limit memory grows with every new length.
+KEPT_KERNELS = "256"
+
+
+class OpenVinoEngine:
+    """A model compiled for the CPU. `Engine` describes the arguments.
+
+    Attributes:
+        compiled: the compiled model.
+    """
+
+    def __init__(self, model: bytes, threads: int, runs: int, precision: EnginePrecision):
+        # OpenVINO would find out the format by itself; only the weights of ONNX are checked.
+        frontend = FrontEndManager().load_by_framework("onnx")
+        graph = frontend.convert(frontend.load(BytesIO(model)))
+        self.compiled = _core().compile_model(
+            graph,
+            "CPU",
+            {
+                "INFERENCE_NUM_THREADS": threads * runs,
+                "NUM_STREAMS": runs,
+                "INFERENCE_PRECISION_HINT": _number_format(precision),
+                # Processes that are pinned compete for the same processors.
+                "ENABLE_CPU_PINNING": False,
+                "CPU_RUNTIME_CACHE_CAPACITY": KEPT_KERNELS,
+            },
+        )
+        self.signature = Signature(
+            frozenset(port.any_name for port in self.compiled.inputs),
+            {port.any_name: _width(port) for port in self.compiled.outputs},
+        )
+        self._threads = local()
+
+    def run(self, inputs: dict[str, Ints2d], output: str) -> Floats3d:
+        results = self._request().infer(inputs, share_inputs=True, share_outputs=True)
+        return results[output]
+
+    def _request(self) -> openvino.InferRequest:
+        """The request of this thread: one request cannot have two runs at a time."""
+        if not hasattr(self._threads, "request"):
+            self._threads.request = self.compiled.create_infer_request()
+        return self._threads.request
+
+
+def describe_processor() -> str:
+    """The processor by name, and the number formats that it computes fast."""
+    formats = " ".join(sorted(_core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")))
+    return f"{_core().get_property('CPU', 'FULL_DEVICE_NAME')} ({formats})"
+
+
+def _number_format(precision: EnginePrecision) -> str:
+    if precision == "auto":
+        precision = "bf16" if "BF16" in describe_processor() else "fp32"
+    return {"bf16": "bf16", "fp32": "f32"}[precision]
+
+
+def _width(port: openvino.ConstOutput) -> int | None:
+    last = port.partial_shape[-1]
+    return last.get_length() if last.is_static else None
+
+
+def _core() -> openvino.Core:
+    return _core_of_process(os.getpid())
+
+
+@cache
+def _core_of_process(process: int) -> openvino.Core:
+    """A process that was forked inherits no threads, so that it needs a core with new threads."""
+    return openvino.Core()

@@ -1,0 +1,263 @@
+"""The engines of exported encoders: what each computes, and which is chosen."""
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from spacy_biomed.encoders.onnx import engine_choice
+from spacy_biomed.encoders.onnx.engine_choice import EngineChoice, choose_engine
+from spacy_biomed.encoders.onnx.engines import ENGINES, create_engine
+from spacy_biomed.encoders.onnx.onnx_export import export_encoder
+from spacy_biomed.encoders.onnx.onnx_model import OnnxTransformerModel_v1
+from spacy_biomed.errors import BiomedError
+
+openvino = pytest.importorskip("openvino", reason="OpenVINO is not installed")
+
+TEXTS = [
+    "Aspirin reduced the risk of cancer.",
+    "a",
+    "El paciente presentó náuseas,  vómitos y fiebre de 39 °C tras la quimioterapia.",
+    "",
+    "No metastasis.\n\n" * 30,
+]
+
+
+@pytest.fixture(autouse=True)
+def _no_variable(monkeypatch, tmp_path):
+    monkeypatch.delenv("SPACY_BIOMED_ENGINE")
+    monkeypatch.setattr(engine_choice, "user_cache_path", lambda *args, **kwargs: tmp_path / "home")
+
+
+@pytest.fixture(scope="module")
+def docs(nlp):
+    return [nlp.make_doc(text) for text in TEXTS]
+
+
+@pytest.fixture(scope="module")
+def pytorch(any_encoder, make_model):
+    return make_model(any_encoder)
+
+
+@pytest.fixture(scope="module")
+def exported(pytorch, tmp_path_factory):
+    """Directories of each small encoder exported in fp32 and int8."""
+    folder = tmp_path_factory.mktemp("exported")
+    for precision in ("fp32", "int8"):
+        export_encoder(pytorch, folder / precision, precision=precision)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tiny(tiny_bert, make_model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("tiny") / "exported"
+    export_encoder(make_model(tiny_bert), path, precision="fp32")
+    return path
+
+
+def load(path, **settings):
+    return OnnxTransformerModel_v1(str(path), **settings).initialize()
+
+
+def choose(path, setting="auto", precision="fp32"):
+    settings = json.loads((path / "encoder.json").read_text(encoding="utf8"))
+    return choose_engine(setting, (path / "model.onnx").read_bytes(), settings, precision)
+
+
+def time_as(monkeypatch, **speeds):
+    """Let each engine have a given speed, and record which are timed."""
+    timed = []
+
+    def measure(engine, settings):
+        name = {"OpenVinoEngine": "openvino", "OnnxRuntimeEngine": "onnxruntime"}
+        timed.append(name[type(engine).__name__])
+        return speeds[timed[-1]]
+
+    monkeypatch.setattr(engine_choice, "_time", measure)
+    return timed
+
+
+def cosines(left, right):
+    norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+    return (left * right).sum(axis=1) / norms
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_fp32_gives_pytorchs_rows(pytorch, exported, docs, engine):
+    model = load(exported / "fp32", engine=engine, precision="fp32", threads=2)
+    np.testing.assert_allclose(model.predict(docs).hidden, pytorch.predict(docs).hidden, atol=5e-4)
+
+
+def test_openvino_runs_int8_too(pytorch, exported, docs):
+    batch = load(exported / "int8", engine="openvino").predict(docs)
+    assert cosines(batch.hidden, pytorch.predict(docs).hidden).mean() > 0.99
+
+
+def test_bf16_is_close_to_fp32(exported, docs):
+    batches = {
+        precision: load(exported / "fp32", engine="openvino", precision=precision).predict(docs)
+        for precision in ("fp32", "bf16")
+    }
+    assert cosines(batches["bf16"].hidden, batches["fp32"].hidden).min() > 0.99
+
+
+def test_threads_that_share_an_engine_get_their_own_results(tiny, nlp):
+    model = load(tiny, engine="openvino", threads=2)
+    batches = [[nlp.make_doc("aspirin " * count)] for count in range(1, 40)]
+    expected = [model.predict(batch).hidden for batch in batches]
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(3):
+            found = pool.map(lambda batch: model.predict(batch).hidden, batches)
+            for actual, wanted in zip(found, expected, strict=True):
+                np.testing.assert_allclose(actual, wanted, atol=1e-5)
+
+
+def test_the_threads_are_those_of_the_setting(tiny):
+    shim = load(tiny, engine="openvino", threads=2).shims[0]
+    usable = min(2, len(os.sched_getaffinity(0)))  # OpenVINO starts no more
+    for threads, runs in ((2, 1), (1, usable)):
+        compiled = shim.engine(threads).compiled
+        assert compiled.get_property("INFERENCE_NUM_THREADS") == usable
+        assert compiled.get_property("NUM_STREAMS") == runs
+
+
+@pytest.mark.parametrize(
+    "speeds, faster",
+    [
+        ({"onnxruntime": 2.0, "openvino": 1.0}, "onnxruntime"),
+        ({"onnxruntime": 1.0, "openvino": 2.0}, "openvino"),
+    ],
+)
+def test_auto_is_the_faster_engine(tiny, monkeypatch, speeds, faster):
+    time_as(monkeypatch, **speeds)
+    assert choose(tiny) == EngineChoice(faster, speeds)
+    assert load(tiny).shims[0].choice.engine == faster
+
+
+def test_engines_are_timed_once_for_an_encoder(tiny, exported, monkeypatch):
+    timed = time_as(monkeypatch, onnxruntime=1.0, openvino=2.0)
+    first = choose(tiny)
+    assert timed == ["onnxruntime", "openvino"]
+    assert choose(tiny) == first
+    assert len(timed) == 2
+    choose(tiny, precision="bf16")
+    choose(exported / "int8", precision="fp32")
+    assert len(timed) == 6
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"engine": "abacus"}', '["openvino"]', "\x00"])
+def test_a_damaged_note_of_a_choice_is_written_again(tiny, monkeypatch, tmp_path, content):
+    time_as(monkeypatch, onnxruntime=1.0, openvino=2.0)
+    choose(tiny)
+    [note] = tmp_path.rglob("*.json")
+    kept = note.read_text(encoding="utf8")
+    note.write_text(content, encoding="utf8")
+    assert choose(tiny).engine == "openvino"
+    assert note.read_text(encoding="utf8") == kept
+
+
+def test_a_cache_directory_that_cannot_be_written_is_no_error(tiny, monkeypatch, tmp_path):
+    (tmp_path / "home").write_text("a file, not a directory", encoding="utf8")
+    time_as(monkeypatch, onnxruntime=1.0, openvino=2.0)
+    assert choose(tiny).engine == "openvino"
+
+
+def test_speeds_are_measured_in_word_pieces(tiny):
+    speeds = choose(tiny).pieces_per_second
+    assert set(speeds) == set(ENGINES)
+    assert all(speed > 100 for speed in speeds.values())
+
+
+@pytest.mark.parametrize("setting", ENGINES)
+def test_a_setting_is_not_timed(tiny, monkeypatch, setting):
+    timed = time_as(monkeypatch)
+    assert choose(tiny, setting) == EngineChoice(setting)
+    assert not timed
+
+
+def test_the_variable_overrides_the_setting(tiny, monkeypatch):
+    monkeypatch.setenv("SPACY_BIOMED_ENGINE", "openvino")
+    assert load(tiny, engine="onnxruntime").shims[0].choice.engine == "openvino"
+
+
+def test_unknown_engines_are_refused(tiny, monkeypatch):
+    with pytest.raises(BiomedError, match="engine = tvm: use auto, onnxruntime or openvino"):
+        choose(tiny, "tvm")
+    monkeypatch.setenv("SPACY_BIOMED_ENGINE", "ort")
+    with pytest.raises(BiomedError, match="SPACY_BIOMED_ENGINE = ort: use auto, onnxruntime or"):
+        choose(tiny)
+
+
+def test_a_missing_engine_is_replaced_with_one_warning(tiny, docs, monkeypatch):
+    monkeypatch.setitem(sys.modules, "spacy_biomed.encoders.onnx.openvino_engine", None)
+    with pytest.warns(UserWarning, match="openvino cannot run this encoder here") as warned:
+        model = load(tiny, engine="openvino")
+        model.predict(docs)
+    assert len(warned) == 1
+    assert "pip install openvino" in str(warned[0].message)
+    assert model.shims[0].choice.engine == "onnxruntime"
+
+
+def test_an_engine_that_fails_on_this_processor_is_replaced_with_one_warning(
+    tiny, docs, monkeypatch
+):
+    def fail(*args, **kwargs):
+        raise RuntimeError("unsupported instructions\nand more lines")
+
+    monkeypatch.setattr("spacy_biomed.encoders.onnx.openvino_engine.OpenVinoEngine", fail)
+    with pytest.warns(UserWarning, match=r"here \(unsupported instructions\): ") as warned:
+        model = load(tiny, engine="openvino")
+        model.predict(docs)
+    assert len(warned) == 1
+    # "auto" is silent: nobody asked for it.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert load(tiny).shims[0].choice.engine == "onnxruntime"
+
+
+def test_damaged_models_are_refused_by_both(tiny, tmp_path, recwarn):
+    for name in ("tokenizer.json", "encoder.json"):
+        (tmp_path / name).write_bytes((tiny / name).read_bytes())
+    (tmp_path / "model.onnx").write_bytes((tiny / "model.onnx").read_bytes()[:-100])
+    for engine in ("auto", *ENGINES):
+        with pytest.raises(BiomedError, match="not a readable exported encoder"):
+            load(tmp_path, engine=engine)
+    assert not [w for w in recwarn if issubclass(w.category, UserWarning)]
+
+
+def test_openvino_reports_to_nobody(tiny, tmp_path):
+    """Its package of reports is installed with it, and would send that it was imported."""
+    trap = tmp_path / "openvino_telemetry"
+    trap.mkdir()
+    (trap / "__init__.py").write_text(
+        f"open({str(tmp_path / 'reported')!r}, 'w').close()\nclass Telemetry: pass\n",
+        encoding="utf8",
+    )
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from spacy_biomed.encoders import OnnxTransformerModel_v1\n"
+        "model = OnnxTransformerModel_v1(sys.argv[2], engine='openvino').initialize()\n"
+        "print(model.shims[0].choice.engine)\n"
+        "import openvino_telemetry\n"
+    )
+    command = [sys.executable, "-c", program.rsplit("import", 1)[0], str(tmp_path), str(tiny)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "openvino"
+    assert not (tmp_path / "reported").exists()
+    # The trap works.
+    command[2] = program
+    subprocess.run(command, check=True)
+    assert (tmp_path / "reported").exists()
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_the_signature_is_that_of_the_model(tiny, name):
+    engine = create_engine(name, (tiny / "model.onnx").read_bytes(), threads=1)
+    names = {"input_ids", "attention_mask", "token_type_ids"}
+    assert engine.signature.inputs == names
+    assert engine.signature.widths == {"last_hidden_state": 16}

@@ -20,14 +20,18 @@ def compress(
     pipeline: str = typer.Argument(help="Trained pipeline: a directory or an installed package."),
     output: Path = typer.Argument(help="Directory to write the compressed pipeline to."),
     precision: str = typer.Option(
-        "int8", help="int8 or fp32: run by ONNX Runtime; fp16: half the size, can be trained."
+        "int8", help="int8 or fp32: run without PyTorch; fp16: half the size, can be trained."
     ),
     check: Path = typer.Option(None, help=".spacy file to score it on, before and after."),
+    calibrate: Path = typer.Option(
+        None,
+        help="For int8: .spacy file with texts to measure ranges on, such as the training part.",
+    ),
     max_loss: float = typer.Option(
         0.3, callback=at_least_zero, help="Largest loss of F1 on it, in points."
     ),
 ) -> None:
-    """Export a pipeline's encoder to ONNX Runtime, so that it runs fast and without PyTorch.
+    """Export a pipeline's encoder, so that it runs fast, and without PyTorch.
 
     With --precision fp16 the encoder stays in PyTorch, can be trained, and takes half the space.
     Nothing is written if the exported encoder gives other results, or if a score falls by more than
@@ -35,6 +39,7 @@ def compress(
 
     Example: python -m spacy biomed compress training/ncbi_disease/model-best
     compressed/ncbi_disease --precision int8 --check corpus/ncbi_disease/dev.spacy
+    --calibrate corpus/ncbi_disease/train.spacy
     """
     from ..packaging.compression import compress_pipeline
 
@@ -45,6 +50,7 @@ def compress(
             output,
             precision=cast("Compression", precision),
             check=check,
+            calibrate=calibrate,
             max_loss=max_loss,
         )
     console.print(_table(report))
@@ -57,11 +63,15 @@ def _table(report: CompressionReport) -> Table:
     what: str = report.precision
     if what == "int8":
         what += ", embeddings too" if report.quantized_embeddings else ", embeddings in fp32"
+        what += ", static" if report.static else ""
     table = create_table([""], ["before", "after"], f"Encoder in {what}")
     table.add_column("")
     for name in report.names:
-        before, after = 100 * report.scores_before[name], 100 * report.scores_after[name]
-        table.add_row(name, f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}")
+        before = 100 * report.scores_before[name]
+        for engine, scores in report.scores_by_engine.items():
+            title = name if len(report.scores_by_engine) == 1 else f"{name}, {engine}"
+            after = 100 * scores[name]
+            table.add_row(title, f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}")
     if report.bytes_before:
         share = report.bytes_after / report.bytes_before
         sizes = [report.bytes_before, report.bytes_after]

@@ -9,12 +9,14 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .workers import serve
 
 if TYPE_CHECKING:
     from spacy.language import Language
+
+Item = TypeVar("Item")
 
 
 class PipelineWorker:
@@ -80,10 +82,10 @@ class PipelineWorker:
         return peak_memory()
 
 
-def spread(texts: list[str], count: int) -> list[str]:
-    """`count` evenly spaced texts; all texts if there are fewer."""
-    count = min(count, len(texts))
-    return [texts[i * len(texts) // count] for i in range(count)]
+def spread(items: list[Item], count: int) -> list[Item]:
+    """`count` evenly spaced items; all items if there are fewer."""
+    count = min(count, len(items))
+    return [items[i * len(items) // count] for i in range(count)]
 
 
 def directory_size(path: Path) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -16,9 +16,10 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from thinc.api import Config, Model, to_numpy
 
+from ..encoders.onnx.engine_choice import usable_engines
 from ..encoders.onnx.onnx_model import SETTINGS
 from ..errors import BiomedError
-from ..evaluation.pipeline_worker import directory_size
+from ..evaluation.pipeline_worker import directory_size, spread
 from ..outputs import check_replaceable, replacing_directory
 from ..pipeline.pipeline_loading import load_pipeline
 from ..training.corpus import Corpus_v1
@@ -37,6 +38,7 @@ SAMPLE_TEXTS = (
     "No se observaron metástasis hepáticas; la ecografía fue normal.",
 )
 COMPARED_TEXTS = 200
+CALIBRATION_TEXTS = 200
 
 # Smallest mean cosine between rows of the exported encoder and of PyTorch's. In fp32 only the order
 # of sums differs. int8 may change single rows; its cost shows in the scores.
@@ -56,29 +58,43 @@ class CompressionReport:
     Attributes:
         precision: of the new encoder's weights.
         quantized_embeddings: whether its embedding tables are int8 too.
-        cosine: mean cosine between rows of the new encoder and of the old encoder in fp32.
-        difference: largest absolute difference between numbers in these rows.
+        static: whether the ranges of its values in int8 were measured on calibration texts.
+        cosine: mean cosine between rows of the new encoder and of the old encoder in fp32; the
+            smallest of all engines.
+        difference: largest absolute difference between numbers in these rows, in any engine.
         bytes_before, bytes_after: size of the pipeline's directory.
-        scores_before, scores_after: the scores that the config's score weights name, 0 to 1, on the
-            check corpus; empty without one.
+        scores_before: the scores that the config's score weights name, 0 to 1, on the check corpus;
+            empty without one.
+        scores_by_engine: the same scores of the compressed pipeline, in each engine that is
+            installed; PyTorch for "fp16".
     """
 
     precision: Compression
     quantized_embeddings: bool = False
+    static: bool = False
     cosine: float = 0.0
     difference: float = 0.0
     bytes_before: int = 0
     bytes_after: int = 0
     scores_before: Scores = field(default_factory=dict)
-    scores_after: Scores = field(default_factory=dict)
+    scores_by_engine: dict[str, Scores] = field(default_factory=dict)
 
     @property
     def loss(self) -> float:
-        """The largest fall of a score, in points of 100."""
+        """The largest fall of a score in any engine, in points of 100."""
         return max(
-            (100 * (self.scores_before[name] - self.scores_after[name]) for name in self.names),
+            (
+                100 * (self.scores_before[name] - scores[name])
+                for scores in self.scores_by_engine.values()
+                for name in self.names
+            ),
             default=0.0,
         )
+
+    @property
+    def scores_after(self) -> Scores:
+        """The scores in the first engine, ONNX Runtime if it is installed; empty without any."""
+        return next(iter(self.scores_by_engine.values()), {})
 
     @property
     def names(self) -> list[str]:
@@ -91,9 +107,10 @@ def compress_pipeline(
     *,
     precision: Compression = "int8",
     check: Path | None = None,
+    calibrate: Path | None = None,
     max_loss: float = 0.3,
 ) -> CompressionReport:
-    """Write a copy of a pipeline whose encoder runs in ONNX Runtime, or with weights in fp16.
+    """Write a copy of a pipeline whose encoder runs without PyTorch, or with weights in fp16.
 
     Each `biomed_transformer` becomes a `biomed_onnx_transformer` of the same name. Nothing else
     changes, except that a pipeline loses the words of the training texts from its vocabulary if
@@ -110,6 +127,9 @@ def compress_pipeline(
         output: directory to write; replaced if it is there.
         precision: "fp32", "int8" or "fp16".
         check: .spacy file to score both pipelines on.
+        calibrate: .spacy file with texts like those to annotate, for "int8": the ranges of the
+            encoder's values are measured on up to 200 of them, evenly spaced. Without it, each
+            batch of texts has ranges of its own.
         max_loss: how many points of 100 a score may fall.
 
     Raises:
@@ -120,10 +140,13 @@ def compress_pipeline(
     """
     if precision not in LEAST_COSINE:
         raise BiomedError(f"--precision {precision}: use int8, fp32 or fp16")
-    sources: list[Path | str] = [pipeline, check] if check else [pipeline]
+    if calibrate is not None and precision != "int8":
+        raise BiomedError(f"--calibrate {calibrate}: only int8 needs it, not {precision}")
+    sources: list[Path | str] = [pipeline, *(path for path in (check, calibrate) if path)]
     check_replaceable(output, MADE_BY, sources)
-    if check is not None and not os.path.isfile(check):
-        raise BiomedError(f"{check}: no such file; give a .spacy file to score the pipeline on")
+    for path, purpose in ((check, "score the pipeline on"), (calibrate, "measure ranges on")):
+        if path is not None and not os.path.isfile(path):
+            raise BiomedError(f"{path}: no such file; give a .spacy file to {purpose}")
     nlp = load_pipeline(pipeline)
     if not find_encoders(nlp):
         raise BiomedError(
@@ -133,6 +156,7 @@ def compress_pipeline(
     # Outputs that cannot be written and inputs that cannot be read are found before the work.
     with replacing_directory(output, MADE_BY, sources) as partial:
         examples = _read_examples(nlp, check) if check else []
+        calibration = _read_calibration(nlp, calibrate) if calibrate else []
         before = weighted_scores(nlp, examples) if examples else {}
         if check and not before:
             raise BiomedError(
@@ -144,14 +168,21 @@ def compress_pipeline(
             if precision == "fp16":
                 write_halved(nlp, partial)
             else:
-                write_compressed(nlp, partial, precision, embeddings)
+                write_compressed(nlp, partial, precision, embeddings, calibration)
             _leave_out_words(nlp, partial)
-            compressed = spacy.load(partial)
-            report = CompressionReport(precision, embeddings, scores_before=before)
-            report.cosine, report.difference = compare_encoders(nlp, compressed, texts)
-            if check and examples:
-                again = _read_examples(compressed, check)
-                report.scores_after = weighted_scores(compressed, again)
+            report = CompressionReport(
+                precision, embeddings, bool(calibration), scores_before=before
+            )
+            cosines = []
+            for engine in ["PyTorch"] if precision == "fp16" else usable_engines():
+                compressed = _load_in_engine(partial, find_encoders(nlp), engine)
+                cosine, difference = compare_encoders(nlp, compressed, texts)
+                cosines.append(cosine)
+                report.difference = max(report.difference, difference)
+                if check and examples:
+                    again = _read_examples(compressed, check)
+                    report.scores_by_engine[engine] = weighted_scores(compressed, again)
+            report.cosine = float(np.min(cosines))  # not a number if one is not
             refusal = _refusal(report, pipeline, check, max_loss)
             if refusal is None:
                 break
@@ -164,6 +195,13 @@ def compress_pipeline(
     report.bytes_before = directory_size(nlp.path) if nlp.path else 0
     report.bytes_after = directory_size(output)
     return report
+
+
+def _load_in_engine(path: Path, encoders: Iterable[str], engine: str) -> Language:
+    if engine == "PyTorch":
+        return spacy.load(path)
+    setting = {f"components.{name}.model.engine": engine for name in encoders}
+    return spacy.load(path, config=setting)
 
 
 def _refusal(
@@ -217,7 +255,11 @@ def _leave_out_words(nlp: Language, path: Path) -> None:
 
 
 def write_compressed(
-    nlp: Language, path: Path, precision: Quantization, quantize_embeddings: bool
+    nlp: Language,
+    path: Path,
+    precision: Quantization,
+    quantize_embeddings: bool,
+    calibration: Sequence[Doc] = (),
 ) -> None:
     """Write the pipeline to a directory with its encoders exported."""
     from ..encoders.onnx.onnx_export import export_encoder
@@ -239,6 +281,7 @@ def write_compressed(
             path / name / "encoder",
             precision=precision,
             quantize_embeddings=quantize_embeddings,
+            calibration=calibration,
         )
         srsly.write_json(path / name / "cfg", encoder.cfg)
     config.to_disk(path / "config.cfg")
@@ -286,6 +329,13 @@ def _predict_in_fp32(model: Model, docs: list[Doc]) -> np.ndarray:
 def _read_examples(nlp: Language, path: Path) -> list[Example]:
     """Read examples as `spacy evaluate` does, so that the scores are the same."""
     return list(Corpus_v1(path)(nlp))
+
+
+def _read_calibration(nlp: Language, path: Path) -> list[Doc]:
+    docs = [example.predicted for example in _read_examples(nlp, path)]
+    if not any(len(doc) for doc in docs):
+        raise BiomedError(f"{path}: no texts to measure ranges on; give another --calibrate")
+    return spread(docs, CALIBRATION_TEXTS)
 
 
 def weighted_scores(nlp: Language, examples: list[Example]) -> Scores:

@@ -52,7 +52,7 @@ def report(monkeypatch):
         bytes_before=437_000_000,
         bytes_after=110_100_000,
         scores_before={"ents_f": 0.8765, "cats_score": 0.5},
-        scores_after={"ents_f": 0.8748, "cats_score": 0.51},
+        scores_by_engine={"onnxruntime": {"ents_f": 0.8748, "cats_score": 0.51}},
     )
     calls = []
 
@@ -77,11 +77,19 @@ def test_scores_and_sizes_before_and_after_are_printed(report):
 
 def test_options_reach_the_compression(report, tmp_path):
     _, calls = report
-    options = ["--precision", "fp32", "--check", tmp_path / "dev.spacy", "--max-loss", "1.5"]
+    dev, train = tmp_path / "dev.spacy", tmp_path / "train.spacy"
+    options = ["--precision", "fp32", "--check", dev, "--calibrate", train, "--max-loss", "1.5"]
     invoke("compress", "pipeline", tmp_path / "out", *options)
     [(arguments, settings)] = calls
     assert arguments == ("pipeline", tmp_path / "out")
-    assert settings == {"precision": "fp32", "check": tmp_path / "dev.spacy", "max_loss": 1.5}
+    assert settings == {"precision": "fp32", "check": dev, "calibrate": train, "max_loss": 1.5}
+
+
+def test_several_engines_have_a_line_each(report):
+    report[0].scores_by_engine["openvino"] = {"ents_f": 0.8760, "cats_score": 0.50}
+    output = invoke("compress", "pipeline", "out", "--check", "dev.spacy")
+    assert cells(output, "ents_f, onnxruntime")[1:] == ["87.65", "87.48", "-0.17"]
+    assert cells(output, "ents_f, openvino")[1:] == ["87.65", "87.60", "-0.05"]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +101,7 @@ def test_options_reach_the_compression(report, tmp_path):
 )
 def test_the_title_tells_what_is_quantised(report, precision, embeddings, title):
     report[0].precision, report[0].quantized_embeddings = precision, embeddings
-    report[0].scores_before, report[0].scores_after = {}, {}
+    report[0].scores_before, report[0].scores_by_engine = {}, {}
     output = invoke("compress", "pipeline", "out", "--precision", precision)
     assert title in re.sub(" +\n", "\n", output)
     assert "F1 was not compared: give --check, a .spacy file" in output

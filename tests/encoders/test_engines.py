@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from engines_here import needs_openvino
 
 from spacy_biomed.encoders.onnx import engine_choice
 from spacy_biomed.encoders.onnx.engine_choice import EngineChoice, choose_engine
@@ -17,7 +18,7 @@ from spacy_biomed.encoders.onnx.onnx_export import export_encoder
 from spacy_biomed.encoders.onnx.onnx_model import OnnxTransformerModel_v1
 from spacy_biomed.errors import BiomedError
 
-openvino = pytest.importorskip("openvino", reason="OpenVINO is not installed")
+pytestmark = needs_openvino
 
 TEXTS = [
     "Aspirin reduced the risk of cancer.",

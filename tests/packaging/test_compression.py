@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import spacy
 import torch
+from engines_here import needs_openvino
 from safetensors.torch import load_file
 from spacy.language import Language
 from spacy.tokens import DocBin
@@ -283,9 +284,13 @@ def test_the_loss_is_that_of_the_score_that_fell_most():
     report = CompressionReport("int8")
     assert report.loss == 0.0
     report.scores_before = {"ents_f": 0.8, "cats_score": 0.5}
-    report.scores_after = {"ents_f": 0.9, "cats_score": 0.49}
+    report.scores_by_engine = {"onnxruntime": {"ents_f": 0.9, "cats_score": 0.49}}
     assert report.loss == pytest.approx(1.0)
-    report.scores_after = {"ents_f": 0.9, "cats_score": 0.52}
+    report.scores_by_engine["openvino"] = {"ents_f": 0.78, "cats_score": 0.52}
+    assert report.loss == pytest.approx(2.0)
+    del report.scores_by_engine["onnxruntime"]
+    assert report.loss == pytest.approx(2.0)
+    report.scores_by_engine["openvino"]["ents_f"] = 0.9
     assert report.loss == pytest.approx(-2.0)
 
 
@@ -548,3 +553,54 @@ def test_without_onnx_the_line_says_what_to_install(pipeline, earlier, monkeypat
     monkeypatch.setitem(__import__("sys").modules, "onnx", None)
     line = refuse(str(pipeline), earlier)
     assert line == "to export an encoder needs onnx: pip install 'spacy-biomed[train]'"
+
+
+def test_calibrated_int8_gives_a_text_the_same_scores_in_any_batch(pipeline, check, tmp_path):
+    report = compress_pipeline(str(pipeline), tmp_path / "out", check=check, calibrate=check)
+    assert report.static
+    [settings] = exported_settings(tmp_path / "out")
+    assert settings["static"]
+    nlp = spacy.load(tmp_path / "out")
+    texts = [text for text, _ in GOLD]
+    together = [[(e.text, e._.confidence) for e in doc.ents] for doc in nlp.pipe(texts)]
+    alone = [[(e.text, e._.confidence) for e in nlp(text).ents] for text in texts]
+    assert any(together)
+    for left, right in zip(together, alone, strict=True):
+        assert [text for text, _ in left] == [text for text, _ in right]
+        np.testing.assert_allclose([c for _, c in left], [c for _, c in right], atol=1e-5)
+
+
+def test_without_calibration_ranges_are_those_of_a_batch(pipeline, check, tmp_path):
+    report = compress_pipeline(str(pipeline), tmp_path / "out", check=check)
+    assert not report.static
+    [settings] = exported_settings(tmp_path / "out")
+    assert not settings["static"]
+
+
+@needs_openvino
+def test_the_scores_of_each_engine_are_checked(pipeline, check, earlier, monkeypatch):
+    monkeypatch.delenv("SPACY_BIOMED_ENGINE")
+    scored = []
+
+    def score(nlp, examples):
+        shim = nlp.get_pipe(ENCODER).model.shims[0]
+        scored.append(shim.choice.engine if hasattr(shim, "choice") else "PyTorch")
+        return {"ents_f": 0.5 if scored[-1] == "openvino" else 0.9}
+
+    monkeypatch.setattr(compression, "weighted_scores", score)
+    assert "falls by 40.00 points" in refuse(str(pipeline), earlier, check=check)
+    # With embeddings in int8, and again with embeddings in fp32.
+    assert scored == ["PyTorch", *["onnxruntime", "openvino"] * 2]
+
+
+def test_only_int8_is_calibrated(pipeline, check, earlier):
+    for precision in ("fp32", "fp16"):
+        line = refuse(str(pipeline), earlier, precision=precision, calibrate=check)
+        assert line.endswith(f"only int8 needs it, not {precision}")
+
+
+def test_a_calibration_corpus_that_cannot_be_used_is_refused(pipeline, earlier, folder):
+    missing, empty = folder / "missing.spacy", folder / "empty.spacy"
+    DocBin(docs=[spacy.blank("en").make_doc("")]).to_disk(empty)
+    assert "missing.spacy: no such file" in refuse(str(pipeline), earlier, calibrate=missing)
+    assert "empty.spacy: no texts to measure" in refuse(str(pipeline), earlier, calibrate=empty)

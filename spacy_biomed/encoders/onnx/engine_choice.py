@@ -86,6 +86,12 @@ def choose_engine(
     return remembered
 
 
+def usable_engines() -> list[EngineName]:
+    """The engines that are installed, or the only one that the environment variable allows."""
+    told = _read_setting("auto")
+    return [name for name in ENGINES if is_installed(name) and told in ("auto", name)]
+
+
 def _read_setting(setting: str) -> EngineSetting:
     told = os.environ.get(VARIABLE)
     wanted, where = (told, VARIABLE) if told else (setting, "engine")

@@ -7,19 +7,22 @@ import json
 import logging
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from spacy.tokens import Doc
 from thinc.api import Model
+from thinc.types import Ints2d
 
 from ...errors import BiomedError
+from ..batching.sequences import make_sequences
 from ..capabilities import count_segments, max_sequence_length
 from ..thinc_shims import get_module
-from .onnx_model import INPUTS, MODEL, OUTPUT, SEGMENTS, SETTINGS, TOKENIZER
+from .onnx_model import INPUTS, MODEL, OUTPUT, SEGMENTS, SETTINGS, TOKENIZER, make_inputs
 
 if TYPE_CHECKING:
     import torch
@@ -30,7 +33,12 @@ OPSET = 17  # the first with layer normalisation as one operator
 
 
 def export_encoder(
-    model: Model, path: Path, *, precision: Quantization, quantize_embeddings: bool = True
+    model: Model,
+    path: Path,
+    *,
+    precision: Quantization,
+    quantize_embeddings: bool = True,
+    calibration: Sequence[Doc] = (),
 ) -> None:
     """Write an exported encoder: model.onnx, tokenizer.json, encoder.json.
 
@@ -38,9 +46,12 @@ def export_encoder(
         model: `spacy_biomed.TransformerModel.v1` with its encoder loaded; it is not changed.
         path: directory to write; created if it does not exist.
         precision: "int8" quantises the weights of the matrix products, with one scale for each
-            output channel, and their inputs dynamically. Weights use seven of the eight bits, so
-            that processors without VNNI instructions do not saturate in 16-bit sums.
+            output channel, and their inputs. Weights use seven of the eight bits, so that
+            processors without VNNI instructions do not saturate in 16-bit sums.
         quantize_embeddings: with "int8", the embedding tables too, one scale for each row.
+        calibration: with "int8", documents on which the ranges of the products' inputs are
+            measured (`static_quantization.py`). Without any, each batch has ranges of its own,
+            which only ONNX Runtime computes fast.
 
     Raises:
         BiomedError: if onnx is not installed.
@@ -54,13 +65,15 @@ def export_encoder(
         exported = Path(directory) / MODEL
         _export(encoder, exported)
         if precision == "int8":
-            _quantize(exported, path / MODEL, quantize_embeddings)
+            inputs = list(_calibration_inputs(model, calibration))
+            _quantize(exported, path / MODEL, quantize_embeddings, inputs)
         else:
             (path / MODEL).write_bytes(exported.read_bytes())
     (path / TOKENIZER).write_text(shim.tokenizer.to_str(), encoding="utf8")
     settings = {
         "name": model.attrs["name"],
         "precision": precision,
+        "static": precision == "int8" and len(calibration) > 0,
         "quantized_embeddings": precision == "int8" and quantize_embeddings,
         "width": model.get_dim("nO"),
         "max_length": max_sequence_length(encoder),
@@ -114,18 +127,41 @@ def _export(encoder: torch.nn.Module, path: Path) -> None:
         )
 
 
-def _quantize(source: Path, target: Path, embeddings: bool) -> None:
+def _calibration_inputs(model: Model, docs: Sequence[Doc]) -> Iterator[dict[str, Ints2d]]:
+    """The inputs of the exported encoder for each window of the documents, without padding."""
+    shim = model.shims[0]
+    sequences = make_sequences(
+        list(docs),
+        shim.tokenizer,
+        window=min(model.attrs["window"], max_sequence_length(get_module(shim))),
+        context=model.attrs["context"],
+        budget=1,
+        pair_overflow=model.attrs["pair_overflow"],
+    )
+    with_segments = count_segments(get_module(shim)) > 1
+    for batch in sequences.batches:
+        yield make_inputs(batch, with_segments=with_segments)
+
+
+def _quantize(
+    source: Path, target: Path, embeddings: bool, calibration: list[dict[str, Ints2d]]
+) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
+    from .static_quantization import quantize_statically
+
     with _quiet():
-        quantize_dynamic(
-            str(source),
-            str(target),
-            op_types_to_quantize=["MatMul", "Gemm"],
-            per_channel=True,
-            reduce_range=True,
-            weight_type=QuantType.QInt8,
-        )
+        if calibration:
+            quantize_statically(source, target, calibration)
+        else:
+            quantize_dynamic(
+                str(source),
+                str(target),
+                op_types_to_quantize=["MatMul", "Gemm"],
+                per_channel=True,
+                reduce_range=True,
+                weight_type=QuantType.QInt8,
+            )
     if embeddings:
         _quantize_embeddings(target)
 

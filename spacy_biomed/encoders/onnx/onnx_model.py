@@ -17,7 +17,7 @@ import srsly
 from spacy.errors import Errors
 from spacy.tokens import Doc
 from thinc.api import Model, Optimizer, Shim
-from thinc.types import Floats2d
+from thinc.types import Floats2d, Ints2d
 
 from ...errors import BiomedError
 from ..batching.concurrency import default_threads, map_concurrently
@@ -142,10 +142,7 @@ class OnnxShim(Shim):
         return map_concurrently(lambda batch: self._run(engine, batch), batches, threads)
 
     def _run(self, engine: Engine, batch: SequenceBatch) -> Floats2d:
-        inputs = dict(zip(INPUTS, (batch.ids, batch.mask), strict=True))
-        if self.settings.get("segments"):
-            no_segments = batch.segments is None
-            inputs[SEGMENTS] = np.zeros_like(batch.ids) if no_segments else batch.segments
+        inputs = make_inputs(batch, with_segments=bool(self.settings.get("segments")))
         hidden = engine.run(inputs, OUTPUT)
         return hidden.reshape(-1, hidden.shape[-1])[batch.kept]
 
@@ -246,6 +243,15 @@ class OnnxShim(Shim):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_engines": {}, "_process": None}
+
+
+def make_inputs(batch: SequenceBatch, *, with_segments: bool) -> dict[str, Ints2d]:
+    """The inputs of an exported encoder by name."""
+    inputs = dict(zip(INPUTS, (batch.ids, batch.mask), strict=True))
+    if with_segments:
+        no_segments = batch.segments is None
+        inputs[SEGMENTS] = np.zeros_like(batch.ids) if no_segments else batch.segments
+    return inputs
 
 
 def first_line(error: Exception) -> str:

@@ -64,7 +64,8 @@ def benchmark(
             partial.write_text(json.dumps(content, indent=2), encoding="utf8")
     for figures in measured:
         size = f"{figures.documents:,} documents, {figures.words:,} words"
-        typer.echo(f"{figures.pipeline}: {size}")
+        engines = "".join(f", {name} in {engine}" for name, engine in figures.engines.items())
+        typer.echo(f"{figures.pipeline}: {size}{engines}")
     console.print(_table(measured))
     if output is not None:
         typer.echo(f"✔ Wrote {output}")

@@ -31,6 +31,7 @@ PACKAGES = (
     "thinc",
     "numpy",
     "onnxruntime",
+    "openvino",
     "tokenizers",
     "torch",
     "transformers",
@@ -62,6 +63,7 @@ class PipelineFigures:
         documents, words: number of texts, and of their tokens by the pipeline's tokenizer.
         batch_size: batch size of `nlp.pipe`.
         components: names of the pipeline's components.
+        engines: the library that runs each exported encoder, by the component's name.
         disk_bytes: size of its directory.
         peak_bytes: peak resident size of the process that annotated the texts; None if unknown.
         load_seconds: time of `spacy.load` in new processes, after the import of spaCy.
@@ -75,6 +77,7 @@ class PipelineFigures:
     words: int = 0
     batch_size: int = 0
     components: list[str] = field(default_factory=list)
+    engines: dict[str, str] = field(default_factory=dict)
     disk_bytes: int = 0
     peak_bytes: int | None = None
     load_seconds: list[float] = field(default_factory=list)

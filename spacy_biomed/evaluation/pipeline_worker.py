@@ -49,7 +49,7 @@ class PipelineWorker:
         """Set the texts.
 
         Returns:
-            words (tokens of the pipeline's tokenizer), batch_size, disk_bytes and components.
+            words (tokens of the pipeline's tokenizer), batch_size, disk_bytes, components and engines.
         """
         self.texts = texts
         self.batch_size = batch_size or self.nlp.batch_size
@@ -59,6 +59,7 @@ class PipelineWorker:
             "batch_size": self.batch_size,
             "disk_bytes": directory_size(path) if path else 0,
             "components": self.nlp.pipe_names,
+            "engines": {n: p.engine for n, p in self.nlp.pipeline if hasattr(p, "engine")},
         }
 
     def pipe(self) -> float:

@@ -41,6 +41,12 @@ class OnnxEncoder(EncoderPipe):
         ['biomed_onnx_transformer']
     """
 
+    @property
+    def engine(self) -> str | None:
+        """The library that runs the encoder; None before one is loaded."""
+        choice = self.model.shims[0].choice
+        return None if choice is None else choice.engine
+
     def update(
         self,
         examples: Iterable[Example],

@@ -411,3 +411,8 @@ def test_a_pipeline_with_a_damaged_encoder_is_one_line(make_pair, tmp_path):
         spacy.load(tmp_path / "pipeline")
     assert str(error.value).startswith(f"{encoder}: not a readable exported encoder (")
     assert "\n" not in str(error.value)
+
+
+def test_the_component_says_which_engine_runs_it(make_pair):
+    assert spacy.blank("en").add_pipe(ONNX).engine is None
+    assert spacy.load(make_pair(NER)[1]).get_pipe(ENCODER).engine == "onnxruntime"

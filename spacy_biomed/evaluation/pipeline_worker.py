@@ -49,7 +49,7 @@ class PipelineWorker:
         """Set the texts.
 
         Returns:
-            words (tokens of the pipeline's tokenizer), batch_size, disk_bytes, components and engines.
+            words (tokens of the pipeline's tokenizer), batch_size, disk_bytes, components, engines.
         """
         self.texts = texts
         self.batch_size = batch_size or self.nlp.batch_size

@@ -1,7 +1,7 @@
 """The engines of exported encoders: what each computes, and which is chosen."""
 
-import json
 import os
+import pickle
 import subprocess
 import sys
 import warnings
@@ -65,9 +65,16 @@ def load(path, **settings):
     return OnnxTransformerModel_v1(str(path), **settings).initialize()
 
 
-def choose(path, setting="auto", precision="fp32"):
-    settings = json.loads((path / "encoder.json").read_text(encoding="utf8"))
-    return choose_engine(setting, (path / "model.onnx").read_bytes(), settings, precision)
+def make_batch(lines, pieces):
+    ids = np.ones((lines, pieces), dtype="int64")
+    return {"input_ids": ids, "attention_mask": ids, "token_type_ids": 0 * ids}
+
+
+SENTENCES = [make_batch(4, 32)] * 8
+
+
+def choose(path, batches=SENTENCES, precision="fp32"):
+    return choose_engine((path / "model.onnx").read_bytes(), precision, batches)
 
 
 def time_as(monkeypatch, **speeds):
@@ -128,27 +135,50 @@ def test_the_threads_are_those_of_the_setting(tiny):
 
 
 @pytest.mark.parametrize(
-    "speeds, faster",
+    "speeds, chosen",
     [
         ({"onnxruntime": 2.0, "openvino": 1.0}, "onnxruntime"),
-        ({"onnxruntime": 1.0, "openvino": 2.0}, "openvino"),
+        ({"onnxruntime": 1.0, "openvino": 1.05}, "onnxruntime"),
+        ({"onnxruntime": 1.0, "openvino": 1.2}, "openvino"),
     ],
 )
-def test_auto_is_the_faster_engine(tiny, monkeypatch, speeds, faster):
+def test_auto_is_the_faster_engine(tiny, monkeypatch, speeds, chosen):
     time_as(monkeypatch, **speeds)
-    assert choose(tiny) == EngineChoice(faster, speeds)
-    assert load(tiny).shims[0].choice.engine == faster
+    assert choose(tiny) == EngineChoice(chosen, speeds)
 
 
-def test_engines_are_timed_once_for_an_encoder(tiny, exported, monkeypatch):
+def test_the_first_texts_decide_and_the_others_do_not(tiny, nlp, monkeypatch):
+    speeds = {"onnxruntime": 1.0, "openvino": 2.0}
+    timed = time_as(monkeypatch, **speeds)
+    model = load(tiny)
+    few, many = [nlp.make_doc("aspirin")], [nlp.make_doc("aspirin " * 300)] * 6
+    before = model.predict(few).hidden
+    assert model.shims[0].choice == EngineChoice("onnxruntime")
+    assert not timed
+    model.predict(many)
+    assert model.shims[0].choice == EngineChoice("openvino", speeds)
+    np.testing.assert_allclose(model.predict(few).hidden, before, atol=0.1)
+    speeds["onnxruntime"] = 9.0
+    model.predict([nlp.make_doc("aspirin " * 30)] * 60)
+    assert model.shims[0].choice.engine == "openvino"
+    assert timed == ["onnxruntime", "openvino"]
+
+
+def test_engines_are_timed_once_for_an_encoder_and_a_length(tiny, exported, monkeypatch):
     timed = time_as(monkeypatch, onnxruntime=1.0, openvino=2.0)
     first = choose(tiny)
     assert timed == ["onnxruntime", "openvino"]
-    assert choose(tiny) == first
+    assert choose(tiny, [make_batch(4, 30)] * 9) == first
     assert len(timed) == 2
     choose(tiny, precision="bf16")
-    choose(exported / "int8", precision="fp32")
-    assert len(timed) == 6
+    choose(tiny, [make_batch(1, 512)] * 2)
+    choose(exported / "int8")
+    assert len(timed) == 8
+
+
+def test_too_little_text_decides_nothing(tiny):
+    assert choose(tiny, SENTENCES[:7]) is None
+    assert choose(tiny, []) is None
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"engine": "abacus"}', '["openvino"]', "\x00"])
@@ -175,9 +205,11 @@ def test_speeds_are_measured_in_word_pieces(tiny):
 
 
 @pytest.mark.parametrize("setting", ENGINES)
-def test_a_setting_is_not_timed(tiny, monkeypatch, setting):
+def test_a_setting_is_not_timed(tiny, nlp, monkeypatch, setting):
     timed = time_as(monkeypatch)
-    assert choose(tiny, setting) == EngineChoice(setting)
+    model = load(tiny, engine=setting)
+    model.predict([nlp.make_doc("aspirin " * 300)] * 6)
+    assert model.shims[0].choice == EngineChoice(setting)
     assert not timed
 
 
@@ -188,10 +220,17 @@ def test_the_variable_overrides_the_setting(tiny, monkeypatch):
 
 def test_unknown_engines_are_refused(tiny, monkeypatch):
     with pytest.raises(BiomedError, match="engine = tvm: use auto, onnxruntime or openvino"):
-        choose(tiny, "tvm")
+        load(tiny, engine="tvm")
     monkeypatch.setenv("SPACY_BIOMED_ENGINE", "ort")
     with pytest.raises(BiomedError, match="SPACY_BIOMED_ENGINE = ort: use auto, onnxruntime or"):
-        choose(tiny)
+        load(tiny)
+
+
+def test_an_engine_is_chosen_again_in_a_copy(tiny, nlp, monkeypatch):
+    time_as(monkeypatch, onnxruntime=1.0, openvino=2.0)
+    model = pickle.loads(pickle.dumps(load(tiny)))
+    model.predict([nlp.make_doc("aspirin " * 300)] * 6)
+    assert model.shims[0].choice.engine == "openvino"
 
 
 def test_a_missing_engine_is_replaced_with_one_warning(tiny, docs, monkeypatch):
@@ -218,7 +257,7 @@ def test_an_engine_that_fails_on_this_processor_is_replaced_with_one_warning(
     # "auto" is silent: nobody asked for it.
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert load(tiny).shims[0].choice.engine == "onnxruntime"
+        assert choose(tiny).engine == "onnxruntime"
 
 
 def test_damaged_models_are_refused_by_both(tiny, tmp_path, recwarn):

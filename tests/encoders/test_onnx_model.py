@@ -213,6 +213,7 @@ def test_settings_tell_what_was_exported(tiny_roberta, make_model, tmp_path):
     assert json.loads((tmp_path / "encoder.json").read_text(encoding="utf8")) == {
         "name": str(tiny_roberta),
         "precision": "fp32",
+        "static": False,
         "quantized_embeddings": False,
         "width": 16,
         "max_length": 512,

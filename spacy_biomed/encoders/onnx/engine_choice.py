@@ -1,24 +1,24 @@
 """Which engine runs an exported encoder on this machine: the setting, or the faster one.
 
-What is faster depends on the processor, the encoder and its number format, by a factor of two
-either way. With "auto" both engines are timed when a pipeline is loaded for the first time, and the
-choice is remembered in the user's cache directory.
+What is faster depends on the processor, the encoder, its number format and the length of the texts,
+by a factor of two either way. With "auto" both engines encode the first texts that a process
+annotates, and the choice is remembered in the user's cache directory.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from timeit import repeat
-from typing import Any, cast
+from typing import cast
 
-import numpy as np
 from platformdirs import user_cache_path
 
 from ...errors import BiomedError
@@ -29,6 +29,7 @@ from .engines import (
     EngineName,
     EnginePrecision,
     EngineSetting,
+    Inputs,
     create_engine,
     is_installed,
 )
@@ -37,9 +38,12 @@ from .engines import (
 VARIABLE = "SPACY_BIOMED_ENGINE"
 SETTINGS = ("auto", *ENGINES)
 
-# Sequences and word pieces of the timed batches: sentences, and windows of documents.
-TIMED_SHAPES = ((4, 32), (1, 128), (1, 512))
-REPEATS = 3
+# Word pieces, with padding, to time engines on. With fewer, such as a single sentence, ONNX Runtime
+# is as fast, and nothing is chosen yet.
+LEAST_PIECES, MOST_PIECES = 1024, 2048
+REPEATS = 2
+# OpenVINO prepares kernels for each new length, which the repeats do not show.
+MARGIN = 1.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,44 +59,12 @@ class EngineChoice:
     pieces_per_second: dict[EngineName, float] = field(default_factory=dict)
 
 
-def choose_engine(
-    setting: EngineSetting,
-    model: bytes,
-    settings: Mapping[str, Any],
-    precision: EnginePrecision,
-) -> EngineChoice:
-    """Choose the engine for an exported encoder.
-
-    Args:
-        setting: an engine, or "auto" for the faster one. The environment variable
-            SPACY_BIOMED_ENGINE overrides it.
-        model: content of `model.onnx`.
-        settings: content of `encoder.json`.
-        precision: as for `create_engine`.
+def read_setting(setting: str) -> EngineSetting:
+    """An engine, or "auto": the setting, or what the environment variable says in place of it.
 
     Raises:
-        BiomedError: if the setting or the variable names no engine.
+        BiomedError: if it names no engine.
     """
-    wanted = _read_setting(setting)
-    if wanted != "auto":
-        return EngineChoice(wanted)
-    if not is_installed("openvino"):
-        return EngineChoice("onnxruntime")
-    place = _cache_place(model, precision)
-    remembered = _recall(place)
-    if remembered is None:
-        remembered = _time_engines(model, settings, precision)
-        _remember(place, remembered)
-    return remembered
-
-
-def usable_engines() -> list[EngineName]:
-    """The engines that are installed, or the only one that the environment variable allows."""
-    told = _read_setting("auto")
-    return [name for name in ENGINES if is_installed(name) and told in ("auto", name)]
-
-
-def _read_setting(setting: str) -> EngineSetting:
     told = os.environ.get(VARIABLE)
     wanted, where = (told, VARIABLE) if told else (setting, "engine")
     if wanted not in SETTINGS:
@@ -100,42 +72,87 @@ def _read_setting(setting: str) -> EngineSetting:
     return cast(EngineSetting, wanted)
 
 
+def usable_engines() -> list[EngineName]:
+    """The engines that are installed, or the only one that the environment variable allows."""
+    told = read_setting("auto")
+    return [name for name in ENGINES if is_installed(name) and told in ("auto", name)]
+
+
+def choose_engine(
+    model: bytes, precision: EnginePrecision, batches: Sequence[Inputs]
+) -> EngineChoice | None:
+    """The faster engine for an encoder, and for batches as long as these.
+
+    Args:
+        model: content of `model.onnx`.
+        precision: as for `create_engine`.
+        batches: inputs of the model. Some 2,048 word pieces of them are used.
+
+    Returns:
+        the choice that was remembered for this encoder, processor and length, or that is made now;
+        None if the batches are too small to choose by.
+    """
+    batches = _take(batches)
+    if sum(_count_pieces(batch) for batch in batches) < LEAST_PIECES:
+        return None
+    place = _cache_place(model, precision, batches)
+    choice = _recall(place)
+    if choice is None:
+        choice = _time_engines(model, precision, batches)
+        _remember(place, choice)
+    return choice
+
+
+def _take(batches: Sequence[Inputs]) -> list[Inputs]:
+    taken, pieces = [], 0
+    for batch in batches:
+        if pieces >= MOST_PIECES:
+            break
+        taken.append(batch)
+        pieces += _count_pieces(batch)
+    return taken
+
+
+def _count_pieces(batch: Inputs) -> int:
+    return int(next(iter(batch.values())).size)
+
+
 def _time_engines(
-    model: bytes, settings: Mapping[str, Any], precision: EnginePrecision
+    model: bytes, precision: EnginePrecision, batches: Sequence[Inputs]
 ) -> EngineChoice:
     speeds: dict[EngineName, float] = {}
     for name in ENGINES:
-        # An engine that cannot run the model is not chosen. If none can, the error of ONNX Runtime
-        # is the one to report.
+        # An engine that cannot run the model here is not chosen.
         with suppress(Exception):
             engine = create_engine(name, model, threads=1, precision=precision)
-            speeds[name] = _time(engine, settings)
-    return EngineChoice(max(speeds, key=lambda name: speeds[name], default="onnxruntime"), speeds)
+            speeds[name] = _time(engine, batches)
+    is_faster = speeds.get("openvino", 0.0) > MARGIN * speeds.get("onnxruntime", 0.0)
+    return EngineChoice("openvino" if is_faster else "onnxruntime", speeds)
 
 
-def _time(engine: Engine, settings: Mapping[str, Any]) -> float:
+def _time(engine: Engine, batches: Sequence[Inputs]) -> float:
     """Word pieces that an engine encodes in a second."""
-    pieces = seconds = 0.0
-    for lines, length in TIMED_SHAPES:
-        shape = (lines, min(length, settings["max_length"]))
-        ids = np.full(shape, settings["pad"], dtype="int64")
-        # The values do not matter to the speed; a mask of zeros would.
-        inputs = {name: np.zeros_like(ids) for name in engine.signature.inputs}
-        inputs |= {"input_ids": ids, "attention_mask": np.ones_like(ids)}
-        [output] = engine.signature.widths
-        engine.run(inputs, output)
-        seconds += min(repeat(lambda: engine.run(inputs, output), number=1, repeat=REPEATS))  # noqa: B023
-        pieces += ids.size
-    return pieces / seconds
+    [output] = engine.signature.widths
+
+    def encode() -> None:
+        for batch in batches:
+            engine.run(batch, output)
+
+    encode()
+    seconds = min(repeat(encode, number=1, repeat=REPEATS))
+    return sum(_count_pieces(batch) for batch in batches) / seconds
 
 
-def _cache_place(model: bytes, precision: EnginePrecision) -> Path:
-    """The file of a choice: another one for another encoder, processor or version."""
+def _cache_place(model: bytes, precision: EnginePrecision, batches: Sequence[Inputs]) -> Path:
+    """The file of a choice: another for another encoder, length, processor or version."""
     from .openvino_engine import describe_processor
 
+    lines = sum(len(next(iter(batch.values()))) for batch in batches)
+    length = sum(_count_pieces(batch) for batch in batches) / lines
     what = [
         sha256(model).hexdigest(),
         precision,
+        f"length {2 ** round(math.log2(length))}",
         describe_processor(),
         *(f"{package} {version(package)}" for package in ENGINES),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -14,6 +15,9 @@ from ...errors import BiomedError
 EngineName = Literal["onnxruntime", "openvino"]
 EngineSetting = Literal["auto", "onnxruntime", "openvino"]
 EnginePrecision = Literal["auto", "fp32", "bf16"]
+
+# Inputs of a model by name, (lines, pieces) each.
+Inputs = Mapping[str, Ints2d]
 
 # Their names are those of their modules and of their pip packages.
 ENGINES: tuple[EngineName, ...] = ("onnxruntime", "openvino")
@@ -41,7 +45,7 @@ class Engine(Protocol):
 
     signature: Signature
 
-    def run(self, inputs: dict[str, Ints2d], output: str) -> Floats3d:
+    def run(self, inputs: Inputs, output: str) -> Floats3d:
         """Compute an output, (lines, pieces, width), which is valid until the thread's next run."""
 
 

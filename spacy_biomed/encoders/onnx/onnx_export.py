@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from spacy.tokens import Doc
 from thinc.api import Model
-from thinc.types import Ints2d
 
 from ...errors import BiomedError
 from ..batching.sequences import make_sequences
 from ..capabilities import count_segments, max_sequence_length
 from ..thinc_shims import get_module
+from .engines import Inputs
 from .onnx_model import INPUTS, MODEL, OUTPUT, SEGMENTS, SETTINGS, TOKENIZER, make_inputs
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _export(encoder: torch.nn.Module, path: Path) -> None:
         )
 
 
-def _calibration_inputs(model: Model, docs: Sequence[Doc]) -> Iterator[dict[str, Ints2d]]:
+def _calibration_inputs(model: Model, docs: Sequence[Doc]) -> Iterator[Inputs]:
     """The inputs of the exported encoder for each window of the documents, without padding."""
     shim = model.shims[0]
     sequences = make_sequences(
@@ -143,9 +143,7 @@ def _calibration_inputs(model: Model, docs: Sequence[Doc]) -> Iterator[dict[str,
         yield make_inputs(batch, with_segments=with_segments)
 
 
-def _quantize(
-    source: Path, target: Path, embeddings: bool, calibration: list[dict[str, Ints2d]]
-) -> None:
+def _quantize(source: Path, target: Path, embeddings: bool, calibration: list[Inputs]) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     from .static_quantization import quantize_statically

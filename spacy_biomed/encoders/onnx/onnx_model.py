@@ -10,6 +10,7 @@ import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import srsly
 from spacy.errors import Errors
 from spacy.tokens import Doc
 from thinc.api import Model, Optimizer, Shim
-from thinc.types import Floats2d, Ints2d
+from thinc.types import Floats2d
 
 from ...errors import BiomedError
 from ..batching.concurrency import default_threads, map_concurrently
@@ -28,8 +29,17 @@ from ..batching.sequences import make_sequences
 from ..batching.word_pieces import WordPieceTokenizer
 from ..listener import refuse_replacement
 from ..packed_files import unpack_files
-from .engine_choice import EngineChoice, choose_engine
-from .engines import Engine, EngineName, EnginePrecision, EngineSetting, Signature, create_engine
+from .engine_choice import EngineChoice, choose_engine, read_setting
+from .engines import (
+    Engine,
+    EngineName,
+    EnginePrecision,
+    EngineSetting,
+    Inputs,
+    Signature,
+    create_engine,
+    is_installed,
+)
 from .onnx_weights import check_self_contained
 
 # The files of an exported encoder, as `spacy biomed compress` writes them.
@@ -68,8 +78,8 @@ def OnnxTransformerModel_v1(
             out the end of the longer text, and once both are equally long of both; words left out
             have no vectors. "window" reads the second text in windows, each with the whole first
             text.
-        engine: "onnxruntime", "openvino", or "auto" for the faster one, which is found out when the
-            encoder is loaded for the first time, and remembered in the user's cache directory
+        engine: "onnxruntime", "openvino", or "auto" for the faster one. It is found out with the
+            first texts that a process annotates, and remembered in the user's cache directory
             (`engine_choice.py`). The environment variable SPACY_BIOMED_ENGINE overrides it. Where
             OpenVINO is not installed, or cannot run the encoder, ONNX Runtime does.
         precision: number format of matrix products that are not int8. ONNX Runtime always computes
@@ -97,7 +107,8 @@ class OnnxShim(Shim):
     """The exported encoder, its tokenizer, and the engine that runs it.
 
     Attributes:
-        choice: the engine; None before anything is loaded.
+        choice: the engine; None before anything is loaded. With "auto" it is ONNX Runtime until
+            enough text was read to choose by.
         files: content of the encoder's files by name; empty before anything is loaded.
         settings: the content of `encoder.json`: width, max_length, pad, precision, name, and
             whether the model takes segment ids (missing for encoders exported before pairs were
@@ -115,6 +126,8 @@ class OnnxShim(Shim):
         self.setting = engine
         self.precision = precision
         self.choice: EngineChoice | None = None
+        self._is_open = False  # whether an engine is still to be chosen
+        self._lock = RLock()
         self.files: dict[str, bytes] = {}
         self.settings: dict[str, Any] = {}
         self.tokenizer: WordPieceTokenizer | None = None
@@ -135,6 +148,8 @@ class OnnxShim(Shim):
                 "two apart: export it again with `python -m spacy biomed compress`"
             )
         threads = self.usable_threads()
+        if self._is_open:
+            self._choose(batches)
         if len(batches) == 1 or threads == 1:
             engine = self.engine(threads)
             return [self._run(engine, batch) for batch in batches]
@@ -142,26 +157,42 @@ class OnnxShim(Shim):
         return map_concurrently(lambda batch: self._run(engine, batch), batches, threads)
 
     def _run(self, engine: Engine, batch: SequenceBatch) -> Floats2d:
-        inputs = make_inputs(batch, with_segments=bool(self.settings.get("segments")))
-        hidden = engine.run(inputs, OUTPUT)
+        hidden = engine.run(self._inputs(batch), OUTPUT)
         return hidden.reshape(-1, hidden.shape[-1])[batch.kept]
+
+    def _inputs(self, batch: SequenceBatch) -> Inputs:
+        return make_inputs(batch, with_segments=bool(self.settings.get("segments")))
+
+    def _choose(self, batches: list[SequenceBatch]) -> None:
+        """Choose the faster engine, if there is text enough. Other threads wait for the choice."""
+        with self._lock:
+            if not self._is_open:
+                return
+            inputs = [self._inputs(batch) for batch in batches]
+            choice = choose_engine(self.files[MODEL], self.precision, inputs)
+            if choice is None:
+                return
+            if choice.engine != "onnxruntime":
+                self._engines = {}
+            self.choice, self._is_open = choice, False
 
     def usable_threads(self) -> int:
         """The number of encoding threads: one in a forked process, such as those of `nlp.pipe`."""
         if self._process not in (None, os.getpid()):
             # Kept, because a deleted engine waits for its threads, and threads do not fork.
             _INHERITED.append(self._engines)
-            self._engines, self.threads = {}, 1
+            self._engines, self.threads, self._lock = {}, 1, RLock()
         self._process = os.getpid()
         return self.threads or default_threads()
 
     def engine(self, threads: int) -> Engine:
         """The engine whose runs use this number of threads each, created when first needed."""
-        if threads not in self._engines:
-            assert self.choice is not None, "no encoder was loaded"
-            name, model = self.choice.engine, self.files[MODEL]
-            self._engines[threads] = self._create(name, model, threads)
-        return self._engines[threads]
+        with self._lock:
+            if threads not in self._engines:
+                assert self.choice is not None, "no encoder was loaded"
+                name, model = self.choice.engine, self.files[MODEL]
+                self._engines[threads] = self._create(name, model, threads)
+            return self._engines[threads]
 
     def _create(self, name: EngineName, model: bytes, threads: int) -> Engine:
         runs = max(self.usable_threads() // threads, 1)
@@ -187,10 +218,11 @@ class OnnxShim(Shim):
             text = files[TOKENIZER].decode("utf8")
             tokenizer = WordPieceTokenizer.from_str(text, settings["pad"])
             check_self_contained(files[MODEL])
-            choice = choose_engine(self.setting, files[MODEL], settings, self.precision)
+            setting = read_setting(self.setting)
             # Before it is needed, so that a damaged model is found when it is loaded.
             threads = self.usable_threads()
-            choice, engine = self._create_or_replace(choice, files[MODEL], threads)
+            name: EngineName = "onnxruntime" if setting == "auto" else setting
+            name, engine = self._create_or_replace(name, files[MODEL], threads)
             check_signature(engine.signature, settings)
         except BiomedError:
             raise
@@ -200,24 +232,24 @@ class OnnxShim(Shim):
                 "export it again with `python -m spacy biomed compress`"
             ) from error
         self.files, self.settings, self.tokenizer = files, settings, tokenizer
-        self.choice, self._engines = choice, {threads: engine}
+        self.choice, self._engines = EngineChoice(name), {threads: engine}
+        self._is_open = setting == "auto" and is_installed("openvino")
 
     def _create_or_replace(
-        self, choice: EngineChoice, model: bytes, threads: int
-    ) -> tuple[EngineChoice, Engine]:
+        self, name: EngineName, model: bytes, threads: int
+    ) -> tuple[EngineName, Engine]:
         """An engine; ONNX Runtime in place of another that is missing or cannot run the model."""
         try:
-            return choice, self._create(choice.engine, model, threads)
+            return name, self._create(name, model, threads)
         except Exception as error:  # the engines raise nothing more specific
-            if choice.engine == "onnxruntime":
+            if name == "onnxruntime":
                 raise
             engine = self._create("onnxruntime", model, threads)
             warnings.warn(
-                f"{choice.engine} cannot run this encoder here ({first_line(error)}): ONNX Runtime "
-                "runs it",
+                f"{name} cannot run this encoder here ({first_line(error)}): ONNX Runtime runs it",
                 stacklevel=2,
             )
-        return EngineChoice("onnxruntime"), engine
+        return "onnxruntime", engine
 
     def save(self, path: Path) -> None:
         """Write the encoder's files."""
@@ -242,10 +274,13 @@ class OnnxShim(Shim):
         """Do nothing: the encoder stays on the CPU; the heads may move."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_engines": {}, "_process": None}
+        return {**self.__dict__, "_engines": {}, "_process": None, "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=RLock())
 
 
-def make_inputs(batch: SequenceBatch, *, with_segments: bool) -> dict[str, Ints2d]:
+def make_inputs(batch: SequenceBatch, *, with_segments: bool) -> Inputs:
     """The inputs of an exported encoder by name."""
     inputs = dict(zip(INPUTS, (batch.ids, batch.mask), strict=True))
     if with_segments:

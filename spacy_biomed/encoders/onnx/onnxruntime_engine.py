@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import onnxruntime
-from thinc.types import Floats3d, Ints2d
+from thinc.types import Floats3d
 
-from .engines import EnginePrecision, Signature
+from .engines import EnginePrecision, Inputs, Signature
 
 # The fused kernel takes ten times as long as the separate addition and normalisation.
 SLOW_FUSIONS = ["SkipLayerNormFusion"]
@@ -32,6 +32,6 @@ class OnnxRuntimeEngine:
             {value.name: value.shape[-1] for value in self.session.get_outputs()},
         )
 
-    def run(self, inputs: dict[str, Ints2d], output: str) -> Floats3d:
+    def run(self, inputs: Inputs, output: str) -> Floats3d:
         [values] = self.session.run([output], inputs)
         return values

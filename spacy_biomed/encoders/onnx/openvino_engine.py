@@ -8,9 +8,9 @@ from functools import cache
 from io import BytesIO
 from threading import local
 
-from thinc.types import Floats3d, Ints2d
+from thinc.types import Floats3d
 
-from .engines import EnginePrecision, Signature
+from .engines import EnginePrecision, Inputs, Signature
 
 # OpenVINO reports to its makers that it was imported, unless this module, which pip installs with
 # it, cannot be imported.
@@ -58,8 +58,8 @@ class OpenVinoEngine:
         )
         self._threads = local()
 
-    def run(self, inputs: dict[str, Ints2d], output: str) -> Floats3d:
-        results = self._request().infer(inputs, share_inputs=True, share_outputs=True)
+    def run(self, inputs: Inputs, output: str) -> Floats3d:
+        results = self._request().infer(dict(inputs), share_inputs=True, share_outputs=True)
         return results[output]
 
     def _request(self) -> openvino.InferRequest:

@@ -9,7 +9,7 @@ values are evened out first (SmoothQuant, Xiao et al. 2023, https://arxiv.org/ab
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -24,14 +24,14 @@ from onnxruntime.quantization import (
     QuantType,
     quantize_static,
 )
-from thinc.types import Floats1d, Ints2d
+from thinc.types import Floats1d
+
+from .engines import Inputs
 
 # How much of the range of large inputs moves to the weights: alpha of SmoothQuant's equation 4. On
 # MiniLM, rows agree best with fp32 from 0.8 to 0.9, and at 0.5 hardly better than without.
 ALPHA = 0.8
 SMALLEST = 1e-5
-
-Inputs = Mapping[str, Ints2d]
 
 
 def quantize_statically(source: Path, target: Path, batches: Iterable[Inputs]) -> None:

@@ -10,6 +10,7 @@ the frozen encoder, because a random head would find many more mentions and be s
 from __future__ import annotations
 
 import json
+import os
 import random
 import runpy
 import time
@@ -29,6 +30,9 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 HEAD_STEPS = 60
 HEAD_BATCH = 32
 HEAD_LEARN_RATE = 0.005
+
+# Ways to compress our pipelines. The ranges of static int8 are measured beforehand.
+VARIANTS = ("int8", "static int8", "fp32")
 
 # Layers and widths of encoders with random weights, for measurements of speed only.
 SHAPES = {
@@ -109,15 +113,29 @@ class SpacyPipeline:
 
     Attributes:
         precision: number format of a `biomed_transformer`; None for its setting.
+        engine: library that runs an exported encoder; None for pipelines without one.
         exclude: components to leave out.
+
+    Raises:
+        ValueError: if the engine cannot run the encoder here.
     """
 
-    def __init__(self, path: str, precision: str | None = None, exclude: Iterable[str] = ()):
+    def __init__(
+        self,
+        path: str,
+        precision: str | None = None,
+        engine: str | None = None,
+        exclude: Iterable[str] = (),
+    ):
         import spacy
 
+        if engine is not None:
+            os.environ["SPACY_BIOMED_ENGINE"] = engine
         self.nlp = spacy.load(path, exclude=exclude)
         if precision is not None:
             find_shim(self.nlp).computes_in = precision
+        if engine is not None and find_shim(self.nlp).choice.engine != engine:
+            raise ValueError(f"{engine} cannot run this encoder here")
 
     def stream(self, texts: list[str]) -> Iterable[Any]:
         """Annotate texts in batches, as documented for the library."""
@@ -392,25 +410,51 @@ def prepare_pipelines(
     Returns:
         the directories by name.
     """
-    from spacy_biomed.packaging.compression import write_compressed
     from spacy_biomed.pipeline.pipeline_loading import load_pipeline
 
     nlp = load_pipeline(pipeline)
-    made = {name: work / name for name in ("int8", "fp32", "encoder", "stock")}
-    once(made["int8"], lambda path: write_compressed(nlp, path, "int8", True))
-    once(made["fp32"], lambda path: write_compressed(nlp, path, "fp32", False))
+    made = export_variants(lambda: nlp, annotated, work)
+    made.update({name: work / name for name in ("encoder", "stock")})
     once(made["encoder"], lambda path: write_encoder(nlp, path))
     once(made["stock"], lambda path: write_stock(made["encoder"], nlp.lang, annotated, path))
     for shape, settings in SHAPES.items() if shapes else ():
         folder = work / shape.replace(" ", "_")
-        encoder, ours, stock = folder / "encoder", folder / "int8", folder / "stock"
+        encoder, stock = folder / "encoder", folder / "stock"
         once(encoder, lambda path, own=settings: write_shape(made["encoder"], own, path))
-        once(ours, lambda path, own=encoder: write_untrained(nlp, own, annotated, path))
-        made[f"{shape} int8"] = ours
+        exported = export_variants(
+            lambda own=encoder: make_untrained(nlp, own, annotated), annotated, folder
+        )
+        made.update({f"{shape} {variant}": path for variant, path in exported.items()})
         if shape == "BERT-base":
             once(stock, lambda path, own=encoder: write_stock(own, nlp.lang, annotated, path, 5))
             made[f"{shape} stock"] = stock
     return {name: str(path) for name, path in made.items()}
+
+
+def export_variants(
+    load: Callable[[], Language], annotated: list[Annotated], folder: Path
+) -> dict[str, Path]:
+    """Compress a pipeline in each of `VARIANTS`; existing directories are kept.
+
+    Args:
+        load: gives the pipeline; called only if a directory is missing.
+        annotated: texts to measure the ranges of static int8 on.
+        folder: directory to write to.
+
+    Returns:
+        the directories by variant.
+    """
+    from spacy_biomed.packaging.compression import write_compressed
+
+    made = {variant: folder / variant for variant in VARIANTS}
+    if all(path.is_dir() for path in made.values()):
+        return made
+    nlp = load()
+    texts = [nlp.make_doc(one["text"]) for one in annotated]
+    once(made["int8"], lambda path: write_compressed(nlp, path, "int8", True))
+    once(made["static int8"], lambda path: write_compressed(nlp, path, "int8", True, texts))
+    once(made["fp32"], lambda path: write_compressed(nlp, path, "fp32", False))
+    return made
 
 
 def once(path: Path, write: Callable[[Path], None]) -> None:
@@ -458,14 +502,14 @@ def write_stock(
     nlp.to_disk(path)
 
 
-def write_untrained(
-    like: Language, encoder: Path, annotated: list[Annotated], path: Path, steps: int = 5
-) -> None:
-    """Write one of our pipelines in int8, like another but with an encoder of random weights."""
+def make_untrained(
+    like: Language, encoder: Path, annotated: list[Annotated], steps: int = 5
+) -> Language:
+    """One of our pipelines, like another but with an encoder of random weights."""
     from spacy.util import fix_random_seed, load_model_from_config
     from thinc.api import Config
 
-    from spacy_biomed.packaging.compression import find_encoders, write_compressed
+    from spacy_biomed.packaging.compression import find_encoders
 
     fix_random_seed(0)
     whole = like.config.interpolate()
@@ -475,7 +519,7 @@ def write_untrained(
     nlp = load_model_from_config(config, auto_fill=True)
     nlp.initialize(lambda: make_examples(nlp, annotated))
     fit_spacy_head(nlp, annotated, steps)
-    write_compressed(nlp, path, "int8", True)
+    return nlp
 
 
 # --- The process of a contestant ---

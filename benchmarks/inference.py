@@ -3,11 +3,12 @@
     python benchmarks/inference.py training/ncbi_disease/model-best --threads 2
 
 reads a fine-tuned pipeline with `biomed_transformer` and creates the contestants from it: our
-pipeline in PyTorch in bf16 and in ONNX Runtime in fp32 and int8; spacy-transformers with spaCy's
-`ner`; transformers' `pipeline("token-classification")`; EDS-NLP's `eds.ner_crf`; our encoder alone
-on the padded batches of the pipeline; and our pipeline and the stock pipeline with an encoder that
-computes nothing. All have the same encoder. Then the same is measured for encoders with random
-weights: BERT-base, and 4 layers of width 312.
+pipeline in PyTorch in bf16; compressed to int8, static int8 and fp32, in ONNX Runtime, and the last
+two in OpenVINO (which computes fp32 files in bf16 if the processor has instructions for it);
+spacy-transformers with spaCy's `ner`; transformers' `pipeline("token-classification")`; EDS-NLP's
+`eds.ner_crf`; our encoder alone on the padded batches of the pipeline; and our pipeline and the
+stock pipeline with an encoder that computes nothing. All have the same encoder. Then the same is
+measured for encoders with random weights: BERT-base, and 4 layers of width 312.
 
 Each contestant runs in a separate process, and they take turns: one round each while the others
 wait. Speeds are medians of the rounds. Words are the tokens of the corpus file, the same for all
@@ -18,12 +19,14 @@ EDS-NLP needs a separate virtual environment:
     python -m venv build/edsnlp
     build/edsnlp/bin/pip install "edsnlp[ml]" "torch==2.13.0" "transformers<5"
 
-Contestants that cannot run, such as EDS-NLP without it, are listed as missing. Nothing is
+Contestants that cannot run, such as EDS-NLP without it or OpenVINO where it is not installed, are
+listed as missing. Nothing is
 downloaded.
 """
 
 import argparse
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryFile
@@ -59,12 +62,21 @@ SENTENCES, DOCUMENTS = "ncbi_disease", ("meddocan", "cantemist")
 SHAPES = f"{SENTENCES}, random weights"
 
 INT8, FP32, BF16 = "ours, int8", "ours, ONNX fp32", "ours, PyTorch bf16"
+STATIC, STATIC_OPENVINO = "ours, static int8", "ours, static int8, OpenVINO"
+OPENVINO = "ours, OpenVINO bf16 or fp32"
+# Our compressed pipelines: how they are compressed, and what runs them.
+COMPRESSED = {
+    INT8: ("int8", "onnxruntime"),
+    STATIC: ("static int8", "onnxruntime"),
+    STATIC_OPENVINO: ("static int8", "openvino"),
+    OPENVINO: ("fp32", "openvino"),
+    FP32: ("fp32", "onnxruntime"),
+}
 STOCK, TRANSFORMERS, EDSNLP = "stock spacy-transformers", "transformers pipeline", "EDS-NLP ner_crf"
 ENCODER_INT8, ENCODER_BF16 = "encoder alone, int8", "encoder alone, bf16"
 FREE, STOCK_FREE = "ours, encoder free", "stock, encoder free"
-PIPELINES = [INT8, FP32, BF16, STOCK, TRANSFORMERS, EDSNLP]
-BASE_INT8, BASE_STOCK = "ours, int8, BERT-base", "stock, BERT-base"
-SMALL_INT8 = "ours, int8, 4 layers x 312"
+PIPELINES = [*COMPRESSED, BF16, STOCK, TRANSFORMERS, EDSNLP]
+BASE, SMALL, BASE_STOCK = "BERT-base", "4 layers x 312", "stock, BERT-base"
 
 LATENCY = 40  # documents to annotate one by one in each round
 
@@ -149,7 +161,7 @@ def measure(contest: Contest, args: argparse.Namespace, work: Path) -> dict[str,
     measured["packed_bytes"] = {name: packed_size(Path(paths[name])) for name in ("int8", "fp32")}
     if shapes:
         start_shapes(contest, paths)
-        contest.run(shapes, [BASE_INT8, SMALL_INT8, BASE_STOCK])
+        contest.run(shapes, [*of_shape(BASE), *of_shape(SMALL), BASE_STOCK])
         contest.close()
     return {**measured, "missing": contest.missing}
 
@@ -170,7 +182,7 @@ def measure_fine_tuned(
     test = str(args.corpora / args.trained_on / "test.spacy")
     scores = {
         name: contest.ask(name, "score", corpus=test)
-        for name in contest.among([INT8, FP32, BF16], f"{args.trained_on}: scores")
+        for name in contest.among([*COMPRESSED, BF16], f"{args.trained_on}: scores")
     }
     contest.close()
     return {"latency_seconds": latencies, "scores": scores, "edsnlp_versions": versions}
@@ -186,16 +198,19 @@ def start_contestants(
     """
     ours = {"path": args.pipeline, "precision": "bf16"}
     peers = {"path": paths["encoder"], "annotated": annotated}
+    int8 = {"path": paths["int8"], "engine": "onnxruntime"}
     loads = {
-        INT8: {"kind": "pipeline", "path": paths["int8"]},
-        FP32: {"kind": "pipeline", "path": paths["fp32"]},
+        **{
+            name: {"kind": "pipeline", "path": paths[variant], "engine": engine}
+            for name, (variant, engine) in COMPRESSED.items()
+        },
         BF16: {"kind": "pipeline", **ours},
         STOCK: {"kind": "pipeline", "path": paths["stock"]},
         TRANSFORMERS: {"kind": "transformers", **peers},
         EDSNLP: {"kind": "EDS-NLP", **peers},
-        ENCODER_INT8: {"kind": "encoder alone", "path": paths["int8"]},
+        ENCODER_INT8: {"kind": "encoder alone", **int8},
         ENCODER_BF16: {"kind": "encoder alone", **ours},
-        FREE: {"kind": "free encoder", "path": paths["int8"]},
+        FREE: {"kind": "free encoder", **int8},
         STOCK_FREE: {"kind": "free encoder", "path": paths["stock"]},
     }
     for name in loads:
@@ -206,17 +221,25 @@ def start_contestants(
     return contest.ask(EDSNLP, "versions", packages=["edsnlp", "torch", "transformers", "spacy"])
 
 
+def of_shape(shape: str) -> dict[str, tuple[str, str]]:
+    """Our compressed pipelines with an encoder of random weights."""
+    return {
+        f"{name}, {shape}": (f"{shape} {variant}", engine)
+        for name, (variant, engine) in COMPRESSED.items()
+    }
+
+
 def start_shapes(contest: Contest, paths: dict[str, str]) -> None:
     """Start and load the pipelines with random weights."""
     loads = {
-        BASE_INT8: paths["BERT-base int8"],
-        SMALL_INT8: paths["4 layers x 312 int8"],
-        BASE_STOCK: paths["BERT-base stock"],
+        name: {"path": paths[variant], "engine": engine}
+        for name, (variant, engine) in {**of_shape(BASE), **of_shape(SMALL)}.items()
     }
+    loads[BASE_STOCK] = {"path": paths["BERT-base stock"]}
     for name in loads:
         contest.start(name, [sys.executable, str(CONTESTANTS)])
     for name in contest.among(list(loads), "Loading shapes"):
-        contest.ask(name, "load", kind="pipeline", path=loads[name])
+        contest.ask(name, "load", kind="pipeline", **loads[name])
 
 
 def measure_latency(contest: Contest) -> dict[str, list[float]]:
@@ -261,30 +284,44 @@ def packed_size(directory: Path) -> int:
 
 
 def make_checks(contest: Contest, measured: dict[str, Any]) -> list[Check]:
-    """The measured figures with their targets."""
+    """The measured figures with their targets.
+
+    The targets of the fastest engine are those for processors without AMX.
+    """
     speed = contest.ratio
     starts = {name: median(own) for name, own in measured["first_seconds"].items()}
     latency = {name: median(own) for name, own in measured["latency_seconds"].items() if own}
     sizes = measured["packed_bytes"]
     int8, without = starts.get(INT8), starts.get(f"{INT8}, without PyTorch")
+
+    def fastest(texts: str, ours: Iterable[str], other: str) -> float | None:
+        ratios = [speed(texts, one, other) for one in ours]
+        return max((ratio for ratio in ratios if ratio is not None), default=None)
+
     return [
-        Check(f"int8 vs stock, {SENTENCES}", speed(SENTENCES, INT8, STOCK), 7),
+        Check(f"fastest engine vs stock, {SENTENCES}", fastest(SENTENCES, COMPRESSED, STOCK), 5),
+        *(
+            Check(f"fastest engine vs stock, {name}", fastest(name, COMPRESSED, STOCK), 4)
+            for name in DOCUMENTS
+        ),
+        Check(
+            "BERT-base: fastest engine vs stock", fastest(SHAPES, of_shape(BASE), BASE_STOCK), None
+        ),
+        Check(
+            "4 layers x 312: fastest engine vs stock BERT-base",
+            fastest(SHAPES, of_shape(SMALL), BASE_STOCK),
+            None,
+        ),
         Check(f"int8 vs EDS-NLP, {SENTENCES}", speed(SENTENCES, INT8, EDSNLP), 5),
-        Check(f"PyTorch bf16 vs stock, {SENTENCES}", speed(SENTENCES, BF16, STOCK), 4),
-        Check("BERT-base: int8 vs stock", speed(SHAPES, BASE_INT8, BASE_STOCK), 5),
-        Check("4 layers x 312 int8 vs stock BERT-base", speed(SHAPES, SMALL_INT8, BASE_STOCK), 45),
+        Check(f"PyTorch bf16 vs stock, {SENTENCES}", speed(SENTENCES, BF16, STOCK), None),
         Check("int8 vs its encoder alone", speed(SENTENCES, INT8, ENCODER_INT8), 0.9),
         Check("bf16 vs its encoder alone", speed(SENTENCES, BF16, ENCODER_BF16), None),
         Check("encoder free, vs stock's", speed(SENTENCES, FREE, STOCK_FREE), 2),
-        Check("encoder free", contest.words_per_second(SENTENCES, FREE), 150_000, " words/s"),
-        Check("one short document vs stock", divide(latency.get(STOCK), latency.get(INT8)), 3),
+        Check("encoder free", contest.words_per_second(SENTENCES, FREE), 120_000, " words/s"),
+        Check("one short document vs stock", divide(latency.get(STOCK), latency.get(INT8)), 4),
         Check("start to first sentence, int8 vs stock", divide(starts.get(STOCK), int8), 3),
         Check(
             "the same, int8 where PyTorch is not installed", divide(starts.get(STOCK), without), 3
-        ),
-        *(
-            Check(f"int8 vs stock, {name}", speed(name, INT8, STOCK), target)
-            for name, target in zip(DOCUMENTS, (7, None), strict=True)
         ),
         Check("int8 vs transformers' pipeline", speed(SENTENCES, INT8, TRANSFORMERS), None),
         Check("size of int8 vs fp32, packed", divide(sizes["int8"], sizes["fp32"]), 0.3, "", False),
@@ -293,13 +330,13 @@ def make_checks(contest: Contest, measured: dict[str, Any]) -> list[Check]:
 
 
 def score_checks(scores: dict[str, Any]) -> list[Check]:
-    """Score differences of int8 and fp32, in points of 100."""
-    int8, fp32 = scores.get(INT8), scores.get(FP32)
-    if not int8 or not fp32:
-        return []
+    """Score differences to fp32, in points of 100."""
+    exact = scores.get(FP32)
     return [
-        Check(f"{name}, int8 minus fp32", 100 * (int8[name] - fp32[name]), -0.2, " points")
-        for name in int8
+        Check(f"{score}, {name} minus fp32", 100 * (own[score] - exact[score]), -0.2, " points")
+        for name, own in scores.items()
+        if exact and own and name in COMPRESSED and name != FP32
+        for score in own
     ]
 
 

@@ -2,9 +2,10 @@
 
     python benchmarks/memory.py training/ncbi_disease/model-best corpus/ncbi_disease --threads 2
 
-Our pipeline in int8 and stock spacy-transformers with `ner`, with the same encoder, annotate the
-texts of the corpus's test part repeatedly in `nlp.memory_zone()`, in turns, each in a separate
-process. The output has the resident size after 20,000 documents minus the size after 2,000.
+Our pipeline in int8 in ONNX Runtime, in static int8 in OpenVINO, and stock spacy-transformers with
+`ner`, with the same encoder, annotate the texts of the corpus's test part repeatedly in
+`nlp.memory_zone()`, in turns, each in a separate process. The output has the resident size after
+20,000 documents minus the size after 2,000.
 """
 
 import argparse
@@ -29,6 +30,7 @@ from comparisons import (
 )
 
 OURS, STOCK = "ours, int8", "stock spacy-transformers"
+OPENVINO = "ours, static int8, OpenVINO"
 
 
 def main() -> None:
@@ -47,7 +49,7 @@ def main() -> None:
     what = f"MB more after {args.documents:,} documents than after {args.after:,}"
     checks = [
         Check(f"{name}: {what}", megabytes(growth.get(name)), target, "", at_least=False)
-        for name, target in ((OURS, 30), (STOCK, None))
+        for name, target in ((OURS, 30), (OPENVINO, 30), (STOCK, None))
     ]
     print_checks(checks)
     contest.print_missing()
@@ -85,16 +87,20 @@ def measure(contest: Contest, args: argparse.Namespace, work: Path) -> dict[str,
             shapes=False,
         )
     texts = read_text_set(args.corpus, args.limit)
-    names = {OURS: paths["int8"], STOCK: paths["stock"]}
-    for name in names:
+    loads = {
+        OURS: {"path": paths["int8"], "engine": "onnxruntime"},
+        OPENVINO: {"path": paths["static int8"], "engine": "openvino"},
+        STOCK: {"path": paths["stock"]},
+    }
+    for name in loads:
         contest.start(name, [sys.executable, str(CONTESTANTS)])
-    for name in contest.among(list(names), "Loading"):
-        contest.ask(name, "load", kind="pipeline", path=names[name])
+    for name in contest.among(list(loads), "Loading"):
+        contest.ask(name, "load", kind="pipeline", **loads[name])
         contest.ask(name, "cycle", texts=texts.texts)
     stops = sorted({*range(args.zone, args.documents, args.zone), args.after, args.documents})
-    sizes: dict[str, dict[int, int]] = {name: {} for name in names}
+    sizes: dict[str, dict[int, int]] = {name: {} for name in loads}
     for before, stop in zip([0, *stops], advance(stops, "Annotating"), strict=False):
-        for name in names:
+        for name in loads:
             sizes[name][stop] = contest.ask(name, "zone", documents=stop - before)
     return sizes
 

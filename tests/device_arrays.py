@@ -19,32 +19,11 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from thinc.api import CupyOps, Ops, get_current_ops, set_current_ops
 
 MIXED = "Unsupported type <class 'numpy.ndarray'>"
-METHODS = [
-    "all",
-    "any",
-    "argmax",
-    "argsort",
-    "astype",
-    "copy",
-    "cumsum",
-    "dot",
-    "fill",
-    "max",
-    "mean",
-    "min",
-    "nonzero",
-    "prod",
-    "ravel",
-    "repeat",
-    "reshape",
-    "round",
-    "squeeze",
-    "std",
-    "sum",
-    "transpose",
-    "var",
-    "view",
-]
+METHODS = (
+    *("all", "any", "argmax", "argsort", "astype", "copy", "cumsum", "dot", "fill", "max", "mean"),
+    *("min", "nonzero", "prod", "ravel", "repeat", "reshape", "round", "squeeze", "std", "sum"),
+    *("transpose", "var", "view"),
+)
 ATTRIBUTES = ("T", "dtype", "flags", "itemsize", "nbytes", "ndim", "shape", "size", "strides")
 
 

@@ -304,6 +304,15 @@ def print_checks(checks: list[Check]) -> None:
     console.print(table)
 
 
+def memory_checks(memory: dict[str, int | None]) -> list[Check]:
+    """The memory of the GPU that contestants reserved, in bytes; none if they did not use it."""
+    return [
+        Check(f"memory of the GPU, {name}", own / 1e9, None, " GB", at_least=False)
+        for name, own in memory.items()
+        if own
+    ]
+
+
 def show(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 

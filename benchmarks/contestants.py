@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,6 +116,7 @@ class SpacyPipeline:
         precision: number format of a `biomed_transformer`; None for its setting.
         engine: library that runs an exported encoder; None for pipelines without one.
         exclude: components to leave out.
+        gpu: whether it runs on the GPU.
 
     Raises:
         ValueError: if the engine cannot run the encoder here.
@@ -126,9 +128,12 @@ class SpacyPipeline:
         precision: str | None = None,
         engine: str | None = None,
         exclude: Iterable[str] = (),
+        gpu: bool = False,
     ):
         import spacy
 
+        if gpu:
+            spacy.require_gpu()
         if engine is not None:
             os.environ["SPACY_BIOMED_ENGINE"] = engine
         self.nlp = spacy.load(path, exclude=exclude)
@@ -154,7 +159,14 @@ class SpacyPipeline:
 
 
 class EncoderAlone(SpacyPipeline):
-    """Only the encoder of one of our pipelines, on the padded batches of that pipeline."""
+    """Only the encoder of one of our pipelines, on the padded batches of that pipeline.
+
+    Attributes:
+        operations: floating-point operations in a round, without those on padding; 0 for exported
+            encoders.
+    """
+
+    operations = 0.0
 
     def count(self, annotated: Any) -> int:
         return 0
@@ -164,10 +176,15 @@ class EncoderAlone(SpacyPipeline):
         encode = shim.encode
         with record_calls(shim, "encode") as calls:
             deque(self.stream(texts), maxlen=0)
+        if hasattr(shim, "computes_in"):
+            self.operations = count_operations(
+                shim._model, [batch for (batches,), _ in calls for batch in batches]
+            )
 
         def run() -> None:
             for arguments, _ in calls:
                 encode(*arguments)
+            wait_for_gpu()
 
         return run
 
@@ -196,6 +213,37 @@ class FreeEncoder(SpacyPipeline):
         return run
 
 
+def count_operations(encoder: Any, batches: Iterable[Any]) -> float:
+    """Floating-point operations of an encoder in PyTorch, without those on padding.
+
+    They are two for each weight of a matrix product and word piece, and in each layer's attention
+    four for each feature and pair of word pieces of a sequence.
+    """
+    import torch
+
+    weights = sum(
+        module.weight.numel() for module in encoder.modules() if isinstance(module, torch.nn.Linear)
+    )
+    attention = 4 * encoder.config.num_hidden_layers * encoder.config.hidden_size
+    lengths = [length for batch in batches for length in batch.mask.sum(axis=1).tolist()]
+    return float(sum(2 * weights * length + attention * length**2 for length in lengths))
+
+
+def wait_for_gpu() -> None:
+    """Wait until the GPU, if there is one, has computed what it was asked."""
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def peak_memory() -> int:
+    """The most bytes of the GPU that PyTorch has reserved so far; 0 without a GPU."""
+    import torch
+
+    return torch.cuda.max_memory_reserved() if torch.cuda.is_available() else 0
+
+
 @contextmanager
 def record_calls(owner: Any, method: str) -> Iterator[list[tuple[tuple, Any]]]:
     """Record the arguments and the result of each call of an object's method."""
@@ -220,9 +268,12 @@ class TransformersPipeline:
     Attributes:
         batch_size: on a CPU larger batches, of texts in the given order, cost more by padding than
             they save.
+        gpu: whether it runs on the GPU.
     """
 
-    def __init__(self, path: str, annotated: list[Annotated], batch_size: int = 8):
+    def __init__(
+        self, path: str, annotated: list[Annotated], batch_size: int = 8, gpu: bool = False
+    ):
         from transformers import AutoModelForTokenClassification, AutoTokenizer, pipeline
 
         tags = bio_tags(annotated)
@@ -242,7 +293,7 @@ class TransformersPipeline:
             aggregation_strategy="simple",
             stride=128,  # texts longer than the encoder's window are read in overlapping windows
             batch_size=batch_size,
-            device="cpu",
+            device="cuda" if gpu else "cpu",
         )
 
     def stream(self, texts: list[str]) -> Iterable[Any]:
@@ -397,7 +448,7 @@ def make_examples(nlp: Language, annotated: Iterable[Annotated]) -> list[Example
 
 
 def prepare_pipelines(
-    pipeline: str, annotated: list[Annotated], work: Path, *, shapes: bool
+    pipeline: str, annotated: list[Annotated], work: Path, *, shapes: bool, gpu: bool
 ) -> dict[str, str]:
     """Create the pipelines and encoders of the contestants; existing directories are kept.
 
@@ -406,6 +457,7 @@ def prepare_pipelines(
         annotated: texts to train the heads on.
         work: directory to write to.
         shapes: whether to create pipelines for `SHAPES` too.
+        gpu: whether they are for a GPU: pipelines in PyTorch in place of compressed ones.
 
     Returns:
         the directories by name.
@@ -413,7 +465,7 @@ def prepare_pipelines(
     from spacy_biomed.pipeline.pipeline_loading import load_pipeline
 
     nlp = load_pipeline(pipeline)
-    made = export_variants(lambda: nlp, annotated, work)
+    made = {} if gpu else export_variants(lambda: nlp, annotated, work)
     made.update({name: work / name for name in ("encoder", "stock")})
     once(made["encoder"], lambda path: write_encoder(nlp, path))
     once(made["stock"], lambda path: write_stock(made["encoder"], nlp.lang, annotated, path))
@@ -421,10 +473,13 @@ def prepare_pipelines(
         folder = work / shape.replace(" ", "_")
         encoder, stock = folder / "encoder", folder / "stock"
         once(encoder, lambda path, own=settings: write_shape(made["encoder"], own, path))
-        exported = export_variants(
-            lambda own=encoder: make_untrained(nlp, own, annotated), annotated, folder
-        )
-        made.update({f"{shape} {variant}": path for variant, path in exported.items()})
+        make = partial(make_untrained, nlp, encoder, annotated)
+        if gpu:
+            ours = {"pytorch": folder / "pytorch"}
+            once(ours["pytorch"], lambda path, own=make: own().to_disk(path))
+        else:
+            ours = export_variants(make, annotated, folder)
+        made.update({f"{shape} {variant}": path for variant, path in ours.items()})
         if shape == "BERT-base":
             once(stock, lambda path, own=encoder: write_stock(own, nlp.lang, annotated, path, 5))
             made[f"{shape} stock"] = stock
@@ -536,10 +591,10 @@ class Process:
         self.endless: Iterator[str] = iter(())
 
     def make(
-        self, pipeline: str, annotated: list[Annotated], work: str, shapes: bool
+        self, pipeline: str, annotated: list[Annotated], work: str, shapes: bool, gpu: bool = False
     ) -> dict[str, str]:
         """Call `prepare_pipelines`."""
-        return prepare_pipelines(pipeline, annotated, Path(work), shapes=shapes)
+        return prepare_pipelines(pipeline, annotated, Path(work), shapes=shapes, gpu=gpu)
 
     def versions(self, packages: list[str]) -> dict[str, str]:
         """The versions of packages in this environment."""
@@ -562,6 +617,13 @@ class Process:
         start = time.perf_counter()
         self.rounds[name]()
         return time.perf_counter() - start
+
+    def operations(self) -> float:
+        """The operations of a round of `EncoderAlone`."""
+        return self.contestant.operations
+
+    def peak_memory(self) -> int:
+        return peak_memory()
 
     def singly(self, name: str, count: int) -> list[float]:
         """Annotate the first texts of a set one by one; return the seconds of each."""

@@ -10,6 +10,11 @@ spacy-transformers with spaCy's `ner`; transformers' `pipeline("token-classifica
 stock pipeline with an encoder that computes nothing. All have the same encoder. Then the same is
 measured for encoders with random weights: BERT-base, and 4 layers of width 312.
 
+On a GPU (`--device cuda`) the contestants are our pipeline in PyTorch, stock spacy-transformers,
+transformers' pipeline and our encoder alone, and of the encoders with random weights BERT-base. The
+output also has the memory that PyTorch reserves there, and the share of the card's peak that our
+encoder uses, if `--peak` gives the peak in TFLOPS.
+
 Each contestant runs in a separate process, and they take turns: one round each while the others
 wait. Speeds are medians of the rounds. Words are the tokens of the corpus file, the same for all
 contestants. Corpora are read from --corpora, as written by `spacy biomed convert`.
@@ -44,6 +49,7 @@ from comparisons import (
     ask_once,
     console,
     divide,
+    memory_checks,
     print_checks,
     read_annotated,
     read_text_set,
@@ -59,7 +65,7 @@ from spacy_biomed.evaluation.benchmark import describe_machine, measure_first_se
 from spacy_biomed.evaluation.workers import WorkerFailed
 
 SENTENCES, DOCUMENTS = "ncbi_disease", ("meddocan", "cantemist")
-SHAPES = f"{SENTENCES}, random weights"
+SHAPES = "random weights"
 
 INT8, FP32, BF16 = "ours, int8", "ours, ONNX fp32", "ours, PyTorch bf16"
 STATIC, STATIC_OPENVINO = "ours, static int8", "ours, static int8, OpenVINO"
@@ -77,6 +83,7 @@ ENCODER_INT8, ENCODER_BF16 = "encoder alone, int8", "encoder alone, bf16"
 FREE, STOCK_FREE = "ours, encoder free", "stock, encoder free"
 PIPELINES = [*COMPRESSED, BF16, STOCK, TRANSFORMERS, EDSNLP]
 BASE, SMALL, BASE_STOCK = "BERT-base", "4 layers x 312", "stock, BERT-base"
+BASE_BF16, BASE_ENCODER = "ours, PyTorch bf16, BERT-base", "encoder alone, bf16, BERT-base"
 
 LATENCY = 40  # documents to annotate one by one in each round
 
@@ -84,12 +91,13 @@ LATENCY = 40  # documents to annotate one by one in each round
 def main() -> None:
     args = parse_arguments()
     contest = Contest(args.threads, args.repeats)
+    on_gpu = args.device == "cuda"
     try:
         with work_directory(args.work) as work:
-            measured = measure(contest, args, work)
+            measured = (measure_on_gpu if on_gpu else measure)(contest, args, work)
     finally:
         contest.close()
-    checks = make_checks(contest, measured)
+    checks = (make_gpu_checks if on_gpu else make_checks)(contest, measured)
     print_results(contest, measured)
     print_checks(checks)
     write_results(args.output, args, checks, texts=contest.to_json(), **measured)
@@ -126,6 +134,13 @@ def parse_arguments() -> argparse.Namespace:
         help="interpreter of an environment with spacy-biomed but without PyTorch, to measure the "
         "start of the int8 pipeline there as well",
     )
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--peak", type=float, help="TFLOPS that the GPU has in bf16")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="with --device cuda: the contestants run on the CPU, to test the program",
+    )
     add_work_option(parser)
     add_options(parser, output="build/benchmarks/inference.json")
     return parser.parse_args()
@@ -137,6 +152,26 @@ def measure(contest: Contest, args: argparse.Namespace, work: Path) -> dict[str,
     Returns:
         latencies, start-up times, sizes and scores.
     """
+    sets, shapes, annotated, paths = prepare(args, work)
+    measured = measure_fine_tuned(contest, args, sets, paths, annotated)
+    measured["first_seconds"] = measure_starts(contest, args, paths)
+    measured["packed_bytes"] = {name: packed_size(Path(paths[name])) for name in ("int8", "fp32")}
+    if shapes:
+        start_shapes(contest, paths)
+        contest.run(shapes, [*of_shape(BASE), *of_shape(SMALL), BASE_STOCK])
+        contest.close()
+    return {**measured, "missing": contest.missing}
+
+
+def prepare(
+    args: argparse.Namespace, work: Path
+) -> tuple[list[TextSet], TextSet | None, list[Annotated], dict[str, str]]:
+    """Read the texts and create the contestants' pipelines.
+
+    Returns:
+        the texts for the fine-tuned encoder, and those for encoders with random weights, if
+        wanted; annotated texts for the heads; and directories by name.
+    """
     # Read first, so that an unreadable corpus is found before the work.
     sets = [
         read_text_set(args.corpora / name, args.limit if name == SENTENCES else args.document_limit)
@@ -145,7 +180,7 @@ def measure(contest: Contest, args: argparse.Namespace, work: Path) -> dict[str,
     shapes = None
     if args.shape_limit:
         limit = min(args.shape_limit, args.limit or args.shape_limit)
-        shapes = read_text_set(args.corpora / SENTENCES, limit, SHAPES)
+        shapes = read_text_set(args.corpora / args.texts[0], limit, SHAPES)
     with console.status("Making the pipelines"):
         annotated = read_annotated(args.corpora / args.trained_on)
         paths = ask_once(
@@ -155,15 +190,98 @@ def measure(contest: Contest, args: argparse.Namespace, work: Path) -> dict[str,
             annotated=annotated,
             work=str(work),
             shapes=shapes is not None,
+            gpu=args.device == "cuda",
         )
-    measured = measure_fine_tuned(contest, args, sets, paths, annotated)
-    measured["first_seconds"] = measure_starts(contest, args, paths)
-    measured["packed_bytes"] = {name: packed_size(Path(paths[name])) for name in ("int8", "fp32")}
+    return sets, shapes, annotated, paths
+
+
+def measure_on_gpu(contest: Contest, args: argparse.Namespace, work: Path) -> dict[str, Any]:
+    """Run all rounds on a GPU.
+
+    Returns:
+        latencies, the memory that was reserved, and the share of the peak.
+    """
+    sets, shapes, annotated, paths = prepare(args, work)
+    ours = {"path": args.pipeline, "precision": "bf16"}
+    loads = {
+        BF16: {"kind": "pipeline", **ours},
+        STOCK: {"kind": "pipeline", "path": paths["stock"]},
+        TRANSFORMERS: {"kind": "transformers", "path": paths["encoder"], "annotated": annotated},
+        ENCODER_BF16: {"kind": "encoder alone", **ours},
+    }
+    load_on_gpu(contest, args, loads)
+    for texts in sets:
+        contest.run(texts, list(loads))
+    latencies = measure_latency(contest, args.texts[0])
+    measured = {
+        "latency_seconds": latencies,
+        "first_seconds": {},
+        "gpu_bytes": ask_all(contest, "peak_memory"),
+        "peak_shares": {sets[-1].name: peak_share(contest, args, sets[-1], ENCODER_BF16)},
+    }
+    contest.close()
     if shapes:
-        start_shapes(contest, paths)
-        contest.run(shapes, [*of_shape(BASE), *of_shape(SMALL), BASE_STOCK])
+        base = {"path": paths["BERT-base pytorch"], "precision": "bf16"}
+        loads = {
+            BASE_BF16: {"kind": "pipeline", **base},
+            BASE_STOCK: {"kind": "pipeline", "path": paths["BERT-base stock"]},
+            BASE_ENCODER: {"kind": "encoder alone", **base},
+        }
+        load_on_gpu(contest, args, loads)
+        contest.run(shapes, list(loads))
+        measured["gpu_bytes"] |= ask_all(contest, "peak_memory")
+        measured["peak_shares"][SHAPES] = peak_share(contest, args, shapes, BASE_ENCODER)
         contest.close()
     return {**measured, "missing": contest.missing}
+
+
+def load_on_gpu(
+    contest: Contest, args: argparse.Namespace, loads: dict[str, dict[str, Any]]
+) -> None:
+    """Start and load contestants on the GPU."""
+    for name in loads:
+        contest.start(name, [sys.executable, str(CONTESTANTS)])
+    for name in contest.among(list(loads), "Loading"):
+        contest.ask(name, "load", **loads[name], gpu=not args.dry_run)
+
+
+def ask_all(contest: Contest, do: str) -> dict[str, Any]:
+    return {name: contest.ask(name, do) for name in list(contest.workers)}
+
+
+def peak_share(
+    contest: Contest, args: argparse.Namespace, texts: TextSet, encoder: str
+) -> float | None:
+    """The share of the GPU's peak that an encoder alone uses; None without --peak."""
+    operations, seconds = contest.ask(encoder, "operations"), contest.seconds[texts.name]
+    if not (args.peak and operations and seconds.get(encoder)):
+        return None
+    return operations / median(seconds[encoder]) / (1e12 * args.peak)
+
+
+def make_gpu_checks(contest: Contest, measured: dict[str, Any]) -> list[Check]:
+    """The figures measured on a GPU with their targets."""
+    return [
+        *(
+            Check(f"PyTorch vs stock, {name}", contest.ratio(name, BF16, STOCK), 8)
+            for name in contest.sets
+            if name != SHAPES
+        ),
+        Check("BERT-base vs stock", contest.ratio(SHAPES, BASE_BF16, BASE_STOCK), 8),
+        Check("BERT-base", contest.words_per_second(SHAPES, BASE_BF16), 100_000, " words/s"),
+        *(
+            Check(f"PyTorch vs {other}, {name}", contest.ratio(name, BF16, other), None)
+            for name in contest.sets
+            if name != SHAPES
+            for other in (TRANSFORMERS, ENCODER_BF16)
+        ),
+        *(
+            Check(f"encoder's share of the card's peak, {name}", 100 * share, None, "%")
+            for name, share in measured["peak_shares"].items()
+            if share is not None
+        ),
+        *memory_checks(measured["gpu_bytes"]),
+    ]
 
 
 def measure_fine_tuned(
@@ -178,7 +296,7 @@ def measure_fine_tuned(
     for texts in sets:
         extras = [ENCODER_INT8, ENCODER_BF16, FREE, STOCK_FREE] if texts.name == SENTENCES else []
         contest.run(texts, PIPELINES + extras)
-    latencies = measure_latency(contest) if SENTENCES in args.texts else {}
+    latencies = measure_latency(contest, args.texts[0])
     test = str(args.corpora / args.trained_on / "test.spacy")
     scores = {
         name: contest.ask(name, "score", corpus=test)
@@ -242,12 +360,16 @@ def start_shapes(contest: Contest, paths: dict[str, str]) -> None:
         contest.ask(name, "load", kind="pipeline", **loads[name])
 
 
-def measure_latency(contest: Contest) -> dict[str, list[float]]:
-    """Annotate short documents one by one, contestants in turns; return the seconds of each."""
+def measure_latency(contest: Contest, texts: str) -> dict[str, list[float]]:
+    """Annotate the first documents of a set one by one, contestants in turns.
+
+    Returns:
+        the seconds of each.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in PIPELINES if name in contest.workers}
     for i in range(contest.repeats):
         for name in contest.among(list(seconds), f"one by one: round {i + 1}"):
-            seconds[name] += contest.ask(name, "singly", name=SENTENCES, count=LATENCY) or []
+            seconds[name] += contest.ask(name, "singly", name=texts, count=LATENCY) or []
     return seconds
 
 

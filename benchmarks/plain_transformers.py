@@ -51,15 +51,16 @@ class PlainTrainer(ABC):
         corpus: folder written by `spacy biomed convert`.
         encoder: directory in Hugging Face layout.
         schedule: the schedule.
+        device: where it computes.
     """
 
-    def __init__(self, corpus: Path, encoder: str, schedule: Schedule):
+    def __init__(self, corpus: Path, encoder: str, schedule: Schedule, device: str = "cpu"):
         torch.manual_seed(schedule.seed)
-        self.corpus, self.schedule = corpus, schedule
+        self.corpus, self.schedule, self.device = corpus, schedule, device
         self.tokenizer = AutoTokenizer.from_pretrained(encoder, trust_remote_code=False)
         self.tokenizer.model_max_length = min(self.tokenizer.model_max_length, LONGEST)
         docs = self.read("train")
-        self.model = self.create_model(encoder, docs)
+        self.model = self.create_model(encoder, docs).to(device)
         self.collate = self.create_collator()
         self.train_inputs = [self.encode(doc, with_targets=True) for doc in docs]
         self.optimizer = torch.optim.AdamW(_decay_groups(self.model), lr=schedule.learn_rate)
@@ -146,7 +147,8 @@ class PlainTrainer(ABC):
             {name: value for name, value in sequence.items() if not name.startswith("_")}
             for sequence in sequences
         ]
-        return self.model(**self.collate(inputs))
+        batch = self.collate(inputs)
+        return self.model(**{name: values.to(self.device) for name, values in batch.items()})
 
 
 class PlainEntities(PlainTrainer):

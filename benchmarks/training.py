@@ -6,15 +6,17 @@ All three fine-tune the same encoder for named entities on the same batches of 3
 with the template `ner`, and stock spacy-transformers with `ner`, both in spaCy's training loop; and
 the usual loop of transformers' Trainer with a token classifier (`plain_transformers.py`), in fp32.
 Each runs in a separate process, and they take turns: some steps each, on the same batches, while
-the others wait. Speeds are medians of these rounds.
+the others wait. Speeds are medians of these rounds. On a GPU (`--device cuda`) the output also has
+the memory that PyTorch reserves there.
 
 `benchmarks/accuracy.py` compares the accuracy of ours and of the plain loop. Nothing is downloaded.
 """
 
 import argparse
+import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,12 +26,13 @@ from comparisons import (
     Contest,
     TextSet,
     add_options,
+    memory_checks,
     positive,
     print_checks,
     run_program,
     write_results,
 )
-from contestants import stock_config
+from contestants import peak_memory, stock_config, wait_for_gpu
 from finetuning import Schedule, first_batches, our_config
 from spacy.vocab import Vocab
 from thinc.api import Config
@@ -82,26 +85,46 @@ class SpacyTrainer:
         config: a complete training config.
     """
 
-    def __init__(self, config: Config, schedule: Schedule):
+    def __init__(self, config: Config, schedule: Schedule, device: str):
         from spacy.training.initialize import init_nlp
 
         self.schedule = schedule
-        self.nlp = init_nlp(config)
+        self.nlp = init_nlp(config, use_gpu=0 if device == "cuda" else -1)
 
     def steps(self, count: int) -> Iterator[Any]:
         """Train on the first `count` batches repeatedly; yield after each step."""
+        return self._train(cycle(first_batches(self._read(), self.schedule, count)))
+
+    def train(self, batch_words: int) -> Iterator[Any]:
+        """Train on the whole corpus in batches of so many words; yield after each step."""
+        from spacy.training.batchers import minibatch_by_words
+
+        examples, order = self._read(), random.Random(self.schedule.seed)
+
+        def read() -> Iterator[list[Any]]:
+            while True:
+                order.shuffle(examples)
+                yield from minibatch_by_words(examples, batch_words)
+
+        return self._train(read())
+
+    def _read(self) -> list[Any]:
+        from spacy.util import resolve_dot_names
+
+        [corpus] = resolve_dot_names(self.nlp.config.interpolate(), ["corpora.train"])
+        return list(corpus(self.nlp))
+
+    def _train(self, batches: Iterable[list[Any]]) -> Iterator[Any]:
         from spacy.schemas import ConfigSchemaTraining
         from spacy.training.loop import train_while_improving
-        from spacy.util import registry, resolve_dot_names
+        from spacy.util import registry
 
         config = self.nlp.config.interpolate()
         settings = registry.resolve(config["training"], schema=ConfigSchemaTraining)
-        [corpus] = resolve_dot_names(config, ["corpora.train"])
-        batches = first_batches(list(corpus(self.nlp)), self.schedule, count)
         return train_while_improving(
             self.nlp,
             settings["optimizer"],
-            ((0, batch) for batch in cycle(batches)),
+            ((0, batch) for batch in batches),
             lambda: (0.0, {}),
             dropout=settings["dropout"],
             eval_frequency=sys.maxsize,
@@ -114,12 +137,12 @@ class SpacyTrainer:
         )
 
 
-def create_ours(corpus: Path, encoder: str, schedule: Schedule) -> SpacyTrainer:
+def create_ours(corpus: Path, encoder: str, schedule: Schedule, device: str) -> SpacyTrainer:
     """Our components and optimizer, as in the template `ner`."""
-    return SpacyTrainer(our_config(corpus, encoder, schedule), schedule)
+    return SpacyTrainer(our_config(corpus, encoder, schedule), schedule, device)
 
 
-def create_stock(corpus: Path, encoder: str, schedule: Schedule) -> SpacyTrainer:
+def create_stock(corpus: Path, encoder: str, schedule: Schedule, device: str) -> SpacyTrainer:
     """spacy-transformers and spaCy's `ner`, with spaCy's optimizer."""
     language = read_description(corpus)["language"]
     config = stock_config(encoder, language).merge(Config().from_str(STOCK_TRAINING))
@@ -131,14 +154,14 @@ def create_stock(corpus: Path, encoder: str, schedule: Schedule) -> SpacyTrainer
         warmup_steps=schedule.warmup,
         total_steps=schedule.steps,
     )
-    return SpacyTrainer(config, schedule)
+    return SpacyTrainer(config, schedule, device)
 
 
-def create_plain(corpus: Path, encoder: str, schedule: Schedule) -> "PlainTrainer":
+def create_plain(corpus: Path, encoder: str, schedule: Schedule, device: str) -> "PlainTrainer":
     """A token classifier of transformers."""
     from plain_transformers import PlainEntities
 
-    return PlainEntities(corpus, encoder, schedule)
+    return PlainEntities(corpus, encoder, schedule, device)
 
 
 TRAINERS = {OURS: create_ours, STOCK: create_stock, PLAIN: create_plain}
@@ -147,9 +170,13 @@ TRAINERS = {OURS: create_ours, STOCK: create_stock, PLAIN: create_plain}
 class Process:
     """The requests of a contestant's process."""
 
-    def load(self, name: str, corpus: str, encoder: str, **schedule: Any) -> None:
+    def load(self, name: str, corpus: str, encoder: str, device: str, **schedule: Any) -> None:
         """Set up a contestant."""
-        self.trainer = TRAINERS[name](Path(corpus), encoder, Schedule(**schedule))
+        if device == "cuda":
+            import spacy
+
+            spacy.require_gpu()
+        self.trainer = TRAINERS[name](Path(corpus), encoder, Schedule(**schedule), device)
 
     def read(self, count: int) -> None:
         """Make the batches, and run a round as a warm-up."""
@@ -162,7 +189,11 @@ class Process:
         start = time.perf_counter()
         for _ in islice(self.loop, self.count):
             pass
+        wait_for_gpu()
         return time.perf_counter() - start
+
+    def peak_memory(self) -> int:
+        return peak_memory()
 
 
 # --- The program ---
@@ -185,6 +216,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=positive, default=20, help="in a round")
     parser.add_argument("--batch-size", type=positive, default=32, help="sentences in a batch")
     parser.add_argument("--learn-rate", type=float, default=2e-4, help="maximum learning rate")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     add_options(parser, output="build/benchmarks/training.json")
     return parser.parse_args()
 
@@ -207,20 +239,31 @@ def compare_speeds(args: argparse.Namespace) -> None:
     try:
         for own in TRAINERS:
             contest.start(own, [sys.executable, __file__, "--serve"])
-        where = {"corpus": str(args.corpus), "encoder": args.encoder}
+        where = {"corpus": str(args.corpus), "encoder": args.encoder, "device": args.device}
         for own in contest.among(list(TRAINERS), "Before it counts"):
             contest.ask(own, "load", name=own, **where, **schedule)
             contest.ask(own, "read", count=args.steps)
         contest.take_turns(texts, list(TRAINERS))
+        memory = {
+            own: contest.ask(own, "peak_memory") for own in contest.among(list(TRAINERS), "Memory")
+        }
     finally:
         contest.close()
     checks = [
-        Check("fine-tuning, ours vs stock", contest.ratio(name, OURS, STOCK), 3.5),
-        Check("fine-tuning, ours vs plain loop", contest.ratio(name, OURS, PLAIN), 3.5),
+        Check("fine-tuning, ours vs stock", contest.ratio(name, OURS, STOCK), 3),
+        Check("fine-tuning, ours vs plain loop", contest.ratio(name, OURS, PLAIN), None),
+        *memory_checks(memory),
     ]
     contest.print_speeds()
     print_checks(checks)
-    write_results(args.output, args, checks, texts=contest.to_json(), missing=contest.missing)
+    write_results(
+        args.output,
+        args,
+        checks,
+        texts=contest.to_json(),
+        gpu_bytes=memory,
+        missing=contest.missing,
+    )
 
 
 if __name__ == "__main__":

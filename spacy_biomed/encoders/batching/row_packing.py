@@ -12,6 +12,10 @@ from thinc.types import Ints1d
 # Places planned for each filled place: the ends of lines stay empty.
 _SLACK = 1.1
 
+# Lines are a multiple of this wide, so that batches of few different shapes recur. PyTorch's
+# libraries prepare a kernel for each new shape on a CPU, which takes time, and keep hundreds.
+_GRAIN = 32
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:
@@ -41,8 +45,8 @@ def one_a_line(sequences: Ints1d, lengths: Ints1d) -> Placement:
     return Placement(sequences, lines, np.zeros_like(sequences), shape)
 
 
-def pack_by_length(lengths: Ints1d, budget: int) -> list[Placement]:
-    """Pack sequences into lines as wide as the longest sequence of their batch.
+def pack_by_length(lengths: Ints1d, budget: int, longest: int) -> list[Placement]:
+    """Pack sequences into lines about as wide as the longest sequence of their batch.
 
     Best fit by decreasing length (Johnson et al. 1974, "Worst-case performance bounds for simple
     one-dimensional packing algorithms"): each sequence goes into the fullest line that has room.
@@ -50,7 +54,8 @@ def pack_by_length(lengths: Ints1d, budget: int) -> list[Placement]:
 
     Args:
         lengths: (sequences,) number of places of each sequence, at least 1.
-        budget: maximum places of one batch; a longer sequence becomes a separate batch.
+        budget: maximum places of one batch; a longer sequence gets a batch with a single line.
+        longest: maximum places of a line.
 
     Returns:
         the batches, starting with that of the longest sequence.
@@ -61,7 +66,7 @@ def pack_by_length(lengths: Ints1d, budget: int) -> list[Placement]:
     share = planned / max(math.ceil(planned / budget), 1)
     batches = []
     while order:
-        width = sizes[order[0]]
+        width = min(math.ceil(sizes[order[0]] / _GRAIN) * _GRAIN, longest)
         most_lines = max(min(math.ceil(share / width), budget // width), 1)
         placed, order = _fill_lines(order, sizes, width, most_lines)
         sequences, lines, starts = np.array(placed, dtype="int64").T

@@ -86,7 +86,7 @@ def make_sequences(
     windows = make_windows(texts.second, capacity, context, row_counts > 0)
     lengths = heads[windows.doc] + windows.end - windows.start + afters[windows.doc]
     if share_lines:
-        placements = pack_by_length(lengths, budget)
+        placements = pack_by_length(lengths, budget, longest=window)
     else:
         placements = [one_a_line(chosen, lengths) for chosen in batch_by_length(lengths, budget)]
     pieces_of_docs = np.diff(borders(piece_counts)[borders(token_counts)])

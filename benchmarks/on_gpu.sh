@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# Test and measure the package on a machine with a GPU, in about 15 minutes, without the internet.
+#
+#   benchmarks/on_gpu.sh [--dry-run] [--site ARCHIVE] [--output FOLDER] ENCODER [STEP ...]
+#
+# ENCODER is a BERT of six layers in Hugging Face layout, such as MiniLM. Steps, all of them by
+# default: tests, quality, inference, training, pretraining. A step that fails does not stop the next.
+# --site ARCHIVE (tar.xz): packages that this machine lacks. They and this package are installed in
+#   a temporary folder.
+# --output FOLDER (default build/on_gpu): logs with the tables, and the figures as JSON.
+# --dry-run: the same on the CPU with few texts and steps, to test this script.
+# The corpus is assets/ncbi_disease if it is there, else assets/starter_en.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+output=build/on_gpu site= dry=
+while [[ ${1-} == --* ]]; do
+  case $1 in
+    --dry-run) dry=1; shift ;;
+    --site) site=$(realpath "$2"); shift 2 ;;
+    --output) output=$2; shift 2 ;;
+    *) echo "on_gpu.sh: unknown option $1" >&2; exit 2 ;;
+  esac
+done
+encoder=$(realpath "${1:?usage: on_gpu.sh [--dry-run] [--site ARCHIVE] [--output FOLDER] ENCODER [STEP ...]}")
+shift
+steps=${*:-tests quality inference training pretraining}
+mkdir -p "$output"
+output=$(realpath "$output")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export HF_HUB_OFFLINE=1 PYTHONUNBUFFERED=1
+failed=()
+
+# Run a command, with its output in a log of this name too.
+log() {
+  local name=$1 began=$SECONDS
+  shift
+  echo "+ $*"
+  "$@" 2>&1 | tee "$output/$name.log"
+  local status=${PIPESTATUS[0]}
+  echo "$name: status $status, $((SECONDS - began)) s"
+  ((status == 0)) || failed+=("$name")
+}
+
+if [[ $site ]]; then
+  mkdir "$work/site"
+  tar -xJf "$site" -C "$work/site" || exit 1
+  export PYTHONPATH=$work/site
+  # Copied, so that the build leaves nothing here.
+  mkdir "$work/source"
+  cp -r setup.cfg pyproject.toml README.md LICENSE spacy_biomed "$work/source"
+  python3 -m pip install -q --no-deps --no-build-isolation --no-index --target "$work/site" \
+    "$work/source" || exit 1
+fi
+
+device=cuda gpu=0 few=() peak=()
+if [[ $dry ]]; then
+  device=cpu gpu=-1
+  export SPACY_BIOMED_GPU_TESTS=cpu
+else
+  nvidia-smi | tee "$output/nvidia-smi.log"
+  # What the card reaches with one large product in bf16, in TFLOPS.
+  peak=(--peak "$(python3 - <<'PY'
+import time
+import torch
+
+one = torch.randn(8192, 8192, dtype=torch.bfloat16, device="cuda")
+for _ in range(5):
+    one @ one
+torch.cuda.synchronize()
+start = time.perf_counter()
+for _ in range(50):
+    one @ one
+torch.cuda.synchronize()
+print(round(50 * 2 * 8192**3 / (time.perf_counter() - start) / 1e12, 1))
+PY
+)")
+  echo "matrix product in bf16: ${peak[1]} TFLOPS"
+fi
+
+corpus=starter_en
+[[ -d assets/ncbi_disease ]] && corpus=ncbi_disease
+python3 -m spacy biomed convert "$corpus" "assets/$corpus" "$work/corpus/$corpus" >"$output/convert.log" ||
+  exit 1
+
+# Fine-tune on the GPU; the result must score the same on the GPU and on the CPU.
+quality() {
+  local epochs=${dry:+1}
+  python3 -m spacy biomed init-config "$work/corpus/$corpus" "$work/config.cfg" --encoder "$encoder" \
+    --epochs "${epochs:-4}" --learn-rate 0.0003 &&
+    python3 -m spacy biomed train "$work/config.cfg" --output "$work/training" --gpu-id $gpu \
+      ${dry:+--vars.max_steps 20 --vars.eval_frequency 20} &&
+    python3 -m spacy evaluate "$work/training/model-best" "$work/corpus/$corpus/test.spacy" \
+      --output "$output/scores_gpu.json" --gpu-id $gpu &&
+    python3 -m spacy evaluate "$work/training/model-best" "$work/corpus/$corpus/test.spacy" \
+      --output "$output/scores_cpu.json"
+}
+
+# A pipeline that `quality` has trained, or the included one.
+pipeline() {
+  [[ -d $work/training/model-best ]] && echo "$work/training/model-best" || echo assets/pipelines/en_biomed_ner
+}
+
+for step in $steps; do
+  case $step in
+    tests) log tests python3 -m pytest -n 0 -m gpu --durations=0 tests/test_gpu.py ;;
+    quality) log quality quality ;;
+    inference)
+      [[ $dry ]] && few=(--limit 5 --document-limit 5 --shape-limit 5 --repeats 1 --dry-run)
+      log inference python3 benchmarks/inference.py "$(pipeline)" --device cuda "${peak[@]}" \
+        --corpora "$work/corpus" --trained-on "$corpus" --texts "$corpus" --shape-limit 900 \
+        --output "$output/inference.json" "${few[@]}"
+      ;;
+    training)
+      [[ $dry ]] && few=(--steps 2 --repeats 1 --batch-size 8)
+      log training python3 benchmarks/training.py "$work/corpus/$corpus" "$encoder" --device $device \
+        --output "$output/training.json" "${few[@]}"
+      ;;
+    pretraining)
+      [[ $dry ]] && few=(--steps 1 --repeats 1 --batch 8 --device-batch 8 --documents 40)
+      python3 -c 'import sys
+from spacy_biomed.training.corpus import read_docs
+from spacy.vocab import Vocab
+for doc in read_docs(sys.argv[1], Vocab()):
+    print(" ".join(doc.text.split()))' "$work/corpus/$corpus/train.spacy" >"$work/text.txt"
+      log pretraining python3 benchmarks/pretraining.py configs/language_models/starter_en.cfg \
+        "$work/text.txt" --device $device "${peak[@]}" --output "$output/pretraining.json" "${few[@]}"
+      ;;
+    *) echo "on_gpu.sh: no step $step" >&2; exit 2 ;;
+  esac
+done
+if ((${#failed[@]})); then
+  echo "failed: ${failed[*]}" >&2
+  exit 1
+fi

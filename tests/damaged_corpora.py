@@ -122,6 +122,10 @@ SOUND: dict[str, dict[str, str]] = {
         "text/1.txt": "One sentence.\nAnother one.\n",
         "labels/1.txt": "< Resisting cell death--Necrosis AND Cellular energetics< NULL",
     },
+    "hoc_sentences": {
+        "text/1.txt": "One sentence.\nAnother one.\n",
+        "labels/1.txt": "< Resisting cell death--Necrosis AND Cellular energetics< NULL",
+    },
     "jsonl": {"a.jsonl": _lines(*_JSONL)},
     "i2b2_2010": {
         "a.txt": "the aspirin .\npain again\n",

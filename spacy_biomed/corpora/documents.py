@@ -98,6 +98,8 @@ class Document:
             a mention means something. None if it annotates every label.
         uncertain: regions where a mention of their label would be neither right nor wrong
             (`label_map`).
+        part_of: the id of the text that this is a part of, such as the abstract of a sentence;
+            None for a whole text. Parts of a text are never split between train, dev and test.
         source: file (and line) that the document was read from, for messages.
         changes: kinds of repairs while the document was read (`corpora.repairs.Change`).
     """
@@ -113,6 +115,7 @@ class Document:
     answers: list[Mention] | None = None
     annotated_labels: frozenset[str] | None = None
     uncertain: tuple[Mention, ...] = ()
+    part_of: str | None = None
     source: str = ""
     changes: list[str] = field(default_factory=list)
 

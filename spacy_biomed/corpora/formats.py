@@ -23,6 +23,7 @@ FORMATS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "pubtator": ("pubtator", "read_pubtator", {}),
     "bioc": ("bioc", "read_bioc", {}),
     "hoc": ("hoc", "read_hoc", {}),
+    "hoc_sentences": ("hoc", "read_hoc", {"by_sentence": True}),
     "jsonl": ("jsonl", "read_jsonl", {}),
     "i2b2_2010": ("i2b2_2010", "read_i2b2_2010", {}),
     "i2b2_2012": ("i2b2_xml", "read_i2b2_2012", {}),

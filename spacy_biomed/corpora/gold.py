@@ -23,6 +23,7 @@ from .marked_arguments import find_marked_arguments
 UNALIGNED_MENTIONS = "unaligned_mentions"
 UNALIGNED_ANSWERS = "unaligned_answers"
 DOCUMENT_ID = "document_id"
+PART_OF = "part_of"
 ANSWER_KEY = "answer"
 
 # Separators in files that give a mention several concepts in one value.
@@ -181,7 +182,7 @@ def create_doc(nlp: Language, document: Document) -> Doc:
 
     Published tokens are used if the document has them, otherwise the pipeline's tokenizer. Sentence
     starts are set if the document has sentences. `doc.user_data["document_id"]` is the document's
-    id.
+    id, and `doc.user_data["part_of"]` the id of the text that it is a part of, if it is one.
     """
     if document.tokens is None:
         doc = nlp.make_doc(document.text)
@@ -195,6 +196,8 @@ def create_doc(nlp: Language, document: Document) -> Doc:
         # All at once: for each token that is set alone, spaCy looks through the whole document.
         doc.from_array([SENT_START], np.array(marks, dtype="int64").astype("uint64"))
     doc.user_data[DOCUMENT_ID] = document.id
+    if document.part_of is not None:
+        doc.user_data[PART_OF] = document.part_of
     return doc
 
 

@@ -66,11 +66,11 @@ def split_id(document_id: str) -> str:
 
 
 def group_questions(documents: Sequence[Document]) -> list[list[int]]:
-    """Group questions on the same context, and contexts of the same question.
+    """Group questions on the same context, contexts of the same question, and parts of one text.
 
     Returns:
         the numbers of the documents of each group, in the order of the groups' first documents. A
-        document without answers is a separate group.
+        whole text without answers is a separate group.
     """
     earliest = list(range(len(documents)))  # a forest: each points to an earlier one in its group
 
@@ -81,7 +81,7 @@ def group_questions(documents: Sequence[Document]) -> list[list[int]]:
 
     first: dict[tuple[str, str], int] = {}
     for index, document in enumerate(documents):
-        for key in _question_keys(document):
+        for key in _group_keys(document):
             roots = sorted((find(index), find(first.setdefault(key, index))))
             earliest[roots[1]] = roots[0]
     groups: dict[int, list[int]] = {}
@@ -90,8 +90,10 @@ def group_questions(documents: Sequence[Document]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _question_keys(document: Document) -> list[tuple[str, str]]:
-    """What documents of a group may share: the question's id, and the context."""
+def _group_keys(document: Document) -> list[tuple[str, str]]:
+    """What documents of a group may share: the whole text, the question's id, and the context."""
+    if document.part_of is not None:
+        return [("text", document.part_of)]
     if document.pair is None or document.answers is None:
         return []
     start, end = document.pair[1]

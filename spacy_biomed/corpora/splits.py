@@ -81,7 +81,7 @@ def split_parts(
 def _split_whole(
     documents: list[Document], format: str, paths: Paths, seed: int
 ) -> tuple[dict[str, list[Document]], list[str]]:
-    if format != "hoc":
+    if format not in ("hoc", "hoc_sentences"):
         shares = {"dev": DEV_SHARE, "test": TEST_SHARE}
         return split_documents(documents, shares, seed), [*PARTS]
     from .readers.hoc import has_id_lists, split_hoc
@@ -95,8 +95,8 @@ def split_documents(
 ) -> dict[str, list[Document]]:
     """Draw parts from documents at random; the remaining documents are train.
 
-    Each part keeps the order of the documents. Documents of one question, and questions on one
-    context, stay together.
+    Each part keeps the order of the documents. Documents of one question, questions on one context,
+    and parts of one text stay together.
 
     Args:
         shares: the share of all documents, or of all such groups, that each part gets. A part gets

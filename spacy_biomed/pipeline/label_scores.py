@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from statistics import fmean
 from typing import Any
 
 from spacy.scorer import PRFScore
@@ -59,3 +60,21 @@ class LabelScores:
             per_type: by_label,
         }
         return scores if self.documents else dict.fromkeys(scores)
+
+    def macro_scores(self, average: str) -> dict[str, float | None]:
+        """Precision, recall and F1, each the mean over the labels; None if there are no documents.
+
+        Only labels with a gold or a predicted item count, as in scikit-learn: the others have no
+        precision and no recall.
+
+        Args:
+            average: begin of the names of the scores.
+        """
+        names = {"p": "precision", "r": "recall", "f": "fscore"}
+        occurring = [score for score in self.by_label.values() if score.tp + score.fp + score.fn]
+        return {
+            f"{average}_{letter}": fmean([getattr(score, name) for score in occurring] or [0.0])
+            if self.documents
+            else None
+            for letter, name in names.items()
+        }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from types import SimpleNamespace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from spacy.language import Language
@@ -17,6 +18,7 @@ from thinc.types import Floats1d, Floats2d
 
 from ..annotations.pairs import mark_pair
 from ..annotations.taught import get_taught, taught_classes
+from ..corpora.gold import PART_OF
 from ..errors import BiomedError, quote
 from .described import ShownScores
 from .encoder_head import CatsHead, check_share, quote_text, validate_source
@@ -62,9 +64,11 @@ class BiomedTextCategorizer(CatsHead):
     scored. Exclusive classes are annotated only if a document has values for all of them. Values
     between 0 and 1 are learned as the probability of the label.
 
-    Scores are spaCy's `cats_score`, `cats_macro_f`, ... If the component's name is not the
-    factory's, the scores include it, as in `cats_{name}_score`, to distinguish several components.
-    Then `training.score_weights` has to list these names.
+    Scores are spaCy's `cats_score`, `cats_macro_f`, ... and, if classes are not exclusive, the
+    example-based `cats_example_f` and the scores of whole texts `cats_text_macro_f`, which differ
+    if documents are parts of texts, such as sentences of abstracts (`score_classes`). If the
+    component's name is not the factory's, the scores include it, as in `cats_{name}_score`, to
+    distinguish several components. Then `training.score_weights` has to list these names.
 
     Attributes:
         vocab: the pipeline's vocabulary.
@@ -347,6 +351,12 @@ make_biomed_textcat = register_factory(
         "cats_macro_auc": None,
         "cats_f_per_type": None,
         "cats_auc_per_type": None,
+        "cats_example_p": None,
+        "cats_example_r": None,
+        "cats_example_f": None,
+        "cats_text_macro_p": None,
+        "cats_text_macro_r": None,
+        "cats_text_macro_f": None,
     },
 )
 
@@ -424,39 +434,112 @@ def score_classes(
 ) -> dict[str, Any]:
     """spaCy's scores of classes, over the given labels, where they are annotated.
 
-    `cats_score` is macro F1 over the classes, which the BLUE benchmark and papers report for
-    Hallmarks of Cancer, or the positive label's F1 if there is one. Exclusive classes also have
-    accuracy, as papers report it for inference. Gold values between 0 and 1 count as positive from
-    0.5 on; of exclusive classes, the class with the largest value is positive.
+    `cats_score` is macro F1 over the classes, which Lewis et al. (2020, "Pretrained Language Models
+    for Biomedical and Clinical Tasks", table 1) report for Hallmarks of Cancer, or the positive
+    label's F1 if there is one. Exclusive classes also have accuracy, as papers report it for
+    inference. Gold values between 0 and 1 count as positive from 0.5 on; of exclusive classes, the
+    class with the largest value is positive.
+
+    Classes that are not exclusive have two further groups of scores. Both are of whole texts:
+    documents that are parts of one text, such as the sentences of an abstract, count as one
+    document, whose classes are those of any of its parts (`doc.user_data["part_of"]`).
+
+    `cats_text_macro_p`, `_r`, `_f`: as `cats_macro_p`, `_r`, `_f`, of whole texts.
+
+    `cats_example_p`, `_r`, `_f`: precision and recall of the classes of each text, averaged over
+    the texts, and the harmonic mean of the two averages. The evaluation script of the BLUE
+    benchmark (Peng et al. 2019, "Transfer Learning in Biomedical Natural Language Processing")
+    computes these for Hallmarks of Cancer, and prints precision and recall under each other's name.
+    A text for which nothing is predicted has precision 0. A text without a gold class has no recall
+    and is left out; BLUE's corpus has none.
 
     Returns:
-        spaCy's `cats_*` scores, and `cats_acc`, which is None if the classes are not exclusive. If
-        no document is annotated, all are None except `cats_score_desc`.
+        spaCy's `cats_*` scores, and `cats_acc`, which is None if the classes are not exclusive;
+        the scores of whole texts are None if they are. If no document is annotated, all are None
+        except `cats_score_desc`.
     """
     labels = list(labels)
-    documents: list[Any] = []  # the scorer reads only these attributes of an example
+    documents: list[_Scored] = []
+    texts: dict[str, _Scored] = {}
     for example in examples:
         gold = _gold_classes(example.reference, labels, exclusive)
-        if gold:
-            predicted = {label: example.predicted.cats.get(label, 0.0) for label in labels}
-            documents.append(SimpleNamespace(predicted=predicted, reference=gold))
-    scores = Scorer.score_cats(
-        documents,
-        "cats",
-        getter=lambda cats, attr: cats,
-        labels=labels,
-        multi_label=not exclusive,
-        positive_label=positive_label,
-        threshold=threshold,
-    )
+        if not gold:
+            continue
+        predicted = {label: example.predicted.cats.get(label, 0.0) for label in labels}
+        documents.append(_Scored(predicted, gold))
+        text = example.reference.user_data.get(PART_OF)
+        whole = texts.setdefault(
+            f"part {len(texts)}" if text is None else f"text {text}", _Scored()
+        )
+        whole.join(documents[-1])
+    settings: dict[str, Any] = {
+        "getter": lambda cats, attr: cats,
+        "labels": labels,
+        "multi_label": not exclusive,
+        "positive_label": positive_label,
+        "threshold": threshold,
+    }
+    scores = Scorer.score_cats(cast(Any, documents), "cats", **settings)
     # With exactly one predicted and one gold class per document, micro-averaged F1 is accuracy.
     scores["cats_acc"] = scores["cats_micro_f"] if exclusive else None
+    whole_texts = list(texts.values())
+    of_texts = Scorer.score_cats(cast(Any, whole_texts), "cats", **settings)
+    for letter, value in zip("prf", score_by_example(whole_texts, threshold), strict=True):
+        scores[f"cats_text_macro_{letter}"] = (
+            None if exclusive else of_texts[f"cats_macro_{letter}"]
+        )
+        scores[f"cats_example_{letter}"] = None if exclusive else value
     if not exclusive:
         scores["cats_score"] = scores["cats_macro_f"]
         scores["cats_score_desc"] = "macro F"
     if not documents:  # `spacy evaluate` prints the description all the same
         return {**dict.fromkeys(scores), "cats_score_desc": scores["cats_score_desc"]}
     return scores
+
+
+@dataclass(slots=True)
+class _Scored:
+    """The classes of a document, or of a text of several; spaCy's scorer reads the attributes.
+
+    Attributes:
+        predicted: the probability of each label.
+        reference: 0.0 or 1.0 for each annotated label.
+    """
+
+    predicted: dict[str, float] = field(default_factory=dict)
+    reference: dict[str, float] = field(default_factory=dict)
+
+    def join(self, part: _Scored) -> None:
+        """Add a part of the text: of two values of a label, the larger counts."""
+        for own, added in ((self.predicted, part.predicted), (self.reference, part.reference)):
+            for label, value in added.items():
+                own[label] = max(own.get(label, 0.0), value)
+
+
+def score_by_example(
+    texts: Iterable[_Scored], threshold: float
+) -> tuple[float | None, float | None, float | None]:
+    """Precision and recall averaged over texts, and the harmonic mean of the averages.
+
+    Args:
+        texts: those without a gold class are left out, and predictions of labels that are not
+            annotated are ignored.
+        threshold: minimum probability of a predicted class.
+
+    Returns:
+        precision, recall and F1; None if no text has a gold class.
+    """
+    precisions, recalls = [], []
+    for text in texts:
+        gold = {label for label, value in text.reference.items() if value}
+        found = {label for label in text.reference if text.predicted[label] >= threshold}
+        if gold:
+            precisions.append(len(found & gold) / max(len(found), 1))
+            recalls.append(len(found & gold) / len(gold))
+    if not recalls:
+        return None, None, None
+    precision, recall = fmean(precisions), fmean(recalls)
+    return precision, recall, 2 * precision * recall / ((precision + recall) or 1.0)
 
 
 def _gold_classes(reference: Doc, labels: list[str], exclusive: bool) -> dict[str, float]:

@@ -1,5 +1,6 @@
 import pytest
 
+from spacy_biomed.corpora.documents import Document
 from spacy_biomed.corpora.readers.hoc import HALLMARKS, read_hoc, split_hoc
 from spacy_biomed.errors import BiomedError
 
@@ -61,6 +62,39 @@ def test_a_missing_counterpart_and_a_missing_folder_are_named(tmp_path):
         list(read_hoc(tmp_path))
     with pytest.raises(BiomedError, match=r"expected text/\*\.txt and labels/\*\.txt"):
         list(read_hoc(tmp_path / "text"))
+
+
+def test_each_sentence_may_be_a_document_that_is_a_part_of_its_abstract(tmp_path):
+    write(tmp_path, {"7": ("One .\nTwo .\n", "<Resisting cell death--< NULL")})
+    first, second = read_hoc(tmp_path, by_sentence=True)
+    assert [(one.id, one.text, one.part_of) for one in (first, second)] == [
+        ("7_s0", "One .", "7"),
+        ("7_s1", "Two .", "7"),
+    ]
+    assert {label for label, value in first.cats.items() if value} == {"Resisting cell death"}
+    assert set(second.cats.values()) == {0.0}
+    assert tuple(second.cats) == HALLMARKS
+
+
+def test_sentences_are_split_as_their_abstracts_are(tmp_path):
+    write(tmp_path, {str(id): ("A .\nB .\n", "< < ") for id in range(50)})
+    abstracts = split_hoc(list(read_hoc(tmp_path)), tmp_path)
+    sentences = split_hoc(list(read_hoc(tmp_path, by_sentence=True)), tmp_path)
+    for part, documents in abstracts.items():
+        assert [one.id for one in sentences[part]] == [
+            f"{document.id}_s{number}" for document in documents for number in (0, 1)
+        ]
+
+
+def test_the_published_lists_give_the_published_sizes(tmp_path):
+    documents = [Document(id=str(id), text="A", cats={}) for id in range(1852)]
+    sizes, first = {"train": 1108, "dev": 157, "test": 315}, 0
+    for part, size in sizes.items():
+        ids = "".join(f"{id}\n" for id in range(first, first + size))
+        (tmp_path / f"{part}_docid.txt").write_text(ids)
+        first += size
+    parts = split_hoc(documents, tmp_path)
+    assert {part: len(split) for part, split in parts.items()} == sizes
 
 
 @pytest.mark.parametrize("part", ["text", "labels"])

@@ -710,10 +710,22 @@ def test_scores_are_those_of_scikit_learn():
     expected = precision_recall_fscore_support(gold, predicted, labels=range(3), average="micro")
     for name, value in zip("prf", expected[:3], strict=True):
         assert scores[f"relations_micro_{name}"] == pytest.approx(value)
+    macro = precision_recall_fscore_support(gold, predicted, labels=range(3), average="macro")
+    for name, value in zip("prf", macro[:3], strict=True):
+        assert scores[f"relations_macro_{name}"] == pytest.approx(value)
     per_class = precision_recall_fscore_support(gold, predicted, labels=range(3))[:3]
     for label, *values in zip(LABELS, *per_class, strict=True):
         own = scores["relations_per_type"][label]
         assert [own[name] for name in "prf"] == pytest.approx(values)
+
+
+def test_the_macro_average_is_over_the_types_that_occur():
+    # A: one of two found, F1 2/3. B: only predicted, 0. C: neither, left out.
+    scores = scored([(0, 1, "A"), (1, 2, "B")], [(0, 1, "A"), (2, 3, "A")])
+    assert scores["relations_macro_p"] == pytest.approx((1 + 0) / 2)
+    assert scores["relations_macro_r"] == pytest.approx((1 / 2 + 0) / 2)
+    assert scores["relations_macro_f"] == pytest.approx((2 / 3 + 0) / 2)
+    assert scored([], [])["relations_macro_f"] == 0.0
 
 
 @pytest.mark.parametrize(

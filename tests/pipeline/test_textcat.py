@@ -2,13 +2,14 @@ import numpy as np
 import pytest
 import spacy
 import torch
-from sklearn.metrics import accuracy_score, f1_score
+from sklearn.metrics import accuracy_score, f1_score, precision_recall_fscore_support
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 from thinc.api import SGD, Adam
 from transformers import AutoModel
 
 from spacy_biomed.annotations.taught import Teacher, set_taught
+from spacy_biomed.corpora.gold import PART_OF
 from spacy_biomed.encoders.batching.encoded import get_encoding
 from spacy_biomed.encoders.batching.windows import make_windows
 from spacy_biomed.errors import BiomedError
@@ -648,9 +649,12 @@ def scored(documents, score=score_classes, **settings):
     """Scores of pairs of predicted and gold classes."""
     nlp = spacy.blank("en")
     examples = []
-    for predicted, gold in documents:
+    texts = settings.pop("texts", [None] * len(documents))
+    for (predicted, gold), text in zip(documents, texts, strict=True):
         example = make_example(nlp, "a", gold)
         example.predicted.cats = predicted
+        if text is not None:
+            example.reference.user_data[PART_OF] = text
         examples.append(example)
     labels = settings.pop("labels", ["A", "B"])
     return score(examples, labels=labels, **settings)
@@ -688,6 +692,63 @@ def test_exclusive_scores_are_those_of_scikit_learn():
     assert scores["cats_micro_f"] == pytest.approx(f1_score(truth, decided, average="micro"))
     assert scores["cats_macro_f"] == pytest.approx(f1_score(truth, decided, average="macro"))
     assert scores["cats_score"] == scores["cats_macro_f"]
+
+
+def test_example_based_scores_are_those_of_scikit_learn():
+    documents, predicted, gold = random_documents(exclusive=False)
+    scores = scored(documents, labels=list("ABC"))
+    has_gold = gold.any(axis=1)
+    assert not has_gold.all()
+    precision, recall, _, _ = precision_recall_fscore_support(
+        gold[has_gold], predicted[has_gold] >= 0.5, average="samples", zero_division=0
+    )
+    assert scores["cats_example_p"] == pytest.approx(precision)
+    assert scores["cats_example_r"] == pytest.approx(recall)
+    assert scores["cats_example_f"] == pytest.approx(2 * precision * recall / (precision + recall))
+    for letter in "prf":  # every document is a text
+        assert scores[f"cats_text_macro_{letter}"] == scores[f"cats_macro_{letter}"]
+
+
+def test_parts_of_a_text_are_scored_together():
+    documents, predicted, gold = random_documents(exclusive=False)
+    owners = np.arange(len(gold)) // 3  # three sentences an abstract
+    texts = [str(owner) for owner in owners]
+    scores = scored(documents, labels=list("ABC"), texts=texts)
+    found, gold_of_text = (
+        np.array([values[owners == owner].any(axis=0) for owner in range(owners[-1] + 1)])
+        for values in (predicted >= 0.5, gold)
+    )
+    macro = precision_recall_fscore_support(gold_of_text, found, average="macro")
+    for letter, value in zip("prf", macro[:3], strict=True):
+        assert scores[f"cats_text_macro_{letter}"] == pytest.approx(value)
+    assert gold_of_text.any(axis=1).all()
+    by_text = precision_recall_fscore_support(
+        gold_of_text, found, average="samples", zero_division=0
+    )
+    assert scores["cats_example_p"] == pytest.approx(by_text[0])
+    assert scores["cats_example_r"] == pytest.approx(by_text[1])
+    assert scores["cats_macro_f"] == scored(documents, labels=list("ABC"))["cats_macro_f"]
+
+
+def test_example_based_scores_by_hand():
+    documents = [
+        ({"A": 0.9, "B": 0.9}, {"A": 1.0, "B": 0.0}),  # precision 1/2, recall 1
+        ({"A": 0.1, "B": 0.1}, {"A": 1.0, "B": 1.0}),  # nothing predicted: 0 and 0
+        ({"A": 0.9, "B": 0.1}, {"A": 0.0, "B": 0.0}),  # nothing to find: left out
+    ]
+    scores = scored(documents)
+    assert scores["cats_example_p"] == pytest.approx(1 / 4)
+    assert scores["cats_example_r"] == pytest.approx(1 / 2)
+    assert scores["cats_example_f"] == pytest.approx(1 / 3)
+    assert scored(documents[2:])["cats_example_f"] is None
+    assert scored(documents[1:2])["cats_example_f"] == 0.0
+
+
+def test_exclusive_classes_have_no_scores_of_whole_texts():
+    documents, _, _ = random_documents(exclusive=True)
+    scores = scored(documents, labels=list("ABC"), exclusive=True)
+    names = [f"cats_{name}_{letter}" for name in ("example", "text_macro") for letter in "prf"]
+    assert {scores[name] for name in names} == {None}
 
 
 def test_a_positive_labels_f1_is_the_main_score():

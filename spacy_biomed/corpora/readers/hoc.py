@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 
 from ...errors import BiomedError, quote
@@ -34,14 +34,18 @@ _PARTS = ("text", "labels")
 _BETWEEN_PATHS = re.compile(r"(?<=\s)AND\s*(?=[A-Z])")
 
 
-def read_hoc(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
-    """Read the abstracts, each with the hallmarks of all its sentences.
+def read_hoc(
+    path: Path | str, encoding: str = "utf-8", by_sentence: bool = False
+) -> Iterator[Document]:
+    """Read the abstracts, each with the hallmarks of all its sentences, or the sentences.
 
-    `cats` has all ten top-level hallmarks for every abstract, 0.0 or 1.0. The text is the sentences
-    joined with spaces, with their offsets in `sentences`.
+    `cats` has all ten top-level hallmarks for every document, 0.0 or 1.0. The text of an abstract
+    is its sentences joined with spaces, with their offsets in `sentences`.
 
     Args:
         path: the folder that contains `text` and `labels`.
+        by_sentence: whether each sentence is a document, `part_of` its abstract, as in the BLUE
+            benchmark. Its id is the abstract's, "_s" and its number, from 0.
 
     Raises:
         BiomedError: if a hallmark is unknown, the number of cells is not the number of sentences,
@@ -60,10 +64,14 @@ def read_hoc(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
         )
     for name in sorted(texts):
         with leaving_out():
-            yield _read_abstract(folder / "text" / name, folder / "labels" / name, encoding)
+            yield from _read_abstract(
+                folder / "text" / name, folder / "labels" / name, encoding, by_sentence
+            )
 
 
-def _read_abstract(text_path: Path, labels_path: Path, encoding: str) -> Document:
+def _read_abstract(
+    text_path: Path, labels_path: Path, encoding: str, by_sentence: bool
+) -> list[Document]:
     sentences = [line.strip() for _, line in number_lines(text_path, encoding)]
     before, *cells = read_text(labels_path, encoding).strip("\ufeff\r\n").split("<")
     if before.strip() or len(cells) != len(sentences):
@@ -71,18 +79,45 @@ def _read_abstract(text_path: Path, labels_path: Path, encoding: str) -> Documen
             f"{labels_path}:1: {len(cells)} cells for the {len(sentences)} sentences of "
             f"{text_path.parent.name}/{text_path.name}; write one cell, after a '<', a sentence"
         )
-    cats = dict.fromkeys(HALLMARKS, 0.0)
-    for number, cell in enumerate(cells, start=1):
-        for hallmark in _parse_cell(cell):
-            if hallmark not in cats:
-                raise BiomedError(
-                    f"{labels_path}:1: {quote(hallmark)} in cell {number} is none of the ten "
-                    f"hallmarks; correct its spelling"
-                )
-            cats[hallmark] = 1.0
-    document = Document(id=text_path.stem, text="", cats=cats, source=f"{text_path}:1")
+    found = [
+        _find_hallmarks(cell, f"{labels_path}:1", number)
+        for number, cell in enumerate(cells, start=1)
+    ]
+    id, source = text_path.stem, f"{text_path}:1"
+    if by_sentence:
+        return [
+            Document(
+                id=f"{id}_s{number}",
+                text=sentence,
+                cats=_create_cats(hallmarks),
+                part_of=id,
+                source=source,
+            )
+            for number, (sentence, hallmarks) in enumerate(zip(sentences, found, strict=True))
+        ]
+    document = Document(id=id, text="", cats=_create_cats(set().union(*found)), source=source)
     document.sentences = [document.append(sentence) for sentence in sentences]
-    return document
+    return [document]
+
+
+def _create_cats(hallmarks: set[str]) -> dict[str, float]:
+    """All ten hallmarks, 1.0 for those that apply."""
+    return {hallmark: float(hallmark in hallmarks) for hallmark in HALLMARKS}
+
+
+def _find_hallmarks(cell: str, where: str, number: int) -> set[str]:
+    """The hallmarks of a sentence.
+
+    Raises:
+        BiomedError: if one is unknown.
+    """
+    hallmarks = set(_parse_cell(cell))
+    for hallmark in hallmarks.difference(HALLMARKS):
+        raise BiomedError(
+            f"{where}: {quote(hallmark)} in cell {number} is none of the ten hallmarks; correct "
+            f"its spelling"
+        )
+    return hallmarks
 
 
 def _parse_cell(cell: str) -> Iterator[str]:
@@ -99,24 +134,34 @@ def _parse_cell(cell: str) -> Iterator[str]:
 
 
 def split_hoc(documents: Sequence[Document], folder: Path | str) -> dict[str, list[Document]]:
-    """Split the abstracts into train, dev and test.
+    """Split the abstracts, or their sentences, into train, dev and test.
 
     The corpus is published without a split. If its folder contains the lists of PubMed ids that
-    papers share, `train_docid.txt`, `dev_docid.txt` and `test_docid.txt` (one id per line), they
-    determine the split. Otherwise the parts are 70, 10 and 20 percent of the abstracts, sorted by
-    id and then shuffled by Python's random generator with seed 0.
+    papers share, `train_docid.txt`, `dev_docid.txt` and `test_docid.txt` (one id per line; the BLUE
+    benchmark publishes them, with 1,108, 157 and 315 abstracts), they determine the split.
+    Otherwise the parts are 70, 10 and 20 percent of the abstracts, sorted by id and then shuffled
+    by Python's random generator with seed 0.
 
     Raises:
         BiomedError: if a list has an id that the corpus does not.
     """
+    abstracts: dict[str, list[Document]] = {}
+    for document in documents:
+        abstracts.setdefault(document.part_of or document.id, []).append(document)
     if has_id_lists(folder):
-        by_id = {document.id: document for document in documents}
-        return {part: _pick(by_id, file) for part, file in _id_lists(folder).items()}
-    shuffled = sorted(documents, key=lambda document: document.id)
-    random.Random(0).shuffle(shuffled)
-    first, second = round(0.7 * len(shuffled)), round(0.8 * len(shuffled))
-    parts = {"train": shuffled[:first], "dev": shuffled[first:second], "test": shuffled[second:]}
-    return {part: sorted(split, key=lambda document: document.id) for part, split in parts.items()}
+        listed = {part: _read_ids(file, abstracts) for part, file in _id_lists(folder).items()}
+    else:
+        shuffled = sorted(abstracts)
+        random.Random(0).shuffle(shuffled)
+        first, second = round(0.7 * len(shuffled)), round(0.8 * len(shuffled))
+        listed = {
+            "train": sorted(shuffled[:first]),
+            "dev": sorted(shuffled[first:second]),
+            "test": sorted(shuffled[second:]),
+        }
+    return {
+        part: [document for id in ids for document in abstracts[id]] for part, ids in listed.items()
+    }
 
 
 def has_id_lists(folder: Path | str) -> bool:
@@ -128,14 +173,18 @@ def _id_lists(folder: Path | str) -> dict[str, Path]:
     return {part: Path(folder) / f"{part}_docid.txt" for part in ("train", "dev", "test")}
 
 
-def _pick(by_id: dict[str, Document], file: Path) -> list[Document]:
-    """Return the abstracts whose ids a file lists."""
-    picked = []
+def _read_ids(file: Path, known: Container[str]) -> list[str]:
+    """Read the ids of abstracts that a file lists.
+
+    Raises:
+        BiomedError: if there is no abstract with an id.
+    """
+    ids = []
     for number, line in number_lines(file):
         id = line.strip()
-        if id not in by_id:
+        if id not in known:
             raise BiomedError(
                 f"{file}:{number}: the corpus has no abstract {quote(id)}; remove the line"
             )
-        picked.append(by_id[id])
-    return picked
+        ids.append(id)
+    return ids

@@ -67,6 +67,7 @@ class EncoderPipe(TrainablePipe):
         self.name = name
         self.cfg = {"max_batch_words": max_batch_words, "keep_encodings": keep_encodings}
         self.listener_map: dict[str, list[Listener]] = {}
+        self._heads: dict[str, Model] = {}
 
     def initialize(
         self,
@@ -121,6 +122,12 @@ class EncoderPipe(TrainablePipe):
         for node in model.walk():
             if is_listener(node) and node.upstream_name in ("*", self.name):
                 self.add_listener(node, component.name)
+                self._heads[component.name] = model
+
+    @property
+    def heads(self) -> list[Model]:
+        """The models of the components with these listeners."""
+        return [model for name, model in self._heads.items() if name in self.listener_map]
 
     def __call__(self, doc: Doc) -> Doc:
         self.set_annotations([doc], self.predict([doc]))

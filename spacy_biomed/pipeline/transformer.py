@@ -106,6 +106,8 @@ class SharedEncoder(EncoderPipe):
             self._pending.sgd = sgd
             return
         self._finish_pending()
+        if hasattr(sgd, "clip_with"):
+            sgd.clip_with(self.heads)
         self.model.finish_update(sgd)
 
     def _finish_pending(self) -> None:

@@ -1,4 +1,4 @@
-"""`spacy_biomed.AdamW.v1`: AdamW that updates a PyTorch encoder in PyTorch."""
+"""`spacy_biomed.AdamW.v1` and `spacy_biomed.Adamax.v1`, which update an encoder in PyTorch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from thinc.api import Optimizer, torch2xp, xp2torch
+from thinc.api import Model, Optimizer, torch2xp, xp2torch
+from thinc.backends import get_array_ops
 from thinc.types import FloatsXd, Generator
 
 if TYPE_CHECKING:
@@ -27,16 +28,25 @@ class AdamW(Optimizer):
     Parameters with fewer than two dimensions (biases and normalisation weights) do not decay.
 
     Attributes:
-        learn_rate, layer_decay: see `AdamW_v1`.
+        learn_rate, layer_decay, clip_together: see `AdamW_v1`.
         settings: other arguments of thinc's `Optimizer`.
     """
 
-    __slots__ = ["_torch_optimizers", "layer_decay"]
+    __slots__ = ["_clipped_with", "_torch_optimizers", "clip_together", "layer_decay"]
 
-    def __init__(self, learn_rate: float | Generator, *, layer_decay: float = 1.0, **settings: Any):
+    def __init__(
+        self,
+        learn_rate: float | Generator,
+        *,
+        layer_decay: float = 1.0,
+        clip_together: bool = False,
+        **settings: Any,
+    ):
         super().__init__(learn_rate, L2_is_weight_decay=True, **settings)
         self.layer_decay = layer_decay
-        self._torch_optimizers: dict[int, tuple[torch.nn.Module, torch.optim.AdamW]] = {}
+        self.clip_together = clip_together
+        self._clipped_with: list[Model] = []
+        self._torch_optimizers: dict[int, tuple[torch.nn.Module, torch.optim.Optimizer]] = {}
 
     def __call__(
         self,
@@ -54,15 +64,26 @@ class AdamW(Optimizer):
         finally:
             self.L2 = decay  # type: ignore[misc]
 
+    def clip_with(self, models: list[Model]) -> None:
+        """Let the next module's gradients and those of thinc models have one norm to be clipped by.
+
+        This has no effect unless `clip_together` is set.
+
+        Args:
+            models: the heads of the module, which are updated after it.
+        """
+        self._clipped_with = models if self.clip_together else []
+
     def step_module(self, key: int, module: torch.nn.Module) -> None:
         """Clip the module's gradients to the norm `grad_clip` and update all its parameters.
+
+        The norm is also that of the models of `clip_with`, whose gradients are clipped with it.
 
         Args:
             key: identifies the module between steps. If the key has another module, as after
                 loading, the optimizer's state is reset.
             module: the module, with gradients.
         """
-        import torch
 
         parameters = [p for p in module.parameters() if p.requires_grad and p.grad is not None]
         if not parameters:
@@ -72,14 +93,35 @@ class AdamW(Optimizer):
             optimizer = self._create_torch_optimizer(module)
             self._torch_optimizers[key] = module, optimizer
         if self.grad_clip:
-            norm = torch.nn.utils.get_total_norm([p.grad for p in parameters])
-            if norm > self.grad_clip:
-                torch.nn.utils.clip_grads_with_norm_(parameters, self.grad_clip, norm)
+            self._clip([p.grad for p in parameters])
         for group in optimizer.param_groups:
             group["lr"] = self.learn_rate * group["lr_scale"]
-        optimizer.step()
+        self._step(optimizer)
         if self.averages is not None:
             self._average(key, module, int(optimizer.state[parameters[0]]["step"]))
+
+    def _clip(self, gradients: list[torch.Tensor]) -> None:
+        """Clip a module's gradients, in place, to the norm of all that are clipped together."""
+        import torch
+
+        models, self._clipped_with = self._clipped_with, []
+        of_models = [
+            xp2torch(node.get_grad(name))
+            for model in models
+            for node in model.walk()
+            for name in node.param_names
+            if node.has_grad(name)
+        ]
+        together = [*gradients, *of_models]
+        norm = torch.nn.utils.get_total_norm(together)
+        if norm > self.grad_clip:
+            # As in `clip_grad_norm_`, which takes parameters and not gradients.
+            factor = self.grad_clip / (norm + 1e-6)
+            for gradient in together:
+                gradient.mul_(factor.to(gradient.device))
+
+    def _step(self, optimizer: torch.optim.Optimizer) -> None:
+        optimizer.step()
 
     def _average(self, key: int, module: torch.nn.Module, step: int) -> None:
         """Update the running averages of all parameters, by thinc's rule.
@@ -142,12 +184,73 @@ class AdamW(Optimizer):
         optimizer.load_state_dict({"state": moments, "param_groups": groups})
         self._torch_optimizers[key] = module, optimizer
 
-    def _create_torch_optimizer(self, module: torch.nn.Module) -> torch.optim.AdamW:
+    def _create_torch_optimizer(self, module: torch.nn.Module) -> torch.optim.Optimizer:
         import torch
 
         return torch.optim.AdamW(
             self._parameter_groups(module), betas=(self.b1, self.b2), eps=self.eps, fused=True
         )
+
+
+class Adamax(AdamW):
+    """Adamax (Kingma and Ba 2015, "Adam: A Method for Stochastic Optimization", algorithm 2).
+
+    The step is divided by the largest recent gradient (an infinity norm) instead of by the root of
+    their mean square. Weight decay is decoupled and otherwise everything is as in `AdamW`.
+    """
+
+    __slots__ = []
+
+    def __call__(
+        self,
+        key: tuple[int, str],
+        weights: FloatsXd,
+        gradient: FloatsXd,
+        *,
+        lr_scale: float = 1.0,
+    ) -> tuple[FloatsXd, FloatsXd]:
+        if gradient.size == 0:
+            return weights, gradient
+        ops = get_array_ops(weights)
+        self.nr_update[key] += 1
+        step, rate = self.nr_update[key], lr_scale * self.learn_rate
+        if self.grad_clip:
+            gradient = ops.clip_gradient(gradient, self.grad_clip)
+        if key not in self.mom1:
+            self.mom1[key], self.mom2[key] = ops.alloc1f(weights.size), ops.alloc1f(weights.size)
+        flat, mean, largest = gradient.ravel(), self.mom1[key], self.mom2[key]
+        mean *= self.b1
+        mean += (1 - self.b1) * flat
+        largest[:] = ops.xp.maximum(self.b2 * largest, abs(flat) + self.eps)
+        if weights.ndim >= 2:
+            weights *= 1 - rate * self.L2
+        weights -= (rate / (1 - self.b1**step) * mean / largest).reshape(weights.shape)
+        gradient *= 0
+        if self.averages is not None:
+            if key not in self.averages:
+                self.averages[key] = ops.alloc(weights.shape, dtype="float32")
+            ops.update_averages(self.averages[key], weights, step)
+        return weights, gradient
+
+    def _step(self, optimizer: torch.optim.Optimizer) -> None:
+        import torch
+
+        with torch.no_grad():
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    if parameter.grad is not None:
+                        parameter.mul_(1 - group["lr"] * group["decay"])
+        optimizer.step()
+
+    def _create_torch_optimizer(self, module: torch.nn.Module) -> torch.optim.Optimizer:
+        import torch
+
+        # PyTorch's own weight decay of Adamax is not decoupled.
+        groups = [
+            {**group, "weight_decay": 0.0, "decay": group["weight_decay"]}
+            for group in self._parameter_groups(module)
+        ]
+        return torch.optim.Adamax(groups, betas=(self.b1, self.b2), eps=self.eps)
 
 
 def layer_depths(names: list[str]) -> dict[str, int]:
@@ -177,6 +280,7 @@ def AdamW_v1(
     grad_clip: float = 1.0,
     layer_decay: float = 1.0,
     use_averages: bool = False,
+    clip_together: bool = False,
 ) -> AdamW:
     """Create the optimizer.
 
@@ -194,6 +298,8 @@ def AdamW_v1(
             thinc's optimizers do (Izmailov et al. 2018, "Averaging Weights Leads to Wider Optima
             and Better Generalization"). After t updates an average moves towards the weights by
             the fraction 9 / (t + 10), but at least 0.0001.
+        clip_together: clip by the norm of all gradients of an encoder and of the heads on it, as
+            papers do, instead of by that of the encoder's and, for the heads, of each parameter's.
     """
     return AdamW(
         learn_rate,
@@ -204,4 +310,36 @@ def AdamW_v1(
         L2=L2,
         grad_clip=grad_clip,
         use_averages=use_averages,
+        clip_together=clip_together,
+    )
+
+
+def Adamax_v1(
+    learn_rate: float | Generator = 5e-5,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+    L2: float = 0.01,
+    grad_clip: float = 1.0,
+    layer_decay: float = 1.0,
+    use_averages: bool = False,
+    clip_together: bool = False,
+) -> Adamax:
+    """Create the optimizer.
+
+    Args:
+        learn_rate: a number, or a schedule such as thinc's `warmup_linear.v1`.
+        beta1, beta2, eps: as in the paper; `eps` is added to each gradient's absolute value.
+        L2, grad_clip, layer_decay, use_averages, clip_together: see `AdamW_v1`.
+    """
+    return Adamax(
+        learn_rate,
+        layer_decay=layer_decay,
+        beta1=beta1,
+        beta2=beta2,
+        eps=eps,
+        L2=L2,
+        grad_clip=grad_clip,
+        use_averages=use_averages,
+        clip_together=clip_together,
     )

@@ -88,6 +88,25 @@ def test_gradients_accumulate_over_batches_until_the_step(make_pipeline, weights
     assert not np.array_equal(weights(nlp, ENCODER), before)
 
 
+def test_the_training_loops_step_can_clip_encoder_and_heads_by_one_norm(make_pipeline):
+    nlp, examples, _ = initialised(make_pipeline, {NER: {}})
+    nlp.update(examples, sgd=AdamW_v1(3e-3))  # so that weights, and so gradients, are not zeros
+    nlp.update(examples, sgd=False)
+    nlp.get_pipe(ENCODER)._finish_pending()
+    output = nlp.get_pipe(NER).model.get_ref("output")
+    of_head = {name: output.get_grad(name).copy() for name in ("W", "b")}
+    of_encoder = gradient(nlp)
+    parts = [of_encoder, *(array.ravel() for array in of_head.values())]
+    norm = float(np.linalg.norm(np.concatenate(parts).astype("float64")))
+    optimizer = AdamW_v1(3e-3, grad_clip=norm / 10, clip_together=True)
+    for _, pipe in nlp.pipeline:
+        pipe.finish_update(optimizer)
+    # After the first step the first moment is a tenth of the clipped gradient.
+    for name, whole in of_head.items():
+        moment = optimizer.mom1[output.id, name].reshape(whole.shape)
+        np.testing.assert_allclose(moment, 0.01 * whole, rtol=1e-3, atol=1e-9)
+
+
 @needs_stock
 def test_grad_factor_zero_keeps_a_head_from_training_the_encoder(make_pipeline):
     listener = {"@architectures": "spacy_biomed.EncoderListener.v1", "grad_factor": 0.0}

@@ -1,4 +1,4 @@
-"""AdamW: against the formula, against PyTorch's, and the same for thinc layers."""
+"""AdamW and Adamax: against the formula, against PyTorch's, and the same for thinc layers."""
 
 import math
 
@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import spacy
 import torch
+from thinc.api import Linear
 
-from spacy_biomed.training.optimizer import AdamW_v1
+from spacy_biomed.training.optimizer import Adamax_v1, AdamW_v1
 
 MATRIX = np.array([[0.5, -1.0], [2.0, 0.25]], dtype="float32")
 BIAS = np.array([0.5, -1.5], dtype="float32")
@@ -222,3 +223,102 @@ def test_without_averages_none_are_kept():
     set_gradients(module, *GRADIENTS[0])
     optimizer.step_module(7, module)
     assert optimizer.averages is None
+
+
+def adamax_step(state, gradient, step, *, learn_rate, decay):
+    """One step of algorithm 2 of Kingma and Ba (2015), in float64, and decoupled weight decay."""
+    weights, mean, largest = state
+    mean = 0.9 * mean + 0.1 * gradient
+    largest = np.maximum(0.999 * largest, np.abs(gradient) + 1e-8)
+    weights = weights * (1 - learn_rate * decay)
+    return weights - learn_rate / (1 - 0.9**step) * mean / largest, mean, largest
+
+
+def test_adamax_steps_modules_and_layers_by_the_formula():
+    module, optimizer = make_module(), Adamax_v1(0.01, L2=0.1, grad_clip=0.0)
+    of_layer = MATRIX.copy(), BIAS.copy()
+    matrix, bias = (MATRIX.astype("float64"), 0.0, 0.0), (BIAS.astype("float64"), 0.0, 0.0)
+    for step, (d_matrix, d_bias) in enumerate(GRADIENTS, start=1):
+        set_gradients(module, d_matrix, d_bias)
+        optimizer.step_module(1, module)
+        optimizer((9, "W"), of_layer[0], d_matrix.astype("float32"))
+        optimizer((9, "b"), of_layer[1], d_bias.astype("float32"))
+        matrix = adamax_step(matrix, d_matrix, step, learn_rate=0.01, decay=0.1)
+        bias = adamax_step(bias, d_bias, step, learn_rate=0.01, decay=0.0)
+    for weights in (module.weight.detach().numpy(), of_layer[0]):
+        np.testing.assert_allclose(weights, matrix[0], atol=1e-6)
+    for weights in (module.bias.detach().numpy(), of_layer[1]):
+        np.testing.assert_allclose(weights, bias[0], atol=1e-6)
+
+
+def test_adamax_without_decay_is_pytorchs_and_clips_as_it_says():
+    ours, theirs = make_module(), make_module()
+    optimizer = Adamax_v1(0.01, beta1=0.8, beta2=0.99, eps=1e-6, L2=0.0, grad_clip=1.0)
+    reference = torch.optim.Adamax(theirs.parameters(), lr=0.01, betas=(0.8, 0.99), eps=1e-6)
+    for d_matrix, d_bias in GRADIENTS:
+        for module in (ours, theirs):
+            set_gradients(module, d_matrix, d_bias)
+        torch.nn.utils.clip_grad_norm_(theirs.parameters(), 1.0)
+        optimizer.step_module(1, ours)
+        reference.step()
+    torch.testing.assert_close(ours.weight, theirs.weight, atol=1e-6, rtol=0)
+    torch.testing.assert_close(ours.bias, theirs.bias, atol=1e-6, rtol=0)
+
+
+def test_adamax_scales_clips_and_averages_layers():
+    gradient = np.array([3.0, 4.0], dtype="float32")
+    optimizer = Adamax_v1(0.01, use_averages=True)
+    weights, left = optimizer((9, "b"), BIAS.copy(), gradient, lr_scale=5.0)
+    np.testing.assert_allclose(weights, BIAS - 0.05, rtol=1e-5)
+    np.testing.assert_allclose(optimizer.mom2[9, "b"], [0.6, 0.8], rtol=1e-5)  # of norm 1
+    # thinc's averages of layers begin at zero.
+    np.testing.assert_allclose(optimizer.averages[9, "b"], 9 / 11 * weights, rtol=1e-5)
+    assert not left.any()
+
+
+def test_adamax_continues_from_its_saved_state():
+    one, other = make_module(), make_module()
+    first, second = Adamax_v1(0.01), Adamax_v1(0.01)
+    for d_matrix, d_bias in GRADIENTS[:2]:
+        set_gradients(one, d_matrix, d_bias)
+        first.step_module(1, one)
+    other.load_state_dict(one.state_dict())
+    state = {name: value.clone() for name, value in first.torch_state()[1].items()}
+    second.load_torch_state(5, other, state)
+    for key, optimizer, module in ((1, first, one), (5, second, other)):
+        set_gradients(module, *GRADIENTS[2])
+        optimizer.step_module(key, module)
+    assert torch.equal(one.weight, other.weight)
+    assert torch.equal(one.bias, other.bias)
+
+
+def make_layer(gradient):
+    layer = Linear(2, 2).initialize()
+    layer.set_grad("W", np.array(gradient, dtype="float32"))
+    layer.set_grad("b", np.zeros(2, dtype="float32"))
+    return layer
+
+
+def test_an_encoder_and_its_heads_can_be_clipped_by_the_norm_of_all_their_gradients():
+    """The norm is that of 3, 4 and 12: 13."""
+    module, layer = make_module(), make_layer([[12.0, 0.0], [0.0, 0.0]])
+    optimizer = AdamW_v1(0.01, grad_clip=1.0, clip_together=True)
+    set_gradients(module, [[3.0, 0.0], [0.0, 0.0]], [0.0, 4.0])
+    optimizer.clip_with([layer])
+    optimizer.step_module(1, module)
+    assert float(module.weight.grad[0, 0]) == pytest.approx(3 / 13, rel=1e-5)
+    assert float(module.bias.grad[1]) == pytest.approx(4 / 13, rel=1e-5)
+    assert layer.get_grad("W")[0, 0] == pytest.approx(12 / 13, rel=1e-5)
+    set_gradients(module, [[3.0, 0.0], [0.0, 0.0]], [0.0, 4.0])
+    optimizer.step_module(1, module)  # heads count once
+    assert float(module.weight.grad[0, 0]) == pytest.approx(3 / 5, rel=1e-5)
+
+
+def test_otherwise_an_encoder_is_clipped_alone():
+    module, layer = make_module(), make_layer([[12.0, 0.0], [0.0, 0.0]])
+    optimizer = AdamW_v1(0.01, grad_clip=1.0)
+    set_gradients(module, [[3.0, 0.0], [0.0, 0.0]], [0.0, 4.0])
+    optimizer.clip_with([layer])
+    optimizer.step_module(1, module)
+    assert float(module.weight.grad[0, 0]) == pytest.approx(3 / 5, rel=1e-5)
+    assert layer.get_grad("W")[0, 0] == 12.0

@@ -49,7 +49,8 @@ class BiomedSimilarity(CatsHead):
     mean squared error, as for sentence similarity in MT-BlueBERT (Peng et al. 2020, "An Empirical
     Study of Multi-Task Learning on BERT for Biomedical Text Mining", section 3). Internally numbers
     are in standard deviations from the mean of the training part, so that one learning rate fits
-    corpora annotated from 0 to 5 and from 0 to 1. Predictions are in the corpus's units.
+    corpora annotated from 0 to 5 and from 0 to 1; with `standardize = false` they are as annotated,
+    as in the papers. Predictions are in the corpus's units.
 
     The number is stored in `doc.cats` under `label`; other entries are kept. A document without the
     label in its reference is not annotated: it has no loss and is not scored. The two texts are set
@@ -65,6 +66,7 @@ class BiomedSimilarity(CatsHead):
         model: `spacy_biomed.TextClassifier.v1`, or any model that returns numbers, (docs, 1).
         name: name of the component in the pipeline.
         label: key of the number in `doc.cats`.
+        standardize: whether the model's scores are in standard deviations from the mean.
         learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
         scorer: scoring method.
 
@@ -105,11 +107,19 @@ class BiomedSimilarity(CatsHead):
         name: str = FACTORY,
         *,
         label: str = "similarity",
+        standardize: bool = True,
         learn_rate_factor: float = 1.0,
         scorer: Callable | None = None,
     ):
         super().__init__(
-            vocab, model, name, scorer, learn_rate_factor=learn_rate_factor, mean=0.0, deviation=1.0
+            vocab,
+            model,
+            name,
+            scorer,
+            standardize=standardize,
+            learn_rate_factor=learn_rate_factor,
+            mean=0.0,
+            deviation=1.0,
         )
         super().add_label(label)
 
@@ -158,7 +168,8 @@ class BiomedSimilarity(CatsHead):
         """Mean squared error over the annotated documents of the batch, and its gradient.
 
         Args:
-            scores: (docs, 1), in standard deviations from the mean. So is the loss.
+            scores: (docs, 1), in standard deviations from the mean unless `standardize` is false.
+                So is the loss.
 
         Returns:
             the loss, and its gradient with respect to the scores.
@@ -183,7 +194,7 @@ class BiomedSimilarity(CatsHead):
         *,
         nlp: Language | None = None,
     ) -> None:
-        """Size the model, and set mean and standard deviation from the training examples.
+        """Size the model, and set mean and standard deviation if the numbers are standardized.
 
         Args:
             get_examples: gives the training examples.
@@ -200,9 +211,10 @@ class BiomedSimilarity(CatsHead):
                 f"no document of the training corpus has the number '{self.label}' of "
                 f"'{self.name}' (doc.cats): check the corpus, or set [components.{self.name}] label"
             )
-        self.cfg["mean"] = float(numbers.mean())
-        # If all numbers are the same, as in a toy corpus, the deviation would divide by 0.
-        self.cfg["deviation"] = float(numbers.std()) or 1.0
+        if self.cfg["standardize"]:
+            self.cfg["mean"] = float(numbers.mean())
+            # If all numbers are the same, as in a toy corpus, the deviation would divide by 0.
+            self.cfg["deviation"] = float(numbers.std()) or 1.0
         self.size_model(get_examples(), 1)
 
 

@@ -1,7 +1,7 @@
-from .batcher import batch_by_word_pieces_v1
+from .batcher import batch_by_sequences_v1, batch_by_word_pieces_v1
 from .combining import CombinationReport, combine_corpora
 from .config import fill_config, read_description
-from .corpus import Corpus_v1, read_docs
+from .corpus import CheckedCorpus, Corpus_v1, NoCorpus_v1, read_docs
 from .logger import RichLogger_v1
 from .multitask import MultiTaskCorpus, MultiTaskCorpus_v1
 from .multitask_batchers import proportional_v1, round_robin_v1
@@ -16,13 +16,16 @@ __all__ = [
     "AdamW_v1",
     "Adamax",
     "Adamax_v1",
+    "CheckedCorpus",
     "CombinationReport",
     "Corpus_v1",
     "MultiTaskCorpus",
     "MultiTaskCorpus_v1",
+    "NoCorpus_v1",
     "RichLogger_v1",
     "TeachingReport",
     "Update",
+    "batch_by_sequences_v1",
     "batch_by_word_pieces_v1",
     "combine_corpora",
     "continue_pipeline_v1",

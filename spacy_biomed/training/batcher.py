@@ -1,4 +1,4 @@
-"""`spacy_biomed.batch_by_word_pieces.v1`: batches by the number of word pieces."""
+"""Batches by the number of word pieces, or of the sequences that an encoder reads."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.training.batchers import BatcherT
 from spacy.util import minibatch
 
+from ..encoders.batching.windows import make_windows
 from ..errors import BiomedError
 
 if TYPE_CHECKING:
     from ..encoders.batching.word_pieces import WordPieceTokenizer
 
-# The number of word pieces, and the example or document.
+# The number of word pieces, or of sequences, and the example or document.
 Counted = tuple[int, Example | Doc]
 
 # Texts to tokenize at a time: enough for all cores, but without reading far ahead.
@@ -71,6 +73,44 @@ def batch_by_word_pieces_v1(
     return batch
 
 
+def batch_by_sequences_v1(
+    encoder: str, size: int, window: int = 512, context: int = 64, revision: str | None = None
+) -> BatcherT:
+    """Create a batcher that limits the number of sequences in a batch.
+
+    A sequence is what an encoder reads at once. A document that fits into its window is one, and a
+    longer document is as many as it has windows. If no document is longer than the window, as with
+    sentences, `spacy.batch_by_sequence.v1` makes the same batches and needs no tokenizer.
+
+    Args:
+        encoder, window, context, revision: as in `spacy_biomed.TransformerModel.v1`. The tokenizer
+            is loaded for the first batch.
+        size: maximum sequences in a batch. A document of more becomes a separate batch.
+
+    Raises:
+        BiomedError: if `size` or `window` is too small; from the batcher, if the tokenizer cannot
+            be loaded.
+    """
+    if size < 1:
+        raise BiomedError(f"training.batcher.size is {size}: a batch takes at least 1 sequence")
+    if context < 0 or window <= 2 * context + 8:  # and its special tokens
+        raise BiomedError(
+            f"training.batcher.window is {window}: use more than twice the context, {context}"
+        )
+    count = WordPieceCounter(encoder, revision)
+
+    def count_sequences(texts: list[str]) -> list[int]:
+        lengths = np.array(count(texts), dtype="int64") - count.special
+        windows = make_windows(lengths, window - count.special, context)
+        return np.maximum(np.bincount(windows.doc, minlength=len(texts)), 1).tolist()
+
+    def batch(examples: Iterable[Example | Doc]) -> Iterator[list[Example | Doc]]:
+        for chosen in _cut(_count(examples, count_sequences), size):
+            yield [example for _, example in chosen]
+
+    return batch
+
+
 class WordPieceCounter:
     """Counts the word pieces of texts, special tokens included, and caches the counts.
 
@@ -100,22 +140,26 @@ class WordPieceCounter:
 
         return load_tokenizer(self.encoder, self.revision)
 
+    @property
+    def special(self) -> int:
+        """The number of special tokens of a sequence."""
+        return len(self._tokenizer.prefix) + len(self._tokenizer.suffix)
+
     def _tokenize(self, texts: list[str]) -> list[int]:
-        special = len(self._tokenizer.prefix) + len(self._tokenizer.suffix)
-        return (self._tokenizer(texts).lengths + special).tolist()
+        return (self._tokenizer(texts).lengths + self.special).tolist()
 
 
 def _count(
     examples: Iterable[Example | Doc], count: Callable[[list[str]], list[int]]
 ) -> Iterator[Counted]:
-    """Yield each example with the number of word pieces of its predicted document."""
+    """Yield each example with the number of its predicted document: of word pieces or sequences."""
     for some in minibatch(examples, _TEXTS_AT_A_TIME):
         docs = [item.predicted if isinstance(item, Example) else item for item in some]
         yield from zip(count([doc.text for doc in docs]), some, strict=True)
 
 
 def _cut(counted: Iterable[Counted], size: int) -> Iterator[list[Counted]]:
-    """Split into runs of at most `size` word pieces, or a single longer example."""
+    """Split into runs of at most `size` in total, or a single longer example."""
     run: list[Counted] = []
     total = 0
     for length, example in counted:

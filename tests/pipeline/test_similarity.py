@@ -121,6 +121,15 @@ def test_hardly_any_text_and_single_texts_have_a_number(make_pipeline, text):
 # The loss
 
 
+def test_numbers_can_be_learned_as_they_are_annotated(make_pipeline):
+    nlp, head = ready(make_pipeline, numbers=(0.0, 5.0), standardize=False)
+    assert (head.cfg["mean"], head.cfg["deviation"]) == (0.0, 1.0)
+    scores = np.array([[1.0], [4.0]], dtype="float32")
+    loss, d_scores = head.get_loss(annotated(nlp, 0.0, 5.0), scores)
+    assert loss == pytest.approx((1 + 1) / 2)
+    np.testing.assert_allclose(d_scores, [[1.0], [-1.0]])
+
+
 def test_the_loss_is_the_mean_squared_error_in_standard_deviations(make_pipeline):
     nlp, head = ready(make_pipeline, numbers=(1.0, 3.0))  # mean 2, deviation 1
     head.cfg["deviation"] = 2.0

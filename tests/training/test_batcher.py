@@ -11,7 +11,11 @@ from spacy.training import Example
 from spacy_biomed.encoders.loading import load_tokenizer
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.training import batcher as module
-from spacy_biomed.training.batcher import WordPieceCounter, batch_by_word_pieces_v1
+from spacy_biomed.training.batcher import (
+    WordPieceCounter,
+    batch_by_sequences_v1,
+    batch_by_word_pieces_v1,
+)
 
 # "Aspirin" is one word piece of the tiny vocabulary's or several: only the tokenizer knows.
 WORD = "Aspirin "
@@ -203,3 +207,56 @@ def test_an_encoder_that_is_not_there_is_named_when_the_first_batch_is_asked_for
     batcher = batch_by_word_pieces_v1("./encoders/of/none", 16, 0)
     with pytest.raises(BiomedError, match="encoders/of/none: no such encoder directory"):
         next(iter(batcher(make_examples(1))))
+
+
+@pytest.fixture
+def make_sequence_batcher(make_batcher, monkeypatch) -> Callable:
+    """A batcher of sequences with the tokenizer of `make_batcher`."""
+    monkeypatch.setattr(WordPieceCounter, "special", 2)
+    return lambda size, **settings: batch_by_sequences_v1("any", size, **settings)
+
+
+def test_a_document_within_the_window_is_one_sequence(make_sequence_batcher, make_examples):
+    batcher = make_sequence_batcher(2, window=12, context=0)
+    # A window has 10 word pieces beside the special tokens.
+    assert word_counts(batcher(make_examples(10, 1, 3, 9, 2))) == [[10, 1], [3, 9], [2]]
+
+
+def test_a_longer_document_is_as_many_sequences_as_it_has_windows(
+    make_sequence_batcher, make_examples
+):
+    batcher = make_sequence_batcher(3, window=12, context=0)
+    # 11 and 20 word pieces have two windows, 21 have three, 41 five.
+    examples = make_examples(11, 1, 20, 2, 21, 41, 3)
+    assert word_counts(batcher(examples)) == [[11, 1], [20, 2], [21], [41], [3]]
+
+
+def test_windows_that_overlap_are_counted_as_the_encoder_makes_them(
+    make_sequence_batcher, make_examples
+):
+    # Each window after the first brings 10 - 2 * 1 new word pieces: 18 are two windows, 19 three.
+    batcher = make_sequence_batcher(2, window=12, context=1)
+    assert word_counts(batcher(make_examples(18, 1, 1))) == [[18], [1, 1]]
+    batcher = make_sequence_batcher(3, window=12, context=1)
+    assert word_counts(batcher(make_examples(18, 1, 19, 1))) == [[18, 1], [19], [1]]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"size": 0}, "size is 0: a batch takes at least 1 sequence"),
+        ({"size": 1, "window": 100, "context": 50}, "window is 100: .*twice the context, 50"),
+    ],
+)
+def test_sizes_of_sequences_that_cannot_be_are_bad_input(settings, message):
+    with pytest.raises(BiomedError, match=message):
+        batch_by_sequences_v1("any", **settings)
+
+
+def test_sequences_are_counted_with_the_tokenizer_of_the_encoder(tiny_bert, nlp):
+    config = {"@batchers": "spacy_biomed.batch_by_sequences.v1", "encoder": str(tiny_bert)}
+    batcher = spacy.registry.resolve({"b": {**config, "size": 2, "window": 32, "context": 4}})["b"]
+    doc = nlp.make_doc(WORD * 100)
+    lengths = load_tokenizer(str(tiny_bert), None)([doc.text]).lengths
+    assert lengths[0] >= 100
+    assert [len(batch) for batch in batcher([nlp.make_doc("a")] * 2 + [doc])] == [2, 1]

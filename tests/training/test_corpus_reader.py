@@ -6,6 +6,7 @@ import pytest
 import spacy
 from spacy.tokens import DocBin, Span
 from spacy.training import Corpus
+from spacy.training.loop import create_evaluation_callback
 from spacy.vocab import Vocab
 from srsly.msgpack import msgpack_decoders
 
@@ -34,6 +35,39 @@ def test_a_folder_is_read_file_after_file(converted, nlp):
 
 def test_settings_are_spacys(converted, nlp):
     assert len(texts(Corpus_v1(converted / "dev.spacy", limit=1), nlp)) == 1
+
+
+def test_several_parts_are_read_one_after_the_other(converted, nlp):
+    files = [converted / "train.spacy", converted / "dev.spacy"]
+    config = {"@readers": "spacy_biomed.Corpus.v1", "path": [str(file) for file in files]}
+    reader = spacy.registry.resolve({"corpus": config})["corpus"]
+    assert texts(reader, nlp) == [text for file in files for text in texts(Corpus(file), nlp)]
+
+
+def test_of_several_paths_each_has_to_be_a_corpus(converted, tmp_path):
+    with pytest.raises(BiomedError, match="missing.spacy: no such file"):
+        Corpus_v1([converted / "train.spacy", tmp_path / "missing.spacy"])
+
+
+def test_documents_are_cut_into_parts_of_so_many_words(converted, nlp):
+    whole = list(Corpus_v1(converted / "train.spacy")(nlp))
+    parts = list(Corpus_v1(converted / "train.spacy", max_words=3)(nlp))
+    assert max(len(part.reference) for part in parts) <= 3
+    assert max(len(one.reference) for one in whole) > 3
+    assert sum(len(part.reference) for part in parts) == sum(len(one.reference) for one in whole)
+    assert sum(len(part.reference.ents) for part in parts) == sum(
+        len(one.reference.ents) for one in whole
+    )
+    with pytest.raises(BiomedError, match="max_words is -1"):
+        Corpus_v1(converted / "train.spacy", max_words=-1)
+
+
+def test_a_pipeline_is_evaluated_on_no_documents(nlp):
+    reader = spacy.registry.resolve({"dev": {"@readers": "spacy_biomed.NoCorpus.v1"}})["dev"]
+    pipeline = spacy.blank("en")
+    pipeline.add_pipe("sentencizer")
+    evaluate = create_evaluation_callback(pipeline, reader, {"sents_f": 1.0})
+    assert evaluate()[0] == 0.0
 
 
 def test_no_path_is_bad_input():

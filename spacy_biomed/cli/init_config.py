@@ -69,7 +69,9 @@ def for_corpus(
     ),
     task: str = typer.Option(None, help="Kind of corpus, such as ner; else what the corpus says."),
     template: Path = template_option(None),
-    epochs: int = typer.Option(10, min=1, help="Passes over the training part."),
+    epochs: int = typer.Option(
+        None, min=1, help="Passes over the training part; else the template's, such as 10."
+    ),
     batch_words: int = BATCH_WORDS,
     learn_rate: float = typer.Option(
         None,
@@ -86,12 +88,15 @@ def for_corpus(
     With --source in place of --encoder, the training goes on from a trained pipeline, to which the
     corpus may bring further labels.
 
+    A recipe of a paper is a template too: --template papers/rohanian_ner.
+
     Example: python -m spacy biomed init-config corpus/ncbi_disease ncbi.cfg --encoder biobert
     --epochs 10
     """
-    from ..training.config import check_encoder_name, fill_config
+    from ..training.config import check_encoder_name, fill_config, find_epochs
     from ..training.updating import create_update
 
+    epochs = find_epochs(template) if epochs is None else epochs
     settings: dict[str, Any] = {
         "task": task,
         "template": template,

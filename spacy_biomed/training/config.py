@@ -7,12 +7,14 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from configparser import Error as ConfigParserError
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from spacy.language import FactoryMeta, Language
 from spacy.training.batchers import minibatch_by_words
-from spacy.util import load_config
+from spacy.util import load_config, registry
 from spacy.vocab import Vocab
 from thinc.api import Config, ConfigValidationError
 
@@ -22,24 +24,73 @@ from ..pipeline.encoder_head import EncoderHead
 from .config_errors import explain_config_error
 from .corpus import read_docs
 from .corpus_task import find_learner, list_learners
+from .sub_sentences import split_doc
 
 TEMPLATES = Path(__file__).with_name("configs")
 
 # The template of what all trainings have, and the only component that is in it.
 BASE, ENCODER = "base", "biomed_transformer"
 
-# What of the training the learning rate takes to rise; then it falls in a line, to 0 at the end.
-WARMUP_SHARE = 0.1
-
 # Of a single epoch; of several there is one at the end of each.
 EVALUATIONS = 4
+
+BY_WORDS = "spacy.batch_by_words.v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a template says about a training in its section `[recipe]`, which is not in the config.
+
+    Attributes:
+        epochs: passes over the training part, unless a number is given.
+        warmup_share: what of the training the learning rate takes to rise from 0.
+        evaluation_steps: steps from one evaluation to the next; None for the end of each epoch, or
+            four times in a single one.
+        development_part: whether there is one. Without it the training learns from all documents
+            that are not for testing, and ends with its last step.
+    """
+
+    epochs: int = 10
+    warmup_share: float = 0.1
+    evaluation_steps: int | None = None
+    development_part: bool = True
+
+    @classmethod
+    def take(cls, config: Config) -> Recipe:
+        """Take the section out of a template.
+
+        Raises:
+            BiomedError: if it has another setting.
+        """
+        settings = config.pop("recipe", {})
+        unknown = sorted(set(settings).difference(cls.__slots__))
+        if unknown:
+            raise BiomedError(
+                f"[recipe] of the template has {quote(unknown[0])}; its settings are "
+                f"{', '.join(cls.__slots__)}"
+            )
+        return cls(**settings)
+
+    def fill(self, variables: dict[str, Any], steps: int, epochs: int) -> None:
+        """Fill in the variables of a config that are numbers of steps.
+
+        Args:
+            variables: its section `[vars]`.
+            steps: in an epoch.
+        """
+        total = epochs * steps
+        at_end = steps if epochs > 1 else max(steps // EVALUATIONS, 1)
+        frequency = self.evaluation_steps or at_end
+        warmup = max(round(self.warmup_share * total), 1) if self.warmup_share else 0
+        variables["max_steps"], variables["warmup_steps"] = total, warmup
+        variables["eval_frequency"] = min(frequency, total) if self.development_part else total
 
 
 def fill_config(
     corpus: Path,
     *,
     encoder: str,
-    epochs: int,
+    epochs: int | None = None,
     task: str | None = None,
     template: Path | str | None = None,
     batch_words: int | None = None,
@@ -51,8 +102,8 @@ def fill_config(
     Args:
         corpus: folder that `spacy biomed convert` wrote.
         encoder: a catalogue name, a hub id or a directory.
-        epochs: passes over the training part; the development part is scored after each, or four
-            times in a single one.
+        epochs: passes over the training part, by default the template's; the development part is
+            scored after each, or four times in a single one, unless the template says otherwise.
         task: kind of corpus, as the catalogue calls it; by default see `find_learner`.
         template: as for `read_template`; by default the one of the task's head.
         batch_words: tokens in a batch; by default the template's.
@@ -65,20 +116,70 @@ def fill_config(
     """
     description = read_description(corpus)
     config = start_config(corpus, description, task, template)
+    recipe = Recipe.take(config)
     variables: dict[str, Any] = config["vars"]
     variables.update(encoder=encoder, seed=seed)
     if batch_words is not None:
+        check_batches_by_words(config)
         variables["batch_words"] = batch_words
     if learn_rate is not None:
         variables["learn_rate"] = learn_rate
-    train, dev = corpus / "train.spacy", corpus / "dev.spacy"
-    steps = count_batches(train, variables["batch_words"])
-    variables["max_steps"] = epochs * steps
-    variables["warmup_steps"] = max(round(WARMUP_SHARE * epochs * steps), 1)
-    variables["eval_frequency"] = steps if epochs > 1 else max(steps // EVALUATIONS, 1)
-    config["paths"]["train"], config["paths"]["dev"] = train.as_posix(), dev.as_posix()
+    _fill_paths(config, corpus, recipe)
+    recipe.fill(variables, count_steps(config), recipe.epochs if epochs is None else epochs)
     config["nlp"]["lang"] = description["language"]
     return config
+
+
+def find_epochs(template: Path | str | None) -> int:
+    """The number of epochs of a template, by default that of all templates that say nothing else.
+
+    Args:
+        template: as for `read_template`; None for a task's.
+    """
+    return Recipe.take(read_template(BASE if template is None else template)).epochs
+
+
+def _fill_paths(config: Config, corpus: Path, recipe: Recipe) -> None:
+    train, dev = corpus / "train.spacy", corpus / "dev.spacy"
+    config["paths"]["train"], config["paths"]["dev"] = train.as_posix(), dev.as_posix()
+    if recipe.development_part:
+        return
+    if dev.is_file():
+        config["paths"]["train"] = [train.as_posix(), dev.as_posix()]
+    config["paths"]["dev"] = None
+    config["corpora"]["dev"] = {"@readers": "spacy_biomed.NoCorpus.v1"}
+
+
+def check_batches_by_words(config: Config) -> None:
+    """Raise BiomedError if the batches of a config have another measure than words."""
+    batcher = config["training"]["batcher"]["@batchers"]
+    if batcher != BY_WORDS:
+        raise BiomedError(
+            f"--batch-words: the batches of this template are not of words ({batcher}); leave it "
+            "out, and change training.batcher.size of the config"
+        )
+
+
+def count_steps(config: Config) -> int:
+    """Batches, which are optimizer steps, in an epoch of a config with its paths filled in.
+
+    Training shuffles the documents anew for each epoch, which moves the number by a few.
+    """
+    filled = config.interpolate()
+    files = filled["corpora"]["train"]["path"]
+    batcher = filled["training"]["batcher"]
+    max_words = filled["corpora"]["train"].get("max_words", 0)
+    paths = [Path(file) for file in (files if isinstance(files, list) else [files])]
+    if batcher["@batchers"] == BY_WORDS and not max_words:
+        return count_batches(paths, filled["vars"]["batch_words"])
+    docs = chain.from_iterable(
+        split_doc(doc, max_words) if max_words else (doc,)
+        for path in paths
+        for doc in read_docs(path, Vocab())
+        if len(doc)
+    )
+    batches = registry.resolve({"batcher": batcher})["batcher"](docs)
+    return max(sum(1 for _ in batches), 1)
 
 
 def start_config(
@@ -154,7 +255,10 @@ def find_template(template: Path | str) -> Path:
     Raises:
         BiomedError: if it is neither.
     """
-    shipped = {path.stem: path for path in sorted(TEMPLATES.glob("*.cfg"))}
+    shipped = {
+        path.relative_to(TEMPLATES).with_suffix("").as_posix(): path
+        for path in sorted(TEMPLATES.rglob("*.cfg"))
+    }
     path = shipped.get(str(template), Path(template))
     if not path.exists() and path.parent.name == "configs":
         path = shipped.get(path.stem, path)
@@ -168,11 +272,15 @@ def find_template(template: Path | str) -> Path:
 def find_template_task(path: Path) -> str | None:
     """The task that a template which ships is for; None for other files, and for all tasks.
 
-    A variant of a template is named after it, as `ner_linear` after `ner`.
+    A variant of a template is named after it, as `ner_linear` after `ner`; a recipe of a paper has
+    its name at the end, as `papers/lewis_ner`.
     """
-    if path.parent != TEMPLATES:
+    if path.parent == TEMPLATES:
+        name = path.stem.partition("_")[0]
+    elif path.parent == TEMPLATES / "papers":
+        name = path.stem.rpartition("_")[2]
+    else:
         return None
-    name = path.stem.partition("_")[0]
     heads = list_learners().items()
     return next((task for task, head in heads if head.config_templates.get(task) == name), None)
 
@@ -304,11 +412,12 @@ def read_fields(path: Path, fields: tuple[str, ...], writer: str) -> dict[str, A
     return content
 
 
-def count_batches(train: Path, batch_words: int) -> int:
-    """Batches that `spacy.batch_by_words.v1` makes of a training part, in the file's order.
+def count_batches(train: Path | Sequence[Path], batch_words: int) -> int:
+    """Batches that `spacy.batch_by_words.v1` makes of a training part, in the order of the files.
 
     Training shuffles the documents anew for each epoch, which moves the number by a few.
     """
-    docs = read_docs(train, Vocab())
+    files = [train] if isinstance(train, Path) else train
+    docs = chain.from_iterable(read_docs(file, Vocab()) for file in files)
     batches = minibatch_by_words(docs, batch_words, tolerance=0.2, get_length=len)
     return max(sum(1 for _ in batches), 1)

@@ -13,7 +13,7 @@ from thinc.api import Config
 from ..errors import BiomedError
 from ..pipeline.encoder_head import CATS, EncoderHead
 from .config import (
-    WARMUP_SHARE,
+    Recipe,
     add_head,
     check_encoder_name,
     count_batches,
@@ -159,8 +159,8 @@ def count_steps(schedule: Schedule, batches: list[int]) -> int:
 def _set_schedule(config: Config, schedule: Schedule, epochs: int, tasks: list[Task]) -> None:
     config["training"]["batcher"]["@batchers"] = f"spacy_biomed.{schedule}.v1"
     steps = count_steps(schedule, [task.batches for task in tasks])
-    warmup_steps = max(round(WARMUP_SHARE * epochs * steps), 1)
-    config["vars"].update(max_steps=epochs * steps, warmup_steps=warmup_steps, eval_frequency=steps)
+    Recipe.take(config).fill(config["vars"], steps, epochs)
+    config["vars"]["eval_frequency"] = steps
 
 
 def _check_names(folders: list[Path], config: Config) -> None:

@@ -52,7 +52,7 @@ def create_update(
     corpus: Path,
     *,
     source: str,
-    epochs: int,
+    epochs: int | None = None,
     task: str | None = None,
     template: Path | str | None = None,
     batch_words: int | None = None,

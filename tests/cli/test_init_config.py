@@ -30,3 +30,15 @@ def test_a_file_of_the_user_in_a_folder_of_that_name_is_the_template(
     written = write_config("configs/ner.cfg", tiny_corpus, tmp_path / "own.cfg")
     assert "\ndropout = 0.25\n" in written
     assert "[components.biomed_ner]" in written
+
+
+def test_a_recipe_of_a_paper_brings_its_epochs(tiny_corpus, tmp_path):
+    output = tmp_path / "recipe.cfg"
+    command = ["init-config", tiny_corpus, output, "--encoder", "biobert"]
+    command += ["--template", "papers/rohanian_ner"]
+    result = CliRunner().invoke(app, list(map(str, command)), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    assert "5 epochs of" in " ".join(result.output.split())
+    written = output.read_text(encoding="utf8")
+    assert '\n@batchers = "spacy.batch_by_sequence.v1"\nsize = 16\n' in written
+    assert "[recipe]" not in written

@@ -148,8 +148,12 @@ def for_tasks(
     output: Path = typer.Argument(help="Config to write, for `spacy biomed train`."),
     tasks: str = TASKS,
     encoder: str = ENCODER,
-    schedule: str = typer.Option("round_robin", help="round_robin or proportional."),
-    epochs: int = typer.Option(10, min=1, help="Of the schedule, each of which is scored."),
+    schedule: str = typer.Option(
+        None, help="round_robin or proportional; else the template's, such as round_robin."
+    ),
+    epochs: int = typer.Option(
+        None, min=1, help="Of the schedule, each of which is scored; else the template's: 10."
+    ),
     batch_words: int = BATCH_WORDS,
     learn_rate: float = LEARN_RATE,
     seed: int = SEED,
@@ -164,8 +168,10 @@ def for_tasks(
     Example: python -m spacy biomed init-config multitask --tasks ncbi_disease,hoc,medrqe --encoder
     biobert training/multitask/config.cfg
     """
+    from ..training.config import find_epochs
     from ..training.multitask_config import create_multitask_config
 
+    epochs = find_epochs(template) if epochs is None else epochs
     folders = [corpora_dir / name for name in split_names(tasks)]
     config, heads = create_multitask_config(
         folders,

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from configparser import Error as ConfigParserError
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,9 @@ EVALUATIONS = 4
 
 BY_WORDS = "spacy.batch_by_words.v1"
 
+# The reader of a development part that is not there.
+NO_CORPUS = {"@readers": "spacy_biomed.NoCorpus.v1"}
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -48,12 +51,17 @@ class Recipe:
             four times in a single one.
         development_part: whether there is one. Without it the training learns from all documents
             that are not for testing, and ends with its last step.
+        batchers, max_words: of the training of several tasks. By the factory of a head, the batcher
+            of its corpora, if it is not that of the other corpora, and the maximum tokens of their
+            examples.
     """
 
     epochs: int = 10
     warmup_share: float = 0.1
     evaluation_steps: int | None = None
     development_part: bool = True
+    batchers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    max_words: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def take(cls, config: Config) -> Recipe:
@@ -140,19 +148,25 @@ def find_epochs(template: Path | str | None) -> int:
 
 
 def _fill_paths(config: Config, corpus: Path, recipe: Recipe) -> None:
-    train, dev = corpus / "train.spacy", corpus / "dev.spacy"
-    config["paths"]["train"], config["paths"]["dev"] = train.as_posix(), dev.as_posix()
-    if recipe.development_part:
-        return
-    if dev.is_file():
-        config["paths"]["train"] = [train.as_posix(), dev.as_posix()]
-    config["paths"]["dev"] = None
-    config["corpora"]["dev"] = {"@readers": "spacy_biomed.NoCorpus.v1"}
+    files = list_training_files(corpus, recipe)
+    config["paths"]["train"] = files if len(files) > 1 else files[0]
+    config["paths"]["dev"] = (corpus / "dev.spacy").as_posix()
+    if not recipe.development_part:
+        config["paths"]["dev"] = None
+        config["corpora"]["dev"] = dict(NO_CORPUS)
+
+
+def list_training_files(corpus: Path, recipe: Recipe) -> list[str]:
+    """The files to learn from: the training part, and without a development part that too."""
+    parts = ("train",) if recipe.development_part else ("train", "dev")
+    files = [corpus / f"{part}.spacy" for part in parts]
+    return [file.as_posix() for file in files if file.name == "train.spacy" or file.is_file()]
 
 
 def check_batches_by_words(config: Config) -> None:
     """Raise BiomedError if the batches of a config have another measure than words."""
-    batcher = config["training"]["batcher"]["@batchers"]
+    section = config["training"]["batcher"]
+    batcher = section.get("batcher", section)["@batchers"]
     if batcher != BY_WORDS:
         raise BiomedError(
             f"--batch-words: the batches of this template are not of words ({batcher}); leave it "
@@ -167,11 +181,23 @@ def count_steps(config: Config) -> int:
     """
     filled = config.interpolate()
     files = filled["corpora"]["train"]["path"]
-    batcher = filled["training"]["batcher"]
-    max_words = filled["corpora"]["train"].get("max_words", 0)
-    paths = [Path(file) for file in (files if isinstance(files, list) else [files])]
+    return count_batches_of(
+        files if isinstance(files, list) else [files],
+        filled["training"]["batcher"],
+        filled["corpora"]["train"].get("max_words", 0),
+    )
+
+
+def count_batches_of(files: Sequence[str], batcher: Mapping[str, Any], max_words: int = 0) -> int:
+    """Batches that a batcher makes of .spacy files.
+
+    Args:
+        batcher: its section of a config, interpolated.
+        max_words: maximum tokens of an example; 0 for whole documents.
+    """
+    paths = [Path(file) for file in files]
     if batcher["@batchers"] == BY_WORDS and not max_words:
-        return count_batches(paths, filled["vars"]["batch_words"])
+        return count_batches(paths, batcher["size"])
     docs = chain.from_iterable(
         split_doc(doc, max_words) if max_words else (doc,)
         for path in paths

@@ -24,10 +24,11 @@ TASK_KEY = "spacy_biomed_task"
 
 
 def MultiTaskCorpus_v1(
-    paths: dict[str, Path],
+    paths: dict[str, Path | list[Path]],
     components: dict[str, str] | None = None,
     prefixed: list[str] | None = None,
     limit: int = 0,
+    max_words: dict[str, int] | None = None,
 ) -> MultiTaskCorpus:
     """Read several corpora as the examples of one training, each corpus for one component.
 
@@ -37,17 +38,19 @@ def MultiTaskCorpus_v1(
     task. A text in several corpora is a separate example of each.
 
     Args:
-        paths: a .spacy file, or a folder of .spacy files, by the name of the corpus.
+        paths: a .spacy file, or a folder of .spacy files, or several of these, by the name of the
+            corpus.
         components: by corpus the name of the component it trains; by default the corpus's name.
         prefixed: corpora whose classes get the component's name as a prefix
             (`medrqe_entailment`), because another corpus has classes of the same names.
         limit: maximum number of documents of each corpus; 0 for all.
+        max_words: by corpus the maximum tokens of an example, as in `spacy_biomed.Corpus.v1`.
 
     Raises:
-        BiomedError: if there are no corpora, if `components` or `prefixed` has another corpus, or
-            if a corpus cannot be read or has no documents.
+        BiomedError: if there are no corpora, if `components`, `prefixed` or `max_words` has another
+            corpus, or if a corpus cannot be read or has no documents.
     """
-    return MultiTaskCorpus(paths, components or {}, prefixed or [], limit)
+    return MultiTaskCorpus(paths, components or {}, prefixed or [], limit, max_words or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,19 +129,25 @@ class MultiTaskCorpus:
     """The corpora of several tasks; see `MultiTaskCorpus_v1` for the arguments."""
 
     def __init__(
-        self, paths: dict[str, Path], components: dict[str, str], prefixed: list[str], limit: int
+        self,
+        paths: dict[str, Path | list[Path]],
+        components: dict[str, str],
+        prefixed: list[str],
+        limit: int,
+        max_words: dict[str, int],
     ):
         if not paths:
             raise BiomedError(
                 "a multi-task corpus has no paths: `python -m spacy biomed init-config multitask` "
                 "writes them"
             )
-        for name in (*components, *prefixed):
+        for name in (*components, *prefixed, *max_words):
             if name not in paths:
                 raise BiomedError(f"'{name}' is not among the corpora ({', '.join(paths)})")
         self.paths = paths
         self.corpora = {
-            name: _KeptCorpus(Corpus_v1(path, limit=limit)) for name, path in paths.items()
+            name: _KeptCorpus(Corpus_v1(path, limit=limit, max_words=max_words.get(name, 0)))
+            for name, path in paths.items()
         }
         self.components = {name: components.get(name, name) for name in paths}
         self.prefixed = frozenset(prefixed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from spacy.training import Example
 from spacy.training.batchers import BatcherT
@@ -14,7 +15,7 @@ from .multitask import TASK_KEY
 Batch = list[Example]
 
 
-def round_robin_v1(batcher: BatcherT) -> BatcherT:
+def round_robin_v1(batcher: BatcherT, batchers: dict[str, Any] | None = None) -> BatcherT:
     """Create a batcher that yields a batch of each task in turn.
 
     An epoch is one pass over the task with the most batches. The other tasks are shuffled and
@@ -27,6 +28,8 @@ def round_robin_v1(batcher: BatcherT) -> BatcherT:
     Args:
         batcher: splits the examples of a task into batches. If its size is a schedule, the sizes
             are used for the batches of one task after the other.
+        batchers: by the name of a task another batcher for its examples. (Its type is not given,
+            since configs are checked before they are resolved.)
 
     Raises:
         BiomedError: from the batcher, if an example is not from a multi-task corpus, or if the
@@ -36,19 +39,20 @@ def round_robin_v1(batcher: BatcherT) -> BatcherT:
     def batch(examples: Iterable[Example]) -> Iterator[Batch]:
         tasks = split_by_task(examples)
         generator = random.Random(random.getrandbits(64))
-        batches = {task: _cut(batcher, task, of_task) for task, of_task in tasks.items()}
+        cut_with = {task: (batchers or {}).get(task, batcher) for task in tasks}
+        batches = {task: _cut(cut_with[task], task, of_task) for task, of_task in tasks.items()}
         rounds = max(map(len, batches.values()), default=0)
         for task, of_task in tasks.items():
             while len(batches[task]) < rounds:
                 generator.shuffle(of_task)
-                batches[task] += _cut(batcher, task, of_task)
+                batches[task] += _cut(cut_with[task], task, of_task)
         for turn in zip(*batches.values(), strict=False):
             yield from turn
 
     return batch
 
 
-def proportional_v1(batcher: BatcherT) -> BatcherT:
+def proportional_v1(batcher: BatcherT, batchers: dict[str, Any] | None = None) -> BatcherT:
     """Create a batcher that yields the batches of all tasks in random order.
 
     An epoch is one pass over each corpus, so each task has a share proportional to its number of
@@ -56,7 +60,7 @@ def proportional_v1(batcher: BatcherT) -> BatcherT:
     Text Mining", section 3.5.2). All batches of an epoch are made at its start.
 
     Args:
-        batcher: splits the examples of a task into batches, as in `round_robin_v1`.
+        batcher, batchers: split the examples of a task into batches, as in `round_robin_v1`.
 
     Raises:
         BiomedError: as in `round_robin_v1`.
@@ -66,7 +70,9 @@ def proportional_v1(batcher: BatcherT) -> BatcherT:
         tasks = split_by_task(examples)
         generator = random.Random(random.getrandbits(64))
         batches = [
-            single for task, of_task in tasks.items() for single in _cut(batcher, task, of_task)
+            single
+            for task, of_task in tasks.items()
+            for single in _cut((batchers or {}).get(task, batcher), task, of_task)
         ]
         generator.shuffle(batches)
         yield from batches

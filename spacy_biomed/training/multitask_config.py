@@ -13,13 +13,16 @@ from thinc.api import Config
 from ..errors import BiomedError
 from ..pipeline.encoder_head import CATS, EncoderHead
 from .config import (
+    NO_CORPUS,
     Recipe,
     add_head,
+    check_batches_by_words,
     check_encoder_name,
-    count_batches,
+    count_batches_of,
     default_weights,
     find_template,
     has_no_head,
+    list_training_files,
     read_description,
     read_template,
 )
@@ -72,8 +75,8 @@ def create_multitask_config(
     *,
     encoder: str,
     template: Path | str = MULTITASK,
-    schedule: Schedule = "round_robin",
-    epochs: int,
+    schedule: Schedule | None = None,
+    epochs: int | None = None,
     batch_words: int | None = None,
     learn_rate: float | None = None,
     seed: int = 0,
@@ -87,8 +90,10 @@ def create_multitask_config(
         encoder: a catalogue name, a hub id or a directory.
         template: as for `read_template`. Its section `[heads]` has, by factory, what differs from
             the factory's default config.
-        schedule: "round_robin" or "proportional", see `spacy_biomed.training.multitask_batchers`.
-        epochs: of the schedule; the development parts are scored after each.
+        schedule: "round_robin" or "proportional", see `spacy_biomed.training.multitask_batchers`;
+            by default the template's.
+        epochs: of the schedule, by default the template's; the development parts are scored after
+            each, unless the template says otherwise.
         batch_words: tokens in a batch; by default the template's.
         learn_rate: highest learning rate; by default the template's.
         seed: of the initial weights, the order of the batches and dropout.
@@ -100,7 +105,7 @@ def create_multitask_config(
         BiomedError: if the template or a corpus is not there or not one, names do not fit, or a
             corpus's task has no head.
     """
-    if schedule not in SCHEDULES:
+    if schedule not in (None, *SCHEDULES):
         raise BiomedError(f"--schedule {schedule}: use {' or '.join(SCHEDULES)}")
     check_encoder_name(encoder)
     config = read_template(template)
@@ -110,20 +115,24 @@ def create_multitask_config(
             f"'{MULTITASK}'"
         )
     _check_names(folders, config)
-    words = config["vars"]["batch_words"] if batch_words is None else batch_words
-    tasks = [read_task(folder, words) for folder in folders]
-    config["vars"].update(encoder=encoder, seed=seed, batch_words=words)
+    recipe = Recipe.take(config)
+    config["vars"].update(encoder=encoder, seed=seed)
+    if batch_words is not None:
+        check_batches_by_words(config)
+        config["vars"]["batch_words"] = batch_words
     if learn_rate is not None:
         config["vars"]["learn_rate"] = learn_rate
-    _set_schedule(config, schedule, epochs, tasks)
+    tasks = [read_task(folder, recipe) for folder in folders]
+    _set_batchers(config, recipe, tasks)
+    _set_schedule(config, schedule, recipe, recipe.epochs if epochs is None else epochs, tasks)
     languages = {task.language for task in tasks}
     config["nlp"]["lang"] = languages.pop() if len(languages) == 1 else ANY_LANGUAGE
     _add_heads(config, tasks)
-    _add_corpora(config, tasks)
+    _add_corpora(config, recipe, tasks)
     return config, tasks
 
 
-def read_task(folder: Path, batch_words: int) -> Task:
+def read_task(folder: Path, recipe: Recipe) -> Task:
     """Look what a converted corpus is for.
 
     Raises:
@@ -138,13 +147,29 @@ def read_task(folder: Path, batch_words: int) -> Task:
     }
     task = Task(folder, kind, description["language"], head, settings)
     train = folder / "train.spacy"
-    if not (folder / "dev.spacy").is_file():
+    if recipe.development_part and not (folder / "dev.spacy").is_file():
         raise BiomedError(f"{folder}: no dev.spacy there, which chooses the best checkpoint")
     if head.layer(settings) == CATS:
         found = {label for doc in read_docs(train, Vocab()) for label in doc.cats}
         task.classes = sorted(found)
-    task.batches = count_batches(train, batch_words)
     return task
+
+
+def _set_batchers(config: Config, recipe: Recipe, tasks: list[Task]) -> None:
+    """Set the batchers of the tasks that have others, and count the batches of each."""
+    section = config["training"]["batcher"]
+    others = {
+        task.name: dict(recipe.batchers[task.factory])
+        for task in tasks
+        if task.factory in recipe.batchers
+    }
+    if others:
+        section["batchers"] = others
+    filled = config.interpolate()["training"]["batcher"]
+    for task in tasks:
+        batcher = filled.get("batchers", {}).get(task.name, filled["batcher"])
+        files = list_training_files(task.folder, recipe)
+        task.batches = count_batches_of(files, batcher, recipe.max_words.get(task.factory, 0))
 
 
 def count_steps(schedule: Schedule, batches: list[int]) -> int:
@@ -156,11 +181,18 @@ def count_steps(schedule: Schedule, batches: list[int]) -> int:
     return len(batches) * max(batches) if schedule == "round_robin" else sum(batches)
 
 
-def _set_schedule(config: Config, schedule: Schedule, epochs: int, tasks: list[Task]) -> None:
-    config["training"]["batcher"]["@batchers"] = f"spacy_biomed.{schedule}.v1"
+def _set_schedule(
+    config: Config, schedule: Schedule | None, recipe: Recipe, epochs: int, tasks: list[Task]
+) -> None:
+    section = config["training"]["batcher"]
+    if schedule is None:
+        is_proportional = section["@batchers"] == "spacy_biomed.proportional.v1"
+        schedule = "proportional" if is_proportional else "round_robin"
+    section["@batchers"] = f"spacy_biomed.{schedule}.v1"
     steps = count_steps(schedule, [task.batches for task in tasks])
-    Recipe.take(config).fill(config["vars"], steps, epochs)
-    config["vars"]["eval_frequency"] = steps
+    recipe.fill(config["vars"], steps, epochs)
+    if recipe.development_part and recipe.evaluation_steps is None:
+        config["vars"]["eval_frequency"] = steps
 
 
 def _check_names(folders: list[Path], config: Config) -> None:
@@ -211,10 +243,22 @@ def find_clashing(tasks: list[Task]) -> list[str]:
     return [task.name for task in tasks if any(counts[label] > 1 for label in task.classes)]
 
 
-def _add_corpora(config: Config, tasks: list[Task]) -> None:
+def _add_corpora(config: Config, recipe: Recipe, tasks: list[Task]) -> None:
     clashing = find_clashing(tasks)
-    for part in ("train", "dev"):
-        reader = config["corpora"][part]
-        reader["paths"] = {task.name: (task.folder / f"{part}.spacy").as_posix() for task in tasks}
+    train, dev = config["corpora"]["train"], config["corpora"]["dev"]
+    for task in tasks:
+        files = list_training_files(task.folder, recipe)
+        train["paths"][task.name] = files if len(files) > 1 else files[0]
+    dev["paths"] = {task.name: (task.folder / "dev.spacy").as_posix() for task in tasks}
+    for reader in (train, dev):
         if clashing:
             reader["prefixed"] = clashing
+    max_words = {
+        task.name: recipe.max_words[task.factory]
+        for task in tasks
+        if task.factory in recipe.max_words
+    }
+    if max_words:
+        train["max_words"] = max_words
+    if not recipe.development_part:
+        config["corpora"]["dev"] = dict(NO_CORPUS)

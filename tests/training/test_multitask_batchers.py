@@ -164,3 +164,15 @@ def test_they_are_registered_around_another_batcher(make_examples, name, inner, 
     batches = list(batcher(make_examples(a=8, b=3)))
     assert set(tasks(batches)) == {"a", "b"}
     assert len(batches) > 2
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_task_can_have_a_batcher_of_its_own(make_examples, schedule):
+    def threes(examples):
+        return minibatch(examples, 3)
+
+    batches = list(schedule(pairs, {"b": threes})(make_examples(a=6, b=9)))
+    sizes = {name: [] for name in "ab"}
+    for name, batch in zip(tasks(batches), batches, strict=True):
+        sizes[name].append(len(batch))
+    assert sizes == {"a": [2, 2, 2], "b": [3, 3, 3]}

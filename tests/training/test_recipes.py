@@ -1,6 +1,7 @@
 """Recipes of papers, read back against what the papers say."""
 
 import json
+import random
 from itertools import islice
 from typing import NamedTuple
 
@@ -14,9 +15,12 @@ from spacy.util import registry
 
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.training.config import TEMPLATES, fill_config, find_epochs
+from spacy_biomed.training.multitask import TASK_KEY
+from spacy_biomed.training.multitask_config import create_multitask_config
 from spacy_biomed.training.optimizer import Adamax, AdamW
 
-RECIPES = sorted(path.stem for path in (TEMPLATES / "papers").glob("*.cfg"))
+FILES = sorted(path.stem for path in (TEMPLATES / "papers").glob("*.cfg"))
+RECIPES = [name for name in FILES if not name.endswith("_multitask")]
 TASKS = {
     "ner": "ner",
     "relations": "relations",
@@ -110,6 +114,7 @@ def count_examples(recipe):
 
 def test_each_recipe_is_that_of_a_paper():
     assert list(PAPERS) == RECIPES
+    assert set(FILES) - set(RECIPES) == {"mulyar_multitask", "peng_multitask"}
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -295,3 +300,97 @@ def test_another_setting_of_a_recipe_is_bad_input(tmp_path, tiny_bert):
     (tmp_path / "own.cfg").write_text("[recipe]\nepoch = 3\n")
     with pytest.raises(BiomedError, match=r"\[recipe\] .*'epoch'; its settings are epochs, "):
         fill_config(corpus, encoder=str(tiny_bert), template=tmp_path / "own.cfg")
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory, tiny_bert):
+    """The filled configs of the recipes for several tasks, by paper, and what they train."""
+    folder = tmp_path_factory.mktemp("several")
+    names = ("ner", "pair_classification", "similarity")
+    folders = [write_corpus(folder / name, name) for name in names]
+    return {
+        paper: create_multitask_config(
+            folders, encoder=str(tiny_bert), template=f"papers/{paper}_multitask"
+        )
+        for paper in ("mulyar", "peng")
+    }
+
+
+def read_batches(config, seed=0):
+    """The task and the size of each batch of an epoch."""
+    nlp = init_nlp(config)
+    batcher, _, corpora = resolve(config)
+    random.seed(seed)
+    batches = [list(batch) for batch in batcher(list(corpora["train"](nlp)))]
+    return [(batch[0].reference.user_data[TASK_KEY], len(batch)) for batch in batches]
+
+
+def test_mulyar_takes_25_sequences_of_entities_and_40_pairs_in_turn(several):
+    config, tasks = several["mulyar"]
+    batches = read_batches(config)
+    # 72 and 8 documents without a development part: 80 are four batches of 25, or two of 40.
+    assert [task.batches for task in tasks] == [4, 2, 2]
+    assert [name for name, _ in batches] == ["ner", "pair_classification", "similarity"] * 4
+    assert [size for name, size in batches if name == "ner"] == [25, 25, 25, 5]
+    assert {size for name, size in batches if name != "ner"} == {40}
+    variables = config["vars"]
+    assert variables["max_steps"] == variables["eval_frequency"] == 20 * 12
+    _, optimizer, corpora = resolve(config)
+    assert type(optimizer) is AdamW
+    optimizer.step_schedules()
+    assert optimizer.learn_rate == 5e-5
+    assert list(corpora["dev"](spacy.blank("en"))) == []
+    assert config["components"]["ner"]["model"]["tok2vec"]["pooling"] == "pieces"
+
+
+def test_peng_shuffles_batches_of_32_sequences_of_all_tasks(several):
+    config, tasks = several["peng"]
+    batches = read_batches(config)
+    assert [task.batches for task in tasks] == [3, 3, 3]
+    assert sorted(size for _, size in batches) == [8] * 3 + [32] * 6
+    names = [name for name, _ in batches]
+    assert names != sorted(names)
+    assert config["vars"]["max_steps"] == 100 * 9
+    assert config["vars"]["eval_frequency"] == 9
+    assert config["vars"]["warmup_steps"] == 90
+    _, optimizer, _ = resolve(config)
+    rates = [optimizer.learn_rate]
+    for _ in range(900):
+        optimizer.step_schedules()
+        rates.append(optimizer.learn_rate)
+    assert type(optimizer) is Adamax
+    assert [rates[0], rates[90], rates[495], rates[900]] == pytest.approx([0, 5e-5, 2.5e-5, 0])
+    assert config["corpora"]["train"]["max_words"] == {"ner": 30}
+
+
+def test_of_several_tasks_only_entities_are_cut_into_sub_sentences(tmp_path, tiny_bert):
+    folders = [write_corpus(tmp_path / name, name) for name in ("ner", "similarity")]
+    doc = Doc(NLP.vocab, words=["aspirin"] * 70)
+    doc.ents = [Span(doc, 29, 31, label="DRUG")]
+    DocBin(docs=[doc] * 11).to_disk(folders[0] / "train.spacy")
+    config, tasks = create_multitask_config(
+        folders, encoder=str(tiny_bert), template="papers/peng_multitask"
+    )
+    assert [task.batches for task in tasks] == [2, 3]  # of 33 sequences, and of 72 pairs
+    _, _, corpora = resolve(config)
+    examples = list(corpora["train"](init_nlp(config)))
+    lengths = [len(one.reference) for one in examples[:33]]
+    assert lengths == [29, 30, 11] * 11
+    assert len(examples) == 33 + TRAIN
+
+
+def test_schedule_and_epochs_that_are_given_are_stronger_than_the_recipes(tmp_path, tiny_bert):
+    folders = [write_corpus(tmp_path / name, name) for name in ("ner", "similarity")]
+    config, _ = create_multitask_config(
+        folders,
+        encoder=str(tiny_bert),
+        template="papers/peng_multitask",
+        schedule="round_robin",
+        epochs=2,
+    )
+    assert config["training"]["batcher"]["@batchers"] == "spacy_biomed.round_robin.v1"
+    assert config["vars"]["max_steps"] == 2 * 6
+    with pytest.raises(BiomedError, match="--batch-words: .*not of words"):
+        create_multitask_config(
+            folders, encoder="any", template="papers/peng_multitask", batch_words=9
+        )

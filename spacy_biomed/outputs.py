@@ -127,6 +127,44 @@ def replace_text(output: Path, text: str, sources: Iterable[Path | str] = ()) ->
         partial.write_text(text, encoding="utf8")
 
 
+def append_text(output: Path, text: str) -> None:
+    """Append a text in UTF-8 to a file, which is created if missing, and flush it to disk.
+
+    Raises:
+        BiomedError: if it cannot be written. A part of the text may have been.
+    """
+    with _explaining(output):
+        is_new = not output.exists()
+        with output.open("ab") as stream:
+            stream.write(text.encode())
+        _flush(output)
+        if is_new:
+            _flush_names(output.parent)
+
+
+def write_part(directory: Path, name: str, content: bytes) -> None:
+    """Write or replace a file of a working directory that this process, or its parent, has locked.
+
+    If the process is killed, `working_directory` deletes the incomplete file.
+
+    Args:
+        directory: the working directory.
+        name: relative path of the file, whose folders are created.
+        content: of the file.
+
+    Raises:
+        BiomedError: if it cannot be written; then an earlier file is unchanged.
+    """
+    place = directory / name
+    partial = _TemporaryNames(directory, _IN_PLACE).fresh("partial")
+    with _explaining(place), _discarding(partial):
+        partial.write_bytes(content)
+        _flush(partial)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(partial, place)
+        _flush_names(place.parent)
+
+
 @contextmanager
 def locked_directory(path: Path) -> Iterator[None]:
     """Lock a directory within the context, for a command that replaces its parts one by one.

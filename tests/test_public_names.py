@@ -15,6 +15,7 @@ from spacy_biomed.corpora.formats import FORMATS
 ROOMS = [
     "spacy_biomed",
     "spacy_biomed.annotations",
+    "spacy_biomed.bulk",
     "spacy_biomed.corpora",
     "spacy_biomed.corpora.readers",
     "spacy_biomed.deidentification",

@@ -10,6 +10,7 @@ from mkdocs.structure.files import File, Files
 
 ROOMS = [
     "annotations",
+    "bulk",
     "corpora",
     "corpora.readers",
     "deidentification",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
@@ -11,17 +13,60 @@ from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
 from ..errors import BiomedError
+from ._shared.display import create_bar, create_table
+
+if TYPE_CHECKING:
+    from ..bulk.annotating import BulkSettings
 
 
 def annotate(
     pipeline: str = typer.Argument(help="Installed package or pipeline directory."),
-    text: str = typer.Argument("", help="Text to annotate; else standard input."),
+    text: str = typer.Argument(
+        "",
+        metavar="[TEXT|INPUT]",
+        help="Text to annotate; else standard input. With OUTPUT, what to annotate: .jsonl, .csv, "
+        ".tsv, .parquet or .txt (a document a line), or a folder of these or of .txt notes.",
+    ),
+    output: Path = typer.Argument(
+        None,
+        help="Folder to write, in the format of its ending: .parquet (also without an ending) or "
+        ".jsonl. With the same output, an interrupted run continues.",
+    ),
     corpus: Path = typer.Option(None, help="Annotate the first text of a .spacy file instead."),
+    text_column: str = typer.Option("text", help="Column or JSON field with the text."),
+    id_column: str = typer.Option(
+        None, help="Column or JSON field with the identifier; else id, or file and row."
+    ),
+    shard_size: int = typer.Option(1000, min=1, help="Documents in a shard, which is a file."),
+    batch_size: int = typer.Option(None, min=1, help="Documents in a batch; else the pipeline's."),
+    max_errors: int = typer.Option(
+        None, min=0, help="Stop after more documents than this could not be annotated."
+    ),
 ) -> None:
-    """Annotate one text and print what was found, with probabilities.
+    """Annotate one text and print what was found, or annotate all documents of INPUT.
+
+    A run over many documents can be interrupted at any moment: the same command continues it, and
+    each document is in OUTPUT exactly once. Documents that fail are listed in OUTPUT/_errors.jsonl.
 
     Example: python -m spacy biomed annotate en_biomed_ner "Aspirin reduced the risk of cancer."
+
+    Example: python -m spacy biomed annotate en_biomed_ner notes.parquet annotated.parquet
+    --text-column note --id-column note_id
     """
+    if output is not None:
+        if corpus is not None:
+            raise BiomedError("--corpus shows one text: leave it out, or leave OUTPUT out")
+        from ..bulk.annotating import BulkSettings
+        from ..bulk.sources import Columns
+
+        columns = Columns(text_column, id_column)
+        settings = BulkSettings(columns, shard_size, batch_size, max_errors)
+        _annotate_collection(pipeline, Path(text), output, settings)
+    else:
+        _show(pipeline, text, corpus)
+
+
+def _show(pipeline: str, text: str, corpus: Path | None) -> None:
     from ..annotations.pairs import PAIR_SEPARATOR
     from ..pipeline.pipeline_loading import load_pipeline
 
@@ -35,6 +80,32 @@ def annotate(
         console.print(part.strip())
     for line in findings(doc):
         console.print(f"  {line}")
+
+
+def _annotate_collection(pipeline: str, source: Path, output: Path, settings: BulkSettings) -> None:
+    from ..bulk.annotating import annotate_collection
+    from ..bulk.manifest import ERRORS
+
+    console = Console(highlight=False)
+    start = time.monotonic()
+    with create_bar(console) as bar:
+        task = bar.add_task("Annotating", total=None)
+
+        def show(rows: int, total: int, words: int) -> None:
+            speed = words / max(time.monotonic() - start, 1e-3)
+            description = f"Annotating, {speed:,.0f} words/s"
+            bar.update(task, completed=rows, total=total, description=description)
+
+        report = annotate_collection(pipeline, source, output, settings, on_progress=show)
+    table = create_table([""], [""], "Annotated")
+    for name, count in report.counts.items():
+        table.add_row(name, f"{count:,}")
+    console.print(table)
+    if report.continued:
+        typer.echo(f"{report.continued:,} of {report.shards:,} shards were finished before")
+    if report.errors:
+        typer.echo(f"⚠ {report.errors:,} documents could not be annotated: see {output / ERRORS}")
+    typer.echo(f"✔ Wrote {output}")
 
 
 def findings(doc: Doc) -> list[str]:

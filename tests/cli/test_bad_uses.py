@@ -171,6 +171,19 @@ COMMANDS = {
         {"PIPELINE": PIPELINES, "--corpus": CORPUS_FILES},
         optional=["--corpus"],
     ),
+    "annotate --collection": Command(
+        {"PIPELINE": "pipeline", "INPUT": "texts.jsonl", "OUTPUT": "new"},
+        {
+            "PIPELINE": SOME_PIPELINES,
+            "INPUT": [*NO_PATHS, "empty_folder", "noise.parquet", "empty.parquet", "/dev/null"],
+            "OUTPUT": [*OUTPUT_FOLDERS, "new.docx"],
+            "--corpus": ["corpus/drugs/test.spacy"],
+            "--shard-size": POSITIVE,
+            "--batch-size": POSITIVE,
+            "--max-errors": NATURAL,
+        },
+        optional=["INPUT", "OUTPUT"],
+    ),
     "benchmark": Command(
         {"PIPELINE": "pipeline", "TEXTS": "texts.txt", "--repeats": "1", "--output": "new.json"},
         {

@@ -1,0 +1,114 @@
+"""What a pipeline found in a document, as plain rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+
+from ..annotations.pairs import PAIR_KEY
+from ..annotations.relation_layer import RELATIONS
+from ..corpora.gold import ANSWER_KEY
+
+CONFIDENCE = "confidence"
+# Extensions that are written as a field of their own.
+_OWN_FIELDS = frozenset({CONFIDENCE})
+
+
+class Layers(NamedTuple):
+    """The layers that a pipeline may write beside entities.
+
+    Attributes:
+        cats: classes, `doc.cats`.
+        relations: `doc._.relations`.
+        answers: `doc.spans["answer"]`.
+    """
+
+    cats: bool
+    relations: bool
+    answers: bool
+
+
+def find_layers(nlp: Language) -> Layers:
+    """The layers that the components of a pipeline declare."""
+    assigned = {name for pipe in nlp.pipe_names for name in nlp.get_pipe_meta(pipe).assigns}
+    has_answers = any(nlp.get_pipe_meta(pipe).factory == "biomed_qa" for pipe in nlp.pipe_names)
+    return Layers("doc.cats" in assigned, "doc._.relations" in assigned, has_answers)
+
+
+def describe(doc: Doc, layers: Layers) -> dict[str, Any]:
+    """What was found in a document.
+
+    Returns:
+        `characters`, `words` and `entities`, and `cats`, `relations` and `answers` where the
+        pipeline has these layers. Offsets are in characters of the text. An entity has `start`,
+        `end`, `text`, `label`, `group` (the key in `doc.spans`; None for `doc.ents`), `confidence`
+        (None from components that give no probability) and `attributes` (strings by name: `id`,
+        `kb_id` and the values of `span._`).
+    """
+    entities = [_describe_span(span, None) for span in doc.ents]
+    for key in sorted(doc.spans):
+        if key != PAIR_KEY and not (layers.answers and key == ANSWER_KEY):
+            entities += [_describe_span(span, key) for span in doc.spans[key]]
+    found: dict[str, Any] = {"characters": len(doc.text), "words": len(doc), "entities": entities}
+    if layers.cats:
+        found["cats"] = {label: float(value) for label, value in sorted(doc.cats.items())}
+    if layers.relations:
+        relations = doc._.get(RELATIONS) if doc.has_extension(RELATIONS) else None
+        found["relations"] = [_describe_relation(*relation) for relation in relations or ()]
+    if layers.answers:
+        answers: Iterable[Span] = doc.spans.get(ANSWER_KEY, ())
+        found["answers"] = [
+            {**_locate(span), "text": span.text, CONFIDENCE: _confidence(span)} for span in answers
+        ]
+    return found
+
+
+def _describe_span(span: Span, group: str | None) -> dict[str, Any]:
+    return {
+        **_locate(span),
+        "text": span.text,
+        "label": span.label_,
+        "group": group,
+        CONFIDENCE: _confidence(span),
+        "attributes": _attributes(span),
+    }
+
+
+def _locate(span: Span, prefix: str = "") -> dict[str, int]:
+    return {f"{prefix}start": span.start_char, f"{prefix}end": span.end_char}
+
+
+def _describe_relation(head: Span, tail: Span, label: str, score: float) -> dict[str, Any]:
+    return {
+        **_locate(head, "head_"),
+        "head_label": head.label_,
+        **_locate(tail, "tail_"),
+        "tail_label": tail.label_,
+        "label": label,
+        CONFIDENCE: float(score),
+    }
+
+
+def _confidence(span: Span) -> float | None:
+    # spaCy's own components give no probability.
+    value = span._.get(CONFIDENCE) if span.has_extension(CONFIDENCE) else None
+    return None if value is None else float(value)
+
+
+def _attributes(span: Span) -> dict[str, str]:
+    """The values that components stored with a span; computed ones are left out."""
+    attributes = {name: value for name in ("id", "kb_id") if (value := getattr(span, f"{name}_"))}
+    # Also of tokens and documents: spaCy keeps the values of all three together.
+    stored = {key[1] for key in span.doc.user_data if isinstance(key, tuple) and key[0] == "._."}
+    for name in sorted(stored - _OWN_FIELDS):
+        if span.has_extension(name) and span.get_extension(name)[1:3] == (None, None):
+            value = span._.get(name)
+            if value is not None:
+                attributes[name] = (
+                    value if isinstance(value, str) else json.dumps(value, default=str)
+                )
+    return attributes

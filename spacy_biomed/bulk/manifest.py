@@ -1,0 +1,238 @@
+"""What a run reads and writes, and which of its shards are finished.
+
+The output has two files for this. `_manifest.json` is written once, before the first document, and
+fixes input, pipeline, settings and shards. `_finished.jsonl` gets a line for each finished shard,
+flushed to disk, after the shard's files are in their place. Neither has text or paths.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from spacy.language import Language
+
+from ..errors import BiomedError
+from ..outputs import append_text, write_part
+from .sources import Part, Shard, plan_shards, reading
+
+MANIFEST, FINISHED, ERRORS = "_manifest.json", "_finished.jsonl", "_errors.jsonl"
+
+_FORMAT = 1
+_PACKAGES = ("spacy-biomed", "spacy", "thinc", "onnxruntime", "openvino", "torch", "pyarrow")
+_BLOCK = 1 << 20
+
+
+@dataclass
+class FinishedShard:
+    """A line of `_finished.jsonl`.
+
+    Attributes:
+        shard: its number.
+        counts: documents, words, entities and so on.
+        files: the SHA-256 of each file by its path in the output.
+        errors: `id` and `reason` of each row that was not annotated.
+    """
+
+    shard: int
+    counts: dict[str, int]
+    files: dict[str, str]
+    errors: list[dict[str, str]] = field(default_factory=list)
+
+
+@dataclass
+class Manifest:
+    """What a run reads and how it is cut into shards.
+
+    Attributes:
+        pipeline: name, version and checksum, and the versions of the packages that run it.
+        settings: everything else that the output depends on.
+        parts: name, state, checksum and number of rows of each part of the input.
+        shards: in ascending order.
+    """
+
+    pipeline: dict[str, str]
+    settings: dict[str, Any]
+    parts: list[dict[str, Any]]
+    shards: list[Shard]
+
+    def to_json(self) -> str:
+        shards = ",\n".join(f"    {json.dumps(list(shard))}" for shard in self.shards)
+        head = {
+            "format": _FORMAT,
+            "pipeline": self.pipeline,
+            "settings": self.settings,
+            "parts": self.parts,
+        }
+        return (
+            json.dumps(head, indent=2).removesuffix("\n}")
+            + f',\n  "shards": [\n{shards}\n  ]\n}}\n'
+        )
+
+
+def open_manifest(
+    output: Path, parts: list[Part], pipeline: dict[str, str], settings: dict[str, Any]
+) -> Manifest:
+    """Read the manifest of an output that is to be continued, or write that of a new one.
+
+    Args:
+        output: the output folder.
+        parts: of the input.
+        pipeline: see `describe_pipeline`.
+        settings: everything else that the output depends on, with `shard_size`.
+
+    Raises:
+        BiomedError: if the output was begun with another input, pipeline or setting, or its
+            manifest cannot be read.
+    """
+    path = output / MANIFEST
+    if not path.exists():
+        manifest = _create_manifest(parts, pipeline, settings)
+        write_part(output, MANIFEST, manifest.to_json().encode())
+        return manifest
+    manifest = _read_manifest(path)
+    _check_same(output, "the pipeline", manifest.pipeline, pipeline)
+    _check_same(output, "the settings", manifest.settings, settings)
+    states = {part.name: part.state() for part in parts}
+    if states != {part["name"]: part["state"] for part in manifest.parts}:
+        # Files that were only copied or touched have the same content.
+        found = _describe_parts(parts, states)
+        if [_content(part) for part in found] != [_content(part) for part in manifest.parts]:
+            raise BiomedError(
+                f"{output}: the input has changed since this output was begun; name another "
+                "output, or restore the input"
+            )
+    return manifest
+
+
+def describe_pipeline(nlp: Language) -> dict[str, str]:
+    """Name, version and checksum of a loaded pipeline, and the versions of what runs it.
+
+    The packages are those whose other versions may compute or write other bytes.
+    """
+    versions = {name: version(name) for name in _PACKAGES if find_spec(name.replace("-", "_"))}
+    return {
+        "name": f"{nlp.meta['lang']}_{nlp.meta['name']}",
+        "version": nlp.meta["version"],
+        "sha256": _hash_folder(nlp.path) if nlp.path is not None else "",
+        **versions,
+    }
+
+
+def read_finished(output: Path, shards: int) -> dict[int, FinishedShard]:
+    """The finished shards of an output by number, whose files are all there.
+
+    An incomplete last line, as a kill leaves it, is removed from the file.
+
+    Args:
+        shards: the number of all shards.
+    """
+    path = output / FINISHED
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    complete, _, rest = content.rpartition(b"\n")
+    if rest:
+        with path.open("rb+") as file:
+            file.truncate(len(content) - len(rest))
+    try:
+        read = [FinishedShard(**json.loads(line)) for line in complete.splitlines()]
+    except (ValueError, TypeError) as error:
+        raise BiomedError(f"{path}: damaged; name another output, or restore the file") from error
+    return {
+        one.shard: one
+        for one in read
+        if one.shard < shards and all((output / file).is_file() for file in one.files)
+    }
+
+
+def record_finished(output: Path, finished: FinishedShard) -> None:
+    """Add a shard to the finished ones, on disk.
+
+    Raises:
+        BiomedError: if it cannot be written.
+    """
+    append_text(output / FINISHED, _to_line(asdict(finished)))
+
+
+def write_results(output: Path, finished: dict[int, FinishedShard]) -> None:
+    """Write the finished shards in their order, and `_errors.jsonl` of them.
+
+    Raises:
+        BiomedError: if they cannot be written.
+    """
+    ordered = [finished[number] for number in sorted(finished)]
+    lines = "".join(_to_line(asdict(one)) for one in ordered)
+    if ordered and (output / FINISHED).read_text(encoding="utf8") != lines:
+        write_part(output, FINISHED, lines.encode())
+    errors = "".join(_to_line(error) for one in ordered for error in one.errors)
+    place = output / ERRORS
+    if not place.exists() or place.read_text(encoding="utf8") != errors:
+        write_part(output, ERRORS, errors.encode())
+
+
+def _to_line(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False) + "\n"
+
+
+def _create_manifest(
+    parts: list[Part], pipeline: dict[str, str], settings: dict[str, Any]
+) -> Manifest:
+    states = {part.name: part.state() for part in parts}
+    shards = plan_shards(parts, settings["shard_size"])
+    found = _describe_parts(parts, states)
+    return Manifest(pipeline, settings, found, shards)
+
+
+def _read_manifest(path: Path) -> Manifest:
+    try:
+        content = json.loads(path.read_text(encoding="utf8"))
+        if content.pop("format") != _FORMAT:
+            raise ValueError("another format")
+        content["shards"] = [Shard(*shard) for shard in content["shards"]]
+        return Manifest(**content)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise BiomedError(f"{path}: damaged, or of another version; name another output") from error
+
+
+def _describe_parts(parts: list[Part], states: dict[str, str]) -> list[dict[str, Any]]:
+    return [
+        {"name": part.name, "state": states[part.name], "sha256": part.checksum()} for part in parts
+    ]
+
+
+def _content(part: dict[str, Any]) -> tuple[str, str]:
+    return part["name"], part["sha256"]
+
+
+def _check_same(output: Path, what: str, old: dict[str, Any], new: dict[str, Any]) -> None:
+    changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    if changed:
+        raise BiomedError(
+            f"{output}: was begun with other values of {what} ({', '.join(changed)}); name "
+            "another output, or run it as it was begun"
+        )
+
+
+def _hash_folder(folder: Path) -> str:
+    """SHA-256 of the paths and contents of all files below a folder."""
+    digest = sha256()
+    with reading(folder):
+        for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+            digest.update(f"{file.relative_to(folder).as_posix()} {file.stat().st_size}\n".encode())
+            for block in _read_blocks(file):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def _read_blocks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            yield block

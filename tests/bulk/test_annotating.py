@@ -1,0 +1,351 @@
+"""Annotation of a collection: what is written, and that it is written exactly once."""
+
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import fault_injection
+import pyarrow.parquet as pq
+import pytest
+import spacy
+from fault_injection import Fault, snapshot
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+
+from spacy_biomed import BiomedError
+from spacy_biomed.bulk import BulkSettings, Columns, annotate_collection
+from spacy_biomed.bulk.sources import Part
+
+TEXTS = ["aspirin for cancer", "nothing", "no aspirin", "", "cancer, cancer", "end"]
+SIZE = 2
+SMALL = BulkSettings(shard_size=SIZE)
+
+
+@Language.component("test_fails")
+def fail(doc: Doc) -> Doc:
+    """Fail on some documents, quoting their text."""
+    if "fails" in doc.text:
+        raise ValueError(doc.text)
+    return doc
+
+
+@Language.component("test_attributes")
+def add_attributes(doc: Doc) -> Doc:
+    for name in ("negated", "confidence", "computed"):
+        if not Span.has_extension(name):
+            how = {"getter": len} if name == "computed" else {"default": None}
+            Span.set_extension(name, **how)
+    for number, span in enumerate(doc.ents):
+        span._.negated = True
+        span._.confidence = 0.5 + number / 4
+    doc.spans["others"] = [Span(doc, 1, 2, label="SECOND", kb_id="Q1")] if len(doc) > 1 else []
+    return doc
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    path = tmp_path / "notes.jsonl"
+    write(path, TEXTS)
+    return path
+
+
+def write(path: Path, texts: list[str]) -> None:
+    rows = ({"id": f"n{number}", "text": text} for number, text in enumerate(texts))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf8")
+
+
+def add_pipe(ruler: Path, name: str, folder: Path) -> Path:
+    nlp = spacy.load(ruler)
+    nlp.add_pipe(name)
+    nlp.to_disk(folder / "pipeline")
+    return folder / "pipeline"
+
+
+def read_json(output: Path, pattern: str = "part-*.jsonl") -> list[dict]:
+    files = sorted(output.glob(pattern))
+    return [json.loads(line) for file in files for line in file.read_text("utf8").splitlines()]
+
+
+def read_table(output: Path, name: str) -> list[dict]:
+    files = sorted((output / name).glob("*.parquet"))
+    return [row for file in files for row in pq.read_table(file).to_pylist()]
+
+
+def entity(start: int, end: int, text: str, label: str, id: str | None = None) -> dict:
+    return {
+        "start": start,
+        "end": end,
+        "text": text,
+        "label": label,
+        "group": None,
+        "confidence": None,
+        "attributes": {} if id is None else {"id": id},
+    }
+
+
+def test_json_lines_have_what_was_found_in_each_document(ruler, notes, tmp_path):
+    report = annotate_collection(str(ruler), notes, tmp_path / "out.jsonl", SMALL)
+    rows = read_json(tmp_path / "out.jsonl")
+    assert [(row["document"], row["id"]) for row in rows] == [(n, f"n{n}") for n in range(6)]
+    aspirin = entity(0, 7, "aspirin", "DRUG", "D1")
+    assert rows[0]["entities"] == [aspirin, entity(12, 18, "cancer", "DISEASE")]
+    assert [len(row["entities"]) for row in rows] == [2, 0, 1, 0, 2, 0]
+    assert [row["words"] for row in rows] == [3, 1, 2, 0, 3, 1]
+    assert [row["characters"] for row in rows] == [18, 7, 10, 0, 14, 3]
+    counts = {"documents": 6, "words": 10, "characters": 52, "entities": 5}
+    assert (report.counts, report.errors, report.shards, report.continued) == (counts, 0, 3, 0)
+
+
+def test_parquet_has_documents_and_entities(ruler, notes, tmp_path):
+    annotate_collection(str(ruler), notes, tmp_path / "out", SMALL)
+    documents, entities = (read_table(tmp_path / "out", name) for name in ("documents", "entities"))
+    assert documents[2] == {"document": 2, "id": "n2", "characters": 10, "words": 2}
+    assert [row["id"] for row in documents] == [f"n{n}" for n in range(6)]
+    assert entities[0] == {
+        "document": 0,
+        "id": "n0",
+        **entity(0, 7, "aspirin", "DRUG"),
+        "attributes": [("id", "D1")],
+    }
+    assert [(row["document"], row["start"]) for row in entities] == [
+        (0, 0),
+        (0, 12),
+        (2, 3),
+        (4, 0),
+        (4, 8),
+    ]
+    schemas = {pq.read_schema(file) for file in (tmp_path / "out" / "entities").iterdir()}
+    assert len(schemas) == 1
+
+
+def test_entities_have_their_confidence_attributes_and_group(ruler, notes, tmp_path):
+    pipeline = add_pipe(ruler, "test_attributes", tmp_path)
+    annotate_collection(str(pipeline), notes, tmp_path / "out.jsonl", SMALL)
+    first = read_json(tmp_path / "out.jsonl")[0]["entities"]
+    assert [one["confidence"] for one in first] == [0.5, 0.75, None]
+    assert [one["group"] for one in first] == [None, None, "others"]
+    assert [one["attributes"] for one in first] == [
+        {"id": "D1", "negated": "true"},
+        {"negated": "true"},
+        {"kb_id": "Q1"},
+    ]
+
+
+def test_a_run_that_stops_after_any_shard_continues_to_the_same_bytes(
+    ruler, notes, tmp_path, monkeypatch
+):
+    annotate_collection(str(ruler), notes, tmp_path / "whole", SMALL)
+    whole = snapshot(tmp_path / "whole")
+    read: list[int] = []
+    read_shard = Part.read
+    monkeypatch.setattr(Part, "read", lambda self, s: [read.append(s.row), read_shard(self, s)][1])
+    for stop in range(1, 3):
+        output = tmp_path / f"out{stop}"
+
+        def stop_there(rows: int, total: int, words: int, stop: int = stop) -> None:
+            if rows > stop * SIZE:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            annotate_collection(str(ruler), notes, output, SMALL, on_progress=stop_there)
+        assert len(list((output / "documents").iterdir())) == stop
+        read.clear()
+        report = annotate_collection(str(ruler), notes, output, SMALL)
+        assert read == list(range(stop * SIZE, 6, SIZE))
+        assert report.continued == stop
+        assert snapshot(output) == whole
+
+
+def test_a_finished_run_is_left_as_it_is(ruler, notes, tmp_path):
+    annotate_collection(str(ruler), notes, tmp_path / "out", SMALL)
+    times = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")}
+    report = annotate_collection(str(ruler), notes, tmp_path / "out", SMALL)
+    assert (report.continued, report.counts["documents"]) == (3, 6)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.*")} == {
+        path: time for path, time in times.items() if path.is_file()
+    }
+
+
+def test_a_finished_shard_whose_file_is_gone_is_annotated_again(ruler, notes, tmp_path):
+    annotate_collection(str(ruler), notes, tmp_path / "out", SMALL)
+    whole = snapshot(tmp_path / "out")
+    (tmp_path / "out" / "entities" / "part-00001.parquet").unlink()
+    report = annotate_collection(str(ruler), notes, tmp_path / "out", SMALL)
+    assert report.continued == 2
+    assert snapshot(tmp_path / "out") == whole
+
+
+def arguments(ruler: Path) -> list[str]:
+    return ["annotate", str(ruler), "notes.jsonl", "out", "--shard-size", "2"]
+
+
+@pytest.fixture
+def whole(ruler, notes, tmp_path) -> tuple[dict, list[str]]:
+    """The files of an undisturbed run, and its calls that change something."""
+    outcome = fault_injection.run(arguments(ruler), tmp_path)
+    assert outcome.status == 0, outcome
+    files = snapshot(tmp_path / "out")
+    shutil.rmtree(tmp_path / "out")
+    return files, outcome.calls
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="commands are run in forks")
+@pytest.mark.parametrize("error", [0, errno.ENOSPC, errno.EROFS])
+def test_after_a_kill_or_an_error_at_a_call_the_run_continues_to_the_same_bytes(
+    ruler, whole, tmp_path, error
+):
+    files, calls = whole
+    assert len(calls) > 30
+    for at in range(error % 3, len(calls), 6):
+        outcome = fault_injection.run(arguments(ruler), tmp_path, Fault(at, error))
+        if error:
+            # What is deleted at the end may stay, with or without a warning.
+            assert outcome.status in (0, 1), outcome
+            assert len(outcome.lines) <= 1, outcome
+            assert outcome.status == 0 or outcome.lines[0].startswith("✘ "), outcome
+        else:
+            assert outcome.status == -signal.SIGKILL
+        outcome = fault_injection.run(arguments(ruler), tmp_path)
+        assert outcome.status == 0, outcome
+        found = snapshot(tmp_path / "out")
+        assert found == files, calls[at]
+        shutil.rmtree(tmp_path / "out")
+
+
+def test_a_process_that_is_killed_continues_to_the_same_bytes(ruler, tmp_path):
+    write(tmp_path / "notes.jsonl", TEXTS * 100)
+    settings = BulkSettings(shard_size=10)
+    annotate_collection(str(ruler), tmp_path / "notes.jsonl", tmp_path / "whole", settings)
+    command = [sys.executable, "-m", "spacy", "biomed", *arguments(ruler)[:-1], "10"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL)
+    finished = tmp_path / "out" / "_finished.jsonl"
+    while process.poll() is None and not finished.exists():
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    assert 0 < len(finished.read_bytes().splitlines()) < 60
+    report = annotate_collection(str(ruler), tmp_path / "notes.jsonl", tmp_path / "out", settings)
+    assert 0 < report.continued < 60
+    assert snapshot(tmp_path / "out") == snapshot(tmp_path / "whole")
+
+
+def test_a_changed_input_is_refused(ruler, notes, tmp_path):
+    annotate_collection(str(ruler), notes, tmp_path / "out", SMALL)
+    before = snapshot(tmp_path / "out")
+    write(notes, [*TEXTS[:-1], "END"])
+    with pytest.raises(BiomedError, match="the input has changed since"):
+        annotate_collection(str(ruler), notes, tmp_path / "out", SMALL)
+    assert snapshot(tmp_path / "out") == before
+
+
+def test_an_input_that_was_only_copied_is_the_same(ruler, notes, tmp_path):
+    annotate_collection(str(ruler), notes, tmp_path / "out", SMALL)
+    os.utime(notes, (1, 1))
+    assert annotate_collection(str(ruler), notes, tmp_path / "out", SMALL).continued == 3
+
+
+def test_a_changed_pipeline_is_refused(ruler, notes, tmp_path):
+    annotate_collection(str(ruler), notes, tmp_path / "out", SMALL)
+    changed = add_pipe(ruler, "test_attributes", tmp_path)
+    with pytest.raises(BiomedError, match=r"other values of the pipeline \(sha256\)"):
+        annotate_collection(str(changed), notes, tmp_path / "out", SMALL)
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        (BulkSettings(shard_size=3), "shard_size"),
+        (BulkSettings(shard_size=2, batch_size=7), "batch_size"),
+        (BulkSettings(Columns("id"), shard_size=2), "text"),
+        (BulkSettings(Columns(id="id"), shard_size=2), "id"),
+    ],
+)
+def test_a_changed_setting_is_refused(ruler, notes, tmp_path, settings, name):
+    annotate_collection(str(ruler), notes, tmp_path / "out", SMALL)
+    with pytest.raises(BiomedError, match=rf"other values of the settings \({name}\)"):
+        annotate_collection(str(ruler), notes, tmp_path / "out", settings)
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 100])
+def test_documents_that_fail_are_listed_without_their_text(ruler, notes, tmp_path, batch_size):
+    texts = ["aspirin", "secret fails", "aspirin", "fails", "cancer", "fails"]
+    write(notes, texts)
+    with notes.open("a") as file:
+        file.write('{"id": "n6", "text": 7}\n')
+    pipeline = add_pipe(ruler, "test_fails", tmp_path)
+    settings = BulkSettings(shard_size=5, batch_size=batch_size)
+    report = annotate_collection(str(pipeline), notes, tmp_path / "out.jsonl", settings)
+    assert [(row["document"], row["id"]) for row in read_json(tmp_path / "out.jsonl")] == [
+        (0, "n0"),
+        (2, "n2"),
+        (4, "n4"),
+    ]
+    errors = read_json(tmp_path / "out.jsonl", "_errors.jsonl")
+    assert [error["id"] for error in errors] == ["n1", "n3", "n5", "n6"]
+    assert errors[-1]["reason"] == "no text in the column text"
+    assert all(error["reason"].startswith("ValueError in ") for error in errors[:-1])
+    assert report.errors == 4
+    everything = b"".join(filter(None, snapshot(tmp_path / "out.jsonl").values()))
+    assert b"secret" not in everything
+
+
+def test_a_document_that_is_too_long_does_not_stop_the_others(ruler, notes, tmp_path):
+    write(notes, ["aspirin", "word " * 200_001, "cancer"])
+    annotate_collection(str(ruler), notes, tmp_path / "out.jsonl", SMALL)
+    assert [row["id"] for row in read_json(tmp_path / "out.jsonl")] == ["n0", "n2"]
+    (error,) = read_json(tmp_path / "out.jsonl", "_errors.jsonl")
+    reason = "1,000,005 characters, and the pipeline reads 1,000,000"
+    assert error == {"id": "n1", "reason": reason}
+
+
+def test_too_many_errors_stop_the_run_which_can_be_continued(ruler, notes, tmp_path):
+    write(notes, ["fails", "a", "fails", "fails", "b", "c"])
+    pipeline = str(add_pipe(ruler, "test_fails", tmp_path))
+    output = tmp_path / "out.jsonl"
+    with pytest.raises(BiomedError, match=r"3 documents could not be annotated, and --max-errors"):
+        annotate_collection(pipeline, notes, output, BulkSettings(shard_size=2, max_errors=2))
+    assert [row["id"] for row in read_json(output)] == ["n1"]
+    assert len(read_json(output, "_errors.jsonl")) == 3
+    report = annotate_collection(pipeline, notes, output, BulkSettings(shard_size=2, max_errors=3))
+    assert (report.continued, report.errors) == (2, 3)
+    assert [row["id"] for row in read_json(output)] == ["n1", "n4", "n5"]
+
+
+def test_documents_of_one_id_are_told_apart_by_their_number(ruler, notes, tmp_path):
+    notes.write_text('{"id": "n", "text": "aspirin"}\n' * 3)
+    annotate_collection(str(ruler), notes, tmp_path / "out", SMALL)
+    entities = read_table(tmp_path / "out", "entities")
+    assert [(row["document"], row["id"]) for row in entities] == [(0, "n"), (1, "n"), (2, "n")]
+
+
+def test_an_empty_input_gives_no_documents(ruler, notes, tmp_path):
+    notes.write_text("")
+    report = annotate_collection(str(ruler), notes, tmp_path / "out", SMALL)
+    assert (report.shards, report.counts["documents"]) == (0, 0)
+
+
+def test_an_output_of_another_command_or_in_the_input_is_refused(ruler, notes, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").touch()
+    with pytest.raises(BiomedError, match="holds files that `spacy biomed annotate` did not write"):
+        annotate_collection(str(ruler), notes, tmp_path / "mine", SMALL)
+    with pytest.raises(BiomedError, match="holds .*, which is read"):
+        annotate_collection(str(ruler), notes, tmp_path, SMALL)
+    with pytest.raises(BiomedError, match="no known ending"):
+        annotate_collection(str(ruler), notes, tmp_path / "out.docx", SMALL)
+
+
+def test_a_damaged_record_of_finished_shards_is_refused(ruler, notes, tmp_path):
+    annotate_collection(str(ruler), notes, tmp_path / "out", SMALL)
+    for name in ("_finished.jsonl", "_manifest.json"):
+        content = (tmp_path / "out" / name).read_bytes()
+        (tmp_path / "out" / name).write_bytes(b"[]\n")
+        with pytest.raises(BiomedError, match="damaged"):
+            annotate_collection(str(ruler), notes, tmp_path / "out", SMALL)
+        (tmp_path / "out" / name).write_bytes(content)

@@ -39,6 +39,9 @@ def annotate(
     ),
     shard_size: int = typer.Option(1000, min=1, help="Documents in a shard, which is a file."),
     batch_size: int = typer.Option(None, min=1, help="Documents in a batch; else the pipeline's."),
+    n_process: int = typer.Option(
+        1, min=1, help="Processes that annotate; several have one thread each, or OMP_NUM_THREADS."
+    ),
     max_errors: int = typer.Option(
         None, min=0, help="Stop after more documents than this could not be annotated."
     ),
@@ -60,7 +63,7 @@ def annotate(
         from ..bulk.sources import Columns
 
         columns = Columns(text_column, id_column)
-        settings = BulkSettings(columns, shard_size, batch_size, max_errors)
+        settings = BulkSettings(columns, shard_size, batch_size, n_process, max_errors)
         _annotate_collection(pipeline, Path(text), output, settings)
     else:
         _show(pipeline, text, corpus)

@@ -88,6 +88,10 @@ class Worker:
         lines = [line.strip() for line in self._errors if line.strip()]
         return lines[-1] if lines else f"the process ended with status {status}"
 
+    def kill(self) -> None:
+        """End the process at once, also while another thread waits for its answer."""
+        self._process.kill()
+
     def close(self) -> None:
         """End the process."""
         try:
@@ -104,7 +108,7 @@ class Worker:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:
-            self._process.kill()  # it may still be working on a request
+            self.kill()  # it may still be working on a request
         self.close()
 
 

@@ -180,6 +180,7 @@ COMMANDS = {
             "--corpus": ["corpus/drugs/test.spacy"],
             "--shard-size": POSITIVE,
             "--batch-size": POSITIVE,
+            "--n-process": POSITIVE,
             "--max-errors": NATURAL,
         },
         optional=["INPUT", "OUTPUT"],

@@ -1,0 +1,166 @@
+"""Annotate the documents of a shard and write its files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from traceback import extract_tb
+
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from ..outputs import write_part
+from .findings import Layers, describe, find_layers
+from .manifest import FinishedShard
+from .sinks import SINKS, Sink
+from .sources import Item, Part, Shard
+
+
+class ShardAnnotator:
+    """Annotates and writes single shards.
+
+    Args:
+        nlp: the pipeline.
+        parts: of the input.
+        output: the output folder.
+        format: one of `SINKS`.
+        batch_size: documents of a batch.
+    """
+
+    def __init__(
+        self, nlp: Language, parts: list[Part], output: Path, format: str, batch_size: int
+    ):
+        self.nlp, self.parts, self.output = nlp, parts, output
+        self.format, self.batch_size = format, batch_size
+        self.layers = find_layers(nlp)
+
+    def annotate(
+        self,
+        number: int,
+        shard: Shard,
+        on_batch: Callable[[int, int], None] = lambda rows, words: None,
+    ) -> FinishedShard:
+        """Annotate a shard and write its files.
+
+        Args:
+            number: of the shard.
+            shard: its rows.
+            on_batch: called after each batch with its rows and words.
+
+        Raises:
+            BiomedError: if the input cannot be read or the output cannot be written.
+        """
+        sink = SINKS[self.format](self.layers)
+        items = self.parts[shard.part].read(shard)
+        counts, errors = fill(
+            sink, self.nlp, items, shard.first, self.batch_size, self.layers, on_batch
+        )
+        files = sink.files(f"part-{number:05}") if counts["documents"] else {}
+        for name, content in files.items():
+            write_part(self.output, name, content)
+        checksums = {name: sha256(content).hexdigest() for name, content in files.items()}
+        return FinishedShard(number, counts, checksums, errors)
+
+
+def fill(
+    sink: Sink,
+    nlp: Language,
+    items: Iterable[Item],
+    first: int,
+    batch_size: int,
+    layers: Layers,
+    on_batch: Callable[[int, int], None],
+) -> tuple[dict[str, int], list[dict[str, str]]]:
+    """Annotate consecutive rows and add what was found to a sink.
+
+    Args:
+        sink: to add to.
+        nlp: the pipeline.
+        items: the rows.
+        first: number of the first row in the input.
+        batch_size: documents of a batch.
+        layers: layers that the pipeline writes.
+        on_batch: called after each batch with its rows and words.
+
+    Returns:
+        the number of documents, words and so on; `id` and `reason` of each row that failed.
+    """
+    counts = Counter({"documents": 0, "words": 0, "entities": 0})
+    errors: list[dict[str, str]] = []
+    # What the pipeline's vocabulary learns from the texts is forgotten with the shard.
+    with nlp.memory_zone():
+        number = first
+        for batch in _batch(items, batch_size):
+            words = 0
+            for item, doc in _annotate_batch(nlp, batch):
+                if isinstance(doc, str):
+                    errors.append({"id": item.id, "reason": doc})
+                else:
+                    found = describe(doc, layers)
+                    sink.add(number, item.id, doc, found)
+                    counts.update(_count(found))
+                    words += len(doc)
+                number += 1
+            on_batch(len(batch), words)
+    return dict(counts), errors
+
+
+def _count(found: dict) -> dict[str, int]:
+    counted = {name: len(value) for name, value in found.items() if isinstance(value, list)}
+    return {"documents": 1, "words": found["words"], "characters": found["characters"], **counted}
+
+
+def _batch(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    batch: list[Item] = []
+    for item in items:
+        batch.append(item)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _annotate_batch(nlp: Language, batch: list[Item]) -> Iterator[tuple[Item, Doc | str]]:
+    """The documents of a batch in order; the reason instead of one that cannot be annotated."""
+    reasons = {place: _refuse(nlp, item) for place, item in enumerate(batch)}
+    texts = [item.text for place, item in enumerate(batch) if not reasons[place]]
+    docs = _annotate_texts(nlp, texts)
+    for place, item in enumerate(batch):
+        yield item, reasons[place] or next(docs)
+
+
+def _refuse(nlp: Language, item: Item) -> str:
+    if item.error:
+        return item.error
+    if len(item.text) > nlp.max_length:
+        return f"{len(item.text):,} characters, and the pipeline reads {nlp.max_length:,}"
+    return ""
+
+
+def _annotate_texts(nlp: Language, texts: list[str]) -> Iterator[Doc | str]:
+    """Annotate texts together; if that fails, each half by itself, down to the text that fails."""
+    if not texts:
+        return
+    try:
+        docs = list(nlp.pipe(texts, batch_size=len(texts)))
+        if len(docs) < len(texts):  # an error handler has left some out
+            raise ValueError("documents are missing")
+    except Exception as error:
+        if len(texts) == 1:
+            yield _explain(error)
+            return
+    else:
+        yield from docs
+        return
+    half = len(texts) // 2
+    yield from _annotate_texts(nlp, texts[:half])
+    yield from _annotate_texts(nlp, texts[half:])
+
+
+def _explain(error: Exception) -> str:
+    """What failed, without the message of the error, which may quote a text."""
+    frame = extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {Path(frame.filename).name}:{frame.lineno}"

@@ -1,0 +1,131 @@
+"""Annotation in several processes, some of which die."""
+
+import json
+from pathlib import Path
+
+import pytest
+from fault_injection import snapshot
+
+from spacy_biomed import BiomedError
+from spacy_biomed.bulk import BulkSettings, annotate_collection, processes
+from spacy_biomed.evaluation.workers import Worker, WorkerFailed
+
+SHARDS = 8
+TWO = BulkSettings(shard_size=5, n_process=2)
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    path = tmp_path / "notes.jsonl"
+    texts = (f"aspirin {number} cancer" for number in range(5 * SHARDS))
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return path
+
+
+@pytest.fixture
+def whole(ruler, notes, tmp_path) -> dict:
+    """The files that one process writes."""
+    annotate_collection(str(ruler), notes, tmp_path / "whole", BulkSettings(shard_size=5))
+    return snapshot(tmp_path / "whole")
+
+
+@pytest.fixture
+def workers(monkeypatch) -> list[Worker]:
+    """The processes that are started."""
+    started: list[Worker] = []
+
+    def start(*arguments: object) -> Worker:
+        started.append(Worker(*arguments))
+        return started[-1]
+
+    monkeypatch.setattr(processes, "Worker", start)
+    return started
+
+
+def test_two_processes_write_the_same_bytes_as_one(ruler, notes, whole, tmp_path, workers):
+    done: list[tuple[int, int, int]] = []
+    report = annotate_collection(
+        str(ruler), notes, tmp_path / "out", TWO, on_progress=lambda *now: done.append(now)
+    )
+    assert snapshot(tmp_path / "out") == whole
+    assert len(workers) == 2
+    assert report.counts["documents"] == 5 * SHARDS
+    assert [(rows, total) for rows, total, _ in done] == [(n * 5, 40) for n in range(SHARDS + 1)]
+    assert done[-1][2] == 3 * 40
+
+
+def test_the_shard_of_a_process_that_dies_is_done_again(ruler, notes, whole, tmp_path, workers):
+    def kill_the_first(rows: int, total: int, words: int) -> None:
+        if rows == 5:
+            workers[0].kill()
+
+    report = annotate_collection(
+        str(ruler), notes, tmp_path / "out", TWO, on_progress=kill_the_first
+    )
+    assert (report.counts["documents"], report.errors) == (5 * SHARDS, 0)
+    assert len(workers) == 3
+    assert snapshot(tmp_path / "out") == whole
+
+
+def test_an_interrupted_run_of_two_processes_is_continued(ruler, notes, whole, tmp_path, workers):
+    def interrupt(rows: int, total: int, words: int) -> None:
+        if rows >= 15:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        annotate_collection(str(ruler), notes, tmp_path / "out", TWO, on_progress=interrupt)
+    assert all(worker._process.poll() is not None for worker in workers)
+    report = annotate_collection(str(ruler), notes, tmp_path / "out", BulkSettings(shard_size=5))
+    assert 2 <= report.continued < SHARDS
+    assert snapshot(tmp_path / "out") == whole
+
+
+class _Dying:
+    """A process that loads the pipeline, and dies at the second shard."""
+
+    def __init__(self, *_: object):
+        self.process = processes._ShardProcess()
+
+    def ask(self, do: str, **arguments):
+        if do == "annotate" and arguments["number"] == 1:
+            raise WorkerFailed("the process ended with status -9")
+        return getattr(self.process, do)(**arguments)
+
+    def kill(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def test_a_shard_at_which_every_process_dies_stops_the_run(ruler, notes, tmp_path, monkeypatch):
+    monkeypatch.setattr(processes, "Worker", _Dying)
+    with pytest.raises(BiomedError, match=r"shard 1 \(rows 6 to 10 of notes\.jsonl\): its process"):
+        annotate_collection(str(ruler), notes, tmp_path / "out", TWO)
+    assert (tmp_path / "out" / "documents" / "part-00000.parquet").exists()
+
+
+def test_an_input_that_changes_while_processes_start_is_refused(
+    ruler, notes, tmp_path, monkeypatch
+):
+    class Changing(_Dying):
+        def ask(self, do: str, **arguments):
+            notes.write_text('{"text": ""}')
+            return super().ask(do, **arguments)
+
+    monkeypatch.setattr(processes, "Worker", Changing)
+    with pytest.raises(BiomedError, match="changes while it is read"):
+        annotate_collection(str(ruler), notes, tmp_path / "out", TWO)
+
+
+def test_what_a_process_refuses_is_one_line(ruler, notes, tmp_path, workers):
+    broken = tmp_path / "broken"
+
+    def break_pipeline(rows: int, total: int, words: int) -> None:
+        ruler.rename(broken)
+
+    try:
+        with pytest.raises(BiomedError, match="neither an installed pipeline package nor"):
+            annotate_collection(
+                str(ruler), notes, tmp_path / "out", TWO, on_progress=break_pipeline
+            )
+    finally:
+        broken.rename(ruler)

@@ -11,10 +11,32 @@ from thinc.types import Ints1d
 from ..annotations.annotation_scope import get_scope, set_scope
 from ..annotations.layer_copies import copy_entities, copy_group, copy_spans
 
+CONFIDENCE = "confidence"
+
 
 def install_extensions() -> None:
-    if not Span.has_extension("confidence"):
-        Span.set_extension("confidence", default=None)
+    """Declare `span._.confidence`: the probability of the span with its label, None if unknown."""
+    if not Span.has_extension(CONFIDENCE):
+        Span.set_extension(CONFIDENCE, getter=_get_confidence, setter=_set_confidence)
+
+
+def _get_confidence(span: Span) -> float | None:
+    found = span.doc.user_data.get(_confidence_key(span))
+    # A number is that of a document stored by an earlier version.
+    return found.get(span.label_) if isinstance(found, dict) else found
+
+
+def _set_confidence(span: Span, value: float | None) -> None:
+    found = span.doc.user_data.get(_confidence_key(span))
+    others = found if isinstance(found, dict) else {}
+    span.doc.user_data[_confidence_key(span)] = {**others, span.label_: value}
+
+
+def _confidence_key(span: Span) -> tuple[str, str, int, int]:
+    """spaCy's key of an extension's value, without the label: its methods that copy parts of a
+    document move the offsets of such keys.
+    """
+    return "._.", CONFIDENCE, span.start_char, span.end_char
 
 
 def gold_spans(reference: Doc, spans_key: str | None) -> list[Span] | None:

@@ -121,6 +121,31 @@ def test_a_spans_key_takes_the_entities_and_their_scores(make_pipeline):
     assert doc.ents == ()
 
 
+@pytest.fixture
+def plain_doc():
+    """A document of a pipeline that declares the extension."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("biomed_ner")
+    return nlp.make_doc("No breast cancer here")
+
+
+def test_the_confidence_of_a_place_is_that_of_the_label(plain_doc):
+    doc = plain_doc
+    drug, disease = Span(doc, 1, 3, "DRUG"), Span(doc, 1, 3, "DISEASE")
+    drug._.confidence, disease._.confidence = 0.25, 0.75
+    assert (drug._.confidence, disease._.confidence) == (0.25, 0.75)
+    assert Span(doc, 1, 3, "GENE")._.confidence is None
+    read = Doc(doc.vocab).from_bytes(doc.to_bytes())
+    assert Span(read, 1, 3, "DRUG")._.confidence == 0.25
+    part = doc[1:4].as_doc(copy_user_data=True)
+    assert Span(part, 0, 2, "DISEASE")._.confidence == 0.75
+
+
+def test_the_confidence_in_documents_of_earlier_versions_is_read(plain_doc):
+    plain_doc.user_data["._.", "confidence", 3, 16] = 0.5
+    assert Span(plain_doc, 1, 3, "DISEASE")._.confidence == 0.5
+
+
 @pytest.mark.parametrize("pooling", ["first", "pieces"])
 @pytest.mark.parametrize("scheme", ["biluo", "bio"])
 def test_confidence_is_the_product_of_the_tags_probabilities(make_pipeline, scheme, pooling):

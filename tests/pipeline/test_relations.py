@@ -12,6 +12,7 @@ from thinc.api import SGD, Adam, Model
 
 from spacy_biomed.annotations.relation_layer import SpanRelation
 from spacy_biomed.corpora.convert import convert_corpus
+from spacy_biomed.corpora.marked_arguments import find_marked_arguments
 from spacy_biomed.encoders.batching.encoded import get_encoding
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.models.relation_classifier import RelationClassifier_v1
@@ -717,6 +718,55 @@ def test_scores_are_those_of_scikit_learn():
     for label, *values in zip(LABELS, *per_class, strict=True):
         own = scores["relations_per_type"][label]
         assert [own[name] for name in "prf"] == pytest.approx(values)
+
+
+def test_scores_of_pairs_with_several_labels_are_those_of_scikit_learn():
+    """As in DDI and ChemProt: a row for each pair and a column for each label."""
+    rng = np.random.default_rng(0)
+    pairs = [(i, j) for i in range(12) for j in range(12) if i != j]
+    gold = rng.random((len(pairs), 3)) < 0.3
+    predicted = np.where(rng.random(gold.shape) < 0.7, gold, ~gold)
+    assert (gold.sum(axis=1) > 1).any() and (predicted.sum(axis=1) > 1).any()
+
+    def related(classes):
+        return [(*pairs[row], LABELS[column]) for row, column in np.argwhere(classes).tolist()]
+
+    scores = scored(related(predicted), related(gold), text=" ".join("abcdefghijkl"))
+    for average in ("micro", "macro"):
+        expected = precision_recall_fscore_support(gold, predicted, average=average)
+        for name, value in zip("prf", expected[:3], strict=True):
+            assert scores[f"relations_{average}_{name}"] == pytest.approx(value)
+
+
+@pytest.mark.parametrize("steps", [4, 8, 12])
+def test_scores_of_a_models_predictions_are_those_of_scikit_learn(make_pipeline, steps):
+    nlp = trained(make_pipeline, steps=steps)
+    examples = make_examples(nlp)
+    scores = nlp.evaluate(examples)
+    labels = nlp.get_pipe(RELATIONS).labels
+    rows = []
+    for example in examples:
+        marked = find_marked_arguments(example.text) is not None
+        facts = [
+            {
+                (None if marked else (one.head.start_char, one.tail.start_char), one.label)
+                for one in doc._.relations
+            }
+            for doc in (example.reference, nlp(example.text))
+        ]
+        places = {place for found in facts for place, _ in found}
+        rows += [
+            [[(place, name) in found for name in labels] for found in facts] for place in places
+        ]
+    gold, predicted = np.array(rows).transpose(1, 0, 2)
+    assert gold.any() and predicted.any()
+    occur = np.flatnonzero((gold | predicted).any(axis=0))
+    for average in ("micro", "macro"):
+        expected = precision_recall_fscore_support(
+            gold, predicted, average=average, labels=occur, zero_division=0
+        )
+        for name, value in zip("prf", expected[:3], strict=True):
+            assert scores[f"relations_{average}_{name}"] == pytest.approx(value)
 
 
 def test_the_macro_average_is_over_the_types_that_occur():

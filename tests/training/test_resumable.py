@@ -111,7 +111,40 @@ buckets = 3
 discard_oversize = false
 """
 
-CONFIGS = {"ours": "", "stock": STOCK, "streamed": STREAMED, "word pieces": WORD_PIECES}
+PAPER = """
+[corpora]
+
+[corpora.train]
+max_words = 5
+
+[training]
+
+[training.batcher]
+@batchers = "spacy_biomed.batch_by_sequences.v1"
+encoder = ${vars.encoder}
+size = 6
+window = 64
+context = 8
+
+[training.optimizer]
+@optimizers = "spacy_biomed.Adamax.v1"
+use_averages = true
+clip_together = true
+
+[training.optimizer.learn_rate]
+@schedules = "warmup_linear.v1"
+initial_rate = 0.002
+warmup_steps = 2
+total_steps = 40
+"""
+
+CONFIGS = {
+    "ours": "",
+    "stock": STOCK,
+    "streamed": STREAMED,
+    "word pieces": WORD_PIECES,
+    "paper": PAPER,
+}
 NAMES = [pytest.param(name, marks=needs_stock if name == "stock" else ()) for name in CONFIGS]
 
 

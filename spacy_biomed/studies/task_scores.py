@@ -19,8 +19,8 @@ def score_tasks(nlp: Language, part: str = "test") -> dict[str, float]:
 
     Args:
         nlp: a pipeline trained with `spacy_biomed.MultiTaskCorpus.v1`, whose config has the paths
-            of the development parts.
-        part: "train", "dev" or "test"; read from the folder of the development part.
+            of the development parts, or of the training parts if there were none.
+        part: "train", "dev" or "test"; read from the folder of these.
 
     Returns:
         the scores with a weight in the config's score weights, 0 to 1, by name.
@@ -32,17 +32,25 @@ def score_tasks(nlp: Language, part: str = "test") -> dict[str, float]:
 
 
 def read_part(config: dict[str, Any], part: str) -> MultiTaskCorpus:
-    """Create the corpora of another part from a config's development parts."""
-    settings = config.get("corpora", {}).get("dev", {})
-    if settings.get("@readers") != "spacy_biomed.MultiTaskCorpus.v1":
+    """Create the corpora of another part from a config's development parts.
+
+    If the training had none, from its training parts.
+    """
+    corpora = config.get("corpora", {})
+    readers = [corpora.get(name, {}) for name in ("dev", "train")]
+    found = [one for one in readers if one.get("@readers") == "spacy_biomed.MultiTaskCorpus.v1"]
+    if not found:
         raise BiomedError(
             "the pipeline's config has no spacy_biomed.MultiTaskCorpus.v1 in corpora.dev: "
             "`python -m spacy evaluate` scores a pipeline of one task"
         )
     if part not in PARTS:
         raise BiomedError(f"--part {part}: use {', '.join(PARTS)}")
+    settings = found[0]
     paths = {
-        name: str(Path(path).with_name(f"{part}.spacy")) for name, path in settings["paths"].items()
+        name: str(Path(path[0] if isinstance(path, list) else path).with_name(f"{part}.spacy"))
+        for name, path in settings["paths"].items()
     }
-    # A limit is only for faster evaluation during training.
-    return registry.resolve({"corpus": {**settings, "paths": paths, "limit": 0}})["corpus"]
+    # A limit is only for faster evaluation during training, and sub-sentences only for learning.
+    whole = {**settings, "paths": paths, "limit": 0, "max_words": {}}
+    return registry.resolve({"corpus": whole})["corpus"]

@@ -8,6 +8,7 @@ from .multitask_batchers import proportional_v1, round_robin_v1
 from .multitask_config import create_multitask_config
 from .optimizer import Adamax, Adamax_v1, AdamW, AdamW_v1
 from .resumable import train
+from .schedules import warmup_constant_v1
 from .teaching import TeachingReport, create_taught_corpus
 from .updating import Update, continue_pipeline_v1, create_update
 
@@ -38,4 +39,5 @@ __all__ = [
     "read_docs",
     "round_robin_v1",
     "train",
+    "warmup_constant_v1",
 ]

@@ -3,6 +3,7 @@
 import json
 import random
 from itertools import islice
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from spacy.training.initialize import init_nlp
 from spacy.util import registry
 
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.studies.task_scores import read_part
 from spacy_biomed.training.config import TEMPLATES, fill_config, find_epochs
 from spacy_biomed.training.multitask import TASK_KEY
 from spacy_biomed.training.multitask_config import create_multitask_config
@@ -394,3 +396,13 @@ def test_schedule_and_epochs_that_are_given_are_stronger_than_the_recipes(tmp_pa
         create_multitask_config(
             folders, encoder="any", template="papers/peng_multitask", batch_words=9
         )
+
+
+@pytest.mark.parametrize("paper", ["mulyar", "peng"])
+def test_the_tasks_of_a_recipe_are_scored_on_whole_documents_of_any_part(several, paper):
+    config, tasks = several[paper]
+    corpora = read_part(config.interpolate(), "dev")
+    assert {name: Path(path).name for name, path in corpora.paths.items()} == {
+        task.name: "dev.spacy" for task in tasks
+    }
+    assert len(list(corpora(init_nlp(config)))) == DEV * len(tasks)

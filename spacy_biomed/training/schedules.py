@@ -1,0 +1,27 @@
+"""`spacy_biomed.warmup_constant.v1`, a schedule that thinc does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+from ..errors import BiomedError
+
+
+def warmup_constant_v1(rate: float, warmup_steps: int) -> Iterator[float]:
+    """Create a schedule that rises from 0 in a line and then stays, as for a learning rate.
+
+    Without warm-up it is thinc's `constant.v1`; with a linear decline after it `warmup_linear.v1`.
+
+    Args:
+        rate: after the warm-up.
+        warmup_steps: steps until then; 0 for none.
+
+    Raises:
+        BiomedError: if `warmup_steps` is negative.
+    """
+    if warmup_steps < 0:
+        raise BiomedError(f"warmup_steps is {warmup_steps}: use 0 for none, or more")
+    return (
+        rate * min(step / max(warmup_steps, 1), 1.0) if warmup_steps else rate for step in count()
+    )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from configparser import Error as ConfigParserError
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from catalogue import RegistryError
 from spacy.language import FactoryMeta, Language
 from spacy.training.batchers import minibatch_by_words
 from spacy.util import load_config, registry
@@ -68,7 +69,7 @@ class Recipe:
         """Take the section out of a template.
 
         Raises:
-            BiomedError: if it has another setting.
+            BiomedError: if it has another setting, or a setting has another kind of value.
         """
         settings = config.pop("recipe", {})
         unknown = sorted(set(settings).difference(cls.__slots__))
@@ -77,7 +78,32 @@ class Recipe:
                 f"[recipe] of the template has {quote(unknown[0])}; its settings are "
                 f"{', '.join(cls.__slots__)}"
             )
-        return cls(**settings)
+        recipe = cls(**settings)
+        recipe.check()
+        return recipe
+
+    def check(self) -> None:
+        """See that each setting has a possible value.
+
+        Raises:
+            BiomedError: if one has not.
+        """
+        count = "a whole number from 1"
+        self._check("epochs", _is_count(self.epochs), count)
+        share = self.warmup_share
+        is_share = isinstance(share, int | float) and 0 <= share < 1
+        self._check("warmup_share", is_share, "a number from 0 to less than 1")
+        steps = self.evaluation_steps
+        self._check("evaluation_steps", steps is None or _is_count(steps), f"null or {count}")
+        self._check("development_part", isinstance(self.development_part, bool), "true or false")
+        has_sections = _has_only(self.batchers, lambda one: isinstance(one, Mapping))
+        self._check("batchers", has_sections, "a section for each batcher")
+        self._check("max_words", _has_only(self.max_words, _is_count), "a section of whole numbers")
+
+    def _check(self, name: str, is_possible: bool, kind: str) -> None:
+        if not is_possible:
+            value = quote(getattr(self, name))
+            raise BiomedError(f"[recipe] of the template has {name} = {value}: use {kind}")
 
     def fill(self, variables: dict[str, Any], steps: int, epochs: int) -> None:
         """Fill in the variables of a config that are numbers of steps.
@@ -92,6 +118,14 @@ class Recipe:
         warmup = max(round(self.warmup_share * total), 1) if self.warmup_share else 0
         variables["max_steps"], variables["warmup_steps"] = total, warmup
         variables["eval_frequency"] = min(frequency, total) if self.development_part else total
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _has_only(section: object, test: Callable[[object], bool]) -> bool:
+    return isinstance(section, Mapping) and all(map(test, section.values()))
 
 
 def fill_config(
@@ -133,7 +167,8 @@ def fill_config(
     if learn_rate is not None:
         variables["learn_rate"] = learn_rate
     _fill_paths(config, corpus, recipe)
-    recipe.fill(variables, count_steps(config), recipe.epochs if epochs is None else epochs)
+    steps = count_steps(config, list_training_files(corpus, recipe))
+    recipe.fill(variables, steps, recipe.epochs if epochs is None else epochs)
     config["nlp"]["lang"] = description["language"]
     return config
 
@@ -153,7 +188,7 @@ def _fill_paths(config: Config, corpus: Path, recipe: Recipe) -> None:
     config["paths"]["dev"] = (corpus / "dev.spacy").as_posix()
     if not recipe.development_part:
         config["paths"]["dev"] = None
-        config["corpora"]["dev"] = dict(NO_CORPUS)
+        config.setdefault("corpora", {})["dev"] = dict(NO_CORPUS)
 
 
 def list_training_files(corpus: Path, recipe: Recipe) -> list[str]:
@@ -165,8 +200,8 @@ def list_training_files(corpus: Path, recipe: Recipe) -> list[str]:
 
 def check_batches_by_words(config: Config) -> None:
     """Raise BiomedError if the batches of a config have another measure than words."""
-    section = config["training"]["batcher"]
-    batcher = section.get("batcher", section)["@batchers"]
+    section = config.get("training", {}).get("batcher", {})
+    batcher = section.get("batcher", section).get("@batchers", BY_WORDS)
     if batcher != BY_WORDS:
         raise BiomedError(
             f"--batch-words: the batches of this template are not of words ({batcher}); leave it "
@@ -174,18 +209,22 @@ def check_batches_by_words(config: Config) -> None:
         )
 
 
-def count_steps(config: Config) -> int:
-    """Batches, which are optimizer steps, in an epoch of a config with its paths filled in.
+def count_steps(config: Config, files: Sequence[str]) -> int:
+    """Batches, which are optimizer steps, in an epoch of a config.
 
     Training shuffles the documents anew for each epoch, which moves the number by a few.
+
+    Args:
+        config: with its paths filled in.
+        files: of its training documents.
     """
+    batcher = config.get("training", {}).get("batcher", {})
+    reader = config.get("corpora", {}).get("train", {})
+    if batcher.get("@batchers", BY_WORDS) == BY_WORDS and not reader.get("max_words"):
+        return count_batches([Path(file) for file in files], config["vars"]["batch_words"])
     filled = config.interpolate()
-    files = filled["corpora"]["train"]["path"]
-    return count_batches_of(
-        files if isinstance(files, list) else [files],
-        filled["training"]["batcher"],
-        filled["corpora"]["train"].get("max_words", 0),
-    )
+    max_words = filled["corpora"]["train"].get("max_words", 0)
+    return count_batches_of(files, filled["training"]["batcher"], max_words)
 
 
 def count_batches_of(files: Sequence[str], batcher: Mapping[str, Any], max_words: int = 0) -> int:
@@ -194,6 +233,9 @@ def count_batches_of(files: Sequence[str], batcher: Mapping[str, Any], max_words
     Args:
         batcher: its section of a config, interpolated.
         max_words: maximum tokens of an example; 0 for whole documents.
+
+    Raises:
+        BiomedError: if there is no such batcher, or its settings are wrong.
     """
     paths = [Path(file) for file in files]
     if batcher["@batchers"] == BY_WORDS and not max_words:
@@ -204,7 +246,13 @@ def count_batches_of(files: Sequence[str], batcher: Mapping[str, Any], max_words
         for doc in read_docs(path, Vocab())
         if len(doc)
     )
-    batches = registry.resolve({"batcher": batcher})["batcher"](docs)
+    try:
+        batches = registry.resolve({"batcher": batcher})["batcher"](docs)
+    except (ConfigValidationError, RegistryError) as error:
+        raise BiomedError(
+            f"the batcher {quote(str(batcher['@batchers']))} of the template cannot be made "
+            f"({escape(' '.join(str(error).split()))}); correct its section"
+        ) from error
     return max(sum(1 for _ in batches), 1)
 
 
@@ -232,7 +280,7 @@ def start_config(
         given = config["training"]["score_weights"]
         config["training"]["score_weights"] = {**others, main: 1.0, **given}
     else:
-        for settings in config["components"].values():
+        for settings in config.get("components", {}).values():
             found = find_head(settings.get("factory", ""))
             if found is not None:
                 settings.update(found.corpus_settings(description))
@@ -289,8 +337,11 @@ def find_template(template: Path | str) -> Path:
     if not path.exists() and path.parent.name == "configs":
         path = shipped.get(path.stem, path)
     if not os.path.isfile(path):
+        is_paper = path.parent.name == "papers"
+        names = ", ".join(name for name in shipped if ("/" in name) == is_paper)
+        papers = "" if is_paper else ", or a recipe of a paper such as papers/lewis_ner"
         raise BiomedError(
-            f"{path}: no such config; give one, or the name of a template: {', '.join(shipped)}"
+            f"{path}: no such config; give one, or the name of a template: {names}{papers}"
         )
     return path
 

@@ -291,6 +291,11 @@ def test_epochs_and_rate_that_are_given_are_stronger_than_the_recipes(tmp_path, 
     assert find_epochs(None) == find_epochs("ner") == 10
 
 
+def test_an_unknown_recipe_gets_the_names_of_all(tmp_path):
+    with pytest.raises(BiomedError, match="papers/nobody: .*: papers/carrino_ner, .*relations$"):
+        fill_config(write_corpus(tmp_path / "ner", "ner"), encoder="any", template="papers/nobody")
+
+
 def test_words_of_a_batch_are_no_setting_of_a_recipe(tmp_path, tiny_bert):
     corpus = write_corpus(tmp_path / "ner", "ner")
     with pytest.raises(BiomedError, match="--batch-words: .*not of words"):
@@ -302,6 +307,48 @@ def test_another_setting_of_a_recipe_is_bad_input(tmp_path, tiny_bert):
     (tmp_path / "own.cfg").write_text("[recipe]\nepoch = 3\n")
     with pytest.raises(BiomedError, match=r"\[recipe\] .*'epoch'; its settings are epochs, "):
         fill_config(corpus, encoder=str(tiny_bert), template=tmp_path / "own.cfg")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("epochs = 0", "epochs = 0: use a whole number from 1"),
+        ('epochs = "ten"', "epochs = 'ten': use a whole number"),
+        ("warmup_share = 1.5", "warmup_share = 1.5: use a number from 0"),
+        ("evaluation_steps = 2.5", "evaluation_steps = 2.5: use null or a whole number"),
+        ('development_part = "no"', "development_part = 'no': use true or false"),
+        ("max_words = 3", "max_words = 3: use a section of whole numbers"),
+        ("batchers = 3", "batchers = 3: use a section"),
+    ],
+)
+def test_values_that_a_recipe_cannot_have_are_bad_input(tmp_path, tiny_bert, setting, message):
+    corpus = write_corpus(tmp_path / "ner", "ner")
+    (tmp_path / "own.cfg").write_text(f"[recipe]\n{setting}\n")
+    with pytest.raises(BiomedError, match=message):
+        fill_config(corpus, encoder=str(tiny_bert), template=tmp_path / "own.cfg")
+
+
+@pytest.mark.parametrize(
+    "batcher",
+    ['@batchers = "nobodys.v1"', '@batchers = "spacy.batch_by_sequence.v1"\nsize = "many"'],
+)
+def test_a_batcher_that_cannot_be_made_is_bad_input(tmp_path, tiny_bert, batcher):
+    corpus = write_corpus(tmp_path / "ner", "ner")
+    (tmp_path / "own.cfg").write_text(f"[training]\n\n[training.batcher]\n{batcher}\n")
+    with pytest.raises(
+        BiomedError, match="the batcher .* of the template cannot be made"
+    ) as raised:
+        fill_config(corpus, encoder=str(tiny_bert), template=tmp_path / "own.cfg")
+    assert "\n" not in str(raised.value)
+
+
+def test_a_whole_config_with_other_sections_is_a_template_still(tmp_path, tiny_bert):
+    corpus = write_corpus(tmp_path / "ner", "ner")
+    (tmp_path / "own.cfg").write_text(
+        '[paths]\n[vars]\nbatch_words = 100\n[nlp]\nlang = "en"\npipeline = ["ner"]\n'
+    )
+    config = fill_config(corpus, encoder=str(tiny_bert), template=tmp_path / "own.cfg", epochs=1)
+    assert config["vars"]["max_steps"] > 1
 
 
 @pytest.fixture(scope="module")

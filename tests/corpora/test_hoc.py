@@ -73,6 +73,7 @@ def test_each_sentence_may_be_a_document_that_is_a_part_of_its_abstract(tmp_path
     ]
     assert {label for label, value in first.cats.items() if value} == {"Resisting cell death"}
     assert set(second.cats.values()) == {0.0}
+    assert [one.sentences for one in (first, second)] == [[(0, 5)], [(0, 5)]]
     assert tuple(second.cats) == HALLMARKS
 
 

@@ -90,6 +90,7 @@ def _read_abstract(
                 id=f"{id}_s{number}",
                 text=sentence,
                 cats=_create_cats(hallmarks),
+                sentences=[(0, len(sentence))],
                 part_of=id,
                 source=source,
             )

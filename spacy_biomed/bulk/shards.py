@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from traceback import extract_tb
 
@@ -71,7 +72,7 @@ def fill(
     first: int,
     batch_size: int,
     layers: Layers,
-    on_batch: Callable[[int, int], None],
+    on_batch: Callable[[int, int], None] = lambda rows, words: None,
 ) -> tuple[dict[str, int], list[dict[str, str]]]:
     """Annotate consecutive rows and add what was found to a sink.
 
@@ -92,7 +93,7 @@ def fill(
     # What the pipeline's vocabulary learns from the texts is forgotten with the shard.
     with nlp.memory_zone():
         number = first
-        for batch in _batch(items, batch_size):
+        for batch in batch_items(items, batch_size):
             words = 0
             for item, doc in _annotate_batch(nlp, batch):
                 if isinstance(doc, str):
@@ -112,14 +113,10 @@ def _count(found: dict) -> dict[str, int]:
     return {"documents": 1, "words": found["words"], "characters": found["characters"], **counted}
 
 
-def _batch(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    batch: list[Item] = []
-    for item in items:
-        batch.append(item)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
+def batch_items(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Split rows into lists of `size`, the last with what is left."""
+    remaining = iter(items)
+    while batch := list(islice(remaining, size)):
         yield batch
 
 

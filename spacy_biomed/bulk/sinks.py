@@ -56,21 +56,25 @@ class JsonLinesSink(Sink):
 
 
 class ParquetSink(Sink):
-    """A folder for each table of `TableBuilder`, with a file for each shard."""
+    """A folder for each table, with a file for each shard.
+
+    Attributes:
+        builder: has the tables.
+    """
 
     def __init__(self, layers: Layers):
         super().__init__(layers)
-        self._builder = TableBuilder(layers)
+        self.builder = TableBuilder(layers)
 
     def add(self, document: int, id: str, doc: Doc, found: dict[str, Any]) -> None:
-        self._builder.add(document, id, found)
+        self.builder.add(document, id, found)
 
     def files(self, part: str) -> dict[str, bytes]:
         import pyarrow
         from pyarrow.parquet import write_table
 
         files = {}
-        for name, table in self._builder.tables():
+        for name, table in self.builder.tables():
             buffer = pyarrow.BufferOutputStream()
             write_table(table, buffer, compression="zstd")
             files[f"{name}/{part}.parquet"] = buffer.getvalue().to_pybytes()

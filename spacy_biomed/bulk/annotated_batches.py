@@ -1,0 +1,106 @@
+"""Annotate documents in Python; batches are Arrow tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spacy.language import Language
+
+from .findings import find_layers
+from .shards import batch_items, fill
+from .sinks import ParquetSink
+from .sources import Columns, Item, find_parts, plan_shards, require_pyarrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class AnnotatedBatch:
+    """What was found in consecutive documents. `to_pandas()` of a table gives a data frame.
+
+    Attributes:
+        documents: `document` (its number in the source, from 0), `id`, `characters`, `words`, and
+            `cats` (class to score) if the pipeline classifies.
+        entities: `document`, `id`, `start`, `end` (in characters), `text`, `label`, `group` (key of
+            `doc.spans`; null for `doc.ents`), `confidence` (probability or null) and `attributes`
+            (name to string).
+        relations: `document`, `id`, `head_start`, `head_end`, `head_label`, the same of `tail`,
+            `label` and `confidence`; None if the pipeline finds no relations.
+        answers: `document`, `id`, `start`, `end`, `text`, `confidence`; None if the pipeline
+            answers no questions.
+        errors: `id` and `reason` of each document that could not be annotated.
+    """
+
+    documents: pa.Table
+    entities: pa.Table
+    relations: pa.Table | None
+    answers: pa.Table | None
+    errors: list[dict[str, str]]
+
+
+def annotate(
+    nlp: Language,
+    source: Path | str | Iterable[str] | Iterable[tuple[str, str]],
+    *,
+    text_column: str = "text",
+    id_column: str | None = None,
+    rows: int = 1000,
+    batch_size: int | None = None,
+) -> Iterator[AnnotatedBatch]:
+    """Annotate many documents, with constant memory.
+
+    Args:
+        nlp: the pipeline.
+        source: file or folder, as for `spacy biomed annotate`; or texts, or pairs of identifier and
+            text. The identifier of a text is its number, from 0.
+        text_column, id_column: columns of a file.
+        rows: documents of a batch that is yielded, which begins a new one at the end of a file.
+        batch_size: documents that the pipeline reads together; by default its own.
+
+    Raises:
+        BiomedError: if the source cannot be read, or pyarrow is not installed. A document that
+            fails is in `errors`.
+
+    Examples:
+        >>> import spacy, spacy_biomed
+        >>> nlp = spacy.blank("en")
+        >>> nlp.add_pipe("entity_ruler").add_patterns([{"label": "DRUG", "pattern": "aspirin"}])
+        >>> batches = spacy_biomed.annotate(nlp, ["No aspirin today.", "More aspirin."])
+        >>> [batch.entities.to_pydict()["start"] for batch in batches]
+        [[3, 5]]
+    """
+    require_pyarrow("spacy_biomed.annotate")
+    layers = find_layers(nlp)
+    first = 0
+    for items in _read(source, Columns(text_column, id_column), rows):
+        sink = ParquetSink(layers)
+        _, errors = fill(sink, nlp, items, first, batch_size or nlp.batch_size, layers)
+        tables = dict(sink.builder.tables())
+        yield AnnotatedBatch(
+            tables["documents"],
+            tables["entities"],
+            tables.get("relations"),
+            tables.get("answers"),
+            errors,
+        )
+        first += len(items)
+
+
+def _read(
+    source: Path | str | Iterable[str] | Iterable[tuple[str, str]], columns: Columns, size: int
+) -> Iterator[list[Item]]:
+    """Read a source in lists of up to `size` rows."""
+    if isinstance(source, Path | str):
+        parts = find_parts(Path(source), columns)
+        for shard in plan_shards(parts, size):
+            yield list(parts[shard.part].read(shard))
+        return
+    items = (
+        Item(str(number), given) if isinstance(given, str) else Item(*given)
+        for number, given in enumerate(source)
+    )
+    yield from batch_items(items, size)

@@ -1,0 +1,121 @@
+"""`spacy_biomed.annotate`: batches as Arrow tables."""
+
+import json
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import spacy
+
+import spacy_biomed
+from spacy_biomed import BiomedError
+from spacy_biomed.annotations import SpanRelation
+from spacy_biomed.bulk import annotate_collection
+
+TEXTS = ["aspirin for cancer", "nothing", "no aspirin"]
+
+
+@pytest.fixture
+def nlp(ruler):
+    return spacy.load(ruler)
+
+
+def test_texts_are_numbered(nlp):
+    (batch,) = spacy_biomed.annotate(nlp, TEXTS)
+    assert batch.documents.to_pydict() == {
+        "document": [0, 1, 2],
+        "id": ["0", "1", "2"],
+        "characters": [18, 7, 10],
+        "words": [3, 1, 2],
+    }
+    columns = ["id", "start", "end", "text", "label", "attributes"]
+    assert batch.entities.select(columns).to_pylist() == [
+        dict(zip(columns, row, strict=True))
+        for row in [
+            ("0", 0, 7, "aspirin", "DRUG", [("id", "D1")]),
+            ("0", 12, 18, "cancer", "DISEASE", []),
+            ("2", 3, 10, "aspirin", "DRUG", [("id", "D1")]),
+        ]
+    ]
+    assert (batch.relations, batch.answers, batch.errors) == (None, None, [])
+
+
+def test_pairs_are_identifier_and_text(nlp):
+    batches = list(spacy_biomed.annotate(nlp, zip("abc", TEXTS, strict=True), rows=2))
+    assert [batch.documents["id"].to_pylist() for batch in batches] == [["a", "b"], ["c"]]
+    assert [batch.entities["document"].to_pylist() for batch in batches] == [[0, 0], [2]]
+
+
+def test_a_generator_is_read_no_further_than_needed(nlp):
+    taken = []
+
+    def texts():
+        for text in TEXTS:
+            taken.append(text)
+            yield text
+
+    next(spacy_biomed.annotate(nlp, texts(), rows=1))
+    assert taken == TEXTS[:1]
+
+
+def test_a_file_gives_the_tables_that_the_command_writes(nlp, ruler, tmp_path):
+    path = tmp_path / "notes.jsonl"
+    rows = [{"key": number, "note": text} for number, text in enumerate(TEXTS)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, {"key": 3}]))
+    columns = spacy_biomed.bulk.Columns("note", "key")
+    settings = spacy_biomed.bulk.BulkSettings(columns, shard_size=2)
+    annotate_collection(str(ruler), path, tmp_path / "out", settings)
+    batches = list(spacy_biomed.annotate(nlp, path, text_column="note", id_column="key", rows=2))
+    for table in ("documents", "entities"):
+        written = pq.read_table(tmp_path / "out" / table)
+        assert pa.concat_tables(getattr(batch, table) for batch in batches).equals(written)
+    assert [batch.errors for batch in batches] == [
+        [],
+        [{"id": "3", "reason": "no text in the column note"}],
+    ]
+
+
+def test_classes_relations_and_answers_have_columns_and_tables_of_their_own(nlp):
+    @spacy.Language.component("test_layers", assigns=["doc.cats", "doc._.relations"])
+    def add_layers(doc):
+        doc.cats = {"b": 0.25, "a": 1.0}
+        if len(doc.ents) == 2:
+            doc._.relations = [SpanRelation(*doc.ents, "TREATS", 0.5)]
+        return doc
+
+    nlp.add_pipe("test_layers")
+    (batch,) = spacy_biomed.annotate(nlp, TEXTS)
+    assert batch.documents["cats"].to_pylist() == [[("a", 1.0), ("b", 0.25)]] * 3
+    assert batch.relations.to_pylist() == [
+        {
+            "document": 0,
+            "id": "0",
+            "head_start": 0,
+            "head_end": 7,
+            "head_label": "DRUG",
+            "tail_start": 12,
+            "tail_end": 18,
+            "tail_label": "DISEASE",
+            "label": "TREATS",
+            "confidence": 0.5,
+        }
+    ]
+    assert batch.answers is None
+
+
+def test_a_source_that_is_not_there_is_refused(nlp, tmp_path):
+    with pytest.raises(BiomedError, match="no such file or folder"):
+        next(spacy_biomed.annotate(nlp, tmp_path / "none.jsonl"))
+
+
+def test_it_imports_no_torch(ruler):
+    code = (
+        "import sys, spacy_biomed\n"
+        "from spacy_biomed.bulk import annotated_batches\n"
+        "print({'torch', 'transformers'} & sys.modules.keys() - before)"
+    )
+    code = "import sys, spacy; before = set(sys.modules)\n" + code
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -165,6 +165,33 @@ def write_part(directory: Path, name: str, content: bytes) -> None:
         _flush_names(place.parent)
 
 
+def write_part_folder(directory: Path, name: str, files: dict[str, bytes]) -> None:
+    """Write or replace a folder of a working directory; see `write_part`.
+
+    Args:
+        directory: the working directory.
+        name: of the folder.
+        files: content by the name of the file in the folder.
+
+    Raises:
+        BiomedError: if it cannot be written.
+    """
+    place = directory / name
+    names = _TemporaryNames(directory, _IN_PLACE)
+    partial = names.fresh("partial")
+    with _explaining(place), _discarding(partial):
+        partial.mkdir()
+        for file, content in files.items():
+            (partial / file).write_bytes(content)
+        _flush_tree(partial)
+        if place.exists():
+            old = names.fresh("old")
+            os.rename(place, old)
+            shutil.rmtree(old)
+        os.rename(partial, place)
+        _flush_names(directory)
+
+
 @contextmanager
 def locked_directory(path: Path) -> Iterator[None]:
     """Lock a directory within the context, for a command that replaces its parts one by one.

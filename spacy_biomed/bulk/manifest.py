@@ -36,7 +36,8 @@ class FinishedShard:
     Attributes:
         shard: its number.
         counts: documents, words, entities and so on.
-        files: the SHA-256 of each file by its path in the output.
+        files: the SHA-256 of each file by its path in the output. That of a folder is of the lines
+            that `sha256sum *` prints there.
         errors: `id` and `reason` of each row that was not annotated.
     """
 
@@ -149,7 +150,7 @@ def read_finished(output: Path, shards: int) -> dict[int, FinishedShard]:
     return {
         one.shard: one
         for one in read
-        if one.shard < shards and all((output / file).is_file() for file in one.files)
+        if one.shard < shards and all((output / file).exists() for file in one.files)
     }
 
 

@@ -12,7 +12,7 @@ from traceback import extract_tb
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from ..outputs import write_part
+from ..outputs import write_part, write_part_folder
 from .findings import Layers, describe, find_layers
 from .manifest import FinishedShard
 from .sinks import SINKS, Sink
@@ -58,10 +58,15 @@ class ShardAnnotator:
         counts, errors = fill(
             sink, self.nlp, items, shard.first, self.batch_size, self.layers, on_batch
         )
-        files = sink.files(f"part-{number:05}") if counts["documents"] else {}
-        for name, content in files.items():
-            write_part(self.output, name, content)
-        checksums = {name: sha256(content).hexdigest() for name, content in files.items()}
+        part = f"part-{number:05}"
+        files = sink.files(part) if counts["documents"] else {}
+        if sink.is_folder and files:
+            write_part_folder(self.output, part, files)
+            checksums = {part: _hash(b"".join(_name_and_hash(files)))}
+        else:
+            for name, content in files.items():
+                write_part(self.output, name, content)
+            checksums = {name: _hash(content) for name, content in files.items()}
         return FinishedShard(number, counts, checksums, errors)
 
 
@@ -111,6 +116,15 @@ def fill(
 def _count(found: dict) -> dict[str, int]:
     counted = {name: len(value) for name, value in found.items() if isinstance(value, list)}
     return {"documents": 1, "words": found["words"], "characters": found["characters"], **counted}
+
+
+def _name_and_hash(files: dict[str, bytes]) -> Iterator[bytes]:
+    for name in sorted(files):
+        yield f"{_hash(files[name])}  {name}\n".encode()
+
+
+def _hash(content: bytes) -> str:
+    return sha256(content).hexdigest()
 
 
 def batch_items(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

@@ -15,11 +15,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from spacy.vocab import Vocab
+
+from ..corpora.gold import DOCUMENT_ID
+from ..corpora.readers.pubtator import TEXT_LINE
 from ..decompression import max_line
 from ..errors import BiomedError, escape
 from ..language_models.sources import COMPRESSED_ENDINGS, open_binary
+from ..training.corpus import read_doc_bin, read_docs
 
-ENDINGS = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".txt")
+ENDINGS = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".pubtator", ".spacy", ".txt")
+# Formats that have their own compression.
+_COMPRESSED_FORMATS = (".parquet", ".spacy")
 
 _BLOCK = 1 << 20
 # Rows of a Parquet file to read at a time.
@@ -292,6 +299,56 @@ class ParquetPart(Part):
             yield file
 
 
+class PubTatorFile(RecordFile):
+    """A PubTator file, of which only titles and abstracts are read.
+
+    The text is title and abstract with one space between, as the offsets of PubTator count.
+    """
+
+    def split(self, lines: Iterator[_Line]) -> Iterator[tuple[int, list[bytes | None]]]:
+        begin, id = 0, None
+        record: list[bytes | None] = []
+        for offset, line in lines:
+            match = None if line is None else TEXT_LINE.fullmatch(_decode_loosely(line))
+            if match is None and line is not None:  # an annotation, or blank
+                continue
+            is_next = match is None or match[2] == "t" or match[1].strip() != id
+            if is_next and record:
+                yield begin, record
+            if is_next:
+                begin, record, id = offset, [], None if match is None else match[1].strip()
+            record.append(line)
+        if record:
+            yield begin, record
+
+    def parse(self, record: list[bytes | None], row: int) -> Item:
+        texts = []
+        id = self.place(row)
+        for line in record:
+            if line is None:
+                return Item(id, error=_too_long("line"))
+            try:
+                match = TEXT_LINE.fullmatch(_strip(line.decode()))
+            except UnicodeDecodeError as error:
+                return Item(id, error=f"not UTF-8 ({error.reason})")
+            assert match is not None
+            id = match[1].strip() or id
+            texts.append(match[3])
+        return Item(id, " ".join(texts))
+
+
+class SpacyFile(Part):
+    """A `.spacy` file, of which only the texts are read, all into memory."""
+
+    def find_offsets(self) -> Iterator[int]:
+        return iter(range(len(read_doc_bin(self.path))))
+
+    def read_from(self, offset: int, row: int) -> Iterator[Item]:
+        docs = read_docs(self.path, Vocab())
+        for number, doc in enumerate(islice(docs, row, None), start=row):
+            yield Item(str(doc.user_data.get(DOCUMENT_ID) or self.place(number)), doc.text)
+
+
 class TextFolder(Part):
     """A folder in and below which each `.txt` file is a document.
 
@@ -349,13 +406,14 @@ def find_parts(path: Path, columns: Columns) -> list[Part]:
     """The parts of an input, in order of name.
 
     Args:
-        path: a file of JSON lines, CSV or Parquet, or a text file with a document on each line; or
-            a folder of such tables, or of text files that are a document each.
+        path: a file of JSON lines, CSV, Parquet, PubTator or spaCy, or a text file with a document
+            on each line; or a folder of such files, or of text files that are a document each, such
+            as brat's.
         columns: of the text and the identifier.
 
     Raises:
         BiomedError: if there is no such file or folder, its ending is unknown, a table lacks a
-            column, or a folder has both tables and text files, or neither.
+            column, or a folder has both text files and others, or none.
     """
     if not path.is_dir():
         if not path.exists():
@@ -373,7 +431,7 @@ def find_parts(path: Path, columns: Columns) -> list[Part]:
         raise BiomedError(f"{path}: no document; put files here that end in {', '.join(ENDINGS)}")
     if texts and len(texts) < len(names):
         raise BiomedError(
-            f"{path}: has both .txt files and tables; give a folder of one kind, or one file"
+            f"{path}: has both .txt files and others; give a folder of one kind, or one file"
         )
     if texts:
         return [TextFolder(path, path.name, texts)]
@@ -425,7 +483,7 @@ def _kind(path: Path) -> str | None:
         name = name.removesuffix(ending)
     is_plain = name == path.name.lower()
     for ending in ENDINGS:
-        if name.endswith(ending) and (is_plain or ending != ".parquet"):
+        if name.endswith(ending) and (is_plain or ending not in _COMPRESSED_FORMATS):
             return ending
     return None
 
@@ -438,6 +496,10 @@ def _open_part(path: Path, name: str, columns: Columns) -> Part:
         return DelimitedFile(path, name, columns)
     if kind in (".jsonl", ".ndjson"):
         return JsonLines(path, name, columns)
+    if kind == ".pubtator":
+        return PubTatorFile(path, name, columns)
+    if kind == ".spacy":
+        return SpacyFile(path, name)
     if kind == ".txt":
         return TextLines(path, name, columns)
     raise BiomedError(
@@ -509,6 +571,14 @@ def _number_lines(file: BinaryIO, offset: int) -> Iterator[_Line]:
 def _skip(file: BinaryIO, count: int) -> None:
     while count > 0 and (read := file.read(min(count, _BLOCK))):
         count -= len(read)
+
+
+def _decode_loosely(line: bytes) -> str:
+    return _strip(line.decode("utf-8", "surrogateescape"))
+
+
+def _strip(line: str) -> str:
+    return line.removeprefix("\ufeff").rstrip("\r\n")
 
 
 def _too_long(what: str) -> str:

@@ -25,12 +25,13 @@ def annotate(
         "",
         metavar="[TEXT|INPUT]",
         help="Text to annotate; else standard input. With OUTPUT, what to annotate: .jsonl, .csv, "
-        ".tsv, .parquet or .txt (a document a line), or a folder of these or of .txt notes.",
+        ".tsv, .parquet, .pubtator, .spacy or .txt (a document a line), or a folder of these or of "
+        ".txt notes.",
     ),
     output: Path = typer.Argument(
         None,
-        help="Folder to write, in the format of its ending: .parquet (also without an ending) or "
-        ".jsonl. With the same output, an interrupted run continues.",
+        help="Folder to write, in the format of its ending: .parquet (also without an ending), "
+        ".jsonl, .brat, .pubtator or .spacy. With the same output, an interrupted run continues.",
     ),
     corpus: Path = typer.Option(None, help="Annotate the first text of a .spacy file instead."),
     text_column: str = typer.Option("text", help="Column or JSON field with the text."),

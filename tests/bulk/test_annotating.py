@@ -181,29 +181,26 @@ def test_a_finished_shard_whose_file_is_gone_is_annotated_again(ruler, notes, tm
     assert snapshot(tmp_path / "out") == whole
 
 
-def arguments(ruler: Path) -> list[str]:
-    return ["annotate", str(ruler), "notes.jsonl", "out", "--shard-size", "2"]
-
-
-@pytest.fixture
-def whole(ruler, notes, tmp_path) -> tuple[dict, list[str]]:
-    """The files of an undisturbed run, and its calls that change something."""
-    outcome = fault_injection.run(arguments(ruler), tmp_path)
-    assert outcome.status == 0, outcome
-    files = snapshot(tmp_path / "out")
-    shutil.rmtree(tmp_path / "out")
-    return files, outcome.calls
+def arguments(ruler: Path, output: str = "out") -> list[str]:
+    return ["annotate", str(ruler), "notes.jsonl", output, "--shard-size", "2"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="commands are run in forks")
-@pytest.mark.parametrize("error", [0, errno.ENOSPC, errno.EROFS])
+@pytest.mark.parametrize(
+    ("error", "output"),
+    [(0, "out"), (0, "out.brat"), (errno.ENOSPC, "out"), (errno.EROFS, "out.brat")],
+)
 def test_after_a_kill_or_an_error_at_a_call_the_run_continues_to_the_same_bytes(
-    ruler, whole, tmp_path, error
+    ruler, notes, tmp_path, error, output
 ):
-    files, calls = whole
+    use = arguments(ruler, output)
+    outcome = fault_injection.run(use, tmp_path)
+    assert outcome.status == 0, outcome
+    files, calls = snapshot(tmp_path / output), outcome.calls
+    shutil.rmtree(tmp_path / output)
     assert len(calls) > 30
     for at in range(error % 3, len(calls), 6):
-        outcome = fault_injection.run(arguments(ruler), tmp_path, Fault(at, error))
+        outcome = fault_injection.run(use, tmp_path, Fault(at, error))
         if error:
             # What is deleted at the end may stay, with or without a warning.
             assert outcome.status in (0, 1), outcome
@@ -211,11 +208,11 @@ def test_after_a_kill_or_an_error_at_a_call_the_run_continues_to_the_same_bytes(
             assert outcome.status == 0 or outcome.lines[0].startswith("✘ "), outcome
         else:
             assert outcome.status == -signal.SIGKILL
-        outcome = fault_injection.run(arguments(ruler), tmp_path)
+        outcome = fault_injection.run(use, tmp_path)
         assert outcome.status == 0, outcome
-        found = snapshot(tmp_path / "out")
+        found = snapshot(tmp_path / output)
         assert found == files, calls[at]
-        shutil.rmtree(tmp_path / "out")
+        shutil.rmtree(tmp_path / output)
 
 
 def test_a_process_that_is_killed_continues_to_the_same_bytes(ruler, tmp_path):

@@ -9,6 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import spacy
+from spacy.tokens import DocBin
 
 from spacy_biomed import BiomedError
 from spacy_biomed.bulk.sources import Columns, Item, find_parts, plan_shards
@@ -50,6 +52,17 @@ def write_folder(path: Path) -> Path:
     return path
 
 
+def write_spacy(path: Path) -> Path:
+    nlp = spacy.blank("en")
+    docs = DocBin(store_user_data=True)
+    for id, text in ROWS:
+        doc = nlp(text)
+        doc.user_data["document_id"] = id
+        docs.add(doc)
+    docs.to_disk(path)
+    return path
+
+
 WRITERS = {
     "notes.jsonl": write_jsonl,
     "blank.ndjson": lambda path: write_jsonl(path, " \n\n"),
@@ -59,6 +72,7 @@ WRITERS = {
     "notes.csv.gz": write_csv,
     "notes.parquet": write_parquet,
     "groups.parquet": lambda path: write_parquet(path, group=2),
+    "notes.spacy": write_spacy,
     "folder": write_folder,
 }
 
@@ -109,6 +123,46 @@ def test_a_text_file_has_a_document_on_each_line(tmp_path):
     path.write_bytes("\ufeffone\n\ntwo\r\n".encode())
     _, (items,) = read_shards(path, 5)
     assert items == [Item("notes.txt:1", "one"), Item("notes.txt:2", "two")]
+
+
+PUBTATOR = [
+    "1|t|First title.",
+    "1|a|An abstract | with bars.",
+    "1\t0\t5\tFirst\tX\tC1",
+    "1\tCID\tC1\tC2",
+    "",
+    "2|a|No title.",
+    "2\t0\t2\tNo\tX",
+    "3|t|Título",
+    "",
+    "",
+    "3|t|the same id",
+    "3|a|",
+]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 9])
+@pytest.mark.parametrize("name", ["a.pubtator", "a.pubtator.gz"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_titles_and_abstracts_of_pubtator_are_read(tmp_path, size, name, end):
+    content = (end.join(PUBTATOR) + end).encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    _, found = read_shards(tmp_path / name, size, backwards=True)
+    assert [item for items in found for item in items] == [
+        Item("1", "First title. An abstract | with bars."),
+        Item("2", "No title."),
+        Item("3", "Título"),
+        Item("3", "the same id "),
+    ]
+
+
+def test_pubtator_that_is_not_utf8_is_an_error(tmp_path):
+    (tmp_path / "a.pubtator").write_bytes(b"1|t|\xff\n2|t|good\n")
+    _, (items,) = read_shards(tmp_path / "a.pubtator", 5)
+    assert items == [
+        Item("a.pubtator:1", error="not UTF-8 (invalid start byte)"),
+        Item("2", "good"),
+    ]
 
 
 def test_columns_are_named(tmp_path):
@@ -217,7 +271,7 @@ def test_an_input_that_cannot_be_read_at_all_is_refused(tmp_path, name, content,
 def test_a_folder_of_texts_and_tables_is_refused(tmp_path):
     write_folder(tmp_path / "notes")
     write_jsonl(tmp_path / "notes" / "n.jsonl")
-    with pytest.raises(BiomedError, match=r"both \.txt files and tables"):
+    with pytest.raises(BiomedError, match=r"both \.txt files and others"):
         find_parts(tmp_path / "notes", Columns())
 
 

@@ -15,7 +15,8 @@ SUFFIXES = (".txt", ".pubtator", ".tsv")
 # A mention, the string that the file gives for it, and `file:line`.
 _Covered = tuple[Mention, str, str]
 
-_TEXT_LINE = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
+# The identifier, t (title) or a (abstract), and the text.
+TEXT_LINE = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
 
 
 def read_pubtator(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
@@ -47,7 +48,7 @@ def _read_file(path: Path, encoding: str) -> Iterator[Document]:
     has_abstract = False
     for number, line in number_lines(path, encoding):
         where = f"{path}:{number}"
-        text_line = _TEXT_LINE.fullmatch(line)
+        text_line = TEXT_LINE.fullmatch(line)
         if text_line and _begins_document(text_line, document):
             if document is not None:
                 yield _finish(document, covered)

@@ -1,0 +1,147 @@
+"""Outputs in the formats of corpora, read by the readers of corpora."""
+
+import pytest
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
+
+from spacy_biomed.annotations import SpanRelation
+from spacy_biomed.bulk import BulkSettings, annotate_collection
+from spacy_biomed.corpora import Mention, Relation
+from spacy_biomed.corpora.readers import read_brat, read_pubtator
+from spacy_biomed.training.corpus import read_docs
+
+TEXTS = {
+    "a": "Title\naspirin for cancer",
+    "b/c": "no",
+    "..": "cancer",
+    "B%2Fc": "aspirin\ttab",
+    "x" * 300: "cancer",
+}
+
+
+class _NotPlain: ...
+
+
+@Language.component("test_relates", assigns=["doc._.relations"])
+def relate(doc: Doc) -> Doc:
+    doc._.relations = [SpanRelation(*doc.ents, "IS USED", 0.5)] if len(doc.ents) == 2 else []
+    doc.user_data["other"] = _NotPlain()
+    doc.user_data["plain"] = [1, {"a": None}]
+    return doc
+
+
+@pytest.fixture
+def annotate(ruler, tmp_path):
+    """Annotate the texts as a folder of notes; return the output."""
+    nlp = spacy.load(ruler)
+    nlp.add_pipe("test_relates")
+    nlp.to_disk(tmp_path / "pipeline")
+    spacy.blank("en").to_disk(tmp_path / "blank")
+    rows = "".join(
+        spacy.util.srsly.json_dumps({"id": k, "text": v}) + "\n" for k, v in TEXTS.items()
+    )
+    (tmp_path / "notes.jsonl").write_text(rows)
+
+    def run(name: str, source: str = "notes.jsonl"):
+        settings = BulkSettings(shard_size=4)
+        annotate_collection(
+            str(tmp_path / "pipeline"), tmp_path / source, tmp_path / name, settings
+        )
+        return tmp_path / name
+
+    return run
+
+
+def test_brat(annotate):
+    output = annotate("out.brat")
+    documents = {document.id: document for document in read_brat(output)}
+    long = "x" * 150 + "-4"
+    names = ["part-00000/a", "part-00000/b%2Fc", "part-00000/%2E.", "part-00000/B%252Fc"]
+    assert set(documents) == {*names, f"part-00001/{long}"}
+    assert [documents[name].text for name in names] == list(TEXTS.values())[:4]
+    first = documents["part-00000/a"]
+    note = {"AnnotatorNotes": '{"id": "D1"}'}
+    assert first.mentions == [
+        Mention("DRUG", ((6, 13),), "T1", note),
+        Mention("DISEASE", ((18, 24),), "T2"),
+    ]
+    assert first.relations == [Relation("IS_USED", "T1", "T2", "R1")]
+
+
+def test_names_that_differ_in_case_alone_get_a_number(ruler, tmp_path):
+    lines = ['{"id": "Note", "text": "a"}', '{"id": "note", "text": "b"}']
+    (tmp_path / "notes.jsonl").write_text("\n".join(lines))
+    annotate_collection(str(ruler), tmp_path / "notes.jsonl", tmp_path / "out.brat")
+    names = sorted(path.name for path in (tmp_path / "out.brat" / "part-00000").iterdir())
+    assert names == ["Note.ann", "Note.txt", "note-1.ann", "note-1.txt"]
+
+
+def test_a_mention_across_lines_has_a_fragment_for_each(ruler, tmp_path):
+    nlp = spacy.load(ruler)
+    nlp.get_pipe("entity_ruler").add_patterns(
+        [
+            {
+                "label": "LUNG CANCER",
+                "pattern": [{"ORTH": "lung"}, {"IS_SPACE": True}, {"ORTH": "tumour"}],
+            }
+        ]
+    )
+    nlp.to_disk(tmp_path / "pipeline")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "n.txt").write_text("a lung\ntumour")
+    annotate_collection(str(tmp_path / "pipeline"), tmp_path / "notes", tmp_path / "out.brat")
+    folder = tmp_path / "out.brat" / "part-00000"
+    assert (folder / "n.ann").read_text() == "T1\tLUNG_CANCER 2 6;7 13\tlung tumour\n"
+
+
+def test_pubtator(annotate):
+    output = annotate("out.pubtator")
+    documents = list(read_pubtator(output / "part-00000.pubtator"))
+    assert [document.id for document in documents] == ["a", "b/c", "..", "B%2Fc"]
+    assert documents[0].text == "Title aspirin for cancer"
+    assert documents[0].mentions == [
+        Mention("DRUG", ((6, 13),), "", {"concept": "D1"}),
+        Mention("DISEASE", ((18, 24),)),
+    ]
+    assert documents[3].text == "aspirin tab "
+
+
+def test_spacy(annotate):
+    output = annotate("out.spacy")
+    docs = list(read_docs(output / "part-00000.spacy", Vocab()))
+    assert [doc.text for doc in docs] == list(TEXTS.values())[:4]
+    assert [doc.user_data["document_id"] for doc in docs] == list(TEXTS)[:4]
+    assert [(ent.text, ent.label_, ent.ent_id_) for ent in docs[0].ents] == [
+        ("aspirin", "DRUG", "D1"),
+        ("cancer", "DISEASE", ""),
+    ]
+    assert [(one.head.text, one.label, one.score) for one in docs[0]._.relations] == [
+        ("aspirin", "IS USED", 0.5)
+    ]
+    assert docs[0].user_data["plain"] == (1, {"a": None})  # as MessagePack gives lists
+    assert "other" not in docs[0].user_data
+
+
+@pytest.mark.parametrize("name", ["out.brat", "out.spacy", "out.pubtator", "out.jsonl"])
+def test_a_shard_that_is_not_recorded_is_replaced_by_the_same_bytes(annotate, name):
+    output = annotate(name)
+    files = {path: path.read_bytes() for path in output.rglob("*") if path.is_file()}
+    (output / "_finished.jsonl").unlink()
+    annotate(name)
+    assert {path: path.read_bytes() for path in output.rglob("*") if path.is_file()} == files
+
+
+@pytest.mark.parametrize("name", ["first.spacy", "first.pubtator", "first.brat"])
+def test_an_output_is_an_input_again(annotate, name):
+    first = annotate(name)
+    second = annotate("second.jsonl", name)
+    rows = [
+        spacy.util.srsly.json_loads(line)
+        for path in sorted(second.glob("part-*"))
+        for line in path.read_text("utf8").splitlines()
+    ]
+    assert len(rows) == len(TEXTS)
+    assert sum(len(row["entities"]) for row in rows) == 5
+    assert first.exists()

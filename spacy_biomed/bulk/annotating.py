@@ -143,9 +143,11 @@ def annotate_collection(
                     finished[one.shard] = one
                     watch.errors += len(one.errors)
                     watch.check(output, settings.max_errors)
-        except BaseException:
+        except BaseException as error:
             with suppress(BiomedError, OSError):
                 write_results(output, finished)
+            if isinstance(error, BiomedError):
+                raise BiomedError(f"{error}; finished shards are kept: run it again") from error
             raise
         write_results(output, finished)
     counts = sum((Counter(one.counts) for one in finished.values()), Counter[str]())
@@ -178,5 +180,5 @@ class _Watch:
         if max_errors is not None and self.errors > max_errors:
             raise BiomedError(
                 f"{output}: {self.errors:,} documents could not be annotated, and --max-errors is "
-                f"{max_errors:,}; see {output / ERRORS}, and continue with a higher --max-errors"
+                f"{max_errors:,}: see {output / ERRORS}, and give a higher --max-errors"
             )

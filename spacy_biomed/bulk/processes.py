@@ -136,7 +136,7 @@ class _Team:
             worker = Worker([sys.executable, "-m", __name__], threads)
             self._all.append(worker)
         if worker.ask("open", work=asdict(self._work)) != self._states:
-            raise BiomedError(f"{self._work.source}: changes while it is read; run it again")
+            raise BiomedError(f"{self._work.source}: changes while it is read: leave it alone")
         return worker
 
     def kill(self) -> None:

@@ -91,11 +91,12 @@ def _annotate_collection(pipeline: str, source: Path, output: Path, settings: Bu
     from ..bulk.manifest import ERRORS
 
     console = Console(highlight=False)
-    start = time.monotonic()
+    start, speed = time.monotonic(), 0.0
     with create_bar(console) as bar:
         task = bar.add_task("Annotating", total=None)
 
         def show(rows: int, total: int, words: int) -> None:
+            nonlocal speed
             speed = words / max(time.monotonic() - start, 1e-3)
             description = f"Annotating, {speed:,.0f} words/s"
             bar.update(task, completed=rows, total=total, description=description)
@@ -109,7 +110,7 @@ def _annotate_collection(pipeline: str, source: Path, output: Path, settings: Bu
         typer.echo(f"{report.continued:,} of {report.shards:,} shards were finished before")
     if report.errors:
         typer.echo(f"⚠ {report.errors:,} documents could not be annotated: see {output / ERRORS}")
-    typer.echo(f"✔ Wrote {output}")
+    typer.echo(f"✔ Wrote {output}, {speed:,.0f} words/s")
 
 
 def findings(doc: Doc) -> list[str]:

@@ -14,7 +14,7 @@ import fault_injection
 import pyarrow.parquet as pq
 import pytest
 import spacy
-from fault_injection import Fault, snapshot
+from fault_injection import Fault, in_mount_namespace, mount, snapshot
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
@@ -213,6 +213,34 @@ def test_after_a_kill_or_an_error_at_a_call_the_run_continues_to_the_same_bytes(
         found = snapshot(tmp_path / output)
         assert found == files, calls[at]
         shutil.rmtree(tmp_path / output)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts a file system")
+def test_on_a_full_disk_finished_shards_are_kept_and_the_run_continues(ruler, tmp_path):
+    write(tmp_path / "notes.jsonl", TEXTS * 20)
+    assert fault_injection.run(arguments(ruler), tmp_path).status == 0
+    (tmp_path / "disk").mkdir()
+
+    def work() -> None:
+        mount("tmpfs", tmp_path / "disk", "tmpfs", "size=2m")
+        system = os.statvfs(tmp_path / "disk")
+        filler = tmp_path / "disk" / "filler"
+        filler.write_bytes(bytes((system.f_bavail - 60) * system.f_frsize))
+        outcome = fault_injection.run(arguments(ruler, "disk/out"), tmp_path)
+        assert (outcome.status, len(outcome.lines)) == (1, 1), outcome
+        assert "No space left on device" in outcome.lines[0]
+        assert "finished shards are kept: run it again" in outcome.lines[0]
+        finished = (tmp_path / "disk" / "out" / "_finished.jsonl").read_bytes().splitlines()
+        assert 5 < len(finished) < 60
+        filler.unlink()
+        again = fault_injection.run(arguments(ruler, "disk/out"), tmp_path)
+        assert again.status == 0, again
+        assert snapshot(tmp_path / "disk" / "out") == snapshot(tmp_path / "out")
+
+    problem = in_mount_namespace(work)
+    if problem == "":
+        pytest.skip("mounting is not permitted here")
+    assert problem is None, problem
 
 
 def test_a_process_that_is_killed_continues_to_the_same_bytes(ruler, tmp_path):

@@ -30,6 +30,7 @@ config, notes = sys.argv[1:]
 run("train", config, "--output", "trained")
 run("compress", "trained/model-best", "compressed", "--precision", "int8", "--max-loss", "100")
 run("annotate", "compressed", "Aspirin reduced the risk of stroke.")
+run("annotate", "compressed", notes, "annotated", "--n-process", "2", "--shard-size", "1")
 nlp = spacy.load("compressed")
 nlp.remove_pipe("biomed_ner")
 nlp.add_pipe("entity_ruler").add_patterns([{"label": "NOMBRE", "pattern": "Ochoa"}])
@@ -46,7 +47,7 @@ def traced(tiny_config, tmp_path_factory):
     folder = tmp_path_factory.mktemp("traced")
     for name in ("home", "temporary", "work"):
         (folder / name).mkdir()
-    (folder / "notes.txt").write_text("Ochoa took aspirin.\n", encoding="utf8")
+    (folder / "notes.txt").write_text("Ochoa took aspirin.\n" * 2, encoding="utf8")
     lines = folder / "strace.txt"
     trace = ["strace", "-f", "-y", "-qq", "--seccomp-bpf", "-e", f"trace={SYSTEM_CALLS}"]
     if shutil.which("strace") is None:
@@ -71,7 +72,7 @@ def traced(tiny_config, tmp_path_factory):
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert (folder / "work/clean.txt").read_text(encoding="utf8") == "[NOMBRE] took aspirin.\n"
+    assert (folder / "work/clean.txt").read_text(encoding="utf8") == "[NOMBRE] took aspirin.\n" * 2
     return folder, lines.read_text(encoding="utf8", errors="replace").splitlines()
 
 
@@ -89,6 +90,7 @@ def test_files_are_written_to_the_output_and_the_temporary_directory_alone(trace
     allowed = (work, folder / "temporary", Path("/dev"), Path("/proc/self"))
     written = [work / path for line in lines if (path := written_path(line)) is not None]
     assert work / "trained" in written
+    assert work / "annotated/_manifest.json" in written
     assert [path for path in written if not any(map(path.is_relative_to, allowed))] == []
 
 

@@ -13,6 +13,8 @@ import spacy_biomed
 from spacy_biomed import BiomedError
 from spacy_biomed.annotations import SpanRelation
 from spacy_biomed.bulk import annotate_collection
+from spacy_biomed.bulk.findings import Layers, describe, find_layers
+from spacy_biomed.bulk.tables import TableBuilder
 
 TEXTS = ["aspirin for cancer", "nothing", "no aspirin"]
 
@@ -103,6 +105,37 @@ def test_classes_relations_and_answers_have_columns_and_tables_of_their_own(nlp)
         }
     ]
     assert batch.answers is None
+
+
+def test_answers_are_no_entities_and_the_texts_of_a_pair_are_neither():
+    doc = spacy_biomed.pair(spacy.blank("en"), "Which drug?", "Aspirin for gout")
+    doc.spans["answer"] = [doc.char_span(12, 19, label="answer")]
+    layers = Layers(cats=False, relations=False, answers=True)
+    found = describe(doc, layers)
+    assert found["entities"] == []
+    answer = {"start": 12, "end": 19, "text": "Aspirin", "confidence": None}
+    assert found["answers"] == [answer]
+    builder = TableBuilder(layers)
+    builder.add(7, "n", found)
+    tables = dict(builder.tables())
+    assert list(tables) == ["documents", "entities", "answers"]
+    assert tables["answers"].to_pylist() == [{"document": 7, "id": "n", **answer}]
+
+
+@pytest.mark.parametrize(
+    ("factory", "layers"),
+    [
+        ("biomed_ner", Layers(False, False, False)),
+        ("biomed_textcat", Layers(True, False, False)),
+        ("textcat", Layers(True, False, False)),
+        ("biomed_relations", Layers(False, True, False)),
+        ("biomed_qa", Layers(False, False, True)),
+    ],
+)
+def test_the_components_decide_on_the_layers(factory, layers):
+    nlp = spacy.blank("en")
+    nlp.add_pipe(factory)
+    assert find_layers(nlp) == layers
 
 
 def test_a_source_that_is_not_there_is_refused(nlp, tmp_path):

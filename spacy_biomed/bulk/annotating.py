@@ -42,7 +42,7 @@ class BulkSettings:
         shard_size: rows of a shard. All of a shard's documents are in memory.
         batch_size: documents of a batch; None for the pipeline's.
         n_process: processes that annotate shards, with one thread each where the environment does
-            not say otherwise. The output does not depend on it.
+            not say otherwise. With the same number of threads, the output does not depend on it.
         max_errors: the run stops after a shard with which more rows than this could not be
             annotated; None for no limit.
     """
@@ -91,7 +91,9 @@ def annotate_collection(
     row is in the output exactly once, whenever the process is killed, and the files of a continued
     run are the same, byte for byte, as those of a run that was never interrupted: batches never
     cross the boundary of a shard. A row that cannot be annotated is listed in `_errors.jsonl`, with
-    its identifier and the reason, and never with its text.
+    its identifier and the reason, and never with its text. The environment variable
+    SPACY_BIOMED_ENGINE is set to "onnxruntime" if it is not set, so that all processes use the same
+    engine.
 
     Args:
         pipeline: installed package or pipeline directory.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from spacy.tokens import Doc, Span
@@ -21,15 +22,21 @@ def install_extensions() -> None:
 
 
 def _get_confidence(span: Span) -> float | None:
-    found = span.doc.user_data.get(_confidence_key(span))
+    found = _read_confidence(span)
     # A number is that of a document stored by an earlier version.
     return found.get(span.label_) if isinstance(found, dict) else found
 
 
 def _set_confidence(span: Span, value: float | None) -> None:
-    found = span.doc.user_data.get(_confidence_key(span))
+    found = _read_confidence(span)
     others = found if isinstance(found, dict) else {}
-    span.doc.user_data[_confidence_key(span)] = {**others, span.label_: value}
+    user_data: dict[Any, Any] = span.doc.user_data
+    user_data[_confidence_key(span)] = {**others, span.label_: value}
+
+
+def _read_confidence(span: Span) -> Any:
+    user_data: dict[Any, Any] = span.doc.user_data
+    return user_data.get(_confidence_key(span))
 
 
 def _confidence_key(span: Span) -> tuple[str, str, int, int]:

@@ -45,10 +45,10 @@ def write_corpus_bomb(path: Path) -> Path:
 
 
 def refuse(read) -> str:
-    begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    begin, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(BiomedError) as error:
         read()
-    assert time.perf_counter() - begin < 20
+    assert time.process_time() - begin < 20
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400_000  # KiB
     assert "\n" not in str(error.value)
     return str(error.value)

@@ -191,10 +191,10 @@ def test_half_of_a_surrogate_pair_is_refused_with_its_document(tmp_path, record)
 
 
 def test_xml_is_parsed_in_linear_time(tmp_path):
-    begin = time.perf_counter()
+    begin = time.process_time()
     texts = "x&#13;" * 200_000
     (document,) = read(
         tmp_path, "bioc", "a.xml", BIOC.replace("aspirin</text>\n", f"aspirin{texts}</text>\n", 1)
     )
     assert len(document.text) == len("aspirin") + 400_000
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin < 2

@@ -85,10 +85,10 @@ def test_long_annotations_are_compared_and_not_looked_for(text):
 
 
 def test_annotations_of_many_fragments_are_compared_and_not_looked_for():
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(BiomedError):
         place("Aspirin help", *((n, n + 1) for n in range(50_000)), text="ab " * 50_000)
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin < 2
 
 
 BRAT = """T1\tDRUG 1 8\tAspirin

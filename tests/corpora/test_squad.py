@@ -136,7 +136,7 @@ def test_covid_qa_is_read_whole(corpora_dir):
 
 def test_an_answer_of_a_hundred_thousand_characters_is_found_at_once(tmp_path):
     context = "A" * 100_001
-    begin = time.perf_counter()
+    begin = time.process_time()
     document, other = read(
         tmp_path,
         question("a", [answer(context[1:].lower(), 7)]),
@@ -144,4 +144,4 @@ def test_an_answer_of_a_hundred_thousand_characters_is_found_at_once(tmp_path):
         context=context,
     )
     assert [len(text) for text in texts(document) + texts(other)] == [100_000] * 2
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin < 2

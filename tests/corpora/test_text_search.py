@@ -22,12 +22,12 @@ def test_the_nearest_place_is_that_of_a_search_through_all_places():
 
 @pytest.mark.parametrize("string", ["a" * 100_000 + "b", "b" + "a" * 100_000, "a" * 100_000])
 def test_long_strings_are_searched_for_in_linear_time(string):
-    begin = time.perf_counter()
+    begin = time.process_time()
     for place in (0, 200_000, 400_000):
         assert find_nearest("a" * 400_000, string, place) == (
             None if "b" in string else min(place, 300_000)
         )
-    assert time.perf_counter() - begin < 1
+    assert time.process_time() - begin < 1
 
 
 @pytest.mark.parametrize("text", ["Straße", "İZMİR", "ΟΔΟΣ", "ﬁ"])

@@ -79,10 +79,10 @@ def test_it_takes_at_most_half_as_long_again_as_the_languages_own(corpora_dir, l
     texts = [document.text for document in read_brat(folder)][:300]
 
     def seconds(nlp):
-        begin = time.perf_counter()
+        begin = time.process_time()
         for text in texts:
             nlp.make_doc(text)
-        return time.perf_counter() - begin
+        return time.process_time() - begin
 
     assert seconds(pipeline(language)) < 1.5 * seconds(spacy.blank(language))
 
@@ -96,9 +96,9 @@ def test_a_run_of_any_signs_is_tokenized_in_linear_time(language, run):
     """One by one from its ends, as spaCy takes signs off, it would be a minute and a half."""
     text = run * (40_000 // len(run))
     nlp = pipeline(language)
-    begin = time.perf_counter()
+    begin = time.process_time()
     doc = nlp.tokenizer(text)
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin < 2
     assert doc.text == text
 
 

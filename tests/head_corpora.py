@@ -6,12 +6,15 @@ import json
 from pathlib import Path
 
 import spacy
+from multitask_corpora import write_small_template
 from spacy.tokens import Doc, DocBin, Span
+from thinc.api import Config
 
 import spacy_biomed
 from spacy_biomed.annotations.relation_layer import SpanRelation
 from spacy_biomed.annotations.seen import SEEN_KEY
 from spacy_biomed.corpora.marked_arguments import find_marked_arguments
+from spacy_biomed.training.multitask_config import create_multitask_config
 
 NLP = spacy.blank("en")
 TEXTS = ("Aspirin reduced the risk of stroke.", "Metformin for patients with diabetes.")
@@ -36,6 +39,18 @@ def write_corpora(folder: Path, kinds: list[str]) -> list[Path]:
         description = {"name": f"my_{kind}", "language": "en", "task": kind, "parts": {}}
         (folder / kind / "corpus.json").write_text(json.dumps(description), encoding="utf8")
     return [folder / kind for kind in kinds]
+
+
+def create_heads_config(folder: Path, kinds: list[str], encoder: Path) -> Config:
+    """A multi-task config with a head for each kind of corpus, written to `corpora` in a folder."""
+    config, _ = create_multitask_config(
+        write_corpora(folder / "corpora", kinds),
+        encoder=str(encoder),
+        template=write_small_template(folder / "multitask.cfg"),
+        epochs=1,
+        batch_words=100,
+    )
+    return config
 
 
 def make_docs(kind: str) -> list[Doc]:

@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 import spacy
 from device_arrays import DeviceArray, DeviceModule, on_a_device
-from head_corpora import make_docs, write_corpora
-from multitask_corpora import write_small_template
+from head_corpora import create_heads_config, make_docs
 from spacy.training.initialize import init_nlp
 from spacy.util import fix_random_seed
 
 from spacy_biomed.pipeline.component_classes import list_heads
 from spacy_biomed.training.multitask import TASK_KEY, MultiTaskCorpus_v1
-from spacy_biomed.training.multitask_config import create_multitask_config
 from spacy_biomed.training.optimizer import AdamW_v1
 from spacy_biomed.training.resumable import train
 
@@ -29,11 +27,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def config(folder, tiny_bert):
-    template = write_small_template(folder / "multitask.cfg")
-    corpora = write_corpora(folder / "corpora", KINDS)
-    config, _ = create_multitask_config(
-        corpora, encoder=str(tiny_bert), template=template, epochs=1, batch_words=100
-    )
+    config = create_heads_config(folder, KINDS, tiny_bert)
     config["components"]["biomed_transformer"]["model"]["precision"] = "fp32"
     return config
 
@@ -66,11 +60,11 @@ def annotate(nlp, folder):
         with nlp.select_pipes(enable=["biomed_transformer", kind]):
             docs = list(nlp.pipe(doc.copy() for doc in make_docs(kind)))
             scores = nlp.evaluate(examples)
-        spans = {
-            key: [(span.start, span.end, span.label_) for span in group]
+        spans = [
+            {key: [(span.start, span.end, span.label_) for span in doc.spans[key]]}
             for doc in docs
-            for key, group in doc.spans.items()
-        }
+            for key in sorted(doc.spans)
+        ]
         ents = [[(ent.start, ent.end, ent.label_) for ent in doc.ents] for doc in docs]
         scores.pop("speed")
         found[kind] = ents, spans, [dict(doc.cats) for doc in docs], scores

@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 import spacy
 import torch
-from head_corpora import write_corpora
-from multitask_corpora import write_small_template
+from head_corpora import create_heads_config
 from pretraining_recipes import make_recipe
 from rich.console import Console
 from spacy.language import Language
@@ -35,7 +34,6 @@ from spacy_biomed.language_models.progress import read_rows
 from spacy_biomed.pipeline.component_classes import list_heads
 from spacy_biomed.training.config import fill_config
 from spacy_biomed.training.corpus import Corpus_v1
-from spacy_biomed.training.multitask_config import create_multitask_config
 
 REPOSITORY = Path(__file__).parents[1]
 ENCODER = "biomed_transformer"
@@ -146,13 +144,7 @@ def test_fine_tuning_in_bf16_loses_what_it_loses_on_the_cpu(corpus):
 
 def test_all_heads_learn_together_and_open_on_the_cpu(tiny_bert, tmp_path):
     kinds = sorted(kind for head in list_heads().values() for kind in head.learns)
-    config, _ = create_multitask_config(
-        write_corpora(tmp_path / "corpora", kinds),
-        encoder=str(tiny_bert),
-        template=write_small_template(tmp_path / "multitask.cfg"),
-        epochs=1,
-        batch_words=100,
-    )
+    config = create_heads_config(tmp_path, kinds, tiny_bert)
     nlp, losses = fine_tune(config, GPU, 4 * len(kinds))
     _, expected = fine_tune(config, "cpu", 4 * len(kinds))
     for step, other in zip(losses[: len(kinds)], expected, strict=False):

@@ -22,6 +22,4 @@ def warmup_constant_v1(rate: float, warmup_steps: int) -> Iterator[float]:
     """
     if warmup_steps < 0:
         raise BiomedError(f"warmup_steps is {warmup_steps}: use 0 for none, or more")
-    return (
-        rate * min(step / max(warmup_steps, 1), 1.0) if warmup_steps else rate for step in count()
-    )
+    return (rate * step / warmup_steps if step < warmup_steps else rate for step in count())

@@ -7,8 +7,7 @@ A head is tested on all kinds of corpora it learns from. A new kind needs a few 
 import numpy as np
 import pytest
 import spacy
-from head_corpora import make_docs, write_corpora
-from multitask_corpora import write_small_template
+from head_corpora import create_heads_config, make_docs
 from spacy.training import Example
 from spacy.training.initialize import init_nlp
 from spacy.util import fix_random_seed
@@ -18,7 +17,6 @@ from spacy_biomed.evaluation.tasks import find_heads
 from spacy_biomed.packaging.compression import compress_pipeline
 from spacy_biomed.pipeline.component_classes import find_head, list_annotation_keys, list_heads
 from spacy_biomed.training.multitask import TASK_KEY, MultiTaskCorpus_v1
-from spacy_biomed.training.multitask_config import create_multitask_config
 from spacy_biomed.training.optimizer import AdamW_v1
 
 ENCODER = "biomed_transformer"
@@ -35,11 +33,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def config(folder, tiny_bert):
-    template = write_small_template(folder / "multitask.cfg")
-    corpora = write_corpora(folder / "corpora", KINDS)
-    config, _ = create_multitask_config(
-        corpora, encoder=str(tiny_bert), template=template, epochs=1, batch_words=100
-    )
+    config = create_heads_config(folder, KINDS, tiny_bert)
     config["components"][ENCODER]["model"]["precision"] = "fp32"  # exports are compared to 1e-3
     return config
 

@@ -1,3 +1,4 @@
+from .consistency import BiomedConsistency
 from .deidentify import BiomedDeidentifier, add_deidentifier
 from .described import Described, ShownScores
 from .encoder_head import EncoderHead
@@ -14,6 +15,7 @@ from .textcat import BiomedTextCategorizer, classification_scorer_v1, score_clas
 from .transformer import SharedEncoder
 
 __all__ = [
+    "BiomedConsistency",
     "BiomedDeidentifier",
     "BiomedNER",
     "BiomedQA",

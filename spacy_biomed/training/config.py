@@ -262,6 +262,7 @@ def start_config(
     """Read the template for a corpus, and add the head of its task unless it has its components.
 
     Heads get the settings that follow from what the corpus holds (`EncoderHead.corpus_settings`).
+    Further components of a template without a head come after the head.
 
     Args:
         corpus, task, template: as for `fill_config`.
@@ -275,7 +276,9 @@ def start_config(
     if has_no_head(config):
         task, head = find_learner(corpus, description, task)
         settings = {**head.learns[task], **head.corpus_settings(description)}
+        followers = [name for name in config["components"] if name != ENCODER]
         main = add_head(config, head.default_name, head, settings)
+        config["nlp"]["pipeline"] += followers
         others = {name: 0.0 for name, weight in default_weights(head).items() if weight}
         given = config["training"]["score_weights"]
         config["training"]["score_weights"] = {**others, main: 1.0, **given}

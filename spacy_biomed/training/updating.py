@@ -10,10 +10,12 @@ from typing import Any
 
 import spacy
 from spacy.language import Language
+from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.util import resolve_dot_names
 from thinc.api import Config
 
 from ..errors import BiomedError, quote
+from ..pipeline.component_classes import find_described
 from ..pipeline.encoder_head import EncoderHead
 from ..pipeline.ner import BiomedNER
 from ..pipeline.pipeline_loading import load_pipeline
@@ -88,7 +90,7 @@ def create_update(
         seed=seed,
     )
     nlp = load_pipeline(source)
-    trained = list(config["nlp"].get("pipeline", ()))
+    trained = [name for name in config["nlp"].get("pipeline", ()) if _learns(config, name)]
     _check_source(nlp, source, config, trained)
     if nlp.lang != description["language"]:
         raise BiomedError(
@@ -111,6 +113,13 @@ def create_update(
         sorted(untaught - annotated),
         [name for name in frozen if isinstance(nlp.get_pipe(name), EncoderHead)],
     )
+
+
+def _learns(config: Config, name: str) -> bool:
+    """Whether a component of a template can be trained."""
+    factory = config.get("components", {}).get(name, {}).get("factory", name)
+    made = find_described(factory)
+    return made is None or issubclass(made, TrainablePipe)
 
 
 def _check_source(nlp: Language, source: str, config: Config, trained: Sequence[str]) -> None:

@@ -1,0 +1,232 @@
+"""The component `biomed_consistency`: entities that agree with each other within a document."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from spacy.attrs import ORTH
+from spacy.pipeline import Pipe
+from spacy.tokens import Doc, Span
+from spacy.util import filter_spans
+
+from ..annotations.abbreviations import abbreviate_binomial, find_abbreviations
+from ..errors import BiomedError
+from .described import Described
+from .factories import register_factory
+from .mention_layer import install_extensions
+
+FACTORY = "biomed_consistency"
+
+# Shorter texts would be repeated in too many places where they mean something else.
+SHORTEST_REPEATED = 3
+
+
+class Meaning(NamedTuple):
+    """What a text means in a document: a label, and its probability if that is known."""
+
+    label: str
+    confidence: float | None
+
+
+class BiomedConsistency(Described, Pipe):
+    """Make the entities of a document agree: what has a label once has it everywhere.
+
+    A tagger decides on each mention alone. The document knows more:
+
+    - Mentions with the same text get the same label: the one with the highest sum of
+      probabilities.
+    - An abbreviation that the text defines, as in "transient ischemic attack (TIA)", gets the label
+      of its long form wherever it occurs, if a mention ends with the long form
+      (`annotations.abbreviations`). "E. coli" gets the label of "Escherichia coli".
+    - Other places with the words of a mention become mentions too, if the mention is probable
+      enough, and if enough of the places were found.
+
+    A place inside a longer mention stays as it is. Changed and added mentions have the probability
+    of the mention that they follow. Sentences profit little; abstracts and notes do
+    (docs/tasks/entities.md).
+
+    Attributes:
+        name: name of the component in the pipeline.
+        spans_key: span group of the entities; None for `doc.ents`.
+        least_confidence: smallest probability, 0 to 1, of a mention that is repeated. Mentions
+            without a probability are repeated.
+        least_share: smallest share, 0 to 1, of the places of a text that were found already.
+
+    Examples:
+        >>> import spacy
+        >>> nlp = spacy.blank("en")
+        >>> ruler = nlp.add_pipe("entity_ruler")
+        >>> ruler.add_patterns([{"label": "DISEASE", "pattern": "ischemic attack"}])
+        >>> consistency = nlp.add_pipe("biomed_consistency")
+        >>> [ent.text for ent in nlp("An ischemic attack (IA). The IA passed.").ents]
+        ['ischemic attack', 'IA', 'IA']
+    """
+
+    default_name, task_name = FACTORY, "consistency of entities within a document"
+    usage_line = "print([(ent.text, ent.label_) for ent in doc.ents])"
+
+    def __init__(
+        self,
+        name: str = FACTORY,
+        *,
+        spans_key: str | None = None,
+        least_confidence: float = 0.7,
+        least_share: float = 0.25,
+    ):
+        for setting, value in (
+            ("least_confidence", least_confidence),
+            ("least_share", least_share),
+        ):
+            if not 0.0 <= value <= 1.0:
+                raise BiomedError(f"[components.{name}] {setting} = {value}: use 0 to 1")
+        install_extensions()
+        self.name = name
+        self._spans_key = spans_key
+        self._least_confidence = least_confidence
+        self._least_share = least_share
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Change the entities of a document."""
+        key = self._spans_key
+        spans = list(doc.ents) if key is None else list(doc.spans.get(key, ()))
+        if not spans:
+            return doc
+        words = _Words(doc)
+        agreed = _agree(spans, words)
+        agreed = _follow(agreed, list(_defined(doc, agreed, words)))
+        agreed = _follow(agreed, list(self._repeated(agreed, words)))
+        if agreed != spans:
+            self._write(doc, sorted(agreed))
+        return doc
+
+    def _repeated(self, spans: list[Span], words: _Words) -> Iterator[Span]:
+        """The places with the words of a mention that are in no mention yet."""
+        covered = _covered_tokens(spans)
+        for own in words.group(spans).values():
+            best = max(map(_meaning, own), key=_certainty)
+            is_short = len(own[0].text) < SHORTEST_REPEATED
+            if is_short or _certainty(best) < self._least_confidence:
+                continue
+            places = words.find(own[0])
+            if len(own) >= self._least_share * len(places):
+                for place in places:
+                    if covered.isdisjoint(range(place.start, place.end)):
+                        yield _label(place, best)
+
+    def _write(self, doc: Doc, spans: list[Span]) -> None:
+        if self._spans_key is None:
+            doc.set_ents(spans)
+            return
+        doc.spans[self._spans_key] = spans
+        scores = [span._.confidence for span in spans]
+        if None not in scores:
+            doc.spans[self._spans_key].attrs["scores"] = scores
+
+
+make_biomed_consistency = register_factory(
+    FACTORY,
+    BiomedConsistency,
+    assigns=["doc.ents", "doc.spans", "token.ent_iob", "token.ent_type", "span._.confidence"],
+)
+
+
+class _Words:
+    """The words of a document, to find where a span's words occur again."""
+
+    def __init__(self, doc: Doc):
+        self._doc = doc
+        self._words: list[int] = doc.to_array(ORTH).tolist()
+        self._places: dict[int, list[int]] = defaultdict(list)
+        for place, word in enumerate(self._words):
+            self._places[word].append(place)
+
+    def of(self, span: Span) -> tuple[int, ...]:
+        return tuple(self._words[span.start : span.end])
+
+    def group(self, spans: list[Span]) -> dict[tuple[int, ...], list[Span]]:
+        """Spans with the same words, in the order of their first ones."""
+        grouped: dict[tuple[int, ...], list[Span]] = defaultdict(list)
+        for span in spans:
+            grouped[self.of(span)].append(span)
+        return grouped
+
+    def find(self, span: Span) -> list[Span]:
+        """All places with the words of a span, the span's own among them."""
+        wanted = list(self.of(span))
+        size = len(wanted)
+        return [
+            Span(self._doc, start, start + size)
+            for start in self._places[wanted[0]]
+            if self._words[start : start + size] == wanted
+        ]
+
+
+def _meaning(span: Span) -> Meaning:
+    return Meaning(span.label_, span._.confidence)
+
+
+def _certainty(meaning: Meaning) -> float:
+    """The probability; 1 where none is known, as from a ruler."""
+    return 1.0 if meaning.confidence is None else meaning.confidence
+
+
+def _label(place: Span, meaning: Meaning) -> Span:
+    span = Span(place.doc, place.start, place.end, label=meaning.label)
+    span._.confidence = meaning.confidence
+    return span
+
+
+def _agree(spans: list[Span], words: _Words) -> list[Span]:
+    """Give mentions with the same words the label with the highest sum of probabilities."""
+    agreed = []
+    for own in words.group(spans).values():
+        by_label: dict[str, list[Meaning]] = defaultdict(list)
+        for span in own:
+            by_label[span.label_].append(_meaning(span))
+        chosen = max(by_label.values(), key=lambda meanings: sum(map(_certainty, meanings)))
+        best = max(chosen, key=_certainty)
+        agreed += [span if span.label_ == best.label else _label(span, best) for span in own]
+    return sorted(agreed)
+
+
+def _defined(doc: Doc, spans: list[Span], words: _Words) -> Iterator[Span]:
+    """The places of abbreviations whose long form is a mention, or ends with one."""
+    by_end = {span.end_char: span for span in spans}
+    text = doc.text
+    meanings: dict[str, tuple[Span | None, Meaning]] = {}
+    for found in find_abbreviations(text):
+        long = by_end.get(found.long_end)
+        if long is not None:
+            short = doc.char_span(found.short_start, found.short_end)
+            meanings[text[found.short_start : found.short_end]] = (short, _meaning(long))
+    for span in spans:
+        name = abbreviate_binomial(span.text)
+        if name is not None and name not in meanings:
+            start = text.find(name)
+            short = doc.char_span(start, start + len(name)) if start >= 0 else None
+            meanings[name] = (short, _meaning(span))
+    for short, meaning in meanings.values():
+        for place in words.find(short) if short is not None else ():
+            yield _label(place, meaning)
+
+
+def _follow(spans: list[Span], added: list[Span]) -> list[Span]:
+    """Add mentions in place of those inside them. One that touches a longer mention is left out."""
+    if not added:
+        return spans
+    holder = {token: span for span in spans for token in range(span.start, span.end)}
+    kept = []
+    for one in added:
+        touched = [holder[token] for token in range(one.start, one.end) if token in holder]
+        if all(one.start <= span.start and span.end <= one.end for span in touched):
+            kept.append(one)
+    kept = filter_spans(kept)
+    covered = _covered_tokens(kept)
+    others = [span for span in spans if covered.isdisjoint(range(span.start, span.end))]
+    return [*others, *kept]
+
+
+def _covered_tokens(spans: list[Span]) -> set[int]:
+    return {token for span in spans for token in range(span.start, span.end)}

@@ -105,12 +105,12 @@ class BiomedConsistency(Described, Pipe):
         """The places with the words of a mention that are in no mention yet."""
         covered = _covered_tokens(spans)
         for own in words.group(spans).values():
-            best = max(map(_meaning, own), key=_certainty)
-            is_short = len(own[0].text) < SHORTEST_REPEATED
-            if is_short or _certainty(best) < self._least_confidence:
-                continue
             places = words.find(own[0])
-            if len(own) >= self._least_share * len(places):
+            share = len(own) / len(places)
+            if share == 1.0 or share < self._least_share or _is_short(own[0]):
+                continue
+            best = max(map(_meaning, own), key=_certainty)
+            if _certainty(best) >= self._least_confidence:
                 for place in places:
                     if covered.isdisjoint(range(place.start, place.end)):
                         yield _label(place, best)
@@ -172,6 +172,10 @@ def _certainty(meaning: Meaning) -> float:
     return 1.0 if meaning.confidence is None else meaning.confidence
 
 
+def _is_short(span: Span) -> bool:
+    return span.end_char - span.start_char < SHORTEST_REPEATED
+
+
 def _label(place: Span, meaning: Meaning) -> Span:
     span = Span(place.doc, place.start, place.end, label=meaning.label)
     span._.confidence = meaning.confidence
@@ -182,12 +186,14 @@ def _agree(spans: list[Span], words: _Words) -> list[Span]:
     """Give mentions with the same words the label with the highest sum of probabilities."""
     agreed = []
     for own in words.group(spans).values():
-        by_label: dict[str, list[Meaning]] = defaultdict(list)
-        for span in own:
-            by_label[span.label_].append(_meaning(span))
-        chosen = max(by_label.values(), key=lambda meanings: sum(map(_certainty, meanings)))
-        best = max(chosen, key=_certainty)
-        agreed += [span if span.label_ == best.label else _label(span, best) for span in own]
+        if len({span.label for span in own}) > 1:
+            by_label: dict[str, list[Meaning]] = defaultdict(list)
+            for span in own:
+                by_label[span.label_].append(_meaning(span))
+            chosen = max(by_label.values(), key=lambda meanings: sum(map(_certainty, meanings)))
+            best = max(chosen, key=_certainty)
+            own = [span if span.label_ == best.label else _label(span, best) for span in own]
+        agreed += own
     return sorted(agreed)
 
 
@@ -202,7 +208,7 @@ def _defined(doc: Doc, spans: list[Span], words: _Words) -> Iterator[Span]:
             short = doc.char_span(found.short_start, found.short_end)
             meanings[text[found.short_start : found.short_end]] = (short, _meaning(long))
     for span in spans:
-        name = abbreviate_binomial(span.text)
+        name = abbreviate_binomial(text[span.start_char : span.end_char])
         if name is not None and name not in meanings:
             start = text.find(name)
             short = doc.char_span(start, start + len(name)) if start >= 0 else None

@@ -148,7 +148,8 @@ def test_the_task_decides_the_head_and_what_differs_from_other_tasks(
         "@architectures": "spacy_biomed.TransformerModel.v1",
         "name": "${vars.encoder}",
     }
-    assert config["nlp"]["pipeline"] == ["biomed_transformer", head]
+    others = ["biomed_consistency"] if task == "ner" else []
+    assert config["nlp"]["pipeline"] == ["biomed_transformer", head, *others]
     assert (config["vars"]["learn_rate"], config["vars"]["batch_words"]) == variables
     assert encoder == {**basic, **encoder_settings}
     given = config["training"]["optimizer"]

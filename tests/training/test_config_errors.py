@@ -40,8 +40,8 @@ def explain(path):
             "'biomed_nre' is not among the factories; did you mean biomed_ner",
         ),
         (
-            '"biomed_transformer", "biomed_ner"]',
-            '"biomed_transformer", "biomed_nre"]',
+            '["biomed_transformer", "biomed_ner",',
+            '["biomed_transformer", "biomed_nre",',
             "'biomed_nre' is not among the [components]; did you mean biomed_ner",
         ),
         (

@@ -23,6 +23,8 @@ from spacy_biomed.training.teaching import create_taught_corpus
 from spacy_biomed.training.updating import LEARN_RATE_SHARE, create_update
 
 NER, ENCODER = "biomed_ner", "biomed_transformer"
+# Components that are not trained.
+OTHERS = ["biomed_consistency", "biomed_deidentify"]
 OLD_TAGS = 1 + 2 * 4
 
 GENES = [
@@ -91,11 +93,11 @@ def test_every_component_is_sourced_in_its_order_and_what_the_template_trains_le
     update, trained
 ):
     config = update.config.interpolate()
-    assert config["nlp"]["pipeline"] == [ENCODER, NER, "biomed_deidentify"]
+    assert config["nlp"]["pipeline"] == [ENCODER, NER, *OTHERS]
     assert config["components"] == {
         name: {"source": str(trained)} for name in config["nlp"]["pipeline"]
     }
-    assert config["training"]["frozen_components"] == ["biomed_deidentify"]
+    assert config["training"]["frozen_components"] == OTHERS
     assert config["nlp"]["lang"] == "es"
     assert update.new == ["GENE"]
     assert update.unannotated == ["C", "D"]
@@ -176,7 +178,7 @@ def test_the_new_label_is_learned(run, template, genes, trained, tmp_path):
     with (tmp_path / "log.txt").open("w") as log:
         run(init_nlp(update.config), tmp_path, stdout=log)
     nlp = spacy.load(tmp_path / "model-last")
-    assert nlp.pipe_names == [ENCODER, NER, "biomed_deidentify"]
+    assert nlp.pipe_names == [ENCODER, NER, *OTHERS]
     gold = {"BRCA1": "GENE", "TP53": "GENE"}
     for entities in found(nlp, genes):
         assert [one for one in entities if one[1] == "GENE"] == [

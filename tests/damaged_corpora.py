@@ -87,6 +87,23 @@ _JSONL = [
     {"text": "more", "cats": {"A": 1, "B": 0.5}},
     {"text": "x", "options": [{"id": "A"}, {"id": "B"}], "accept": ["A"], "answer": "accept"},
 ]
+_PLACES = [{"start": 4, "end": 11, "label": "DRUG"}, {"start": 0, "end": 3, "label": "X"}]
+_PRODIGY = [
+    {
+        "text": "the aspirin",
+        "tokens": _TOKENS,
+        "spans": [{**_PLACES[0], "token_start": 1, "token_end": 1}, _PLACES[1]],
+        "relations": [
+            {"head": 1, "child": 0, "label": "x"},
+            {"head_span": _PLACES[0], "child_span": _PLACES[1], "label": "x", "head": 1},
+        ],
+        "_view_id": "relations",
+        "_task_hash": -5,
+        "answer": "accept",
+    },
+    {"text": "no", "label": "A", "_view_id": "classification", "answer": "reject"},
+    {"text": "x", "tokens": [{"start": 0, "end": 1}], "_task_hash": 6, "answer": "accept"},
+]
 _NLI = {"sentence1": "One is.", "sentence2": "It is.", "gold_label": "neutral", "pairID": "1"}
 _MARKED = {"text": "<< Aspirin >> inhibits [[ COX-1 ]].", "label": "INHIBITOR"}
 _COLUMNS = "-DOCSTART-\tO\n\nthe\tO\naspirin\tB-DRUG\nhelps\tO\n\nacid\tB-DRUG\ntoo\tI-DRUG\n"
@@ -94,6 +111,75 @@ _BRAT = (
     "T1\tDRUG 4 11\taspirin\nT2\tDRUG 0 3;12 17\tthe helps\nE1\tX:T1 Y:T2\nA1\tNeg T1\n"
     "R1\tx Arg1:T1 Arg2:T2\n#1\tAnnotatorNotes T1\tnote\nN1\tReference T1 A:B\tc\n*\tEquiv T1 T2\n"
 )
+_REGIONS = [
+    {
+        "id": "r1",
+        "from_name": "label",
+        "to_name": "text",
+        "type": "labels",
+        "value": {"start": 4, "end": 11, "text": "aspirin", "labels": ["DRUG"]},
+        "meta": {"code": "D1"},
+    },
+    {"id": "r2", "type": "labels", "value": {"start": 0, "end": 3, "labels": ["X", "Y"]}},
+    {"id": "r1", "type": "textarea", "from_name": "n", "value": {"start": 4, "text": ["note"]}},
+    {"type": "relation", "from_id": "r1", "to_id": "r2", "direction": "bi", "labels": ["x"]},
+    {"id": "r3", "type": "choices", "from_name": "class", "value": {"choices": ["A"]}},
+]
+_TASKS = [
+    {
+        "id": 1,
+        "data": {"text": "the aspirin \U0001f600"},
+        "annotations": [{"id": 5, "result": _REGIONS, "updated_at": "2024-01-02T03:04:05Z"}],
+    },
+    {"id": 2, "data": {"note": "more"}, "annotations": [{"result": [], "ground_truth": True}]},
+]
+_TYPES = """<?xml version="1.0" encoding="UTF-8"?>
+<typeSystemDescription xmlns="http://uima.apache.org/resourceSpecifier"><types>
+<typeDescription><name>custom.Span</name><supertypeName>uima.tcas.Annotation</supertypeName>
+<features><featureDescription><name>label</name><rangeTypeName>uima.cas.String</rangeTypeName>
+</featureDescription></features></typeDescription><typeDescription><name>custom.Relation</name>
+<supertypeName>uima.tcas.Annotation</supertypeName><features><featureDescription><name>Governor
+</name><rangeTypeName>custom.Span</rangeTypeName></featureDescription><featureDescription>
+<name>Dependent</name><rangeTypeName>custom.Span</rangeTypeName></featureDescription></features>
+</typeDescription></types></typeSystemDescription>
+"""
+_XMI = """<?xml version="1.0" encoding="UTF-8"?>
+<xmi:XMI xmlns:xmi="http://www.omg.org/XMI" xmlns:cas="http:///uima/cas.ecore"
+xmlns:custom="http:///custom.ecore" xmi:version="2.0"><cas:NULL xmi:id="0"/>
+<custom:Span xmi:id="2" sofa="1" begin="4" end="11" label="DRUG"/>
+<custom:Span xmi:id="3" sofa="1" begin="12" end="14" label="X"/>
+<custom:Relation xmi:id="4" sofa="1" begin="12" end="14" Governor="2" Dependent="3"/>
+<cas:Sofa xmi:id="1" sofaNum="1" sofaID="_InitialView" mimeType="text"
+sofaString="the aspirin &#128512;&#13;&#10;helps"/><cas:View sofa="1" members="2 3 4"/></xmi:XMI>
+"""
+_CAS_JSON = {
+    "%TYPES": {
+        "custom.Span": {
+            "%NAME": "custom.Span",
+            "%SUPER_TYPE": "uima.tcas.Annotation",
+            "label": {"%NAME": "label", "%RANGE": "uima.cas.String"},
+        }
+    },
+    "%FEATURE_STRUCTURES": [
+        {
+            "%ID": 1,
+            "%TYPE": "uima.cas.Sofa",
+            "sofaNum": 1,
+            "sofaID": "_InitialView",
+            "mimeType": "text",
+            "sofaString": "the aspirin \U0001f600",
+        },
+        {
+            "%ID": 2,
+            "%TYPE": "custom.Span",
+            "@sofa": 1,
+            "begin": 4,
+            "end": 11,
+            "label": "DRUG",
+        },
+    ],
+    "%VIEWS": {"_InitialView": {"%SOFA": 1, "%MEMBERS": [2]}},
+}
 _CONCEPTS = 'c="aspirin" 1:1 1:1||t="treatment"\nc="pain" 2:0 2:0||t="problem"\n'
 
 
@@ -127,6 +213,10 @@ SOUND: dict[str, dict[str, str]] = {
         "labels/1.txt": "< Resisting cell death--Necrosis AND Cellular energetics< NULL",
     },
     "jsonl": {"a.jsonl": _lines(*_JSONL)},
+    "prodigy": {"a.jsonl": _lines(*_PRODIGY)},
+    "label_studio": {"a.json": json.dumps(_TASKS, indent=1)},
+    "inception": {"a.xmi": _XMI, "TypeSystem.xml": _TYPES},
+    "inception json": {"a.json": json.dumps(_CAS_JSON, indent=1)},
     "i2b2_2010": {
         "a.txt": "the aspirin .\npain again\n",
         "a.con": _CONCEPTS,

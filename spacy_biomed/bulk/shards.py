@@ -36,6 +36,7 @@ class ShardAnnotator:
         self.nlp, self.parts, self.output = nlp, parts, output
         self.format, self.batch_size = format, batch_size
         self.layers = find_layers(nlp)
+        self._pipeline = f"{nlp.meta['lang']}_{nlp.meta['name']} {nlp.meta['version']}"
 
     def annotate(
         self,
@@ -53,7 +54,7 @@ class ShardAnnotator:
         Raises:
             BiomedError: if the input cannot be read or the output cannot be written.
         """
-        sink = SINKS[self.format](self.layers)
+        sink = SINKS[self.format](self.layers, self._pipeline)
         items = self.parts[shard.part].read(shard)
         counts, errors = fill(
             sink, self.nlp, items, shard.first, self.batch_size, self.layers, on_batch

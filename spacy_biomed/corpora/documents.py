@@ -166,7 +166,20 @@ def read_text(path: Path, encoding: str = "utf-8", *, may_be_empty: bool = False
     """
     if not path.is_file():
         raise BiomedError(f"{path}: no such file; check the path and that the corpus is unpacked")
-    content = path.read_bytes()
+    return decode(path.read_bytes(), path, encoding, may_be_empty=may_be_empty)
+
+
+def decode(
+    content: bytes, path: Path, encoding: str = "utf-8", *, may_be_empty: bool = False
+) -> str:
+    """Decode the content of a file.
+
+    Args:
+        path: the file, for messages.
+
+    Raises:
+        BiomedError: as `read_text` does.
+    """
     try:
         if codecs.lookup(encoding).name in _NOT_OF_FILES:
             raise LookupError(encoding)

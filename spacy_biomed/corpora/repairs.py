@@ -21,6 +21,8 @@ from .text_search import fold_case
 T = TypeVar("T")
 OnError = Literal["stop", "skip"]
 MOVED, RESPELT, LEFT_OUT = "moved", "spelt otherwise", "left out"
+# Of files that annotation tools write.
+NOT_ANNOTATED, OTHER_ANNOTATION = "not annotated", "other annotation"
 
 _ADVICE = "; or leave such things out with --on-error skip"
 
@@ -46,7 +48,9 @@ class Change(NamedTuple):
 
     Attributes:
         kind: "moved", "spelt otherwise" (the text and the annotation differ in case, quotes or
-            dashes) or "left out".
+            dashes) or "left out"; or, of what is no flaw, "not annotated" (a document that nobody
+            has annotated or that was skipped, left out) or "other annotation" (of a document that
+            was annotated several times, left out).
         file, line: where the flaw is; line is None if only the file is known.
     """
 
@@ -186,19 +190,20 @@ def _find(text: str, mention: Mention, covered: str | None, where: str, any_case
             read = mention.read(text)
             if _plain(read) == _plain(covered):
                 what = f"the annotation reads {quote(covered)}, the text {quote(read)}"
-                _note(RESPELT, f"{where}: {what}")
+                note(RESPELT, f"{where}: {what}")
                 return mention
         is_short = len(mention.fragments) <= _MOST_FRAGMENTS
         moved = _search(text, mention, covered) if is_short else None
         if moved is not None:
             place = f"{quote(mention.start)}-{quote(mention.end)} to {moved.start}-{moved.end}"
-            _note(MOVED, f"{where}: {quote(covered)} from {place}")
+            note(MOVED, f"{where}: {quote(covered)} from {place}")
             return moved
     check_mention(text, mention, covered, where, any_case=any_case)
     return mention
 
 
-def _note(kind: str, message: str) -> None:
+def note(kind: str, message: str) -> None:
+    """Add a change to the log, if one is kept, by a message of the form `file:line: what`."""
     log = _current.get()
     if log is not None:
         log.add(kind, message)

@@ -206,8 +206,13 @@ def test_a_wrong_encoding_is_named(tmp_path):
         list(read_brat(tmp_path))
 
 
+def test_an_empty_text_without_annotations_is_a_document(tmp_path):
+    document = read_one(tmp_path, "", "")
+    assert (document.text, document.mentions) == ("", [])
+
+
 def test_an_empty_text_and_a_missing_folder_are_named(tmp_path):
-    write(tmp_path, "", "")
+    write(tmp_path, "", "T1\tD 0 1\ta\n")
     with pytest.raises(BiomedError, match=r"doc\.txt: the file is empty"):
         list(read_brat(tmp_path))
     with pytest.raises(BiomedError, match="no such file or folder"):

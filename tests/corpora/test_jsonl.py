@@ -3,7 +3,9 @@ import re
 
 import pytest
 
+from spacy_biomed.corpora import Mention, Relation
 from spacy_biomed.corpora.readers.jsonl import read_jsonl
+from spacy_biomed.corpora.repairs import keeping_log
 from spacy_biomed.errors import BiomedError
 
 
@@ -53,6 +55,144 @@ def test_tokens_are_kept(tmp_path):
     tokens = [{"text": "a", "start": 0, "end": 1, "id": 0}, {"text": "b", "start": 2, "end": 3}]
     (document,) = read(tmp_path, {"text": "a b", "tokens": tokens})
     assert document.tokens == [(0, 1), (2, 3)]
+
+
+def read_counting(tmp_path, *records):
+    with keeping_log("stop") as log:
+        documents = read(tmp_path, *records)
+    return documents, [(change.kind, change.line) for change in log.changes]
+
+
+def test_answers_other_than_accept_and_about_one_mention_are_counted_as_not_annotated(tmp_path):
+    span = {"start": 0, "end": 1, "label": "X"}
+    documents, changes = read_counting(
+        tmp_path,
+        {"text": "a", "answer": "reject"},
+        {"text": "b", "spans": [span], "_view_id": "ner", "_is_binary": True, "answer": "accept"},
+        {"text": "c", "spans": [span], "_is_binary": False, "answer": "accept"},
+    )
+    assert [document.text for document in documents] == ["c"]
+    assert changes == [("not annotated", 1), ("not annotated", 2)]
+
+
+def test_the_last_accepted_answer_to_a_task_is_read(tmp_path):
+    def answer(label, answer="accept", task=5):
+        span = {"start": 0, "end": 1, "label": label}
+        return {"text": "a", "spans": [span], "_task_hash": task, "answer": answer}
+
+    documents, changes = read_counting(
+        tmp_path, answer("A"), answer("B"), answer("C", "ignore"), answer("D", task=6)
+    )
+    assert [document.mentions[0].label for document in documents] == ["B", "D"]
+    assert changes == [("not annotated", 3), ("other annotation", 1)]
+
+
+WHOLE = {
+    "text": "a b",
+    "spans": [{"start": 0, "end": 1, "label": "X"}],
+    "relations": [],
+    "options": [{"id": 1, "text": "one"}, {"id": 2, "text": "two"}],
+    "accept": [2],
+    "answer": "accept",
+}
+
+
+@pytest.mark.parametrize(
+    ("view", "has_mentions", "has_relations", "cats"),
+    [
+        ("ner_manual", True, False, None),
+        ("spans_manual", True, False, None),
+        ("relations", True, True, None),
+        ("choice", False, False, {"1": 0.0, "2": 1.0}),
+        ("blocks", True, True, {"1": 0.0, "2": 1.0}),
+    ],
+)
+def test_only_what_an_interface_shows_is_annotated(
+    tmp_path, view, has_mentions, has_relations, cats
+):
+    (document,) = read(tmp_path, {**WHOLE, "_view_id": view})
+    assert (document.mentions is not None) == has_mentions
+    assert (document.relations is not None) == has_relations
+    assert document.cats == cats
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        {"_view_id": "ner_manual"},
+        {"tokens": [{"start": 0, "end": 1}], "_task_hash": 5},
+    ],
+    ids=["new", "old"],
+)
+def test_a_text_without_spans_in_an_interface_for_spans_has_no_mentions(tmp_path, shown):
+    (document,) = read(tmp_path, {"text": "a", "answer": "accept", **shown})
+    assert document.mentions == []
+
+
+def test_a_class_is_accepted_or_rejected(tmp_path):
+    given = {"text": "a", "label": "X", "_view_id": "classification"}
+    documents = read(tmp_path, *({**given, "answer": one} for one in ("accept", "reject")))
+    assert [document.cats for document in documents] == [{"X": 1.0}, {"X": 0.0}]
+    assert read(tmp_path, {**given, "answer": "ignore"}) == []
+
+
+RELATED = {
+    "text": "Aspirin and low dose heparin",
+    "tokens": [
+        {"start": 0, "end": 7},
+        {"start": 8, "end": 11},
+        {"start": 12, "end": 15},
+        {"start": 16, "end": 20},
+        {"start": 21, "end": 28},
+    ],
+    "spans": [
+        {"start": 0, "end": 7, "token_start": 0, "token_end": 0, "label": "C"},
+        {"start": 12, "end": 28, "token_start": 2, "token_end": 4, "label": "C"},
+        {"start": 21, "end": 28, "token_start": 4, "token_end": 4, "label": "C"},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    "relation",
+    [
+        {"head": 4, "child": 0},
+        {
+            "head": 4,
+            "child": 0,
+            "head_span": {"start": 21, "end": 28, "label": "C"},
+            "child_span": {"start": 0, "end": 7, "label": "C"},
+        },
+    ],
+    ids=["tokens", "spans"],
+)
+def test_relations_are_between_the_spans_of_head_and_child(tmp_path, relation):
+    (document,) = read(tmp_path, {**RELATED, "relations": [{**relation, "label": "with"}]})
+    assert [mention.id for mention in document.mentions] == ["T1", "T2", "T3"]
+    assert document.relations == [Relation("with", "T3", "T1")]
+
+
+@pytest.mark.parametrize(
+    ("relation", "what"),
+    [
+        ({"head": 1, "child": 0}, "no span has the head of a relation, from 8 to 11"),
+        ({"head": 9, "child": 0}, "there is no token 9"),
+        ({"head": 0}, "expected 'child' with a whole number"),
+        (
+            {"head": 0, "child_span": {"start": 8, "end": 11, "label": None}},
+            "no span has the child of a relation",
+        ),
+    ],
+)
+def test_a_relation_without_its_spans_is_named(tmp_path, relation, what):
+    with pytest.raises(BiomedError, match=rf"part\.jsonl:1: .*{what}"):
+        read(tmp_path, {**RELATED, "relations": [{**relation, "label": "with"}]})
+
+
+def test_attributes_of_a_span_are_kept(tmp_path):
+    span = {"start": 0, "end": 1, "label": "X", "id": "T1", "attributes": {"kb_id": "C1", "n": 5}}
+    (document,) = read(tmp_path, {"text": "a", "spans": [span]})
+    assert document.mentions == [Mention("X", ((0, 1),), "T1", {"kb_id": "C1"})]
 
 
 @pytest.mark.parametrize(

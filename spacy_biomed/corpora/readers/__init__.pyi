@@ -7,7 +7,9 @@ from .ddi import read_ddi
 from .hoc import read_hoc
 from .i2b2_2010 import read_i2b2_2010
 from .i2b2_xml import read_i2b2_2012, read_i2b2_2014
+from .inception import read_inception
 from .jsonl import read_jsonl
+from .label_studio import read_label_studio
 from .marked_relations import read_marked_relations, read_relation_tsv
 from .medrqe import read_medrqe
 from .nli import read_nli
@@ -28,7 +30,9 @@ __all__ = [
     "read_i2b2_2010",
     "read_i2b2_2012",
     "read_i2b2_2014",
+    "read_inception",
     "read_jsonl",
+    "read_label_studio",
     "read_marked_relations",
     "read_medrqe",
     "read_nli",

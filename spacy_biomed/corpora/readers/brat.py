@@ -134,7 +134,9 @@ class _Line:
 def _read_pair(text_path: Path, lines: list[_Placed], encoding: str) -> Document:
     parsed = [line for where, text in lines for line in _parse_line(where, text)]
     entities = [entity for line in parsed if line.kind == "T" for entity in _parse_entity(line)]
-    text, shift = _align_text(read_text(text_path, encoding), entities)
+    # A text may be empty if nothing is annotated in it.
+    content = read_text(text_path, encoding, may_be_empty=not lines)
+    text, shift = _align_text(content, entities)
     mentions: dict[str, Mention] = {}
     for line, mention, covered in entities:
         with leaving_out():

@@ -8,7 +8,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from ...errors import BiomedError, escape, quote
-from ..documents import BYTE_ORDER_MARK, parse_offset, read_text
+from ..documents import BYTE_ORDER_MARK, decode, parse_offset, read_text
 
 _DECLARED = re.compile(rb"<\?xml[^>]*\bencoding\s*=\s*[\"']([\w.-]+)[\"']")
 
@@ -65,10 +65,13 @@ class Element:
 
 def read_xml_text(path: Path, encoding: str) -> str:
     """Read an XML file in the encoding that it declares; if it declares none, in `encoding`."""
-    if path.is_file():
-        declared = _DECLARED.search(path.read_bytes()[:200])
-        encoding = declared.group(1).decode() if declared else encoding
-    return read_text(path, encoding)
+    return decode_xml(path.read_bytes(), path, encoding) if path.is_file() else read_text(path)
+
+
+def decode_xml(content: bytes, path: Path, encoding: str) -> str:
+    """Decode XML in the encoding that it declares; if it declares none, in `encoding`."""
+    declared = _DECLARED.search(content[:200])
+    return decode(content, path, declared.group(1).decode() if declared else encoding)
 
 
 def parse_xml(text: str, path: Path, kind: str) -> Element:

@@ -1,0 +1,51 @@
+"""The formats that shards are written in, a module for each."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from ...errors import BiomedError
+from ..sources import require_pyarrow
+from .brat import BratSink
+from .inception import InceptionSink
+from .json_lines import JsonLinesSink
+from .label_studio import LabelStudioSink
+from .parquet import ParquetSink
+from .prodigy import ProdigySink
+from .pubtator import PubTatorSink
+from .sink import Sink
+from .spacy_docs import SpacySink
+
+__all__ = ["SINKS", "ParquetSink", "Sink", "find_format"]
+
+SINKS: dict[str, type[Sink]] = {
+    "brat": BratSink,
+    "inception": InceptionSink,
+    "jsonl": JsonLinesSink,
+    "label_studio": LabelStudioSink,
+    "parquet": ParquetSink,
+    "prodigy": ProdigySink,
+    "pubtator": PubTatorSink,
+    "spacy": SpacySink,
+}
+
+
+def find_format(output: Path) -> str:
+    """The format of an output by the ending of its name: Parquet if it has none.
+
+    Raises:
+        BiomedError: if the ending is unknown, or the format needs a package that is missing.
+    """
+    format = output.suffix.lower().removeprefix(".") or "parquet"
+    if format not in SINKS:
+        endings = ", ".join(f".{name}" for name in SINKS)
+        raise BiomedError(
+            f"{output}: no known ending; end the name of the output folder in {endings}, or in "
+            "none for Parquet"
+        )
+    if format == "parquet":
+        require_pyarrow(str(output))
+    if format == "inception" and find_spec("cassis") is None:
+        raise BiomedError(f"{output}: needs dkpro-cassis: pip install 'spacy-biomed[inception]'")
+    return format

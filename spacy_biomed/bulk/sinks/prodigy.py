@@ -1,0 +1,93 @@
+"""Tasks for Prodigy."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from spacy.tokens import Doc
+
+from ..findings import Layers
+from .mentions import FoundMention, list_mentions
+from .sink import Sink
+
+# A class with at least this score is selected beforehand.
+_ACCEPTED = 0.5
+
+
+class ProdigySink(Sink):
+    """A file of JSON lines, each a task for `ner.manual`, `spans.manual` or `rel.manual`.
+
+    Offsets are code points, indices of tokens include the last token, and the head and the child of
+    a relation are the last tokens of their spans, as Prodigy has them. The card shows `meta`: the
+    identifier, and the lowest confidence of the document's mentions. Where the pipeline classifies,
+    `options` and `accept` are for the interface `choice`.
+    """
+
+    def __init__(self, layers: Layers, pipeline: str = ""):
+        super().__init__(layers, pipeline)
+        self._lines: list[str] = []
+
+    def add(self, document: int, id: str, doc: Doc, found: dict[str, Any]) -> None:
+        mentions, relations = list_mentions(doc.text, found)
+        spans = {mention.number: _describe(mention, doc) for mention in mentions}
+        confidences = [one.confidence for one in mentions if one.confidence is not None]
+        lowest = {"lowest confidence": round(min(confidences), 2)} if confidences else {}
+        task: dict[str, Any] = {
+            "text": doc.text,
+            "meta": {"id": id, **lowest},
+            "tokens": [
+                {
+                    "text": token.text,
+                    "start": token.idx,
+                    "end": token.idx + len(token),
+                    "id": token.i,
+                    "ws": bool(token.whitespace_),
+                }
+                for token in doc
+            ],
+            "spans": list(spans.values()),
+        }
+        if self.layers.relations:
+            task["relations"] = [
+                _relate(relation.label, spans[relation.head.number], spans[relation.tail.number])
+                for relation in relations
+            ]
+        if self.layers.cats:
+            cats = found["cats"]
+            task["options"] = [{"id": label, "text": label} for label in cats]
+            task["accept"] = [label for label, score in cats.items() if score >= _ACCEPTED]
+        self._lines.append(json.dumps(task, ensure_ascii=False) + "\n")
+
+    def files(self, part: str) -> dict[str, bytes]:
+        return {f"{part}.jsonl": "".join(self._lines).encode()}
+
+
+def _describe(mention: FoundMention, doc: Doc) -> dict[str, Any]:
+    span = doc.char_span(mention.start, mention.end)
+    assert span is not None  # it was a span of tokens
+    described: dict[str, Any] = {
+        "start": mention.start,
+        "end": mention.end,
+        "token_start": span.start,
+        "token_end": span.end - 1,
+        "label": mention.label,
+        "text": span.text,
+        "id": f"T{mention.number}",
+    }
+    if mention.confidence is not None:
+        described["score"] = mention.confidence
+    if mention.attributes:
+        described["attributes"] = mention.attributes
+    return described
+
+
+def _relate(label: str, head: dict[str, Any], child: dict[str, Any]) -> dict[str, Any]:
+    keys = ("start", "end", "token_start", "token_end", "label")
+    return {
+        "head": head["token_end"],
+        "child": child["token_end"],
+        "head_span": {key: head[key] for key in keys},
+        "child_span": {key: child[key] for key in keys},
+        "label": label,
+    }

@@ -1,0 +1,263 @@
+import io
+import json
+import zipfile
+from random import Random
+
+import pytest
+from damaged_corpora import SOUND
+
+from spacy_biomed.corpora import Mention, Relation
+from spacy_biomed.corpora.readers import inception, read_inception
+from spacy_biomed.corpora.repairs import keeping_log
+from spacy_biomed.errors import BiomedError
+
+pytest.importorskip("cassis", reason="dkpro-cassis is not installed")
+
+TYPES = SOUND["inception"]["TypeSystem.xml"]
+XMI = SOUND["inception"]["a.xmi"]
+ENTITY = "de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity"
+METADATA = "de.tudarmstadt.ukp.dkpro.core.api.metadata.type.DocumentMetaData"
+SENTENCE = "de.tudarmstadt.ukp.dkpro.core.api.segmentation.type.Sentence"
+
+
+def feature(range="uima.cas.String"):
+    return {"%RANGE": range}
+
+
+def make_json(text, *annotations, types=None):
+    """The JSON of a CAS: an annotation is `(type, begin, end, features)`, the first has id 2."""
+    types = types or {"custom.Span": {"label": feature()}}
+    system = {
+        name: {
+            "%NAME": name,
+            "%SUPER_TYPE": "uima.tcas.Annotation",
+            **{key: {"%NAME": key, **value} for key, value in features.items()},
+        }
+        for name, features in types.items()
+    }
+    sofa = {"%ID": 1, "%TYPE": "uima.cas.Sofa", "sofaNum": 1, "sofaID": "_InitialView"}
+    structures = [{**sofa, "mimeType": "text", "sofaString": text}]
+    for id, (kind, begin, end, features) in enumerate(annotations, start=2):
+        place = {"@sofa": 1, "begin": begin, "end": end} if begin is not None else {}
+        structures.append({"%ID": id, "%TYPE": kind, **place, **features})
+    members = [one["%ID"] for one in structures[1:] if "@sofa" in one]
+    views = {"_InitialView": {"%SOFA": 1, "%MEMBERS": members}}
+    return json.dumps({"%TYPES": system, "%FEATURE_STRUCTURES": structures, "%VIEWS": views})
+
+
+def read(folder, files, on_error="stop"):
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with keeping_log(on_error) as log:
+        documents = list(read_inception(folder))
+    return documents, [change.kind for change in log.changes]
+
+
+def pack(files):
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, one in files.items():
+            archive.writestr(name, one)
+    return content.getvalue()
+
+
+def test_xmi_has_utf_16_offsets_and_line_ends(tmp_path):
+    ((document,), _) = read(tmp_path, {"a.xmi": XMI, "TypeSystem.xml": TYPES})
+    assert (document.id, document.text) == ("a", "the aspirin \U0001f600\r\nhelps")
+    assert document.mentions == [
+        Mention("DRUG", ((4, 11),), "2"),
+        Mention("X", ((12, 13),), "3"),
+    ]
+    assert document.relations == [Relation("Relation", "2", "3", "4")]
+
+
+def test_xml_1_1_is_read(tmp_path):
+    xmi = XMI.replace('version="1.0"', 'version="1.1"', 1)
+    ((document,), _) = read(tmp_path, {"a.xmi": xmi, "TypeSystem.xml": TYPES})
+    assert len(document.mentions) == 2
+
+
+def test_json_has_its_types_in_it(tmp_path):
+    text = "\U0001f600 aspirin"
+    ((document,), _) = read(
+        tmp_path, {"a.json": make_json(text, ("custom.Span", 3, 10, {"label": "DRUG"}))}
+    )
+    assert document.mentions == [Mention("DRUG", ((2, 9),), "2")]
+    assert document.relations is None
+
+
+def test_custom_layers_and_named_entities_are_read_and_segmentation_is_not(tmp_path):
+    types = {
+        ENTITY: {"value": feature(), "identifier": feature()},
+        SENTENCE: {},
+        "webanno.custom.Phi": {"kind": feature(), "sure": feature("uima.cas.Boolean")},
+        "custom.Plain": {},
+    }
+    content = make_json(
+        "cancer",
+        (ENTITY, 0, 6, {"value": "D", "identifier": "C1"}),
+        (SENTENCE, 0, 6, {}),
+        ("webanno.custom.Phi", 0, 3, {"kind": "NAME", "sure": True}),
+        ("custom.Plain", 3, 6, {}),
+        types=types,
+    )
+    ((document,), _) = read(tmp_path, {"a.json": content})
+    found = {mention.label: mention.attributes for mention in document.mentions}
+    assert found == {"D": {"identifier": "C1"}, "NAME": {"sure": "true"}, "Plain": {}}
+
+
+def test_links_by_roles_are_relations(tmp_path):
+    link = "custom.Link"
+    types = {
+        "custom.Span": {"label": feature(), "links": feature(f"{link}[]")},
+        link: {"role": feature(), "target": feature("custom.Span")},
+    }
+    content = json.loads(
+        make_json(
+            "a b",
+            ("custom.Span", 0, 1, {"label": "X", "@links": 5}),
+            ("custom.Span", 2, 3, {"label": "Y"}),
+            (link, None, None, {"role": "agent", "@target": 3}),
+            (f"{link}[]", None, None, {"%ELEMENTS": [4]}),
+            types=types,
+        )
+    )
+    content["%TYPES"][link]["%SUPER_TYPE"] = "uima.cas.TOP"
+    ((document,), _) = read(tmp_path, {"a.json": json.dumps(content)})
+    assert document.relations == [Relation("agent", "2", "3")]
+
+
+def test_the_identifier_is_that_in_the_metadata(tmp_path):
+    types = {METADATA: {"documentId": feature()}}
+    content = json.loads(make_json("x", (METADATA, 0, 1, {"documentId": "n/1.txt"}), types=types))
+    content["%TYPES"][METADATA]["%SUPER_TYPE"] = "uima.tcas.DocumentAnnotation"
+    ((document,), _) = read(tmp_path, {"admin.json": json.dumps(content)})
+    assert document.id == "n/1"
+
+
+def span(label):
+    return make_json("x", ("custom.Span", 0, 1, {"label": label}))
+
+
+def test_a_projects_export_has_one_annotation_of_each_document(tmp_path):
+    inner = pack({"anna.xmi": XMI, "TypeSystem.xml": TYPES})
+    project = pack(
+        {
+            "exportedproject.json": "{}",
+            "annotation/one.txt/anna.json": span("A"),
+            "annotation/one.txt/bob.json": span("B"),
+            "annotation/one.txt/INITIAL_CAS.json": span("I"),
+            "curation/one.txt/CURATION_USER.json": span("C"),
+            "annotation/two.txt/anna.zip": inner,
+            "annotation/two.txt/INITIAL_CAS.json": span("I"),
+            "annotation/three.txt/INITIAL_CAS.json": span("I"),
+        }
+    )
+    documents, changes = read(tmp_path, {"project.zip": project})
+    found = {
+        document.id: [mention.label for mention in document.mentions] for document in documents
+    }
+    assert found == {"one": ["C"], "two": ["DRUG", "X"]}
+    assert changes == ["not annotated"]
+
+
+def test_several_annotators_without_a_curation_are_named_or_left_out(tmp_path):
+    files = {f"annotation/n.txt/{name}.json": span("A") for name in ("anna", "bob")}
+    with pytest.raises(BiomedError, match=r"2 annotators and no curation; curate the document"):
+        read(tmp_path, files)
+    assert read(tmp_path, files, on_error="skip") == ([], ["left out"])
+
+
+@pytest.mark.parametrize(
+    ("files", "what"),
+    [
+        ({"a.xmi": XMI}, r"a\.xmi: there is no TypeSystem\.xml beside it"),
+        ({"a.json": "{}"}, r"a\.json: no UIMA CAS JSON"),
+        ({"a.json": '{"%TYPES": {}'}, r"a\.json:1: no JSON"),
+        ({"a.json": make_json(None)}, r"a\.json: the CAS has no text"),
+        ({"a.zip": b"x"}, r"a\.zip: no zip file"),
+        ({"a.txt": "x"}, r"no \.xmi or \.json file"),
+        (
+            {"a.json": make_json("x", ("custom.Span", 0, 2, {"label": "A"}))},
+            r"a\.json: annotation 2: the mention ends at 2, beyond the text's end at 1",
+        ),
+        (
+            {"a.json": make_json("x", ("custom.Other", 0, 1, {}))},
+            r"a\.json: no UIMA CAS that can be read \(TypeNotFoundError: .*custom\.Other",
+        ),
+        (
+            {"a.xmi": XMI, "TypeSystem.xml": TYPES.replace("custom.Span", "custom.Old")},
+            r"a\.xmi: no UIMA CAS that can be read \(TypeNotFoundError",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path, files, what):
+    with pytest.raises(BiomedError, match=what):
+        read(tmp_path, files)
+
+
+@pytest.mark.parametrize("name", ["a.xmi", "TypeSystem.xml"])
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        '<!ENTITY a "aspirin"><!ENTITY b "&a;&a;&a;&a;">',
+        '<!ENTITY a SYSTEM "file:///etc/passwd">',
+        '<!ENTITY % a SYSTEM "http://localhost/">',
+    ],
+)
+def test_xml_that_declares_entities_is_refused(tmp_path, name, declaration):
+    files = {"a.xmi": XMI, "TypeSystem.xml": TYPES}
+    before, _, after = files[name].partition("?>")
+    files[name] = f"{before}?><!DOCTYPE x [{declaration}]>{after}"
+    with pytest.raises(BiomedError, match="declares the entity"):
+        read(tmp_path, files)
+
+
+@pytest.mark.parametrize("name", ["label=print(1)", "a b", "x:int", "[0]", "*label"])
+def test_names_that_would_become_code_are_refused_before_they_are_compiled(
+    tmp_path, monkeypatch, name
+):
+    monkeypatch.setattr(inception, "_parse", lambda *_, **__: pytest.fail("was parsed"))
+    content = make_json("x", types={"custom.Span": {name: feature()}})
+    types = TYPES.replace("<name>label</name>", f"<name>{name}</name>")
+    for folder, files in (
+        ("json", {"a.json": content}),
+        ("xmi", {"a.xmi": XMI, "TypeSystem.xml": types}),
+    ):
+        with pytest.raises(BiomedError, match="names a type or a feature"):
+            read(tmp_path / folder, files)
+
+
+def test_without_the_extra_one_line_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setattr(inception, "find_spec", lambda name: None)
+    with pytest.raises(BiomedError, match=r"pip install 'spacy-biomed\[inception\]'"):
+        list(read_inception(tmp_path))
+
+
+def test_a_zip_bomb_and_nested_zips_are_refused(tmp_path):
+    bomb = pack({"a.json": " " * 50_000_000})
+    with pytest.raises(BiomedError, match="over 200 times as large"):
+        read(tmp_path / "bomb", {"a.zip": bomb})
+    nested = span("A")
+    for _ in range(4):
+        nested = pack({"a.zip" if isinstance(nested, bytes) else "a.json": nested})
+    with pytest.raises(BiomedError, match="zip files in zip files in zip files; unpack them"):
+        read(tmp_path / "nested", {"a.zip": nested})
+
+
+def test_damaged_zips_give_documents_or_one_line(tmp_path):
+    sound = pack({"a.json": span("A"), "b.zip": pack({"b.json": span("B")})})
+    errors = 0
+    for seed in range(200):
+        random, content = Random(seed), bytearray(sound)
+        for _ in range(random.randint(1, 3)):
+            content[random.randrange(len(content))] = random.randrange(256)
+        cut = random.choice((len(content), random.randrange(len(content))))
+        (tmp_path / "a.zip").write_bytes(content[:cut])
+        try:
+            list(read_inception(tmp_path / "a.zip"))
+        except BiomedError as error:
+            errors += 1
+            assert str(error).isprintable(), seed
+    assert 0 < errors < 200

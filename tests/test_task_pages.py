@@ -109,6 +109,13 @@ def are_relations(doc: Doc, head: str, tail: str) -> bool:
     )
 
 
+def check_annotation_tools(names: dict[str, Any], printed: list[str]) -> None:
+    kept = [region for task in names["tasks"] for region in task["annotations"][0]["result"]]
+    reports = srsly.read_json("corpus/mynotes/corpus.json")["parts"].values()
+    assert 0 < len(kept) == sum(sum(one["mentions"].values()) for one in reports)
+    assert len(names["doc"].ents) == len(printed)
+
+
 def check_deidentification(names: dict[str, Any], printed: list[str]) -> None:
     deidentified = names["doc"]._.deidentified
     assert printed == [deidentified.text]
@@ -175,6 +182,7 @@ def check_updating(names: dict[str, Any], printed: list[str]) -> None:
 
 # Checks of the variables and printed lines of each page's snippets.
 CHECKS: dict[str, Callable[[dict[str, Any], list[str]], None]] = {
+    "annotation_tools": check_annotation_tools,
     "deidentification": check_deidentification,
     "entities": check_entities,
     "multitask": check_multitask,

@@ -31,7 +31,8 @@ def annotate(
     output: Path = typer.Argument(
         None,
         help="Folder to write, in the format of its ending: .parquet (also without an ending), "
-        ".jsonl, .brat, .pubtator or .spacy. With the same output, an interrupted run continues.",
+        ".jsonl, .spacy, .brat, .pubtator, .label_studio, .prodigy or .inception. With the same "
+        "output, an interrupted run continues.",
     ),
     corpus: Path = typer.Option(None, help="Annotate the first text of a .spacy file instead."),
     text_column: str = typer.Option("text", help="Column or JSON field with the text."),

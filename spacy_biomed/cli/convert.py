@@ -35,7 +35,8 @@ def convert(
     output: Path = typer.Argument(help="The folder to write {train,dev,test}.spacy to."),
     format: str | None = typer.Option(
         None,
-        help="brat, columns, jsonl or another (docs/corpora.md lists them); else the catalogue's.",
+        help="brat, columns, jsonl, label_studio or another (docs/corpora.md lists them); else the "
+        "catalogue's.",
     ),
     language: str | None = typer.Option(
         None, help="Code of the text's language; else the catalogue's, or en."

@@ -199,6 +199,8 @@ def test_the_identifier_in_the_data_is_the_documents(tmp_path):
         ({"id": 1}, "expected 'data' with an object"),
         ({"id": 1, "text": "x", "annotation_id": 3, "label": []}, "this is JSON-MIN"),
         ({"data": {"a": "x", "b": "y"}, "annotations": [{"result": []}]}, r"the text \(a, b\)"),
+        (task("https://example.org/a.txt"), "in place of the text"),
+        (task("/data/upload/1/a.txt"), "in place of the text"),
         (task("x", {**region("a", 0, 1, "x", "A"), "type": "hypertextlabels"}), "plain text"),
         (task("x", region("a", 0, 2, None, "A")), "beyond the text's end"),
         (task("x", region("a", 0, 1, "y", "A")), "the annotation reads 'y'"),

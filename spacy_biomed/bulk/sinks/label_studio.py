@@ -21,9 +21,9 @@ _CHOSEN = 0.5
 class LabelStudioSink(Sink):
     """A JSON file with a list of tasks, each with one prediction.
 
-    Offsets are code points, as in Label Studio since version 1.5. The score of a prediction is the
-    lowest confidence of its mentions, so that tasks can be ordered by it. The identifier of the
-    document is a field of the task's data.
+    Offsets are code points, as in Label Studio (old versions counted UTF-16 code units). The score
+    of a prediction is the lowest confidence of its mentions, so that tasks can be ordered by it.
+    The identifier of the document is a field of the task's data.
     """
 
     def __init__(self, layers: Layers, pipeline: str = ""):

@@ -212,7 +212,7 @@ def _parse(path: Path, load: Any, *arguments: Any, **named: Any) -> Any:
         return load(*arguments, **named)
     except Exception as error:
         kind = type(error).__name__
-        reason = escape(f"{kind}: {error}" if str(error) else kind)
+        reason = escape(f"{kind}: {error}" if str(error) else kind, 200)
         raise BiomedError(f"{path}: no UIMA CAS that can be read ({reason}); {_ADVICE}") from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +12,9 @@ from ...errors import BiomedError, escape, quote
 from ..documents import Document, Mention, Relation, is_covered, list_files
 from ..repairs import NOT_ANNOTATED, OTHER_ANNOTATION, leaving_out, locate, note
 from .json_fields import get_covered, get_field, get_id, read_json
+
+# Of a text that lies elsewhere, or of an image.
+_ADDRESS = re.compile(r"(https?|s3|gs|azure-blob)://\S+|/data/\S+")
 
 _ADVICE = "check that the file is whole and that Label Studio exported it as JSON"
 
@@ -63,12 +67,13 @@ def read_label_studio(path: Path | str, encoding: str = "utf-8") -> Iterator[Doc
     else the one that was changed last; skipped ones are never read. A task without an annotation,
     such as one with predictions only, is left out and counted.
 
-    Offsets count code points, as Label Studio has done since version 1.5. If the covered strings
-    show that they count UTF-16 code units, as in earlier versions, they are read accordingly.
+    Offsets count code points. If the covered strings show that they count UTF-16 code units, as in
+    old versions of Label Studio, they are read accordingly.
 
     Raises:
-        BiomedError: if the file is another export (JSON-MIN), a region marks anything but plain
-            text, a mention lies beyond the text or reads differently, or a relation has no mention.
+        BiomedError: if the file is another export (JSON-MIN), has the address of a text and not the
+            text, a region marks anything but plain text, a mention lies beyond the text or reads
+            differently, or a relation has no mention.
     """
     tasks = [task for file in list_files(Path(path), (".json",)) for task in _read(file, encoding)]
     contents = _survey(tasks)
@@ -122,16 +127,21 @@ def _rank(annotation: dict[str, Any]) -> tuple[bool, str]:
 
 def _find_text(data: dict[str, Any], results: list[dict[str, Any]], where: str) -> str:
     strings = {name: value for name, value in data.items() if isinstance(value, str)}
-    for name in ("text", *(get_id(result, "to_name") for result in results)):
-        if name in strings:
-            return strings[name]
-    if len(strings) == 1:
-        (text,) = strings.values()
-        return text
-    names = ", ".join(map(escape, list(data)[:5])) or "none"
-    raise BiomedError(
-        f"{where}: cannot tell which field of the data is the text ({names}); name it text"
-    )
+    names = ["text", *(get_id(result, "to_name") for result in results)]
+    names = [name for name in names if name in strings]
+    if not names and len(strings) == 1:
+        names = list(strings)
+    if not names:
+        fields = ", ".join(map(escape, list(data)[:5])) or "none"
+        raise BiomedError(
+            f"{where}: cannot tell which field of the data is the text ({fields}); name it text"
+        )
+    text = strings[names[0]]
+    if _ADDRESS.fullmatch(text):
+        raise BiomedError(
+            f"{where}: the export has {quote(text)} in place of the text; put the text into it"
+        )
+    return text
 
 
 def _survey(tasks: Iterable[_Task]) -> _Contents:

@@ -145,10 +145,11 @@ def test_a_projects_export_has_one_annotation_of_each_document(tmp_path):
     project = pack(
         {
             "exportedproject.json": "{}",
-            "annotation/one.txt/anna.json": span("A"),
-            "annotation/one.txt/bob.json": span("B"),
-            "annotation/one.txt/INITIAL_CAS.json": span("I"),
-            "curation/one.txt/CURATION_USER.json": span("C"),
+            "annotation/one.json/": "",  # a folder
+            "annotation/one.json/anna.json": span("A"),
+            "annotation/one.json/bob.json": span("B"),
+            "annotation/one.json/INITIAL_CAS.json": span("I"),
+            "curation/one.json/CURATION_USER.json": span("C"),
             "annotation/two.txt/anna.zip": inner,
             "annotation/two.txt/INITIAL_CAS.json": span("I"),
             "annotation/three.txt/INITIAL_CAS.json": span("I"),
@@ -244,6 +245,15 @@ def test_a_zip_bomb_and_nested_zips_are_refused(tmp_path):
         nested = pack({"a.zip" if isinstance(nested, bytes) else "a.json": nested})
     with pytest.raises(BiomedError, match="zip files in zip files in zip files; unpack them"):
         read(tmp_path / "nested", {"a.zip": nested})
+
+
+def test_names_in_zips_are_escaped_in_messages(tmp_path):
+    for name in ("\x1b[2J\n\u202e.json", "/etc/x.json", "../x.json", f"{'x' * 5000}.json"):
+        with pytest.raises(BiomedError) as error:
+            read(tmp_path, {"a.zip": pack({name: "{"})})
+        message = str(error.value)
+        assert message.startswith(f"{tmp_path}/a.zip/") and message.isprintable()
+        assert len(message) < 500
 
 
 def test_damaged_zips_give_documents_or_one_line(tmp_path):

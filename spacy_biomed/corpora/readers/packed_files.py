@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import lzma
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator
@@ -14,6 +16,17 @@ from ...errors import BiomedError, escape, quote
 from ..repairs import leaving_out
 
 _ZIP = ".zip"
+# What zipfile raises for damaged content.
+_DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    OSError,
+    RuntimeError,
+    ValueError,
+)
 # Of zip files in zip files: what programs export has two.
 _DEEPEST = 3
 
@@ -69,7 +82,7 @@ def _list_members(
     path: Path, name: PurePosixPath, content: bytes, suffixes: Collection[str], depth: int = 1
 ) -> Iterator[PackedFile]:
     archive = _Archive(path, content)
-    for member in map(PurePosixPath, archive.members):
+    for member in archive.members:
         if not _is_wanted(member, suffixes):
             continue
         if member.suffix.lower() != _ZIP:
@@ -79,7 +92,9 @@ def _list_members(
         else:
             inner = archive.read(member)
             with leaving_out():
-                yield from _list_members(path / member, name / member, inner, suffixes, depth + 1)
+                yield from _list_members(
+                    archive.locate(member), name / member, inner, suffixes, depth + 1
+                )
 
 
 class _Archive:
@@ -90,38 +105,46 @@ class _Archive:
         content: of the zip file.
 
     Attributes:
-        members: names of the files in it, sorted.
+        members: names of the files in it, sorted, without folders, which may be named like files.
     """
 
     def __init__(self, path: Path, content: bytes):
         self.path, self._size = path, len(content)
         try:
             self._archive = zipfile.ZipFile(io.BytesIO(content))
-        except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
-            raise BiomedError(
-                f"{path}: no zip file ({escape(str(error))}); export it again"
-            ) from None
-        self.members = sorted(self._archive.namelist())
+        except _DAMAGED as error:
+            reason = escape(str(error))
+            raise BiomedError(f"{path}: no zip file ({reason}); export it again") from None
+        self._infos = {
+            PurePosixPath(info.filename): info
+            for info in self._archive.infolist()
+            if not info.is_dir()
+        }
+        self.members = sorted(self._infos)
 
     def open(self, member: PurePosixPath, name: PurePosixPath) -> PackedFile:
         """A file by its name; `name` is the one of the zip file."""
         return PackedFile(
-            self.path / member,
+            self.locate(member),
             name / member,
             lambda: self.read(member),
             lambda beside: self._find(member.parent / beside),
         )
 
+    def locate(self, member: PurePosixPath) -> Path:
+        """The path of a file for messages; names in zip files may have any characters."""
+        return self.path / escape(str(member).lstrip("/"), 200)
+
     def _find(self, member: PurePosixPath) -> bytes | None:
-        return self.read(member) if str(member) in self.members else None
+        return self.read(member) if member in self._infos else None
 
     def read(self, member: PurePosixPath) -> bytes:
         """The content of a file by its name."""
-        info = self._archive.getinfo(str(member))
+        info = self._infos[member]
         check_ratio(min(info.compress_size, self._size), info.file_size, self.path)
         try:
             return self._archive.read(info)
-        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, ValueError):
+        except _DAMAGED:
             raise BiomedError(
                 f"{self.path}: cannot read {quote(str(member))} in this zip file; export it again"
             ) from None

@@ -1,12 +1,13 @@
 """Compare windows: how many word pieces the encoder sees at once, for documents longer than that.
 
     python benchmarks/windows.py assets/pipelines/es_clinical_ner corpus/public_es \\
-        corpus/public/meddocan corpus/public/cantemist --windows 512:64 256:16 192:16 --seeds 0 1
+        corpus/public/meddocan corpus/public/cantemist --windows 128:31 128:16 --seeds 0 1
 
 Each window trains the pipeline further on the first corpus and predicts with the same window:
-"256:16" is a window of 256 word pieces, of which 16 on each side are only context. Exact-match F1 is
-that of the last weights, on the test part of each of the other corpora. "512:64 read as 256:16" is
-the pipeline of the first window, reading other windows than it was trained with.
+"128:16" is a window of 128 word pieces, of which 16 on each side are only context. No window may be
+longer than the positions of the encoder. Exact-match F1 is that of the last weights, on the test
+part of each of the other corpora. "128:31 read as 128:16" is the pipeline of the first window,
+reading other windows than it was trained with.
 
 Then the pipelines of the first seed are compressed to int8, and annotate the first test documents
 of each corpus in turns. Skip this with --repeats 0 on a machine that is busy with other work.
@@ -43,6 +44,9 @@ from merging import MICRO, hash_files, score
 from rich.table import Table
 from thinc.api import Config
 
+from spacy_biomed.encoders.capabilities import max_sequence_length
+from spacy_biomed.encoders.thinc_shims import get_module
+from spacy_biomed.errors import BiomedError
 from spacy_biomed.evaluation.workers import Worker, serve
 from spacy_biomed.packaging.compression import compress_pipeline
 from spacy_biomed.pipeline.pipeline_loading import load_pipeline
@@ -148,6 +152,7 @@ def main() -> None:
     args = parse_arguments()
     for corpus in [args.corpus, *args.tests]:
         read_description(corpus)
+    check_windows(args)
     plan = list(plan_runs(args))
     done = read_runs(args.runs, Run)
     for run in advance([run for run in plan if run not in done], "Training"):
@@ -180,7 +185,7 @@ def parse_arguments() -> argparse.Namespace:
         "--windows",
         type=window_and_context,
         nargs="+",
-        default=[(512, 64), (256, 32), (192, 32), (128, 32)],
+        default=[(512, 64), (256, 32), (128, 16)],
         metavar="WINDOW:CONTEXT",
         help="the first is the one that the others are compared with",
     )
@@ -198,8 +203,17 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def check_windows(args: argparse.Namespace) -> None:
+    """Raise BiomedError if the pipeline's encoder has fewer positions than a window."""
+    model = load_pipeline(str(args.pipeline)).get_pipe(ENCODER).model
+    positions = max_sequence_length(get_module(model.shims[0]))
+    for window, _ in args.windows:
+        if window > positions:
+            raise BiomedError(f"--windows {window}: the encoder has {positions} positions")
+
+
 def window_and_context(text: str) -> tuple[int, int]:
-    """Parse "256:16", for argparse."""
+    """Parse "128:16", for argparse."""
     window, _, context = text.partition(":")
     return positive(window), int(context)
 

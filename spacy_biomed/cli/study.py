@@ -11,10 +11,13 @@ from wasabi import msg
 from ..outputs import replace_text
 from ._shared.bad_input import OneLineGroup
 from .encoder_studies import distillation, encoders
+from .study_runs import list_studies, run
 from .task_studies import pairwise, refinement
 from .train import CONFIG_OVERRIDES, set_up_gpu
 
 study = typer.Typer(cls=OneLineGroup)
+study.command(context_settings=CONFIG_OVERRIDES)(run)
+study.command("list")(list_studies)
 study.command()(pairwise)
 study.command()(refinement)
 study.command()(encoders)

@@ -88,6 +88,19 @@ def locate(name: str, revision: str | None) -> tuple[str, str | None]:
     return entry.hub_id, revision or entry.revision
 
 
+def is_on_disk(name: str) -> bool:
+    """Whether an encoder is a directory or in the hub client's cache; nothing is downloaded."""
+    from huggingface_hub import try_to_load_from_cache
+
+    try:
+        source, revision = locate(name, None)
+    except BiomedError:
+        return False
+    if Path(source).is_dir():
+        return True
+    return isinstance(try_to_load_from_cache(source, CONFIG, revision=revision), str)
+
+
 def _load_fast_tokenizer(name: str, source: str, revision: str | None) -> PreTrainedTokenizerFast:
     from transformers import AutoTokenizer
     from transformers.models.auto.tokenization_auto import get_tokenizer_config

@@ -268,7 +268,7 @@ class TrainingRecipe(Section):
 
     def error(self, setting: str, problem: str) -> BiomedError:
         """An error about a setting, such as "text.paths", with the recipe's file and line."""
-        place = _place(self._source, self._text, setting) if self._source else ""
+        place = describe_place(self._source, self._text, setting) if self._source else ""
         return BiomedError(f"{place}{setting}: {problem}")
 
     def check_paths(self) -> None:
@@ -343,22 +343,59 @@ def read_recipe(
     Raises:
         BiomedError: if the file cannot be read, or something in it is wrong or missing.
     """
-    if not os.path.isfile(path):
-        raise BiomedError(f"{path}: no such file; give a recipe (.cfg)")
-    try:
-        text = path.read_text(encoding="utf8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BiomedError(f"{path}: cannot be read ({error}); give a recipe (.cfg)") from error
-    try:
-        config = Config().from_str(text, overrides=dict(overrides or {}))
-        recipe = schema.model_validate(_without_nulls(config))
-    except ValidationError as error:
-        raise BiomedError(_explain(path, text, schema, error)) from error
-    except (ConfigValidationError, ConfigParserError, ValueError) as error:
-        raise BiomedError(_explain_syntax(path, text, error)) from error
+    recipe, text = read_sections(path, schema, overrides, kind="recipe")
     recipe._source, recipe._text = path, text
     recipe.check_paths()
     return recipe
+
+
+AnySections = TypeVar("AnySections", bound=BaseModel)
+
+
+def read_sections(
+    path: Path,
+    schema: type[AnySections],
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    kind: str,
+    prepare: Callable[[Config], Config] | None = None,
+) -> tuple[AnySections, str]:
+    """Read a config and check it against a schema.
+
+    Args:
+        path: the file.
+        schema: its sections.
+        overrides: settings by their dotted names, as on the command line.
+        kind: what such a file is called in messages.
+        prepare: completes the config before overrides and variables are filled in.
+
+    Returns:
+        the sections, and the text of the file.
+
+    Raises:
+        BiomedError: if the file cannot be read, or something in it is wrong or missing.
+    """
+    text = read_config_text(path, kind)
+    try:
+        whole = text
+        if prepare is not None:
+            whole = prepare(Config().from_str(text, interpolate=False)).to_str()
+        config = Config().from_str(whole, overrides=dict(overrides or {}))
+        return schema.model_validate(_without_nulls(config)), text
+    except ValidationError as error:
+        raise BiomedError(_explain(path, text, schema, error, kind)) from error
+    except (ConfigValidationError, ConfigParserError, ValueError) as error:
+        raise BiomedError(_explain_syntax(path, text, error)) from error
+
+
+def read_config_text(path: Path, kind: str) -> str:
+    """Read the text of a config; raise BiomedError if that fails."""
+    if not os.path.isfile(path):
+        raise BiomedError(f"{path}: no such file; give a {kind} (.cfg)")
+    try:
+        return path.read_text(encoding="utf8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BiomedError(f"{path}: cannot be read ({error}); give a {kind} (.cfg)") from error
 
 
 def _without_nulls(section: Mapping[str, Any]) -> dict[str, Any]:
@@ -370,7 +407,9 @@ def _without_nulls(section: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _explain(path: Path, text: str, schema: type[BaseModel], error: ValidationError) -> str:
+def _explain(
+    path: Path, text: str, schema: type[BaseModel], error: ValidationError, kind: str
+) -> str:
     """The message about the first error, in one line."""
     # A wrong name is reported first, since it may explain a missing setting.
     first = min(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
@@ -378,11 +417,11 @@ def _explain(path: Path, text: str, schema: type[BaseModel], error: ValidationEr
     setting = ".".join(names)
     mentioned = _MENTIONED.search(first["msg"])
     name = setting or (mentioned.group(1) if mentioned else "")
-    place = _place(path, text, name)
+    place = describe_place(path, text, name)
     if first["type"] == "missing":
         variable = _variable_of(text, name)
         given = f"give --{variable}" if variable else "add it"
-        return f"{place}{setting or 'recipe'}: is missing; {given}"
+        return f"{place}{setting or kind}: is missing; {given}"
     if first["type"] == "extra_forbidden":
         known = _all_settings(schema) - {names[-1]}
         return f"{place}{setting}: no such setting; {advise_on_name(names[-1], known)}"
@@ -414,7 +453,7 @@ def _explain_syntax(path: Path, text: str, error: Exception) -> str:
     return f"{path}{number}: {escape(message, 160)}; correct it"
 
 
-def _place(path: Path, text: str, setting: str) -> str:
+def describe_place(path: Path, text: str, setting: str) -> str:
     """The file and line of a setting, as a message begins; without line if there is none."""
     line = locate_setting_or_section(text, setting)
     return f"{path}:{line}: " if line else f"{path}: "

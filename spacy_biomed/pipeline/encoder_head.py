@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -21,9 +21,13 @@ from ..encoders.listener import EncoderListener, sizing
 from ..errors import BiomedError, quote
 from .described import Described, ShownScores
 from .doc_batches import batch_docs
+from .label_scores import LabelScores
 
 # The layer of heads that share `doc.cats`, each with different classes or a number.
 CATS = "doc.cats"
+
+# Gold items, predicted items and gold items that cannot be predicted; items end with their label.
+Compared = tuple[set[tuple], set[tuple], Collection[tuple]]
 
 # Number of examples to check for their type, and number of examples to size a model with.
 _SAMPLE, _SIZING = 16, 4
@@ -143,6 +147,41 @@ class EncoderHead(Described, TrainablePipe):
             BiomedError: if the component cannot have this number of classes.
         """
         return {}, {"labels": classes}
+
+    def tally(self, examples: Iterable[Example]) -> list[dict[str, list[float]]]:
+        """What each annotated document contributes to the scores, without any text.
+
+        Paired tests of two pipelines resample the documents' contributions.
+
+        Args:
+            examples: predicted and reference documents.
+
+        Returns:
+            by label the numbers of what is found, wrong and missed; heads whose scores are not made
+            of these have other numbers, or an empty list.
+        """
+        tallies = []
+        for example in examples:
+            compared = self.compare(example)
+            if compared is not None:
+                scores = LabelScores()
+                scores.add(*compared)
+                tallies.append(
+                    {
+                        label: [float(score.tp), float(score.fp), float(score.fn)]
+                        for label, score in scores.by_label.items()
+                    }
+                )
+        return tallies
+
+    def compare(self, example: Example) -> Compared | None:
+        """The gold and predicted items of a document, and gold items that cannot be predicted.
+
+        Returns:
+            arguments of `LabelScores.add`; None if the document is not annotated, or the scores are
+            not made of items.
+        """
+        return None
 
     def __init__(
         self,

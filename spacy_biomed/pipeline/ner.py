@@ -27,7 +27,7 @@ from ..errors import BiomedError, quote
 from ..models.tagging import MISSING, Decoding, Scheme, Spans, TagScheme
 from ..models.token_classifier import add_outputs
 from .described import ShownScores
-from .encoder_head import EncoderHead, check_share, validate_source
+from .encoder_head import Compared, EncoderHead, check_share, validate_source
 from .factories import register_factory
 from .label_scores import LabelScores
 from .mention_layer import align_spans, copy_mentions, gold_spans, install_extensions
@@ -253,6 +253,9 @@ class BiomedNER(EncoderHead):
             else:
                 doc.spans[key] = spans
                 doc.spans[key].attrs["scores"] = confidence
+
+    def compare(self, example: Example) -> Compared | None:
+        return compare_mentions(example, self.cfg["spans_key"])
 
     def has_annotation(self, example: Example) -> bool:
         reference, key = example.reference, self.cfg["spans_key"]
@@ -607,23 +610,31 @@ def score_mentions(
     unseen_names = f"spans_{UNSEEN}" if spans_key is None else f"{names}_{UNSEEN}"
     every, unseen = LabelScores(), LabelScores()
     for example in examples:
-        reference = example.reference
-        gold = gold_spans(reference, spans_key)
-        if gold is None:
+        compared = compare_mentions(example, spans_key)
+        if compared is None:
             continue
-        found = {_key(span) for span in gold}
-        predicted = {_key(span) for span in _predicted_spans(example, spans_key)}
-        scope = get_scope(reference, spans_key)
-        predicted = {key for key in predicted if key in found or not scope.leaves_open(*key)}
-        lost = reference.user_data.get(UNALIGNED_MENTIONS, ())
-        every.add(found, predicted, lost)
-        if SEEN_KEY in reference.spans:
-            seen = {_key(span) for span in reference.spans[SEEN_KEY]}
-            unseen.add(found - seen, predicted - seen, lost)
+        gold, predicted, lost = compared
+        every.add(gold, predicted, lost)
+        if SEEN_KEY in example.reference.spans:
+            seen = {_key(span) for span in example.reference.spans[SEEN_KEY]}
+            unseen.add(gold - seen, predicted - seen, lost)
     scores = every.scores(names, f"{names}_per_type")
     if unseen.documents:
         scores.update(unseen.scores(unseen_names, f"{unseen_names}_per_type"))
     return scores
+
+
+def compare_mentions(example: Example, spans_key: str | None) -> Compared | None:
+    """The gold and predicted mentions that `score_mentions` counts; None without the layer."""
+    reference = example.reference
+    spans = gold_spans(reference, spans_key)
+    if spans is None:
+        return None
+    gold = {_key(span) for span in spans}
+    predicted = {_key(span) for span in _predicted_spans(example, spans_key)}
+    scope = get_scope(reference, spans_key)
+    predicted = {key for key in predicted if key in gold or not scope.leaves_open(*key)}
+    return gold, predicted, reference.user_data.get(UNALIGNED_MENTIONS, ())
 
 
 def _key(span: Span) -> tuple[int, int, str]:

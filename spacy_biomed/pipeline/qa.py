@@ -218,6 +218,11 @@ class BiomedQA(EncoderHead):
             if found.no_answer is not None:
                 doc.spans[ANSWER_KEY].attrs["no_answer"] = found.no_answer
 
+    def tally(self, examples: Iterable[Example]) -> list[dict[str, list[float]]]:
+        """The scores of each annotated question, by their names."""
+        scored = map(score_questions, ([one] for one in collect_questions(examples)))
+        return [{name: [value or 0.0] for name, value in scores.items()} for scores in scored]
+
     def has_annotation(self, example: Example) -> bool:
         return ANSWER_KEY in example.reference.spans
 
@@ -373,6 +378,12 @@ def score_answers(examples: Iterable[Example], **cfg: Any) -> dict[str, Any]:
         `qa_exact`, `qa_f1`, `qa_strict`, `qa_lenient`, `qa_mrr`, from 0 to 1 (`qa_scores`); None if
         no document is annotated.
     """
+    scores = score_questions(collect_questions(examples))
+    return {f"qa_{name}": value for name, value in scores.items()}
+
+
+def collect_questions(examples: Iterable[Example]) -> list[Question]:
+    """The annotated questions with their ranked answers, as `score_answers` describes."""
     given: dict[object, dict[str, tuple[str, float]]] = {}
     gold: dict[object, list[str]] = {}
     for example in examples:
@@ -390,8 +401,7 @@ def score_answers(examples: Iterable[Example], **cfg: Any) -> dict[str, Any]:
         for span, score in zip(answers, scores, strict=True):
             text, total = totals.get(fold_answer(span.text), (span.text, 0.0))
             totals[fold_answer(span.text)] = text, total + score
-    questions = [Question(_rank(given[question]), gold[question]) for question in gold]
-    return {f"qa_{name}": value for name, value in score_questions(questions).items()}
+    return [Question(_rank(given[question]), gold[question]) for question in gold]
 
 
 def _rank(totals: dict[str, tuple[str, float]]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -22,7 +22,7 @@ from ..encoders.batching.windows import batch_by_length
 from ..encoders.listener import POOLINGS
 from ..errors import BiomedError
 from .described import ShownScores
-from .encoder_head import EncoderHead, check_share, validate_source
+from .encoder_head import Compared, EncoderHead, check_share, validate_source
 from .factories import register_factory
 from .label_scores import LabelScores
 from .mention_layer import copy_mentions
@@ -263,6 +263,9 @@ class BiomedRelations(EncoderHead):
             found[candidate.doc].append(_create_relation(doc, candidate, labels[column], score))
         for doc, relations in zip(docs, found, strict=True):
             doc._.relations = relations
+
+    def compare(self, example: Example) -> Compared | None:
+        return compare_relations(example, self.labels, self.cfg["directed"])
 
     def learn(self, examples: list[Example], docs: list[Doc]) -> float:
         """Add the gradients of a batch: of the mean cross-entropy over all its candidates.
@@ -508,15 +511,21 @@ def score_relations(
     labels = set(labels)
     scores = LabelScores(labels)
     for example in examples:
-        if example.reference._.relations is None:
-            continue
-        gold = _get_facts(example.reference, directed)
-        predicted = {fact for fact in _get_facts(example.predicted, directed) if fact[-1] in labels}
-        scores.add(gold, predicted)
+        compared = compare_relations(example, labels, directed)
+        if compared is not None:
+            scores.add(*compared)
     return {
         **scores.scores("relations_micro", "relations_per_type"),
         **scores.macro_scores("relations_macro"),
     }
+
+
+def compare_relations(example: Example, labels: Collection[str], directed: bool) -> Compared | None:
+    """The gold and predicted relations that `score_relations` counts; None without the layer."""
+    if example.reference._.relations is None:
+        return None
+    predicted = {fact for fact in _get_facts(example.predicted, directed) if fact[-1] in labels}
+    return _get_facts(example.reference, directed), predicted, ()
 
 
 def _get_facts(doc: Doc, directed: bool) -> set[tuple]:

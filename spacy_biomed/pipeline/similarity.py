@@ -161,6 +161,14 @@ class BiomedSimilarity(CatsHead):
         for doc, number in zip(docs, numbers.tolist(), strict=True):
             mark_pair(doc).cats[self.label] = number
 
+    def tally(self, examples: Iterable[Example]) -> list[dict[str, list[float]]]:
+        """The predicted and the gold number of each annotated document."""
+        return [
+            {self.label: [example.predicted.cats[self.label], example.reference.cats[self.label]]}
+            for example in examples
+            if self.label in example.reference.cats and self.label in example.predicted.cats
+        ]
+
     def has_annotation(self, example: Example) -> bool:
         return self.label in example.reference.cats
 

@@ -21,7 +21,7 @@ from ..annotations.taught import get_taught, taught_classes
 from ..corpora.gold import PART_OF
 from ..errors import BiomedError, quote
 from .described import ShownScores
-from .encoder_head import CatsHead, check_share, quote_text, validate_source
+from .encoder_head import CatsHead, Compared, check_share, quote_text, validate_source
 from .factories import register_factory
 
 FACTORY = "biomed_textcat"
@@ -176,6 +176,16 @@ class BiomedTextCategorizer(CatsHead):
         """
         for doc, row in zip(docs, probabilities.tolist(), strict=True):
             mark_pair(doc).cats.update(zip(self.labels, row, strict=True))
+
+    def compare(self, example: Example) -> Compared | None:
+        exclusive, threshold = self.cfg["exclusive"], self.cfg["threshold"]
+        gold = _gold_classes(example.reference, list(self.labels), exclusive)
+        if not gold:
+            return None
+        values = {label: example.predicted.cats.get(label, 0.0) for label in self.labels}
+        best = max(values, key=values.__getitem__)
+        found = {best} if exclusive else {x for x in gold if values[x] >= threshold}
+        return {(x,) for x, value in gold.items() if value}, {(x,) for x in found}, ()
 
     def has_annotation(self, example: Example) -> bool:
         reference = example.reference

@@ -5,7 +5,7 @@ matplotlib is imported only in the functions that draw, so that commands start w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import StringIO
 from math import cos, pi, sin
 from typing import TYPE_CHECKING, NamedTuple
@@ -73,6 +73,63 @@ def draw_scatter(title: str, vertical: str, panels: Sequence[tuple[str, Sequence
         for number in range(len(names))
     ]
     _add_legend(figure, markers, names)
+    return _to_svg(figure)
+
+
+class Bar(NamedTuple):
+    """A score in a diagram of scores.
+
+    Attributes:
+        name: of the encoder.
+        value: length of the bar, from 0 to 100.
+        scores: of the single runs, which are dots.
+        published: what a paper has, which is a cross; None for none.
+    """
+
+    name: str
+    value: float
+    scores: Sequence[float]
+    published: float | None
+
+
+def draw_bars(title: str, groups: Mapping[str, Sequence[Bar]]) -> str:
+    """Draw groups of horizontal bars, one group below the other.
+
+    The axis begins a little below the smallest number.
+
+    Args:
+        title: title of the diagram.
+        groups: bars by the name of the group. Bars with the same name have the same colour.
+
+    Returns:
+        an SVG document.
+    """
+    from matplotlib.figure import Figure
+
+    names = list(dict.fromkeys(bar.name for bars in groups.values() for bar in bars))
+    height = sum(len(bars) + 1 for bars in groups.values())
+    figure = Figure(figsize=(9, 1.8 + 0.22 * height), layout="constrained")
+    axes = figure.subplots()
+    place, numbers, ticks = 0.0, [], []
+    for bars in groups.values():
+        ticks.append(place + (len(bars) - 1) / 2)
+        for bar in bars:
+            colour = COLOURS[names.index(bar.name) % len(COLOURS)]
+            axes.barh(place, bar.value, color=colour, alpha=0.6)
+            axes.plot(bar.scores, [place] * len(bar.scores), ".", color="black", markersize=3)
+            if bar.published is not None:
+                axes.plot(bar.published, place, "x", color="black", markersize=6)
+            numbers += [bar.value, *bar.scores, *filter(None, [bar.published])]
+            place += 1
+        place += 1
+    axes.set_yticks(ticks, list(groups))
+    axes.invert_yaxis()
+    axes.set_xlim(max(min(numbers) - 5, 0), min(max(numbers) + 1, 100))
+    axes.grid(axis="x", alpha=0.3)
+    figure.suptitle(title, parse_math=False)
+    marks = [axes.barh([], [], color=COLOURS[i % len(COLOURS)]) for i in range(len(names))]
+    cross = axes.plot([], [], "x", color="black")[0]
+    _add_legend(figure, [*marks, cross], [*names, "published"])
     return _to_svg(figure)
 
 

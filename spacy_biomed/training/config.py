@@ -136,6 +136,7 @@ def fill_config(
     task: str | None = None,
     template: Path | str | None = None,
     batch_words: int | None = None,
+    batch_size: int | None = None,
     learn_rate: float | None = None,
     seed: int = 0,
 ) -> Config:
@@ -149,6 +150,7 @@ def fill_config(
         task: kind of corpus, as the catalogue calls it; by default see `find_learner`.
         template: as for `read_template`; by default the one of the task's head.
         batch_words: tokens in a batch; by default the template's.
+        batch_size: size of a batch in the measure of the template's batcher.
         learn_rate: highest learning rate; by default the template's.
         seed: of the initial weights, the order of the examples and dropout.
 
@@ -164,6 +166,8 @@ def fill_config(
     if batch_words is not None:
         check_batches_by_words(config)
         variables["batch_words"] = batch_words
+    if batch_size is not None:
+        set_batch_size(config, batch_size)
     if learn_rate is not None:
         variables["learn_rate"] = learn_rate
     _fill_paths(config, corpus, recipe)
@@ -207,6 +211,16 @@ def check_batches_by_words(config: Config) -> None:
             f"--batch-words: the batches of this template are not of words ({batcher}); leave it "
             "out, and change training.batcher.size of the config"
         )
+
+
+def set_batch_size(config: Config, size: int) -> None:
+    """Set the size of a config's batches, in its batcher's measure: words, sequences or others."""
+    section = config.get("training", {}).get("batcher", {})
+    section = section.get("batcher", section)
+    if section.get("@batchers", BY_WORDS) == BY_WORDS:
+        config["vars"]["batch_words"] = size
+    else:
+        section["size"] = size
 
 
 def count_steps(config: Config, files: Sequence[str]) -> int:

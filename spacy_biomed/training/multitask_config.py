@@ -25,6 +25,7 @@ from .config import (
     list_training_files,
     read_description,
     read_template,
+    set_batch_size,
 )
 from .corpus import read_docs
 from .corpus_task import find_learner
@@ -78,6 +79,7 @@ def create_multitask_config(
     schedule: Schedule | None = None,
     epochs: int | None = None,
     batch_words: int | None = None,
+    batch_size: int | None = None,
     learn_rate: float | None = None,
     seed: int = 0,
 ) -> tuple[Config, list[Task]]:
@@ -95,6 +97,8 @@ def create_multitask_config(
         epochs: of the schedule, by default the template's; the development parts are scored after
             each, unless the template says otherwise.
         batch_words: tokens in a batch; by default the template's.
+        batch_size: size of a batch in the measure of the template's batcher, for corpora that have
+            no batcher of their own.
         learn_rate: highest learning rate; by default the template's.
         seed: of the initial weights, the order of the batches and dropout.
 
@@ -120,6 +124,8 @@ def create_multitask_config(
     if batch_words is not None:
         check_batches_by_words(config)
         config["vars"]["batch_words"] = batch_words
+    if batch_size is not None:
+        set_batch_size(config, batch_size)
     if learn_rate is not None:
         config["vars"]["learn_rate"] = learn_rate
     tasks = [read_task(folder, recipe) for folder in folders]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
 from rich.console import Console
+from rich.live import Live
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -54,6 +55,48 @@ def track_deidentification(
     return track(
         documents, "De-identifying", total, console=console, transient=True, disable=is_piped
     )
+
+
+@contextmanager
+def showing_runs(
+    title: str,
+    cells: Mapping[tuple[str, str], set[str]],
+    left: set[str],
+    console: Console,
+) -> Iterator[Callable[[str, str], None]]:
+    """Show how many runs of each row and corpus are finished within the context.
+
+    A terminal shows a table, anything else a line for each run.
+
+    Yields a function to call with the identifier and the description of each finished run.
+
+    Args:
+        title: of the table.
+        cells: identifiers of runs by row and corpus.
+        left: identifiers of the runs that are not finished.
+    """
+    left = set(left)
+    total = len(left)
+
+    def show() -> Table:
+        corpora = list(dict.fromkeys(corpus for _, corpus in cells))
+        table = create_table(["row"], corpora, Text(title))
+        for row in dict.fromkeys(row for row, _ in cells):
+            runs = [cells.get((row, corpus)) for corpus in corpora]
+            table.add_row(
+                Text(row), *(f"{len(one - left)}/{len(one)}" if one else "" for one in runs)
+            )
+        return table
+
+    def finish(run: str, description: str) -> None:
+        left.discard(run)
+        if console.is_terminal:
+            live.update(show())
+        else:
+            console.print(f"{total - len(left)}/{total}: {description}")
+
+    with Live(show(), console=console, transient=True, auto_refresh=False) as live:
+        yield finish
 
 
 @contextmanager

@@ -1,0 +1,366 @@
+"""The runs that a study needs, checked before the first of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import product
+from pathlib import Path
+
+from ..corpora.corpus_catalogue import find_corpus
+from ..encoders.encoder_catalogue import find_encoder
+from ..encoders.loading import is_on_disk, load_pretrained
+from ..errors import BiomedError
+from ..training.checkpoint import digest_files
+from ..training.config import (
+    BASE,
+    Recipe,
+    fill_config,
+    find_template,
+    find_template_task,
+    read_description,
+    read_template,
+)
+from ..training.corpus import read_doc_bin
+from ..training.corpus_task import find_learner, list_learners
+from ..training.multitask_config import create_multitask_config
+from .folds import PARTS
+from .runs import CorpusOfRun, Run, find_result
+from .study_config import GIVEN_FOLDS, RANDOM, CorpusSection, Row, Study
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A run as a cell of the table counts it.
+
+    Attributes:
+        learn_rate, batch_size: the setting; None for the template's.
+        seed, fold: the repetition; fold is from 0, and None without folds.
+        run: the run's digest.
+    """
+
+    learn_rate: float | None
+    batch_size: int | None
+    seed: int
+    fold: int | None
+    run: str
+
+    @property
+    def setting(self) -> tuple[float | None, int | None]:
+        return self.learn_rate, self.batch_size
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a study needs.
+
+    Attributes:
+        cells: the trials by row and corpus; without those of missing rows and corpora.
+        runs: all runs by their digests.
+        missing: what is not there, by the setting that names it, such as "corpora.jnlpba".
+    """
+
+    cells: dict[tuple[str, str], list[Trial]]
+    runs: dict[str, Run]
+    missing: dict[str, str]
+
+    def find_open(self, output: Path) -> list[Run]:
+        """The runs that are to be made."""
+        return [run for run in self.runs.values() if find_result(output, run) is None]
+
+
+def find_folder(study: Study, name: str, corpora_dir: Path) -> Path:
+    """The folder of a study's corpus."""
+    return corpora_dir / (study.corpora[name].folder or name)
+
+
+def find_missing_corpora(study: Study, corpora_dir: Path) -> dict[str, str]:
+    """The corpora that are not there and how to get them, by the settings that name them."""
+    missing = {}
+    for name, corpus in study.corpora.items():
+        folder = find_folder(study, name, corpora_dir)
+        try:
+            for place in _list_folders(folder, corpus):
+                read_description(place)
+        except BiomedError:
+            missing[f"corpora.{name}"] = f"{folder} is not there; {_how_to_get(name, corpus)}"
+    return missing
+
+
+def find_missing_encoders(study: Study) -> dict[str, str]:
+    """Why encoders cannot be loaded, by the settings that name them."""
+    problems = {
+        f"rows.{name}": _find_problem(row.encoder.removeprefix(RANDOM))
+        for name, row in study.rows.items()
+    }
+    return {setting: problem for setting, problem in problems.items() if problem}
+
+
+def _how_to_get(name: str, corpus: CorpusSection) -> str:
+    source = corpus.source or name
+    with suppress(BiomedError):
+        entry = find_corpus(source)
+        if entry.access == "data use agreement":
+            return f"its owners give it under a {entry.access}: `spacy biomed corpora {source}`"
+    return f"`spacy biomed convert {source}` makes it"
+
+
+@cache
+def _find_problem(encoder: str) -> str | None:
+    try:
+        load_pretrained(encoder)
+    except BiomedError as error:
+        return str(error)
+    return None
+
+
+def _list_folders(folder: Path, corpus: CorpusSection) -> list[Path]:
+    """The converted corpora of a section: one, or one for each given fold."""
+    if corpus.folds != GIVEN_FOLDS:
+        return [folder]
+    found = sorted(
+        (path for path in folder.glob("*") if path.name.isdecimal()), key=lambda p: int(p.name)
+    )
+    return found or [folder / "1"]
+
+
+def plan_study(study: Study, corpora_dir: Path, *, allow_missing: bool = False) -> Plan:
+    """Check all that a study names, and list its runs.
+
+    Args:
+        study: the study.
+        corpora_dir: folder of the converted corpora.
+        allow_missing: whether to leave out the cells of missing corpora and encoders.
+
+    Raises:
+        BiomedError: if a corpus or an encoder is missing and may not be, or a template does not fit
+            a corpus, or nothing is left.
+    """
+    missing = find_missing_corpora(study, corpora_dir)
+    if missing and not allow_missing:  # before encoders are looked for on the hub
+        raise _explain_missing(study, missing)
+    missing |= find_missing_encoders(study)
+    if missing and not allow_missing:
+        raise _explain_missing(study, missing)
+    rows = [name for name in study.rows if f"rows.{name}" not in missing]
+    corpora = [name for name in study.corpora if f"corpora.{name}" not in missing]
+    if not (rows and corpora):
+        setting = "rows" if corpora else "corpora"
+        first = next(problem for name, problem in missing.items() if name.startswith(setting))
+        raise study.error(setting, f"none of them is there; {first}")
+    planner = _Planner(study, corpora_dir, corpora)
+    cells: dict[tuple[str, str], list[Trial]] = {}
+    for corpus in corpora:
+        planner.check_corpus(corpus, study.rows[rows[0]].encoder.removeprefix(RANDOM))
+    for row in rows:
+        for corpus in planner.list_tasks(study.rows[row]):
+            cells[row, corpus] = planner.plan_cell(study.rows[row], corpus)
+    if study.speed is not None:
+        planner.keep_timed([cells[row, corpora[0]] for row in rows if (row, corpora[0]) in cells])
+    return Plan(cells, planner.runs, missing)
+
+
+def _explain_missing(study: Study, missing: Mapping[str, str]) -> BiomedError:
+    setting, problem = next(iter(missing.items()))
+    others = [name for name in missing if name != setting]
+    more = f" Also missing: {', '.join(others)}." if others else ""
+    return study.error(
+        setting, f"{problem}.{more} With --allow-missing their cells of the table stay empty"
+    )
+
+
+class _Planner:
+    """Makes the runs of a study's cells, each once.
+
+    Attributes:
+        runs: those made, by their digests.
+    """
+
+    def __init__(self, study: Study, corpora_dir: Path, corpora: list[str]):
+        self.study = study
+        self.corpora_dir = corpora_dir
+        self.corpora = corpora
+        self.runs: dict[str, Run] = {}
+        self._digests: dict[Path, str] = {}
+
+    def list_tasks(self, row: Row) -> list[str]:
+        """The corpora that a row has a cell for: with companions, the others."""
+        if row.companions is None:
+            return self.corpora
+        companions = [name for name in row.companions if name in self.corpora]
+        return [name for name in self.corpora if name not in companions] if companions else []
+
+    def check_corpus(self, name: str, encoder: str) -> None:
+        """See that a corpus can be trained alone and scored.
+
+        Args:
+            encoder: any, for batches that are counted in its word pieces.
+
+        Raises:
+            BiomedError: if a part is missing or damaged, or the template is for another task.
+        """
+        section = self.study.corpora[name]
+        recipe = Recipe.take(read_template(section.template or BASE))
+        for folder in _list_folders(find_folder(self.study, name, self.corpora_dir), section):
+            parts = ("train",) if isinstance(section.folds, int) else PARTS
+            for part in parts:
+                if part != "dev" or recipe.development_part:
+                    read_doc_bin(folder / f"{part}.spacy")
+            fill_config(folder, encoder=encoder, template=section.template)
+            self._check_task(name, folder, section.template)
+        self._check_selection(name, recipe)
+
+    def _check_task(self, name: str, folder: Path, template: str | None) -> None:
+        task, head = find_learner(folder, read_description(folder))
+        meant = find_template_task(find_template(template)) if template else None
+        if meant is not None and list_learners()[meant] is not head:
+            raise self.study.error(
+                f"corpora.{name}.template", f"{template} is for {meant}, and {folder} for {task}"
+            )
+
+    def _check_selection(self, name: str, recipe: Recipe) -> None:
+        grid, about = self.study.grid, self.study.study
+        rates = self.study.corpora[name].learn_rates or grid.learn_rates
+        chooses = max(len(rates), len(grid.batch_sizes)) > 1
+        chooses = chooses or (about.statistic == "best" and len(grid.seeds) > 1)
+        if chooses and about.select == "dev" and not recipe.development_part:
+            raise self.study.error(
+                "study.select",
+                f"the template of corpora.{name} learns from the development part, so nothing can "
+                'be chosen on it: write select = "test" to choose as papers without one do',
+            )
+
+    def plan_cell(self, row: Row, name: str) -> list[Trial]:
+        """The trials of a row with a corpus."""
+        section, grid = self.study.corpora[name], self.study.grid
+        folder = find_folder(self.study, name, self.corpora_dir)
+        if section.folds and row.training != "alone":
+            raise self.study.error(
+                f"corpora.{name}.folds", 'folds are for training = "alone" in all rows'
+            )
+        folds: list[tuple[int | None, CorpusOfRun]] = [(None, self._read(folder))]
+        if section.folds == GIVEN_FOLDS:
+            places = _list_folders(folder, section)
+            folds = [(number, self._read(place)) for number, place in enumerate(places)]
+        elif isinstance(section.folds, int):
+            count, whole = section.folds, self._read(folder)
+            folds = [(number, replace(whole, folds=count, fold=number)) for number in range(count)]
+        rates: list[float | None] = [*(section.learn_rates or grid.learn_rates)] or [None]
+        sizes: list[int | None] = [*grid.batch_sizes] or [None]
+        trials = []
+        seeds = row.seeds or grid.seeds
+        for rate, size, seed, (fold, corpus) in product(rates, sizes, seeds, folds):
+            run = self._make_run(row, name, corpus, rate, size, seed)
+            trials.append(Trial(rate, size, seed, fold, self._add(run)))
+        return trials
+
+    def keep_timed(self, cells: list[list[Trial]]) -> None:
+        """Keep the pipeline of the first trial of each cell."""
+        for trials in cells:
+            run = self.runs[trials[0].run]
+            self.runs[run.digest] = replace(run, keep=True)
+
+    def _make_run(
+        self,
+        row: Row,
+        name: str,
+        corpus: CorpusOfRun,
+        rate: float | None,
+        size: int | None,
+        seed: int,
+    ) -> Run:
+        section, grid = self.study.corpora[name], self.study.grid
+        speed = self.study.speed
+        alone = Run(
+            corpora={name: corpus},
+            is_joint=False,
+            encoder=row.encoder,
+            encoder_digest=_digest_encoder(row.encoder.removeprefix(RANDOM)),
+            template=section.template,
+            template_text=_read_template(section.template),
+            epochs=section.epochs or grid.epochs,
+            learn_rate=rate,
+            batch_size=size,
+            seed=seed,
+            settings=self.study.config,
+            export=speed.precision if speed else None,
+            tracking=self.study.tracking.model_dump() if self.study.tracking else None,
+        )
+        if row.training == "alone":
+            return alone
+        others = row.companions or self.corpora
+        names = [one for one in self.corpora if one == name or one in others]
+        folders = {one: find_folder(self.study, one, self.corpora_dir) for one in names}
+        joint = replace(
+            alone,
+            corpora={one: self._read(folder) for one, folder in folders.items()},
+            is_joint=True,
+            template=row.template,
+            template_text=_read_template(row.template),
+            epochs=row.epochs or grid.epochs,
+            learn_rate=row.learn_rate if row.training == "apart" else row.learn_rate or rate,
+            batch_size=None if row.training == "apart" else size,
+            schedule=row.schedule,
+        )
+        self._check_joint(joint, list(folders.values()))
+        if row.training == "together":
+            return joint
+        start = self._add(replace(joint, keep=True, export=None))
+        return replace(alone, starts_from=start)
+
+    def _check_joint(self, joint: Run, folders: list[Path]) -> None:
+        if joint.digest not in self.runs:
+            create_multitask_config(
+                folders, encoder=joint.encoder.removeprefix(RANDOM), template=str(joint.template)
+            )
+
+    def _add(self, run: Run) -> str:
+        digest = run.digest
+        known = self.runs.get(digest, run)
+        self.runs[digest] = replace(run, keep=run.keep or known.keep)
+        return digest
+
+    def _read(self, folder: Path) -> CorpusOfRun:
+        if folder not in self._digests:
+            files = [*(folder / f"{part}.spacy" for part in PARTS), folder / "corpus.json"]
+            texts = [digest_files(file) if file.is_file() else "" for file in files]
+            self._digests[folder] = hashlib.sha256("\n".join(texts).encode()).hexdigest()
+        documents = self.study.grid.documents
+        return CorpusOfRun(folder, self._digests[folder], documents=documents)
+
+
+def _read_template(template: str | None) -> str:
+    """The text of a template; those that ship count by the version of the package too."""
+    return "" if template is None else read_template(template).to_str(interpolate=False)
+
+
+@cache
+def _digest_encoder(encoder: str) -> str:
+    directory = Path(encoder).expanduser()
+    if directory.is_dir():
+        return digest_files(directory)
+    entry = find_encoder(encoder)
+    return f"{entry.hub_id} {entry.revision}" if entry else ""
+
+
+def list_needs(study: Study, corpora_dir: Path) -> tuple[dict[str, bool], dict[str, bool]]:
+    """The corpora and the encoders that a study needs, and whether each is on this machine."""
+    corpora = {
+        name: all(
+            (place / "corpus.json").is_file()
+            for place in _list_folders(find_folder(study, name, corpora_dir), section)
+        )
+        for name, section in study.corpora.items()
+    }
+    names = (row.encoder.removeprefix(RANDOM) for row in study.rows.values())
+    return corpora, {name: is_on_disk(name) for name in dict.fromkeys(names)}
+
+
+def describe_settings(trial: Trial) -> str:
+    """The setting of a trial in words; "" if it is the template's."""
+    rate = f"rate {trial.learn_rate:g}" if trial.learn_rate is not None else ""
+    size = f"batches of {trial.batch_size}" if trial.batch_size is not None else ""
+    return ", ".join(filter(None, (rate, size)))

@@ -1,0 +1,477 @@
+"""The report of a study: tables in Markdown, LaTeX and HTML with diagrams, and all numbers."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import asdict
+from importlib.resources import files
+from io import StringIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import Environment
+
+from ..evaluation.benchmark import MEASURES
+from ..outputs import replace_text
+from .figures import Bar, Dot, draw_bars, draw_effects, draw_scatter
+from .planning import describe_settings
+from .published import MEAN, PublishedTable, find_table
+from .results import Cell, Results, name_metric, related_metrics
+
+CSV, MARKDOWN, LATEX, PAGE, RESULTS = (
+    "runs.csv",
+    "table.md",
+    "table.tex",
+    "report.html",
+    "results.json",
+)
+FILES = (MARKDOWN, LATEX, PAGE, CSV, RESULTS)
+
+# Smallest change, in points, that counts as an effect in the diagram of companions.
+MARGIN = 0.5
+STATISTICS = {"best": "the run that is best", "median": "the median", "mean": "the mean"}
+
+
+class Table(NamedTuple):
+    """A table, with texts on the left and numbers on the right.
+
+    Attributes:
+        texts: number of the columns of texts.
+        note: below the table.
+    """
+
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+    texts: int = 1
+    note: str = ""
+
+
+def write_report(results: Results, output: Path, speeds: dict[str, Any] | None = None) -> str:
+    """Write all files of the report.
+
+    Args:
+        output: existing folder to write to.
+        speeds: measurements of pipelines in JSON, by row.
+
+    Returns:
+        the table in Markdown.
+    """
+    about = results.study.study
+    published = find_table(about.paper, about.table or "") if about.paper else None
+    tables = list(create_tables(results, published, speeds))
+    markdown = to_markdown(about.title, about.note, tables)
+    contents = {
+        CSV: write_csv(results),
+        MARKDOWN: markdown,
+        LATEX: "\n".join(map(to_latex, tables)),
+        PAGE: write_page(results, tables, draw_figures(results, published, speeds)),
+        RESULTS: json.dumps(describe_results(results, speeds), ensure_ascii=False, indent=2) + "\n",
+    }
+    for name, content in contents.items():
+        replace_text(output / name, content)
+    return markdown
+
+
+# --- Tables ---
+
+
+def create_tables(
+    results: Results, published: PublishedTable | None, speeds: dict[str, Any] | None
+) -> Iterator[Table]:
+    """The tables that a study has something for."""
+    yield create_main_table(results)
+    details, means = create_details(results, published), create_means(results, published)
+    yield from (details, means)
+    if any(len(cell.settings) > 1 for cell in results.cells.values()):
+        yield create_settings_table(results)
+    if any(trial.fold is not None for cell in results.cells.values() for trial in cell.trials):
+        yield create_folds_table(results)
+    if results.study.comparisons.pairs:
+        yield create_comparisons(results)
+    if speeds:
+        yield create_speeds(results, speeds)
+    if published:
+        printed = {(line[0], line[1], line[2]) for line in details.rows}
+        printed |= {(line[0], line[1], MEAN) for line in means.rows}
+        others = [
+            [*key, f"{value:g}"] for key, value in published.values.items() if key not in printed
+        ]
+        if others:
+            header = ["row", "corpus", "metric", "as printed"]
+            yield Table("Other published figures", header, others, texts=3)
+
+
+def create_main_table(results: Results) -> Table:
+    """A line for each corpus, and a column for each row of the study, as the papers have it."""
+    study = results.study
+    lines = [
+        [name, *(_show_cell(results, results.cells.get((row, name))) for row in study.rows)]
+        for name in study.corpora
+    ]
+    header = ["corpus", *map(study.title, study.rows)]
+    return Table(study.study.title, header, lines, note=_describe(results))
+
+
+def _show_cell(results: Results, cell: Cell | None) -> str:
+    if cell is None:
+        return ""
+    value, spread = cell.value(cell.metric, results.statistic), cell.spread(cell.metric)
+    shown = _number(value)
+    return (
+        f"{shown} ± {spread:.2f}" if results.statistic == "mean" and spread is not None else shown
+    )
+
+
+def _number(value: float | None, form: str = ".2f") -> str:
+    return "" if value is None else f"{value:{form}}"
+
+
+def _describe(results: Results) -> str:
+    """A paragraph on what the numbers are."""
+    study = results.study
+    about, grid = study.study, study.grid
+    repetitions = f"seeds {', '.join(map(str, grid.seeds))}"
+    shown = f"{STATISTICS[about.statistic]} over {repetitions}"
+    if about.statistic == "best":
+        shown = f"{STATISTICS['best']} on the {about.select} part, of {repetitions}"
+    words = [f"Scores on the test parts, of 100 points: {shown}."]
+    if len(grid.learn_rates) > 1 or len(grid.batch_sizes) > 1:
+        words.append(f"The setting of each cell was chosen on the {about.select} part.")
+    if about.select == "test":
+        words.append("Nothing was held out for choosing, so these scores are too good.")
+    if grid.documents:
+        words.append(f"A trial: only the first {grid.documents} documents of each part.")
+    metrics = {cell.corpus: cell.metric for cell in results.cells.values()}
+    words.append(f"Metrics: {', '.join(f'{name} {metric}' for name, metric in metrics.items())}.")
+    if results.plan.missing:
+        words.append(f"Not there, and left empty: {', '.join(results.plan.missing)}.")
+    return " ".join(words)
+
+
+def create_details(results: Results, published: PublishedTable | None) -> Table:
+    """All statistics of each cell, and of the scores that papers print with the main one."""
+    header = ["row", "corpus", "metric", "setting", "runs", "best", "median", "mean", "± sd"]
+    if published:
+        header += ["published", "difference"]
+    lines = []
+    for cell in results.cells.values():
+        setting = describe_settings(cell.chosen[0])
+        for metric in related_metrics(cell.metric):
+            if not cell.scores(metric):
+                continue
+            name = name_metric(metric)
+            values = [_number(cell.value(metric, kind)) for kind in ("best", "median", "mean")]
+            title = results.study.title(cell.row)
+            line = [title, cell.corpus, name, setting, str(len(cell.chosen)), *values]
+            line.append(_number(cell.spread(metric)))
+            if published:
+                line += _beside(
+                    cell.value(metric, results.statistic), published.find(title, cell.corpus, name)
+                )
+            lines.append(line)
+    lines += list(_all_settings(results, published))
+    note = f"Published: {published.source}." if published else ""
+    return Table("All statistics", header, lines, texts=4, note=note)
+
+
+def _all_settings(results: Results, published: PublishedTable | None) -> Iterator[list[str]]:
+    """The mean over all settings and repetitions, where there are several settings."""
+    for cell in results.cells.values():
+        if len(cell.settings) == 1:
+            continue
+        scores, title = cell.scores(cell.metric, trials=cell.trials), results.study.title(cell.row)
+        mean, name = 100 * sum(scores) / len(scores), f"{name_metric(cell.metric)} of all settings"
+        line = [title, cell.corpus, name, "all", str(len(scores)), "", "", _number(mean)]
+        line.append(_number(cell.spread(cell.metric, cell.trials)))
+        if published:
+            line += _beside(mean, published.find(title, cell.corpus, name))
+        yield line
+
+
+def _beside(ours: float | None, published: float | None) -> list[str]:
+    """The published figure, and the difference of ours from it."""
+    if published is None:
+        return ["", ""]
+    return [_number(published), "" if ours is None else f"{ours - published:+.2f}"]
+
+
+def create_means(results: Results, published: PublishedTable | None) -> Table:
+    """The means over each group of corpora and over all."""
+    header = ["row", "mean", "corpora", "ours"]
+    if published:
+        header += ["published", "difference"]
+    lines = []
+    for row in results.study.rows:
+        title = results.study.title(row)
+        for group, corpora in results.groups.items():
+            mean = results.mean(row, corpora)
+            if mean is None:
+                continue
+            value, count = mean
+            line = [title, group, f"{count} of {len(corpora)}", _number(value)]
+            if published:
+                is_whole = count == len(corpora)  # else the two are of other corpora
+                found = published.find(title, group, MEAN)
+                line += _beside(value if is_whole else None, found)
+            lines.append(line)
+    return Table("Means over corpora", header, lines, texts=2)
+
+
+def create_settings_table(results: Results) -> Table:
+    """The mean scores of each setting of the grid, on the development and the test part."""
+    lines = []
+    for cell in results.cells.values():
+        for trials in cell.settings.values():
+            parts = [cell.scores(cell.metric, part, trials) for part in ("dev", "test")]
+            means = [100 * sum(scores) / len(scores) if scores else None for scores in parts]
+            mark = "chosen" if trials == cell.chosen else ""
+            setting = describe_settings(trials[0])
+            start = [results.study.title(cell.row), cell.corpus, setting, mark]
+            end = [str(len(trials)), *map(_number, means)]
+            lines.append([*start, *end, _number(cell.spread(cell.metric, trials))])
+    header = ["row", "corpus", "setting", "", "runs", "dev", "test", "± sd"]
+    return Table("By setting", header, lines, texts=4)
+
+
+def create_folds_table(results: Results) -> Table:
+    """The mean test score of each fold with the chosen setting."""
+    lines = []
+    for cell in results.cells.values():
+        for fold in sorted({trial.fold for trial in cell.chosen if trial.fold is not None}):
+            trials = [trial for trial in cell.chosen if trial.fold == fold]
+            scores = cell.scores(cell.metric, trials=trials)
+            mean = 100 * sum(scores) / len(scores)
+            title = results.study.title(cell.row)
+            lines.append([title, cell.corpus, str(fold + 1), _number(mean)])
+    return Table("By fold", ["row", "corpus", "fold", "test"], lines, texts=2)
+
+
+def create_comparisons(results: Results) -> Table:
+    """The paired tests of pairs of rows."""
+    settings = results.study.comparisons
+    lines = []
+    for (first, second), corpus, test in results.compare():
+        line = [f"{results.study.title(first)} against {results.study.title(second)}", corpus]
+        if test is None:
+            lines.append([*line, "", "", "", "no test of this metric"])
+            continue
+        interval = f"{100 * test.low:+.2f} to {100 * test.high:+.2f}"
+        numbers = [f"{100 * test.difference:+.2f}", interval, f"{test.p_value:.4f}"]
+        lines.append([*line, str(test.documents), *numbers])
+    level = f"{100 * settings.level:g} % interval"
+    header = ["rows", "corpus", "documents", "difference", level, "p"]
+    note = (
+        f"Permutation test and paired bootstrap over the documents of the test part, "
+        f"{settings.resamples} samples each; a document's results with all seeds go together. "
+        "p is two-sided, and not corrected for the number of tests."
+    )
+    return Table("Paired tests", header, lines, texts=2, note=note)
+
+
+def create_speeds(results: Results, speeds: dict[str, Any]) -> Table:
+    """Size, speed and memory of the timed pipelines, and what exporting costs."""
+    corpus = list(results.study.corpora)[0]
+    lines = []
+    for row, figures in speeds["pipelines"].items():
+        cell = results.cells[row, corpus]
+        run = results.runs[cell.chosen[0].run]
+        exported = cell.scores(cell.metric, "exported", cell.chosen)
+        values = {measure.name: figures["figures"][measure.name]["value"] for measure in MEASURES}
+        lines.append(
+            [
+                results.study.title(row),
+                f"{run['parameters'] / 1e6:.2f} M",
+                f"{run['encoder_bytes'] / 1e6:.1f} MB",
+                _number(values["words_per_second"], ",.0f"),
+                f"{values['peak_bytes'] / 1e6:,.0f} MB" if values["peak_bytes"] else "",
+                _number(cell.value(cell.metric, "mean")),
+                _number(100 * sum(exported) / len(exported) if exported else None),
+            ]
+        )
+    header = ["row", "parameters", "encoder", "words/s", "peak memory", corpus, "exported"]
+    note = (
+        f"Whole pipelines on the CPU, their encoders in {speeds['precision']}: {speeds['texts']}."
+    )
+    return Table("Time and memory", header, lines, note=note)
+
+
+# --- Formats ---
+
+
+def to_markdown(title: str, note: str, tables: list[Table]) -> str:
+    """The tables as Markdown, each under its title."""
+    parts = [f"# {title}\n"] + ([f"{note}\n"] if note else [])
+    for number, table in enumerate(tables):
+        if number:
+            parts.append(f"## {table.title}\n")
+        ruler = ["---"] * table.texts + ["---:"] * (len(table.header) - table.texts)
+        lines = (table.header, ruler, *table.rows)
+        parts.append("".join(f"| {' | '.join(line)} |\n" for line in lines))
+        if table.note:
+            parts.append(f"{table.note}\n")
+    return "\n".join(parts)
+
+
+def to_latex(table: Table) -> str:
+    """A table in LaTeX, for the package booktabs."""
+    columns = "l" * table.texts + "r" * (len(table.header) - table.texts)
+    lines = [" & ".join(map(escape_latex, line)) + r" \\" for line in (table.header, *table.rows)]
+    caption = escape_latex(f"{table.title}. {table.note}".rstrip(". ") + ".")
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering",
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            lines[0],
+            r"\midrule",
+            *lines[1:],
+            r"\bottomrule",
+            r"\end{tabular}",
+            rf"\caption{{{caption}}}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_LATEX["±"] = r"$\pm$"
+
+
+def escape_latex(text: str) -> str:
+    """A text in which LaTeX sees no commands."""
+    return re.sub(r"[\\~^±&%$#_{}]", lambda m: _LATEX.get(m[0], "\\" + m[0]), text)
+
+
+def write_csv(results: Results) -> str:
+    """A line for each run and corpus of it, with all scores of all parts."""
+    lines = []
+    for cell in results.cells.values():
+        for trial, left in cell.trials.items():
+            line: dict[str, Any] = {"row": cell.row, "corpus": cell.corpus, **asdict(trial)}
+            line["train_seconds"] = results.runs[trial.run]["train_seconds"]
+            for part in ("dev", "test", "exported"):
+                scores = left.get(part, {})
+                line.update({f"{part}_{metric}": score for metric, score in scores.items()})
+            lines.append(line)
+    names = list(dict.fromkeys(name for line in lines for name in line))
+    file = StringIO()
+    writer = csv.DictWriter(file, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return file.getvalue()
+
+
+def describe_results(results: Results, speeds: dict[str, Any] | None) -> dict[str, Any]:
+    """All statistics for other programs; scores are from 0 to 100."""
+    study = results.study
+    return {
+        "title": study.study.title,
+        "statistic": results.statistic,
+        "missing": results.plan.missing,
+        "cells": [
+            {
+                "row": cell.row,
+                "corpus": cell.corpus,
+                "metric": cell.metric,
+                "learn_rate": cell.chosen[0].learn_rate,
+                "batch_size": cell.chosen[0].batch_size,
+                "best": cell.value(cell.metric, "best"),
+                "median": cell.value(cell.metric, "median"),
+                "mean": cell.value(cell.metric, "mean"),
+                "sd": cell.spread(cell.metric),
+                "scores": [100 * score for score in cell.scores(cell.metric)],
+            }
+            for cell in results.cells.values()
+        ],
+        "means": {
+            row: {
+                group: mean[0]
+                for group, names in results.groups.items()
+                if (mean := results.mean(row, names))
+            }
+            for row in study.rows
+        },
+        "comparisons": [
+            {"rows": rows, "corpus": corpus, **(asdict(test) if test else {})}
+            for rows, corpus, test in results.compare()
+        ],
+        "speed": speeds,
+    }
+
+
+# --- Diagrams ---
+
+
+def draw_figures(
+    results: Results, published: PublishedTable | None, speeds: dict[str, Any] | None
+) -> list[str]:
+    """The diagrams that a study has something for, as SVG documents."""
+    study = results.study
+    bars = {
+        corpus: [
+            Bar(
+                study.title(row),
+                cell.value(cell.metric, results.statistic) or 0.0,
+                [100 * score for score in cell.scores(cell.metric)],
+                published.find(study.title(row), corpus, name_metric(cell.metric))
+                if published
+                else None,
+            )
+            for row in study.rows
+            if (cell := results.cells.get((row, corpus)))
+        ]
+        for corpus in study.corpora
+    }
+    figures = [draw_bars(study.study.title, {name: some for name, some in bars.items() if some})]
+    changes = find_changes(results)
+    if changes:
+        figures.append(draw_effects(list(study.corpora), changes, MARGIN))
+    if speeds:
+        figures.append(_draw_speeds(results, speeds))
+    return figures
+
+
+def find_changes(results: Results) -> dict[tuple[str, str], float]:
+    """How scores change, in points, by corpus and its only companion, against training alone."""
+    study = results.study
+    alone = next((name for name, row in study.rows.items() if row.training == "alone"), None)
+    changes = {}
+    for name, row in study.rows.items():
+        if alone is None or row.companions is None or len(row.companions) != 1:
+            continue
+        for corpus in study.corpora:
+            cells = [results.cells.get((one, corpus)) for one in (name, alone)]
+            values = [cell.value(cell.metric, results.statistic) for cell in cells if cell]
+            if len(values) == 2 and None not in values:
+                own, other = (value or 0.0 for value in values)
+                changes[corpus, row.companions[0]] = own - other
+    return changes
+
+
+def _draw_speeds(results: Results, speeds: dict[str, Any]) -> str:
+    corpus = list(results.study.corpora)[0]
+    speed, memory = [], []
+    for row, figures in speeds["pipelines"].items():
+        cell = results.cells[row, corpus]
+        score = cell.value(cell.metric, "mean") or 0.0
+        values = {name: figure["value"] or 0.0 for name, figure in figures["figures"].items()}
+        speed.append(Dot(results.study.title(row), values["words_per_second"], score))
+        memory.append(Dot(results.study.title(row), values["peak_bytes"] / 1e6, score))
+    panels = [("words a second", speed), ("peak memory, MB", memory)]
+    return draw_scatter("Time and memory", corpus, panels)
+
+
+def write_page(results: Results, tables: list[Table], figures: list[str]) -> str:
+    """The tables and diagrams as one HTML page that loads nothing."""
+    template = files(__package__).joinpath("report.html.jinja").read_text(encoding="utf8")
+    about = results.study.study
+    # The diagrams are documents of their own, of which a page takes the element.
+    drawn = [figure[figure.index("<svg") :] for figure in figures]
+    page = Environment(autoescape=True).from_string(template)
+    return page.render(title=about.title, note=about.note, tables=tables, figures=drawn)

@@ -1,0 +1,462 @@
+"""The runs of studies: each training is made once, and leaves its scores.
+
+`runs/RUN/` of a study's folder has `result.json`, the config and the log of a finished run; RUN is
+a hash of everything that determines its scores. It is written at once and whole, so that no kill
+loses a finished run. `trainings/RUN/` is where an unfinished run resumes, and `pipelines/RUN/` has
+pipelines that are needed later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from timeit import default_timer as timer
+from typing import Any, cast
+
+import spacy
+from spacy.language import Language
+from spacy.scorer import Scorer
+from spacy.training import Example
+from spacy.training.initialize import init_nlp
+from thinc.api import Config
+
+from .. import __version__
+from ..encoders.loading import load_pretrained, save_encoder
+from ..encoders.onnx.onnx_model import MODEL
+from ..encoders.thinc_shims import get_module
+from ..errors import BiomedError
+from ..evaluation.tasks import Head, find_heads
+from ..outputs import delete_directory, replacing_directory, write_part_folder
+from ..packaging.compression import find_encoders, write_compressed
+from ..pipeline.component_classes import STAND_INS
+from ..pipeline.encoder_head import EncoderHead
+from ..training.config import fill_config
+from ..training.corpus import Corpus_v1
+from ..training.multitask import MultiTaskCorpus
+from ..training.multitask_config import create_multitask_config
+from ..training.resumable import DIR_MODEL_BEST, DIR_MODEL_LAST, train
+from .folds import write_cut_corpus
+from .study_config import RANDOM
+
+RUNS, TRAININGS, PIPELINES = "runs", "trainings", "pipelines"
+RESULT, CONFIG, LOG, TRAINED = "result.json", "config.cfg", "log.txt", "trained.txt"
+MADE_BY = "spacy biomed study"
+
+# Path of the encoder in a pipeline that was trained together.
+ENCODER = Path("biomed_transformer", "encoder")
+
+Scores = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusOfRun:
+    """A converted corpus as a run reads it.
+
+    Attributes:
+        folder: of the corpus, or of a fold of it.
+        digest: a hash of its files.
+        folds, fold, documents: as in `write_cut_corpus`.
+    """
+
+    folder: Path
+    digest: str
+    folds: int | None = None
+    fold: int = 0
+    documents: int = 0
+
+    @property
+    def is_cut(self) -> bool:
+        return bool(self.folds or self.documents)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A training.
+
+    Attributes:
+        corpora: what it learns, by name.
+        is_joint: whether it has a head for each corpus, by its name.
+        encoder: as in a study's row.
+        encoder_digest: a hash of the encoder's directory; "" of others.
+        template: as in `fill_config`, and its text.
+        schedule, epochs, learn_rate, batch_size, seed: as in `create_multitask_config`.
+        settings: further settings of the config.
+        starts_from: digest of the run together whose encoder it starts from.
+        export: precision of the exported pipeline that is scored too.
+        keep: whether its pipeline stays, exported if it is exported.
+        tracking: settings of a tracking logger; None for none.
+    """
+
+    corpora: Mapping[str, CorpusOfRun]
+    is_joint: bool
+    encoder: str
+    encoder_digest: str
+    template: str | None
+    template_text: str
+    epochs: int | None
+    learn_rate: float | None
+    batch_size: int | None
+    seed: int
+    schedule: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    starts_from: str | None = None
+    export: str | None = None
+    keep: bool = False
+    tracking: Mapping[str, Any] | None = None
+
+    @property
+    def digest(self) -> str:
+        """A hash of everything that determines its scores; files count by their content."""
+        corpora = {
+            name: [one.digest, one.folds, one.fold, one.documents]
+            for name, one in self.corpora.items()
+        }
+        # Random weights are of the seed.
+        encoder = self.starts_from or self.encoder_digest or self.encoder
+        is_random = self.encoder.startswith(RANDOM)
+        numbers = [self.epochs, self.learn_rate, self.batch_size, self.seed, self.schedule]
+        parts = [corpora, self.is_joint, encoder, is_random, self.template_text, numbers]
+        parts += [self.settings, self.export, __version__]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+    def describe(self) -> str:
+        """Its settings in a few words, without paths."""
+        cut = [f"fold {one.fold + 1}" for one in self.corpora.values() if one.folds]
+        rate = [] if self.learn_rate is None else [f"rate {self.learn_rate:g}"]
+        size = [] if self.batch_size is None else [f"batches of {self.batch_size}"]
+        is_random = self.encoder.startswith(RANDOM)
+        words = [
+            ("random " if is_random else "") + Path(self.encoder).name,
+            " + ".join(self.corpora),
+            *rate,
+            *size,
+            f"seed {self.seed}",
+            *cut,
+        ]
+        return ", ".join(words)
+
+
+def find_result(output: Path, run: Run) -> dict[str, Any] | None:
+    """The result of a finished run; None if it is to be made."""
+    path = output / RUNS / run.digest / RESULT
+    if not path.is_file() or (run.keep and not (output / PIPELINES / run.digest).is_dir()):
+        return None
+    return json.loads(path.read_text(encoding="utf8"))
+
+
+def make_runs(
+    runs: Sequence[Run],
+    output: Path,
+    *,
+    jobs: int = 1,
+    gpus: Sequence[int] = (),
+    progress: Callable[[Run], None],
+) -> None:
+    """Make runs that are not finished; those that start from another come after it.
+
+    Args:
+        runs: to make.
+        output: folder of the study, which this process has locked.
+        jobs: number of processes.
+        gpus: numbers of GPUs, which the processes take in turn; none for the CPU.
+        progress: called with each run when it is finished.
+
+    Raises:
+        BiomedError: as training does, or if a process was killed.
+    """
+    (output / RUNS).mkdir(exist_ok=True)
+    first = [run for run in runs if run.starts_from is None]
+    then = [run for run in runs if run.starts_from is not None]
+    if jobs == 1:
+        _use(gpus[0] if gpus else -1)
+        for run in chain(first, then):
+            make_run(run, output, gpus[0] if gpus else -1)
+            progress(run)
+    else:
+        for stage in filter(None, (first, then)):
+            _make_in_processes(stage, output, jobs, gpus, progress)
+    shutil.rmtree(output / TRAININGS, ignore_errors=True)  # empty folders
+
+
+def _make_in_processes(
+    runs: Sequence[Run],
+    output: Path,
+    jobs: int,
+    gpus: Sequence[int],
+    progress: Callable[[Run], None],
+) -> None:
+    context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
+    turns = context.Queue()
+    for number in range(jobs):
+        turns.put(gpus[number % len(gpus)] if gpus else -1)
+    pool = ProcessPoolExecutor(jobs, context, _start_process, (turns, jobs))
+    try:
+        made = {pool.submit(_make_in_process, run, output): run for run in runs}
+        for future in as_completed(made):
+            future.result()
+            progress(made[future])
+    except BrokenProcessPool as error:
+        raise BiomedError(
+            "the process of a training was killed, as when memory runs out; give the same command "
+            "again, with fewer --jobs: it resumes"
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+_gpu = -1  # of this process
+
+
+def _start_process(turns: multiprocessing.Queue, jobs: int) -> None:
+    global _gpu
+    import torch
+
+    torch.set_num_threads(max(torch.get_num_threads() // jobs, 1))
+    _gpu = turns.get()
+    _use(_gpu)
+
+
+def _make_in_process(run: Run, output: Path) -> None:
+    make_run(run, output, _gpu)
+
+
+def _use(gpu: int) -> None:
+    if gpu >= 0:
+        try:
+            spacy.require_gpu(gpu)
+        except ValueError as error:
+            raise BiomedError(f"--gpu-ids {gpu}: {error}; leave it out for the CPU") from error
+
+
+# --- One run ---
+
+
+def make_run(run: Run, output: Path, gpu: int) -> None:
+    """Train and score, resuming where this was interrupted, and write the result.
+
+    Args:
+        output: folder of the study, which this process or its parent has locked.
+        gpu: number of the GPU, which is the current one; -1 for none.
+
+    Raises:
+        BiomedError: as training does, or if a part has nothing to score.
+    """
+    place = output / TRAININGS / run.digest
+    place.mkdir(parents=True, exist_ok=True)
+    folders = {name: _place_corpus(name, one, place) for name, one in run.corpora.items()}
+    config = _create_config(run, folders, _find_encoder(run, output, place))
+    seconds = _train(place, config, gpu)
+    nlp = spacy.load(place / DIR_MODEL_BEST)
+    result: dict[str, Any] = {
+        "run": run.digest,
+        "settings": run.describe(),
+        "train_seconds": seconds,
+        "parameters": _count_parameters(nlp),
+        "corpora": {name: _score(nlp, run, name, folder) for name, folder in folders.items()},
+    }
+    if run.export is not None:
+        exported = place / "exported"
+        with replacing_directory(exported, MADE_BY) as partial:
+            write_compressed(nlp, partial, cast(Any, run.export), quantize_embeddings=True)
+        result["encoder_bytes"] = sum(
+            path.stat().st_size for path in exported.glob(f"*/encoder/{MODEL}")
+        )
+        nlp = spacy.load(exported)
+        for name, folder in folders.items():
+            scores, _ = score_part(nlp, run.is_joint, name, folder / "test.spacy")
+            result["corpora"][name]["exported"] = scores
+    if run.keep:
+        with replacing_directory(output / PIPELINES / run.digest, MADE_BY) as partial:
+            nlp.to_disk(partial)
+    files = {name: (place / name).read_bytes() for name in (CONFIG, LOG)}
+    files[RESULT] = (json.dumps(result, ensure_ascii=False) + "\n").encode()
+    write_part_folder(output, f"{RUNS}/{run.digest}", files)
+    delete_directory(place)
+
+
+def _place_corpus(name: str, corpus: CorpusOfRun, place: Path) -> Path:
+    if not corpus.is_cut:
+        return corpus.folder
+    folder = place / "corpora" / name
+    write_cut_corpus(
+        corpus.folder,
+        folder,
+        folds=corpus.folds,
+        fold=corpus.fold,
+        documents=corpus.documents,
+    )
+    return folder
+
+
+def _find_encoder(run: Run, output: Path, place: Path) -> str:
+    if run.starts_from is not None:
+        return str(output / PIPELINES / run.starts_from / ENCODER)
+    if not run.encoder.startswith(RANDOM):
+        return run.encoder
+    write_random_encoder(run.encoder.removeprefix(RANDOM), place / "encoder", run.seed)
+    return str(place / "encoder")
+
+
+def write_random_encoder(encoder: str, output: Path, seed: int) -> None:
+    """Write an encoder directory with the same shape and vocabulary and random initial weights.
+
+    Args:
+        encoder: as in `load_pretrained`.
+        output: directory to write; replaced if it exists.
+        seed: seed of the weights.
+    """
+    import torch
+
+    tokenizer, pretrained = load_pretrained(encoder)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = type(pretrained)(pretrained.config)
+    with replacing_directory(output, MADE_BY, [encoder]) as partial:
+        save_encoder(partial, tokenizer, model)
+
+
+def _create_config(run: Run, folders: Mapping[str, Path], encoder: str) -> Config:
+    common: dict[str, Any] = {
+        "encoder": encoder,
+        "epochs": run.epochs,
+        "learn_rate": run.learn_rate,
+        "batch_size": run.batch_size,
+        "seed": run.seed,
+    }
+    if run.is_joint:
+        config, _ = create_multitask_config(
+            list(folders.values()),
+            template=cast(str, run.template),
+            schedule=cast(Any, run.schedule),
+            **common,
+        )
+    else:
+        [folder] = folders.values()
+        config = fill_config(folder, template=run.template, **common)
+    if run.tracking is not None:
+        config["training"]["logger"] = {
+            "@loggers": "spacy_biomed.TrackingLogger.v1",
+            "run_name": run.describe(),
+            **run.tracking,
+        }
+    return Config(config).merge(dict(run.settings))
+
+
+def _train(place: Path, config: Config, gpu: int) -> float:
+    """Train in a folder, which also gets the config and a log; return the seconds of training."""
+    marker = place / TRAINED
+    if not marker.is_file():
+        config.to_disk(place / CONFIG)
+        start = timer()
+        nlp = init_nlp(config, use_gpu=gpu)
+        with (place / LOG).open("a", encoding="utf8") as log:
+            train(nlp, place, use_gpu=gpu, stdout=log, stderr=log)
+        marker.write_text(f"{timer() - start:.1f}", encoding="utf8")
+        shutil.rmtree(place / DIR_MODEL_LAST, ignore_errors=True)
+    return float(marker.read_text(encoding="utf8"))
+
+
+def _count_parameters(nlp: Language) -> int:
+    """The parameters of the encoder, without pooling layer and language-model head."""
+    modules = (get_module(encoder.model.shims[0]) for encoder in find_encoders(nlp).values())
+    return sum(weight.numel() for module in modules for weight in module.parameters())
+
+
+# --- Scores ---
+
+
+class _KeepingScorer(Scorer):
+    """A scorer that keeps the predicted examples."""
+
+    examples: list[Example]
+
+    def score(self, examples: Any, *, per_component: bool = False) -> dict[str, Any]:
+        self.examples = list(examples)
+        return super().score(self.examples, per_component=per_component)
+
+
+def _score(nlp: Language, run: Run, name: str, folder: Path) -> dict[str, Any]:
+    head = find_head_of(nlp, name if run.is_joint else None)
+    test, tallies = score_part(nlp, run.is_joint, name, folder / "test.spacy")
+    learned_dev = nlp.config["corpora"]["dev"].get("@readers") == "spacy_biomed.NoCorpus.v1"
+    dev: Scores = {}
+    if (folder / "dev.spacy").is_file() and not learned_dev:
+        dev, _ = score_part(nlp, run.is_joint, name, folder / "dev.spacy")
+    begin = _begin(head)
+    main = cast(type[EncoderHead], head.kind).main_score(_name(head), head.settings)
+    return {
+        "metric": main.removeprefix(f"{begin}_"),
+        "dev": dev,
+        "test": test,
+        "tallies": tallies,
+    }
+
+
+def score_part(
+    nlp: Language, is_joint: bool, name: str, path: Path
+) -> tuple[Scores, list[dict[str, list[float]]]]:
+    """Score the head of a corpus on a part.
+
+    Args:
+        is_joint: whether the pipeline has a head for each corpus, by its name.
+        name: of the corpus.
+        path: a .spacy file.
+
+    Returns:
+        the head's scores, 0 to 1, by the endings of their names, such as "f"; and what each
+        document contributes, as in `EncoderHead.tally`.
+    """
+    if is_joint:
+        prefixed = nlp.config["corpora"]["train"].get("prefixed") or []
+        own = [name] if name in prefixed else []
+        examples = list(MultiTaskCorpus({name: path}, {}, own, 0, {})(nlp))
+    else:
+        examples = list(Corpus_v1(path)(nlp))
+    scorer = _KeepingScorer(nlp=nlp)
+    scores = nlp.evaluate(examples, scorer=scorer)
+    head = find_head_of(nlp, name if is_joint else None)
+    begin = f"{_begin(head)}_"
+    pipe = nlp.get_pipe(head.name)
+    return (
+        {
+            key.removeprefix(begin): float(value)
+            for key, value in scores.items()
+            if key.startswith(begin) and isinstance(value, int | float)
+        },
+        pipe.tally(scorer.examples) if isinstance(pipe, EncoderHead) else [],
+    )
+
+
+def find_head_of(nlp: Language, name: str | None) -> Head:
+    """The head of a pipeline with a name; without a name its only one.
+
+    Raises:
+        BiomedError: if it has none, or several and no name is given.
+    """
+    heads = [
+        head
+        for head in find_heads(nlp.config)
+        if issubclass(head.kind, EncoderHead) and name in (None, head.name)
+    ]
+    if len(heads) != 1:
+        raise BiomedError(
+            f"the pipeline has {len(heads)} heads to score: use a template with one head for a "
+            'corpus alone, and training = "together" for several'
+        )
+    return heads[0]
+
+
+def _name(head: Head) -> str:
+    return head.kind.default_name if head.settings["factory"] in STAND_INS else head.name
+
+
+def _begin(head: Head) -> str:
+    return cast(type[EncoderHead], head.kind).begin_scores(_name(head), head.settings)

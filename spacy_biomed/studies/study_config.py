@@ -1,0 +1,297 @@
+"""Studies as configs: what is trained on what, how it is scored, and what is printed beside it.
+
+`configs/` beside this module has the studies that ship. An error is reported in one line with the
+file and the number of the line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from confection import Config
+from pydantic import (
+    AfterValidator,
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    PrivateAttr,
+    model_validator,
+)
+
+from ..errors import BiomedError, quote
+from ..language_models.recipe import (
+    Section,
+    advise_on_name,
+    describe_place,
+    read_config_text,
+    read_sections,
+)
+
+CONFIGS = Path(__file__).with_name("configs")
+RANDOM = "random:"
+GIVEN_FOLDS = "given"
+
+Name = Annotated[str, Field(pattern=r"^\w[\w.+-]*$")]
+Statistic = Literal["best", "median", "mean"]
+Training = Literal["alone", "together", "apart"]
+
+
+def _check_folds(folds: int | str) -> int | str:
+    if folds != GIVEN_FOLDS and not (isinstance(folds, int) and folds >= 3):
+        raise ValueError(f'{quote(str(folds))}: give a number from 3, or "{GIVEN_FOLDS}"')
+    return folds
+
+
+class About(Section):
+    """[study]: what the study is about, and how its runs become a number.
+
+    Attributes:
+        title: title of its tables.
+        paper, table: of `published.json`, whose figures are printed beside; None for none.
+        statistic: what a cell of the table shows of the runs with the chosen setting: "median",
+            "mean" with the standard deviation, or "best", the run with the best score where the
+            setting was chosen too.
+        select: the part that chooses the setting of the grid. "test" is for repeating papers that
+            had no development part; the tables then say so.
+        extends: another study, whose sections are used where this one has none.
+        note: printed under the title.
+    """
+
+    title: str
+    paper: str | None = None
+    table: str | None = None
+    statistic: Statistic = "mean"
+    select: Literal["dev", "test"] = "dev"
+    extends: str | None = None
+    note: str = ""
+
+
+class Grid(Section):
+    """[grid]: the settings of the trainings; each is run with each, and with each seed.
+
+    Attributes:
+        learn_rates: highest learning rates; by default the template's.
+        batch_sizes: in the measure of the template's batcher, sequences or words; by default the
+            template's.
+        seeds: of initial weights, order and dropout.
+        epochs: by default the template's.
+        documents: of each part, the first only, for a quick trial; 0 for all.
+    """
+
+    learn_rates: list[PositiveFloat] = []
+    batch_sizes: list[PositiveInt] = []
+    seeds: Annotated[list[NonNegativeInt], Field(min_length=1)] = [0]
+    epochs: PositiveInt | None = None
+    documents: NonNegativeInt = 0
+
+
+class Row(Section):
+    """[rows.NAME]: an encoder and a way to train it, a column of the papers' tables.
+
+    Attributes:
+        encoder: a directory, a catalogue name or a hub id; after "random:" for its shape and
+            vocabulary with random weights.
+        title: as the paper calls it; by default the name.
+        training: each corpus "alone"; all "together" on one encoder; or "apart", each from the
+            encoder that all have trained together.
+        seeds: by default the grid's.
+        companions: of "together" and "apart", the corpora that are trained with each corpus; by
+            default all.
+        template: of the training together.
+        schedule: of the training together; by default the template's.
+        epochs, learn_rate: of the training together; by default the grid's, or for "apart" the
+            template's learning rate.
+    """
+
+    encoder: str
+    title: str = ""
+    training: Training = "alone"
+    seeds: list[NonNegativeInt] = []
+    companions: list[str] | None = None
+    template: str = "multitask"
+    schedule: Literal["round_robin", "proportional"] | None = None
+    epochs: PositiveInt | None = None
+    learn_rate: PositiveFloat | None = None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Row:
+        if self.training == "alone" and self.companions is not None:
+            raise ValueError('companions are for training = "together" or "apart"')
+        return self
+
+
+class CorpusSection(Section):
+    """[corpora.NAME]: a converted corpus.
+
+    Attributes:
+        folder: in the folder of the converted corpora; by default NAME.
+        source: name of the catalogue; by default the section's.
+        groups: groups whose means are printed, such as "Clinical".
+        template: of its training alone or apart; by default that of its task.
+        metric: ending of the score, such as "macro_f"; by default its task's.
+        epochs, learn_rates: by default the grid's.
+        folds: a number, to cut the training part into folds; or "given", where the folder has a
+            folder for each fold, 1, 2 and so on.
+    """
+
+    folder: Path | None = None
+    source: str | None = None
+    groups: list[str] = []
+    template: str | None = None
+    metric: str | None = None
+    epochs: PositiveInt | None = None
+    learn_rates: list[PositiveFloat] = []
+    folds: Annotated[int | str, AfterValidator(_check_folds)] | None = None
+
+
+class Comparisons(Section):
+    """[comparisons]: paired tests of rows over the documents of the test parts.
+
+    Attributes:
+        pairs: names of rows, two by two.
+        resamples: of the permutation test and of the bootstrap.
+        level: of the confidence interval.
+    """
+
+    pairs: list[Annotated[list[str], Field(min_length=2, max_length=2)]] = []
+    resamples: PositiveInt = 2000
+    level: Annotated[float, Field(gt=0.5, lt=1.0)] = 0.95
+
+
+class Speed(Section):
+    """[speed]: time and memory of the pipelines of the first corpus and seed, exported to ONNX.
+
+    All pipelines are then scored exported too.
+
+    Attributes:
+        precision: of the exported encoder.
+        texts: file of texts, as in `spacy biomed benchmark`; by default the first test part.
+        repeats, threads: of the measurements.
+    """
+
+    precision: Literal["int8", "fp32"] = "int8"
+    texts: Path | None = None
+    repeats: PositiveInt = 5
+    threads: PositiveInt | None = None
+
+
+class Tracking(Section):
+    """[tracking]: also log each training with a logger of spacy-loggers.
+
+    Attributes:
+        to: "mlflow" or "wandb".
+        project: name of the project, for wandb.
+    """
+
+    to: Literal["mlflow", "wandb"]
+    project: str = "spacy-biomed"
+
+
+class Study(Section):
+    """The sections of a study.
+
+    [vars] may have any variables, which other sections use as ${vars.name}.
+
+    Attributes:
+        config: settings of all training configs, as in spacy train, such as training.dropout.
+    """
+
+    vars: dict[str, Any] = {}
+    study: About
+    grid: Grid = Grid()
+    rows: Annotated[dict[Name, Row], Field(min_length=1)]
+    corpora: Annotated[dict[Name, CorpusSection], Field(min_length=1)]
+    comparisons: Comparisons = Comparisons()
+    speed: Speed | None = None
+    tracking: Tracking | None = None
+    config: dict[str, Any] = {}
+
+    _path: Path | None = PrivateAttr(default=None)
+    _text: str = PrivateAttr(default="")
+
+    @model_validator(mode="after")
+    def _names_fit(self) -> Study:
+        for name, row in self.rows.items():
+            for companion in row.companions or ():
+                _check_name(companion, self.corpora, f"rows.{name}.companions")
+        for name in (name for pair in self.comparisons.pairs for name in pair):
+            _check_name(name, self.rows, "comparisons.pairs")
+        return self
+
+    def error(self, setting: str, problem: str) -> BiomedError:
+        """An error about a setting, with the study's file and line."""
+        place = describe_place(self._path, self._text, setting) if self._path else ""
+        return BiomedError(f"{place}{setting}: {problem}")
+
+    def title(self, row: str) -> str:
+        return self.rows[row].title or row
+
+    @property
+    def groups(self) -> dict[str, list[str]]:
+        """The names of the corpora of each group, in order."""
+        groups: dict[str, list[str]] = {}
+        for name, corpus in self.corpora.items():
+            for group in corpus.groups:
+                groups.setdefault(group, []).append(name)
+        return groups
+
+
+def _check_name(name: str, known: Mapping[str, Any], setting: str) -> None:
+    if name not in known:
+        raise ValueError(f"{setting} has {quote(name)}: {advise_on_name(name, known)}")
+
+
+def find_study(study: Path | str) -> Path:
+    """Find the file of a study.
+
+    Args:
+        study: a file, or the name of a study that ships, such as "lewis_table_2".
+
+    Raises:
+        BiomedError: if it is neither.
+    """
+    shipped = list_studies()
+    path = shipped.get(str(study), Path(study))
+    if not os.path.isfile(path):
+        raise BiomedError(
+            f"{quote(str(study))}: no such study: {advise_on_name(str(study), shipped)} "
+            "`python -m spacy biomed study list` shows those that ship"
+        )
+    return path
+
+
+def list_studies() -> dict[str, Path]:
+    """The studies that ship, by name."""
+    return {path.stem: path for path in sorted(CONFIGS.glob("*.cfg"))}
+
+
+def read_study(study: Path | str, overrides: Mapping[str, Any] | None = None) -> Study:
+    """Read and check a study.
+
+    Args:
+        study: as for `find_study`.
+        overrides: settings by their dotted names, as on the command line.
+
+    Raises:
+        BiomedError: if it cannot be read, or something in it is wrong or missing.
+    """
+    path = find_study(study)
+    read, text = read_sections(path, Study, overrides, kind="study", prepare=_complete)
+    read._path, read._text = path, text
+    return read
+
+
+def _complete(config: Config) -> Config:
+    """Add the sections of the study that a study extends, and those that may be left out."""
+    about = config.get("study", {})
+    if isinstance(about, dict) and (other := about.get("extends")):
+        base = Config().from_str(read_config_text(find_study(other), "study"), interpolate=False)
+        if "extends" in base.get("study", {}):
+            raise ValueError(f"study.extends: {quote(other)} extends another study; extend that")
+        config = Config({**base, **config, "study": {**base.get("study", {}), **about}})
+    empty: dict[str, dict] = {"vars": {}, "grid": {}, "comparisons": {}, "config": {}}
+    return Config({**empty, **config})

@@ -1,0 +1,78 @@
+"""`spacy_biomed.TrackingLogger.v1`: scores and settings to MLflow or Weights & Biases."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import IO, Any, Literal
+
+from spacy.language import Language
+from spacy.util import dict_to_dot, registry
+
+from ..errors import BiomedError
+from .logger import LogStep, RichLogger_v1
+
+# Sections of a config with paths of corpora and labels that were found in them.
+PRIVATE_SECTIONS = ("paths", "corpora", "initialize")
+
+
+def TrackingLogger_v1(
+    to: Literal["mlflow", "wandb"], project: str = "spacy-biomed", run_name: str | None = None
+) -> Callable[[Language, IO, IO], tuple[LogStep, Callable[[], None]]]:
+    """Log as `spacy_biomed.RichLogger.v1` does, and with a logger of spacy-loggers.
+
+    That one is given losses, scores and settings, but no path, label list or pipeline, whose
+    vocabulary has words of the texts.
+
+    Args:
+        to: "mlflow" or "wandb"; the package must be installed and set up.
+        project: name of the project, for wandb.
+        run_name: name of the run.
+
+    Raises:
+        BiomedError: if the package is not installed.
+    """
+    console = RichLogger_v1()
+
+    def setup_logger(
+        nlp: Language, stdout: IO = sys.stdout, stderr: IO = sys.stderr
+    ) -> tuple[LogStep, Callable[[], None]]:
+        log_to_console, finalize_console = console(nlp, stdout, stderr)
+        options: dict[str, Any] = {"run_name": run_name}
+        options["remove_config_values"] = list_private_settings(nlp.config.interpolate())
+        if to == "wandb":
+            options["project_name"] = project
+        name = "spacy.WandbLogger.v5" if to == "wandb" else "spacy.MLflowLogger.v2"
+        try:
+            tracker = registry.get("loggers", name)(**options)
+        except ImportError as error:
+            raise BiomedError(f"logging to {to} ({error}): pip install {to}") from error
+        log_to_tracker, finalize_tracker = tracker(nlp, stdout, stderr)
+
+        def log_step(info: dict[str, Any] | None) -> None:
+            log_to_console(info)
+            log_to_tracker(info and {**info, "output_path": None})
+
+        def finalize() -> None:
+            finalize_console()
+            finalize_tracker()
+
+        return log_step, finalize
+
+    return setup_logger
+
+
+def list_private_settings(config: dict[str, Any]) -> list[str]:
+    """The dotted names of a config's settings that are paths or were found in a corpus.
+
+    Args:
+        config: interpolated.
+    """
+    return [
+        name
+        for name, value in dict_to_dot(config).items()
+        if name.split(".")[0] in PRIVATE_SECTIONS
+        or name.endswith((".labels", ".path", ".source"))
+        or (isinstance(value, str) and os.path.exists(value))
+    ]

@@ -1,0 +1,70 @@
+"""`spacy biomed study run` and `spacy biomed study list`."""
+
+import pytest
+from error_lines import error_line
+from multitask_corpora import convert_tasks
+from typer.testing import CliRunner
+
+from spacy_biomed.cli import app
+
+STUDY = """
+[study]
+title = "Drugs"
+
+[grid]
+epochs = 1
+
+[rows]
+
+[rows.small]
+encoder = "{encoder}"
+
+[corpora]
+
+[corpora.drugs]
+"""
+
+
+@pytest.fixture(scope="module")
+def corpora(tmp_path_factory):
+    return convert_tasks(tmp_path_factory.mktemp("tasks"))
+
+
+@pytest.fixture
+def invoke(corpora, tiny_bert, tmp_path):
+    (tmp_path / "study.cfg").write_text(STUDY.format(encoder=tiny_bert))
+
+    def invoke(*arguments, fails=False):
+        arguments = ["study", *map(str, arguments), "--corpora-dir", str(corpora)]
+        result = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
+        if fails:
+            return error_line(result)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    return invoke
+
+
+def test_a_plan_is_described_and_then_run(invoke, tmp_path):
+    command = ["run", tmp_path / "study.cfg", tmp_path / "out"]
+    assert "Drugs: 1 runs, 0 finished, 1 to make" in invoke(*command, "--dry-run")
+    assert not (tmp_path / "out").exists()
+    printed = invoke(*command)
+    assert "1/1: " in printed and "# Drugs" in printed and "report.html" in printed
+    assert "Drugs: 1 runs, 1 finished, 0 to make" in invoke(*command, "--dry-run")
+    more = invoke(*command, "--dry-run", "--grid.seeds", "[0, 1]")
+    assert "Drugs: 2 runs, 1 finished, 1 to make" in more
+
+
+def test_what_is_missing_is_one_line_and_nothing_is_written(invoke, tmp_path):
+    line = invoke("run", "mulyar_table_2", tmp_path / "out", fails=True)
+    assert "corpora.n2c2_2019: " in line and "--allow-missing" in line
+    line = invoke("run", tmp_path / "study.cfg", tmp_path / "out", "--gpu-ids", "a", fails=True)
+    assert "--gpu-ids a: 'a' is no number of a GPU" in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_studies_that_ship_are_listed_with_what_is_there(invoke):
+    printed = invoke("list")
+    assert "lewis_table_2" in printed and "peng_figure_2_clinical" in printed
+    assert "Missing corpora" in printed

@@ -42,6 +42,23 @@ from spacy_biomed.training.config import TEMPLATES, fill_config
 
 LONG_NAME = "n" * 300
 
+STUDY = """
+[study]
+title = "A study"
+
+[grid]
+epochs = 1
+
+[rows]
+
+[rows.small]
+encoder = "encoder"
+
+[corpora]
+
+[corpora.drugs]
+"""
+
 # A command that takes longer is stuck.
 SECONDS = 60
 _MEMORY = 8 << 30
@@ -196,6 +213,7 @@ def _make_good_files(room: Path, encoder: Path, pipeline: Path) -> None:
     (room / "metrics.json").write_text('{"ents_f": 0.5}')
     (room / "recipe.cfg").write_text(PRETRAINING)
     (room / "distillation.cfg").write_text(DISTILLATION)
+    (room / "study.cfg").write_text(STUDY)
     corpus = room / "corpus" / "diseases"
     config = fill_config(corpus, encoder="here", epochs=1)
     config["vars"].update(max_steps=3, eval_frequency=3, warmup_steps=1)

@@ -10,28 +10,23 @@ from wasabi import msg
 
 from ..outputs import replace_text
 from ._shared.bad_input import OneLineGroup
-from .encoder_studies import distillation, encoders
+from .distillation_study import distillation
 from .study_runs import list_studies, run
-from .task_studies import pairwise, refinement
 from .train import CONFIG_OVERRIDES, set_up_gpu
 
 study = typer.Typer(cls=OneLineGroup)
 study.command(context_settings=CONFIG_OVERRIDES)(run)
 study.command("list")(list_studies)
-study.command()(pairwise)
-study.command()(refinement)
-study.command()(encoders)
 study.command(context_settings=CONFIG_OVERRIDES)(distillation)
 
 
 @study.callback()
 def describe() -> None:
-    """Score the tasks of a pipeline, find out which help which, and compare encoders.
+    """Run experiments of many trainings, such as the papers' tables, and score pipelines of tasks.
 
-    Examples: python -m spacy biomed study scores training/multitask/model-best --part test
+    Examples: python -m spacy biomed study list
 
-    python -m spacy biomed study pairwise --tasks ncbi_disease,bc5cdr,hoc,medrqe --encoder biobert
-    metrics/tasks
+    python -m spacy biomed study run starter_pairs metrics/starter_pairs
     """
 
 

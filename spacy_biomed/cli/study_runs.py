@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -43,8 +43,6 @@ def run(
     """
     with importing_extra("training needs PyTorch"):
         from ..studies.planning import plan_study
-        from ..studies.report import FILES, MARKDOWN
-        from ..studies.study import run_study
         from ..studies.study_config import find_study, read_study
     settings = read_study(study, parse_overrides(context))
     gpus = _read_gpus(gpu_ids)
@@ -53,20 +51,37 @@ def run(
     if dry_run:
         _describe(plan, settings, output, console)
         return
-    sources = [find_study(study), *_list_sources(plan)]
-    with working_directory(output, STUDY, sources):
-        open_runs = {run.digest for run in plan.find_open(output)}
-        cells = {cell: {trial.run for trial in trials} for cell, trials in plan.cells.items()}
-        with showing_runs(settings.study.title, cells, open_runs, console) as done:
-            run_study(
-                settings,
-                plan,
-                output,
-                corpora_dir=corpora_dir,
-                jobs=jobs,
-                gpus=gpus,
-                progress=lambda run: done(run.digest, run.describe()),
-            )
+    with working_directory(output, STUDY, [find_study(study), *_list_sources(plan)]):
+        run_and_show(settings, plan, output, corpora_dir, console, jobs=jobs, gpus=gpus)
+
+
+def run_and_show(
+    study: Study,
+    plan: Plan,
+    output: Path,
+    corpora_dir: Path,
+    console: Console,
+    **options: Any,
+) -> None:
+    """Run a study in its locked folder with a table of progress, and print the report.
+
+    Args:
+        options: of `run_study`.
+    """
+    from ..studies.report import FILES, MARKDOWN
+    from ..studies.study import run_study
+
+    left = {run.digest for run in plan.find_open(output)}
+    cells = {cell: {trial.run for trial in trials} for cell, trials in plan.cells.items()}
+    with showing_runs(study.study.title, cells, left, console) as done:
+        run_study(
+            study,
+            plan,
+            output,
+            corpora_dir=corpora_dir,
+            progress=lambda run: done(run.digest, run.describe()),
+            **options,
+        )
     console.print((output / MARKDOWN).read_text(encoding="utf8"))
     console.print(f"✔ Wrote {', '.join(FILES[:-1])} and {FILES[-1]} to {output}")
 

@@ -1,31 +1,38 @@
 from .distillation_study import Student, make_students
-from .encoder_report import EncoderFigures, write_report
-from .encoder_study import Contestant, EncoderStudySettings, parse_contestants, study_encoders
-from .figures import Dot, draw_effects, draw_scatter
-from .pairwise import PairwiseStudy, study_pairs, write_study
-from .refinement import FineTuning, Refinement, study_refinement
-from .task_runs import RunScores, StudySettings
+from .figures import Bar, Dot, draw_bars, draw_effects, draw_scatter
+from .paired_tests import PairedTest, compare_tallies
+from .planning import Plan, Trial, plan_study
+from .published import PublishedTable, find_table
+from .report import write_report
+from .results import Cell, Results, collect_results
+from .runs import Run, make_runs
+from .study import run_study
+from .study_config import Study, read_study
 from .task_scores import score_tasks
 
 __all__ = [
-    "Contestant",
+    "Bar",
+    "Cell",
     "Dot",
-    "EncoderFigures",
-    "EncoderStudySettings",
-    "FineTuning",
-    "PairwiseStudy",
-    "Refinement",
-    "RunScores",
+    "PairedTest",
+    "Plan",
+    "PublishedTable",
+    "Results",
+    "Run",
     "Student",
-    "StudySettings",
+    "Study",
+    "Trial",
+    "collect_results",
+    "compare_tallies",
+    "draw_bars",
     "draw_effects",
     "draw_scatter",
+    "find_table",
+    "make_runs",
     "make_students",
-    "parse_contestants",
+    "plan_study",
+    "read_study",
+    "run_study",
     "score_tasks",
-    "study_encoders",
-    "study_pairs",
-    "study_refinement",
     "write_report",
-    "write_study",
 ]

@@ -28,6 +28,7 @@ from ..training.corpus import read_doc_bin
 from ..training.corpus_task import find_learner, list_learners
 from ..training.multitask_config import create_multitask_config
 from .folds import PARTS
+from .published import find_table
 from .runs import CorpusOfRun, Run, find_result
 from .study_config import GIVEN_FOLDS, RANDOM, CorpusSection, Row, Study
 
@@ -139,6 +140,11 @@ def plan_study(study: Study, corpora_dir: Path, *, allow_missing: bool = False) 
         BiomedError: if a corpus or an encoder is missing and may not be, or a template does not fit
             a corpus, or nothing is left.
     """
+    if study.study.paper is not None:
+        try:
+            find_table(study.study.paper, study.study.table or "")
+        except BiomedError as error:
+            raise study.error("study.paper", str(error)) from error
     missing = find_missing_corpora(study, corpora_dir)
     if missing and not allow_missing:  # before encoders are looked for on the hub
         raise _explain_missing(study, missing)

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from importlib.resources import files
 from io import StringIO
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from jinja2 import Environment
@@ -274,12 +275,10 @@ def create_comparisons(results: Results) -> Table:
 
 def create_speeds(results: Results, speeds: dict[str, Any]) -> Table:
     """Size, speed and memory of the timed pipelines, and what exporting costs."""
-    corpus = list(results.study.corpora)[0]
     lines = []
     for row, figures in speeds["pipelines"].items():
-        cell = results.cells[row, corpus]
-        run = results.runs[cell.chosen[0].run]
-        exported = cell.scores(cell.metric, "exported", cell.chosen)
+        cells = _cells_of(results, row)
+        run = results.runs[cells[0].chosen[0].run]
         values = {measure.name: figures["figures"][measure.name]["value"] for measure in MEASURES}
         lines.append(
             [
@@ -288,15 +287,25 @@ def create_speeds(results: Results, speeds: dict[str, Any]) -> Table:
                 f"{run['encoder_bytes'] / 1e6:.1f} MB",
                 _number(values["words_per_second"], ",.0f"),
                 f"{values['peak_bytes'] / 1e6:,.0f} MB" if values["peak_bytes"] else "",
-                _number(cell.value(cell.metric, "mean")),
-                _number(100 * sum(exported) / len(exported) if exported else None),
+                _number(_mean_of(cells, "test")),
+                _number(_mean_of(cells, "exported")),
             ]
         )
-    header = ["row", "parameters", "encoder", "words/s", "peak memory", corpus, "exported"]
+    header = ["row", "parameters", "encoder", "words/s", "peak memory", "mean", "exported: mean"]
     note = (
-        f"Whole pipelines on the CPU, their encoders in {speeds['precision']}: {speeds['texts']}."
+        f"Whole pipelines on the CPU, their encoders in {speeds['precision']}: {speeds['texts']}. "
+        "Means are over the corpora and repetitions, before and after exporting."
     )
     return Table("Time and memory", header, lines, note=note)
+
+
+def _cells_of(results: Results, row: str) -> list[Cell]:
+    return [cell for cell in results.cells.values() if cell.row == row]
+
+
+def _mean_of(cells: list[Cell], part: str) -> float:
+    """The mean over cells of the means over the chosen runs, of 100 points."""
+    return 100 * fmean(fmean(cell.scores(cell.metric, part)) for cell in cells)
 
 
 # --- Formats ---
@@ -455,16 +464,14 @@ def find_changes(results: Results) -> dict[tuple[str, str], float]:
 
 
 def _draw_speeds(results: Results, speeds: dict[str, Any]) -> str:
-    corpus = list(results.study.corpora)[0]
     speed, memory = [], []
     for row, figures in speeds["pipelines"].items():
-        cell = results.cells[row, corpus]
-        score = cell.value(cell.metric, "mean") or 0.0
+        title, score = results.study.title(row), _mean_of(_cells_of(results, row), "exported")
         values = {name: figure["value"] or 0.0 for name, figure in figures["figures"].items()}
-        speed.append(Dot(results.study.title(row), values["words_per_second"], score))
-        memory.append(Dot(results.study.title(row), values["peak_bytes"] / 1e6, score))
+        speed.append(Dot(title, values["words_per_second"], score))
+        memory.append(Dot(title, values["peak_bytes"] / 1e6, score))
     panels = [("words a second", speed), ("peak memory, MB", memory)]
-    return draw_scatter("Time and memory", corpus, panels)
+    return draw_scatter("Exported pipelines: scores against time and memory", "mean score", panels)
 
 
 def write_page(results: Results, tables: list[Table], figures: list[str]) -> str:

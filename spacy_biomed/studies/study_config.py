@@ -33,7 +33,7 @@ from ..language_models.recipe import (
 
 CONFIGS = Path(__file__).with_name("configs")
 RANDOM = "random:"
-GIVEN_FOLDS = "given"
+GIVEN_FOLDS, EACH = "given", "each"
 
 Name = Annotated[str, Field(pattern=r"^\w[\w.+-]*$")]
 Statistic = Literal["best", "median", "mean"]
@@ -100,7 +100,7 @@ class Row(Section):
             encoder that all have trained together.
         seeds: by default the grid's.
         companions: of "together" and "apart", the corpora that are trained with each corpus; by
-            default all.
+            default all. "each" stands for a row for each corpus.
         template: of the training together.
         schedule: of the training together; by default the template's.
         epochs, learn_rate: of the training together; by default the grid's, or for "apart" the
@@ -293,5 +293,21 @@ def _complete(config: Config) -> Config:
         if "extends" in base.get("study", {}):
             raise ValueError(f"study.extends: {quote(other)} extends another study; extend that")
         config = Config({**base, **config, "study": {**base.get("study", {}), **about}})
+    if isinstance(config.get("rows"), dict) and isinstance(config.get("corpora"), dict):
+        config["rows"] = _expand_rows(config["rows"], list(config["corpora"]))
     empty: dict[str, dict] = {"vars": {}, "grid": {}, "comparisons": {}, "config": {}}
     return Config({**empty, **config})
+
+
+def _expand_rows(rows: Mapping[str, Any], corpora: list[str]) -> dict[str, Any]:
+    """Replace a row with each companion by a row for each corpus."""
+    expanded: dict[str, Any] = {}
+    for name, row in rows.items():
+        if not (isinstance(row, Mapping) and row.get("companions") == EACH):
+            expanded[name] = row
+            continue
+        title = row.get("title", name)
+        for corpus in corpora:
+            own = {**row, "companions": [corpus], "title": f"{title} {corpus}"}
+            expanded[f"{name}_{corpus}"] = own
+    return expanded

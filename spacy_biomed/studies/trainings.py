@@ -1,4 +1,4 @@
-"""What the studies share: trainings with a log, and the results that finished runs leave."""
+"""The results that finished trainings and measurements leave."""
 
 from __future__ import annotations
 
@@ -8,32 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from spacy.training.initialize import init_nlp
-from thinc.api import Config
-
-from ..training.resumable import train
-
-CONFIG, LOG = "config.cfg", "log.txt"
-
 # Called with a description of the training that starts.
 Progress = Callable[[str], None]
-
-
-def train_in(place: Path, config: Config, gpu: int) -> None:
-    """Train a config's pipeline in a folder, which also gets the config and a log.
-
-    An interrupted training is resumed.
-
-    Args:
-        place: the folder; created if it does not exist.
-        config: the training config.
-        gpu: number of the GPU; -1 for none.
-    """
-    place.mkdir(parents=True, exist_ok=True)
-    config.to_disk(place / CONFIG)
-    nlp = init_nlp(config, use_gpu=gpu)
-    with (place / LOG).open("a", encoding="utf8") as log:
-        train(nlp, place, use_gpu=gpu, stdout=log, stderr=log)
 
 
 def create_digest(*parts: str) -> str:

@@ -47,7 +47,7 @@ def TrackingLogger_v1(
         try:
             tracker = registry.get("loggers", name)(**options)
         except ImportError as error:
-            raise BiomedError(f"logging to {to} ({error}): pip install {to}") from error
+            raise BiomedError(f"logging to {to} needs its package: pip install {to}") from error
         log_to_tracker, finalize_tracker = tracker(nlp, stdout, stderr)
 
         def log_step(info: dict[str, Any] | None) -> None:

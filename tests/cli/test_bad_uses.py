@@ -140,30 +140,27 @@ SETTINGS += [["--packing.length", "0"], ["--packing.length", "x"], ["--output.di
 # Folders of one wheel each.
 WHEELS = [f"wheel_{kind}" for kind in ("name", "empty", "noise", "folder", "link", "zip", "text")]
 
-STUDIED = {
-    "--tasks": NAMES_OF_CORPORA,
-    "--batch-words": POSITIVE,
-    "--learn-rate": RATES,
-    "--seeds": POSITIVE,
-    "--corpora-dir": INPUT_FOLDERS,
-    "--template": CONFIGS,
-    "--gpu-id": GPUS,
-}
-ENTITIES = ["", ",", "nowhere", "drugs=0", "drugs=x", "drugs=", "=2", "drugs=-1", "drugs=1.5"]
-ENTITIES += ["drugs,drugs", "topics", "drugs,nowhere", LONG_NAME, "no_description", "cut_test"]
-ENCODERS_STUDIED = {
-    "--tasks": ENTITIES,
-    "--epochs": POSITIVE,
-    "--batch-words": POSITIVE,
-    "--learn-rate": RATES,
-    "--seeds": POSITIVE,
-    "--texts": [*INPUT_FILES, "noise.spacy", "empty.txt", "number_text.jsonl"],
-    "--repeats": POSITIVE,
-    "--threads": POSITIVE,
-    "--corpora-dir": INPUT_FOLDERS,
-    "--template": CONFIGS,
-    "--gpu-id": GPUS,
-}
+# Settings of a study.
+STUDY_SETTINGS = [["--grid.seeds", "x"], ["--grid.seeds", "[]"], ["--grid.seeds", "[-1]"]]
+STUDY_SETTINGS += [["--grid.epochs", "0"], ["--grid.epoch", "1"], ["--grid"], ["--none.none", "1"]]
+STUDY_SETTINGS += [
+    ["--grid.learn_rates", "[0]"],
+    ["--grid.documents", "-1"],
+    ["--grid.seeds", "[1"],
+]
+STUDY_SETTINGS += [["--study.statistic", "x"], ["--study.paper", "x"], ["--study.select", "train"]]
+STUDY_SETTINGS += [
+    ["--rows.small.encoder", value] for value in ("", "nowhere/none", "file", "random:")
+]
+STUDY_SETTINGS += [["--rows.small.training", "x"], ["--rows.small.companions", '["drugs"]']]
+STUDY_SETTINGS += [["--corpora.drugs.folds", value] for value in ("2", "x", '"given"', "1.5")]
+STUDY_SETTINGS += [
+    ["--corpora.drugs.template", value] for value in ("textcat", "none", "empty.cfg")
+]
+STUDY_SETTINGS += [
+    ["--corpora.drugs.folder", value] for value in ("nowhere", "no_train", "cut_test")
+]
+STUDY_SETTINGS += [["--comparisons.pairs", '[["small", "x"]]'], ["--comparisons.level", "1"]]
 
 COMMANDS = {
     "annotate": Command(
@@ -417,39 +414,16 @@ COMMANDS = {
             "--gpu-id": GPUS,
         },
     ),
-    "study pairwise": Command(
-        {"OUTPUT": "new", "--tasks": "drugs,topics", "--encoder": "encoder"},
+    "study run": Command(
+        {"STUDY": "study.cfg", "OUTPUT": "new"},
         {
+            "STUDY": [*CONFIGS, "recipe.cfg", "lewis_table_22", "mulyar_table_2"],
             "OUTPUT": OUTPUT_FOLDERS,
-            "--encoder": ENCODERS,
-            "--schedule": CHOICES,
-            "--epochs": POSITIVE,
-            "--part": [*CHOICES, "train"],
-            "--margin": ["", "x", "nan", "-1", "-inf"],
-            **STUDIED,
+            "--jobs": POSITIVE,
+            "--gpu-ids": ["a", "99", "-1", "0,x", "\x1b[2J"],
+            "--corpora-dir": INPUT_FOLDERS,
         },
-    ),
-    "study refinement": Command(
-        {"OUTPUT": "new", "--tasks": "drugs,topics", "--encoder": "encoder"},
-        {
-            "OUTPUT": OUTPUT_FOLDERS,
-            "--encoder": ENCODERS,
-            "--schedule": CHOICES,
-            "--epochs": POSITIVE,
-            "--fine-tune-epochs": POSITIVE,
-            "--fine-tune-learn-rate": RATES,
-            "--part": [*CHOICES, "train"],
-            **STUDIED,
-        },
-    ),
-    "study encoders": Command(
-        {"OUTPUT": "new", "--encoders": "encoder,random:encoder", "--tasks": "drugs=1"},
-        {
-            "OUTPUT": OUTPUT_FOLDERS,
-            "--encoders": [*ENCODERS, ",", "random:", "=encoder", "a=", "encoder,encoder"],
-            "--baseline": ["", "none", "new\nline", LONG_NAME],
-            **ENCODERS_STUDIED,
-        },
+        more=STUDY_SETTINGS,
     ),
     "study distillation": Command(
         {
@@ -458,7 +432,7 @@ COMMANDS = {
             "--paths.text": "texts.txt",
             "--paths.teacher": "encoder",
             "--paths.output": "unused",
-            "--tasks": "drugs=1",
+            "--study": "study.cfg",
         },
         {
             "RECIPE": CONFIGS,
@@ -466,9 +440,10 @@ COMMANDS = {
             "--objectives": ["", ",", "none", "mobilebert,none", "mobilebert,mobilebert", "a\nb"],
             "--paths.text": TEXT_FILES,
             "--paths.teacher": ENCODERS,
-            **ENCODERS_STUDIED,
+            "--study": [*CONFIGS, "recipe.cfg", "lewis_table_22", "mulyar_table_2"],
+            "--corpora-dir": INPUT_FOLDERS,
         },
-        optional=["--tasks"],
+        optional=["--study"],
         more=SETTINGS,
     ),
     "teach": Command(

@@ -81,7 +81,7 @@ def test_help_tells_of_both_forms():
         assert "Example: python -m spacy biomed init-config" in " ".join(
             invoke("init-config", name, "--help").split()
         )
-    for name in ("scores", "pairwise"):
+    for name in ("scores", "run"):
         assert f"Example: python -m spacy biomed study {name}" in " ".join(
             invoke("study", name, "--help").split()
         )
@@ -107,14 +107,6 @@ def test_help_tells_of_both_forms():
             ],
             "t: no such config",
         ),
-        (
-            ["study", "pairwise", "OUT", "--encoder", "x", "--tasks", ""],
-            "--tasks: a study of pairs",
-        ),
-        (
-            ["study", "refinement", "OUT", "--encoder", "x", "--tasks", "a"],
-            "--tasks: to refine an encoder",
-        ),
         (["study", "scores", "no/pipeline"], "no/pipeline: neither an installed pipeline"),
     ],
 )
@@ -126,25 +118,50 @@ def test_bad_input_is_one_line(tmp_path, monkeypatch, arguments, message):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_study_and_the_scores_of_a_pipeline(corpora, template, tiny_bert, tmp_path):
-    names = ["--tasks", "drugs,topics", "--corpora-dir", corpora, "--template", template]
+STUDY = """
+[study]
+title = "Tasks"
+
+[grid]
+epochs = 1
+
+[rows]
+
+[rows.alone]
+encoder = "ENCODER"
+
+[rows.with]
+encoder = "ENCODER"
+training = "together"
+companions = "each"
+template = "TEMPLATE"
+
+[rows.apart]
+encoder = "ENCODER"
+training = "apart"
+template = "TEMPLATE"
+
+[corpora]
+
+[corpora.drugs]
+
+[corpora.topics]
+"""
+
+
+def test_a_study_of_tasks_and_the_scores_of_a_pipeline(corpora, template, tiny_bert, tmp_path):
+    study = STUDY.replace("ENCODER", str(tiny_bert)).replace("TEMPLATE", str(template))
+    (tmp_path / "study.cfg").write_text(study)
     output = tmp_path / "study"
-    options = ["--encoder", tiny_bert, "--epochs", 1, "--batch-words", 60, "--part", "dev"]
-    printed = invoke("study", "pairwise", *names, *options, output)
-    assert "| with drugs |" in printed
-    assert f"✔ Wrote pairwise.md, pairwise.json and pairwise.svg to {output}" in printed
-    results = json.loads((output / "pairwise.json").read_text())
-    assert (results["part"], results["epochs"], results["seeds"]) == ("dev", 1, [0])
-    config = output / "runs" / "drugs+topics" / "seed_0" / "config.cfg"
-    invoke("train", config, "--output", tmp_path / "run")
+    printed = invoke("study", "run", tmp_path / "study.cfg", output, "--corpora-dir", corpora)
+    assert "| corpus | alone | with drugs | with topics | apart |" in printed
+    results = json.loads((output / "results.json").read_text())
+    found = {(cell["row"], cell["corpus"]): cell["mean"] for cell in results["cells"]}
+    assert ("with_drugs", "drugs") not in found
+    [pipeline] = (output / "pipelines").iterdir()
     file = tmp_path / "scores.json"
-    pipeline = tmp_path / "run" / "model-best"
-    printed = invoke("study", "scores", pipeline, "--part", "dev", "--output", file)
+    printed = invoke("study", "scores", pipeline, "--output", file)
     scores = json.loads(file.read_text())
-    assert scores["spans_drugs_f"] == results["pairs"][0]["scores"][0]
+    assert 100 * scores["spans_drugs_f"] == found["with_topics", "drugs"]
+    assert 100 * scores["cats_topics_score"] == found["with_drugs", "topics"]
     assert f"{100 * scores['cats_topics_score']:.2f}" in printed
-    printed = invoke("study", "refinement", *names, *options, "--fine-tune-epochs", 1, output)
-    assert "| together, then apart |" in printed
-    assert f"✔ Wrote refinement.md and refinement.json to {output}" in printed
-    together = json.loads((output / "refinement.json").read_text())["scores"]["together"]
-    assert together["drugs"] == [scores["spans_drugs_f"]]

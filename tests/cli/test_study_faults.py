@@ -13,13 +13,52 @@ from multitask_corpora import convert_tasks, write_small_template
 from spacy_biomed.encoders.torch.precision import _bf16_is_faster
 from spacy_biomed.evaluation.benchmark import PipelineFigures
 
-RESULTS = {
-    "pairwise": "pairwise.json",
-    "refinement": "refinement.json",
-    "encoders": "encoders.json",
-    "distillation": "encoders.json",
-}
+NAMES = ("tasks", "encoders", "distillation")
+RESULTS = "results.json"
 TRIES = 3
+
+TASKS = """
+[study]
+title = "Tasks"
+
+[grid]
+epochs = 1
+
+[rows]
+
+[rows.alone]
+encoder = "{encoder}"
+
+[rows.apart]
+encoder = "{encoder}"
+training = "apart"
+template = "{template}"
+
+[corpora]
+
+[corpora.drugs]
+
+[corpora.topics]
+"""
+ENCODERS = """
+[study]
+title = "Encoders"
+
+[grid]
+epochs = 1
+
+[rows]
+
+[rows.small]
+encoder = "{encoder}"
+
+[corpora]
+
+[corpora.drugs]
+
+[speed]
+repeats = 1
+"""
 
 
 @pytest.fixture(scope="module")
@@ -31,22 +70,21 @@ def commands(tiny_bert, tmp_path_factory):
     template = write_small_template(folder / "multitask.cfg")
     (folder / "recipe.cfg").write_text(RECIPE)
     (folder / "text.txt").write_text("Aspirin reduced the risk of cancer.\n" * 20)
-    several = ["--tasks", "drugs,topics", "--encoder", tiny_bert, "--template", template]
-    several += ["--corpora-dir", tasks, "--epochs", 1, "--batch-words", 200]
-    one = ["--tasks", "drugs=1", "--corpora-dir", tasks, "--seeds", 1]
-    one += ["--repeats", 1, "--batch-words", 200]
+    (folder / "tasks.cfg").write_text(TASKS.format(encoder=tiny_bert, template=template))
+    (folder / "encoders.cfg").write_text(ENCODERS.format(encoder=tiny_bert))
+    where = ["--corpora-dir", tasks]
     recipe = [folder / "recipe.cfg", "out", "--paths.text", folder / "text.txt"]
     recipe += ["--paths.teacher", tiny_bert, "--paths.output", "unused"]
+    recipe += ["--objectives", "distilbert", "--study", folder / "encoders.cfg"]
     return {
-        "pairwise": ["pairwise", "out", *several],
-        "refinement": ["refinement", "out", *several, "--fine-tune-epochs", 1],
-        "encoders": ["encoders", "out", "--encoders", tiny_bert, *one],
-        "distillation": ["distillation", *recipe, "--objectives", "distilbert", *one],
+        "tasks": ["run", folder / "tasks.cfg", "out", *where],
+        "encoders": ["run", folder / "encoders.cfg", "out", *where],
+        "distillation": ["distillation", *recipe, *where],
     }
 
 
 def leave_out_timing():
-    from spacy_biomed.studies import encoder_study
+    from spacy_biomed.studies import study
 
     def measure(pipelines, texts, **settings):
         figures = [PipelineFigures(path, len(texts), words=100) for path in pipelines]
@@ -54,10 +92,16 @@ def leave_out_timing():
             one.pipe_seconds.append(2.0)
         return figures
 
-    encoder_study.measure_speed = measure
+    study.measure_pipelines = measure
 
 
-@pytest.mark.parametrize("name", RESULTS)
+def read_results(place):
+    """All results but the timing, which names runs by the files of their encoders, logs too."""
+    results = json.loads((place / "out" / RESULTS).read_text())
+    return {name: content for name, content in results.items() if name != "speed"}
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_study_goes_on_after_an_error_or_a_kill(name, commands, tmp_path):
     arguments = ["study", *map(str, commands[name])]
 
@@ -69,7 +113,7 @@ def test_a_study_goes_on_after_an_error_or_a_kill(name, commands, tmp_path):
     (undisturbed / "mine.txt").write_text("mine")
     expected = study(undisturbed)
     assert expected.status == 0, expected
-    results = json.loads((undisturbed / "out" / RESULTS[name]).read_text())
+    results = read_results(undisturbed)
     numbers = random.Random(name).sample(range(len(expected.calls)), TRIES)
     for number, error in zip(sorted(numbers), [0, errno.ENOSPC, 0], strict=True):  # 0: a kill
         place = tmp_path / "place"
@@ -79,7 +123,7 @@ def test_a_study_goes_on_after_an_error_or_a_kill(name, commands, tmp_path):
         assert "Traceback" not in "\n".join(outcome.lines), "\n".join(outcome.lines)
         again = study(place)
         assert again.status == 0, (number, outcome, again)
-        assert json.loads((place / "out" / RESULTS[name]).read_text()) == results
+        assert read_results(place) == results
         assert (place / "mine.txt").read_text() == "mine"
         assert temporary(snapshot(place)) == []
         shutil.rmtree(place)

@@ -5,7 +5,16 @@ from xml.etree import ElementTree
 
 import pytest
 
-from spacy_biomed.studies.figures import COLOURS, EFFECTS, Dot, draw_effects, draw_scatter, effect
+from spacy_biomed.studies.figures import (
+    COLOURS,
+    EFFECTS,
+    Bar,
+    Dot,
+    draw_bars,
+    draw_effects,
+    draw_scatter,
+    effect,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 PANELS = [
@@ -70,3 +79,15 @@ def test_the_same_figures_give_the_same_bytes():
 )
 def test_less_than_the_margin_is_no_effect(change, expected):
     assert effect(change, 0.5) == expected
+
+
+def test_bars_have_their_scores_and_the_published_figure():
+    groups = {
+        "a & b": [Bar("one", 80.0, [79.0, 81.0], 85.0), Bar("two", 70.0, [70.0], None)],
+        "c": [Bar("one", 60.0, [60.0], None)],
+    }
+    svg = draw_bars("Scores $1$", groups)
+    texts = [element.text for element in ElementTree.fromstring(svg).iter() if element.text]
+    for name in ("Scores $1$", "a & b", "c", "one", "two", "published"):
+        assert name in texts
+    assert svg == draw_bars("Scores $1$", groups)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import count
-from pathlib import Path
 from typing import TypeVar
 
 from rich.console import Console
@@ -97,24 +95,3 @@ def showing_runs(
 
     with Live(show(), console=console, transient=True, auto_refresh=False) as live:
         yield finish
-
-
-@contextmanager
-def showing_study(
-    output: Path, steps: int, files: Sequence[str]
-) -> Iterator[Callable[[str], None]]:
-    """Show a bar within the context, then print the table and the names of the files.
-
-    Yields a function to call with the name of each step as the step begins.
-
-    Args:
-        output: folder of the study.
-        steps: number of steps.
-        files: names of the files that the study writes there, the first of them the table.
-    """
-    console = Console(highlight=False, markup=False, soft_wrap=True)
-    with Progress(console=console, transient=True) as bar:
-        task, done = bar.add_task("", total=steps), count()
-        yield lambda step: bar.update(task, description=step, completed=next(done))
-    console.print((output / files[0]).read_text(encoding="utf8"))
-    console.print(f"✔ Wrote {', '.join(files[:-1])} and {files[-1]} to {output}")

@@ -68,7 +68,7 @@ def run_and_show(
     Args:
         options: of `run_study`.
     """
-    from ..studies.report import FILES, MARKDOWN
+    from ..studies.report import FILES, MARKDOWN, OTHERS
     from ..studies.study import run_study
 
     left = {run.digest for run in plan.find_open(output)}
@@ -82,7 +82,8 @@ def run_and_show(
             progress=lambda run: done(run.digest, run.describe()),
             **options,
         )
-    console.print((output / MARKDOWN).read_text(encoding="utf8"))
+    printed, _, _ = (output / MARKDOWN).read_text(encoding="utf8").partition(f"## {OTHERS}")
+    console.print(printed.rstrip())
     console.print(f"✔ Wrote {', '.join(FILES[:-1])} and {FILES[-1]} to {output}")
 
 

@@ -1,5 +1,5 @@
 from .distillation_study import Student, make_students
-from .figures import Bar, Dot, draw_bars, draw_effects, draw_scatter
+from .figures import Dot, ScoredRow, draw_effects, draw_scatter, draw_scores
 from .paired_tests import PairedTest, compare_tallies
 from .planning import Plan, Trial, plan_study
 from .published import PublishedTable, find_table
@@ -11,7 +11,7 @@ from .study_config import Study, read_study
 from .task_scores import score_tasks
 
 __all__ = [
-    "Bar",
+    "ScoredRow",
     "Cell",
     "Dot",
     "PairedTest",
@@ -24,7 +24,7 @@ __all__ = [
     "Trial",
     "collect_results",
     "compare_tallies",
-    "draw_bars",
+    "draw_scores",
     "draw_effects",
     "draw_scatter",
     "find_table",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Colours of dots by index, which colour-blind people can distinguish (Okabe and Ito 2008, "Color
 # Universal Design").
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999")
 
 # Effects: green, red and grey as in figure 2 of Peng et al. 2020. The line styles distinguish them
 # without colour.
@@ -76,13 +76,13 @@ def draw_scatter(title: str, vertical: str, panels: Sequence[tuple[str, Sequence
     return _to_svg(figure)
 
 
-class Bar(NamedTuple):
-    """A score in a diagram of scores.
+class ScoredRow(NamedTuple):
+    """The scores of a row of a study with a corpus, of 100 points.
 
     Attributes:
-        name: of the encoder.
-        value: length of the bar, from 0 to 100.
-        scores: of the single runs, which are dots.
+        name: of the row.
+        value: a large dot.
+        scores: of the single runs, which are small dots.
         published: what a paper has, which is a cross; None for none.
     """
 
@@ -92,44 +92,42 @@ class Bar(NamedTuple):
     published: float | None
 
 
-def draw_bars(title: str, groups: Mapping[str, Sequence[Bar]]) -> str:
-    """Draw groups of horizontal bars, one group below the other.
-
-    The axis begins a little below the smallest number.
+def draw_scores(title: str, groups: Mapping[str, Sequence[ScoredRow]]) -> str:
+    """Draw groups of scores, a line for each, one group below the other.
 
     Args:
         title: title of the diagram.
-        groups: bars by the name of the group. Bars with the same name have the same colour.
+        groups: rows by the name of the group. Rows with the same name have the same colour.
 
     Returns:
         an SVG document.
     """
     from matplotlib.figure import Figure
 
-    names = list(dict.fromkeys(bar.name for bars in groups.values() for bar in bars))
-    height = sum(len(bars) + 1 for bars in groups.values())
+    names = list(dict.fromkeys(row.name for rows in groups.values() for row in rows))
+    height = sum(len(rows) + 1 for rows in groups.values())
     figure = Figure(figsize=(9, 1.8 + 0.22 * height), layout="constrained")
     axes = figure.subplots()
-    place, numbers, ticks = 0.0, [], []
-    for bars in groups.values():
-        ticks.append(place + (len(bars) - 1) / 2)
-        for bar in bars:
-            colour = COLOURS[names.index(bar.name) % len(COLOURS)]
-            axes.barh(place, bar.value, color=colour, alpha=0.6)
-            axes.plot(bar.scores, [place] * len(bar.scores), ".", color="black", markersize=3)
-            if bar.published is not None:
-                axes.plot(bar.published, place, "x", color="black", markersize=6)
-            numbers += [bar.value, *bar.scores, *filter(None, [bar.published])]
+    place, ticks = 0, []
+    for rows in groups.values():
+        ticks.append(place + (len(rows) - 1) / 2)
+        for row in rows:
+            colour = COLOURS[names.index(row.name) % len(COLOURS)]
+            axes.axhline(place, color="#e5e5e5", linewidth=0.7, zorder=0)
+            axes.plot(row.value, place, "o", color=colour, markersize=7)
+            axes.plot(row.scores, [place] * len(row.scores), ".", color=colour, markersize=4)
+            if row.published is not None:
+                axes.plot(row.published, place, "x", color=colour, markersize=7)
             place += 1
         place += 1
     axes.set_yticks(ticks, list(groups))
     axes.invert_yaxis()
-    axes.set_xlim(max(min(numbers) - 5, 0), min(max(numbers) + 1, 100))
+    axes.set_xlabel("score on the test part")
     axes.grid(axis="x", alpha=0.3)
     figure.suptitle(title, parse_math=False)
-    marks = [axes.barh([], [], color=COLOURS[i % len(COLOURS)]) for i in range(len(names))]
-    cross = axes.plot([], [], "x", color="black")[0]
-    _add_legend(figure, [*marks, cross], [*names, "published"])
+    styles = [("o", COLOURS[number % len(COLOURS)]) for number in range(len(names))]
+    marks = [axes.plot([], [], mark, color=colour)[0] for mark, colour in [*styles, ("x", "black")]]
+    _add_legend(figure, marks, [*names, "published"])
     return _to_svg(figure)
 
 

@@ -17,7 +17,7 @@ from jinja2 import Environment
 
 from ..evaluation.benchmark import MEASURES
 from ..outputs import replace_text
-from .figures import Bar, Dot, draw_bars, draw_effects, draw_scatter
+from .figures import Dot, ScoredRow, draw_effects, draw_scatter, draw_scores
 from .planning import describe_settings
 from .published import MEAN, PublishedTable, find_table
 from .results import Cell, Results, name_metric, related_metrics
@@ -33,6 +33,7 @@ FILES = (MARKDOWN, LATEX, PAGE, CSV, RESULTS)
 
 # Smallest change, in points, that counts as an effect in the diagram of companions.
 MARGIN = 0.5
+OTHERS = "Other published figures"
 STATISTICS = {"best": "the run that is best", "median": "the median", "mean": "the mean"}
 
 
@@ -98,12 +99,26 @@ def create_tables(
     if published:
         printed = {(line[0], line[1], line[2]) for line in details.rows}
         printed |= {(line[0], line[1], MEAN) for line in means.rows}
-        others = [
-            [*key, f"{value:g}"] for key, value in published.values.items() if key not in printed
-        ]
+        others = {key: value for key, value in published.values.items() if key not in printed}
         if others:
-            header = ["row", "corpus", "metric", "as printed"]
-            yield Table("Other published figures", header, others, texts=3)
+            yield create_others(others)
+
+
+def create_others(values: dict[tuple[str, str, str], float]) -> Table:
+    """Published figures that no figure of ours is beside, as printed in the paper."""
+    metrics = list(dict.fromkeys(metric for _, _, metric in values))
+    lines = [
+        [
+            row,
+            corpus,
+            *(
+                f"{values[row, corpus, one]:g}" if (row, corpus, one) in values else ""
+                for one in metrics
+            ),
+        ]
+        for row, corpus in dict.fromkeys((row, corpus) for row, corpus, _ in values)
+    ]
+    return Table(OTHERS, ["row", "corpus", *metrics], lines, texts=2, note="As printed.")
 
 
 def create_main_table(results: Results) -> Table:
@@ -255,7 +270,7 @@ def create_comparisons(results: Results) -> Table:
     """The paired tests of pairs of rows."""
     settings = results.study.comparisons
     lines = []
-    for (first, second), corpus, test in results.compare():
+    for (first, second), corpus, test in results.comparisons:
         line = [f"{results.study.title(first)} against {results.study.title(second)}", corpus]
         if test is None:
             lines.append([*line, "", "", "", "no test of this metric"])
@@ -408,7 +423,7 @@ def describe_results(results: Results, speeds: dict[str, Any] | None) -> dict[st
         },
         "comparisons": [
             {"rows": rows, "corpus": corpus, **(asdict(test) if test else {})}
-            for rows, corpus, test in results.compare()
+            for rows, corpus, test in results.comparisons
         ],
         "speed": speeds,
     }
@@ -422,9 +437,9 @@ def draw_figures(
 ) -> list[str]:
     """The diagrams that a study has something for, as SVG documents."""
     study = results.study
-    bars = {
+    rows = {
         corpus: [
-            Bar(
+            ScoredRow(
                 study.title(row),
                 cell.value(cell.metric, results.statistic) or 0.0,
                 [100 * score for score in cell.scores(cell.metric)],
@@ -437,7 +452,7 @@ def draw_figures(
         ]
         for corpus in study.corpora
     }
-    figures = [draw_bars(study.study.title, {name: some for name, some in bars.items() if some})]
+    figures = [draw_scores(study.study.title, {name: some for name, some in rows.items() if some})]
     changes = find_changes(results)
     if changes:
         figures.append(draw_effects(list(study.corpora), changes, MARGIN))

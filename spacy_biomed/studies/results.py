@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
+from math import inf
 from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
@@ -86,7 +88,11 @@ class Cell:
         settings = list(self.settings.values())
         if len(settings) == 1:
             return settings[0]
-        return max(settings, key=lambda some: fmean(self.scores(self.metric, self.select, some)))
+        return max(settings, key=self._mean_of)
+
+    def _mean_of(self, trials: list[Trial]) -> float:
+        """The mean of trials on the part that chooses; less than any score if it has none."""
+        return fmean(self.scores(self.metric, self.select, trials) or [-inf])
 
     @property
     def best(self) -> Trial | None:
@@ -125,7 +131,7 @@ class Cell:
         return score is not None and abs(score - result["test"][self.metric]) < _SAME
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Results:
     """The results of a study.
 
@@ -157,7 +163,8 @@ class Results:
         found = [value for value in values if value is not None]
         return (fmean(found), len(found)) if found else None
 
-    def compare(self) -> list[tuple[tuple[str, str], str, PairedTest | None]]:
+    @cached_property
+    def comparisons(self) -> list[tuple[tuple[str, str], str, PairedTest | None]]:
         """The paired tests of the study's pairs of rows, on each corpus that both have."""
         settings = self.study.comparisons
         compared: list[tuple[tuple[str, str], str, PairedTest | None]] = []

@@ -8,11 +8,11 @@ import pytest
 from spacy_biomed.studies.figures import (
     COLOURS,
     EFFECTS,
-    Bar,
     Dot,
-    draw_bars,
+    ScoredRow,
     draw_effects,
     draw_scatter,
+    draw_scores,
     effect,
 )
 
@@ -81,13 +81,13 @@ def test_less_than_the_margin_is_no_effect(change, expected):
     assert effect(change, 0.5) == expected
 
 
-def test_bars_have_their_scores_and_the_published_figure():
+def test_rows_have_their_scores_and_the_published_figure():
     groups = {
-        "a & b": [Bar("one", 80.0, [79.0, 81.0], 85.0), Bar("two", 70.0, [70.0], None)],
-        "c": [Bar("one", 60.0, [60.0], None)],
+        "a & b": [ScoredRow("one", 80.0, [79.0, 81.0], 85.0), ScoredRow("two", 70.0, [70.0], None)],
+        "c": [ScoredRow("one", 60.0, [60.0], None)],
     }
-    svg = draw_bars("Scores $1$", groups)
+    svg = draw_scores("Scores $1$", groups)
     texts = [element.text for element in ElementTree.fromstring(svg).iter() if element.text]
     for name in ("Scores $1$", "a & b", "c", "one", "two", "published"):
         assert name in texts
-    assert svg == draw_bars("Scores $1$", groups)
+    assert svg == draw_scores("Scores $1$", groups)

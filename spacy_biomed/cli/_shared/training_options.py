@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -20,10 +20,6 @@ LEARN_RATE = typer.Option(
 )
 SEED = typer.Option(0, min=0, max=LARGEST_SEED, help="Seed of everything random.")
 GPU_ID = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU to train on; -1 for the CPU.")
-
-Seeds = Annotated[
-    int, typer.Option(min=1, help="How many times to make each training: seeds 0, 1, ...")
-]
 
 
 def template_option(name: str | None) -> Any:

@@ -136,6 +136,7 @@ def test_scores_are_those_of_the_pipeline_that_training_makes(done, read, corpor
         for letter in "prf":
             assert cell.scores(letter, part) == [expected[f"ents_{letter}"]]
     assert cell.metric == "f" and results.cells["small", "topics"].metric == "score"
+    assert all(cell.is_made_of_documents() for cell in results.cells.values())
 
 
 def test_finished_runs_are_kept_and_only_those_that_changed_are_made(done, run, read, trainings):

@@ -25,6 +25,7 @@ ROOMS = [
     "spacy_biomed.models",
     "spacy_biomed.packaging",
     "spacy_biomed.pipeline",
+    "spacy_biomed.serving",
     "spacy_biomed.studies",
     "spacy_biomed.training",
 ]

@@ -20,6 +20,7 @@ ROOMS = [
     "models",
     "packaging",
     "pipeline",
+    "serving",
     "studies",
     "training",
 ]

@@ -139,7 +139,7 @@ def _annotate_batch(nlp: Language, batch: list[Item]) -> Iterator[tuple[Item, Do
     """The documents of a batch in order; the reason instead of one that cannot be annotated."""
     reasons = {place: _refuse(nlp, item) for place, item in enumerate(batch)}
     texts = [item.text for place, item in enumerate(batch) if not reasons[place]]
-    docs = _annotate_texts(nlp, texts)
+    docs = annotate_texts(nlp, texts)
     for place, item in enumerate(batch):
         yield item, reasons[place] or next(docs)
 
@@ -152,8 +152,12 @@ def _refuse(nlp: Language, item: Item) -> str:
     return ""
 
 
-def _annotate_texts(nlp: Language, texts: list[str]) -> Iterator[Doc | str]:
-    """Annotate texts together; if that fails, each half by itself, down to the text that fails."""
+def annotate_texts(nlp: Language, texts: list[str]) -> Iterator[Doc | str]:
+    """Annotate texts together; if that fails, each half by itself, down to the text that fails.
+
+    Yields:
+        for each text its Doc, or what failed (`explain_failure`).
+    """
     if not texts:
         return
     try:
@@ -162,17 +166,17 @@ def _annotate_texts(nlp: Language, texts: list[str]) -> Iterator[Doc | str]:
             raise ValueError("documents are missing")
     except Exception as error:
         if len(texts) == 1:
-            yield _explain(error)
+            yield explain_failure(error)
             return
     else:
         yield from docs
         return
     half = len(texts) // 2
-    yield from _annotate_texts(nlp, texts[:half])
-    yield from _annotate_texts(nlp, texts[half:])
+    yield from annotate_texts(nlp, texts[:half])
+    yield from annotate_texts(nlp, texts[half:])
 
 
-def _explain(error: Exception) -> str:
+def explain_failure(error: BaseException) -> str:
     """What failed, without the message of the error, which may quote a text."""
     frame = extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} in {Path(frame.filename).name}:{frame.lineno}"

@@ -1,0 +1,82 @@
+"""`spacy biomed serve`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import typer
+
+from ..errors import BiomedError
+from ._shared.number_options import above_zero
+
+TOKEN_VARIABLE = "SPACY_BIOMED_TOKEN"
+SHORTEST_TOKEN = 16
+
+
+def serve(
+    pipeline: str = typer.Argument(help="Installed package or pipeline directory."),
+    host: str = typer.Option("127.0.0.1", help="Address to listen on; by default loopback."),
+    port: int = typer.Option(8000, min=0, max=65535, help="TCP port; 0 for a free one."),
+    allow_host: list[str] = typer.Option(
+        [], help="Another name by which requests may call this server; repeatable."
+    ),
+    token_file: Path = typer.Option(
+        None, help=f"File with the token that requests must send; else {TOKEN_VARIABLE}."
+    ),
+    max_characters: int = typer.Option(100_000, min=1, help="Characters of a text."),
+    max_documents: int = typer.Option(1_000, min=1, help="Documents of a request."),
+    max_body: int = typer.Option(5_000_000, min=1, help="Bytes of a request."),
+    max_waiting: int = typer.Option(1_000, min=1, help="Documents that wait; then 429."),
+    timeout: float = typer.Option(60.0, callback=above_zero, help="Seconds for a request."),
+    batch_size: int = typer.Option(64, min=1, help="Documents of a batch."),
+) -> None:
+    """Annotate and de-identify texts over HTTP.
+
+    Concurrent requests are annotated together. The paths are /annotate, /annotate/batch,
+    /deidentify, /deidentify/batch, /health, /openapi.json, and / for a page to paste a text into.
+    The log has no texts. Without --host, only programs of this machine can connect.
+
+    Example: python -m spacy biomed serve en_biomed_ner
+    """
+    from ..serving.limits import ServerLimits
+    from ..serving.server import serve_pipeline
+
+    limits = ServerLimits(
+        max_characters=max_characters,
+        max_documents=min(max_documents, max_waiting),
+        max_body=max_body,
+        max_waiting=max_waiting,
+        timeout=timeout,
+        batch_documents=batch_size,
+    )
+    token = _read_token(token_file)
+
+    def show(address: str, is_loopback: bool) -> None:
+        typer.echo(f"✔ {pipeline} at {address} (end with Ctrl+C)")
+        if not is_loopback and token is None:
+            typer.echo("⚠ Whoever reaches this address can use it: give --token-file")
+
+    serve_pipeline(
+        pipeline, host, port, limits=limits, hosts=allow_host, token=token, on_start=show
+    )
+
+
+def _read_token(file: Path | None) -> str | None:
+    """The token of the file, or else of the environment variable; None if there is neither."""
+    if file is None:
+        where, token = TOKEN_VARIABLE, os.environ.get(TOKEN_VARIABLE)
+    else:
+        where = str(file)
+        try:
+            token = file.read_text(encoding="ascii").strip()
+        except UnicodeDecodeError as error:
+            raise BiomedError(f"{where}: the token is not ASCII; use letters and digits") from error
+    if token is None:
+        return None
+    if len(token) < SHORTEST_TOKEN or not (token.isascii() and token.isprintable()):
+        raise BiomedError(
+            f"{where}: the token must have at least {SHORTEST_TOKEN} printable ASCII characters, "
+            'such as `python -c "import secrets; print(secrets.token_urlsafe())"` prints'
+        )
+    return token

@@ -1,0 +1,104 @@
+"""What the thread of a server does: annotate a batch and write the answers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from ..bulk.findings import describe, find_layers
+from ..bulk.shards import annotate_texts, explain_failure
+from ..corpora.gold import DOCUMENT_ID
+from ..errors import BiomedError
+from ..pipeline.deidentify import FACTORY, BiomedDeidentifier, add_deidentifier
+from .batching import Answer, Failed, Job
+from .page import ResultPage
+
+
+class Annotator:
+    """Annotates batches with a pipeline, in one thread.
+
+    A `biomed_deidentify` of the pipeline is disabled and only runs for requests that want it; a
+    pipeline without one gets one, as with `spacy biomed deidentify`.
+
+    Args:
+        nlp: the pipeline, which from now on belongs to this object.
+
+    Attributes:
+        layers: layers that the pipeline writes.
+        no_deidentification: why texts cannot be de-identified; "" if they can.
+        needs_id: whether surrogates depend on the identifier of a document.
+    """
+
+    def __init__(self, nlp: Language):
+        self._nlp = nlp
+        self.layers = find_layers(nlp)
+        self.no_deidentification, self.needs_id = "", False
+        self._page = ResultPage(nlp)
+        self._deidentifier: BiomedDeidentifier | None = None
+        for name in set(nlp.disabled):
+            if nlp.get_pipe_meta(name).factory == FACTORY:
+                nlp.enable_pipe(name)
+        component = add_deidentifier(nlp)
+        name = next(n for n in nlp.pipe_names if nlp.get_pipe_meta(n).factory == FACTORY)
+        settings = nlp.get_pipe_config(name)
+        try:
+            component.check_pipeline()
+            if settings["mode"] == "surrogates":
+                component.make_key("")  # needs a secret
+        except BiomedError as error:
+            self.no_deidentification = str(error)
+        else:
+            self._deidentifier = component
+            self.needs_id = settings["key_from"] == "document_id"
+        nlp.disable_pipe(name)
+
+    def annotate(self, jobs: list[Job]) -> list[Answer]:
+        """Annotate a batch.
+
+        Returns:
+            what the job's `write` makes of each document, or what failed.
+        """
+        # What the pipeline's vocabulary learns from the texts is forgotten with the batch.
+        with self._nlp.memory_zone():
+            docs = annotate_texts(self._nlp, [job.text for job in jobs])
+            return [_answer(job, doc) for job, doc in zip(jobs, docs, strict=True)]
+
+    def write_findings(self, id: str, doc: Doc) -> bytes:
+        """What was found, as `spacy biomed annotate` writes it to JSON lines, without a number."""
+        return write_json({"id": id, **describe(doc, self.layers)})
+
+    def write_page(self, id: str, doc: Doc) -> bytes:
+        """What was found, as HTML."""
+        return self._page.write(doc.text, describe(doc, self.layers)).encode()
+
+    def write_deidentified(self, id: str, doc: Doc) -> Answer:
+        """The text without personal data, or why there is none."""
+        if self._deidentifier is None:
+            return Failed(self.no_deidentification)
+        doc.user_data[DOCUMENT_ID] = id
+        deidentified = self._deidentifier(doc)._.deidentified
+        if deidentified is None:
+            return Failed("no component has looked for mentions of personal data")
+        replacements = [one._asdict() for one in deidentified.replacements]
+        return write_json({"id": id, "text": deidentified.text, "replacements": replacements})
+
+
+def write_json(value: dict[str, Any]) -> bytes:
+    """Write JSON in UTF-8.
+
+    Raises:
+        ValueError: for a number that JSON does not have.
+    """
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _answer(job: Job, doc: Doc | str) -> Answer:
+    if isinstance(doc, str):
+        return Failed(doc)
+    try:
+        return job.write(job.id, doc)
+    except Exception as error:
+        return Failed(explain_failure(error))

@@ -1,0 +1,224 @@
+"""Documents of concurrent requests, annotated together in one thread."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from threading import Thread
+from typing import NamedTuple
+
+from spacy.tokens import Doc
+
+from ..bulk.shards import explain_failure
+from .limits import ServerLimits
+
+
+class Failed(NamedTuple):
+    """The answer for a document that could not be annotated.
+
+    Attributes:
+        reason: a line without its text.
+    """
+
+    reason: str
+
+
+Answer = bytes | Failed
+
+
+class Job(NamedTuple):
+    """A document of a request.
+
+    Attributes:
+        id: identifier, which is given back.
+        text: its text.
+        write: makes the answer from the identifier and the annotated document, in the thread.
+    """
+
+    id: str
+    text: str
+    write: Callable[[str, Doc], Answer]
+
+
+class Overloaded(Exception):
+    """Too many documents are waiting."""
+
+
+class TookTooLong(Exception):
+    """The time of a request is over."""
+
+
+class BatchFailed(Exception):
+    """A batch failed as a whole. The message says where, and quotes no text."""
+
+
+@dataclass(eq=False)
+class _Request:
+    """A request in the queue.
+
+    Attributes:
+        jobs: its documents.
+        done: gets the answers. A failure is a result too: asyncio would log an exception that
+            nobody takes.
+        waiting: places in `jobs` of those that no batch has taken.
+        answers: by place.
+    """
+
+    jobs: Sequence[Job]
+    done: asyncio.Future[list[Answer] | BatchFailed]
+    waiting: deque[int] = field(init=False)
+    answers: dict[int, Answer] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.waiting = deque(range(len(self.jobs)))
+
+
+_Batch = list[tuple[_Request, int]]
+
+
+class Batcher:
+    """Collects documents of requests into batches, which a thread annotates.
+
+    While the thread is busy, documents wait, and the next batch takes one from each request in
+    turn: a short request does not wait for the end of a long one. All attributes belong to the
+    thread of the event loop; the other thread only gets batches and returns answers.
+
+    Args:
+        annotate: called in the thread with the jobs of a batch, returns an answer for each.
+        limits: of the batches, the queue, and the time of a request.
+    """
+
+    def __init__(self, annotate: Callable[[list[Job]], list[Answer]], limits: ServerLimits):
+        self._annotate, self._limits = annotate, limits
+        # All with documents that wait.
+        self._requests: deque[_Request] = deque()
+        self._waiting = 0
+        self._handed: SimpleQueue[tuple[asyncio.AbstractEventLoop, _Batch] | None] = SimpleQueue()
+        self._busy_since: float | None = None
+        self._gathering: asyncio.TimerHandle | None = None
+        # A daemon, so that a component that never returns does not keep the process alive.
+        self._thread = Thread(target=self._run, name="annotation", daemon=True)
+
+    @property
+    def waiting(self) -> int:
+        """Number of documents that wait for a batch."""
+        return self._waiting
+
+    @property
+    def busy_time(self) -> float:
+        """Seconds since the running batch began; 0 if none runs."""
+        return 0.0 if self._busy_since is None else time.monotonic() - self._busy_since
+
+    async def annotate(self, jobs: Sequence[Job]) -> list[Answer]:
+        """Annotate documents. Whatever ends it, those that no batch has taken leave the queue.
+
+        Raises:
+            Overloaded: if too many documents wait.
+            TookTooLong: if the answers are not there in time. What has begun goes on.
+            BatchFailed: if a batch with one of the documents failed as a whole.
+        """
+        if not jobs:
+            return []
+        if self._waiting + len(jobs) > self._limits.max_waiting:
+            raise Overloaded
+        request = _Request(jobs, asyncio.get_running_loop().create_future())
+        self._requests.append(request)
+        self._waiting += len(jobs)
+        self._gather()
+        try:
+            await asyncio.wait([request.done], timeout=self._limits.timeout)
+            if not request.done.done():
+                raise TookTooLong
+            answers = request.done.result()
+            if isinstance(answers, BatchFailed):
+                raise answers
+            return answers
+        finally:
+            request.done.cancel()
+            if request.waiting:
+                self._requests.remove(request)
+                self._waiting -= len(request.waiting)
+                request.waiting.clear()
+
+    async def close(self, timeout: float) -> bool:
+        """End the thread after its batch; wait so many seconds for it.
+
+        Returns:
+            whether it has ended.
+        """
+        if self._thread.is_alive():
+            self._handed.put(None)
+            await asyncio.to_thread(self._thread.join, timeout)
+        return not self._thread.is_alive()
+
+    def _gather(self) -> None:
+        """Begin a batch, now if it is full, else after a moment in which others may come."""
+        if self._busy_since is not None:
+            return  # the next batch begins when this one ends
+        if self._waiting >= self._limits.batch_documents:
+            self._begin()
+        elif self._gathering is None:
+            loop = asyncio.get_running_loop()
+            self._gathering = loop.call_later(self._limits.gathering_time, self._begin)
+
+    def _begin(self) -> None:
+        """Hand the next batch to the thread, unless it is busy or nothing waits."""
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
+        if self._busy_since is not None or not self._requests:
+            return
+        if self._thread.ident is None:
+            self._thread.start()
+        self._busy_since = time.monotonic()
+        self._handed.put((asyncio.get_running_loop(), self._take()))
+
+    def _take(self) -> _Batch:
+        """Take a batch out of the queue."""
+        batch: _Batch = []
+        characters = 0
+        while self._requests and len(batch) < self._limits.batch_documents:
+            request = self._requests[0]
+            characters += len(request.jobs[request.waiting[0]].text)
+            if batch and characters > self._limits.batch_characters:
+                break
+            batch.append((request, request.waiting.popleft()))
+            self._requests.popleft()
+            if request.waiting:
+                self._requests.append(request)
+        self._waiting -= len(batch)
+        return batch
+
+    def _run(self) -> None:
+        """Annotate batches; in the thread."""
+        while (handed := self._handed.get()) is not None:
+            loop, batch = handed
+            answers: list[Answer] | BatchFailed
+            try:
+                answers = self._annotate([request.jobs[place] for request, place in batch])
+                if len(answers) != len(batch):
+                    raise ValueError("a batch has another number of answers than of documents")
+            except BaseException as error:  # whatever it is, the requests must get an answer
+                answers = BatchFailed(explain_failure(error))
+            with suppress(RuntimeError):  # the loop is closed, and nobody waits
+                loop.call_soon_threadsafe(self._finish, batch, answers)
+            del handed, batch, answers  # the texts, while it waits for the next batch
+
+    def _finish(self, batch: _Batch, answers: list[Answer] | BatchFailed) -> None:
+        """Give the answers of a batch to its requests, and begin the next one."""
+        self._busy_since = None
+        for number, (request, place) in enumerate(batch):
+            if request.done.done():  # it was given up, or an earlier document failed
+                continue
+            if isinstance(answers, BatchFailed):
+                request.done.set_result(answers)
+                continue
+            request.answers[place] = answers[number]
+            if len(request.answers) == len(request.jobs):
+                request.done.set_result([request.answers[n] for n in range(len(request.jobs))])
+        self._begin()

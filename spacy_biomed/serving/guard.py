@@ -1,0 +1,283 @@
+"""What every request passes before and after the application: who asks, how much, how long."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+import time
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    MutableMapping,
+)
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+from ..bulk.shards import explain_failure
+from .limits import ServerLimits
+
+logger = logging.getLogger("spacy_biomed.serving")
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+# Nothing but this server's own files; displaCy colours its marks with the attribute `style`.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; "
+    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": _POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+# Bytes of a refused body that are read and thrown away, so that the client, which is still sending,
+# reads the answer instead of a reset of the connection.
+_DRAINED = 100_000_000
+# Values of `Sec-Fetch-Site` of requests that no page of another site has made.
+_OWN_SITE = ("", "same-origin", "none")
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+# Of a request whose client has gone, in the log only.
+_GONE = 499
+
+
+class Refused(Exception):
+    """A request that is answered by a line.
+
+    Attributes:
+        status: of the answer, 4xx.
+        line: what is wrong and what to do.
+        headers: of the answer.
+    """
+
+    def __init__(self, status: int, line: str, headers: dict[str, str] | None = None):
+        super().__init__(line)
+        self.status, self.line, self.headers = status, line, headers or {}
+
+
+class _Gone(Exception):
+    """The client has closed the connection."""
+
+
+class Guard:
+    """An ASGI application around another one.
+
+    It refuses requests for other hosts, from pages of other sites, without the token, or that are
+    too large or too slow; reads bodies; cancels the work for clients that have gone; answers with
+    one line of JSON where the application fails; and logs method, path and status, and nothing that
+    a client has written.
+
+    Args:
+        app: the application.
+        limits: of bodies and time.
+        paths: paths of the application; others are not logged.
+        hosts: names that the header `Host` may have; None for any.
+        token: that a POST needs; None for none.
+    """
+
+    def __init__(
+        self,
+        app: Application,
+        limits: ServerLimits,
+        *,
+        paths: Collection[str],
+        hosts: Iterable[str] | None = None,
+        token: str | None = None,
+    ):
+        self._app, self._limits = app, limits
+        self._paths = frozenset(paths)
+        self._hosts = None if hosts is None else frozenset(map(str.lower, hosts))
+        self._token = token
+        self._held = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        exchange = _Exchange(scope, receive, send)
+        started = time.monotonic()
+        try:
+            await self._handle(exchange)
+        except _Gone:
+            exchange.status = _GONE
+        except Refused as refusal:
+            if "expect" not in exchange.headers:  # else the client waits before it sends the body
+                with suppress(asyncio.TimeoutError, _Gone):
+                    await asyncio.wait_for(_drain(exchange), self._limits.timeout)
+            await exchange.answer(refusal.status, refusal.line, refusal.headers)
+        except Exception as error:
+            logger.error("failed: %s", explain_failure(error))
+            await exchange.answer(500, "the server failed; its log says where")
+        finally:
+            self._held -= exchange.held
+            self._log(exchange, time.monotonic() - started)
+
+    async def _handle(self, exchange: _Exchange) -> None:
+        self._check(exchange)
+        try:
+            body = await asyncio.wait_for(self._read(exchange), self._limits.timeout)
+        except asyncio.TimeoutError:
+            raise Refused(408, f"the body did not arrive in {self._limits.timeout:g} s") from None
+        await exchange.run(self._app, body)
+
+    def _check(self, exchange: _Exchange) -> None:
+        """Refuse a request by its headers."""
+        headers = exchange.headers
+        if self._hosts is not None and _host_name(headers.get("host", "")) not in self._hosts:
+            # A page of another site can only get here by a name of its own for this address.
+            raise Refused(421, "the header Host names another server; see --allow-host")
+        if exchange.scope["method"] != "POST":
+            return
+        if headers.get("sec-fetch-site", "") not in _OWN_SITE:
+            raise Refused(403, "pages of other sites may not ask")
+        if self._token is not None:
+            scheme, _, given = headers.get("authorization", "").partition(" ")
+            if scheme.lower() != "bearer" or not hmac.compare_digest(
+                given.strip().encode(), self._token.encode()
+            ):
+                how = {"www-authenticate": "Bearer"}
+                raise Refused(401, "send the header Authorization: Bearer TOKEN", how)
+
+    async def _read(self, exchange: _Exchange) -> bytes:
+        """Read the body, and hold the bytes until the request is answered."""
+        limit = self._limits.max_body
+        too_large = Refused(413, f"the body is larger than {limit:,} bytes; send less at a time")
+        length = exchange.headers.get("content-length", "")
+        if length.isdecimal() and int(length[:20]) > limit:
+            raise too_large
+        body = bytearray()
+        async for chunk in exchange.chunks():
+            if len(body) + len(chunk) > limit:
+                raise too_large
+            if self._held + len(chunk) > self._limits.max_held:
+                raise overloaded()
+            exchange.held += len(chunk)
+            self._held += len(chunk)
+            body += chunk
+        return bytes(body)
+
+    def _log(self, exchange: _Exchange, seconds: float) -> None:
+        scope = exchange.scope
+        client = (scope.get("client") or ("-",))[0]
+        method = scope["method"] if scope["method"] in _METHODS else "-"
+        path = scope["path"] if scope["path"] in self._paths else "-"
+        milliseconds = seconds * 1000
+        logger.info("%s %s %s %d %.0f ms", client, method, path, exchange.status, milliseconds)
+
+
+class _Exchange:
+    """A request and its answer.
+
+    Attributes:
+        scope: of the request.
+        headers: of the request, by their names in small letters.
+        status: of the answer; 0 before it.
+        held: bytes of the body that are in memory.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send):
+        self.scope, self._receive, self._send = scope, receive, send
+        self.headers = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        self.status, self.held = 0, 0
+        self._has_body = True
+        self._is_answered = False
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield what is left of the body.
+
+        Raises:
+            _Gone: if the client has closed the connection.
+        """
+        while self._has_body:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise _Gone
+            self._has_body = message.get("more_body", False)
+            yield message.get("body", b"")
+
+    async def run(self, app: Application, body: bytes) -> None:
+        """Run the application on the body, and cancel it if the client closes the connection.
+
+        Raises:
+            _Gone: if the client has closed the connection.
+        """
+        gone = asyncio.ensure_future(self._receive())
+        messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> Message:
+            return messages.pop() if messages else await asyncio.shield(gone)
+
+        work = asyncio.ensure_future(app(self.scope, receive, self.send))
+        try:
+            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done() and self._is_answered:
+                await work  # the server tells of the end of the answer in the same way
+            if not work.done():
+                raise _Gone
+            work.result()
+        finally:
+            for task in (work, gone):
+                task.cancel()
+            await asyncio.gather(work, gone, return_exceptions=True)
+
+    async def send(self, message: Message) -> None:
+        """Send a message of the answer, with our headers."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+            message = {**message, "headers": [*message.get("headers", ()), *own]}
+        else:
+            self._is_answered = not message.get("more_body", False)
+        await self._send(message)
+
+    async def answer(self, status: int, line: str, headers: dict[str, str] | None = None) -> None:
+        """Answer by a line, unless an answer has begun."""
+        if self.status:
+            return
+        body = write_line(line)
+        own = {"content-type": "application/json", "content-length": str(len(body))}
+        pairs = [(n.encode(), v.encode()) for n, v in {**own, **(headers or {})}.items()]
+        await self.send({"type": "http.response.start", "status": status, "headers": pairs})
+        await self.send({"type": "http.response.body", "body": body})
+
+
+async def _drain(exchange: _Exchange) -> None:
+    """Read what is left of a body and throw it away."""
+    left = _DRAINED
+    async for chunk in exchange.chunks():
+        left -= len(chunk)
+        if left < 0:
+            return
+
+
+def write_line(line: str) -> bytes:
+    """The body of an answer that is a line: `{"error": line}`."""
+    return json.dumps({"error": line}).encode()
+
+
+def overloaded() -> Refused:
+    """The refusal of a request for which there is no room."""
+    return Refused(429, "too many requests are waiting; send it again later", {"retry-after": "1"})
+
+
+def _host_name(host: str) -> str:
+    """The name in a header `Host`, without the port and the brackets of IPv6."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""

@@ -1,0 +1,245 @@
+"""The paths of a server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, HTTPException
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, HTMLResponse, Response
+from spacy.language import Language
+from spacy.tokens import Doc
+from starlette.exceptions import HTTPException as AnyHTTPException
+from starlette.requests import Request
+
+from .. import __version__
+from ..errors import escape
+from .annotator import Annotator, write_json
+from .batching import Answer, Batcher, BatchFailed, Failed, Job, Overloaded, TookTooLong
+from .guard import Application, Guard, overloaded, write_line
+from .limits import ServerLimits
+from .messages import (
+    AnnotatedBatch,
+    AnnotatedDocument,
+    BatchToRead,
+    DeidentifiedBatch,
+    DeidentifiedDocument,
+    DocumentToRead,
+    Health,
+    Problem,
+)
+from .page import PAGE_FILES, write_form
+
+JSON = "application/json"
+# Of a message.
+_LONGEST_LINE = 300
+
+# Statuses of answers that are a line, for the OpenAPI description.
+_LINES = {
+    400: "The body is not JSON.",
+    401: "The token is missing or wrong.",
+    408: "The body did not arrive in time.",
+    413: "The body, a text or the number of documents is too large.",
+    422: "A field is wrong, or the pipeline could not read the text.",
+    429: "Too many requests are waiting: send it again, after `Retry-After`.",
+    500: "The server failed.",
+    504: "The pipeline did not finish in time.",
+}
+# Lines for errors that Starlette and FastAPI find.
+_KNOWN_ERRORS = {
+    400: "the body is not JSON in UTF-8",
+    404: "no such path; /openapi.json lists them",
+    405: "not with this method; /openapi.json lists them",
+}
+_NO_DEIDENTIFICATION = {409: "The pipeline finds no personal data."}
+
+Write = Callable[[str, Doc], Answer]
+
+
+def _describe_lines(lines: dict[int, str]) -> dict[int | str, dict[str, Any]]:
+    return {status: {"description": line, "model": Problem} for status, line in lines.items()}
+
+
+def create_guarded_app(
+    nlp: Language, limits: ServerLimits, *, hosts: Iterable[str] | None, token: str | None
+) -> Application:
+    """Create the application with its guard; see `create_app`."""
+    form = write_form(nlp, limits.max_characters, token is not None)
+    annotator = Annotator(nlp)
+    batcher = Batcher(annotator.annotate, limits)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await batcher.close(limits.timeout)
+
+    app = FastAPI(
+        title="spacy-biomed",
+        summary=f"The pipeline {nlp.meta['lang']}_{nlp.meta['name']} {nlp.meta['version']}",
+        version=__version__,
+        lifespan=lifespan,
+        docs_url=None,  # these pages load scripts from another server
+        redoc_url=None,
+        redirect_slashes=False,
+        # What OpenTelemetry records of a request may have its text.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
+    )
+    _add_error_lines(app)
+    _add_page(app, form)
+    _add_work(app, _Desk(nlp, annotator, batcher, limits), annotator)
+    _add_health(app, batcher, limits)
+    paths = {str(getattr(route, "path", "")) for route in app.routes}
+    return Guard(app, limits, paths=paths, hosts=hosts, token=token)
+
+
+class _Desk:
+    """Checks documents of requests, and turns answers into responses."""
+
+    def __init__(self, nlp: Language, annotator: Annotator, batcher: Batcher, limits: ServerLimits):
+        self._annotator, self._batcher, self._limits = annotator, batcher, limits
+        self._max_characters = min(limits.max_characters, nlp.max_length)
+
+    async def answer(
+        self, document: DocumentToRead, write: Write, media_type: str = JSON
+    ) -> Response:
+        """Answer a request for one document."""
+        (answer,) = await self._annotate([self._make_job(document, 0, write)])
+        if isinstance(answer, Failed):
+            raise HTTPException(422, f"the pipeline could not read this text: {answer.reason}")
+        return Response(answer, media_type=media_type)
+
+    async def answer_batch(self, batch: BatchToRead, write: Write) -> Response:
+        """Answer a request for several documents."""
+        count, limit = len(batch.documents), self._limits.max_documents
+        if count > limit:
+            raise HTTPException(413, f"{count:,} documents; send at most {limit:,} at a time")
+        jobs = [self._make_job(one, place, write) for place, one in enumerate(batch.documents)]
+        answers = await self._annotate(jobs)
+        bodies = (
+            write_json({"id": job.id, "error": answer.reason})
+            if isinstance(answer, Failed)
+            else answer
+            for job, answer in zip(jobs, answers, strict=True)
+        )
+        return Response(b'{"documents":[' + b",".join(bodies) + b"]}", media_type=JSON)
+
+    def check_deidentification(self, documents: Iterable[DocumentToRead]) -> None:
+        """Refuse to de-identify what cannot be."""
+        if self._annotator.no_deidentification:
+            raise HTTPException(409, self._annotator.no_deidentification)
+        if self._annotator.needs_id and any(one.id is None for one in documents):
+            raise HTTPException(
+                422, "a document has no id, on which the pipeline's surrogates depend: give one"
+            )
+
+    def _make_job(self, document: DocumentToRead, place: int, write: Write) -> Job:
+        length, limit = len(document.text), self._max_characters
+        if length > limit:
+            raise HTTPException(
+                413, f"document {place} has {length:,} characters; send at most {limit:,}"
+            )
+        return Job(str(place) if document.id is None else document.id, document.text, write)
+
+    async def _annotate(self, jobs: list[Job]) -> list[Answer]:
+        try:
+            return await self._batcher.annotate(jobs)
+        except Overloaded:
+            refusal = overloaded()
+            raise HTTPException(refusal.status, refusal.line, refusal.headers) from None
+        except TookTooLong:
+            raise HTTPException(
+                504, f"not finished within {self._limits.timeout:g} s; send less at a time"
+            ) from None
+        except BatchFailed as error:
+            raise HTTPException(500, f"the pipeline failed: {error}") from None
+
+
+def _add_work(app: FastAPI, desk: _Desk, annotator: Annotator) -> None:
+    lines = _describe_lines(_LINES)
+
+    @app.post("/annotate", responses=lines, response_model=AnnotatedDocument)
+    async def annotate(document: DocumentToRead) -> Response:
+        """Annotate a text."""
+        return await desk.answer(document, annotator.write_findings)
+
+    @app.post("/annotate/batch", responses=lines, response_model=AnnotatedBatch)
+    async def annotate_batch(batch: BatchToRead) -> Response:
+        """Annotate texts."""
+        return await desk.answer_batch(batch, annotator.write_findings)
+
+    able_lines = _describe_lines({**_LINES, **_NO_DEIDENTIFICATION})
+
+    @app.post("/deidentify", responses=able_lines, response_model=DeidentifiedDocument)
+    async def deidentify(document: DocumentToRead) -> Response:
+        """Replace personal data in a text by tags or surrogates, as the pipeline is set."""
+        desk.check_deidentification([document])
+        return await desk.answer(document, annotator.write_deidentified)
+
+    @app.post("/deidentify/batch", responses=able_lines, response_model=DeidentifiedBatch)
+    async def deidentify_batch(batch: BatchToRead) -> Response:
+        """Replace personal data in texts by tags or surrogates, as the pipeline is set."""
+        desk.check_deidentification(batch.documents)
+        return await desk.answer_batch(batch, annotator.write_deidentified)
+
+    @app.post("/page/annotate", include_in_schema=False)
+    async def show(document: DocumentToRead) -> Response:
+        return await desk.answer(document, annotator.write_page, "text/html")
+
+
+def _add_page(app: FastAPI, form: str) -> None:
+    @app.get("/", include_in_schema=False)
+    async def show_form() -> Response:
+        return HTMLResponse(form)
+
+    @app.get("/page/style.css", include_in_schema=False)
+    async def send_style() -> Response:
+        return FileResponse(PAGE_FILES / "style.css")
+
+    @app.get("/page/script.js", include_in_schema=False)
+    async def send_script() -> Response:
+        return FileResponse(PAGE_FILES / "script.js")
+
+
+def _add_health(app: FastAPI, batcher: Batcher, limits: ServerLimits) -> None:
+    @app.get("/health", response_model=Health, responses={503: {"model": Health}})
+    async def health() -> Response:
+        """Whether the pipeline works: 503 if a batch takes longer than a request may."""
+        is_stuck = batcher.busy_time > limits.timeout
+        status = "stuck" if is_stuck else "ok"
+        body = write_json({"status": status, "waiting": batcher.waiting})
+        return Response(body, status_code=503 if is_stuck else 200, media_type=JSON)
+
+
+def _add_error_lines(app: FastAPI) -> None:
+    """Answer errors by one line, without what was sent."""
+
+    async def refuse(_: Request, error: Exception) -> Response:
+        assert isinstance(error, AnyHTTPException)
+        line = _KNOWN_ERRORS.get(error.status_code) or str(error.detail)
+        return Response(write_line(line), error.status_code, error.headers, JSON)
+
+    async def refuse_fields(_: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return Response(write_line(_explain(error)), 422, media_type=JSON)
+
+    async def fail(_: Request, error: Exception) -> Response:
+        # The guard writes to the log where it failed.
+        return Response(write_line("the server failed; its log says where"), 500, media_type=JSON)
+
+    app.add_exception_handler(AnyHTTPException, refuse)
+    app.add_exception_handler(RequestValidationError, refuse_fields)
+    app.add_exception_handler(Exception, fail)
+
+
+def _explain(error: RequestValidationError) -> str:
+    """The first error of a body: where and what, without the value."""
+    first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return escape(f"not JSON at character {first['loc'][-1]}", _LONGEST_LINE)
+    if first["type"] == "model_attributes_type" and len(first["loc"]) == 1:
+        return "send a JSON object, with the header Content-Type: application/json"
+    where = ".".join(map(str, first["loc"][1:])) or "the body"
+    what = first["msg"].removeprefix("Value error, ")
+    return escape(f"{where}: {what}", _LONGEST_LINE)

@@ -1,0 +1,114 @@
+"""Run a server on an address."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import math
+import socket
+import sys
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from ..bulk.shards import explain_failure
+from ..errors import BiomedError
+from ..pipeline.pipeline_loading import load_pipeline
+from .application import create_app, require_serving
+from .guard import logger
+from .limits import ServerLimits
+
+# Names of this machine in the header `Host`.
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+# Bytes of a request's first line and headers.
+_LONGEST_HEAD = 16_384
+
+
+def serve_pipeline(
+    pipeline: str,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    *,
+    limits: ServerLimits | None = None,
+    hosts: Iterable[str] = (),
+    token: str | None = None,
+    on_start: Callable[[str, bool], None] = lambda address, is_loopback: None,
+) -> None:
+    """Serve a pipeline until the process gets SIGINT or SIGTERM; then finish what has begun.
+
+    Args:
+        pipeline: installed package or pipeline directory.
+        host: address or name to listen on; by default programs of this machine alone reach it.
+        port: TCP port; 0 for a free one.
+        limits: of sizes, waiting and time.
+        hosts: further names in the header `Host`. On a loopback address other names than this
+            machine's are refused; on another address all are taken if none is given.
+        token: that requests with texts have to send.
+        on_start: called with the address, and whether it is a loopback address.
+
+    Raises:
+        BiomedError: if the pipeline cannot be read, the address cannot be listened on, or the extra
+            `serve` is not installed.
+    """
+    require_serving("spacy biomed serve")
+    import uvicorn
+
+    limits = limits or ServerLimits()
+    with _listen(host, port) as listener:
+        bound, bound_port = listener.getsockname()[:2]
+        is_loopback = ipaddress.ip_address(bound.partition("%")[0]).is_loopback
+        names = {*hosts, *((*LOOPBACK_NAMES, bound) if is_loopback else ())}
+        app = create_app(load_pipeline(pipeline), limits, hosts=names or None, token=token)
+        _log_without_texts()
+        config = uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            h11_max_incomplete_event_size=_LONGEST_HEAD,
+            # Everything that has begun is answered after the time that a request has.
+            timeout_graceful_shutdown=math.ceil(2 * limits.timeout) + 1,
+        )
+        shown = f"[{bound}]" if ":" in bound else bound
+        on_start(f"http://{shown}:{bound_port}", is_loopback)
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family, backlog=1024)
+    except (OSError, UnicodeError, OverflowError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise BiomedError(
+            f"{host}, port {port}: cannot be listened on ({reason}); give another --host or --port"
+        ) from error
+
+
+class _Formatter(logging.Formatter):
+    """Writes of exceptions the type and the place alone, since their messages may quote texts."""
+
+    def formatException(self, ei: tuple) -> str:
+        return explain_failure(ei[1])
+
+    def formatStack(self, stack_info: str) -> str:
+        return ""
+
+
+def _log_without_texts() -> None:
+    """Write the log to standard error, and of the pipeline's warnings the kind and the place."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S%z"))
+    for name in (logger.name, "uvicorn", "asyncio"):
+        one = logging.getLogger(name)
+        one.handlers, one.propagate = [handler], False
+        one.setLevel(logging.INFO if name == logger.name else logging.WARNING)
+
+    def show(message: object, category: type, filename: str, lineno: int, *_: object) -> None:
+        logger.warning("%s in %s:%d", category.__name__, Path(filename).name, lineno)
+
+    warnings.showwarning = show  # type: ignore[assignment]

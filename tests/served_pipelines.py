@@ -1,0 +1,45 @@
+"""A pipeline of rules for tests of the server, with a component that can break or take long."""
+
+import time
+from threading import Event
+
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc
+
+# A component raises at this word, and quotes the text.
+BREAKS = "unreadable"
+# It waits for `released` at this word.
+STAYS = "endless"
+released = Event()
+
+
+@Language.component("test_breaks_or_stays")
+def break_or_stay(doc: Doc) -> Doc:
+    if BREAKS in doc.text:
+        raise ValueError(doc.text)
+    if STAYS in doc.text:
+        released.wait(timeout=60)
+    return doc
+
+
+def create_rules() -> Language:
+    """A pipeline that finds "aspirin" as DRUG, with the id D1, and "Ochoa" as NAME."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("test_breaks_or_stays")
+    nlp.add_pipe("entity_ruler").add_patterns(
+        [
+            {"label": "DRUG", "pattern": [{"LOWER": "aspirin"}], "id": "D1"},
+            {"label": "NAME", "pattern": "Ochoa"},
+        ]
+    )
+    nlp.meta["name"] = "rules"
+    return nlp
+
+
+def wait_until(condition, seconds: float = 30.0) -> None:
+    """Wait until a function returns something true."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.02)

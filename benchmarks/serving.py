@@ -47,6 +47,8 @@ from spacy_biomed.pipeline import load_pipeline
 
 # Seconds until an answer must be there; more than the server's own limit.
 PATIENCE = 120.0
+# Bytes of the largest bodies.
+HUGE = 50_000_000
 # How uvicorn answers what is no HTTP.
 NO_HTTP = b"Invalid HTTP request received."
 # Confidences may differ by batch in the last digits.
@@ -91,10 +93,10 @@ def main() -> None:
             send_malformed(server.address, args.malformed, args.seed, next(iter(expected.items())))
         )
         report["malformed"]["megabytes"] = server.megabytes()
-    check(report)
     args.output.parent.mkdir(parents=True, exist_ok=True)
     replace_text(args.output, json.dumps(report, indent=2) + "\n")
     print(json.dumps(report, indent=2))
+    check(report)
 
 
 def annotate(pipeline: str, texts: list[str]) -> tuple[dict[str, Any], float]:
@@ -325,7 +327,7 @@ def send_too_much(rng: random.Random, path: str) -> Malformed:
         return Malformed("/annotate/batch", encode({"documents": documents}))
     if kind < 0.9:
         return Malformed("/annotate/batch", b'{"documents": [' + b"{}," * 1_000_000 + b"{}]}")
-    size = 50_000_000 if kind > 0.98 else rng.randrange(5_000_001, 6_000_000)
+    size = HUGE if kind > 0.98 else rng.randrange(5_000_001, 6_000_000)
     return Malformed(path, b" " * size)
 
 
@@ -337,7 +339,7 @@ def change_content_type(rng: random.Random, path: str) -> Malformed:
 
 def change_target(rng: random.Random, path: str) -> Malformed:
     body = encode(write_good(path, "a"))
-    other = rng.choice(["/Ochoa", f"{path}/", f"{path}/x", "//", "/..%2f..%2fetc", "/%00", "/%ff"])
+    other = rng.choice(["/Ochoa", f"{path}/", f"{path}/x", "/..%2f..%2fetc", "/%00", "/%ff"])
     if rng.random() < 0.5:
         return Malformed(other, body, rng.choice(["GET", "POST", "PUT"]))
     return Malformed(path, body, rng.choice(["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "OCHOA"]))

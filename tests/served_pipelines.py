@@ -1,6 +1,8 @@
 """A pipeline of rules for tests of the server, with a component that can break or take long."""
 
+import os
 import time
+from collections.abc import Callable
 from threading import Event
 
 import spacy
@@ -9,8 +11,9 @@ from spacy.tokens import Doc
 
 # A component raises at this word, and quotes the text.
 BREAKS = "unreadable"
-# It waits for `released` at this word.
+# It waits at this word, until `released` is set, or for so many seconds as the variable says.
 STAYS = "endless"
+STAY_VARIABLE = "SECONDS_TO_STAY"
 released = Event()
 
 
@@ -19,7 +22,7 @@ def break_or_stay(doc: Doc) -> Doc:
     if BREAKS in doc.text:
         raise ValueError(doc.text)
     if STAYS in doc.text:
-        released.wait(timeout=60)
+        released.wait(timeout=float(os.environ.get(STAY_VARIABLE, "60")))
     return doc
 
 
@@ -37,7 +40,7 @@ def create_rules() -> Language:
     return nlp
 
 
-def wait_until(condition, seconds: float = 30.0) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 30.0) -> None:
     """Wait until a function returns something true."""
     end = time.monotonic() + seconds
     while not condition():

@@ -12,11 +12,13 @@ from ._shared.number_options import above_zero
 
 TOKEN_VARIABLE = "SPACY_BIOMED_TOKEN"
 SHORTEST_TOKEN = 16
+# Characters that are read.
+_LONGEST_FILE = 10_000
 
 
 def serve(
     pipeline: str = typer.Argument(help="Installed package or pipeline directory."),
-    host: str = typer.Option("127.0.0.1", help="Address to listen on; by default loopback."),
+    host: str = typer.Option("127.0.0.1", help="IP address to listen on; by default loopback."),
     port: int = typer.Option(8000, min=0, max=65535, help="TCP port; 0 for a free one."),
     allow_host: list[str] = typer.Option(
         [], help="Another name by which requests may call this server; repeatable."
@@ -68,10 +70,10 @@ def _read_token(file: Path | None) -> str | None:
         where, token = TOKEN_VARIABLE, os.environ.get(TOKEN_VARIABLE)
     else:
         where = str(file)
-        try:
-            token = file.read_text(encoding="ascii").strip()
-        except UnicodeDecodeError as error:
-            raise BiomedError(f"{where}: the token is not ASCII; use letters and digits") from error
+        if not file.is_file():
+            raise BiomedError(f"{where}: no such file; give --token-file a file with the token")
+        with file.open(encoding="utf8", errors="replace") as opened:
+            token = opened.read(_LONGEST_FILE).strip()
     if token is None:
         return None
     if len(token) < SHORTEST_TOKEN or not (token.isascii() and token.isprintable()):

@@ -9,10 +9,11 @@ import socket
 import sys
 import warnings
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from ..bulk.shards import explain_failure
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 from ..pipeline.pipeline_loading import load_pipeline
 from .application import create_app, require_serving
 from .guard import logger
@@ -38,7 +39,7 @@ def serve_pipeline(
 
     Args:
         pipeline: installed package or pipeline directory.
-        host: address or name to listen on; by default programs of this machine alone reach it.
+        host: IP address to listen on; by default programs of this machine alone reach it.
         port: TCP port; 0 for a free one.
         limits: of sizes, waiting and time.
         hosts: further names in the header `Host`. On a loopback address other names than this
@@ -75,17 +76,22 @@ def serve_pipeline(
         )
         shown = f"[{bound}]" if ":" in bound else bound
         on_start(f"http://{shown}:{bound_port}", is_loopback)
-        uvicorn.Server(config).run(sockets=[listener])
+        with suppress(KeyboardInterrupt):  # which uvicorn raises again after the last answer
+            uvicorn.Server(config).run(sockets=[listener])
 
 
 def _listen(host: str, port: int) -> socket.socket:
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server(address[:2], family=family, backlog=1024)
-    except (OSError, UnicodeError, OverflowError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
+        # A name would be looked up, perhaps on another machine.
+        address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
+    except ValueError as error:
+        raise BiomedError(f"{quote(host)}: no IP address; give one to --host") from error
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    try:
+        return socket.create_server((str(address), port), family=family, backlog=1024)
+    except OSError as error:
         raise BiomedError(
-            f"{host}, port {port}: cannot be listened on ({reason}); give another --host or --port"
+            f"{address}, port {port}: {error.strerror}; give another --host or --port"
         ) from error
 
 

@@ -405,6 +405,26 @@ COMMANDS = {
         },
         more=SETTINGS,
     ),
+    "serve": Command(
+        {"PIPELINE": "pipeline"},
+        {
+            "PIPELINE": PIPELINES,
+            "--host": ["", "nowhere", "new\nline", "192.0.2.1", "1.2.3", "::x", "http://127.0.0.1"],
+            "--port": [*WHOLE, "-1", "65536"],
+            "--token-file": [
+                *NO_PATHS,
+                "empty_folder",
+                "unreadable_file",
+                "empty.txt",
+                "/dev/null",
+            ],
+            "--max-characters": POSITIVE,
+            "--max-body": [*POSITIVE, "100000001"],
+            "--max-waiting": POSITIVE,
+            "--timeout": RATES,
+            "--batch-size": POSITIVE,
+        },
+    ),
     "study scores": Command(
         {"PIPELINE": "pipeline"},
         {

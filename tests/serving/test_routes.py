@@ -3,9 +3,12 @@
 import asyncio
 import json
 import logging
+from unittest.mock import Mock
 
 import pytest
 import spacy
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
 from served_pipelines import BREAKS
 from spacy.language import Language
 from spacy.tokens import Doc, Span
@@ -264,3 +267,13 @@ def test_concurrent_requests_give_what_nlp_pipe_gives(ask, rules):
 
     found = [response.json() for response in ask(talk)]
     assert found == [{"id": "", **json.loads(json.dumps(one))} for one in expected]
+
+
+def test_opentelemetry_is_not_asked_to_record_requests(post, monkeypatch):
+    for name in ("trace.get_tracer_provider", "metrics.get_meter_provider"):
+        module, function = name.split(".")
+        pytest.importorskip(f"opentelemetry.{module}")
+        monkeypatch.setattr(f"opentelemetry.{module}.{function}", Mock(side_effect=ValueError))
+    with pytest.raises(ValueError):  # what an application without our setting does
+        TestClient(FastAPI()).get("/")
+    assert post("/annotate", {"text": "a"}).status_code == 200

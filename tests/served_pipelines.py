@@ -11,10 +11,11 @@ from spacy.tokens import Doc
 
 # A component raises at this word, and quotes the text.
 BREAKS = "unreadable"
-# It waits at this word, until `released` is set, or for so many seconds as the variable says.
+# It waits at this word, until `released` is set, or for so many seconds as the variable says, and
+# sets `entered` before.
 STAYS = "endless"
 STAY_VARIABLE = "SECONDS_TO_STAY"
-released = Event()
+entered, released = Event(), Event()
 
 
 @Language.component("test_breaks_or_stays")
@@ -22,6 +23,7 @@ def break_or_stay(doc: Doc) -> Doc:
     if BREAKS in doc.text:
         raise ValueError(doc.text)
     if STAYS in doc.text:
+        entered.set()
         released.wait(timeout=float(os.environ.get(STAY_VARIABLE, "60")))
     return doc
 

@@ -47,7 +47,7 @@ def defined_names(tree: ast.AST) -> set[str]:
     """Names that a module gives to something of its own."""
     names = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Attribute | ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.attr if isinstance(node, ast.Attribute) else node.id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from fastapi import FastAPI, HTTPException
@@ -66,6 +67,7 @@ def create_guarded_app(
     nlp: Language, limits: ServerLimits, *, hosts: Iterable[str] | None, token: str | None
 ) -> Application:
     """Create the application with its guard; see `create_app`."""
+    limits = replace(limits, max_characters=min(limits.max_characters, nlp.max_length))
     form = write_form(nlp, limits.max_characters, token is not None)
     annotator = Annotator(nlp)
     batcher = Batcher(annotator.annotate, limits)
@@ -88,7 +90,7 @@ def create_guarded_app(
     )
     _add_error_lines(app)
     _add_page(app, form)
-    _add_work(app, _Desk(nlp, annotator, batcher, limits), annotator)
+    _add_work(app, _Desk(annotator, batcher, limits), annotator)
     _add_health(app, batcher, limits)
     paths = {str(getattr(route, "path", "")) for route in app.routes}
     return Guard(app, limits, paths=paths, hosts=hosts, token=token)
@@ -97,9 +99,8 @@ def create_guarded_app(
 class _Desk:
     """Checks documents of requests, and turns answers into responses."""
 
-    def __init__(self, nlp: Language, annotator: Annotator, batcher: Batcher, limits: ServerLimits):
+    def __init__(self, annotator: Annotator, batcher: Batcher, limits: ServerLimits):
         self._annotator, self._batcher, self._limits = annotator, batcher, limits
-        self._max_characters = min(limits.max_characters, nlp.max_length)
 
     async def answer(
         self, document: DocumentToRead, write: Write, media_type: str = JSON
@@ -135,7 +136,7 @@ class _Desk:
             )
 
     def _make_job(self, document: DocumentToRead, place: int, write: Write) -> Job:
-        length, limit = len(document.text), self._max_characters
+        length, limit = len(document.text), self._limits.max_characters
         if length > limit:
             raise HTTPException(
                 413, f"document {place} has {length:,} characters; send at most {limit:,}"

@@ -99,7 +99,8 @@ class _Formatter(logging.Formatter):
     """Writes of exceptions the type and the place alone, since their messages may quote texts."""
 
     def formatException(self, ei: tuple) -> str:
-        return explain_failure(ei[1])
+        error = ei[1]
+        return explain_failure(error) if error is not None and error.__traceback__ else ""
 
     def formatStack(self, stack_info: str) -> str:
         return ""

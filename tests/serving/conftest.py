@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from served_pipelines import create_rules, released
+from served_pipelines import create_rules, entered, released
 from spacy.language import Language
 
 from spacy_biomed.serving import ServerLimits, create_app
@@ -15,6 +15,7 @@ from spacy_biomed.serving import ServerLimits, create_app
 @pytest.fixture
 def rules() -> Iterator[Language]:
     """The pipeline of rules. What stays in it is released after the test."""
+    entered.clear()
     released.clear()
     yield create_rules()
     released.set()

@@ -158,7 +158,7 @@ def test_the_end_of_its_time_frees_a_request_and_its_places_while_the_thread_goe
         work.go.set()
         return await later
 
-    assert run(talk, work, timeout=0.2, max_waiting=3, max_documents=3) == [b"d", b"e", b"f"]
+    assert run(talk, work, timeout=1.0, max_waiting=3, max_documents=3) == [b"d", b"e", b"f"]
     assert work.batches == [["long"], ["d", "e", "f"]]
 
 

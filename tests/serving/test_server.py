@@ -5,7 +5,6 @@ import json
 import signal
 import socket
 import threading
-import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,6 +19,9 @@ from spacy_biomed.bulk.findings import describe, find_layers
 from spacy_biomed.cli import app
 
 REPOSITORY = Path(__file__).parents[2]
+# Under load, a server takes its time.
+HTTP = httpx.Client(timeout=60)
+ONE_BY_ONE = ("--batch-size", "1")
 TOKEN = "a token of the hospital"
 
 
@@ -39,7 +41,7 @@ def server(directory, tmp_path_factory):
 def test_it_listens_on_loopback_and_takes_its_own_names_alone(server):
     assert server.address.startswith("http://127.0.0.1:")
     for host, status in (("localhost:1", 200), ("example.org", 421)):
-        answer = httpx.get(f"{server.address}/health", headers={"host": host})
+        answer = HTTP.get(f"{server.address}/health", headers={"host": host})
         assert answer.status_code == status
 
 
@@ -64,7 +66,7 @@ def test_fifty_megabytes_are_refused_with_a_line(server, has_length):
     piece = b"a" * 1_000_000
     content = piece * 50 if has_length else (piece for _ in range(50))
     kind = {"content-type": "application/json"}
-    answer = httpx.post(f"{server.address}/annotate", content=content, headers=kind, timeout=60)
+    answer = HTTP.post(f"{server.address}/annotate", content=content, headers=kind)
     assert answer.status_code == 413
     assert "5,000,000 bytes" in answer.json()["error"]
 
@@ -87,7 +89,7 @@ def test_the_log_has_no_text_and_no_path_that_is_not_the_servers_own(server):
     texts = ["Ochoa took aspirin.", f"Ochoa {BREAKS}"]
     for text in texts:
         for path in ("/annotate", "/annotate?q=Ochoa", "/deidentify", "/page/annotate", "/Ochoa"):
-            httpx.post(f"{server.address}{path}", json={"text": text, "id": "Ochoa"})
+            HTTP.post(f"{server.address}{path}", json={"text": text, "id": "Ochoa"})
     log = server.log.read_text(encoding="utf8")
     assert "POST /annotate 200" in log
     assert "POST /annotate 422" in log
@@ -95,57 +97,54 @@ def test_the_log_has_no_text_and_no_path_that_is_not_the_servers_own(server):
     assert not [word for word in ("Ochoa", BREAKS, "aspirin", "Traceback") if word in log]
 
 
+def count_waiting(server) -> int:
+    return HTTP.get(f"{server.address}/health").json()["waiting"]
+
+
 def test_a_client_that_closes_its_connection_leaves_the_queue(directory, tmp_path):
-    with running(directory, tmp_path / "log", **{STAY_VARIABLE: "60"}) as server:
+    with running(directory, tmp_path / "log", *ONE_BY_ONE, **{STAY_VARIABLE: "60"}) as server:
         place = urlsplit(server.address)
-        body = json.dumps({"text": STAYS})
+        body = json.dumps({"documents": [{"text": STAYS}] * 3})
         request = (
-            "POST /annotate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\n\r\n{body}"
+            "POST /annotate/batch HTTP/1.1\r\nHost: localhost\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}"
         )
-        connections = []
-        for _ in range(3):
-            connection = socket.create_connection((place.hostname, place.port))
+        with socket.create_connection((place.hostname, place.port)) as connection:
             connection.sendall(request.encode())
-            connections.append(connection)
-            time.sleep(0.2)
-
-        def waiting() -> int:
-            return httpx.get(f"{server.address}/health").json()["waiting"]
-
-        assert waiting() == 2
-        for connection in connections:
-            connection.close()
-        wait_until(lambda: waiting() == 0)
+            wait_until(lambda: count_waiting(server) == 2)
+        wait_until(lambda: count_waiting(server) == 0)
 
 
 def test_the_end_of_a_server_waits_for_what_has_begun(directory, tmp_path):
-    with running(directory, tmp_path / "log", **{STAY_VARIABLE: "2"}) as server:
+    with running(directory, tmp_path / "log", *ONE_BY_ONE, **{STAY_VARIABLE: "2"}) as server:
         answers = []
 
         def ask() -> None:
-            answers.append(httpx.post(f"{server.address}/annotate", json={"text": STAYS}))
+            answer = httpx.post(f"{server.address}/annotate", json={"text": STAYS}, timeout=60)
+            answers.append(answer.status_code)
 
-        asking = threading.Thread(target=ask)
-        asking.start()
-        time.sleep(0.5)
+        asking = [threading.Thread(target=ask) for _ in range(2)]
+        for thread in asking:
+            thread.start()
+        wait_until(lambda: count_waiting(server) == 1)
         server.process.send_signal(signal.SIGTERM)
-        asking.join(timeout=30)
-        assert [answer.status_code for answer in answers] == [200]
-        assert server.process.wait(timeout=30) == -signal.SIGTERM
+        for thread in asking:
+            thread.join(timeout=60)
+        assert answers == [200, 200]
+        assert server.process.wait(timeout=60) == -signal.SIGTERM
         with pytest.raises(httpx.ConnectError):
-            httpx.get(f"{server.address}/health")
+            HTTP.get(f"{server.address}/health")
 
 
 def test_a_component_that_never_returns_neither_holds_requests_nor_the_end(directory, tmp_path):
     options = ("--timeout", "0.5")
     with running(directory, tmp_path / "log", *options, **{STAY_VARIABLE: "600"}) as server:
         for text in (STAYS, "aspirin"):
-            answer = httpx.post(f"{server.address}/annotate", json={"text": text})
+            answer = HTTP.post(f"{server.address}/annotate", json={"text": text})
             assert answer.status_code == 504
-        assert httpx.get(f"{server.address}/health").status_code == 503
+        assert HTTP.get(f"{server.address}/health").status_code == 503
         server.process.send_signal(signal.SIGINT)
-        assert server.process.wait(timeout=30) == 0
+        assert server.process.wait(timeout=60) == 0
 
 
 def test_a_token_of_a_file_is_needed_for_texts(directory, tmp_path):
@@ -155,9 +154,9 @@ def test_a_token_of_a_file_is_needed_for_texts(directory, tmp_path):
         address = server.address.replace("0.0.0.0", "127.0.0.1")
         for given, status in (("another", 401), (TOKEN, 200)):
             headers = {"authorization": f"Bearer {given}"}
-            answer = httpx.post(f"{address}/annotate", json={"text": "a"}, headers=headers)
+            answer = HTTP.post(f"{address}/annotate", json={"text": "a"}, headers=headers)
             assert answer.status_code == status
-        assert 'id="token"' in httpx.get(f"{address}/").text
+        assert 'id="token"' in HTTP.get(f"{address}/").text
         assert TOKEN not in server.log.read_text(encoding="utf8")
 
 

@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import json
 import logging
+import re
 import time
 from collections.abc import (
     AsyncIterator,
@@ -17,7 +18,6 @@ from collections.abc import (
 )
 from contextlib import suppress
 from typing import Any
-from urllib.parse import urlsplit
 
 from ..bulk.shards import explain_failure
 from .limits import ServerLimits
@@ -46,6 +46,8 @@ HEADERS = {
 # Bytes of a refused body that are read and thrown away, so that the client, which is still sending,
 # reads the answer instead of a reset of the connection.
 _DRAINED = 100_000_000
+# A header `Host`: an address of IPv6, or a name, and perhaps a port.
+_HOST = re.compile(r"(?:\[([\da-fA-F:.]+)\]|([\w.-]+))(?::\d*)?", re.ASCII)
 # Values of `Sec-Fetch-Site` of requests that no page of another site has made.
 _OWN_SITE = ("", "same-origin", "none")
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -114,7 +116,8 @@ class Guard:
         except _Gone:
             exchange.status = _GONE
         except Refused as refusal:
-            if "expect" not in exchange.headers:  # else the client waits before it sends the body
+            # With `Expect`, the client waits before it sends the body.
+            if refusal.status != 408 and "expect" not in exchange.headers:
                 with suppress(asyncio.TimeoutError, _Gone):
                     await asyncio.wait_for(_drain(exchange), self._limits.timeout)
             await exchange.answer(refusal.status, refusal.line, refusal.headers)
@@ -277,7 +280,5 @@ def overloaded() -> Refused:
 
 def _host_name(host: str) -> str:
     """The name in a header `Host`, without the port and the brackets of IPv6."""
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
+    match = _HOST.fullmatch(host)
+    return "" if match is None else (match[1] or match[2]).lower()

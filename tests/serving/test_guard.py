@@ -79,6 +79,8 @@ class Client:
         ("localhost.example.org", False),
         ("127.0.0.1.example.org:8000", False),
         ("localhost@example.org", False),
+        ("example.org@localhost", False),
+        ("localhost/example.org", False),
         ("[::", False),
         ("", False),
         ("127.0.0.1\\@example.org", False),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,9 @@ from spacy.training import Example
 from spacy.util import filter_spans
 from thinc.types import Floats1d, Floats2d, Ints1d
 
+from ..annotations.seen import SEEN_KEY
 from ..encoders.batching.alignment import token_offsets
+from ..errors import BiomedError
 from ..models.tagging import Spans
 from .doc_batches import batch_docs
 from .encoder_head import EncoderHead
@@ -49,6 +51,7 @@ class Development:
         kept = [place for place, layer in enumerate(layers) if layer is not None]
         examples = [examples[place] for place in kept]
         docs = [example.predicted for example in examples]
+        self._references = [example.reference for example in examples]
         self._starts, self._ends, self.lengths = token_offsets(docs)
         nothing = np.zeros((0, head.tag_scheme.size), dtype="float32")
         self.log_probs = np.concatenate([nothing, *(log_probs[place] for place in kept)])
@@ -63,19 +66,37 @@ class Development:
 
     def judge(self, spans: Spans) -> Ints1d:
         """Whether each entity is correct, (spans,): RIGHT, WRONG or OPEN, as the scorer counts."""
-        docs = np.searchsorted(np.cumsum(self.lengths), spans.start, side="right")
-        places = zip(
-            docs.tolist(),
-            self._starts[spans.start].tolist(),
-            self._ends[spans.end - 1].tolist(),
-            spans.label.tolist(),
-            strict=True,
-        )
-        labels = self.head.labels
         judged = (
-            self._layers[doc].judge(start, end, labels[label]) for doc, start, end, label in places
+            self._layers[doc].judge(start, end, label)
+            for doc, start, end, label in self._locate(spans)
         )
         return np.array([OPEN if one is None else int(one) for one in judged], dtype="int64")
+
+    def _locate(self, spans: Spans) -> Iterator[tuple[int, int, int, str]]:
+        """Yield the document, first character, end (exclusive) and label of each entity."""
+        docs = np.searchsorted(np.cumsum(self.lengths), spans.start, side="right")
+        starts, ends = self._starts[spans.start], self._ends[spans.end - 1]
+        places = zip(docs.tolist(), starts.tolist(), ends.tolist(), spans.label, strict=True)
+        labels = self.head.labels
+        yield from ((doc, start, end, labels[label]) for doc, start, end, label in places)
+
+    def find_seen(self, spans: Spans) -> np.ndarray:
+        """Whether each entity's wording is a mention of its label in the training part, (spans,).
+
+        Raises:
+            BiomedError: if no document says what was seen in training.
+        """
+        if not any(SEEN_KEY in reference.spans for reference in self._references):
+            raise BiomedError(
+                "a share of unseen mentions: the corpus does not mark what was seen in training; "
+                "`spacy biomed convert` marks it in the development part"
+            )
+        seen = [
+            {(span.start_char, span.end_char, span.label_) for span in doc.spans.get(SEEN_KEY, ())}
+            for doc in self._references
+        ]
+        found = [(start, end, label) in seen[doc] for doc, start, end, label in self._locate(spans)]
+        return np.array(found, dtype=bool)
 
     def count_found(self, spans: Spans) -> Ints1d:
         """(labels,) number of gold mentions of each label that are among these entities."""

@@ -14,7 +14,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.util import filter_spans
 from spacy.vocab import Vocab
-from thinc.api import Model, to_numpy
+from thinc.api import Model, Optimizer, to_numpy
 from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
 
 from ..annotations.annotation_scope import annotates_any, get_scope
@@ -24,6 +24,7 @@ from ..annotations.taught import explain_classes, get_taught, taught_classes
 from ..corpora.gold import UNALIGNED_MENTIONS
 from ..encoders.batching.alignment import token_offsets
 from ..errors import BiomedError, quote
+from ..models.confidence_curves import LabelCurves
 from ..models.tagging import MISSING, Decoding, Scheme, Spans, TagScheme
 from ..models.token_classifier import add_outputs
 from .described import ShownScores
@@ -39,6 +40,7 @@ from .mention_layer import (
     install_extensions,
 )
 from .recall_targets import RecallTarget, check_target_recall
+from .reliability import Reliability
 
 FACTORY = "biomed_ner"
 
@@ -76,9 +78,11 @@ class BiomedNER(EncoderHead):
     The architecture is a linear layer over the encoder, trained with cross-entropy, as in the
     fine-tuning of BERT. The tag scheme and the decoding exclude invalid sequences.
 
-    The component declares the extension `span._.confidence`, the model's probability of exactly
-    this span and label: the product of the probabilities of its tokens' tags. With `spans_key` the
-    same numbers are in `doc.spans[spans_key].attrs["scores"]`.
+    The component declares the extension `span._.confidence`, the probability that exactly this span
+    with this label is right, as `calibrate` fitted it on a development corpus. Before that, and
+    after further training, it is the model's own (`is_calibrated` is then False): the product of
+    the probabilities of the tokens' tags. With `spans_key` the same numbers are in
+    `doc.spans[spans_key].attrs["scores"]`. `predict` gives both.
 
     Attributes:
         vocab: the pipeline's vocabulary.
@@ -135,6 +139,7 @@ class BiomedNER(EncoderHead):
         return ShownScores(
             averages={"all mentions": begin, "not seen in training": f"{of_unseen}_{UNSEEN}"},
             per_type=f"{begin}_per_type",
+            reliability=f"{begin}_reliability",
         )
 
     @classmethod
@@ -203,8 +208,10 @@ class BiomedNER(EncoderHead):
             teacher_share=teacher_share,
             target_recall=target_recall,
             recall_offsets={},
+            calibration=None,
         )
         self._tag_scheme: TagScheme | None = None
+        self._curves: tuple[dict[str, Any], LabelCurves] | None = None
 
     @property
     def tag_scheme(self) -> TagScheme:
@@ -220,13 +227,16 @@ class BiomedNER(EncoderHead):
         lengths = np.array([len(doc) for doc in docs], dtype="int64")
         if lengths.sum() == 0:
             nothing = np.zeros(0, dtype="int64")
-            empty = PredictedMentions(Spans(nothing, nothing, nothing), np.zeros(0))
+            empty = PredictedMentions(Spans(nothing, nothing, nothing), np.zeros(0), np.zeros(0))
             return [empty for _ in docs]
         is_space = np.concatenate([doc.to_array(IS_SPACE) for doc in docs]).astype(bool)
-        spans, confidence = self.decode(
+        spans, probability = self.decode(
             token_log_probs(self.model.predict(docs)), is_space, lengths
         )
-        return split_mentions(spans, confidence, lengths)
+        curves, confidence = self.curves, probability
+        if curves is not None:
+            confidence = curves(probability, spans.label, self.labels)
+        return split_mentions(spans, probability, confidence, lengths)
 
     def decode(
         self, log_probs: Floats2d, is_space: np.ndarray, lengths: Ints1d
@@ -262,6 +272,30 @@ class BiomedNER(EncoderHead):
         """
         offsets = self.cfg["recall_offsets"]
         return np.array([offsets.get(label, 0.0) for label in self.cfg["labels"]], dtype="float32")
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether confidences are calibrated, and not the model's own probabilities."""
+        return self.cfg["calibration"] is not None
+
+    @property
+    def curves(self) -> LabelCurves | None:
+        """The curves that calibrate the probabilities; None without calibration."""
+        fitted = self.cfg["calibration"]
+        if fitted is None:
+            return None
+        if self._curves is None or self._curves[0] is not fitted:
+            self._curves = fitted, LabelCurves.from_dict(fitted["curves"])
+        return self._curves[1]
+
+    def forget_calibration(self) -> None:
+        """Drop what `calibrate` has fitted, which is not true of other weights."""
+        self.cfg["recall_offsets"], self.cfg["calibration"] = {}, None
+
+    def finish_update(self, sgd: Optimizer) -> None:
+        if self._has_gradient:
+            self.forget_calibration()
+        super().finish_update(sgd)
 
     def classes(self) -> list[str]:
         """The tags, in the order of the columns of `probabilities`."""
@@ -565,13 +599,22 @@ class Truth(NamedTuple):
 
 
 class PredictedMentions(NamedTuple):
-    """The entities found in one document: token spans, and their probabilities, (spans,)."""
+    """The entities found in one document.
+
+    Attributes:
+        spans: in tokens of the document.
+        probability: (spans,) the model's own probabilities.
+        confidence: (spans,) the calibrated probabilities; the same where nothing is calibrated.
+    """
 
     spans: Spans
+    probability: Floats1d
     confidence: Floats1d
 
 
-def split_mentions(spans: Spans, confidence: Floats1d, lengths: Ints1d) -> list[PredictedMentions]:
+def split_mentions(
+    spans: Spans, probability: Floats1d, confidence: Floats1d, lengths: Ints1d
+) -> list[PredictedMentions]:
     """Split the spans of a batch by document; their offsets become relative to the document."""
     ends = np.cumsum(lengths)
     borders = np.concatenate([[0], np.searchsorted(spans.start, ends)])
@@ -579,7 +622,7 @@ def split_mentions(spans: Spans, confidence: Floats1d, lengths: Ints1d) -> list[
     for i, offset in enumerate(ends - lengths):
         part = slice(borders[i], borders[i + 1])
         shifted = Spans(spans.start[part] - offset, spans.end[part] - offset, spans.label[part])
-        result.append(PredictedMentions(shifted, confidence[part]))
+        result.append(PredictedMentions(shifted, probability[part], confidence[part]))
     return result
 
 
@@ -643,29 +686,45 @@ def score_mentions(
 
     Returns:
         `ents_p`, `ents_r`, `ents_f` and `ents_per_type`, or with a spans key `spans_{key}_p`, ...;
-        None if no document has the layer. If references mark the seen spans, also `spans_unseen_p`,
+        None if no document has the layer. `ents_ece`, the expected calibration error of the
+        predictions that count, and `ents_reliability`, its ten bins (`Reliability.to_rows`); None
+        if no prediction has a confidence. If references mark the seen spans, also `spans_unseen_p`,
         `_r`, `_f` and `_per_type`, or with a spans key `spans_{key}_unseen_p`, ...
     """
     names = "ents" if spans_key is None else f"spans_{spans_key}"
     unseen_names = f"spans_{UNSEEN}" if spans_key is None else f"{names}_{UNSEEN}"
+    install_extensions()
     every, unseen = LabelScores(), LabelScores()
+    judged: list[tuple[float, bool]] = []
     for example in examples:
         reference = example.reference
         gold = GoldLayer.read(reference, spans_key)
         if gold is None:
             continue
         found = gold.mentions
-        predicted = {_key(span) for span in _predicted_spans(example.predicted, spans_key)}
-        predicted = {key for key in predicted if gold.judge(*key) is not None}
+        spans = {_key(span): span for span in _predicted_spans(example.predicted, spans_key)}
+        predicted = {key for key in spans if gold.judge(*key) is not None}
+        confidence = {key: spans[key]._.confidence for key in predicted}
+        judged += [(one, key in found) for key, one in confidence.items() if one is not None]
         lost = reference.user_data.get(UNALIGNED_MENTIONS, ())
         every.add(found, predicted, lost)
         if SEEN_KEY in reference.spans:
             seen = {_key(span) for span in reference.spans[SEEN_KEY]}
             unseen.add(found - seen, predicted - seen, lost)
     scores = every.scores(names, f"{names}_per_type")
+    scores.update(_score_confidence(judged, names))
     if unseen.documents:
         scores.update(unseen.scores(unseen_names, f"{unseen_names}_per_type"))
     return scores
+
+
+def _score_confidence(judged: list[tuple[float, bool]], names: str) -> dict[str, Any]:
+    """Expected calibration error and bins of predictions: confidence, and whether it is correct."""
+    reliability = Reliability.measure(*zip(*judged, strict=True)) if judged else None
+    return {
+        f"{names}_ece": reliability.error if reliability else None,
+        f"{names}_reliability": reliability.to_rows() if reliability else None,
+    }
 
 
 def _key(span: Span) -> tuple[int, int, str]:

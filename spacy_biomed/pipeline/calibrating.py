@@ -38,6 +38,15 @@ class Calibration:
     after: Reliability
 
 
+def list_uncalibrated(nlp: Language) -> list[str]:
+    """The names of the `biomed_ner` of a pipeline whose confidence is the model's own."""
+    from .ner import BiomedNER
+
+    components: list[tuple[str, object]] = [*nlp.pipeline]
+    heads = {name: pipe for name, pipe in components if isinstance(pipe, BiomedNER)}
+    return [name for name, head in heads.items() if not head.is_calibrated]
+
+
 def calibrate(
     nlp: Language,
     examples: Sequence[Example],
@@ -109,7 +118,7 @@ def _fit_confidence(
         "unseen_share": unseen_share,
         "curves": curves.to_dict(),
     }
-    after = Reliability.measure(curves(probability, spans.label, head.labels), is_right)
+    after = Reliability.measure(head.calibrate(probability, spans.label), is_right)
     return Calibration(recalls, len(probability), list(curves.by_label), before, after)
 
 

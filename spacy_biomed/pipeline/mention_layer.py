@@ -8,13 +8,18 @@ from typing import Any
 
 import numpy as np
 from spacy.attrs import ENT_IOB
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc, Span, SpanGroup
 from thinc.types import Ints1d
 
 from ..annotations.annotation_scope import AnnotationScope, get_scope, set_scope
 from ..annotations.layer_copies import copy_entities, copy_group, copy_spans
+from ..annotations.pairs import PAIR_KEY
+from ..annotations.relation_layer import RELATIONS
+from ..corpora.gold import ANSWER_KEY
 
 CONFIDENCE = "confidence"
+# Span groups that are not of entities.
+NO_ENTITIES = (PAIR_KEY, ANSWER_KEY)
 
 
 def install_extensions() -> None:
@@ -46,6 +51,45 @@ def _confidence_key(span: Span) -> tuple[str, str, int, int]:
     document move the offsets of such keys.
     """
     return "._.", CONFIDENCE, span.start_char, span.end_char
+
+
+def keep_confident(doc: Doc, least: float) -> None:
+    """Remove entities whose confidence is lower, and the relations that have one as an argument.
+
+    Entities without a confidence, as of spaCy's own components, stay.
+
+    Args:
+        doc: the document, which is changed: `doc.ents`, the span groups but those of pairs and
+            answers, and `doc._.relations`.
+        least: from 0 to 1.
+    """
+    install_extensions()
+    dropped: set[tuple[int, int, str]] = set()
+
+    def is_kept(span: Span) -> bool:
+        confidence = span._.confidence
+        if confidence is not None and confidence < least:
+            dropped.add((span.start, span.end, span.label_))
+            return False
+        return True
+
+    kept = [span for span in doc.ents if is_kept(span)]
+    if len(kept) < len(doc.ents):
+        doc.set_ents(kept)
+    for key, group in doc.spans.items():
+        spans = [span for span in group if is_kept(span)] if key not in NO_ENTITIES else list(group)
+        if len(spans) < len(group):
+            attrs = dict(group.attrs)
+            if "scores" in attrs:
+                attrs["scores"] = [span._.confidence for span in spans]
+            doc.spans[key] = SpanGroup(doc, name=group.name, attrs=attrs, spans=spans)
+    relations = doc._.relations if dropped and doc.has_extension(RELATIONS) else None
+    if relations is not None:
+        doc._.relations = [
+            one
+            for one in relations
+            if dropped.isdisjoint((end.start, end.end, end.label_) for end in (one.head, one.tail))
+        ]
 
 
 def gold_spans(reference: Doc, spans_key: str | None) -> list[Span] | None:

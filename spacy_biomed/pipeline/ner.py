@@ -233,9 +233,7 @@ class BiomedNER(EncoderHead):
         spans, probability = self.decode(
             token_log_probs(self.model.predict(docs)), is_space, lengths
         )
-        curves, confidence = self.curves, probability
-        if curves is not None:
-            confidence = curves(probability, spans.label, self.labels)
+        confidence = self.calibrate(probability, spans.label)
         return split_mentions(spans, probability, confidence, lengths)
 
     def decode(
@@ -278,15 +276,19 @@ class BiomedNER(EncoderHead):
         """Whether confidences are calibrated, and not the model's own probabilities."""
         return self.cfg["calibration"] is not None
 
-    @property
-    def curves(self) -> LabelCurves | None:
-        """The curves that calibrate the probabilities; None without calibration."""
+    def calibrate(self, probability: Floats1d, label: Ints1d) -> Floats1d:
+        """(spans,) the confidence of entities; without calibration their probabilities.
+
+        Args:
+            probability: (spans,) the model's own probabilities.
+            label: (spans,) place of the label among those of the component.
+        """
         fitted = self.cfg["calibration"]
         if fitted is None:
-            return None
+            return probability
         if self._curves is None or self._curves[0] is not fitted:
             self._curves = fitted, LabelCurves.from_dict(fitted["curves"])
-        return self._curves[1]
+        return self._curves[1](probability, label, self.labels)
 
     def forget_calibration(self) -> None:
         """Drop what `calibrate` has fitted, which is not true of other weights."""

@@ -47,6 +47,12 @@ class Reliability(NamedTuple):
         total = int(self.count.sum())
         return float(np.abs(self.confidence - self.correct).sum()) / total if total else None
 
+    @classmethod
+    def from_rows(cls, rows: Sequence[Sequence[float]]) -> Reliability:
+        """The counterpart of `to_rows`."""
+        count, confidence, correct = np.array(rows).T
+        return cls(count.astype("int64"), confidence, correct.astype("int64"))
+
     def to_rows(self) -> list[list[float]]:
         """Of each bin the number of predictions, the sum of confidences, and the correct ones."""
         return [list(row) for row in zip(*(part.tolist() for part in self), strict=True)]

@@ -14,6 +14,7 @@ from spacy.vocab import Vocab
 
 from ..errors import BiomedError
 from ._shared.display import create_bar, create_table
+from ._shared.number_options import from_0_to_1
 
 if TYPE_CHECKING:
     from ..bulk.annotating import BulkSettings
@@ -47,7 +48,7 @@ def annotate(
         None, min=0, help="Stop after more documents than this could not be annotated."
     ),
     min_confidence: float = typer.Option(
-        0.0, min=0.0, max=1.0, help="Leave out entities of a lower confidence."
+        0.0, callback=from_0_to_1, help="Leave out entities of a lower confidence."
     ),
 ) -> None:
     """Annotate one text and print what was found, or annotate all documents of INPUT.

@@ -32,7 +32,7 @@ def parse_target_recall(given: Sequence[str]) -> RecallTarget:
     from ...pipeline.recall_targets import OTHERS, check_target_recall
 
     target: dict[str, float] = {}
-    for one in given:
+    for one in filter(None, given):  # a variable of a workflow may be empty
         label, _, share = one.rpartition("=")
         try:
             target[label or OTHERS] = float(share)
@@ -49,7 +49,7 @@ def print_calibrations(console: Console, report: Mapping[str, Calibration]) -> N
     for name, calibration in report.items():
         if calibration.recalls:
             console.print(_recall_table(name, calibration.recalls))
-        console.print(_describe_confidence(name, calibration), highlight=False)
+        console.print(_describe_confidence(name, calibration), highlight=False, soft_wrap=True)
 
 
 def _recall_table(name: str, recalls: Sequence[LabelRecall]) -> Table:
@@ -83,9 +83,9 @@ def _percent(share: float) -> str:
 def _describe_confidence(name: str, calibration: Calibration) -> str:
     if not calibration.predictions:
         return f"{name}: nothing was found, so confidence is not calibrated"
-    own = ", ".join(calibration.own_curves) or "no label"
+    own = ", ".join(calibration.own_curves) or "none"
     return (
-        f"{name}: confidence is calibrated on {calibration.predictions:,} predictions ({own} by "
-        f"itself); expected calibration error on them {calibration.before.error:.3f}, now "
-        f"{calibration.after.error:.3f}"
+        f"{name}: confidence is calibrated on {calibration.predictions:,} predictions (labels with "
+        f"their own curve: {own}); expected calibration error on them "
+        f"{calibration.before.error:.3f}, now {calibration.after.error:.3f}"
     )

@@ -50,6 +50,7 @@ def annotate(
     id_column: str | None = None,
     rows: int = 1000,
     batch_size: int | None = None,
+    min_confidence: float = 0.0,
 ) -> Iterator[AnnotatedBatch]:
     """Annotate many documents, with constant memory.
 
@@ -60,6 +61,7 @@ def annotate(
         text_column, id_column: columns of a file.
         rows: documents of a batch that is yielded, which begins a new one at the end of a file.
         batch_size: documents that the pipeline reads together; by default its own.
+        min_confidence: entities of a lower confidence are left out, from 0 to 1.
 
     Raises:
         BiomedError: if the source cannot be read, or pyarrow is not installed. A document that
@@ -78,7 +80,15 @@ def annotate(
     first = 0
     for items in _read(source, Columns(text_column, id_column), rows):
         sink = ParquetSink(layers)
-        _, errors = fill(sink, nlp, items, first, batch_size or nlp.batch_size, layers)
+        _, errors = fill(
+            sink,
+            nlp,
+            items,
+            first,
+            batch_size or nlp.batch_size,
+            layers,
+            min_confidence=min_confidence,
+        )
         tables = dict(sink.builder.tables())
         yield AnnotatedBatch(
             tables["documents"],

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..errors import BiomedError
 from ..outputs import working_directory
+from ..pipeline.calibrating import list_uncalibrated
 from ..pipeline.pipeline_loading import load_pipeline
 from .manifest import (
     ERRORS,
@@ -45,6 +46,7 @@ class BulkSettings:
             not say otherwise. With the same number of threads, the output does not depend on it.
         max_errors: the run stops after a shard with which more rows than this could not be
             annotated; None for no limit.
+        min_confidence: entities of a lower confidence are left out, from 0 to 1; 0 keeps all.
     """
 
     columns: Columns = field(default_factory=Columns)
@@ -52,6 +54,7 @@ class BulkSettings:
     batch_size: int | None = None
     n_process: int = 1
     max_errors: int | None = None
+    min_confidence: float = 0.0
 
 
 @dataclass
@@ -64,12 +67,14 @@ class BulkReport:
         errors: number of rows that were not annotated.
         shards: number of all shards.
         continued: number of shards that were finished before.
+        uncalibrated: components whose confidence is the model's own probability.
     """
 
     counts: Counter[str]
     errors: int
     shards: int
     continued: int
+    uncalibrated: list[str]
 
 
 # Called with the rows that are done, the rows in total, and the words that this run has annotated.
@@ -120,6 +125,9 @@ def annotate_collection(
         "batch_size": batch_size,
         "engine": os.environ[ENGINE_VARIABLE],
     }
+    if settings.min_confidence:
+        fixed["min_confidence"] = settings.min_confidence
+    uncalibrated = list_uncalibrated(nlp)
     with working_directory(output, MADE_BY, [source, pipeline]):
         manifest = open_manifest(output, parts, describe_pipeline(nlp), fixed)
         finished = read_finished(output, len(manifest.shards))
@@ -131,11 +139,19 @@ def annotate_collection(
         if processes > 1:
             del nlp
             work = ShardWork(
-                pipeline, str(source), str(output), settings.columns, format, batch_size
+                pipeline,
+                str(source),
+                str(output),
+                settings.columns,
+                format,
+                batch_size,
+                settings.min_confidence,
             )
             done = annotate_in_processes(work, parts, todo, processes, watch.advance)
         else:
-            annotator = ShardAnnotator(nlp, parts, output, format, batch_size)
+            annotator = ShardAnnotator(
+                nlp, parts, output, format, batch_size, settings.min_confidence
+            )
             done = (annotator.annotate(number, shard, watch.advance) for number, shard in todo)
         try:
             with closing(done):
@@ -153,7 +169,7 @@ def annotate_collection(
             raise
         write_results(output, finished)
     counts = sum((Counter(one.counts) for one in finished.values()), Counter[str]())
-    return BulkReport(counts, watch.errors, len(manifest.shards), continued)
+    return BulkReport(counts, watch.errors, len(manifest.shards), continued, uncalibrated)
 
 
 class _Watch:

@@ -34,6 +34,7 @@ class ShardWork:
         columns: of the text and the identifier.
         format: of the output.
         batch_size: documents of a batch.
+        min_confidence: entities of a lower confidence are left out.
     """
 
     pipeline: str
@@ -42,6 +43,7 @@ class ShardWork:
     columns: Columns
     format: str
     batch_size: int
+    min_confidence: float = 0.0
 
 
 def annotate_in_processes(
@@ -164,7 +166,12 @@ class _ShardProcess:
         nlp = load_pipeline(work["pipeline"])
         parts = find_parts(Path(work["source"]), columns)
         self._annotator = ShardAnnotator(
-            nlp, parts, Path(work["output"]), work["format"], work["batch_size"]
+            nlp,
+            parts,
+            Path(work["output"]),
+            work["format"],
+            work["batch_size"],
+            work["min_confidence"],
         )
         return {part.name: part.state() for part in parts}
 

@@ -13,6 +13,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from ..outputs import write_part, write_part_folder
+from ..pipeline.mention_layer import keep_confident
 from .findings import Layers, describe, find_layers
 from .manifest import FinishedShard
 from .sinks import SINKS, Sink
@@ -28,13 +29,21 @@ class ShardAnnotator:
         output: the output folder.
         format: one of `SINKS`.
         batch_size: documents of a batch.
+        min_confidence: entities of a lower confidence are left out.
     """
 
     def __init__(
-        self, nlp: Language, parts: list[Part], output: Path, format: str, batch_size: int
+        self,
+        nlp: Language,
+        parts: list[Part],
+        output: Path,
+        format: str,
+        batch_size: int,
+        min_confidence: float = 0.0,
     ):
         self.nlp, self.parts, self.output = nlp, parts, output
         self.format, self.batch_size = format, batch_size
+        self.min_confidence = min_confidence
         self.layers = find_layers(nlp)
         self._pipeline = f"{nlp.meta['lang']}_{nlp.meta['name']} {nlp.meta['version']}"
 
@@ -57,7 +66,14 @@ class ShardAnnotator:
         sink = SINKS[self.format](self.layers, self._pipeline)
         items = self.parts[shard.part].read(shard)
         counts, errors = fill(
-            sink, self.nlp, items, shard.first, self.batch_size, self.layers, on_batch
+            sink,
+            self.nlp,
+            items,
+            shard.first,
+            self.batch_size,
+            self.layers,
+            on_batch,
+            min_confidence=self.min_confidence,
         )
         part = f"part-{number:05}"
         files = sink.files(part) if counts["documents"] else {}
@@ -79,6 +95,8 @@ def fill(
     batch_size: int,
     layers: Layers,
     on_batch: Callable[[int, int], None] = lambda rows, words: None,
+    *,
+    min_confidence: float = 0.0,
 ) -> tuple[dict[str, int], list[dict[str, str]]]:
     """Annotate consecutive rows and add what was found to a sink.
 
@@ -90,6 +108,7 @@ def fill(
         batch_size: documents of a batch.
         layers: layers that the pipeline writes.
         on_batch: called after each batch with its rows and words.
+        min_confidence: entities of a lower confidence are left out.
 
     Returns:
         the number of documents, words and so on; `id` and `reason` of each row that failed.
@@ -105,6 +124,8 @@ def fill(
                 if isinstance(doc, str):
                     errors.append({"id": item.id, "reason": doc})
                 else:
+                    if min_confidence > 0.0:
+                        keep_confident(doc, min_confidence)
                     found = describe(doc, layers)
                     sink.add(number, item.id, doc, found)
                     counts.update(_count(found))

@@ -10,6 +10,7 @@ from spacy.cli import app as spacy_app
 from ._shared.bad_input import OneLineGroup
 from .annotate import annotate
 from .benchmark import benchmark
+from .calibrate import calibrate
 from .card import card
 from .clean import clean
 from .combine import combine
@@ -52,6 +53,7 @@ app.command("distill", context_settings=CONFIG_OVERRIDES)(distill)
 app.command("teach")(teach)
 app.add_typer(study, name="study")
 app.command("compress")(compress)
+app.command("calibrate")(calibrate)
 app.command("benchmark")(benchmark)
 app.command("annotate")(annotate)
 app.command("deidentify")(deidentify)

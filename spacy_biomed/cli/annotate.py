@@ -14,6 +14,7 @@ from spacy.vocab import Vocab
 
 from ..errors import BiomedError
 from ._shared.display import create_bar, create_table
+from ._shared.number_options import from_0_to_1
 
 if TYPE_CHECKING:
     from ..bulk.annotating import BulkSettings
@@ -47,6 +48,9 @@ def annotate(
     max_errors: int = typer.Option(
         None, min=0, help="Stop after more documents than this could not be annotated."
     ),
+    min_confidence: float = typer.Option(
+        0.0, callback=from_0_to_1, help="Leave out entities of a lower confidence."
+    ),
 ) -> None:
     """Annotate one text and print what was found, or annotate all documents of INPUT.
 
@@ -65,26 +69,33 @@ def annotate(
         from ..bulk.sources import Columns
 
         columns = Columns(text_column, id_column)
-        settings = BulkSettings(columns, shard_size, batch_size, n_process, max_errors)
+        settings = BulkSettings(
+            columns, shard_size, batch_size, n_process, max_errors, min_confidence
+        )
         _annotate_collection(pipeline, Path(text), output, settings)
     else:
-        _show(pipeline, text, corpus)
+        _show(pipeline, text, corpus, min_confidence)
 
 
-def _show(pipeline: str, text: str, corpus: Path | None) -> None:
+def _show(pipeline: str, text: str, corpus: Path | None, min_confidence: float) -> None:
     from ..annotations.pairs import PAIR_SEPARATOR
+    from ..pipeline.calibrating import list_uncalibrated
+    from ..pipeline.mention_layer import keep_confident
     from ..pipeline.pipeline_loading import load_pipeline
 
     nlp = load_pipeline(pipeline)
     if corpus is not None:
         text = _first_text(corpus)
     doc = nlp(text or sys.stdin.read())
+    keep_confident(doc, min_confidence)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     console.print(pipeline, style="bold")
     for part in doc.text.split(PAIR_SEPARATOR):
         console.print(part.strip())
     for line in findings(doc):
         console.print(f"  {line}")
+    if uncalibrated := list_uncalibrated(nlp):
+        console.print(_explain_uncalibrated(uncalibrated))
 
 
 def _annotate_collection(pipeline: str, source: Path, output: Path, settings: BulkSettings) -> None:
@@ -111,7 +122,13 @@ def _annotate_collection(pipeline: str, source: Path, output: Path, settings: Bu
         typer.echo(f"{report.continued:,} of {report.shards:,} shards were finished before")
     if report.errors:
         typer.echo(f"⚠ {report.errors:,} documents could not be annotated: see {output / ERRORS}")
+    if report.uncalibrated:
+        typer.echo(_explain_uncalibrated(report.uncalibrated))
     typer.echo(f"✔ Wrote {output}, {speed:,.0f} words/s")
+
+
+def _explain_uncalibrated(names: list[str]) -> str:
+    return f"⚠ the confidence of {', '.join(names)} is not calibrated: see `spacy biomed calibrate`"
 
 
 def findings(doc: Doc) -> list[str]:

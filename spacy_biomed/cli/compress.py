@@ -9,6 +9,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from ._shared.calibration import (
+    TARGET_RECALL,
+    UNSEEN_SHARE,
+    parse_target_recall,
+    print_calibrations,
+)
 from ._shared.display import create_table
 from ._shared.number_options import at_least_zero
 
@@ -30,12 +36,18 @@ def compress(
     max_loss: float = typer.Option(
         0.3, callback=at_least_zero, help="Largest loss of F1 on it, in points."
     ),
+    confidence: bool = typer.Option(
+        True, help="Calibrate the confidence of entities on the --check corpus."
+    ),
+    target_recall: list[str] = TARGET_RECALL,
+    unseen_share: float = UNSEEN_SHARE,
 ) -> None:
     """Export a pipeline's encoder, so that it runs fast, and without PyTorch.
 
     With --precision fp16 the encoder stays in PyTorch, can be trained, and takes half the space.
     Nothing is written if the exported encoder gives other results, or if a score falls by more than
-    --max-loss. The result is an ordinary pipeline for spacy.load, evaluate and package.
+    --max-loss. Then the pipeline is calibrated on the --check corpus (`spacy biomed calibrate`).
+    The result is an ordinary pipeline for spacy.load, evaluate and package.
 
     Example: python -m spacy biomed compress training/ncbi_disease/model-best
     compressed/ncbi_disease --precision int8 --check corpus/ncbi_disease/dev.spacy
@@ -43,6 +55,7 @@ def compress(
     """
     from ..packaging.compression import compress_pipeline
 
+    target = parse_target_recall(target_recall)
     console = Console()
     with console.status(f"Writing in {precision} and checking"):
         report = compress_pipeline(
@@ -52,8 +65,12 @@ def compress(
             check=check,
             calibrate=calibrate,
             max_loss=max_loss,
+            confidence=confidence,
+            target_recall=target,
+            unseen_share=unseen_share,
         )
     console.print(_table(report))
+    print_calibrations(console, report.calibrations)
     if check is None:
         console.print("F1 was not compared: give --check, a .spacy file")
     typer.echo(f"✔ Wrote {output}")

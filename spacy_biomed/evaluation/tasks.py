@@ -8,6 +8,7 @@ from typing import Any
 
 from ..pipeline.component_classes import STAND_INS, find_described
 from ..pipeline.described import Described, ShownScores
+from ..pipeline.reliability import Reliability
 
 Scores = dict[str, Any]
 
@@ -49,6 +50,11 @@ class Head:
         per_type = scores.get(shown.per_type or "") or {}
         for label, values in sorted(per_type.items()):
             yield label, [values[letter] for letter in "prf"]
+
+    def reliability(self, scores: Scores) -> Reliability | None:
+        """The predictions by their confidence, if the scores have them."""
+        rows = scores.get(self.shown.reliability or "")
+        return Reliability.from_rows(rows) if rows else None
 
     def numbers(self, scores: Scores) -> Iterator[tuple[str, float | None]]:
         """Title and value, from 0 to 1, of the scores without precision and recall."""

@@ -22,10 +22,13 @@ from ..errors import BiomedError
 from ..evaluation.pipeline_worker import directory_size, spread
 from ..outputs import check_replaceable, replacing_directory
 from ..pipeline.pipeline_loading import load_pipeline
+from ..pipeline.recall_targets import RecallTarget
 from ..training.corpus import Corpus_v1
+from .calibration import write_calibration
 
 if TYPE_CHECKING:
     from ..encoders.onnx.onnx_export import Quantization
+    from ..pipeline.calibrating import Calibration
     from ..pipeline.encoder_pipe import EncoderPipe
 
 MADE_BY = "spacy biomed compress"
@@ -67,6 +70,8 @@ class CompressionReport:
             empty without one.
         scores_by_engine: the same scores of the compressed pipeline, in each engine that is
             installed; PyTorch for "fp16".
+        calibrations: what was fitted on the check corpus in the first engine, by the name of the
+            component.
     """
 
     precision: Compression
@@ -78,6 +83,7 @@ class CompressionReport:
     bytes_after: int = 0
     scores_before: Scores = field(default_factory=dict)
     scores_by_engine: dict[str, Scores] = field(default_factory=dict)
+    calibrations: dict[str, Calibration] = field(default_factory=dict)
 
     @property
     def loss(self) -> float:
@@ -109,6 +115,9 @@ def compress_pipeline(
     check: Path | None = None,
     calibrate: Path | None = None,
     max_loss: float = 0.3,
+    confidence: bool = True,
+    target_recall: RecallTarget = None,
+    unseen_share: float | None = None,
 ) -> CompressionReport:
     """Write a copy of a pipeline whose encoder runs without PyTorch, or with weights in fp16.
 
@@ -122,6 +131,9 @@ def compress_pipeline(
     check corpus; without a check corpus they stay in fp32. The scores in the new meta are those on
     the check corpus. Without a check corpus the meta of "int8" and "fp16" has no scores.
 
+    At the end each `biomed_ner` of the new pipeline is calibrated on the check corpus, in the first
+    engine (`pipeline.calibrate`). The loss of scores is that before.
+
     Args:
         pipeline: directory or installed package.
         output: directory to write; replaced if it is there.
@@ -131,6 +143,9 @@ def compress_pipeline(
             encoder's values are measured on up to 200 of them, evenly spaced. Without it, each
             batch of texts has ranges of its own.
         max_loss: how many points of 100 a score may fall.
+        confidence: whether to calibrate. Without it, or without a check corpus, what an earlier
+            calibration has fitted stays.
+        target_recall, unseen_share: as for `pipeline.calibrate`.
 
     Raises:
         BiomedError: if the pipeline has no encoder to export, if the check corpus cannot be read or
@@ -142,6 +157,11 @@ def compress_pipeline(
         raise BiomedError(f"--precision {precision}: use int8, fp32 or fp16")
     if calibrate is not None and precision != "int8":
         raise BiomedError(f"--calibrate {calibrate}: only int8 needs it, not {precision}")
+    if not (check and confidence) and (target_recall is not None or unseen_share is not None):
+        raise BiomedError(
+            "--target-recall and --unseen-share are for the calibration on --check: give a .spacy "
+            "file that the pipeline was not trained on, and not --no-confidence"
+        )
     sources: list[Path | str] = [pipeline, *(path for path in (check, calibrate) if path)]
     check_replaceable(output, MADE_BY, sources)
     for path, purpose in ((check, "score the pipeline on"), (calibrate, "measure ranges on")):
@@ -188,9 +208,20 @@ def compress_pipeline(
                 break
         if refusal is not None:
             raise BiomedError(refusal)
-        if report.scores_after or precision != "fp32":
+        performance = report.scores_after
+        if check and confidence and report.scores_by_engine:
+            compressed = _load_in_engine(
+                partial, find_encoders(nlp), next(iter(report.scores_by_engine))
+            )
+            again = _read_examples(compressed, check)
+            report.calibrations = write_calibration(
+                compressed, partial, again, target_recall=target_recall, unseen_share=unseen_share
+            )
+            if any(one.recalls for one in report.calibrations.values()):
+                performance = weighted_scores(compressed, again)
+        if performance or precision != "fp32":
             meta = srsly.read_json(partial / "meta.json")
-            meta["performance"] = report.scores_after
+            meta["performance"] = performance
             srsly.write_json(partial / "meta.json", meta)
     report.bytes_before = directory_size(nlp.path) if nlp.path else 0
     report.bytes_after = directory_size(output)

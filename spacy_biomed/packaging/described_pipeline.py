@@ -23,6 +23,7 @@ from ..encoders.encoder_catalogue import find_encoder
 from ..errors import BiomedError, quote
 from ..evaluation.tasks import Head, find_heads
 from ..outputs import MARKER, check_replaceable, replacing_directory
+from ..pipeline.ner import FACTORY as NER
 from ..pipeline.pipeline_loading import load_pipeline
 from ..training.config import check_sections, read_config, read_description, read_fields
 from ..training.corpus import read_docs
@@ -95,9 +96,27 @@ def write_described_pipeline(
         content = json.dumps(meta, indent=2, ensure_ascii=False)
         (partial / "meta.json").write_text(content, encoding="utf8")
         named_scores = dict(zip(others, other_scores, strict=True))
-        card = create_card(meta, heads, others=named_scores, of_pairs=_has_pairs(corpus))
+        card = create_card(
+            meta,
+            heads,
+            others=named_scores,
+            of_pairs=_has_pairs(corpus),
+            confidences=_read_confidences(pipeline, config),
+        )
         (partial / "README.md").write_text(card, encoding="utf8")
     return meta
+
+
+def _read_confidences(pipeline: Path, config: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Read what a calibration has fitted for each `biomed_ner` of a pipeline."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, component in config["components"].items():
+        if component.get("factory") == NER:
+            found[name] = {"calibration": None, "recall_offsets": {}}
+            path = pipeline / name / "cfg"
+            if path.is_file():
+                found[name] |= read_fields(path, (), "python -m spacy train")
+    return found
 
 
 def _check_package(name: str | None, version: str) -> None:

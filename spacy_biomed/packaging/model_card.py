@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ..encoders.encoder_catalogue import find_encoder
 from ..evaluation.tasks import Head
+from ..pipeline.reliability import BINS, Reliability
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
@@ -31,6 +33,7 @@ def create_card(
     *,
     others: Mapping[str, dict[str, Any]] | None = None,
     of_pairs: bool = False,
+    confidences: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> str:
     """Create the model card, in Markdown with the front matter of the Hugging Face Hub.
 
@@ -39,6 +42,7 @@ def create_card(
         heads: the components whose scores the card shows.
         others: scores on other test parts, by their names.
         of_pairs: whether the components annotate pairs of texts.
+        confidences: the `cfg` of each `biomed_ner`, by its name.
     """
     environment = Environment(
         loader=PackageLoader(__package__, ""),
@@ -47,7 +51,7 @@ def create_card(
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(cell=_format_cell, percent=_format_percent)
+    environment.filters.update(cell=_format_cell, percent=_format_percent, exp=math.exp)
     return environment.get_template(TEMPLATE).render(
         front_matter=_create_front_matter(meta, heads, others or {}),
         package=_name_package(meta),
@@ -58,6 +62,8 @@ def create_card(
         corpora=[source for source in meta["sources"] if "encoder: " not in source["name"]],
         others=others or {},
         of_pairs=of_pairs,
+        confidences=confidences or {},
+        reliability_rows=_reliability_rows,
     )
 
 
@@ -68,6 +74,20 @@ def _name_package(meta: Mapping[str, Any]) -> str:
 def _format_cell(text: str) -> str:
     """Format a text as a cell of a Markdown table."""
     return " ".join(text.split()).replace("|", "\\|")
+
+
+def _reliability_rows(bins: Reliability) -> Iterator[list[str]]:
+    """Yield the cells of each bin with entities; the last is a bar as long as the correct share."""
+    for place, (count, confidence, correct) in enumerate(bins.to_rows()):
+        if count:
+            share = correct / count
+            yield [
+                f"{place / BINS:.1f} to {(place + 1) / BINS:.1f}",
+                f"{count:,}",
+                _format_percent(confidence / count),
+                _format_percent(share),
+                "█" * round(20 * share),
+            ]
 
 
 def _format_percent(score: float | None) -> str:

@@ -17,12 +17,14 @@ class ShownScores:
         macro: names of scores that are only an F1.
         numbers: names of other scores.
         per_type: name of the score with a precision, a recall and an F1 for each label.
+        reliability: name of the score with the bins of a `Reliability`.
     """
 
     averages: dict[str, str] = field(default_factory=dict)
     macro: dict[str, str] = field(default_factory=dict)
     numbers: dict[str, str] = field(default_factory=dict)
     per_type: str | None = None
+    reliability: str | None = None
 
 
 class Described:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from spacy.tokens import Doc, Span
+from spacy.attrs import ENT_IOB
+from spacy.tokens import Doc, Span, SpanGroup
 from thinc.types import Ints1d
 
-from ..annotations.annotation_scope import get_scope, set_scope
+from ..annotations.annotation_scope import AnnotationScope, get_scope, set_scope
 from ..annotations.layer_copies import copy_entities, copy_group, copy_spans
+from ..annotations.pairs import PAIR_KEY
+from ..annotations.relation_layer import RELATIONS
+from ..corpora.gold import ANSWER_KEY
 
 CONFIDENCE = "confidence"
+# Span groups that are not of entities.
+NO_ENTITIES = (PAIR_KEY, ANSWER_KEY)
 
 
 def install_extensions() -> None:
@@ -46,11 +53,97 @@ def _confidence_key(span: Span) -> tuple[str, str, int, int]:
     return "._.", CONFIDENCE, span.start_char, span.end_char
 
 
+def keep_confident(doc: Doc, least: float) -> None:
+    """Remove entities whose confidence is lower, and the relations that have one as an argument.
+
+    Entities without a confidence, as of spaCy's own components, stay.
+
+    Args:
+        doc: the document, which is changed: `doc.ents`, the span groups but those of pairs and
+            answers, and `doc._.relations`.
+        least: from 0 to 1.
+    """
+    install_extensions()
+    dropped: set[tuple[int, int, str]] = set()
+
+    def is_kept(span: Span) -> bool:
+        confidence = span._.confidence
+        if confidence is not None and confidence < least:
+            dropped.add((span.start, span.end, span.label_))
+            return False
+        return True
+
+    kept = [span for span in doc.ents if is_kept(span)]
+    if len(kept) < len(doc.ents):
+        doc.set_ents(kept)
+    for key, group in doc.spans.items():
+        spans = [span for span in group if is_kept(span)] if key not in NO_ENTITIES else list(group)
+        if len(spans) < len(group):
+            attrs = dict(group.attrs)
+            if "scores" in attrs:
+                attrs["scores"] = [span._.confidence for span in spans]
+            doc.spans[key] = SpanGroup(doc, name=group.name, attrs=attrs, spans=spans)
+    relations = doc._.relations if dropped and doc.has_extension(RELATIONS) else None
+    if relations is not None:
+        doc._.relations = [
+            one
+            for one in relations
+            if dropped.isdisjoint((end.start, end.end, end.label_) for end in (one.head, one.tail))
+        ]
+
+
 def gold_spans(reference: Doc, spans_key: str | None) -> list[Span] | None:
     """The gold mentions of a layer; None if it is not annotated."""
     if spans_key is None:
         return list(reference.ents) if reference.has_annotation("ENT_IOB") else None
     return list(reference.spans[spans_key]) if spans_key in reference.spans else None
+
+
+def find_missing(reference: Doc) -> list[tuple[int, int]]:
+    """The runs of tokens without annotation in `doc.ents`: first character, and end, exclusive."""
+    is_missing = np.append(reference.to_array(ENT_IOB) == 0, False).astype("int8")
+    borders = np.flatnonzero(np.diff(is_missing, prepend=0))
+    ends = borders[1::2] - 1
+    return [
+        (reference[first].idx, reference[last].idx + len(reference[last]))
+        for first, last in zip(borders[::2].tolist(), ends.tolist(), strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class GoldLayer:
+    """The gold mentions of a layer, and what they say of a prediction.
+
+    Attributes:
+        mentions: first character, end (exclusive) and label of each.
+        scope: the labels that are annotated, and the uncertain regions.
+        missing: the regions without annotation, in characters.
+    """
+
+    mentions: set[tuple[int, int, str]]
+    scope: AnnotationScope
+    missing: list[tuple[int, int]]
+
+    @classmethod
+    def read(cls, reference: Doc, spans_key: str | None) -> GoldLayer | None:
+        """The layer of a document; None if it is not annotated."""
+        gold = gold_spans(reference, spans_key)
+        if gold is None:
+            return None
+        mentions = {(span.start_char, span.end_char, span.label_) for span in gold}
+        missing = find_missing(reference) if spans_key is None else []
+        return cls(mentions, get_scope(reference, spans_key), missing)
+
+    def judge(self, start: int, end: int, label: str) -> bool | None:
+        """Whether a predicted mention is correct; None if that is open.
+
+        It is open where nothing, or not this label, is annotated.
+        """
+        if (start, end, label) in self.mentions:
+            return True
+        if any(start < last and first < end for first, last in self.missing):
+            return None
+        return None if self.scope.leaves_open(start, end, label) else False
 
 
 def copy_mentions(source: Doc, target: Doc, spans_key: str | None, *, is_partial: bool) -> bool:

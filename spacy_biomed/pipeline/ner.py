@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from spacy.attrs import ENT_IOB, IS_SPACE
+from spacy.attrs import IS_SPACE
 from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.util import filter_spans
 from spacy.vocab import Vocab
-from thinc.api import Model, to_numpy
+from thinc.api import Model, Optimizer, to_numpy
 from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
 
 from ..annotations.annotation_scope import annotates_any, get_scope
@@ -24,13 +24,23 @@ from ..annotations.taught import explain_classes, get_taught, taught_classes
 from ..corpora.gold import UNALIGNED_MENTIONS
 from ..encoders.batching.alignment import token_offsets
 from ..errors import BiomedError, quote
+from ..models.confidence_curves import LabelCurves
 from ..models.tagging import MISSING, Decoding, Scheme, Spans, TagScheme
 from ..models.token_classifier import add_outputs
 from .described import ShownScores
 from .encoder_head import Compared, EncoderHead, check_share, validate_source
 from .factories import register_factory
 from .label_scores import LabelScores
-from .mention_layer import align_spans, copy_mentions, gold_spans, install_extensions
+from .mention_layer import (
+    GoldLayer,
+    align_spans,
+    copy_mentions,
+    find_missing,
+    gold_spans,
+    install_extensions,
+)
+from .recall_targets import RecallTarget, check_target_recall
+from .reliability import Reliability
 
 FACTORY = "biomed_ner"
 
@@ -68,9 +78,11 @@ class BiomedNER(EncoderHead):
     The architecture is a linear layer over the encoder, trained with cross-entropy, as in the
     fine-tuning of BERT. The tag scheme and the decoding exclude invalid sequences.
 
-    The component declares the extension `span._.confidence`, the model's probability of exactly
-    this span and label: the product of the probabilities of its tokens' tags. With `spans_key` the
-    same numbers are in `doc.spans[spans_key].attrs["scores"]`.
+    The component declares the extension `span._.confidence`, the probability that exactly this span
+    with this label is right, as `calibrate` fitted it on a development corpus. Before that, and
+    after further training, it is the model's own (`is_calibrated` is then False): the product of
+    the probabilities of the tokens' tags. With `spans_key` the same numbers are in
+    `doc.spans[spans_key].attrs["scores"]`. `predict` gives both.
 
     Attributes:
         vocab: the pipeline's vocabulary.
@@ -85,6 +97,9 @@ class BiomedNER(EncoderHead):
         learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
         teacher_share: weight of the teacher's probabilities in the target of a token with a gold
             tag, from 0 to 1, if the corpus has a teacher's probabilities (`spacy biomed teach`).
+        target_recall: the share of a label's mentions that is to be found, above 0 and at most 1,
+            or such shares by label ("*" for every other label); None to find the most probable
+            entities. `calibrate` and `spacy biomed compress` fit it on a development corpus.
         scorer: scoring method.
 
     Examples:
@@ -124,6 +139,7 @@ class BiomedNER(EncoderHead):
         return ShownScores(
             averages={"all mentions": begin, "not seen in training": f"{of_unseen}_{UNSEEN}"},
             per_type=f"{begin}_per_type",
+            reliability=f"{begin}_reliability",
         )
 
     @classmethod
@@ -168,6 +184,7 @@ class BiomedNER(EncoderHead):
         spans_key: str | None = None,
         learn_rate_factor: float = 1.0,
         teacher_share: float = 0.5,
+        target_recall: RecallTarget = None,
         scorer: Callable | None = None,
     ):
         if scheme not in ("biluo", "bio"):
@@ -177,6 +194,7 @@ class BiomedNER(EncoderHead):
                 f"[components.{name}] decoding = '{decoding}': use 'viterbi' or 'argmax'"
             )
         check_share(name, "teacher_share", teacher_share)
+        check_target_recall(f"[components.{name}] target_recall", target_recall)
         install_extensions()
         super().__init__(
             vocab,
@@ -188,8 +206,12 @@ class BiomedNER(EncoderHead):
             spans_key=spans_key,
             learn_rate_factor=learn_rate_factor,
             teacher_share=teacher_share,
+            target_recall=target_recall,
+            recall_offsets={},
+            calibration=None,
         )
         self._tag_scheme: TagScheme | None = None
+        self._curves: tuple[dict[str, Any], LabelCurves] | None = None
 
     @property
     def tag_scheme(self) -> TagScheme:
@@ -205,21 +227,77 @@ class BiomedNER(EncoderHead):
         lengths = np.array([len(doc) for doc in docs], dtype="int64")
         if lengths.sum() == 0:
             nothing = np.zeros(0, dtype="int64")
-            empty = PredictedMentions(Spans(nothing, nothing, nothing), np.zeros(0))
+            empty = PredictedMentions(Spans(nothing, nothing, nothing), np.zeros(0), np.zeros(0))
             return [empty for _ in docs]
-        log_probs = token_log_probs(self.model.predict(docs))
-        scheme = self.tag_scheme
         is_space = np.concatenate([doc.to_array(IS_SPACE) for doc in docs]).astype(bool)
+        spans, probability = self.decode(
+            token_log_probs(self.model.predict(docs)), is_space, lengths
+        )
+        confidence = self.calibrate(probability, spans.label)
+        return split_mentions(spans, probability, confidence, lengths)
+
+    def decode(
+        self, log_probs: Floats2d, is_space: np.ndarray, lengths: Ints1d
+    ) -> tuple[Spans, Floats1d]:
+        """Find the entities of a batch in the log probabilities of its tokens' tags.
+
+        Args:
+            log_probs: (tokens, tags), all documents concatenated. Those of entities that would
+                begin or end with white space become -inf.
+            is_space: (tokens,) whether a token is white space.
+            lengths: (docs,) number of tokens in each document.
+
+        Returns:
+            the entities, and their probabilities, (spans,).
+        """
+        scheme = self.tag_scheme
         if self.cfg["decoding"] == "argmax":
             tags = np.where(is_space, 0, log_probs.argmax(axis=1))
         else:
             log_probs[np.ix_(is_space, scheme.is_edge)] = -np.inf  # as in spaCy's `ner`
             tags = scheme.viterbi(log_probs, lengths)
+            if self.cfg["recall_offsets"]:
+                tags = scheme.find_more(log_probs, lengths, tags, self.label_offsets())
         spans = scheme.decode(tags, lengths)
         chosen = log_probs[np.arange(len(tags)), tags]
         total = np.concatenate([[0.0], np.cumsum(chosen, dtype="float64")])
-        confidence = np.exp(total[spans.end] - total[spans.start])
-        return split_mentions(spans, confidence, lengths)
+        return spans, np.exp(total[spans.end] - total[spans.start])
+
+    def label_offsets(self) -> Floats1d:
+        """(labels,) what is added to the log odds of each label's entities, to find more of them.
+
+        `calibrate` fits these for the setting `target_recall`.
+        """
+        offsets = self.cfg["recall_offsets"]
+        return np.array([offsets.get(label, 0.0) for label in self.cfg["labels"]], dtype="float32")
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether confidences are calibrated, and not the model's own probabilities."""
+        return self.cfg["calibration"] is not None
+
+    def calibrate(self, probability: Floats1d, label: Ints1d) -> Floats1d:
+        """(spans,) the confidence of entities; without calibration their probabilities.
+
+        Args:
+            probability: (spans,) the model's own probabilities.
+            label: (spans,) place of the label among those of the component.
+        """
+        fitted = self.cfg["calibration"]
+        if fitted is None:
+            return probability
+        if self._curves is None or self._curves[0] is not fitted:
+            self._curves = fitted, LabelCurves.from_dict(fitted["curves"])
+        return self._curves[1](probability, label, self.labels)
+
+    def forget_calibration(self) -> None:
+        """Drop what `calibrate` has fitted, which is not true of other weights."""
+        self.cfg["recall_offsets"], self.cfg["calibration"] = {}, None
+
+    def finish_update(self, sgd: Optimizer) -> None:
+        if self._has_gradient:
+            self.forget_calibration()
+        super().finish_update(sgd)
 
     def classes(self) -> list[str]:
         """The tags, in the order of the columns of `probabilities`."""
@@ -407,20 +485,34 @@ class BiomedNER(EncoderHead):
         if gold is None:
             return np.full(len(doc), MISSING)
         starts, ends, _ = token_offsets([doc])
-        label_ids = {label: i for i, label in enumerate(self.cfg["labels"])}
-        gold = sorted(filter_spans(gold))  # tags cannot overlap: keep the longest mentions
+        gold = filter_spans(gold)  # tags cannot overlap: keep the longest mentions
         for span in gold:
             self._check_label(span.label_, span.text)
-        labels = np.array([label_ids[span.label_] for span in gold], dtype="int64")
-        first, last, fits = align_spans(gold, starts, ends)
-        spans = Spans(first[fits], last[fits] + 1, labels[fits])
+        spans, fits = self.place_mentions(gold, starts, ends)
         tags = self.tag_scheme.encode(len(doc), spans)
         # Tokens that a mention covers only partly are neither inside nor outside an entity.
         for place in np.flatnonzero(~fits):
             tags[(starts < gold[place].end_char) & (ends > gold[place].start_char)] = MISSING
         if self.cfg["spans_key"] is None:
-            tags[_missing_tokens(example)] = MISSING
+            for start, end in find_missing(reference):
+                tags[(starts < end) & (ends > start)] = MISSING
         return tags
+
+    def place_mentions(
+        self, mentions: Sequence[Span], starts: Ints1d, ends: Ints1d
+    ) -> tuple[Spans, np.ndarray]:
+        """Find the tokens of gold mentions with labels of this component.
+
+        Args:
+            starts, ends: (tokens,) character offsets of the tokens, ends exclusive.
+
+        Returns:
+            the mentions that begin and end with a token, and (mentions,) whether each does.
+        """
+        label_ids = {label: i for i, label in enumerate(self.cfg["labels"])}
+        labels = np.array([label_ids[span.label_] for span in mentions], dtype="int64")
+        first, last, fits = align_spans(mentions, starts, ends)
+        return Spans(first[fits], last[fits] + 1, labels[fits]), fits
 
     def _check_label(self, label: str, text: str) -> None:
         if label not in self.cfg["labels"]:
@@ -512,13 +604,22 @@ class Truth(NamedTuple):
 
 
 class PredictedMentions(NamedTuple):
-    """The entities found in one document: token spans, and their probabilities, (spans,)."""
+    """The entities found in one document.
+
+    Attributes:
+        spans: in tokens of the document.
+        probability: (spans,) the model's own probabilities.
+        confidence: (spans,) the calibrated probabilities; the same where nothing is calibrated.
+    """
 
     spans: Spans
+    probability: Floats1d
     confidence: Floats1d
 
 
-def split_mentions(spans: Spans, confidence: Floats1d, lengths: Ints1d) -> list[PredictedMentions]:
+def split_mentions(
+    spans: Spans, probability: Floats1d, confidence: Floats1d, lengths: Ints1d
+) -> list[PredictedMentions]:
     """Split the spans of a batch by document; their offsets become relative to the document."""
     ends = np.cumsum(lengths)
     borders = np.concatenate([[0], np.searchsorted(spans.start, ends)])
@@ -526,7 +627,7 @@ def split_mentions(spans: Spans, confidence: Floats1d, lengths: Ints1d) -> list[
     for i, offset in enumerate(ends - lengths):
         part = slice(borders[i], borders[i + 1])
         shifted = Spans(spans.start[part] - offset, spans.end[part] - offset, spans.label[part])
-        result.append(PredictedMentions(shifted, confidence[part]))
+        result.append(PredictedMentions(shifted, probability[part], confidence[part]))
     return result
 
 
@@ -571,19 +672,6 @@ def _same_tokens(example: Example) -> tuple[Ints1d, Ints1d]:
     return predicted, reference
 
 
-def _missing_tokens(example: Example) -> Ints1d:
-    """Indices of predicted tokens that overlap an unannotated token of the reference."""
-    missing = np.flatnonzero(example.reference.to_array(ENT_IOB) == 0)
-    if len(missing) == 0:
-        return missing
-    starts, ends, _ = token_offsets([example.predicted])
-    gold_starts, gold_ends, _ = token_offsets([example.reference])
-    is_missing = np.zeros(len(starts), dtype=bool)
-    for start, end in zip(gold_starts[missing], gold_ends[missing], strict=True):
-        is_missing |= (starts < end) & (ends > start)
-    return np.flatnonzero(is_missing)
-
-
 def score_mentions(
     examples: Iterable[Example], *, spans_key: str | None = None, **cfg: Any
 ) -> dict[str, Any]:
@@ -603,22 +691,31 @@ def score_mentions(
 
     Returns:
         `ents_p`, `ents_r`, `ents_f` and `ents_per_type`, or with a spans key `spans_{key}_p`, ...;
-        None if no document has the layer. If references mark the seen spans, also `spans_unseen_p`,
+        None if no document has the layer. `ents_ece`, the expected calibration error of the
+        predictions that count, and `ents_reliability`, its ten bins (`Reliability.to_rows`); None
+        if no prediction has a confidence. If references mark the seen spans, also `spans_unseen_p`,
         `_r`, `_f` and `_per_type`, or with a spans key `spans_{key}_unseen_p`, ...
     """
     names = "ents" if spans_key is None else f"spans_{spans_key}"
     unseen_names = f"spans_{UNSEEN}" if spans_key is None else f"{names}_{UNSEEN}"
+    install_extensions()
     every, unseen = LabelScores(), LabelScores()
+    judged: list[tuple[float, bool]] = []
     for example in examples:
         compared = compare_mentions(example, spans_key)
         if compared is None:
             continue
         gold, predicted, lost = compared
         every.add(gold, predicted, lost)
+        for span in _predicted_spans(example.predicted, spans_key):
+            confidence = span._.confidence
+            if confidence is not None and _key(span) in predicted:
+                judged.append((confidence, _key(span) in gold))
         if SEEN_KEY in example.reference.spans:
             seen = {_key(span) for span in example.reference.spans[SEEN_KEY]}
             unseen.add(gold - seen, predicted - seen, lost)
     scores = every.scores(names, f"{names}_per_type")
+    scores.update(_score_confidence(judged, names))
     if unseen.documents:
         scores.update(unseen.scores(unseen_names, f"{unseen_names}_per_type"))
     return scores
@@ -626,26 +723,26 @@ def score_mentions(
 
 def compare_mentions(example: Example, spans_key: str | None) -> Compared | None:
     """The gold and predicted mentions that `score_mentions` counts; None without the layer."""
-    reference = example.reference
-    spans = gold_spans(reference, spans_key)
-    if spans is None:
+    gold = GoldLayer.read(example.reference, spans_key)
+    if gold is None:
         return None
-    gold = {_key(span) for span in spans}
-    predicted = {_key(span) for span in _predicted_spans(example, spans_key)}
-    scope = get_scope(reference, spans_key)
-    predicted = {key for key in predicted if key in gold or not scope.leaves_open(*key)}
-    return gold, predicted, reference.user_data.get(UNALIGNED_MENTIONS, ())
+    predicted = {_key(span) for span in _predicted_spans(example.predicted, spans_key)}
+    predicted = {key for key in predicted if gold.judge(*key) is not None}
+    return gold.mentions, predicted, example.reference.user_data.get(UNALIGNED_MENTIONS, ())
+
+
+def _score_confidence(judged: list[tuple[float, bool]], names: str) -> dict[str, Any]:
+    """Expected calibration error and bins of predictions: confidence, and whether it is correct."""
+    reliability = Reliability.measure(*zip(*judged, strict=True)) if judged else None
+    return {
+        f"{names}_ece": reliability.error if reliability else None,
+        f"{names}_reliability": reliability.to_rows() if reliability else None,
+    }
 
 
 def _key(span: Span) -> tuple[int, int, str]:
     return span.start_char, span.end_char, span.label_
 
 
-def _predicted_spans(example: Example, spans_key: str | None) -> Iterator[Span]:
-    if spans_key is not None:
-        yield from example.predicted.spans.get(spans_key, ())
-        return
-    missing = set(_missing_tokens(example).tolist())
-    for span in example.predicted.ents:
-        if missing.isdisjoint(range(span.start, span.end)):
-            yield span
+def _predicted_spans(doc: Doc, spans_key: str | None) -> Iterable[Span]:
+    return doc.ents if spans_key is None else doc.spans.get(spans_key, ())

@@ -176,7 +176,7 @@ def continue_pipeline_v1(source: str, components: list[str]) -> Callable[[Langua
     need before they go on learning, and spaCy, which does not initialize them, does not do.
 
     The pipeline gets the tokenizer of the one that the components come from, and each component the
-    labels of the training corpus that it does not know.
+    labels of the training corpus that it does not know. What was calibrated before is dropped.
 
     Args:
         source: the pipeline that they come from: an installed package, or a directory.
@@ -195,9 +195,18 @@ def continue_pipeline_v1(source: str, components: list[str]) -> Callable[[Langua
             head = nlp.get_pipe(name)
             if isinstance(head, EncoderHead) and (new := head.add_labels_of(corpus(nlp))):
                 logger.info("Added labels to '%s': %s", name, ", ".join(new))
+        _forget_calibrations(nlp, components)
         return nlp
 
     return prepare
+
+
+def _forget_calibrations(nlp: Language, learning: Sequence[str]) -> None:
+    """Drop what was fitted for entities whose component, or an encoder, learns."""
+    has_moving_encoder = any(nlp.get_pipe_meta(name).factory == TRAINABLE for name in learning)
+    for name, pipe in nlp.components:
+        if isinstance(pipe, BiomedNER) and (has_moving_encoder or name in learning):
+            pipe.forget_calibration()
 
 
 def _copy_tokenizer(nlp: Language, source: str) -> None:

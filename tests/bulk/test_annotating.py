@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import fault_injection
@@ -135,6 +136,17 @@ def test_entities_have_their_confidence_attributes_and_group(ruler, notes, tmp_p
         {"negated": "true"},
         {"kb_id": "Q1"},
     ]
+
+
+def test_entities_of_a_lower_confidence_are_left_out(ruler, notes, tmp_path):
+    """Those without a confidence, of other components, stay."""
+    pipeline = add_pipe(ruler, "test_attributes", tmp_path)
+    settings = replace(SMALL, min_confidence=0.6)
+    annotate_collection(str(pipeline), notes, tmp_path / "out.jsonl", settings)
+    first = read_json(tmp_path / "out.jsonl")[0]["entities"]
+    assert [one["confidence"] for one in first] == [0.75, None]
+    with pytest.raises(BiomedError, match=r"other values of the settings \(min_confidence\)"):
+        annotate_collection(str(pipeline), notes, tmp_path / "out.jsonl", SMALL)
 
 
 def test_a_run_that_stops_after_any_shard_continues_to_the_same_bytes(
@@ -287,6 +299,7 @@ def test_a_changed_pipeline_is_refused(ruler, notes, tmp_path):
     [
         (BulkSettings(shard_size=3), "shard_size"),
         (BulkSettings(shard_size=2, batch_size=7), "batch_size"),
+        (BulkSettings(shard_size=2, min_confidence=0.5), "min_confidence"),
         (BulkSettings(Columns("id"), shard_size=2), "text"),
         (BulkSettings(Columns(id="id"), shard_size=2), "id"),
     ],

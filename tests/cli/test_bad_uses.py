@@ -79,6 +79,8 @@ POSITIVE = [*NATURAL, "0"]
 SEEDS = [*NATURAL, str(1 << 32)]
 RATES = ["", "x", "nan", "inf", "-inf", "-1", "0", "1e999", "1,5", "1e", "9" * 5000 + "x"]
 # JSON has 1e3; a setting without a value is true.
+PROBABILITIES = ["", "x", "nan", "inf", "-1", "1.5", "0,5"]
+SHARES = [*PROBABILITIES, "0"]
 SETTINGS_ABOVE_ZERO = [value for value in POSITIVE if value not in ("1e3", "--")]
 GPUS = [*WHOLE, "-2", "99"]
 CHOICES = ["", "x", "INT8x", "new\nline", LONG_NAME, "\x1b[2J", "\udcff", " ", "0", "a,b", "-1"]
@@ -165,7 +167,7 @@ STUDY_SETTINGS += [["--comparisons.pairs", '[["small", "x"]]'], ["--comparisons.
 COMMANDS = {
     "annotate": Command(
         {"PIPELINE": "pipeline", "--corpus": "corpus/drugs/test.spacy"},
-        {"PIPELINE": PIPELINES, "--corpus": CORPUS_FILES},
+        {"PIPELINE": PIPELINES, "--corpus": CORPUS_FILES, "--min-confidence": PROBABILITIES},
         optional=["--corpus"],
     ),
     "annotate --collection": Command(
@@ -179,6 +181,7 @@ COMMANDS = {
             "--batch-size": POSITIVE,
             "--n-process": POSITIVE,
             "--max-errors": NATURAL,
+            "--min-confidence": PROBABILITIES,
         },
         optional=["INPUT", "OUTPUT"],
     ),
@@ -223,6 +226,16 @@ COMMANDS = {
             "--workers": POSITIVE,
         },
     ),
+    "calibrate": Command(
+        {"PIPELINE": "pipeline", "OUTPUT": "new", "--dev": "corpus/diseases/test.spacy"},
+        {
+            "PIPELINE": [*PIPELINES, "blank"],
+            "OUTPUT": [*OUTPUT_FOLDERS, "pipeline/new", "corpus/diseases/test.spacy"],
+            "--dev": CORPUS_FILES,
+            "--target-recall": [*SHARES[1:], "=", "0.9=", "NO_LABEL=0.9"],
+            "--unseen-share": [*SHARES, "0.5"],  # the corpus does not mark what was seen
+        },
+    ),
     "compress": Command(
         {"PIPELINE": "pipeline", "OUTPUT": "new", "--check": "corpus/diseases/test.spacy"},
         {
@@ -231,6 +244,8 @@ COMMANDS = {
             "--precision": CHOICES,
             "--check": CORPUS_FILES,
             "--max-loss": ["", "x", "nan", "1,5", "-1", "-inf"],
+            "--target-recall": SHARES[1:],
+            "--unseen-share": SHARES,
         },
         optional=["--check"],
     ),

@@ -79,10 +79,20 @@ def test_options_reach_the_compression(report, tmp_path):
     _, calls = report
     dev, train = tmp_path / "dev.spacy", tmp_path / "train.spacy"
     options = ["--precision", "fp32", "--check", dev, "--calibrate", train, "--max-loss", "1.5"]
+    options += ["--no-confidence", "--unseen-share", "0.3"]
+    options += ["--target-recall", "0.9", "--target-recall", "A=B=0.99"]
     invoke("compress", "pipeline", tmp_path / "out", *options)
     [(arguments, settings)] = calls
     assert arguments == ("pipeline", tmp_path / "out")
-    assert settings == {"precision": "fp32", "check": dev, "calibrate": train, "max_loss": 1.5}
+    assert settings == {
+        "precision": "fp32",
+        "check": dev,
+        "calibrate": train,
+        "max_loss": 1.5,
+        "confidence": False,
+        "target_recall": {"*": 0.9, "A=B": 0.99},
+        "unseen_share": 0.3,
+    }
 
 
 def test_several_engines_have_a_line_each(report):
@@ -111,6 +121,12 @@ def test_compress_writes_a_pipeline(tiny_pipeline, tiny_corpus, tmp_path):
     check = tiny_corpus / "dev.spacy"
     arguments = ["--precision", "fp32", "--check", check]
     output = invoke("compress", tiny_pipeline, tmp_path / "out", *arguments)
+    assert "biomed_ner: confidence is calibrated on " in output
+    calibrated = [
+        spacy.load(path).get_pipe("biomed_ner").is_calibrated
+        for path in (tiny_pipeline, tmp_path / "out")
+    ]
+    assert calibrated == [False, True]
     before, after, change = cells(output, "ents_f")[1:]
     assert before == after and float(change) == 0.0
     sizes = [f"{size(path) / 1e6:.1f}" for path in (tiny_pipeline, tmp_path / "out")]

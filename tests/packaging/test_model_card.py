@@ -152,6 +152,37 @@ def test_the_card_gives_scores_in_per_cent_with_unseen_mentions_apart(parts, tmp
         assert line in lines
 
 
+RELIABILITY = [[0, 0.0, 0]] * 8 + [[4, 3.4, 2], [16, 15.2, 16]]
+
+
+def test_the_card_shows_how_reliable_confidence_is_on_each_test_part(parts, tmp_path):
+    """Errors of |3.4 - 2| and |15.2 - 16| over 20 entities."""
+    change(parts[1]["metrics"], ents_ece=0.11, ents_reliability=RELIABILITY)
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(METRICS | {"ents_reliability": [[1, 0.05, 1], *[[0, 0, 0]] * 9]}))
+    _, card = describe(parts, tmp_path / "out", other_metrics={"elsewhere": other})
+    here, there = card.split("## Scores on elsewhere")
+    assert "Expected calibration error of the confidence: 0.110, in ten bins:" in here
+    assert "| 0.8 to 0.9 | 4 | 85.00 | 50.00 | ██████████ |" in here.splitlines()
+    assert f"| 0.9 to 1.0 | 16 | 95.00 | 100.00 | {'█' * 20} |" in here.splitlines()
+    assert "| 0.7 to 0.8" not in here
+    assert "Expected calibration error of the confidence: 0.950, in ten bins:" in there
+
+
+def test_the_card_says_whether_confidence_is_calibrated(parts, tmp_path):
+    _, card = describe(parts, tmp_path / "out")
+    assert "`biomed_ner` is the model's own probability: it is not calibrated." in card
+    curve = {"temperature": 1.5}
+    calibration = {"predictions": 1234, "curves": {"pooled": curve, "labels": {"Disease": curve}}}
+    (parts[0] / "biomed_ner").mkdir()
+    content = {"calibration": calibration, "recall_offsets": {"Disease": 1.0}}
+    (parts[0] / "biomed_ner" / "cfg").write_text(json.dumps(content))
+    _, card = describe(parts, tmp_path / "out")
+    assert "It is calibrated on 1,234 predictions on the development part" in card
+    assert ": Disease by itself, other labels together.\n" in card
+    assert "| Disease | 2.7 |" in card.splitlines()
+
+
 def front_matter(card):
     begin, fields, _ = card.split("---\n", 2)
     assert begin == ""

@@ -412,6 +412,9 @@ def test_a_hundred_thousand_words_are_annotated(make_pipeline):
 
 # Scores
 
+# The endings of the names of all scores, if no document marks what was seen in training.
+WHICH = ("p", "r", "f", "per_type", "ece", "reliability")
+
 
 def scored(pairs, key=None, seen=None, lost=None):
     nlp = spacy.blank("en")
@@ -487,18 +490,13 @@ def test_unseen_mentions_of_a_span_group_have_its_name():
 
 
 def test_without_marks_there_is_no_score_of_unseen_mentions():
-    assert set(scored([("a", [(0, 1, "A")], [])])) == {
-        "ents_p",
-        "ents_r",
-        "ents_f",
-        "ents_per_type",
-    }
+    assert set(scored([("a", [(0, 1, "A")], [])])) == {f"ents_{which}" for which in WHICH}
 
 
 @pytest.mark.parametrize("key, names", [(None, "ents"), ("gold", "spans_gold")])
 def test_without_the_layer_there_is_no_score(key, names):
     scores = scored([("a b", None, [(0, 1, "A")]), ("c", None, [])], key)
-    assert scores == {f"{names}_{which}": None for which in ("p", "r", "f", "per_type")}
+    assert scores == {f"{names}_{which}": None for which in WHICH}
     together = scored([("a b", None, [(0, 1, "A")]), ("c", [(0, 1, "A")], [(0, 1, "A")])], key)
     assert together[f"{names}_p"] == together[f"{names}_f"] == 1.0
 

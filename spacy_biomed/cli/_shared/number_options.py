@@ -21,3 +21,10 @@ def at_least_zero(value: float | None) -> float | None:
     if value is not None and not 0 <= value < math.inf:
         raise typer.BadParameter(f"{value} is not a number of 0 or more")
     return value
+
+
+def from_0_to_1(value: float | None) -> float | None:
+    """Raise BadParameter if a value is not a number from 0 to 1."""
+    if value is not None and not 0 <= value <= 1:
+        raise typer.BadParameter(f"{value} is not a number from 0 to 1")
+    return value

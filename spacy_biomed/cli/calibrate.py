@@ -1,0 +1,43 @@
+"""`spacy biomed calibrate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from ._shared.calibration import (
+    TARGET_RECALL,
+    UNSEEN_SHARE,
+    parse_target_recall,
+    print_calibrations,
+)
+
+
+def calibrate(
+    pipeline: str = typer.Argument(help="Trained pipeline: a directory or an installed package."),
+    output: Path = typer.Argument(help="Directory to write the calibrated copy to."),
+    dev: Path = typer.Option(..., help=".spacy file that it was not trained on."),
+    target_recall: list[str] = TARGET_RECALL,
+    unseen_share: float = UNSEEN_SHARE,
+) -> None:
+    """Make the confidence of entities a probability, and choose how many of them are found.
+
+    A confidence of 0.8 then means that 80% of such entities are right, as on the corpus DEV. With
+    --target-recall, entities that are less probable than none are found too, until so many of a
+    label's mentions are among them. `compress --check` does the same.
+
+    Example: python -m spacy biomed calibrate training/mynotes/model-best calibrated/mynotes
+    --dev corpus/mynotes/dev.spacy --target-recall 0.95 --target-recall NAME=0.99
+    """
+    from ..packaging.calibration import calibrate_pipeline
+
+    target = parse_target_recall(target_recall)
+    console = Console()
+    with console.status("Calibrating"):
+        report = calibrate_pipeline(
+            pipeline, output, dev=dev, target_recall=target, unseen_share=unseen_share
+        )
+    print_calibrations(console, report)
+    typer.echo(f"✔ Wrote {output}")

@@ -1,0 +1,193 @@
+"""Calibrated probabilities: curves from a model's probability to the share of correct predictions.
+
+Curves are fitted with SciPy and applied with NumPy alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from thinc.types import Floats1d, Ints1d
+
+# Predictions of a block of which isotonic regression takes the share of correct ones, and how many
+# predictions of average quality are added to each: no share is 0 or 1.
+BLOCK, PRIOR = 20, 2.0
+# Isotonic regression needs so many predictions, and a label so many to have its own curve.
+LEAST, LEAST_OF_LABEL = 100, 200
+# How much of the model's own probability is kept, so that its order is.
+OWN_SHARE = 0.001
+# Smallest distance of a probability from 0 and 1 for its log odds.
+_LEAST_ODDS = 1e-6
+# Digits of written numbers: srsly drops the eleventh.
+_DIGITS = 9
+
+
+class ConfidenceCurve(NamedTuple):
+    """An increasing map from a model's probability to a calibrated one.
+
+    Attributes:
+        temperature: divides the log odds of the probability.
+        given, calibrated: (points,) increasing probabilities of the model, and the non-decreasing
+            shares of correct predictions there, between which the map is linear; None for the
+            temperature alone.
+    """
+
+    temperature: float
+    given: Floats1d | None = None
+    calibrated: Floats1d | None = None
+
+    def __call__(self, probability: Floats1d) -> Floats1d:
+        """Calibrate probabilities, (predictions,)."""
+        if self.given is None or self.calibrated is None:
+            return 1.0 / (1.0 + np.exp(-log_odds(probability) / self.temperature))
+        shares = np.interp(probability, self.given, self.calibrated)
+        return (1.0 - OWN_SHARE) * shares + OWN_SHARE * probability
+
+
+def log_odds(probability: Floats1d) -> Floats1d:
+    """(predictions,) the logarithm of p / (1 - p)."""
+    clipped = np.clip(probability, _LEAST_ODDS, 1.0 - _LEAST_ODDS)
+    return np.log(clipped) - np.log1p(-clipped)
+
+
+def fit_curve(probability: Floats1d, is_correct: np.ndarray, weight: Floats1d) -> ConfidenceCurve:
+    """Fit a curve: isotonic regression for 100 predictions or more, else a temperature.
+
+    Args:
+        probability: (predictions,) probabilities of the model, at least one.
+        is_correct: (predictions,) booleans.
+        weight: (predictions,) how much each counts, above 0.
+    """
+    if len(probability) < LEAST:
+        return ConfidenceCurve(fit_temperature(probability, is_correct, weight))
+    return ConfidenceCurve(1.0, *fit_isotonic(probability, is_correct, weight))
+
+
+def fit_isotonic(
+    probability: Floats1d, is_correct: np.ndarray, weight: Floats1d
+) -> tuple[Floats1d, Floats1d]:
+    """Fit a non-decreasing curve by isotonic regression.
+
+    Zadrozny and Elkan 2002, "Transforming Classifier Scores into Accurate Multiclass Probability
+    Estimates", section 3.3, of blocks of 20 predictions with neighbouring probabilities. Two
+    predictions of average quality are added to each block, and one of each kind to the average, so
+    that few predictions are not taken for certain. A point of the curve is the mean probability of
+    the blocks that isotonic regression has pooled, and their share, so that the curve has no steps
+    (Oron and Flournoy 2017, "Centered Isotonic Regression").
+
+    Returns:
+        (points,) probabilities of the model, and (points,) shares of correct predictions.
+    """
+    from scipy.optimize import isotonic_regression
+
+    order = np.argsort(probability, kind="stable")
+    probability, is_correct, weight = probability[order], is_correct[order], weight[order]
+    count = max(len(order) // BLOCK, 1)
+    block = np.arange(len(order)) * count // len(order)
+    # Equal probabilities are in the block of the first of them.
+    block = np.unique(block[np.searchsorted(probability, probability)], return_inverse=True)[1]
+    total = np.bincount(block, weight)
+    correct = np.bincount(block, weight * is_correct)
+    average = (correct.sum() + 1) / (total.sum() + 2)
+    fitted = isotonic_regression((correct + PRIOR * average) / (total + PRIOR), weights=total)
+    first = fitted.blocks[:-1]
+    given = np.add.reduceat(np.bincount(block, weight * probability), first)
+    return given / np.add.reduceat(total, first), fitted.x[first]
+
+
+def fit_temperature(probability: Floats1d, is_correct: np.ndarray, weight: Floats1d) -> float:
+    """Fit the temperature with the least cross-entropy, from 0.5 to 10.
+
+    Guo et al. 2017, "On Calibration of Modern Neural Networks", section 4.2, for two classes. As in
+    Platt 1999, "Probabilistic Outputs for Support Vector Machines", section 2.2, the targets are
+    not 0 and 1 but have a prediction of each kind added, so that few predictions give no extreme
+    temperature.
+    """
+    from scipy.optimize import minimize_scalar
+
+    right, wrong = np.count_nonzero(is_correct), np.count_nonzero(~is_correct)
+    target = np.where(is_correct, (right + 1) / (right + 2), 1 / (wrong + 2))
+    odds = log_odds(probability)
+
+    def cross_entropy(log_temperature: float) -> float:
+        scaled = odds / np.exp(log_temperature)
+        return float((weight * (np.logaddexp(0.0, scaled) - target * scaled)).sum())
+
+    bounds = (np.log(0.5), np.log(10.0))
+    return float(np.exp(minimize_scalar(cross_entropy, bounds=bounds, method="bounded").x))
+
+
+class LabelCurves:
+    """The curves of a component's labels.
+
+    Attributes:
+        pooled: the curve of labels without one of their own, fitted on all predictions.
+        by_label: the curves of labels with 200 predictions or more.
+    """
+
+    def __init__(self, pooled: ConfidenceCurve, by_label: dict[str, ConfidenceCurve]):
+        self.pooled = pooled
+        self.by_label = by_label
+
+    def __call__(self, probability: Floats1d, label: Ints1d, labels: Sequence[str]) -> Floats1d:
+        """Calibrate probabilities, (predictions,).
+
+        Args:
+            label: (predictions,) place of the label in `labels`.
+        """
+        calibrated = self.pooled(probability)
+        for place, name in enumerate(labels):
+            if name in self.by_label:
+                of_label = label == place
+                calibrated[of_label] = self.by_label[name](probability[of_label])
+        return calibrated
+
+    def to_dict(self) -> dict[str, Any]:
+        """The curves as JSON can hold them, rounded."""
+        by_label = {name: _to_dict(curve) for name, curve in self.by_label.items()}
+        return {"pooled": _to_dict(self.pooled), "labels": by_label}
+
+    @classmethod
+    def from_dict(cls, written: dict[str, Any]) -> LabelCurves:
+        """The counterpart of `to_dict`."""
+        by_label = {name: _from_dict(curve) for name, curve in written["labels"].items()}
+        return cls(_from_dict(written["pooled"]), by_label)
+
+
+def fit_label_curves(
+    probability: Floats1d,
+    is_correct: np.ndarray,
+    weight: Floats1d,
+    label: Ints1d,
+    labels: Sequence[str],
+) -> LabelCurves:
+    """Fit a curve for each label with 200 predictions or more, and one on all predictions.
+
+    Args:
+        probability, is_correct, weight: as for `fit_curve`.
+        label: (predictions,) place of the label in `labels`.
+    """
+    arrays = probability, is_correct, weight
+    by_label = {
+        name: fit_curve(*(array[label == place] for array in arrays))
+        for place, name in enumerate(labels)
+        if np.count_nonzero(label == place) >= LEAST_OF_LABEL
+    }
+    return LabelCurves(fit_curve(*arrays), by_label)
+
+
+def _to_dict(curve: ConfidenceCurve) -> dict[str, Any]:
+    if curve.given is None or curve.calibrated is None:
+        return {"temperature": round(curve.temperature, _DIGITS)}
+    return {
+        "given": curve.given.round(_DIGITS).tolist(),
+        "calibrated": curve.calibrated.round(_DIGITS).tolist(),
+    }
+
+
+def _from_dict(written: dict[str, Any]) -> ConfidenceCurve:
+    if "temperature" in written:
+        return ConfidenceCurve(written["temperature"])
+    return ConfidenceCurve(1.0, np.array(written["given"]), np.array(written["calibrated"]))

@@ -9,6 +9,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from spacy.language import Language
 
@@ -28,6 +29,7 @@ from .manifest import (
     write_results,
 )
 from .processes import annotate_in_processes
+from .ray_engine import RaySettings, annotate_on_ray
 from .shard_worker import Engine, ShardWork, find_states, hash_manifest
 from .shards import ShardAnnotator
 from .sinks import find_format
@@ -47,18 +49,25 @@ class BulkSettings:
         columns: of the text and the identifier.
         shard_size: rows of a shard. All of a shard's documents are in memory.
         batch_size: documents of a batch; None for the pipeline's.
-        n_process: processes that annotate shards. Their number of threads is recorded in the
+        n_process: processes that annotate shards; None for one, or with Ray for one for each
+            processor. Their number of threads is recorded in the
             manifest, and the same in continued runs: OMP_NUM_THREADS, or one for several processes,
             or else the number of processors. The output does not depend on the number of processes.
         max_errors: the run stops after a shard with which more rows than this could not be
             annotated; None for no limit.
+        engine: who runs the processes: this process, or Ray.
+        address: of a Ray cluster, `HOST:PORT` or "auto"; None starts Ray on this machine.
+        verbose: whether Ray's messages are printed.
     """
 
     columns: Columns = field(default_factory=Columns)
     shard_size: int = 1000
     batch_size: int | None = None
-    n_process: int = 1
+    n_process: int | None = None
     max_errors: int | None = None
+    engine: Literal["local", "ray"] = "local"
+    address: str | None = None
+    verbose: bool = False
 
 
 @dataclass
@@ -136,10 +145,11 @@ def annotate_collection(
         continued = len(finished)
         watch = _Watch(manifest, finished, on_progress)
         todo = [(n, shard) for n, shard in enumerate(manifest.shards) if n not in finished]
+        # Absolute: workers may have another working directory.
         work = ShardWork(
-            pipeline,
-            str(source),
-            str(output),
+            os.path.abspath(pipeline) if Path(pipeline).exists() else pipeline,
+            os.path.abspath(source),
+            os.path.abspath(output),
             settings.columns,
             format,
             batch_size,
@@ -173,7 +183,7 @@ def _find_threads(output: Path, settings: BulkSettings) -> int:
     """The number of threads of each process, which is that of the run to be continued."""
     recorded = read_settings(output).get("threads")
     if "OMP_NUM_THREADS" not in os.environ:
-        return recorded or (default_threads() if settings.n_process == 1 else 1)
+        return recorded or (default_threads() if _is_alone(settings) else 1)
     threads = default_threads()
     if recorded not in (None, threads):
         raise BiomedError(
@@ -183,10 +193,18 @@ def _find_threads(output: Path, settings: BulkSettings) -> int:
     return threads
 
 
+def _is_alone(settings: BulkSettings) -> bool:
+    """Whether one process is to annotate everything."""
+    return settings.engine == "local" and settings.n_process in (None, 1)
+
+
 def _choose_engine(
     settings: BulkSettings, work: ShardWork, nlp: Language, parts: list[Part], shards: int
 ) -> Engine:
-    processes = max(1, min(settings.n_process, shards))
+    if settings.engine == "ray":
+        where = RaySettings(settings.address, settings.n_process, settings.verbose)
+        return partial(annotate_on_ray, settings=where)
+    processes = max(1, min(settings.n_process or 1, shards))
     if processes > 1 or work.threads != default_threads():
         return partial(annotate_in_processes, processes=processes)
     annotator = ShardAnnotator(nlp, parts, Path(work.output), work.format, work.batch_size)

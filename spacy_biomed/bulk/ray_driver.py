@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import tempfile
+import socket
 from collections import Counter, deque
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -28,9 +28,7 @@ from .sources import Columns, Shard
 
 # Bytes. Shards do not go through Ray's store of objects; this is little more than its minimum.
 _OBJECT_STORE = 80 << 20
-# The names of Ray's sockets have about 65 characters below its folder, and at most 107 in total.
-_LONGEST_FOLDER = 40
-# Seconds after which the nodes are looked at, if no shard is finished.
+# Seconds after which the nodes are looked at if no shard is finished, and to wait for an answer.
 _PATIENCE = 10
 
 _Task = tuple[int, Shard]
@@ -169,22 +167,38 @@ def _find_nodes(threads: int) -> list[int]:
 def _connected(settings: RaySettings, threads: int) -> Iterator[dict[str, str]]:
     """Connect to a cluster, or start Ray on this machine; yield variables for the workers."""
     if settings.address is not None:
+        _check_address(settings.address)
         with _initialized(settings, address=settings.address):
             yield {}
         return
     home = os.environ.get("HOME")
-    with _temporary_folder() as folder:
-        _isolate(folder)
-        cpus = settings.workers * threads if settings.workers else available_processors()
-        with _initialized(
-            settings,
-            address="local",
-            num_cpus=max(cpus, threads),
-            object_store_memory=_OBJECT_STORE,
-            include_dashboard=False,
-            _temp_dir=folder,
-        ):
-            yield {} if home is None else {"HOME": home}
+    _isolate(settings.folder)
+    cpus = settings.workers * threads if settings.workers else available_processors()
+    with _initialized(
+        settings,
+        address="local",
+        num_cpus=max(cpus, threads),
+        object_store_memory=_OBJECT_STORE,
+        include_dashboard=False,
+        _temp_dir=settings.folder,
+    ):
+        yield {} if home is None else {"HOME": home}
+    # Also removed by `annotate_on_ray`, unless that process was killed.
+    shutil.rmtree(settings.folder, ignore_errors=True)
+
+
+def _check_address(address: str) -> None:
+    """Find out whether anything answers at an address: Ray itself tries for many minutes."""
+    if address == "auto":
+        return
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+    except (OSError, ValueError, OverflowError) as error:
+        raise BiomedError(
+            f"{address}: nothing answers there ({error}); start Ray with `ray start --head`, and "
+            "give HOST:PORT or auto as --address"
+        ) from error
 
 
 @contextmanager
@@ -206,16 +220,6 @@ def _initialized(settings: RaySettings, **arguments: Any) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
-
-
-@contextmanager
-def _temporary_folder() -> Iterator[str]:
-    is_short = len(tempfile.gettempdir()) <= _LONGEST_FOLDER or os.name == "nt"
-    folder = tempfile.mkdtemp(prefix="ray-", dir=None if is_short else "/tmp")
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _isolate(folder: str) -> None:

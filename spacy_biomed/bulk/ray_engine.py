@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import sys
-from collections.abc import Callable, Generator
+import tempfile
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -16,6 +19,9 @@ from .manifest import FinishedShard
 from .shard_worker import ShardWork, ShardWorker
 from .sources import Shard
 
+# The names of Ray's sockets have about 65 characters below its folder, and at most 107 in total.
+_LONGEST_FOLDER = 40
+
 
 @dataclass(frozen=True)
 class RaySettings:
@@ -25,11 +31,13 @@ class RaySettings:
         address: of a cluster, `HOST:PORT` or "auto"; None starts Ray on this machine.
         workers: processes that annotate; None for as many as there are processors in the cluster.
         verbose: whether Ray's messages are printed.
+        folder: a temporary folder for a Ray that is started.
     """
 
     address: str | None = None
     workers: int | None = None
     verbose: bool = False
+    folder: str = ""
 
 
 def annotate_on_ray(
@@ -59,21 +67,36 @@ def annotate_on_ray(
         return
     rows = {number: shard.rows for number, shard in todo}
     command = [sys.executable, "-m", f"{__package__}.ray_driver"]
-    driver = Worker(command, keep_errors=not settings.verbose)
+    with _temporary_folder() as folder:
+        driver = Worker(command, keep_errors=not settings.verbose)
+        try:
+            where = {**asdict(settings), "folder": folder}
+            driver.ask("begin", work=asdict(work), todo=todo, settings=where)
+            while (result := driver.ask("wait")) is not None:
+                finished = FinishedShard(**result)
+                on_shard(rows[finished.shard], finished.counts["words"])
+                yield finished
+        except WorkerFailed as error:
+            if error.kind == BiomedError.__name__:
+                raise BiomedError(str(error)) from None
+            if error.kind:
+                raise
+            raise BiomedError(
+                f"Ray's driver ended ({error}); --verbose shows Ray's messages"
+            ) from None
+        finally:
+            driver.close()
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[str]:
+    """A folder whose name is short enough for Ray's sockets in it."""
+    is_short = len(tempfile.gettempdir()) <= _LONGEST_FOLDER or os.name == "nt"
+    folder = tempfile.mkdtemp(prefix="ray-", dir=None if is_short else "/tmp")
     try:
-        driver.ask("begin", work=asdict(work), todo=todo, settings=asdict(settings))
-        while (result := driver.ask("wait")) is not None:
-            finished = FinishedShard(**result)
-            on_shard(rows[finished.shard], finished.counts["words"])
-            yield finished
-    except WorkerFailed as error:
-        if error.kind == BiomedError.__name__:
-            raise BiomedError(str(error)) from None
-        if error.kind:
-            raise
-        raise BiomedError(f"Ray's driver ended ({error}); --verbose shows Ray's messages") from None
+        yield folder
     finally:
-        driver.close()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class RayWorker(ShardWorker):

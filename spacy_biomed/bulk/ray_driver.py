@@ -155,10 +155,12 @@ def _find_nodes(threads: int) -> list[int]:
 
     cpus = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
     nodes = [number for number in cpus if number >= threads]
+    if not cpus:
+        raise BiomedError("Ray: no node is alive any more; were its processes killed?")
     if not nodes:
         raise BiomedError(
-            f"Ray: none of {len(cpus)} nodes that are alive has a processor for each of {threads} "
-            "threads of a worker; start nodes, or set OMP_NUM_THREADS"
+            f"Ray: none of its {len(cpus)} nodes has {threads} processors, for the threads of a "
+            "worker; start larger nodes, or set OMP_NUM_THREADS"
         )
     return nodes
 

@@ -7,6 +7,7 @@ import shutil
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -21,6 +22,8 @@ from .sources import Shard
 
 # The names of Ray's sockets have about 65 characters below its folder, and at most 107 in total.
 _LONGEST_FOLDER = 40
+# Seconds that Ray's processes may write to their folder after they were told to end.
+_ENDING = 10
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,8 @@ def annotate_on_ray(
             if error.kind:
                 raise
             raise BiomedError(
-                f"Ray's driver ended ({error}); --verbose shows Ray's messages"
+                "Ray's driver ended: it or other processes of Ray were killed, or there was not "
+                "enough memory; --verbose shows Ray's messages"
             ) from None
         finally:
             driver.close()
@@ -97,6 +101,10 @@ def _temporary_folder() -> Iterator[str]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        end = time.monotonic() + _ENDING
+        while os.path.exists(folder) and time.monotonic() < end:
+            time.sleep(0.1)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 class RayWorker(ShardWorker):

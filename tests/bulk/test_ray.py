@@ -264,7 +264,8 @@ def test_shards_of_dead_workers_are_begun_again(monkeypatch):
             r"shard 1 \(rows 6 to 10 of notes\.jsonl\): its process",
         ),
         (FakeRay({"open": [DEATH] * ATTEMPTS}), "workers died before they had loaded the pipeline"),
-        (FakeRay({0: [DEATH]}, nodes=(0,)), "none of 1 nodes that are alive has a processor"),
+        (FakeRay({0: [DEATH]}, nodes=()), "no node is alive any more"),
+        (FakeRay({0: [DEATH]}, nodes=(0, 0)), "none of its 2 nodes has 1 processors"),
         (
             FakeRay({"open": [FakeRay.exceptions.RayTaskError(BiomedError("out: not there"))]}),
             "^out: not there$",

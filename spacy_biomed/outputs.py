@@ -145,7 +145,8 @@ def append_text(output: Path, text: str) -> None:
 def write_part(directory: Path, name: str, content: bytes) -> None:
     """Write or replace a file of a working directory that this process, or its parent, has locked.
 
-    If the process is killed, `working_directory` deletes the incomplete file.
+    If the process is killed, `working_directory` deletes the incomplete file. Several processes may
+    write the same content.
 
     Args:
         directory: the working directory.
@@ -184,11 +185,17 @@ def write_part_folder(directory: Path, name: str, files: dict[str, bytes]) -> No
         for file, content in files.items():
             (partial / file).write_bytes(content)
         _flush_tree(partial)
-        if place.exists():
-            old = names.fresh("old")
-            os.rename(place, old)
-            shutil.rmtree(old)
-        os.rename(partial, place)
+        while True:
+            if place.exists():
+                old = names.fresh("old")
+                os.rename(place, old)
+                shutil.rmtree(old)
+            try:
+                os.rename(partial, place)
+                break
+            except OSError as error:  # another process has just written it
+                if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                    raise
         _flush_names(directory)
 
 
@@ -233,6 +240,7 @@ def working_directory(
         try:
             yield
         finally:
+            beside.remove_leftovers()  # of processes that died and were replaced
             if is_new and [entry.name for entry in _entries(path)] == [MARKER]:
                 (path / MARKER).unlink()  # nothing was written
 
@@ -393,8 +401,12 @@ class _TemporaryNames:
     def leftovers(self, *kinds: str) -> list[Path]:
         """Temporary files and directories of other processes, the newest first."""
         pattern = re.compile(rf"{re.escape(self._name)}\.[0-9a-f]{{8}}\.({'|'.join(kinds)})")
-        found = [path for path in self.folder.iterdir() if pattern.fullmatch(path.name)]
-        return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
+        found = []
+        for entry in os.scandir(self.folder):
+            if pattern.fullmatch(entry.name):
+                with suppress(FileNotFoundError):  # of a process that is still alive
+                    found.append((entry.stat().st_mtime, Path(entry.path)))
+        return [path for _, path in sorted(found, reverse=True)]
 
     def restore(self, place: Path) -> None:
         """Restore a missing output from a complete new output, or else from the old output."""
@@ -408,6 +420,8 @@ class _TemporaryNames:
         for path in self.leftovers("partial", "old"):
             try:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
+            except FileNotFoundError:
+                pass
             except OSError as error:
                 print(
                     f"⚠ {path}: the old output could not be deleted ({error.strerror}); delete it",

@@ -1,0 +1,57 @@
+"""EDS-NLP's part of `annotating.py`, which runs this file in EDS-NLP's environment.
+
+Arguments: encoder directory, notes in Parquet, number of workers. Prints JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import edsnlp
+import edsnlp.pipes as eds
+import pyarrow.parquet as pq
+
+LABELS = ["CELL_LINE", "CHEMICAL", "DISEASE", "GENE", "SPECIES", "VARIANT"]
+
+
+def main() -> None:
+    encoder, notes, workers = sys.argv[1:]
+    nlp = edsnlp.blank("eds")
+    nlp.add_pipe(
+        eds.ner_crf(
+            # Windows as its documentation has them.
+            embedding=eds.transformer(model=encoder, window=128, stride=96),
+            mode="joint",
+            labels=LABELS,
+            target_span_getter={"ents": True},
+            span_setter={"ents": True},
+        ),
+        name="ner",
+    )
+    nlp.post_init([])
+    texts = pq.read_table(notes)["text"].to_pylist()
+    stream = edsnlp.data.from_iterable(texts).map_pipeline(nlp)
+    stream = stream.map(count_entities).set_processing(
+        backend="multiprocessing", num_cpu_workers=int(workers)
+    )
+    entities = documents = 0
+    start = first = None
+    for found in stream:
+        if start is None:
+            start = time.perf_counter()
+        else:
+            documents += 1
+        entities += found
+    assert start is not None, first
+    result = {"seconds": time.perf_counter() - start, "documents": documents, "entities": entities}
+    print(json.dumps(result))
+
+
+def count_entities(doc) -> int:
+    return len(doc.ents)
+
+
+if __name__ == "__main__":
+    main()

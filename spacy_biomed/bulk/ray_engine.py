@@ -1,0 +1,127 @@
+"""Annotate shards on Ray: on this machine, or on a cluster."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from ..errors import BiomedError
+from ..evaluation.workers import Worker, WorkerFailed
+from .manifest import FinishedShard
+from .shard_worker import ShardWork, ShardWorker
+from .sources import Shard
+
+# The names of Ray's sockets have about 65 characters below its folder, and at most 107 in total.
+_LONGEST_FOLDER = 40
+# Seconds that Ray's processes may write to their folder after they were told to end.
+_ENDING = 10
+
+
+@dataclass(frozen=True)
+class RaySettings:
+    """Where Ray runs.
+
+    Attributes:
+        address: of a cluster, `HOST:PORT` or "auto"; None starts Ray on this machine.
+        workers: processes that annotate; None for as many as there are processors in the cluster.
+        verbose: whether Ray's messages are printed.
+        folder: a temporary folder for a Ray that is started.
+    """
+
+    address: str | None = None
+    workers: int | None = None
+    verbose: bool = False
+    folder: str = ""
+
+
+def annotate_on_ray(
+    work: ShardWork,
+    todo: list[tuple[int, Shard]],
+    on_shard: Callable[[int, int], None],
+    settings: RaySettings,
+) -> Generator[FinishedShard, None, None]:
+    """Annotate shards; yield each when it is finished, in any order.
+
+    Ray's driver is a process of its own (`ray_driver`). It prints messages, needs an environment of
+    its own before Ray is imported, and ends without an exception if the processes of Ray do.
+
+    Args:
+        work: what to do.
+        todo: the shards by number, ascending.
+        on_shard: called after each shard with its rows and words.
+        settings: where Ray runs.
+
+    Raises:
+        BiomedError: if Ray is not installed or cannot be reached, if a worker cannot read the input
+            or write the output, or if several die at the same shard, or all nodes.
+    """
+    if find_spec("ray") is None:
+        raise BiomedError("--engine ray needs Ray: pip install 'spacy-biomed[ray]'")
+    if not todo:
+        return
+    rows = {number: shard.rows for number, shard in todo}
+    command = [sys.executable, "-m", f"{__package__}.ray_driver"]
+    with _temporary_folder() as folder:
+        driver = Worker(command, keep_errors=not settings.verbose)
+        try:
+            where = {**asdict(settings), "folder": folder}
+            driver.ask("begin", work=asdict(work), todo=todo, settings=where)
+            while (result := driver.ask("wait")) is not None:
+                finished = FinishedShard(**result)
+                on_shard(rows[finished.shard], finished.counts["words"])
+                yield finished
+        except WorkerFailed as error:
+            if error.kind == BiomedError.__name__:
+                raise BiomedError(str(error)) from None
+            if error.kind:
+                raise
+            raise BiomedError(
+                "Ray's driver ended: it or other processes of Ray were killed, or there was not "
+                "enough memory; --verbose shows Ray's messages"
+            ) from None
+        finally:
+            driver.close()
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[str]:
+    """A folder whose name is short enough for Ray's sockets in it."""
+    is_short = len(tempfile.gettempdir()) <= _LONGEST_FOLDER or os.name == "nt"
+    folder = tempfile.mkdtemp(prefix="ray-", dir=None if is_short else "/tmp")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        end = time.monotonic() + _ENDING
+        while os.path.exists(folder) and time.monotonic() < end:
+            time.sleep(0.1)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class RayWorker(ShardWorker):
+    """A `ShardWorker` in a process of Ray's, an actor.
+
+    Ray keeps in its logs what a process prints, and a component could print a text.
+    """
+
+    def __init__(self) -> None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+            os.dup2(nowhere, stream.fileno())
+
+    def open(self, work: dict[str, Any]) -> None:
+        """Load the pipeline; an error also has the name of the machine."""
+        try:
+            super().open(work)
+        except BiomedError as error:
+            raise BiomedError(f"{error} (on {socket.gethostname()})") from error

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from spacy.language import Language
 from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span
+from spacy.training import Example
 from spacy.util import SimpleFrozenDict
 
 from ..annotations.deidentified import DEIDENTIFIED, Replacement
@@ -18,12 +19,18 @@ from ..deidentification.phi_kinds import EXAMPLES, KINDS_OF_LABELS, identifying_
 from ..deidentification.surrogates import Surrogates
 from ..deidentification.term_lists import LANGUAGES
 from ..errors import BiomedError
-from .described import Described
+from .deidentification_scores import score_deidentification
+from .described import Described, ShownScores
 from .factories import register_factory
 from .mention_finders import Finders, list_finders
 
 FACTORY = "biomed_deidentify"
 Mode = Literal["tags", "surrogates"]
+
+DEFAULT_CONFIG = """
+[scorer]
+@scorers = "spacy_biomed.deidentification_scorer.v1"
+"""
 
 # Shorter names would match in too many places.
 SHORTEST_PROPAGATED = 3
@@ -85,6 +92,7 @@ class BiomedDeidentifier(Described, Pipe):
             shift of dates.
         secret_variable: environment variable with the secret; None for no secret, for texts that
             need no protection.
+        scorer: scoring method.
         nlp: the pipeline of the component; None to use the component alone, without a check of the
             labels that other components find.
 
@@ -104,6 +112,18 @@ class BiomedDeidentifier(Described, Pipe):
     default_name, task_name = FACTORY, "de-identification"
     usage_line = "print(doc._.deidentified.text)"
 
+    @classmethod
+    def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
+        return ShownScores(
+            averages={"mentions replaced": "deid"},
+            numbers={
+                "documents wholly clean": "deid_clean_documents",
+                "characters of mentions left readable": "deid_readable_characters",
+                "characters replaced needlessly": "deid_needless_characters",
+            },
+            per_type="deid_per_type",
+        )
+
     def __init__(
         self,
         name: str = FACTORY,
@@ -119,6 +139,7 @@ class BiomedDeidentifier(Described, Pipe):
         seed: int = 0,
         key_from: Literal["text", "document_id"] = "text",
         secret_variable: str | None = "SPACY_BIOMED_SECRET",
+        scorer: Callable | None = score_deidentification,
         nlp: Language | None = None,
     ):
         self.name = name
@@ -136,6 +157,7 @@ class BiomedDeidentifier(Described, Pipe):
         self._seed = seed
         self._key_from = key_from
         self._secret_variable = secret_variable
+        self.scorer = scorer
         self._secret: bytes | None = None
         # Components of the pipeline when it was last looked at.
         self._checked: list[str] = []
@@ -156,6 +178,17 @@ class BiomedDeidentifier(Described, Pipe):
             key = self._document_key(doc, text) if self._mode == "surrogates" else None
             doc._.set(DEIDENTIFIED, self._replace(text, mentions, key))
         return doc
+
+    def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
+        """Score de-identified documents; see `score_deidentification`."""
+        if self.scorer is None:
+            return {}
+        return self.scorer(
+            examples,
+            is_identifying=lambda label: self.kind(label) != "keep",
+            spans_key=self._spans_key,
+            **kwargs,
+        )
 
     def set_secret(self, secret: str) -> None:
         """Use this secret instead of the environment variable's; it is not saved.
@@ -308,7 +341,11 @@ class BiomedDeidentifier(Described, Pipe):
 
 
 make_biomed_deidentify = register_factory(
-    FACTORY, BiomedDeidentifier, assigns=["doc._.deidentified"]
+    FACTORY,
+    BiomedDeidentifier,
+    DEFAULT_CONFIG,
+    assigns=["doc._.deidentified"],
+    default_score_weights={"deid_r": None, "deid_clean_documents": None},
 )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
-from thinc.types import Floats2d, Ints1d
+from thinc.types import Floats1d, Floats2d, Ints1d
 
 from ..encoders.batching.alignment import ranges
 
@@ -122,6 +122,31 @@ class TagScheme:
             if len(invalid):
                 self._search(log_probs, tags, starts[invalid], (ends - starts)[invalid])
         return tags
+
+    def find_more(
+        self, log_probs: Floats2d, lengths: Ints1d, tags: Ints1d, offsets: Floats1d
+    ) -> Ints1d:
+        """The most probable tag sequence of each document with further spans, of less probability.
+
+        The spans of the given tags stay as they are. Elsewhere the odds of each span are multiplied
+        by the exponential of its label's offset, once for the whole span: with an offset for each
+        token, spans would also become longer.
+
+        Args:
+            log_probs: (tokens, tags), all documents concatenated.
+            lengths: (docs,) number of tokens in each document.
+            tags: (tokens,) the result of `viterbi`.
+            offsets: (labels,) of 0 or more.
+
+        Returns:
+            (tokens,) tags.
+        """
+        of_tags = np.append(offsets, 0.0).astype(log_probs.dtype)[self.label_of_tag]
+        found = log_probs + np.where(self.continues_span, 0.0, of_tags).astype(log_probs.dtype)
+        kept = np.flatnonzero(tags)
+        found[kept] = -np.inf
+        found[kept, tags[kept]] = 0.0
+        return self.viterbi(found, lengths)
 
     def _find_invalid(self, tags: Ints1d, starts: Ints1d, ends: Ints1d) -> Ints1d:
         """The places of the runs whose tags are not a valid sequence."""

@@ -1,3 +1,4 @@
+from .calibrating import Calibration, calibrate
 from .deidentify import BiomedDeidentifier, add_deidentifier
 from .described import Described, ShownScores
 from .encoder_head import EncoderHead
@@ -7,6 +8,7 @@ from .onnx_transformer import OnnxEncoder
 from .pipeline_loading import load_pipeline
 from .qa import BiomedQA, answer_scorer_v1, score_answers
 from .qa_scores import Question, score_questions
+from .recall_targets import LabelRecall
 from .relation_candidates import Candidate, find_candidates
 from .relations import BiomedRelations, relation_scorer_v1, score_relations
 from .similarity import BiomedSimilarity, score_similarity, similarity_scorer_v1
@@ -20,16 +22,19 @@ __all__ = [
     "BiomedRelations",
     "BiomedSimilarity",
     "BiomedTextCategorizer",
+    "Calibration",
     "Candidate",
     "Described",
     "EncoderHead",
     "EncoderPipe",
+    "LabelRecall",
     "OnnxEncoder",
     "Question",
     "SharedEncoder",
     "ShownScores",
     "add_deidentifier",
     "answer_scorer_v1",
+    "calibrate",
     "classification_scorer_v1",
     "find_candidates",
     "load_pipeline",

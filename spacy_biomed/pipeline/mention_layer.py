@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from spacy.attrs import ENT_IOB
 from spacy.tokens import Doc, Span
 from thinc.types import Ints1d
 
-from ..annotations.annotation_scope import get_scope, set_scope
+from ..annotations.annotation_scope import AnnotationScope, get_scope, set_scope
 from ..annotations.layer_copies import copy_entities, copy_group, copy_spans
 
 CONFIDENCE = "confidence"
@@ -51,6 +53,53 @@ def gold_spans(reference: Doc, spans_key: str | None) -> list[Span] | None:
     if spans_key is None:
         return list(reference.ents) if reference.has_annotation("ENT_IOB") else None
     return list(reference.spans[spans_key]) if spans_key in reference.spans else None
+
+
+def find_missing(reference: Doc) -> list[tuple[int, int]]:
+    """The runs of tokens without annotation in `doc.ents`: first character, and end, exclusive."""
+    is_missing = np.append(reference.to_array(ENT_IOB) == 0, False).astype("int8")
+    borders = np.flatnonzero(np.diff(is_missing, prepend=0))
+    ends = borders[1::2] - 1
+    return [
+        (reference[first].idx, reference[last].idx + len(reference[last]))
+        for first, last in zip(borders[::2].tolist(), ends.tolist(), strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class GoldLayer:
+    """The gold mentions of a layer, and what they say of a prediction.
+
+    Attributes:
+        mentions: first character, end (exclusive) and label of each.
+        scope: the labels that are annotated, and the uncertain regions.
+        missing: the regions without annotation, in characters.
+    """
+
+    mentions: set[tuple[int, int, str]]
+    scope: AnnotationScope
+    missing: list[tuple[int, int]]
+
+    @classmethod
+    def read(cls, reference: Doc, spans_key: str | None) -> GoldLayer | None:
+        """The layer of a document; None if it is not annotated."""
+        gold = gold_spans(reference, spans_key)
+        if gold is None:
+            return None
+        mentions = {(span.start_char, span.end_char, span.label_) for span in gold}
+        missing = find_missing(reference) if spans_key is None else []
+        return cls(mentions, get_scope(reference, spans_key), missing)
+
+    def judge(self, start: int, end: int, label: str) -> bool | None:
+        """Whether a predicted mention is correct; None if that is open.
+
+        It is open where nothing, or not this label, is annotated.
+        """
+        if (start, end, label) in self.mentions:
+            return True
+        if any(start < last and first < end for first, last in self.missing):
+            return None
+        return None if self.scope.leaves_open(start, end, label) else False
 
 
 def copy_mentions(source: Doc, target: Doc, spans_key: str | None, *, is_partial: bool) -> bool:

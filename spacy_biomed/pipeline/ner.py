@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from spacy.attrs import ENT_IOB, IS_SPACE
+from spacy.attrs import IS_SPACE
 from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc, Span
@@ -30,7 +30,15 @@ from .described import ShownScores
 from .encoder_head import EncoderHead, check_share, validate_source
 from .factories import register_factory
 from .label_scores import LabelScores
-from .mention_layer import align_spans, copy_mentions, gold_spans, install_extensions
+from .mention_layer import (
+    GoldLayer,
+    align_spans,
+    copy_mentions,
+    find_missing,
+    gold_spans,
+    install_extensions,
+)
+from .recall_targets import RecallTarget, check_target_recall
 
 FACTORY = "biomed_ner"
 
@@ -85,6 +93,9 @@ class BiomedNER(EncoderHead):
         learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
         teacher_share: weight of the teacher's probabilities in the target of a token with a gold
             tag, from 0 to 1, if the corpus has a teacher's probabilities (`spacy biomed teach`).
+        target_recall: the share of a label's mentions that is to be found, above 0 and at most 1,
+            or such shares by label ("*" for every other label); None to find the most probable
+            entities. `calibrate` and `spacy biomed compress` fit it on a development corpus.
         scorer: scoring method.
 
     Examples:
@@ -168,6 +179,7 @@ class BiomedNER(EncoderHead):
         spans_key: str | None = None,
         learn_rate_factor: float = 1.0,
         teacher_share: float = 0.5,
+        target_recall: RecallTarget = None,
         scorer: Callable | None = None,
     ):
         if scheme not in ("biluo", "bio"):
@@ -177,6 +189,7 @@ class BiomedNER(EncoderHead):
                 f"[components.{name}] decoding = '{decoding}': use 'viterbi' or 'argmax'"
             )
         check_share(name, "teacher_share", teacher_share)
+        check_target_recall(f"[components.{name}] target_recall", target_recall)
         install_extensions()
         super().__init__(
             vocab,
@@ -188,6 +201,8 @@ class BiomedNER(EncoderHead):
             spans_key=spans_key,
             learn_rate_factor=learn_rate_factor,
             teacher_share=teacher_share,
+            target_recall=target_recall,
+            recall_offsets={},
         )
         self._tag_scheme: TagScheme | None = None
 
@@ -207,19 +222,46 @@ class BiomedNER(EncoderHead):
             nothing = np.zeros(0, dtype="int64")
             empty = PredictedMentions(Spans(nothing, nothing, nothing), np.zeros(0))
             return [empty for _ in docs]
-        log_probs = token_log_probs(self.model.predict(docs))
-        scheme = self.tag_scheme
         is_space = np.concatenate([doc.to_array(IS_SPACE) for doc in docs]).astype(bool)
+        spans, confidence = self.decode(
+            token_log_probs(self.model.predict(docs)), is_space, lengths
+        )
+        return split_mentions(spans, confidence, lengths)
+
+    def decode(
+        self, log_probs: Floats2d, is_space: np.ndarray, lengths: Ints1d
+    ) -> tuple[Spans, Floats1d]:
+        """Find the entities of a batch in the log probabilities of its tokens' tags.
+
+        Args:
+            log_probs: (tokens, tags), all documents concatenated. Those of entities that would
+                begin or end with white space become -inf.
+            is_space: (tokens,) whether a token is white space.
+            lengths: (docs,) number of tokens in each document.
+
+        Returns:
+            the entities, and their probabilities, (spans,).
+        """
+        scheme = self.tag_scheme
         if self.cfg["decoding"] == "argmax":
             tags = np.where(is_space, 0, log_probs.argmax(axis=1))
         else:
             log_probs[np.ix_(is_space, scheme.is_edge)] = -np.inf  # as in spaCy's `ner`
             tags = scheme.viterbi(log_probs, lengths)
+            if self.cfg["recall_offsets"]:
+                tags = scheme.find_more(log_probs, lengths, tags, self.label_offsets())
         spans = scheme.decode(tags, lengths)
         chosen = log_probs[np.arange(len(tags)), tags]
         total = np.concatenate([[0.0], np.cumsum(chosen, dtype="float64")])
-        confidence = np.exp(total[spans.end] - total[spans.start])
-        return split_mentions(spans, confidence, lengths)
+        return spans, np.exp(total[spans.end] - total[spans.start])
+
+    def label_offsets(self) -> Floats1d:
+        """(labels,) what is added to the log odds of each label's entities, to find more of them.
+
+        `calibrate` fits these for the setting `target_recall`.
+        """
+        offsets = self.cfg["recall_offsets"]
+        return np.array([offsets.get(label, 0.0) for label in self.cfg["labels"]], dtype="float32")
 
     def classes(self) -> list[str]:
         """The tags, in the order of the columns of `probabilities`."""
@@ -404,20 +446,34 @@ class BiomedNER(EncoderHead):
         if gold is None:
             return np.full(len(doc), MISSING)
         starts, ends, _ = token_offsets([doc])
-        label_ids = {label: i for i, label in enumerate(self.cfg["labels"])}
-        gold = sorted(filter_spans(gold))  # tags cannot overlap: keep the longest mentions
+        gold = filter_spans(gold)  # tags cannot overlap: keep the longest mentions
         for span in gold:
             self._check_label(span.label_, span.text)
-        labels = np.array([label_ids[span.label_] for span in gold], dtype="int64")
-        first, last, fits = align_spans(gold, starts, ends)
-        spans = Spans(first[fits], last[fits] + 1, labels[fits])
+        spans, fits = self.place_mentions(gold, starts, ends)
         tags = self.tag_scheme.encode(len(doc), spans)
         # Tokens that a mention covers only partly are neither inside nor outside an entity.
         for place in np.flatnonzero(~fits):
             tags[(starts < gold[place].end_char) & (ends > gold[place].start_char)] = MISSING
         if self.cfg["spans_key"] is None:
-            tags[_missing_tokens(example)] = MISSING
+            for start, end in find_missing(reference):
+                tags[(starts < end) & (ends > start)] = MISSING
         return tags
+
+    def place_mentions(
+        self, mentions: Sequence[Span], starts: Ints1d, ends: Ints1d
+    ) -> tuple[Spans, np.ndarray]:
+        """Find the tokens of gold mentions with labels of this component.
+
+        Args:
+            starts, ends: (tokens,) character offsets of the tokens, ends exclusive.
+
+        Returns:
+            the mentions that begin and end with a token, and (mentions,) whether each does.
+        """
+        label_ids = {label: i for i, label in enumerate(self.cfg["labels"])}
+        labels = np.array([label_ids[span.label_] for span in mentions], dtype="int64")
+        first, last, fits = align_spans(mentions, starts, ends)
+        return Spans(first[fits], last[fits] + 1, labels[fits]), fits
 
     def _check_label(self, label: str, text: str) -> None:
         if label not in self.cfg["labels"]:
@@ -568,19 +624,6 @@ def _same_tokens(example: Example) -> tuple[Ints1d, Ints1d]:
     return predicted, reference
 
 
-def _missing_tokens(example: Example) -> Ints1d:
-    """Indices of predicted tokens that overlap an unannotated token of the reference."""
-    missing = np.flatnonzero(example.reference.to_array(ENT_IOB) == 0)
-    if len(missing) == 0:
-        return missing
-    starts, ends, _ = token_offsets([example.predicted])
-    gold_starts, gold_ends, _ = token_offsets([example.reference])
-    is_missing = np.zeros(len(starts), dtype=bool)
-    for start, end in zip(gold_starts[missing], gold_ends[missing], strict=True):
-        is_missing |= (starts < end) & (ends > start)
-    return np.flatnonzero(is_missing)
-
-
 def score_mentions(
     examples: Iterable[Example], *, spans_key: str | None = None, **cfg: Any
 ) -> dict[str, Any]:
@@ -608,13 +651,12 @@ def score_mentions(
     every, unseen = LabelScores(), LabelScores()
     for example in examples:
         reference = example.reference
-        gold = gold_spans(reference, spans_key)
+        gold = GoldLayer.read(reference, spans_key)
         if gold is None:
             continue
-        found = {_key(span) for span in gold}
-        predicted = {_key(span) for span in _predicted_spans(example, spans_key)}
-        scope = get_scope(reference, spans_key)
-        predicted = {key for key in predicted if key in found or not scope.leaves_open(*key)}
+        found = gold.mentions
+        predicted = {_key(span) for span in _predicted_spans(example.predicted, spans_key)}
+        predicted = {key for key in predicted if gold.judge(*key) is not None}
         lost = reference.user_data.get(UNALIGNED_MENTIONS, ())
         every.add(found, predicted, lost)
         if SEEN_KEY in reference.spans:
@@ -630,11 +672,5 @@ def _key(span: Span) -> tuple[int, int, str]:
     return span.start_char, span.end_char, span.label_
 
 
-def _predicted_spans(example: Example, spans_key: str | None) -> Iterator[Span]:
-    if spans_key is not None:
-        yield from example.predicted.spans.get(spans_key, ())
-        return
-    missing = set(_missing_tokens(example).tolist())
-    for span in example.predicted.ents:
-        if missing.isdisjoint(range(span.start, span.end)):
-            yield span
+def _predicted_spans(doc: Doc, spans_key: str | None) -> Iterable[Span]:
+    return doc.ents if spans_key is None else doc.spans.get(spans_key, ())

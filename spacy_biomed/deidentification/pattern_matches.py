@@ -15,6 +15,7 @@ from ..errors import BiomedError
 from .pattern_contacts import find_emails, find_phones, find_postal_codes, find_urls
 from .pattern_dates import find_ages, find_dates
 from .pattern_identifiers import find_identifiers
+from .pattern_phrases import find_phrases
 
 PATTERN_LANGUAGES = ("en", "es")
 
@@ -34,7 +35,17 @@ PATTERN_LABELS: dict[str, tuple[str, ...]] = {
     "encounter": ("ID_CONTACTO_ASISTENCIAL", "IDENTIFICADOR", "IDNUM", "ID"),
     "license": ("ID_TITULACION_PERSONAL_SANITARIO", "IDENTIFICADOR", "LICENSE", "ID"),
     "account": ("IDENTIFICADOR", "ACCOUNT", "ID"),
+    "address": ("CALLE", "LUGAR", "STREET", "LOCATION", "STREET"),
+    "institution": ("HOSPITAL", "ORGANIZATION", "LOCATION", "HOSPITAL"),
 }
+# Patterns of what only some corpora hold to be personal data: they are used where the pipeline has
+# one of their labels.
+OPTIONAL_LABELS: dict[str, tuple[str, ...]] = {
+    "relative": ("FAMILIARES_SUJETO_ASISTENCIA", "FAMILIAR"),
+    "status": ("OTROS_SUJETO_ASISTENCIA", "SEXO"),
+    "sex": ("SEXO_SUJETO_ASISTENCIA", "SEXO"),
+}
+PATTERNS = (*PATTERN_LABELS, *OPTIONAL_LABELS)
 
 
 class PatternMatch(NamedTuple):
@@ -42,7 +53,7 @@ class PatternMatch(NamedTuple):
 
     Attributes:
         start, end: offsets.
-        pattern: a key of `PATTERN_LABELS`.
+        pattern: one of `PATTERNS`.
     """
 
     start: int
@@ -60,6 +71,7 @@ _FINDERS: tuple[_Finder, ...] = (
     find_phones,
     find_postal_codes,
     find_ages,
+    find_phrases,
 )
 
 
@@ -91,7 +103,7 @@ def find_patterns(text: str, language: str) -> list[PatternMatch]:
 
 
 def choose_labels(declared: Iterable[str], given: dict[str, str]) -> dict[str, str]:
-    """The label of each pattern.
+    """The label of each pattern; none for an optional pattern without a label that is declared.
 
     Args:
         declared: labels that the pipeline's other components find.
@@ -106,11 +118,13 @@ def choose_labels(declared: Iterable[str], given: dict[str, str]) -> dict[str, s
         pattern: next((label for label in labels if label in known), labels[-1])
         for pattern, labels in PATTERN_LABELS.items()
     }
+    for pattern, labels in OPTIONAL_LABELS.items():
+        chosen.update({pattern: label for label in reversed(labels) if label in known})
     return {**chosen, **given}
 
 
 def check_patterns(names: Iterable[str]) -> None:
     """Raise BiomedError if a name is not that of a pattern."""
     for name in names:
-        if name not in PATTERN_LABELS:
-            raise BiomedError(f"no pattern {name}; use some of {', '.join(PATTERN_LABELS)}")
+        if name not in PATTERNS:
+            raise BiomedError(f"no pattern {name}; use some of {', '.join(PATTERNS)}")

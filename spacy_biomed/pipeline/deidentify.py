@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple, cast, get_args
 
@@ -17,7 +18,7 @@ from ..corpora.gold import DOCUMENT_ID
 from ..deidentification.document_key import DocumentKey, derive_key
 from ..deidentification.phi_kinds import EXAMPLES, KINDS_OF_LABELS, identifying_labels, merge_kinds
 from ..deidentification.surrogates import Surrogates
-from ..deidentification.term_lists import LANGUAGES
+from ..deidentification.term_lists import LANGUAGES, WORD
 from ..errors import BiomedError
 from .deidentification_scores import score_deidentification
 from .described import Described, ShownScores
@@ -34,7 +35,23 @@ DEFAULT_CONFIG = """
 
 # Shorter names would match in too many places.
 SHORTEST_PROPAGATED = 3
+FEWEST_DIGITS = 5
+SHORTEST_PART = 4
 SHORTEST_SECRET = 16
+# Kinds whose mentions are searched elsewhere in the document, and kinds that get initials.
+PROPAGATED = frozenset({"name", "phone", "id", "place", "institution", "email", "url"})
+EXTENDED = frozenset({"name", "place", "institution"})
+
+# An initial or an abbreviation of capitals, a number of a door or floor, the acronym of an
+# institution. "A", "E", "I", "O" and "Y" may be words.
+_INITIAL = r"(?:[B-DF-HJ-NP-XZ]|(?:[A-Z]\.){2,}|[A-Z](?=\.\s?[A-Z]\b))"
+_JOINED_BEFORE = re.compile(rf"(?<!\w)(?:{_INITIAL}\.?[ ]?)+$")
+_JOINED_AFTER = re.compile(
+    rf"(?:[ .,-]{{1,2}}(?:{_INITIAL}|\d{{1,2}}\s?[ºª]?[ ]?[A-Z]?)(?![\w/%]|[.,]\d|\.?[ ]?[a-z])"
+    r"|[ ]\(?[A-Z]{2,10}\)?(?=[\s.,;)]|$))+"
+)
+# Characters before a mention that are looked at.
+_FARTHEST = 20
 # Maximum number of labels named in a message.
 _NAMED_LABELS = 8
 MAKE_SECRET = '`python -c "import secrets; print(secrets.token_hex())"`'
@@ -79,8 +96,13 @@ class BiomedDeidentifier(Described, Pipe):
         tag: format of a tag; {label} stands for the mention's label.
         spans_key: span group of the mentions; None for `doc.ents`.
         kinds: label to kind, for unknown labels and for known labels with a different treatment.
-        propagate: whether to replace all other occurrences of a found name in the document: the
-            same letters as whole words, at least three letters.
+        propagate: whether to replace all other occurrences of a found name, place, institution,
+            number or address in the document: the same letters as whole words, at least three
+            letters or five digits; of a name of several words also each capitalised word of it with
+            at least four letters.
+        extend: whether to replace a word wholly of which a mention is a part, and the initials,
+            numbers and abbreviations that join a name, a place or an institution ("H. U.", "4º L",
+            "S.A.").
         language: language of the surrogates, "en" or "es"; by default the pipeline's, else English.
         day_first: whether 12/03/2019 is the 12th of March; by default for every language except
             English.
@@ -133,6 +155,7 @@ class BiomedDeidentifier(Described, Pipe):
         spans_key: str | None = None,
         kinds: dict[str, str] = SimpleFrozenDict(),
         propagate: bool = True,
+        extend: bool = True,
         language: Literal["en", "es"] | None = None,
         day_first: bool | None = None,
         age_limit: int = 90,
@@ -150,6 +173,7 @@ class BiomedDeidentifier(Described, Pipe):
         self._tag = tag
         self._spans_key = spans_key
         self._propagate = propagate
+        self._extend = extend
         spoken = nlp.lang if nlp is not None and nlp.lang in LANGUAGES else "en"
         self._language: str = language or spoken
         self._day_first = self._language != "en" if day_first is None else day_first
@@ -248,7 +272,11 @@ class BiomedDeidentifier(Described, Pipe):
         found = [Mention(span.start_char, span.end_char, span.label_) for span in layer]
         found = [one for one in found if self.kind(one.label) != "keep" and one.start < one.end]
         if self._propagate:
-            found += find_again(text, [one for one in found if self.kind(one.label) == "name"])
+            found += find_again(text, [one for one in found if self.kind(one.label) in PROPAGATED])
+            names = [one for one in found if self.kind(one.label) == "name"]
+            found += find_again(text, split_names(text, names))
+        if self._extend:
+            found = [extend(text, one, self.kind(one.label)) for one in found]
         return merge_overlapping(found)
 
     def _replace(
@@ -350,11 +378,12 @@ make_biomed_deidentify = register_factory(
 
 
 def find_again(text: str, names: Iterable[Mention]) -> list[Mention]:
-    """Find all other exact occurrences of found names in a text, as whole words."""
+    """Find all other exact occurrences of found mentions in a text, as whole words."""
     labels = {text[one.start : one.end]: one.label for one in names}
     found = []
     for name, label in labels.items():
-        if sum(map(str.isalpha, name)) < SHORTEST_PROPAGATED:
+        digits = sum(map(str.isdigit, name))
+        if sum(map(str.isalpha, name)) < SHORTEST_PROPAGATED and digits < FEWEST_DIGITS:
             continue
         start = text.find(name)
         while start >= 0:
@@ -363,6 +392,35 @@ def find_again(text: str, names: Iterable[Mention]) -> list[Mention]:
                 found.append(Mention(start, end, label))
             start = text.find(name, start + 1)
     return found
+
+
+def split_names(text: str, names: Iterable[Mention]) -> list[Mention]:
+    """The capitalised words of names that have several, if they are long enough to be searched."""
+    return [
+        Mention(one.start + word.start(), one.start + word.end(), one.label)
+        for one in names
+        for word in WORD.finditer(text[one.start : one.end])
+        if len(word[0]) >= SHORTEST_PART and word[0][0].isupper() and word[0] != text[one.start : one.end]
+    ]
+
+
+def extend(text: str, mention: Mention, kind: str) -> Mention:
+    """A mention with the rest of its first and last word, and what joins it by its form.
+
+    A name, a place or an institution gets the initials, numbers and abbreviations beside it: they
+    are rarely anything else, and telling when they are left.
+    """
+    start, end = mention.start, mention.end
+    while start > 0 and _is_within_word(text, start):
+        start -= 1
+    while end < len(text) and _is_within_word(text, end):
+        end += 1
+    if kind in EXTENDED:
+        before = _JOINED_BEFORE.search(text[max(start - _FARTHEST, 0) : start])
+        after = _JOINED_AFTER.match(text, end)
+        start -= len(before[0]) if before else 0
+        end = after.end() if after else end
+    return Mention(start, end, mention.label)
 
 
 def _is_within_word(text: str, offset: int) -> bool:

@@ -11,8 +11,8 @@ from spacy.tokens import Doc, Span
 from spacy.util import SimpleFrozenDict, filter_spans
 
 from ..deidentification.pattern_matches import (
-    PATTERN_LABELS,
     PATTERN_LANGUAGES,
+    PATTERNS,
     check_patterns,
     choose_labels,
     find_patterns,
@@ -51,7 +51,7 @@ class PhiPatterns(Described, Pipe):
         language: "en" or "es"; by default the pipeline's.
         spans_key: span group to add to; None for `doc.ents`.
         patterns: names of the patterns to use; None for all
-            (`deidentification.pattern_matches.PATTERN_LABELS`).
+            (`deidentification.pattern_matches.PATTERNS`).
         labels: pattern to label. By default a label that the components before it find for the same
             kind of data, else a generic one such as DATE.
         kinds: label to kind, as in `biomed_deidentify`, to tell which mentions give way.
@@ -96,7 +96,7 @@ class PhiPatterns(Described, Pipe):
             check_patterns([*(patterns or ()), *labels])
         except BiomedError as error:
             raise BiomedError(f"[components.{name}] {error}") from error
-        self._patterns = list(PATTERN_LABELS if patterns is None else patterns)
+        self._patterns = list(PATTERNS if patterns is None else patterns)
         self._given = dict(labels)
         self._kinds = merge_kinds(name, kinds)
         # The components of the pipeline for which the labels were chosen, and the labels.
@@ -104,10 +104,11 @@ class PhiPatterns(Described, Pipe):
 
     def __call__(self, doc: Doc) -> Doc:
         """Add the spans to the layer of mentions."""
+        labels = self._labels
         found = [
-            doc.char_span(start, end, self._labels[pattern], alignment_mode="expand")
+            doc.char_span(start, end, labels[pattern], alignment_mode="expand")
             for start, end, pattern in find_patterns(doc.text, self._language)
-            if pattern in self._patterns
+            if pattern in labels
         ]
         if self._spans_key is None:
             has_layer = doc.has_annotation("ENT_IOB")
@@ -125,14 +126,16 @@ class PhiPatterns(Described, Pipe):
     @property
     def labels(self) -> tuple[str, ...]:
         """The labels of the patterns that are used."""
-        return tuple(sorted({self._labels[pattern] for pattern in self._patterns}))
+        return tuple(sorted(set(self._labels.values())))
 
     @property
     def _labels(self) -> dict[str, str]:
         names = [] if self.nlp is None else self.nlp.pipe_names
         if self._chosen is None or self._chosen[0] != names:
             declared = () if self.nlp is None else list_finders(self.nlp, self, self._spans_key).labels
-            self._chosen = (names, choose_labels(declared, self._given))
+            labels = choose_labels(declared, self._given)
+            used = {name: label for name, label in labels.items() if name in self._patterns}
+            self._chosen = (names, used)
         return self._chosen[1]
 
     def _unite(self, doc: Doc, mentions: Iterable[Span], found: list[Span]) -> list[Span]:

@@ -7,8 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
+from spacy.language import Language
+
+from ..encoders.batching.concurrency import default_threads
 from ..errors import BiomedError
 from ..outputs import working_directory
 from ..pipeline.pipeline_loading import load_pipeline
@@ -19,13 +24,16 @@ from .manifest import (
     describe_pipeline,
     open_manifest,
     read_finished,
+    read_settings,
     record_finished,
     write_results,
 )
-from .processes import ShardWork, annotate_in_processes
+from .processes import annotate_in_processes
+from .ray_engine import RaySettings, annotate_on_ray
+from .shard_worker import Engine, ShardWork, find_states, hash_manifest
 from .shards import ShardAnnotator
 from .sinks import find_format
-from .sources import Columns, find_parts
+from .sources import Columns, Part, Shard, find_parts
 
 MADE_BY = "spacy biomed annotate"
 # The engine of exported encoders is part of the settings: which one is faster may differ from one
@@ -41,17 +49,25 @@ class BulkSettings:
         columns: of the text and the identifier.
         shard_size: rows of a shard. All of a shard's documents are in memory.
         batch_size: documents of a batch; None for the pipeline's.
-        n_process: processes that annotate shards, with one thread each where the environment does
-            not say otherwise. With the same number of threads, the output does not depend on it.
+        n_process: processes that annotate shards; None for one, or with Ray for one for each
+            processor. Their number of threads is recorded in the
+            manifest, and the same in continued runs: OMP_NUM_THREADS, or one for several processes,
+            or else the number of processors. The output does not depend on the number of processes.
         max_errors: the run stops after a shard with which more rows than this could not be
             annotated; None for no limit.
+        engine: who runs the processes: this process, or Ray.
+        address: of a Ray cluster, `HOST:PORT` or "auto"; None starts Ray on this machine.
+        verbose: whether Ray's messages are printed.
     """
 
     columns: Columns = field(default_factory=Columns)
     shard_size: int = 1000
     batch_size: int | None = None
-    n_process: int = 1
+    n_process: int | None = None
     max_errors: int | None = None
+    engine: Literal["local", "ray"] = "local"
+    address: str | None = None
+    verbose: bool = False
 
 
 @dataclass
@@ -112,33 +128,40 @@ def annotate_collection(
     parts = find_parts(source, settings.columns)
     os.environ.setdefault(ENGINE_VARIABLE, ENGINE)
     nlp = load_pipeline(pipeline)
+    described = describe_pipeline(nlp)
     batch_size = settings.batch_size or nlp.batch_size
-    fixed = {
-        "format": format,
-        **settings.columns._asdict(),
-        "shard_size": settings.shard_size,
-        "batch_size": batch_size,
-        "engine": os.environ[ENGINE_VARIABLE],
-    }
     with working_directory(output, MADE_BY, [source, pipeline]):
-        manifest = open_manifest(output, parts, describe_pipeline(nlp), fixed)
+        threads = _find_threads(output, settings)
+        fixed = {
+            "format": format,
+            **settings.columns._asdict(),
+            "shard_size": settings.shard_size,
+            "batch_size": batch_size,
+            "engine": os.environ[ENGINE_VARIABLE],
+            "threads": threads,
+        }
+        manifest = open_manifest(output, parts, described, fixed)
         finished = read_finished(output, len(manifest.shards))
         continued = len(finished)
         watch = _Watch(manifest, finished, on_progress)
         todo = [(n, shard) for n, shard in enumerate(manifest.shards) if n not in finished]
-        done: Generator[FinishedShard, None, None]
-        processes = min(settings.n_process, len(todo))
-        if processes > 1:
-            del nlp
-            work = ShardWork(
-                pipeline, str(source), str(output), settings.columns, format, batch_size
-            )
-            done = annotate_in_processes(work, parts, todo, processes, watch.advance)
-        else:
-            annotator = ShardAnnotator(nlp, parts, output, format, batch_size)
-            done = (annotator.annotate(number, shard, watch.advance) for number, shard in todo)
+        # Absolute: workers may have another working directory.
+        work = ShardWork(
+            os.path.abspath(pipeline) if Path(pipeline).exists() else pipeline,
+            os.path.abspath(source),
+            os.path.abspath(output),
+            settings.columns,
+            format,
+            batch_size,
+            threads,
+            find_states(parts),
+            described,
+            hash_manifest(output),
+        )
+        engine = _choose_engine(settings, work, nlp, parts, len(todo))
+        del nlp  # else it stays in memory beside those of several processes
         try:
-            with closing(done):
+            with closing(engine(work, todo, watch.advance)) as done:
                 watch.check(output, settings.max_errors)
                 for one in done:
                     record_finished(output, one)
@@ -154,6 +177,44 @@ def annotate_collection(
         write_results(output, finished)
     counts = sum((Counter(one.counts) for one in finished.values()), Counter[str]())
     return BulkReport(counts, watch.errors, len(manifest.shards), continued)
+
+
+def _find_threads(output: Path, settings: BulkSettings) -> int:
+    """The number of threads of each process, which is that of the run to be continued."""
+    recorded = read_settings(output).get("threads")
+    if "OMP_NUM_THREADS" not in os.environ:
+        return recorded or (default_threads() if _is_alone(settings) else 1)
+    threads = default_threads()
+    if recorded not in (None, threads):
+        raise BiomedError(
+            f"{output}: was begun with {recorded} threads in each process, and with {threads} some "
+            f"bytes may differ; set OMP_NUM_THREADS to {recorded}, or name another output"
+        )
+    return threads
+
+
+def _is_alone(settings: BulkSettings) -> bool:
+    """Whether one process is to annotate everything."""
+    return settings.engine == "local" and settings.n_process in (None, 1)
+
+
+def _choose_engine(
+    settings: BulkSettings, work: ShardWork, nlp: Language, parts: list[Part], shards: int
+) -> Engine:
+    if settings.engine == "ray":
+        where = RaySettings(settings.address, settings.n_process, settings.verbose)
+        return partial(annotate_on_ray, settings=where)
+    processes = max(1, min(settings.n_process or 1, shards))
+    if processes > 1 or work.threads != default_threads():
+        return partial(annotate_in_processes, processes=processes)
+    annotator = ShardAnnotator(nlp, parts, Path(work.output), work.format, work.batch_size)
+
+    def annotate_here(
+        work: ShardWork, todo: list[tuple[int, Shard]], on_batch: Callable[[int, int], None]
+    ) -> Generator[FinishedShard, None, None]:
+        return (annotator.annotate(number, shard, on_batch) for number, shard in todo)
+
+    return annotate_here
 
 
 class _Watch:

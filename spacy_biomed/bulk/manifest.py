@@ -112,6 +112,16 @@ def open_manifest(
     return manifest
 
 
+def read_settings(output: Path) -> dict[str, Any]:
+    """The settings with which an output was begun; none if it is new.
+
+    Raises:
+        BiomedError: if its manifest cannot be read.
+    """
+    path = output / MANIFEST
+    return _read_manifest(path).settings if path.exists() else {}
+
+
 def describe_pipeline(nlp: Language) -> dict[str, str]:
     """Name, version and checksum of a loaded pipeline, and the versions of what runs it.
 

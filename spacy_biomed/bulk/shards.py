@@ -161,7 +161,7 @@ def _annotate_texts(nlp: Language, texts: list[str]) -> Iterator[Doc | str]:
             raise ValueError("documents are missing")
     except Exception as error:
         if len(texts) == 1:
-            yield _explain(error)
+            yield explain(error)
             return
     else:
         yield from docs
@@ -171,7 +171,7 @@ def _annotate_texts(nlp: Language, texts: list[str]) -> Iterator[Doc | str]:
     yield from _annotate_texts(nlp, texts[half:])
 
 
-def _explain(error: Exception) -> str:
+def explain(error: Exception) -> str:
     """What failed, without the message of the error, which may quote a text."""
     frame = extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} in {Path(frame.filename).name}:{frame.lineno}"

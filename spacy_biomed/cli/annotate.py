@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, cast
 
 import typer
 from rich.console import Console
 from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
-from ..errors import BiomedError
+from ..errors import BiomedError, escape
 from ._shared.display import create_bar, create_table
 
 if TYPE_CHECKING:
@@ -41,11 +41,19 @@ def annotate(
     shard_size: int = typer.Option(1000, min=1, help="Documents in a shard, which is a file."),
     batch_size: int = typer.Option(None, min=1, help="Documents in a batch; else the pipeline's."),
     n_process: int = typer.Option(
-        1, min=1, help="Processes that annotate; several have one thread each, or OMP_NUM_THREADS."
+        None,
+        min=1,
+        help="Processes that annotate; several have one thread each, or OMP_NUM_THREADS. Else one, "
+        "or with Ray one for each processor.",
     ),
     max_errors: int = typer.Option(
         None, min=0, help="Stop after more documents than this could not be annotated."
     ),
+    engine: str = typer.Option("local", help="Who runs the processes: local, or ray."),
+    address: str = typer.Option(
+        None, help="Ray cluster to use, auto or HOST:PORT; else Ray starts on this machine."
+    ),
+    verbose: bool = typer.Option(False, "--verbose", help="Print Ray's messages."),
 ) -> None:
     """Annotate one text and print what was found, or annotate all documents of INPUT.
 
@@ -56,6 +64,9 @@ def annotate(
 
     Example: python -m spacy biomed annotate en_biomed_ner notes.parquet annotated.parquet
     --text-column note --id-column note_id
+
+    Example: python -m spacy biomed annotate en_biomed_ner notes.parquet annotated.parquet --engine
+    ray --n-process 4
     """
     if output is not None:
         if corpus is not None:
@@ -63,8 +74,20 @@ def annotate(
         from ..bulk.annotating import BulkSettings
         from ..bulk.sources import Columns
 
-        columns = Columns(text_column, id_column)
-        settings = BulkSettings(columns, shard_size, batch_size, n_process, max_errors)
+        if engine not in ("local", "ray"):
+            raise BiomedError(f"--engine {escape(engine)}: give local or ray")
+        if address is not None and engine != "ray":
+            raise BiomedError("--address is that of a Ray cluster: add --engine ray")
+        settings = BulkSettings(
+            Columns(text_column, id_column),
+            shard_size,
+            batch_size,
+            n_process,
+            max_errors,
+            cast("Literal['local', 'ray']", engine),
+            address,
+            verbose,
+        )
         _annotate_collection(pipeline, Path(text), output, settings)
     else:
         _show(pipeline, text, corpus)

@@ -44,10 +44,18 @@ class Worker:
     Attributes:
         command: command line, whose program has to call `serve`.
         environment: environment variables to set for it.
+        keep_errors: whether what it prints to standard error is kept for the message of its
+            failure, instead of being printed.
         started: `time.perf_counter()` just before the process started.
     """
 
-    def __init__(self, command: list[str], environment: dict[str, str] | None = None):
+    def __init__(
+        self,
+        command: list[str],
+        environment: dict[str, str] | None = None,
+        *,
+        keep_errors: bool = True,
+    ):
         # Closed with the process.
         self._errors = tempfile.TemporaryFile("w+", encoding="utf8", errors="replace")  # noqa: SIM115
         self.started = time.perf_counter()
@@ -55,7 +63,7 @@ class Worker:
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._errors,
+            stderr=self._errors if keep_errors else None,
             env={**os.environ, **(environment or {})},
             text=True,
             encoding="utf8",

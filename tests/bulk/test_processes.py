@@ -8,6 +8,7 @@ from fault_injection import snapshot
 
 from spacy_biomed import BiomedError
 from spacy_biomed.bulk import BulkSettings, annotate_collection, processes
+from spacy_biomed.bulk.shard_worker import ShardWorker
 from spacy_biomed.evaluation.workers import Worker, WorkerFailed
 
 SHARDS = 8
@@ -80,11 +81,37 @@ def test_an_interrupted_run_of_two_processes_is_continued(ruler, notes, whole, t
     assert snapshot(tmp_path / "out") == whole
 
 
+def test_a_continued_run_has_the_number_of_threads_that_it_was_begun_with(
+    ruler, notes, tmp_path, monkeypatch
+):
+    output = tmp_path / "out"
+    settings = BulkSettings(shard_size=5)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    annotate_collection(str(ruler), notes, output, settings)
+    files = snapshot(output)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    with pytest.raises(BiomedError, match="begun with 3 threads.*set OMP_NUM_THREADS to 3"):
+        annotate_collection(str(ruler), notes, output, settings)
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.setattr("spacy_biomed.bulk.annotating.default_threads", lambda: 1)
+    environments: list[dict[str, str]] = []
+
+    def start(command: list[str], environment: dict[str, str]) -> Worker:
+        environments.append(environment)
+        return Worker(command, environment)
+
+    monkeypatch.setattr(processes, "Worker", start)
+    (output / "entities" / "part-00001.parquet").unlink()
+    annotate_collection(str(ruler), notes, output, settings)
+    assert [environment["OMP_NUM_THREADS"] for environment in environments] == ["3"]
+    assert snapshot(output) == files
+
+
 class _Dying:
     """A process that loads the pipeline, and dies at the second shard."""
 
     def __init__(self, *_: object):
-        self.process = processes._ShardProcess()
+        self.process = ShardWorker()
 
     def ask(self, do: str, **arguments):
         if do == "annotate" and arguments["number"] == 1:

@@ -133,6 +133,11 @@ def default_threads() -> int:
     told = os.environ.get("OMP_NUM_THREADS", "")
     if told.isdigit() and int(told) > 0:
         return int(told)
+    return available_processors()
+
+
+def available_processors() -> int:
+    """The number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

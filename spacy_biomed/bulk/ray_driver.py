@@ -1,0 +1,246 @@
+"""The driver of Ray for `ray_engine`, which runs `python -m` this module.
+
+Ray starts the workers where there is room, sends them shards, and notices when a worker or a node
+dies. The workers are actors, without Ray Data, since there are no data to move: they read and write
+files, and a shard is five numbers. What a dead worker was doing is begun again here, because Ray
+counts attempts while the worker is still starting again: one death uses up `max_task_retries`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections import Counter, deque
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ..encoders.batching.concurrency import available_processors
+from ..errors import BiomedError
+from ..evaluation.workers import serve, thread_settings
+from .ray_engine import RaySettings, RayWorker
+from .shard_worker import ATTEMPTS, ShardWork, explain_deaths
+from .sources import Columns, Shard
+
+# Bytes. Shards do not go through Ray's store of objects; this is little more than its minimum.
+_OBJECT_STORE = 80 << 20
+# The names of Ray's sockets have about 65 characters below its folder, and at most 107 in total.
+_LONGEST_FOLDER = 40
+# Seconds after which the nodes are looked at, if no shard is finished.
+_PATIENCE = 10
+
+_Task = tuple[int, Shard]
+
+
+class _Driver:
+    """Answers the requests of `annotate_on_ray`."""
+
+    _results: Generator[dict[str, Any], None, None]
+
+    def begin(
+        self, work: dict[str, Any], todo: list[tuple[int, list[int]]], settings: dict[str, Any]
+    ) -> None:
+        """Take the work, without beginning it."""
+        work = {**work, "columns": Columns(*work["columns"])}
+        tasks = [(number, Shard(*shard)) for number, shard in todo]
+        self._results = _annotate(ShardWork(**work), tasks, RaySettings(**settings))
+
+    def wait(self) -> dict[str, Any] | None:
+        """The fields of the next `FinishedShard`; None at the end."""
+        return next(self._results, None)
+
+    def end(self) -> None:
+        """Stop the workers, and Ray if it was started here."""
+        if hasattr(self, "_results"):
+            self._results.close()
+
+
+def _annotate(
+    work: ShardWork, todo: list[_Task], settings: RaySettings
+) -> Generator[dict[str, Any], None, None]:
+    with _connected(settings, work.threads) as environment:
+        nodes = _find_nodes(work.threads)
+        workers = settings.workers or sum(cpus // work.threads for cpus in nodes)
+        yield from _Team(work, min(workers, len(todo)), environment).annotate(todo)
+
+
+class _Team:
+    """The workers, which are actors of Ray. Each does one shard at a time.
+
+    Args:
+        work: what to do.
+        workers: number of workers.
+        environment: variables for them, besides those that an output depends on.
+    """
+
+    def __init__(self, work: ShardWork, workers: int, environment: dict[str, str]):
+        import ray
+
+        self._ray, self._work = ray, work
+        own = {k: v for k, v in os.environ.items() if k.startswith("SPACY_BIOMED_")}
+        variables = {**own, **thread_settings(work.threads), **environment}
+        self._actor = ray.remote(RayWorker).options(
+            num_cpus=work.threads,
+            scheduling_strategy="SPREAD",
+            runtime_env={"env_vars": variables},
+        )
+        # What each worker does, by the reference to its answer; None while it loads the pipeline.
+        self._running: dict[Any, tuple[Any, _Task | None]] = {}
+        self._free: list[Any] = []
+        self._deaths: Counter[_Task | None] = Counter()
+        for _ in range(workers):
+            self._start()
+
+    def annotate(self, todo: list[_Task]) -> Generator[dict[str, Any], None, None]:
+        waiting = deque(todo)
+        left = len(todo)
+        while left:
+            while waiting and self._free:
+                task, worker = waiting.popleft(), self._free.pop()
+                self._running[worker.annotate.remote(*task)] = (worker, task)
+            done, _ = self._ray.wait(list(self._running), timeout=_PATIENCE)
+            if not done:
+                _find_nodes(self._work.threads)
+            for reference in done:
+                worker, begun = self._running.pop(reference)
+                try:
+                    result = self._take(reference)
+                except self._ray.exceptions.RayError:
+                    self._replace(worker, begun)
+                    if begun is not None:
+                        waiting.appendleft(begun)
+                    continue
+                self._free.append(worker)
+                if begun is not None:
+                    left -= 1
+                    yield result
+
+    def _start(self) -> None:
+        worker = self._actor.remote()
+        self._running[worker.open.remote(asdict(self._work))] = (worker, None)
+
+    def _take(self, reference: Any) -> Any:
+        """The answer of a worker; its errors are raised as the worker has raised them."""
+        try:
+            return self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, BiomedError):
+                raise BiomedError(str(error.cause)) from None
+            raise RuntimeError(str(error.cause)) from None
+
+    def _replace(self, worker: Any, begun: _Task | None) -> None:
+        """Start another worker instead of one that has died, or cannot be reached any more."""
+        self._ray.kill(worker)
+        self._deaths[begun] += 1
+        _find_nodes(self._work.threads)
+        if self._deaths[begun] == ATTEMPTS:
+            if begun is not None:
+                raise explain_deaths(self._work, *begun)
+            raise BiomedError(
+                f"Ray: {ATTEMPTS} workers died before they had loaded the pipeline; is "
+                "spacy-biomed installed on each node, and is there enough memory?"
+            )
+        self._start()
+
+
+def _find_nodes(threads: int) -> list[int]:
+    """The number of processors of each node that has room for a worker.
+
+    Raises:
+        BiomedError: if there is none.
+    """
+    import ray
+
+    cpus = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
+    nodes = [number for number in cpus if number >= threads]
+    if not nodes:
+        raise BiomedError(
+            f"Ray: none of {len(cpus)} nodes that are alive has a processor for each of {threads} "
+            "threads of a worker; start nodes, or set OMP_NUM_THREADS"
+        )
+    return nodes
+
+
+@contextmanager
+def _connected(settings: RaySettings, threads: int) -> Iterator[dict[str, str]]:
+    """Connect to a cluster, or start Ray on this machine; yield variables for the workers."""
+    if settings.address is not None:
+        with _initialized(settings, address=settings.address):
+            yield {}
+        return
+    home = os.environ.get("HOME")
+    with _temporary_folder() as folder:
+        _isolate(folder)
+        cpus = settings.workers * threads if settings.workers else available_processors()
+        with _initialized(
+            settings,
+            address="local",
+            num_cpus=max(cpus, threads),
+            object_store_memory=_OBJECT_STORE,
+            include_dashboard=False,
+            _temp_dir=folder,
+        ):
+            yield {} if home is None else {"HOME": home}
+
+
+@contextmanager
+def _initialized(settings: RaySettings, **arguments: Any) -> Iterator[None]:
+    import ray
+
+    level = "info" if settings.verbose else "error"
+    try:
+        ray.init(log_to_driver=False, logging_level=level, **arguments)
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if settings.address is None:
+            raise BiomedError(f"Ray cannot be started on this machine ({reason})") from error
+        raise BiomedError(
+            f"{settings.address}: no Ray cluster can be reached there ({reason}); start one with "
+            "`ray start --head`, or check --address"
+        ) from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[str]:
+    is_short = len(tempfile.gettempdir()) <= _LONGEST_FOLDER or os.name == "nt"
+    folder = tempfile.mkdtemp(prefix="ray-", dir=None if is_short else "/tmp")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _isolate(folder: str) -> None:
+    """Set the environment of a Ray that is started here, before it is imported.
+
+    It can be reached from this machine alone, and with a token, which it would write to the home
+    directory if it were not given one. It does not report its use. And it does not ask the network
+    which cloud this machine is of, since the home directory has a description of the cluster.
+
+    Args:
+        folder: an empty folder, which becomes the home directory.
+    """
+    Path(folder, "ray_bootstrap_config.yaml").write_text("{}\n", encoding="utf8")
+    os.environ.update(
+        HOME=folder,
+        RAY_USAGE_STATS_ENABLED="0",
+        RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0",  # on every system: then it listens to 127.0.0.1
+        RAY_AUTH_MODE="token",
+        RAY_AUTH_TOKEN=secrets.token_hex(32),
+    )
+
+
+if __name__ == "__main__":
+    driver = _Driver()
+    try:
+        serve(driver)
+    finally:
+        driver.end()

@@ -1,0 +1,128 @@
+"""What a process that annotates shards does, whoever starts it: `processes`, or Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from ..errors import BiomedError
+from ..pipeline.pipeline_loading import load_pipeline
+from .manifest import MANIFEST, FinishedShard, describe_pipeline
+from .shards import ShardAnnotator, explain
+from .sources import Columns, Part, Shard, find_parts
+
+# Times that a shard is begun, if the process that annotates it dies.
+ATTEMPTS = 3
+
+# Yields the finished shards of a list, in any order; called with what is to be done, the shards by
+# number, and a function to be called after each shard with its rows and words.
+Engine = Callable[
+    ["ShardWork", list[tuple[int, Shard]], Callable[[int, int], None]],
+    Generator[FinishedShard, None, None],
+]
+
+
+@dataclass(frozen=True)
+class ShardWork:
+    """What a process needs to annotate shards, and what it has to find where it runs.
+
+    Attributes:
+        pipeline: installed package or pipeline directory.
+        source, output: file or folder to annotate, and output folder.
+        columns: of the text and the identifier.
+        format: of the output.
+        batch_size: documents of a batch.
+        threads: of each process.
+        states: the state of each part of the input by its name.
+        described: see `describe_pipeline`.
+        manifest: SHA-256 of the manifest in the output.
+    """
+
+    pipeline: str
+    source: str
+    output: str
+    columns: Columns
+    format: str
+    batch_size: int
+    threads: int
+    states: dict[str, str]
+    described: dict[str, str]
+    manifest: str
+
+
+class ShardWorker:
+    """Annotates shards in a process of its own. Requests and answers are plain JSON."""
+
+    _annotator: ShardAnnotator
+
+    def open(self, work: dict[str, Any]) -> None:
+        """Load the pipeline.
+
+        Args:
+            work: fields of `ShardWork`.
+
+        Raises:
+            BiomedError: if this process does not find the same input, pipeline and output.
+        """
+        self._annotator = _open(ShardWork(**work))
+
+    def annotate(self, number: int, shard: list[int]) -> dict[str, Any]:
+        """Annotate a shard; return the fields of a `FinishedShard`.
+
+        Raises:
+            BiomedError: if the input cannot be read or the output cannot be written.
+            RuntimeError: any other error, without its message, which may quote a text.
+        """
+        try:
+            return asdict(self._annotator.annotate(number, Shard(*shard)))
+        except BiomedError:
+            raise
+        except Exception as error:
+            raise RuntimeError(explain(error)) from None
+
+
+def _open(work: ShardWork) -> ShardAnnotator:
+    source, output = Path(work.source), Path(work.output)
+    if hash_manifest(output) != work.manifest:
+        raise BiomedError(
+            f"{output}: another process does not find the run there that was begun; put the output "
+            "on a file system that all of them share"
+        )
+    parts = find_parts(source, Columns(*work.columns))
+    if find_states(parts) != work.states:
+        raise BiomedError(f"{source}: changes while it is read: leave it alone")
+    nlp = load_pipeline(work.pipeline)
+    described = describe_pipeline(nlp)
+    changed = [name for name in described if described[name] != work.described.get(name)]
+    if changed:
+        raise BiomedError(
+            f"{work.pipeline}: another process has other values of the pipeline "
+            f"({', '.join(changed)}); install the same pipeline and packages on all machines"
+        )
+    return ShardAnnotator(nlp, parts, output, work.format, work.batch_size)
+
+
+def find_states(parts: list[Part]) -> dict[str, str]:
+    """The state of each part of an input by its name."""
+    return {part.name: part.state() for part in parts}
+
+
+def hash_manifest(output: Path) -> str:
+    """SHA-256 of the manifest in an output; "" if there is none."""
+    try:
+        return sha256((output / MANIFEST).read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+def explain_deaths(work: ShardWork, number: int, shard: Shard) -> BiomedError:
+    """The error of a shard whose processes died `ATTEMPTS` times."""
+    part = list(work.states)[shard.part]
+    return BiomedError(
+        f"shard {number} (rows {shard.row + 1:,} to {shard.row + shard.rows:,} of {part}): its "
+        f"process died {ATTEMPTS} times; is there enough memory? Use fewer processes or smaller "
+        "batches"
+    )

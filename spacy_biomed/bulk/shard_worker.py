@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import BiomedError
 from ..pipeline.pipeline_loading import load_pipeline
+from .deidentification import Deidentification
 from .manifest import MANIFEST, FinishedShard, describe_pipeline
 from .shards import ShardAnnotator, explain
 from .sources import Columns, Part, Shard, find_parts
@@ -39,6 +40,7 @@ class ShardWork:
         states: the state of each part of the input by its name.
         described: see `describe_pipeline`.
         manifest: SHA-256 of the manifest in the output.
+        deidentification: fields of a `Deidentification`, if the documents are to be de-identified.
     """
 
     pipeline: str
@@ -51,6 +53,7 @@ class ShardWork:
     states: dict[str, str]
     described: dict[str, str]
     manifest: str
+    deidentification: dict[str, Any] | None = None
 
 
 class ShardWorker:
@@ -91,7 +94,12 @@ def _open(work: ShardWork) -> ShardAnnotator:
             f"{output}: another process does not find the run there that was begun; put the output "
             "on a file system that all of them share"
         )
-    parts = find_parts(source, Columns(*work.columns))
+    deidentification = Deidentification.read(work.deidentification)
+    parts = (
+        find_parts(source, Columns(*work.columns))
+        if deidentification is None
+        else deidentification.find_parts(source)
+    )
     if find_states(parts) != work.states:
         raise BiomedError(f"{source}: changes while it is read: leave it alone")
     nlp = load_pipeline(work.pipeline)
@@ -102,6 +110,8 @@ def _open(work: ShardWork) -> ShardAnnotator:
             f"{work.pipeline}: another process has other values of the pipeline "
             f"({', '.join(changed)}); install the same pipeline and packages on all machines"
         )
+    if deidentification is not None:
+        deidentification.prepare(nlp)
     return ShardAnnotator(nlp, parts, output, work.format, work.batch_size)
 
 

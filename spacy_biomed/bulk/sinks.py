@@ -32,9 +32,11 @@ class Sink(ABC):
 
     Attributes:
         is_folder: whether the files of a shard are in a folder of their own.
+        needs_all: whether a document that fails ends the run.
     """
 
     is_folder = False
+    needs_all = False
 
     def __init__(self, layers: Layers):
         self.layers = layers
@@ -166,6 +168,32 @@ class BratSink(Sink):
         return name
 
 
+class ReplacementSink(Sink):
+    """A line for each document, with what replaces its mentions and nothing of its text.
+
+    It has offsets in the document, label and replacement of each mention, in text order.
+    """
+
+    needs_all = True
+
+    def __init__(self, layers: Layers):
+        super().__init__(layers)
+        self._lines: list[str] = []
+
+    def add(self, document: int, id: str, doc: Doc, found: dict[str, Any]) -> None:
+        deidentified = doc._.deidentified
+        if deidentified is None:
+            raise BiomedError(
+                f"{id}: no component has looked for mentions: give a pipeline that does, or the "
+                "component's spans_key"
+            )
+        rows = [(one.start, one.end, one.label, one.text) for one in deidentified.replacements]
+        self._lines.append(json.dumps(rows, ensure_ascii=False) + "\n")
+
+    def files(self, part: str) -> dict[str, bytes]:
+        return {f"{part}.jsonl": "".join(self._lines).encode()}
+
+
 def _standoff(text: str, found: dict[str, Any]) -> Iterator[str]:
     """The lines of an `.ann` file."""
     ids: dict[tuple[int, int, str], str] = {}
@@ -225,6 +253,15 @@ SINKS: dict[str, type[Sink]] = {
     "pubtator": PubTatorSink,
     "spacy": SpacySink,
 }
+
+
+# The format of the parts of a run of `spacy biomed deidentify`, which are put together at its end.
+REPLACEMENTS = "replacements"
+
+
+def create_sink(format: str, layers: Layers) -> Sink:
+    """A sink of one of the formats of `SINKS`, or of `REPLACEMENTS`."""
+    return (ReplacementSink if format == REPLACEMENTS else SINKS[format])(layers)
 
 
 def find_format(output: Path) -> str:

@@ -25,6 +25,7 @@ from .init_config import init_config
 from .install import install
 from .leakage import leakage
 from .pretrain import pretrain
+from .reidentify import reidentify
 from .study import study
 from .teach import teach
 from .train import CONFIG_OVERRIDES, train
@@ -54,6 +55,7 @@ app.command("compress")(compress)
 app.command("benchmark")(benchmark)
 app.command("annotate")(annotate)
 app.command("deidentify")(deidentify)
+app.command("reidentify")(reidentify)
 app.command("leakage")(leakage)
 app.command("card")(card)
 app.command("install")(install)

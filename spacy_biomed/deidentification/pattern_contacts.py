@@ -19,7 +19,9 @@ _SEPARATED = r"(?:[\s().\-–/]{0,3}\d)"
 _REGIONS = {"es": "ES", "en": "US"}
 _DIGITS = {"es": 8, "en": 9}
 _PHONES = {
-    language: re.compile(rf"(?<![\w.,/-])(?:\+\s?|\()?\d{_SEPARATED}{{{count},13}}(?![\w/-])(?![.,]\d)")
+    language: re.compile(
+        rf"(?<![\w.,/-])(?:\+\s?|\()?\d{_SEPARATED}{{{count},13}}(?![\w/-])(?![.,]\d)"
+    )
     for language, count in _DIGITS.items()
 }
 # Written as the numbers of North America are, whether the area exists or not.
@@ -47,11 +49,11 @@ _STATES = (
 )
 _POSTAL_CODES = {
     "es": (
-        re.compile(
-            rf"\b(?:C\.?\s?P\.?|c[óo]digo postal)[\s:.]*(?P<value>\d{{5}})\b", re.IGNORECASE
-        ),
+        re.compile(r"\b(?:C\.?\s?P\.?|c[óo]digo postal)[\s:.]*(?P<value>\d{5})\b", re.IGNORECASE),
         # Between the end of an address and a town: a laboratory value has its name before it.
-        re.compile(rf"(?:^|[\n,.;()–-])[ \t]*(?P<value>{_SPANISH_CODE})(?=[ \t,.–-]+[A-ZÁÉÍÓÚÑ][a-zà-ÿ])"),
+        re.compile(
+            rf"(?:^|[\n,.;()–-])[ \t]*(?P<value>{_SPANISH_CODE})(?=[ \t,.–-]+[A-ZÁÉÍÓÚÑ][a-zà-ÿ])"
+        ),
     ),
     "en": (
         re.compile(rf"\b(?:{'|'.join(_STATES.split())})\.?,?\s+(?P<value>\d{{5}}(?:-\d{{4}})?)\b"),

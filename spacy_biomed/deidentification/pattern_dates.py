@@ -34,14 +34,15 @@ _NO_QUANTITY = (
 )
 _WORDED = {
     "es": (
-        rf"\b{_DAY}[º°]?(?:\s+de\s+|\s*[-/. ]\s*){{month}}\b\.?"
-        rf"(?:(?:\s+del?\s+(?:año\s+)?|\s*[-/,. ]\s*){_YEAR})?",
+        rf"\b{_DAY}[º°]?(?:\s+de\s+|\s*[-/. ]\s*){{month}}\b"
+        rf"(?:\.?(?:\s+del?\s+(?:año\s+)?|\s*[-/,. ]\s*){_YEAR})?",
         rf"\b{{month}}\b\.?(?:\s+del?\s+(?:año\s+)?|\s*[-/,. ]\s*){_YEAR}\b",
         rf"\b(?:{_CUES['es']})\s+(?P<value>{{month}})\b",
-        rf"\b(?:en|desde|hasta|durante|a[ñn]o(?: de)?|del)\s+(?P<value>{_YEAR}){_AFTER}{_NO_QUANTITY}",
+        rf"\b(?:en|desde|hasta|durante|a[ñn]o(?: de)?|del)\s+(?P<value>{_YEAR})"
+        rf"{_AFTER}{_NO_QUANTITY}",
     ),
     "en": (
-        rf"\b{_DAY}(?:st|nd|rd|th)?(?:\s+of)?[\s/-]*{{month}}\b\.?(?:[\s,/-]*{_YEAR})?",
+        rf"\b{_DAY}(?:st|nd|rd|th)?(?:\s+of)?[\s/-]*{{month}}\b(?:\.?[\s,/-]*{_YEAR})?",
         rf"\b{{month}}\b\.?\s+{_DAY}(?:st|nd|rd|th)?\b(?:,?\s+{_YEAR}\b)?",
         rf"\b{{month}}\b\.?[\s,/-]*(?:of\s+)?{_YEAR}\b",
         rf"\b(?:{_CUES['en']})\s+(?P<value>{{month}})\b",
@@ -50,7 +51,9 @@ _WORDED = {
 }
 _NUMERIC_FORMS = [re.compile(form) for form in _NUMERIC]
 _WORDED_FORMS = {
-    language: [re.compile(form.replace("{month}", _MONTH[language]), re.IGNORECASE) for form in forms]
+    language: [
+        re.compile(form.replace("{month}", _MONTH[language]), re.IGNORECASE) for form in forms
+    ]
     for language, forms in _WORDED.items()
 }
 
@@ -59,7 +62,10 @@ _COUNT = (
     r"|diecis[ée]is|diecisiete|dieciocho|diecinueve|veinte|veinti\w+|(?:treinta|cuarenta|cincuenta"
     r"|sesenta|setenta|ochenta|noventa)(?: y \w+)?)"
 )
-_UNIT = r"(?:años?|meses|mes|semanas?|d[íi]as?)"
+_UNIT = (
+    r"(?:años?|meses|mes|semanas?|d[íi]as?)"
+    rf"(?:\s+y\s+(?:medio|{_COUNT}\s+(?:meses|mes|semanas?|d[íi]as?)))?"
+)
 _PERSON = (
     r"paciente|var[óo]n|mujer|hombre|niñ[oa]|lactante|chic[oa]|joven|neonato|gestante|señora?"
     r"|reci[ée]n nacid[oa]|ancian[oa]|enferm[oa]"
@@ -68,7 +74,7 @@ _AGES = {
     "es": (
         rf"\bedad(?: gestacional)?(?: de|:)?\s+(?P<value>{_COUNT}\s+{_UNIT})\b",
         r"\bedad:?\s+(?P<value>\d{1,3})(?=\s*[.,;\n]|\s+sexo|\s*$)",
-        rf"\b{_COUNT}\s+{_UNIT}(?: y medio)?(?=\s+de\s+edad\b)",
+        rf"\b{_COUNT}\s+{_UNIT}\s+de\s+edad\b",
         rf"\b(?:{_PERSON})\s*,?\s*de\s+(?P<value>{_COUNT}\s+{_UNIT})\b",
         rf"\b(?:tiene|tenía|cumpl\w+)\s+(?P<value>{_COUNT}\s+años)\b",
         rf"\b(?:desde|hasta)\s+los\s+(?P<value>{_COUNT}\s+años)\b",

@@ -23,30 +23,35 @@ _SIGNS = r"[\s:.#ºª°-]*"
 # many are mistyped.
 _CUES = {
     "es": {
-        "record": r"NHC|N\.H\.C|(?:n[ºo°.]*\s*(?:de\s+)?)?h(?:istoria|\.ª|ª|ist\.)\s*(?:cl[íi]nica|cl[íi]n?\.)"
+        "record": r"NHC|N\.H\.C|(?:n[ºo°.]*\s*(?:de\s+)?)?h(?:istoria|\.ª|ª|ist\.)\s*"
+        r"(?:cl[íi]nica|cl[íi]n?\.)"
         r"|historia n[ºo°.]*|expediente|HC",
         "insurance": r"NASS|NUSS|n[ºo°.]*\s*(?:de\s+)?(?:afiliaci[óo]n|seguridad social|s\.?\s?s\b)"
         r"|seguridad social|afiliaci[óo]n|p[óo]liza|aseguramiento",
-        "national_id": r"DNI|D\.N\.I|NIF|N\.I\.F|NIE|CIF|pasaporte|CIPA?|TSI|SIP|NUHSA|"
-        r"tarjeta sanitaria|documento nacional de identidad|c[ée]dula",
-        "license": r"n[ºo°.]*\s*(?:de\s+)?col(?:egiad[oa])?|colegiad[oa](?:\s+n[ºo°.]*)?|n[ºo°]?col",
+        "national_id": r"DNI|D\.N\.I|NIF|N\.I\.F|NIE|CIF|pasaporte|CIPA?|TSI|SIP|NUHSA"
+        r"|tarjeta sanitaria|documento nacional de identidad|c[ée]dula",
+        "license": r"n[ºo°.]*\s*(?:de\s+)?col(?:egiad[oa])?|colegiad[oa](?:\s+n[ºo°.]*)?"
+        r"|n[ºo°]?col",
         "encounter": r"episodio|n[ºo°.]*\s*(?:de\s+)?(?:ingreso|episodio|urgencias)|CIAS",
     },
     "en": {
-        "record": r"MRN|medical record(?: (?:number|no))?|chart(?: (?:number|no))|hospital (?:number|no)|"
-        r"patient (?:id|number|no)|unit (?:number|no)|record (?:number|no)",
-        "insurance": r"NHS(?: (?:number|no))?|(?:insurance|policy|member|medicare|medicaid|health plan)"
-        r"(?: (?:id|number|no))|HICN|MBI",
+        "record": r"MRN|medical record(?: (?:number|no))?|chart(?: (?:number|no))"
+        r"|hospital (?:number|no)|patient (?:id|number|no)|unit (?:number|no)|record (?:number|no)",
+        "insurance": r"NHS(?: (?:number|no))?"
+        r"|(?:insurance|policy|member|medicare|medicaid|health plan)(?: (?:id|number|no))|HICN|MBI",
         "national_id": r"SSN|social security(?: (?:number|no))?|passport(?: (?:number|no))?|"
         r"driver'?s? licen[cs]e(?: (?:number|no))?",
-        "license": r"NPI|DEA(?: (?:number|no))?|GMC(?: (?:number|no))?|(?:medical )?licen[cs]e (?:number|no)",
-        "encounter": r"accession(?: (?:number|no))?|encounter(?: (?:id|number|no))?|visit (?:id|number|no)|"
-        r"account (?:number|no)",
+        "license": r"NPI|DEA(?: (?:number|no))?|GMC(?: (?:number|no))?"
+        r"|(?:medical )?licen[cs]e (?:number|no)",
+        "encounter": r"accession(?: (?:number|no))?|encounter(?: (?:id|number|no))?"
+        r"|visit (?:id|number|no)|account (?:number|no)",
     },
 }
 _BY_CUE = {
     language: {
-        pattern: re.compile(rf"(?<!\w)(?i:{cue})(?!\w){_SIGNS}(?i:n[úu]mero|number|no)?{_SIGNS}{_VALUE}")
+        pattern: re.compile(
+            rf"(?<!\w)(?i:{cue})(?!\w){_SIGNS}(?i:n[úu]mero|number|no)?{_SIGNS}{_VALUE}"
+        )
         for pattern, cue in cues.items()
     }
     for language, cues in _CUES.items()
@@ -83,8 +88,16 @@ _GROUPED = r"(?<![\w.,/-])(?<!\d )"
 _END = r"(?![\w/-])(?![.,]\d)"
 _WITH_CHECKS: dict[str, list[tuple[str, re.Pattern[str], _Check]]] = {
     "es": [
-        ("national_id", re.compile(rf"{_GROUPED}\d\d?\.?\d{{3}}\.?\d{{3}}[ -]?[A-Za-z]{_END}"), _is_dni),
-        ("national_id", re.compile(rf"{_GROUPED}[XYZxyz][ -]?\d{{7}}[ -]?[A-Za-z]{_END}"), nie.is_valid),
+        (
+            "national_id",
+            re.compile(rf"{_GROUPED}\d\d?\.?\d{{3}}\.?\d{{3}}[ -]?[A-Za-z]{_END}"),
+            _is_dni,
+        ),
+        (
+            "national_id",
+            re.compile(rf"{_GROUPED}[XYZxyz][ -]?\d{{7}}[ -]?[A-Za-z]{_END}"),
+            nie.is_valid,
+        ),
         (
             "insurance",
             re.compile(rf"{_GROUPED}\d\d[ /-]?\d{{8}}[ /-]?\d\d{_END}"),
@@ -93,11 +106,19 @@ _WITH_CHECKS: dict[str, list[tuple[str, re.Pattern[str], _Check]]] = {
     ],
     "en": [
         ("national_id", re.compile(rf"{_GROUPED}\d{{3}}-\d\d-\d{{4}}{_END}"), ssn.is_valid),
-        ("insurance", re.compile(rf"{_GROUPED}\d{{3}}[ -]?\d{{3}}[ -]?\d{{4}}{_END}"), nhs.is_valid),
+        (
+            "insurance",
+            re.compile(rf"{_GROUPED}\d{{3}}[ -]?\d{{3}}[ -]?\d{{4}}{_END}"),
+            nhs.is_valid,
+        ),
     ],
 }
 _EVERYWHERE: list[tuple[str, re.Pattern[str], _Check]] = [
-    ("account", re.compile(r"\b[A-Z]{2}\d\d(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b"), iban.is_valid),
+    (
+        "account",
+        re.compile(r"\b[A-Z]{2}\d\d(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b"),
+        iban.is_valid,
+    ),
     ("account", re.compile(rf"{_GROUPED}[3-6]\d{{3}}(?:[ -]?\d{{4}}){{3}}{_END}"), _is_card),
     ("account", re.compile(rf"{_GROUPED}3[47]\d\d[ -]?\d{{6}}[ -]?\d{{5}}{_END}"), _is_card),
 ]

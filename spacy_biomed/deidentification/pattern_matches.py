@@ -43,6 +43,7 @@ PATTERN_LABELS: dict[str, tuple[str, ...]] = {
 OPTIONAL_LABELS: dict[str, tuple[str, ...]] = {
     "relative": ("FAMILIARES_SUJETO_ASISTENCIA", "FAMILIAR"),
     "status": ("OTROS_SUJETO_ASISTENCIA", "SEXO"),
+    "profession": ("PROFESION",),
     "sex": ("SEXO_SUJETO_ASISTENCIA", "SEXO"),
 }
 PATTERNS = (*PATTERN_LABELS, *OPTIONAL_LABELS)
@@ -119,7 +120,9 @@ def choose_labels(declared: Iterable[str], given: dict[str, str]) -> dict[str, s
         for pattern, labels in PATTERN_LABELS.items()
     }
     for pattern, labels in OPTIONAL_LABELS.items():
-        chosen.update({pattern: label for label in reversed(labels) if label in known})
+        found = next((label for label in labels if label in known), None)
+        if found is not None:
+            chosen[pattern] = found
     return {**chosen, **given}
 
 

@@ -16,7 +16,7 @@ _JOINING = {
 }
 _INSTITUTIONS = {
     "es": (
-        rf"\b(?:Hospital|Complejo Hospitalario|Complexo Hospitalario|Cl[íi]nica|Instituto|Institut"
+        rf"\b(?:Hospital|Complejo|Complexo|Cl[íi]nica|Instituto|Institut"
         r"|Fundaci[óo]n?|Universidad|Universitat|Facultad|Centro|Centre|Residencia|Consorci[oa]?"
         r"|Policl[íi]nica|Sanatorio|Maternidad|Ambulatorio|Ciudad Sanitaria|Corporaci[óo]n|Escuela"
         rf"|Sociedad|Servicio (?:[{_UPPER}][\w-]+ )+de Salud)"
@@ -59,7 +59,7 @@ _KIN = (
     r"|nueras?|marido|espos[oa]s?|c[óo]nyuge|padrastro|madrastra|gemel[oa]s?|melliz[oa]s?|parejas?)"
 )
 _RELATIVES = (
-    rf"\b(?:(?:{_COUNT}|primer[oa]?|segund[oa]|tercer[oa]?|otr[oa]s?)\s+)?{_KIN}"
+    rf"\b(?:(?:{_COUNT}|amb[oa]s|primer[oa]?|segund[oa]|tercer[oa]?|otr[oa]s?)\s+)?{_KIN}"
     r"(?:\s+(?:matern[oa]s?|patern[oa]s?|gemel[oa]s?|mayor(?:es)?|menor(?:es)?|j[óo]ven(?:es)?"
     r"|herman[oa]s?|mediana|pequeñ[oa]s?)"
     rf"|\s+(?:de|con)\s+(?:(?:su|la|el|una?|otr[oa])\s+){{1,2}}{_KIN}"
@@ -67,6 +67,22 @@ _RELATIVES = (
     # "médico de familia" is a profession.
     r"(?<!de )\bfamilia\b",
     r"\b(?:neonato|neonata)\b",
+)
+# Occupations outside the hospital: those within it are in every note.
+_OCCUPATIONS = (
+    r"\b(?:abogad[oa]|administrativ[oa]|agricultor[a]?|albañil|ama de casa|arquitect[oa]"
+    r"|artesan[oa]|azafat[oa]|barrender[oa]|bomber[oa]s?|cajer[oa]|camarer[oa]|camioner[oa]"
+    r"|carnicer[oa]|carpinter[oa]|cartero|cazador[a]?|chapista|chófer|cociner[oa]|comercial|conductor[a]?"
+    r"|conserje|contable|costurera|deportista(?: profesional)?|dependienta|economista|electricista"
+    r"|emplead[oa] (?:en|de) \w+(?: \w+)?|encofrador|estudiante|florista|fontaner[oa]|fotógraf[oa]"
+    r"|funcionari[oa]|futbolista|ganader[oa]|granjer[oa]|guardia civil|herrero|hostelería"
+    r"|informátic[oa]|ingenier[oa]|jardiner[oa]|jornaler[oa]|joyer[oa]"
+    r"|jugador[a]? de \w+|leñador|limpiador[a]?|maestr[oa]|marinero|militar|miner[oa]"
+    r"|modista|monitor[a]? de \w+|músico|obrer[oa]|oficinista|panader[oa]|pastor|peluquer[oa]"
+    r"|pensionista|periodista|pescador[a]?|pintor[a]?|policía|profesor[a]?(?: de \w+)?"
+    r"|recepcionista|sastre|secretari[oa]|soldador[a]?|tareas del hogar|taxista"
+    r"|tender[oa]|torner[oa]|trabajador[a]? (?:en|de) \w+|vendedor[a]?"
+    r"|veterinari[oa]|vigilante(?: de seguridad)?|zapater[oa])\b",
 )
 _STATUS = (
     r"\b(?:solter|casad|viud|divorciad)[oa]s?\b",
@@ -97,6 +113,7 @@ _FORMS["es"] += [
     ("relative", _compile(_RELATIVES, re.IGNORECASE)),
     ("status", _compile(_STATUS, re.IGNORECASE)),
     ("sex", _compile(_SEX, re.IGNORECASE)),
+    ("profession", _compile(_OCCUPATIONS, re.IGNORECASE)),
 ]
 
 

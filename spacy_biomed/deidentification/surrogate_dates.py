@@ -213,10 +213,8 @@ def _read_date(fields: dict[str, str]) -> date:
     year = int(fields.get("year", _NO_YEAR))
     if len(fields.get("year", "")) == 2:
         year += 2000 if year < 69 else 1900
-    if "name" in fields:
-        month = find_month(fields["name"], "en")
-    else:
-        month = int(fields.get("month", 7))
+    name = fields.get("name")
+    month = int(fields.get("month", 7)) if name is None else find_month(name, "en")
     default_day = 15 if "name" in fields or "month" in fields else 1
     return date(year, month, int(fields.get("day", default_day)))
 

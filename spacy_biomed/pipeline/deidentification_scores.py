@@ -86,7 +86,7 @@ class DeidentificationScores:
             self.by_label.setdefault(label, LabelCounts()).count_gold(is_found)
         for one in replacements:
             is_right = is_gold[one.start : one.end].any()
-            self.by_label.setdefault(one.label, LabelCounts()).count_replacement(is_right)
+            self.by_label.setdefault(one.label, LabelCounts()).count_replacement(bool(is_right))
 
     def scores(self) -> dict[str, Any]:
         """The scores by name; None if there are no documents. See `score_deidentification`."""

@@ -26,6 +26,8 @@ from .factories import register_factory
 from .mention_finders import Finders, list_finders
 
 FACTORY = "biomed_deidentify"
+# They find no names, so they do not make a pipeline one that de-identifies.
+PATTERNS = "biomed_phi_patterns"
 Mode = Literal["tags", "surrogates"]
 
 DEFAULT_CONFIG = """
@@ -41,13 +43,19 @@ SHORTEST_SECRET = 16
 # Kinds whose mentions are searched elsewhere in the document, and kinds that get initials.
 PROPAGATED = frozenset({"name", "phone", "id", "place", "institution", "email", "url"})
 EXTENDED = frozenset({"name", "place", "institution"})
+# Kinds of which two mentions with only particles between them are one ("3 años y 8 meses").
+BRIDGED = ("age", "place", "institution", "profession", "other")
+_PARTICLES = r"de|del|la|las|el|los|en|su|sus|para|con|of|the"
+_JOINING = re.compile(rf"[ .,]*(?:(?:{_PARTICLES})[ .,]+){{1,3}}", re.IGNORECASE)
+_JOINING_AGES = re.compile(rf"[ .,]*(?:(?:{_PARTICLES}|y|and)[ .,]+){{1,3}}", re.IGNORECASE)
 
 # An initial or an abbreviation of capitals, a number of a door or floor, the acronym of an
 # institution. "A", "E", "I", "O" and "Y" may be words.
-_INITIAL = r"(?:[B-DF-HJ-NP-XZ]|(?:[A-Z]\.){2,}|[A-Z](?=\.\s?[A-Z]\b))"
+_INITIAL = r"(?:(?:[A-Z]\.){2,}|(?:[B-DF-HJ-NP-XZ]|[A-Z](?=\.\s?[A-Z]\b))(?!\w))"
 _JOINED_BEFORE = re.compile(rf"(?<!\w)(?:{_INITIAL}\.?[ ]?)+$")
 _JOINED_AFTER = re.compile(
-    rf"(?:[ .,-]{{1,2}}(?:{_INITIAL}|\d{{1,2}}\s?[ºª]?[ ]?[A-Z]?)(?![\w/%]|[.,]\d|\.?[ ]?[a-z])"
+    rf"(?:[ .,-]{{1,2}}{_INITIAL}"
+    r"|[ .,-]{1,2}\d{1,2}\s?[ºª]?[ ]?[A-Z]?(?![\w/%]|[.,]\d|\.?[ ]?[a-z])"
     r"|[ ]\(?[A-Z]{2,10}\)?(?=[\s.,;)]|$))+"
 )
 # Characters before a mention that are looked at.
@@ -102,7 +110,7 @@ class BiomedDeidentifier(Described, Pipe):
             at least four letters.
         extend: whether to replace a word wholly of which a mention is a part, and the initials,
             numbers and abbreviations that join a name, a place or an institution ("H. U.", "4º L",
-            "S.A.").
+            "S.A."), and the particles between two mentions of one label ("3 años y 8 meses").
         language: language of the surrogates, "en" or "es"; by default the pipeline's, else English.
         day_first: whether 12/03/2019 is the 12th of March; by default for every language except
             English.
@@ -169,9 +177,9 @@ class BiomedDeidentifier(Described, Pipe):
         self.nlp = nlp
         self.kinds = merge_kinds(name, kinds)
         self._own_kinds = list(kinds)
-        self._mode = mode
+        self.mode: Mode = mode
         self._tag = tag
-        self._spans_key = spans_key
+        self.spans_key = spans_key
         self._propagate = propagate
         self._extend = extend
         spoken = nlp.lang if nlp is not None and nlp.lang in LANGUAGES else "en"
@@ -199,7 +207,7 @@ class BiomedDeidentifier(Described, Pipe):
             self.check_pipeline()
             text = doc.text
             mentions = self._find_mentions(text, layer)
-            key = self._document_key(doc, text) if self._mode == "surrogates" else None
+            key = self._document_key(doc, text) if self.mode == "surrogates" else None
             doc._.set(DEIDENTIFIED, self._replace(text, mentions, key))
         return doc
 
@@ -210,7 +218,7 @@ class BiomedDeidentifier(Described, Pipe):
         return self.scorer(
             examples,
             is_identifying=lambda label: self.kind(label) != "keep",
-            spans_key=self._spans_key,
+            spans_key=self.spans_key,
             **kwargs,
         )
 
@@ -233,7 +241,7 @@ class BiomedDeidentifier(Described, Pipe):
         """
         if self.nlp is None or self.nlp.pipe_names == self._checked:
             return
-        finders = list_finders(self.nlp, self, self._spans_key)
+        finders = list_finders(self.nlp, self, self.spans_key, without=PATTERNS)
         if not identifying_labels(finders.labels, self.kinds) and not (
             finders.are_silent and identifying_labels(self._own_kinds, self.kinds)
         ):
@@ -262,10 +270,12 @@ class BiomedDeidentifier(Described, Pipe):
 
     def _layer(self, doc: Doc) -> Iterable[Span] | None:
         """The spans of the mentions; None if no component has looked for any."""
-        if self._spans_key is not None:
-            return doc.spans.get(self._spans_key)
+        if self.spans_key is not None:
+            return doc.spans.get(self.spans_key)
         # A text without words never has this annotation.
-        return doc.ents if doc.has_annotation("ENT_IOB") or not doc.text.strip() else None
+        # One of patterns alone leaves the other tokens missing: nobody has looked for names.
+        is_complete = doc.has_annotation("ENT_IOB", require_complete=True)
+        return doc.ents if is_complete or not doc.text.strip() else None
 
     def _find_mentions(self, text: str, layer: Iterable[Span]) -> list[Mention]:
         """The disjoint mentions to replace, in text order."""
@@ -277,6 +287,8 @@ class BiomedDeidentifier(Described, Pipe):
             found += find_again(text, split_names(text, names))
         if self._extend:
             found = [extend(text, one, self.kind(one.label)) for one in found]
+            for kind in BRIDGED:
+                found += bridge(text, [one for one in found if self.kind(one.label) == kind], kind)
         return merge_overlapping(found)
 
     def _replace(
@@ -400,7 +412,9 @@ def split_names(text: str, names: Iterable[Mention]) -> list[Mention]:
         Mention(one.start + word.start(), one.start + word.end(), one.label)
         for one in names
         for word in WORD.finditer(text[one.start : one.end])
-        if len(word[0]) >= SHORTEST_PART and word[0][0].isupper() and word[0] != text[one.start : one.end]
+        if len(word[0]) >= SHORTEST_PART
+        and word[0][0].isupper()
+        and word[0] != text[one.start : one.end]
     ]
 
 
@@ -421,6 +435,22 @@ def extend(text: str, mention: Mention, kind: str) -> Mention:
         start -= len(before[0]) if before else 0
         end = after.end() if after else end
     return Mention(start, end, mention.label)
+
+
+def bridge(text: str, mentions: Iterable[Mention], kind: str) -> list[Mention]:
+    """The gaps between neighbouring mentions of one label that consist of particles, with both."""
+    joining = _JOINING_AGES if kind == "age" else _JOINING
+    found = []
+    last: Mention | None = None
+    for one in merge_overlapping(mentions):
+        if (
+            last is not None
+            and last.label == one.label
+            and joining.fullmatch(text, last.end, one.start)
+        ):
+            found.append(Mention(last.start, one.end, one.label))
+        last = one
+    return found
 
 
 def _is_within_word(text: str, offset: int) -> bool:
@@ -471,7 +501,7 @@ def add_deidentifier(
         raise BiomedError(f"mode {mode}: use {' or '.join(get_args(Mode))}")
     given = {"mode": mode, "key_from": key_from, "kinds": kinds or None}
     given = {name: value for name, value in given.items() if value is not None}
-    names = [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory == FACTORY]
+    names = _find(nlp)
     if not names:
         return cast(BiomedDeidentifier, nlp.add_pipe(FACTORY, config=given))
     if given:
@@ -480,3 +510,12 @@ def add_deidentifier(
         del settings["factory"]
         nlp.replace_pipe(names[0], FACTORY, config=settings)
     return cast(BiomedDeidentifier, nlp.get_pipe(names[0]))
+
+
+def find_deidentifier(nlp: Language) -> BiomedDeidentifier:
+    """The `biomed_deidentify` of a pipeline that has one."""
+    return cast(BiomedDeidentifier, nlp.get_pipe(_find(nlp)[0]))
+
+
+def _find(nlp: Language) -> list[str]:
+    return [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory == FACTORY]

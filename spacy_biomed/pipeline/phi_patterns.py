@@ -28,7 +28,7 @@ FACTORY = "biomed_phi_patterns"
 
 
 class PhiPatterns(Described, Pipe):
-    """Find dates, addresses, telephones and identifiers by their form, beside what was found before.
+    """Find dates, addresses, telephones and identifiers by their form.
 
     It is a second pass, independent of any training: e-mail and web addresses, telephones and
     faxes, postal codes, dates, ages, and identifiers of Spain (DNI, NIE, social security, health
@@ -105,22 +105,25 @@ class PhiPatterns(Described, Pipe):
     def __call__(self, doc: Doc) -> Doc:
         """Add the spans to the layer of mentions."""
         labels = self._labels
-        found = [
+        spans = [
             doc.char_span(start, end, labels[pattern], alignment_mode="expand")
             for start, end, pattern in find_patterns(doc.text, self._language)
             if pattern in labels
         ]
+        found = [span for span in spans if span is not None]
         if self._spans_key is None:
             has_layer = doc.has_annotation("ENT_IOB")
-            spans = filter_spans(self._unite(doc, doc.ents, found))
-            doc.set_ents(spans, default="outside" if has_layer else "missing")
+            united = filter_spans(self._unite(doc, doc.ents, found))
+            doc.set_ents(united, default="outside" if has_layer else "missing")
         elif self._spans_key in doc.spans:
             group = doc.spans[self._spans_key]
             scores = {_place(span): span._.get(CONFIDENCE) for span in group}
-            spans = self._unite(doc, group, found)
-            doc.spans[self._spans_key] = spans
+            united = self._unite(doc, group, found)
+            doc.spans[self._spans_key] = united
             if "scores" in group.attrs:
-                doc.spans[self._spans_key].attrs["scores"] = [scores.get(_place(one)) for one in spans]
+                doc.spans[self._spans_key].attrs["scores"] = [
+                    scores.get(_place(one)) for one in united
+                ]
         return doc
 
     @property
@@ -132,7 +135,9 @@ class PhiPatterns(Described, Pipe):
     def _labels(self) -> dict[str, str]:
         names = [] if self.nlp is None else self.nlp.pipe_names
         if self._chosen is None or self._chosen[0] != names:
-            declared = () if self.nlp is None else list_finders(self.nlp, self, self._spans_key).labels
+            declared = (
+                () if self.nlp is None else list_finders(self.nlp, self, self._spans_key).labels
+            )
             labels = choose_labels(declared, self._given)
             used = {name: label for name, label in labels.items() if name in self._patterns}
             self._chosen = (names, used)
@@ -158,9 +163,7 @@ def _place(span: Span) -> tuple[int, int, int]:
     return span.start, span.end, span.label
 
 
-make_biomed_phi_patterns = register_factory(
-    FACTORY, PhiPatterns, assigns=["doc.ents", "doc.spans"]
-)
+make_biomed_phi_patterns = register_factory(FACTORY, PhiPatterns, assigns=["doc.ents", "doc.spans"])
 
 
 def add_patterns(nlp: Language, *, before: str, spans_key: str | None = None) -> PhiPatterns:
@@ -176,6 +179,11 @@ def add_patterns(nlp: Language, *, before: str, spans_key: str | None = None) ->
     for name, component in nlp.pipeline:
         if nlp.get_pipe_meta(name).factory == FACTORY:
             return cast(PhiPatterns, component)
-    return cast(
-        PhiPatterns, nlp.add_pipe(FACTORY, config={"spans_key": spans_key}, before=before)
-    )
+    return cast(PhiPatterns, nlp.add_pipe(FACTORY, config={"spans_key": spans_key}, before=before))
+
+
+def remove_patterns(nlp: Language) -> None:
+    """Remove the `biomed_phi_patterns` of a pipeline, if there is one."""
+    for name in nlp.pipe_names:
+        if nlp.get_pipe_meta(name).factory == FACTORY:
+            nlp.remove_pipe(name)

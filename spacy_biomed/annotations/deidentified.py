@@ -51,6 +51,7 @@ class Deidentified:
     """
 
     def __init__(self, original: str, replaced: Iterable[tuple[int, int, str, str]]):
+        self.original = original
         self.replacements: list[Replacement] = []
         pieces, last, length = [], 0, 0
         for start, end, label, text in replaced:

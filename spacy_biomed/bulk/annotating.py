@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -18,6 +18,7 @@ from ..errors import BiomedError
 from ..outputs import working_directory
 from ..pipeline.calibrating import list_uncalibrated
 from ..pipeline.pipeline_loading import load_pipeline
+from .deidentification import DEIDENTIFIED_BY, Deidentification
 from .manifest import (
     ERRORS,
     FinishedShard,
@@ -33,7 +34,7 @@ from .processes import annotate_in_processes
 from .ray_engine import RaySettings, annotate_on_ray
 from .shard_worker import Engine, ShardWork, find_states, hash_manifest
 from .shards import ShardAnnotator
-from .sinks import find_format
+from .sinks import REPLACEMENTS, find_format
 from .sources import Columns, Part, Shard, find_parts
 
 MADE_BY = "spacy biomed annotate"
@@ -104,6 +105,7 @@ def annotate_collection(
     settings: BulkSettings | None = None,
     *,
     on_progress: Progress | None = None,
+    deidentification: Deidentification | None = None,
 ) -> BulkReport:
     """Annotate all documents of an input, or continue an earlier run with the same output.
 
@@ -122,6 +124,8 @@ def annotate_collection(
         output: folder to write; the ending of its name says the format (`find_format`).
         settings: how to annotate.
         on_progress: called after each batch; with several processes, after each shard.
+        deidentification: how to de-identify; then the parts of the output have only what replaces
+            the mentions, whatever its ending, and a document that fails ends the run.
 
     Raises:
         BiomedError: if the pipeline or the input cannot be read, the input, the pipeline or a
@@ -129,14 +133,20 @@ def annotate_collection(
             there are too many errors. Finished shards are kept.
     """
     settings = settings or BulkSettings()
-    format = find_format(output)
-    parts = find_parts(source, settings.columns)
+    format = find_format(output) if deidentification is None else REPLACEMENTS
     os.environ.setdefault(ENGINE_VARIABLE, ENGINE)
-    nlp = load_pipeline(pipeline)
+    if deidentification is None:
+        parts = find_parts(source, settings.columns)
+        nlp = load_pipeline(pipeline)
+    else:
+        nlp = load_pipeline(pipeline)
+        deidentification.prepare(nlp)
+        parts = deidentification.find_parts(source)
     described = describe_pipeline(nlp)
     batch_size = settings.batch_size or nlp.batch_size
     uncalibrated = list_uncalibrated(nlp)
-    with working_directory(output, MADE_BY, [source, pipeline]):
+    made_by = MADE_BY if deidentification is None else DEIDENTIFIED_BY
+    with working_directory(output, made_by, [source, pipeline]):
         threads = _find_threads(output, settings)
         fixed = {
             "format": format,
@@ -145,6 +155,7 @@ def annotate_collection(
             "batch_size": batch_size,
             "engine": os.environ[ENGINE_VARIABLE],
             "threads": threads,
+            **({} if deidentification is None else deidentification.describe(nlp)),
         }
         if settings.min_confidence:
             fixed["min_confidence"] = settings.min_confidence
@@ -166,6 +177,7 @@ def annotate_collection(
             described,
             hash_manifest(output),
             settings.min_confidence,
+            None if deidentification is None else asdict(deidentification),
         )
         engine = _choose_engine(settings, work, nlp, parts, len(todo))
         del nlp  # else it stays in memory beside those of several processes

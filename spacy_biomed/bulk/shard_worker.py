@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import BiomedError
 from ..pipeline.pipeline_loading import load_pipeline
+from .deidentification import Deidentification
 from .manifest import MANIFEST, FinishedShard, describe_pipeline
 from .shards import ShardAnnotator, explain_failure
 from .sources import Columns, Part, Shard, find_parts
@@ -40,6 +41,7 @@ class ShardWork:
         described: see `describe_pipeline`.
         manifest: SHA-256 of the manifest in the output.
         min_confidence: entities of a lower confidence are left out.
+        deidentification: fields of a `Deidentification`, if the documents are to be de-identified.
     """
 
     pipeline: str
@@ -53,6 +55,7 @@ class ShardWork:
     described: dict[str, str]
     manifest: str
     min_confidence: float = 0.0
+    deidentification: dict[str, Any] | None = None
 
 
 class ShardWorker:
@@ -93,7 +96,12 @@ def _open(work: ShardWork) -> ShardAnnotator:
             f"{output}: another process does not find the run there that was begun; put the output "
             "on a file system that all of them share"
         )
-    parts = find_parts(source, Columns(*work.columns))
+    deidentification = Deidentification.read(work.deidentification)
+    parts = (
+        find_parts(source, Columns(*work.columns))
+        if deidentification is None
+        else deidentification.find_parts(source)
+    )
     if find_states(parts) != work.states:
         raise BiomedError(f"{source}: changes while it is read: leave it alone")
     nlp = load_pipeline(work.pipeline)
@@ -104,6 +112,8 @@ def _open(work: ShardWork) -> ShardAnnotator:
             f"{work.pipeline}: another process has other values of the pipeline "
             f"({', '.join(changed)}); install the same pipeline and packages on all machines"
         )
+    if deidentification is not None:
+        deidentification.prepare(nlp)
     return ShardAnnotator(nlp, parts, output, work.format, work.batch_size, work.min_confidence)
 
 

@@ -12,11 +12,13 @@ from traceback import extract_tb
 from spacy.language import Language
 from spacy.tokens import Doc
 
+from ..corpora.gold import DOCUMENT_ID
+from ..errors import BiomedError
 from ..outputs import write_part, write_part_folder
 from ..pipeline.mention_layer import keep_confident
 from .findings import Layers, describe, find_layers
 from .manifest import FinishedShard
-from .sinks import SINKS, Sink
+from .sinks import Sink, create_sink
 from .sources import Item, Part, Shard
 
 
@@ -27,7 +29,7 @@ class ShardAnnotator:
         nlp: the pipeline.
         parts: of the input.
         output: the output folder.
-        format: one of `SINKS`.
+        format: see `sinks.create_sink`.
         batch_size: documents of a batch.
         min_confidence: entities of a lower confidence are left out.
     """
@@ -63,7 +65,7 @@ class ShardAnnotator:
         Raises:
             BiomedError: if the input cannot be read or the output cannot be written.
         """
-        sink = SINKS[self.format](self.layers, self._pipeline)
+        sink = create_sink(self.format, self.layers, self._pipeline)
         items = self.parts[shard.part].read(shard)
         counts, errors = fill(
             sink,
@@ -75,6 +77,8 @@ class ShardAnnotator:
             on_batch,
             min_confidence=self.min_confidence,
         )
+        if errors and sink.needs_all:
+            raise BiomedError(f"{errors[0]['id']}: a component failed ({errors[0]['reason']})")
         part = f"part-{number:05}"
         files = sink.files(part) if counts["documents"] else {}
         if sink.is_folder and files:
@@ -159,8 +163,7 @@ def batch_items(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 def _annotate_batch(nlp: Language, batch: list[Item]) -> Iterator[tuple[Item, Doc | str]]:
     """The documents of a batch in order; the reason instead of one that cannot be annotated."""
     reasons = {place: _refuse(nlp, item) for place, item in enumerate(batch)}
-    texts = [item.text for place, item in enumerate(batch) if not reasons[place]]
-    docs = annotate_texts(nlp, texts)
+    docs = annotate_items(nlp, [one for place, one in enumerate(batch) if not reasons[place]])
     for place, item in enumerate(batch):
         yield item, reasons[place] or next(docs)
 
@@ -173,28 +176,35 @@ def _refuse(nlp: Language, item: Item) -> str:
     return ""
 
 
-def annotate_texts(nlp: Language, texts: list[str]) -> Iterator[Doc | str]:
+def annotate_items(nlp: Language, items: list[Item]) -> Iterator[Doc | str]:
     """Annotate texts together; if that fails, each half by itself, down to the text that fails.
 
     Yields:
-        for each text its Doc, or what failed (`explain_failure`).
+        for each item its Doc, or what failed (`explain_failure`).
     """
-    if not texts:
+    if not items:
         return
     try:
-        docs = list(nlp.pipe(texts, batch_size=len(texts)))
-        if len(docs) < len(texts):  # an error handler has left some out
+        docs = list(nlp.pipe((_make_doc(nlp, item) for item in items), batch_size=len(items)))
+        if len(docs) < len(items):  # an error handler has left some out
             raise ValueError("documents are missing")
     except Exception as error:
-        if len(texts) == 1:
+        if len(items) == 1:
             yield explain_failure(error)
             return
     else:
         yield from docs
         return
-    half = len(texts) // 2
-    yield from annotate_texts(nlp, texts[:half])
-    yield from annotate_texts(nlp, texts[half:])
+    half = len(items) // 2
+    yield from annotate_items(nlp, items[:half])
+    yield from annotate_items(nlp, items[half:])
+
+
+def _make_doc(nlp: Language, item: Item) -> Doc:
+    doc = nlp.make_doc(item.text)
+    if item.patient:
+        doc.user_data[DOCUMENT_ID] = item.patient
+    return doc
 
 
 def explain_failure(error: BaseException) -> str:

@@ -53,11 +53,13 @@ class Item(NamedTuple):
         id: identifier; file and row if it cannot be read.
         text: the text.
         error: why the row is no document, without its text; "" for a document.
+        patient: what documents have in common that share surrogates; "" for nothing.
     """
 
     id: str
     text: str = ""
     error: str = ""
+    patient: str = ""
 
 
 class Shard(NamedTuple):
@@ -191,7 +193,7 @@ class JsonLines(TextLines):
     """A file with a JSON object on each line."""
 
     def parse(self, record: bytes | None, row: int) -> Item:
-        place, line, error = super().parse(record, row)
+        place, line, error, _ = super().parse(record, row)
         if error:
             return Item(place, error=error)
         try:

@@ -26,6 +26,7 @@ from .init_config import init_config
 from .install import install
 from .leakage import leakage
 from .pretrain import pretrain
+from .reidentify import reidentify
 from .serve import serve
 from .study import study
 from .teach import teach
@@ -57,6 +58,7 @@ app.command("calibrate")(calibrate)
 app.command("benchmark")(benchmark)
 app.command("annotate")(annotate)
 app.command("deidentify")(deidentify)
+app.command("reidentify")(reidentify)
 app.command("serve")(serve)
 app.command("leakage")(leakage)
 app.command("card")(card)

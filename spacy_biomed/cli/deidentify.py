@@ -6,27 +6,23 @@ import json
 import os
 import unicodedata
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from traceback import extract_tb
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
-from spacy.language import Language
-from spacy.tokens import Doc
 
 from ..errors import BiomedError
-from ..outputs import replacing_file
-from ._shared.display import track_deidentification
+from ..outputs import MARKER, remove_directory, replacing_file
+from ._shared.display import create_bar
 
 if TYPE_CHECKING:
     from ..annotations.deidentified import Deidentified
+    from ..bulk.annotating import BulkSettings
+    from ..bulk.deidentification import Deidentification
+    from ..bulk.text_documents import TextDocument
     from ..pipeline.deidentify import BiomedDeidentifier
-    from ._shared.text_documents import TextDocument
-
-# Key in `doc.user_data`: the place of a document, for messages.
-PLACE = "place"
 
 # Fields of a row of --annotations that the command adds.
 ROW_FIELDS = ("file", "replacements")
@@ -35,63 +31,106 @@ ROW_FIELDS = ("file", "replacements")
 def deidentify(
     pipeline: str = typer.Argument(help="Pipeline that finds mentions: directory or package."),
     texts: Path = typer.Argument(
-        help=".txt (a document a line) or .jsonl, also .gz, .xz, .zst; or a folder of notes, a "
-        "document in each .txt file."
+        help=".txt (a document a line), .jsonl, .csv or .tsv, also .gz, .xz, .zst; .parquet; or a "
+        "folder of notes, a document in each .txt file."
     ),
-    output: Path = typer.Argument(help="The same with de-identified texts: file or folder."),
+    output: Path = typer.Argument(
+        help="The same with de-identified texts: file or folder. With the same output, an "
+        "interrupted run continues."
+    ),
     mode: str = typer.Option(None, help="tags or surrogates; else the pipeline's own."),
     kind: list[str] = typer.Option(
         [], help="What a label of the pipeline stands for, as TWIN=name; repeatable."
     ),
+    patterns: bool = typer.Option(
+        None,
+        "--patterns/--no-patterns",
+        help="Find dates, numbers and addresses by their form too; else where the language has "
+        "patterns.",
+    ),
     annotations: Path = typer.Option(
         None, help="JSON lines to write: labels, replacements and offsets in both texts."
     ),
-    text_field: str = typer.Option("text", help="JSON field with the text."),
-    id_field: str = typer.Option(
-        None, help="JSON field that says whose text it is: equal ones share surrogates."
+    text_field: str = typer.Option(
+        "text", "--text-column", "--text-field", help="Column or JSON field with the text."
     ),
-    keep: list[str] = typer.Option([], help="Other JSON field to write too; repeatable."),
+    patient_column: str = typer.Option(
+        None,
+        "--patient-column",
+        "--id-field",
+        help="Column or JSON field that says whose text it is: equal ones share surrogates and the "
+        "shift of dates.",
+    ),
+    keep: list[str] = typer.Option([], help="Other column to write too; repeatable."),
     rename: bool = typer.Option(
         None,
         "--rename/--keep-names",
         help="In a folder: give files names that follow from the secret, or keep theirs.",
     ),
+    secret_file: Path = typer.Option(
+        None, help="File with the secret; else the environment variable SPACY_BIOMED_SECRET."
+    ),
+    vault: Path = typer.Option(
+        None, help="Encrypted file to write with the originals, for `reidentify`."
+    ),
+    vault_key_file: Path = typer.Option(
+        None, help="File with the vault's key; else the variable SPACY_BIOMED_VAULT_KEY."
+    ),
+    shard_size: int = typer.Option(1000, min=1, help="Documents after which work is saved."),
+    batch_size: int = typer.Option(None, min=1, help="Documents in a batch; else the pipeline's."),
+    n_process: int = typer.Option(1, min=1, help="Processes that find mentions."),
 ) -> None:
     """Replace personal data in texts by tags or surrogates.
 
     Only the texts are written, since other fields may identify people too: list the fields that do
     not with --keep. Surrogates and --rename need a secret in the environment variable
-    SPACY_BIOMED_SECRET. A pipeline without biomed_deidentify gets that component. Messages name
-    files, lines and labels, and never quote a text.
+    SPACY_BIOMED_SECRET or in a file. A pipeline without biomed_deidentify gets that component. Each
+    document is in OUTPUT exactly once, also after an interruption. Messages name files, lines and
+    labels, and never quote a text.
 
-    Example: python -m spacy biomed deidentify training/meddocan/model-best notes.jsonl
-    deidentified.jsonl --mode surrogates --annotations replacements.jsonl
+    Example: python -m spacy biomed deidentify training/meddocan/model-best notes.parquet
+    deidentified.parquet --mode surrogates --patient-column patient_id
     """
-    from ..pipeline.deidentify import add_deidentifier
+    from ..bulk.annotating import BulkSettings
+    from ..bulk.deidentification import Deidentification
+    from ..bulk.text_documents import check_same_format, read_text_documents
+    from ..deidentification.vault import read_vault_key
     from ..pipeline.pipeline_loading import load_pipeline
-    from ._shared.text_documents import read_text_documents
 
-    _check_places([texts, Path(pipeline)], output, annotations)
+    written = [path for path in (annotations, vault) if path is not None]
+    _check_places([texts, Path(pipeline)], output, annotations, vault)
     _check_options(texts, text_field, keep, rename)
+    if vault is None and vault_key_file is not None:
+        raise BiomedError(f"{vault_key_file}: the key of a vault, but there is no --vault")
+    key = None if vault is None else read_vault_key(vault_key_file)
+    asked = Deidentification(
+        text_field,
+        patient_column,
+        mode,
+        _read_kinds(kind),
+        patterns,
+        None if secret_file is None else os.path.abspath(secret_file),
+    )
     nlp = load_pipeline(pipeline)
-    key_from = "document_id" if id_field is not None else None
-    component = add_deidentifier(nlp, mode, key_from, _read_kinds(kind))
-    component.check_pipeline()
+    component = asked.prepare(nlp)
     if rename:
         component.make_key("")
+    check_same_format(texts, output)
     # All files are checked first, so that errors in them are reported before the work begins.
     total = 0
     for document in read_text_documents(texts, text_field):
-        _check(document, id_field, keep, nlp.max_length)
+        _check(document, patient_column, keep, nlp.max_length)
         if not rename:
             _check_writable(document.place, "the name of the file", document.name)
         total += 1
-    deidentified = _deidentify(nlp, read_text_documents(texts, text_field), id_field)
-    documents = track_deidentification(deidentified, total, Console(highlight=False))
-    if rename:
-        documents = _rename(documents, component)
-    _write(documents, texts, output, annotations, text_field, keep)
-    typer.echo(f"✔ Wrote {output}: {total} documents")
+    settings = BulkSettings(shard_size=shard_size, batch_size=batch_size, n_process=n_process)
+    del nlp
+    with _finding(pipeline, texts, output, settings, asked) as found:
+        documents = _combine(read_text_documents(texts, text_field), found)
+        if rename:
+            documents = _rename(documents, component)
+        _write(documents, texts, output, annotations, text_field, keep, vault, key)
+    typer.echo(f"✔ Wrote {', '.join(map(str, [output, *written]))}: {total} documents")
     if texts.is_dir() and rename is None:
         typer.echo(
             "⚠ The files have the names that they had: where these may tell who somebody is, use "
@@ -99,21 +138,26 @@ def deidentify(
         )
 
 
-def _check_places(sources: list[Path], output: Path, annotations: Path | None) -> None:
+def _check_places(
+    sources: list[Path], output: Path, annotations: Path | None, vault: Path | None
+) -> None:
     """Refuse to write to what is read, or twice to one place."""
     if any(_overlap(output, source) for source in sources):
         raise BiomedError(
             f"{output}: this is what is read, or in it, or around it; name another output"
         )
-    if annotations is None:
-        return
-    if any(_overlap(annotations, other) for other in [*sources, output]):
-        raise BiomedError(
-            f"{annotations}: this is what is read or written besides, or in it, or around it; give "
-            "--annotations a file of its own"
-        )
-    if annotations.is_dir():
-        raise BiomedError(f"{annotations}: this is a directory; give --annotations a file")
+    others = [*sources, output]
+    for option, path in (("--annotations", annotations), ("--vault", vault)):
+        if path is None:
+            continue
+        if any(_overlap(path, other) for other in others):
+            raise BiomedError(
+                f"{path}: this is what is read or written besides, or in it, or around it; give "
+                f"{option} a file of its own"
+            )
+        if path.is_dir():
+            raise BiomedError(f"{path}: this is a directory; give {option} a file")
+        others.append(path)
 
 
 def _overlap(path: Path, other: Path) -> bool:
@@ -182,51 +226,55 @@ def _check_writable(place: str, what: str, value: Any) -> None:
         ) from error
 
 
-def _deidentify(
-    nlp: Language, documents: Iterable[TextDocument], id_field: str | None
-) -> Iterator[tuple[TextDocument, Deidentified]]:
-    from ..corpora.gold import DOCUMENT_ID
+@contextmanager
+def _finding(
+    pipeline: str, texts: Path, output: Path, settings: BulkSettings, asked: Deidentification
+) -> Iterator[Iterator[list]]:
+    """Find the mentions of all documents, or go on with it; yields what replaces them, in order.
 
-    def make_docs() -> Iterator[tuple[Doc, TextDocument]]:
-        for document in documents:
-            doc = nlp.make_doc(document.text)
-            doc.user_data[PLACE] = document.place
-            if id_field is not None:
-                doc.user_data[DOCUMENT_ID] = str(document.fields[id_field])
-            yield doc, document
+    It is saved in a folder beside the output, which only this user can read and which has nothing
+    of the texts. The folder is deleted at the end, and where no shard has been finished.
+    """
+    from ..bulk.annotating import annotate_collection
+    from ..bulk.deidentification import DEIDENTIFIED_BY
+    from ..bulk.manifest import FINISHED
 
-    nlp.set_error_handler(_stop)
-    place = "the first document"
+    work = output.with_name(f"{output.name}.shards")
+    old = os.umask(0o077)
     try:
-        for doc, document in nlp.pipe(make_docs(), as_tuples=True):
-            place = document.place
-            if doc._.deidentified is None:
-                raise BiomedError(
-                    f"{place}: no component has looked for mentions: give a pipeline that does, or "
-                    "the component's spans_key"
-                )
-            yield document, doc._.deidentified
-    except (BiomedError, OSError):
+        with create_bar(Console(highlight=False)) as bar:
+            task = bar.add_task("De-identifying", total=None)
+            annotate_collection(
+                pipeline,
+                texts,
+                work,
+                settings,
+                on_progress=lambda rows, total, _: bar.update(task, completed=rows, total=total),
+                deidentification=asked,
+            )
+    except BaseException:
+        if (work / MARKER).exists() and not (work / FINISHED).exists():
+            remove_directory(work, DEIDENTIFIED_BY)
         raise
-    except Exception as error:  # of a component that does not use the error handler
-        raise BiomedError(f"{place} or soon after it: {_explain('a component', error)}") from None
+    finally:
+        os.umask(old)
+    yield _read_found(work)
+    remove_directory(work, DEIDENTIFIED_BY)
 
 
-def _stop(name: str, component: Any, docs: list[Doc], error: Exception) -> NoReturn:
-    if isinstance(error, BiomedError):
-        raise error
-    first, last = (docs[i].user_data[PLACE] for i in (0, -1))
-    where = first if first == last else f"{first} to {last}"
-    raise BiomedError(f"{where}: {_explain(f'the component {name}', error)}") from None
+def _read_found(work: Path) -> Iterator[list]:
+    for part in sorted(work.glob("part-*.jsonl"), key=lambda path: (len(path.name), path.name)):
+        with part.open(encoding="utf8") as lines:
+            yield from map(json.loads, lines)
 
 
-def _explain(who: str, error: Exception) -> str:
-    """What failed, without the message of the error, which may quote a text."""
-    frame = extract_tb(error.__traceback__)[-1]
-    return (
-        f"{who} failed ({type(error).__name__} in {frame.filename}:{frame.lineno}) and nothing was "
-        "written: try these documents by themselves, or without it"
-    )
+def _combine(
+    documents: Iterable[TextDocument], found: Iterable[list]
+) -> Iterator[tuple[TextDocument, Deidentified]]:
+    from ..annotations.deidentified import Deidentified
+
+    for document, replaced in zip(documents, found, strict=True):
+        yield document, Deidentified(document.text, map(tuple, replaced))
 
 
 def _rename(
@@ -249,15 +297,20 @@ def _write(
     annotations: Path | None,
     text_field: str,
     keep: list[str],
+    vault: Path | None,
+    key: bytes | None,
 ) -> None:
-    from ._shared.text_documents import writing_text_documents
+    from ..bulk.text_documents import writing_text_documents
+    from ..deidentification.vault import writing_vault
 
     with ExitStack() as stack:
-        write = stack.enter_context(writing_text_documents(texts, output, text_field))
-        notes = None
+        write = stack.enter_context(writing_text_documents(texts, output, text_field, keep))
+        notes = lock = None
         if annotations is not None:
             partial = stack.enter_context(replacing_file(annotations))
             notes = stack.enter_context(partial.open("w", encoding="utf8"))
+        if vault is not None and key is not None:
+            lock = stack.enter_context(writing_vault(vault, key))
         for document, deidentified in documents:
             document.fields = {name: document.fields.get(name) for name in keep}
             write(document, deidentified.text)
@@ -265,4 +318,6 @@ def _write(
                 name = {"file": document.name} if document.name else {}
                 replacements = [one._asdict() for one in deidentified.replacements]
                 row = {**name, **document.fields, "replacements": replacements}
-                notes.write(json.dumps(row, ensure_ascii=False) + "\n")
+                notes.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
+            if lock is not None:
+                lock(deidentified)

@@ -55,6 +55,7 @@ _I2B2_2014: dict[Kind, str] = {
     "email": "EMAIL",
     "url": "URL",
 }
+# Of the starter corpus, and what the Spanish pipeline that is shipped finds besides.
 _STARTER_ES: dict[Kind, str] = {
     "name": "NOMBRE",
     "date": "FECHA",
@@ -63,7 +64,9 @@ _STARTER_ES: dict[Kind, str] = {
     "id": "IDENTIFICADOR",
     "place": "LUGAR",
     "institution": "HOSPITAL",
-    "keep": "DIAGNOSTICO FARMACO PROCEDIMIENTO MORFOLOGIA_NEOPLASIA",
+    "profession": "PROFESION",
+    "other": "FAMILIAR SEXO",
+    "keep": "DIAGNOSTICO FARMACO PROCEDIMIENTO MORFOLOGIA_NEOPLASIA PROTEINA",
 }
 
 KINDS_OF_LABELS: dict[str, Kind] = {

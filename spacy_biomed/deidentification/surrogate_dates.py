@@ -11,7 +11,7 @@ from .document_key import DocumentKey
 from .term_lists import match_case, normalize
 
 # Full names come first: "may" is a full name in English and an abbreviation in Spanish.
-_MONTHS = {
+MONTHS = {
     "en": (
         "january february march april may june july august september october november december",
         "jan feb mar apr may jun jul aug sep oct nov dec",
@@ -33,14 +33,15 @@ _WEEKDAYS = {
 }
 
 
-def _alternatives(tables: dict[str, tuple[str, ...]]) -> str:
+def one_of(tables: dict[str, tuple[str, ...]]) -> str:
+    """A regular expression for any name in the tables, with accents or without."""
     names = {name for rows in tables.values() for row in rows for name in row.split()}
     names |= {normalize(name) for name in names}
     return "|".join(sorted(names, key=lambda name: (-len(name), name)))
 
 
-_MONTH = rf"(?P<name>{_alternatives(_MONTHS)})\b\.?"
-_WEEKDAY = rf"(?P<weekday>{_alternatives(_WEEKDAYS)})\b"
+_MONTH = rf"(?P<name>{one_of(MONTHS)})\b\.?"
+_WEEKDAY = rf"(?P<weekday>{one_of(_WEEKDAYS)})\b"
 _DAY = r"(?P<day>\d{1,2})(?P<ordinal>st|nd|rd|th)?[º°]?"
 _YEAR = r"(?P<year>\d{4})"
 _ANY_YEAR = r"'?(?P<year>\d{4}|\d\d)"
@@ -75,7 +76,7 @@ _PATTERNS = {
         ),
         re.compile(_WEEKDAY, re.IGNORECASE),
     ]
-    for language in _MONTHS
+    for language in MONTHS
 }
 _RANGE = re.compile(
     r"(.+?)(\s+(?:-|–|a|al|y|to|and|hasta|until|through)\s+|\s*[–—]\s*|(?<=\d{4})-(?=\d{4}$))(.+)",
@@ -212,10 +213,8 @@ def _read_date(fields: dict[str, str]) -> date:
     year = int(fields.get("year", _NO_YEAR))
     if len(fields.get("year", "")) == 2:
         year += 2000 if year < 69 else 1900
-    if "name" in fields:
-        month = _find_name(fields["name"], _MONTHS, "en")[1] + 1
-    else:
-        month = int(fields.get("month", 7))
+    name = fields.get("name")
+    month = int(fields.get("month", 7)) if name is None else find_month(name, "en")
     default_day = 15 if "name" in fields or "month" in fields else 1
     return date(year, month, int(fields.get("day", default_day)))
 
@@ -234,12 +233,22 @@ def _write_date(fields: dict[str, str], moved: date, days: int, language: str) -
         "ordinal": _ORDINALS.get(moved.day, "th"),
     }
     if "name" in fields:
-        row, _ = _find_name(fields["name"], _MONTHS, language)
+        row, _ = _find_name(fields["name"], MONTHS, language)
         written["name"] = _match_title(row[moved.month - 1], fields["name"])
     if "weekday" in fields:
         row, weekday = _find_name(fields["weekday"], _WEEKDAYS, language)
         written["weekday"] = _match_title(row[(weekday + days) % 7], fields["weekday"])
     return written
+
+
+def find_month(name: str, language: str) -> int:
+    """The number of a month, from 1, by its name or abbreviation.
+
+    Args:
+        name: in any language that `MONTHS` has, and any case.
+        language: which one is tried first.
+    """
+    return _find_name(name, MONTHS, language)[1] + 1
 
 
 def _find_name(

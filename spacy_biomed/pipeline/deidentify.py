@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from spacy.language import Language
 from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span
+from spacy.training import Example
 from spacy.util import SimpleFrozenDict
 
 from ..annotations.deidentified import DEIDENTIFIED, Replacement
@@ -16,18 +18,48 @@ from ..corpora.gold import DOCUMENT_ID
 from ..deidentification.document_key import DocumentKey, derive_key
 from ..deidentification.phi_kinds import EXAMPLES, KINDS_OF_LABELS, identifying_labels, merge_kinds
 from ..deidentification.surrogates import Surrogates
-from ..deidentification.term_lists import LANGUAGES
+from ..deidentification.term_lists import LANGUAGES, WORD
 from ..errors import BiomedError
-from .described import Described
+from .deidentification_scores import score_deidentification
+from .described import Described, ShownScores
 from .factories import register_factory
 from .mention_finders import Finders, list_finders
 
 FACTORY = "biomed_deidentify"
+# They find no names, so they do not make a pipeline one that de-identifies.
+PATTERNS = "biomed_phi_patterns"
 Mode = Literal["tags", "surrogates"]
+
+DEFAULT_CONFIG = """
+[scorer]
+@scorers = "spacy_biomed.deidentification_scorer.v1"
+"""
 
 # Shorter names would match in too many places.
 SHORTEST_PROPAGATED = 3
+FEWEST_DIGITS = 5
+SHORTEST_PART = 4
 SHORTEST_SECRET = 16
+# Kinds whose mentions are searched elsewhere in the document, and kinds that get initials.
+PROPAGATED = frozenset({"name", "phone", "id", "place", "institution", "email", "url"})
+EXTENDED = frozenset({"name", "place", "institution"})
+# Kinds of which two mentions with only particles between them are one ("3 años y 8 meses").
+BRIDGED = ("age", "place", "institution", "profession", "other")
+_PARTICLES = r"de|del|la|las|el|los|en|su|sus|para|con|of|the"
+_JOINING = re.compile(rf"[ .,]*(?:(?:{_PARTICLES})[ .,]+){{1,3}}", re.IGNORECASE)
+_JOINING_AGES = re.compile(rf"[ .,]*(?:(?:{_PARTICLES}|y|and)[ .,]+){{1,3}}", re.IGNORECASE)
+
+# An initial or an abbreviation of capitals, a number of a door or floor, the acronym of an
+# institution. "A", "E", "I", "O" and "Y" may be words.
+_INITIAL = r"(?:(?:[A-Z]\.){2,}|(?:[B-DF-HJ-NP-XZ]|[A-Z](?=\.\s?[A-Z]\b))(?!\w))"
+_JOINED_BEFORE = re.compile(rf"(?<!\w)(?:{_INITIAL}\.?[ ]?)+$")
+_JOINED_AFTER = re.compile(
+    rf"(?:[ .,-]{{1,2}}{_INITIAL}"
+    r"|[ .,-]{1,2}\d{1,2}\s?[ºª]?[ ]?[A-Z]?(?![\w/%]|[.,]\d|\.?[ ]?[a-z])"
+    r"|[ ]\(?[A-Z]{2,10}\)?(?=[\s.,;)]|$))+"
+)
+# Characters before a mention that are looked at.
+_FARTHEST = 20
 # Maximum number of labels named in a message.
 _NAMED_LABELS = 8
 MAKE_SECRET = '`python -c "import secrets; print(secrets.token_hex())"`'
@@ -72,8 +104,13 @@ class BiomedDeidentifier(Described, Pipe):
         tag: format of a tag; {label} stands for the mention's label.
         spans_key: span group of the mentions; None for `doc.ents`.
         kinds: label to kind, for unknown labels and for known labels with a different treatment.
-        propagate: whether to replace all other occurrences of a found name in the document: the
-            same letters as whole words, at least three letters.
+        propagate: whether to replace all other occurrences of a found name, place, institution,
+            number or address in the document: the same letters as whole words, at least three
+            letters or five digits; of a name of several words also each capitalised word of it with
+            at least four letters.
+        extend: whether to replace a word wholly of which a mention is a part, and the initials,
+            numbers and abbreviations that join a name, a place or an institution ("H. U.", "4º L",
+            "S.A."), and the particles between two mentions of one label ("3 años y 8 meses").
         language: language of the surrogates, "en" or "es"; by default the pipeline's, else English.
         day_first: whether 12/03/2019 is the 12th of March; by default for every language except
             English.
@@ -85,6 +122,7 @@ class BiomedDeidentifier(Described, Pipe):
             shift of dates.
         secret_variable: environment variable with the secret; None for no secret, for texts that
             need no protection.
+        scorer: scoring method.
         nlp: the pipeline of the component; None to use the component alone, without a check of the
             labels that other components find.
 
@@ -104,6 +142,18 @@ class BiomedDeidentifier(Described, Pipe):
     default_name, task_name = FACTORY, "de-identification"
     usage_line = "print(doc._.deidentified.text)"
 
+    @classmethod
+    def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
+        return ShownScores(
+            averages={"mentions replaced": "deid"},
+            numbers={
+                "documents wholly clean": "deid_clean_documents",
+                "characters of mentions left readable": "deid_readable_characters",
+                "characters replaced needlessly": "deid_needless_characters",
+            },
+            per_type="deid_per_type",
+        )
+
     def __init__(
         self,
         name: str = FACTORY,
@@ -113,22 +163,25 @@ class BiomedDeidentifier(Described, Pipe):
         spans_key: str | None = None,
         kinds: dict[str, str] = SimpleFrozenDict(),
         propagate: bool = True,
+        extend: bool = True,
         language: Literal["en", "es"] | None = None,
         day_first: bool | None = None,
         age_limit: int = 90,
         seed: int = 0,
         key_from: Literal["text", "document_id"] = "text",
         secret_variable: str | None = "SPACY_BIOMED_SECRET",
+        scorer: Callable | None = score_deidentification,
         nlp: Language | None = None,
     ):
         self.name = name
         self.nlp = nlp
         self.kinds = merge_kinds(name, kinds)
         self._own_kinds = list(kinds)
-        self._mode = mode
+        self.mode: Mode = mode
         self._tag = tag
-        self._spans_key = spans_key
+        self.spans_key = spans_key
         self._propagate = propagate
+        self._extend = extend
         spoken = nlp.lang if nlp is not None and nlp.lang in LANGUAGES else "en"
         self._language: str = language or spoken
         self._day_first = self._language != "en" if day_first is None else day_first
@@ -136,6 +189,7 @@ class BiomedDeidentifier(Described, Pipe):
         self._seed = seed
         self._key_from = key_from
         self._secret_variable = secret_variable
+        self.scorer = scorer
         self._secret: bytes | None = None
         # Components of the pipeline when it was last looked at.
         self._checked: list[str] = []
@@ -153,9 +207,20 @@ class BiomedDeidentifier(Described, Pipe):
             self.check_pipeline()
             text = doc.text
             mentions = self._find_mentions(text, layer)
-            key = self._document_key(doc, text) if self._mode == "surrogates" else None
+            key = self._document_key(doc, text) if self.mode == "surrogates" else None
             doc._.set(DEIDENTIFIED, self._replace(text, mentions, key))
         return doc
+
+    def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
+        """Score de-identified documents; see `score_deidentification`."""
+        if self.scorer is None:
+            return {}
+        return self.scorer(
+            examples,
+            is_identifying=lambda label: self.kind(label) != "keep",
+            spans_key=self.spans_key,
+            **kwargs,
+        )
 
     def set_secret(self, secret: str) -> None:
         """Use this secret instead of the environment variable's; it is not saved.
@@ -176,7 +241,7 @@ class BiomedDeidentifier(Described, Pipe):
         """
         if self.nlp is None or self.nlp.pipe_names == self._checked:
             return
-        finders = list_finders(self.nlp, self, self._spans_key)
+        finders = list_finders(self.nlp, self, self.spans_key, without=PATTERNS)
         if not identifying_labels(finders.labels, self.kinds) and not (
             finders.are_silent and identifying_labels(self._own_kinds, self.kinds)
         ):
@@ -205,17 +270,25 @@ class BiomedDeidentifier(Described, Pipe):
 
     def _layer(self, doc: Doc) -> Iterable[Span] | None:
         """The spans of the mentions; None if no component has looked for any."""
-        if self._spans_key is not None:
-            return doc.spans.get(self._spans_key)
+        if self.spans_key is not None:
+            return doc.spans.get(self.spans_key)
         # A text without words never has this annotation.
-        return doc.ents if doc.has_annotation("ENT_IOB") or not doc.text.strip() else None
+        # One of patterns alone leaves the other tokens missing: nobody has looked for names.
+        is_complete = doc.has_annotation("ENT_IOB", require_complete=True)
+        return doc.ents if is_complete or not doc.text.strip() else None
 
     def _find_mentions(self, text: str, layer: Iterable[Span]) -> list[Mention]:
         """The disjoint mentions to replace, in text order."""
         found = [Mention(span.start_char, span.end_char, span.label_) for span in layer]
         found = [one for one in found if self.kind(one.label) != "keep" and one.start < one.end]
         if self._propagate:
-            found += find_again(text, [one for one in found if self.kind(one.label) == "name"])
+            found += find_again(text, [one for one in found if self.kind(one.label) in PROPAGATED])
+            names = [one for one in found if self.kind(one.label) == "name"]
+            found += find_again(text, split_names(text, names))
+        if self._extend:
+            found = [extend(text, one, self.kind(one.label)) for one in found]
+            for kind in BRIDGED:
+                found += bridge(text, [one for one in found if self.kind(one.label) == kind], kind)
         return merge_overlapping(found)
 
     def _replace(
@@ -308,16 +381,21 @@ class BiomedDeidentifier(Described, Pipe):
 
 
 make_biomed_deidentify = register_factory(
-    FACTORY, BiomedDeidentifier, assigns=["doc._.deidentified"]
+    FACTORY,
+    BiomedDeidentifier,
+    DEFAULT_CONFIG,
+    assigns=["doc._.deidentified"],
+    default_score_weights={"deid_r": None, "deid_clean_documents": None},
 )
 
 
 def find_again(text: str, names: Iterable[Mention]) -> list[Mention]:
-    """Find all other exact occurrences of found names in a text, as whole words."""
+    """Find all other exact occurrences of found mentions in a text, as whole words."""
     labels = {text[one.start : one.end]: one.label for one in names}
     found = []
     for name, label in labels.items():
-        if sum(map(str.isalpha, name)) < SHORTEST_PROPAGATED:
+        digits = sum(map(str.isdigit, name))
+        if sum(map(str.isalpha, name)) < SHORTEST_PROPAGATED and digits < FEWEST_DIGITS:
             continue
         start = text.find(name)
         while start >= 0:
@@ -325,6 +403,53 @@ def find_again(text: str, names: Iterable[Mention]) -> list[Mention]:
             if not (_is_within_word(text, start) or _is_within_word(text, end)):
                 found.append(Mention(start, end, label))
             start = text.find(name, start + 1)
+    return found
+
+
+def split_names(text: str, names: Iterable[Mention]) -> list[Mention]:
+    """The capitalised words of names that have several, if they are long enough to be searched."""
+    return [
+        Mention(one.start + word.start(), one.start + word.end(), one.label)
+        for one in names
+        for word in WORD.finditer(text[one.start : one.end])
+        if len(word[0]) >= SHORTEST_PART
+        and word[0][0].isupper()
+        and word[0] != text[one.start : one.end]
+    ]
+
+
+def extend(text: str, mention: Mention, kind: str) -> Mention:
+    """A mention with the rest of its first and last word, and what joins it by its form.
+
+    A name, a place or an institution gets the initials, numbers and abbreviations beside it: they
+    are rarely anything else, and telling when they are left.
+    """
+    start, end = mention.start, mention.end
+    while start > 0 and _is_within_word(text, start):
+        start -= 1
+    while end < len(text) and _is_within_word(text, end):
+        end += 1
+    if kind in EXTENDED:
+        before = _JOINED_BEFORE.search(text[max(start - _FARTHEST, 0) : start])
+        after = _JOINED_AFTER.match(text, end)
+        start -= len(before[0]) if before else 0
+        end = after.end() if after else end
+    return Mention(start, end, mention.label)
+
+
+def bridge(text: str, mentions: Iterable[Mention], kind: str) -> list[Mention]:
+    """The gaps between neighbouring mentions of one label that consist of particles, with both."""
+    joining = _JOINING_AGES if kind == "age" else _JOINING
+    found = []
+    last: Mention | None = None
+    for one in merge_overlapping(mentions):
+        if (
+            last is not None
+            and last.label == one.label
+            and joining.fullmatch(text, last.end, one.start)
+        ):
+            found.append(Mention(last.start, one.end, one.label))
+        last = one
     return found
 
 
@@ -376,7 +501,7 @@ def add_deidentifier(
         raise BiomedError(f"mode {mode}: use {' or '.join(get_args(Mode))}")
     given = {"mode": mode, "key_from": key_from, "kinds": kinds or None}
     given = {name: value for name, value in given.items() if value is not None}
-    names = [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory == FACTORY]
+    names = _find(nlp)
     if not names:
         return cast(BiomedDeidentifier, nlp.add_pipe(FACTORY, config=given))
     if given:
@@ -385,3 +510,12 @@ def add_deidentifier(
         del settings["factory"]
         nlp.replace_pipe(names[0], FACTORY, config=settings)
     return cast(BiomedDeidentifier, nlp.get_pipe(names[0]))
+
+
+def find_deidentifier(nlp: Language) -> BiomedDeidentifier:
+    """The `biomed_deidentify` of a pipeline that has one."""
+    return cast(BiomedDeidentifier, nlp.get_pipe(_find(nlp)[0]))
+
+
+def _find(nlp: Language) -> list[str]:
+    return [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory == FACTORY]

@@ -23,17 +23,22 @@ class Finders(NamedTuple):
     are_silent: bool
 
 
-def list_finders(nlp: Language, before: Any, spans_key: str | None) -> Finders:
+def list_finders(
+    nlp: Language, before: Any, spans_key: str | None, *, without: str = ""
+) -> Finders:
     """The components of a pipeline that write to a layer of mentions.
 
     Args:
         before: the component that reads the layer; components after it do not count.
         spans_key: span group of the mentions; None for `doc.ents`.
+        without: factory of components that do not count.
     """
     names, labels, are_silent = [], {}, False
     for name, component in nlp.pipeline:
         if component is before:
             break
+        if nlp.get_pipe_meta(name).factory == without:
+            continue
         if _may_write(component, nlp.get_pipe_meta(name).assigns, spans_key):
             declared = getattr(component, "labels", None)
             names.append(name)

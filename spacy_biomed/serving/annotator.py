@@ -9,7 +9,8 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from ..bulk.findings import describe, find_layers
-from ..bulk.shards import annotate_texts, explain_failure
+from ..bulk.shards import annotate_items, explain_failure
+from ..bulk.sources import Item
 from ..corpora.gold import DOCUMENT_ID
 from ..errors import BiomedError
 from ..pipeline.deidentify import FACTORY, BiomedDeidentifier, add_deidentifier
@@ -63,7 +64,7 @@ class Annotator:
         """
         # What the pipeline's vocabulary learns from the texts is forgotten with the batch.
         with self._nlp.memory_zone():
-            docs = annotate_texts(self._nlp, [job.text for job in jobs])
+            docs = annotate_items(self._nlp, [Item(job.id, job.text) for job in jobs])
             return [_answer(job, doc) for job, doc in zip(jobs, docs, strict=True)]
 
     def write_findings(self, id: str, doc: Doc) -> bytes:

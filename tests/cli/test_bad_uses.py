@@ -307,6 +307,10 @@ COMMANDS = {
             ],
         },
     ),
+    "reidentify": Command(
+        {"TEXTS": "texts.txt", "VAULT": "mine", "OUTPUT": "new.txt"},
+        {"TEXTS": TEXT_FILES, "VAULT": ["gone", "empty_folder"], "OUTPUT": OUTPUT_FILES},
+    ),
     "distill": Command(
         {
             "RECIPE": "distillation.cfg",

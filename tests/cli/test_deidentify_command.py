@@ -13,7 +13,6 @@ from spacy.tokens import DocBin
 from typer.testing import CliRunner
 
 from spacy_biomed.cli import app
-from spacy_biomed.errors import BiomedError
 from spacy_biomed.outputs import replacing_directory
 
 NOTES = ["Marta Ochoa vino el 12/03/2019.", "", "Alta: 14/03/2019. Fdo.: Marta Ochoa, Ana Ruiz"]
@@ -124,7 +123,10 @@ def test_in_a_folder_each_file_is_a_document(run, tmp_path):
         (["notes.txt", "notes.txt"], "notes.txt: this is what is read"),
         (["ward", "ward/clean"], "ward/clean: this is what is read, or in it"),
         (["ward", "out"], "a.jsonl: in a folder, each .txt file is a document"),
-        (["notes.csv", "out.csv"], "notes.csv: the ending of the name is unknown"),
+        (["notes.doc", "out.doc"], "notes.doc: the ending of the name is unknown"),
+        (["notes.csv", "out.csv"], "notes.csv:2: no field text"),
+        (["notes.csv", "out.tsv.old"], "out.tsv.old: name a .csv file"),
+        (["ragged.csv", "out.csv"], "ragged.csv:3: 2 fields and not 1"),
         (["notes.txt", "out.txt", "--annotations", "out.txt"], "a file of its own"),
         (["notes.txt", "out.txt", "--kind", "TWIN"], "--kind TWIN: write LABEL=kind"),
         (["notes.txt", "out.txt", "--kind", "TWIN=sister"], "TWIN = 'sister': no such kind"),
@@ -136,7 +138,9 @@ def test_in_a_folder_each_file_is_a_document(run, tmp_path):
 )
 def test_bad_input_is_one_line_and_nothing_is_written(run, tmp_path, arguments, message):
     (tmp_path / "bad.jsonl").write_text('{"text": "a"}\n{"text"\n')
-    (tmp_path / "notes.csv").write_text("a\n")
+    (tmp_path / "notes.csv").write_text("a\nb\n")
+    (tmp_path / "ragged.csv").write_text("text\na\nMarta,b\n")
+    (tmp_path / "notes.doc").write_text("a\n")
     (tmp_path / "ward").mkdir()
     (tmp_path / "ward" / ("a.txt" if "ward/clean" in arguments else "a.jsonl")).write_text("a\n")
     before = sorted(tmp_path.rglob("*"))
@@ -425,14 +429,8 @@ def make_careless(nlp, name, where: str):
     return Careless(where) if where == "call" else CarelessInBatches(where)
 
 
-@pytest.mark.parametrize(
-    ("where", "place"),
-    [
-        ("call", "notes.txt:3: the component careless failed"),
-        ("pipe", "notes.txt:2 or soon after it: a component failed"),
-    ],
-)
-def test_a_component_that_fails_is_named_without_its_words(run, finder, tmp_path, where, place):
+@pytest.mark.parametrize("where", ["call", "pipe"])
+def test_a_component_that_fails_is_named_without_its_words(run, finder, tmp_path, where):
     nlp = spacy.load(finder)
     nlp.add_pipe("careless", config={"where": where})
     nlp.to_disk(tmp_path / "failing")
@@ -440,10 +438,9 @@ def test_a_component_that_fails_is_named_without_its_words(run, finder, tmp_path
     arguments = ["notes.txt", "out.txt", "--annotations", "replaced.jsonl"]
     result = run("deidentify", *arguments, pipeline=tmp_path / "failing")
     message = error_line(result)
-    assert message.startswith(f"{place} (RuntimeError in {__file__}:")
+    place = f"RuntimeError in {Path(__file__).name}:"
+    assert message.startswith(f"notes.txt:3: a component failed ({place}")
     assert "Marta" not in message + result.output and "cannot read" not in message
-    reported = result.exception.__context__.__cause__
-    assert isinstance(reported, BiomedError) and reported.__suppress_context__
     assert sorted(tmp_path.rglob("*")) == before
 
 

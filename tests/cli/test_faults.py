@@ -224,6 +224,7 @@ def deidentify_file(finder, inputs):
     return Case(
         *([*arguments, inputs / f"{name}.jsonl", "out.jsonl", *options] for name in "gh"),
         ["out.jsonl", "notes.jsonl"],
+        working="out.jsonl.shards",
     )
 
 
@@ -231,7 +232,8 @@ def deidentify_file(finder, inputs):
 def deidentify_folder(finder, inputs):
     arguments = ["deidentify", finder]
     options = ["--mode", "tags", "--keep-names"]
-    return Case(*([*arguments, inputs / name, "out", *options] for name in "gh"))
+    cases = ([*arguments, inputs / name, "out", *options] for name in "gh")
+    return Case(*cases, working="out.shards")
 
 
 @pytest.fixture(scope="module")
@@ -346,7 +348,7 @@ def make(case: Case, folder: Path) -> Undisturbed:
     outcome = run(strings(case.old), before, None, case.prepare)
     assert outcome.status == 0, outcome
     if case.working is not None:
-        shutil.rmtree(before / case.working)
+        shutil.rmtree(before / case.working, ignore_errors=True)  # some commands delete it
     after = shutil.copytree(before, folder / "after")
     outcome = run(strings(case.new), after, None, case.prepare)
     assert outcome.status == 0, outcome

@@ -111,10 +111,10 @@ def test_a_name_found_once_is_replaced_everywhere():
     assert deidentify(text, spans, propagate=False).text == "[NOMBRE]" + text[8:]
 
 
-def test_only_names_of_three_letters_are_looked_for():
+def test_only_mentions_of_three_letters_are_looked_for():
     text = "Lu y Lu; Tudela y Tudela"
     spans = [(0, 2, "NOMBRE"), (9, 15, "LUGAR")]
-    assert deidentify(text, spans).text == "[NOMBRE] y Lu; [LUGAR] y Tudela"
+    assert deidentify(text, spans).text == "[NOMBRE] y Lu; [LUGAR] y [LUGAR]"
     assert find_again("Lu-7, Lu-7", [Mention(0, 4, "N")]) == []
 
 
@@ -464,7 +464,13 @@ def test_outside_mentions_all_is_the_same_and_inside_all_is_replaced(mode, langu
     A surrogate may equal the original by chance, for a single letter once in 26 times.
     """
     kept = {label: "other" for label, kind in KINDS_OF_LABELS.items() if kind in ("age", "keep")}
-    settings = {"mode": mode, "language": language, "propagate": False, "kinds": kept}
+    settings = {
+        "mode": mode,
+        "language": language,
+        "propagate": False,
+        "extend": False,
+        "kinds": kept,
+    }
     generator = random.Random(f"{mode} {language}")
     replaced = 0
     for _ in range(150):
@@ -475,7 +481,8 @@ def test_outside_mentions_all_is_the_same_and_inside_all_is_replaced(mode, langu
         for one in deidentified.replacements:
             original = text[one.start : one.end]
             assert deidentified.text[one.new_start : one.new_end] == one.text
-            if mode == "tags" or sum(map(str.isalnum, original)) >= 3:
+            is_long = sum(map(str.isalnum, original)) >= 3
+            if is_long or (mode == "tags" and original not in f"[{one.label}]"):
                 assert original not in one.text
             replaced += 1
         for start, end, _ in spans:
@@ -503,3 +510,37 @@ def check_outside(text, deidentified, covered):
 def test_the_snippet_of_the_page_gives_what_it_says():
     result = doctest.testfile(str(PAGE), module_relative=False)
     assert result.attempted > 5 and result.failed == 0
+
+
+# Mentions that are extended
+
+
+@pytest.mark.parametrize(
+    ("text", "mention", "label", "expected"),
+    [
+        ("En el H. U. La Princesa hoy", "La Princesa", "HOSPITAL", "En el [HOSPITAL] hoy"),
+        ("Calle Mayor 1, 4º L 28035", "Calle Mayor 1", "LUGAR", "[LUGAR] 28035"),
+        ("vive en Bogotá D.C. hoy", "Bogotá", "LUGAR", "vive en [LUGAR] hoy"),
+        ("Instituto del Dolor (INDO).", "Instituto del Dolor", "HOSPITAL", "[HOSPITAL]."),
+        ("con Ochoas.", "Ochoa", "NOMBRE", "con [NOMBRE]."),
+        ("Ochoa. A los 3 días", "Ochoa", "NOMBRE", "[NOMBRE]. A los 3 días"),
+        ("Tudela 12,5 mg", "Tudela", "LUGAR", "[LUGAR] 12,5 mg"),
+    ],
+)
+def test_a_mention_gets_the_initials_and_numbers_that_join_it(text, mention, label, expected):
+    start = text.index(mention)
+    spans = [(start, start + len(mention), label)]
+    assert deidentify(text, spans).text == expected
+
+
+def test_particles_between_mentions_of_one_label_are_replaced_too():
+    text = "de 3 años y 8 meses"
+    assert deidentify(text, [(3, 9, "EDAD"), (12, 19, "EDAD")]).text == "de [EDAD]"
+    assert deidentify(text, [(3, 9, "EDAD"), (12, 19, "SEXO")]).text == "de [EDAD] y [SEXO]"
+
+
+def test_a_word_of_a_name_is_found_wherever_it_stands():
+    text = "Marta Ochoa vino. La Sra. Ochoa no volvió; ochoa."
+    assert deidentify(text, [(0, 11, "NOMBRE")]).text == (
+        "[NOMBRE] vino. La Sra. [NOMBRE] no volvió; ochoa."
+    )

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ...errors import BiomedError
+from ..findings import Layers
 from ..sources import require_pyarrow
 from .brat import BratSink
 from .inception import InceptionSink
@@ -14,10 +15,11 @@ from .label_studio import LabelStudioSink
 from .parquet import ParquetSink
 from .prodigy import ProdigySink
 from .pubtator import PubTatorSink
+from .replacements import ReplacementSink
 from .sink import Sink
 from .spacy_docs import SpacySink
 
-__all__ = ["SINKS", "ParquetSink", "Sink", "find_format"]
+__all__ = ["REPLACEMENTS", "SINKS", "ParquetSink", "Sink", "create_sink", "find_format"]
 
 SINKS: dict[str, type[Sink]] = {
     "brat": BratSink,
@@ -29,6 +31,15 @@ SINKS: dict[str, type[Sink]] = {
     "pubtator": PubTatorSink,
     "spacy": SpacySink,
 }
+
+# The format of the parts of a run of `spacy biomed deidentify`, which are put together at its end.
+REPLACEMENTS = "replacements"
+
+
+def create_sink(format: str, layers: Layers, pipeline: str) -> Sink:
+    """A sink of one of the formats of `SINKS`, or of `REPLACEMENTS`."""
+    made = ReplacementSink if format == REPLACEMENTS else SINKS[format]
+    return made(layers, pipeline)
 
 
 def find_format(output: Path) -> str:

@@ -21,9 +21,11 @@ class Sink(ABC):
 
     Attributes:
         is_folder: whether the files of a shard are in a folder of their own.
+        needs_all: whether a document that fails ends the run.
     """
 
     is_folder = False
+    needs_all = False
 
     def __init__(self, layers: Layers, pipeline: str = ""):
         self.layers = layers

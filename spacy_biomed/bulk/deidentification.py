@@ -1,0 +1,126 @@
+"""What `spacy biomed deidentify` asks of the engine that annotates collections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from spacy.language import Language
+
+from ..deidentification.pattern_matches import PATTERN_LANGUAGES
+from ..errors import BiomedError
+from ..pipeline.deidentify import BiomedDeidentifier, add_deidentifier, find_deidentifier
+from ..pipeline.phi_patterns import add_patterns, remove_patterns
+from .sources import Item, Part, TextFolder
+from .text_documents import MADE_BY, find_documents, read_text_documents
+
+# Of the working folder, which is never taken for an output.
+DEIDENTIFIED_BY = f"{MADE_BY}, unfinished"
+
+
+@dataclass(frozen=True)
+class Deidentification:
+    """How documents are de-identified; plain data, that other processes get.
+
+    Attributes:
+        text_field: column or JSON field with the text.
+        patient_field: column or JSON field of what documents have in common that share surrogates;
+            None for surrogates of each document.
+        mode: "tags" or "surrogates"; None for the pipeline's own.
+        kinds: label to kind, added to the pipeline's.
+        patterns: whether `biomed_phi_patterns` runs; None to add it where the language has any.
+        secret_file: file with the secret; None for the environment variable.
+    """
+
+    text_field: str = "text"
+    patient_field: str | None = None
+    mode: str | None = None
+    kinds: dict[str, str] = field(default_factory=dict)
+    patterns: bool | None = None
+    secret_file: str | None = None
+
+    @classmethod
+    def read(cls, fields: dict[str, Any] | None) -> Deidentification | None:
+        """Create it from its fields; None from None."""
+        return None if fields is None else cls(**fields)
+
+    def prepare(self, nlp: Language) -> BiomedDeidentifier:
+        """Give a pipeline the components that this asks for.
+
+        Raises:
+            BiomedError: if it finds no personal data, the secret is missing, or there are no
+                patterns for its language.
+        """
+        key_from = None if self.patient_field is None else "document_id"
+        component = add_deidentifier(nlp, self.mode, key_from, self.kinds)
+        if self.secret_file is not None:
+            component.set_secret(read_secret(Path(self.secret_file)))
+        if self.patterns is False:
+            remove_patterns(nlp)
+        elif self.patterns or nlp.lang in PATTERN_LANGUAGES:
+            add_patterns(nlp, before=component.name, spans_key=component.spans_key)
+        component.check_pipeline()
+        if component.mode == "surrogates":
+            component.make_key("")
+        return component
+
+    def find_parts(self, source: Path) -> list[Part]:
+        """The input as a part of the engine."""
+        return [_Documents(source, self)]
+
+    def describe(self, nlp: Language) -> dict[str, Any]:
+        """The settings that the result depends on; nothing that tells the secret."""
+        component = find_deidentifier(nlp)
+        has_key = component.mode == "surrogates"
+        return {
+            "text_field": self.text_field,
+            "patient_field": self.patient_field,
+            "mode": component.mode,
+            "kinds": self.kinds,
+            "components": nlp.pipe_names,
+            "secret": component.make_key("").digest(16, "secret").hex() if has_key else "",
+        }
+
+
+class _Documents(Part):
+    """A file of texts, or a folder of them, as `read_text_documents` reads it."""
+
+    def __init__(self, path: Path, settings: Deidentification):
+        super().__init__(path, path.name)
+        self._settings = settings
+        files = find_documents(path) if path.is_dir() else []
+        names = [file.relative_to(path).as_posix() for file in files]
+        self._folder = TextFolder(path, path.name, names) if names else None
+
+    def find_offsets(self) -> Iterator[int]:
+        documents = read_text_documents(self.path, self._settings.text_field)
+        return (row for row, _ in enumerate(documents))
+
+    def read_from(self, offset: int, row: int) -> Iterator[Item]:
+        documents = read_text_documents(self.path, self._settings.text_field)
+        for document in islice(documents, row, None):
+            patient = self._settings.patient_field
+            shared = "" if patient is None else str(document.fields[patient])
+            yield Item(document.place, document.text, patient=shared)
+
+    def state(self) -> str:
+        return super().state() if self._folder is None else self._folder.state()
+
+    def checksum(self) -> str:
+        return super().checksum() if self._folder is None else self._folder.checksum()
+
+
+def read_secret(path: Path) -> str:
+    """Read a secret, or a key, from a file.
+
+    Raises:
+        BiomedError: if it cannot be read; the message has nothing of its content.
+    """
+    try:
+        return path.read_text(encoding="utf8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8"
+        raise BiomedError(f"{path}: the secret cannot be read ({reason}); check the file") from None

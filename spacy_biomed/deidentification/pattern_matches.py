@@ -1,0 +1,133 @@
+"""Patterns of personal data that has a form: dates, addresses, telephones and identifiers.
+
+They find what a recogniser may miss, and know nothing of names. A pattern that also fits harmless
+numbers has a check: the day exists, the check digits are right, the number is in a range that is in
+use, or a word before it says what it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from ..errors import BiomedError
+from .pattern_contacts import find_emails, find_phones, find_postal_codes, find_urls
+from .pattern_dates import find_ages, find_dates
+from .pattern_identifiers import find_identifiers
+from .pattern_phrases import find_phrases
+
+PATTERN_LANGUAGES = ("en", "es")
+
+# The labels of each pattern, in order of preference: first those of corpora that tell the most
+# kinds apart. The last one of each row is used if the pipeline has none of them.
+PATTERN_LABELS: dict[str, tuple[str, ...]] = {
+    "date": ("FECHAS", "FECHA", "DATE"),
+    "age": ("EDAD_SUJETO_ASISTENCIA", "EDAD", "AGE"),
+    "email": ("CORREO_ELECTRONICO", "CONTACTO", "CONTACT", "EMAIL"),
+    "url": ("CONTACTO", "CONTACT", "URL"),
+    "phone": ("NUMERO_TELEFONO", "CONTACTO", "CONTACT", "PHONE"),
+    "fax": ("NUMERO_FAX", "CONTACTO", "CONTACT", "FAX"),
+    "postal_code": ("TERRITORIO", "LUGAR", "ZIP", "LOCATION", "ZIP"),
+    "national_id": ("ID_SUJETO_ASISTENCIA", "IDENTIFICADOR", "SSN", "ID"),
+    "insurance": ("ID_ASEGURAMIENTO", "IDENTIFICADOR", "HEALTHPLAN", "ID"),
+    "record": ("ID_SUJETO_ASISTENCIA", "IDENTIFICADOR", "MEDICALRECORD", "ID"),
+    "encounter": ("ID_CONTACTO_ASISTENCIAL", "IDENTIFICADOR", "IDNUM", "ID"),
+    "license": ("ID_TITULACION_PERSONAL_SANITARIO", "IDENTIFICADOR", "LICENSE", "ID"),
+    "account": ("IDENTIFICADOR", "ACCOUNT", "ID"),
+    "address": ("CALLE", "LUGAR", "STREET", "LOCATION", "STREET"),
+    "institution": ("HOSPITAL", "ORGANIZATION", "LOCATION", "HOSPITAL"),
+}
+# Patterns of what only some corpora hold to be personal data: they are used where the pipeline has
+# one of their labels.
+OPTIONAL_LABELS: dict[str, tuple[str, ...]] = {
+    "relative": ("FAMILIARES_SUJETO_ASISTENCIA", "FAMILIAR"),
+    "status": ("OTROS_SUJETO_ASISTENCIA", "SEXO"),
+    "profession": ("PROFESION",),
+    "sex": ("SEXO_SUJETO_ASISTENCIA", "SEXO"),
+}
+PATTERNS = (*PATTERN_LABELS, *OPTIONAL_LABELS)
+
+
+class PatternMatch(NamedTuple):
+    """A span that a pattern has found, in characters, end exclusive.
+
+    Attributes:
+        start, end: offsets.
+        pattern: one of `PATTERNS`.
+    """
+
+    start: int
+    end: int
+    pattern: str
+
+
+_Finder = Callable[[str, str], Iterator[tuple[re.Match[str], str]]]
+# A match of an earlier finder is preferred to an overlapping one of a later finder.
+_FINDERS: tuple[_Finder, ...] = (
+    find_emails,
+    find_urls,
+    find_identifiers,
+    find_dates,
+    find_phones,
+    find_postal_codes,
+    find_ages,
+    find_phrases,
+)
+
+
+def find_patterns(text: str, language: str) -> list[PatternMatch]:
+    """Find everything in a text that has the form of personal data.
+
+    Args:
+        text: the text.
+        language: "en" or "es".
+
+    Returns:
+        disjoint spans, in text order.
+
+    Examples:
+        >>> text = "Visto el 12/03/2019 (TA 120/80, dolor 5/10). DNI 12345678Z."
+        >>> [(text[one.start : one.end], one.pattern) for one in find_patterns(text, "es")]
+        [('12/03/2019', 'date'), ('12345678Z', 'national_id')]
+    """
+    taken = bytearray(len(text))
+    found: list[PatternMatch] = []
+    for find in _FINDERS:
+        for match, pattern in find(text, language):
+            # The value is the group of this name, if words before it belong to the pattern.
+            start, end = match.span("value" if "value" in match.re.groupindex else 0)
+            if not any(taken[start:end]):
+                taken[start:end] = b"\1" * (end - start)
+                found.append(PatternMatch(start, end, pattern))
+    return sorted(found)
+
+
+def choose_labels(declared: Iterable[str], given: dict[str, str]) -> dict[str, str]:
+    """The label of each pattern; none for an optional pattern without a label that is declared.
+
+    Args:
+        declared: labels that the pipeline's other components find.
+        given: pattern to label, which takes precedence.
+
+    Raises:
+        BiomedError: if there is no such pattern.
+    """
+    check_patterns(given)
+    known = set(declared)
+    chosen = {
+        pattern: next((label for label in labels if label in known), labels[-1])
+        for pattern, labels in PATTERN_LABELS.items()
+    }
+    for pattern, labels in OPTIONAL_LABELS.items():
+        found = next((label for label in labels if label in known), None)
+        if found is not None:
+            chosen[pattern] = found
+    return {**chosen, **given}
+
+
+def check_patterns(names: Iterable[str]) -> None:
+    """Raise BiomedError if a name is not that of a pattern."""
+    for name in names:
+        if name not in PATTERNS:
+            raise BiomedError(f"no pattern {name}; use some of {', '.join(PATTERNS)}")

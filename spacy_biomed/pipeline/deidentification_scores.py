@@ -1,0 +1,162 @@
+"""Scores of de-identification: what stays readable, and in how many documents nothing does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import numpy as np
+from spacy.training import Example
+
+from ..annotations.deidentified import Replacement
+from ..corpora.gold import UNALIGNED_MENTIONS
+from .mention_layer import gold_spans
+
+# A mention as (start, end, label), in characters, end exclusive.
+Gold = tuple[int, int, str]
+
+
+@dataclass(slots=True)
+class LabelCounts:
+    """Gold mentions of a label that were found or missed, and right and wrong replacements."""
+
+    found: int = 0
+    missed: int = 0
+    right: int = 0
+    wrong: int = 0
+
+    def count_gold(self, is_found: bool) -> None:
+        self.found += bool(is_found)
+        self.missed += not is_found
+
+    def count_replacement(self, is_right: bool) -> None:
+        self.right += bool(is_right)
+        self.wrong += not is_right
+
+    def rates(self) -> dict[str, float]:
+        """Precision, recall and their harmonic mean; 0 where nothing counts."""
+        precision = _share(self.right, self.right + self.wrong)
+        recall = _share(self.found, self.found + self.missed)
+        total = precision + recall
+        return {"p": precision, "r": recall, "f": 2 * precision * recall / total if total else 0.0}
+
+
+class DeidentificationScores:
+    """Counts of what was replaced and what should have been, over documents.
+
+    Only letters and digits count as characters: a comma that is left tells nothing.
+
+    Attributes:
+        documents: number of documents counted.
+        clean: documents in which no character of a gold mention is readable.
+        gold, readable: characters of gold mentions, and those of them that were not replaced.
+        replaced, needless: characters that were replaced, and those of them in no gold mention.
+        by_label: found and missed gold mentions by their label, and right and wrong replacements
+            by theirs; a right one shares a character with a gold mention.
+    """
+
+    def __init__(self) -> None:
+        self.documents = self.clean = 0
+        self.gold = self.readable = self.replaced = self.needless = 0
+        self.by_label: dict[str, LabelCounts] = {}
+
+    def add(self, text: str, gold: Iterable[Gold], replacements: Sequence[Replacement]) -> None:
+        """Count a document.
+
+        Args:
+            text: its original text.
+            gold: the mentions that identify somebody.
+            replacements: of the document. A replacement may be equal to what it replaces, as an age
+                below the limit; such a mention was found, and stays on purpose.
+        """
+        gold = set(gold)
+        counts = np.fromiter(map(str.isalnum, text), dtype=bool, count=len(text))
+        is_gold = _cover(len(text), gold)
+        is_replaced = _cover(len(text), [(one.start, one.end, one.label) for one in replacements])
+        left = counts & is_gold & ~is_replaced
+        self.documents += 1
+        self.clean += not left.any()
+        self.gold += int((counts & is_gold).sum())
+        self.readable += int(left.sum())
+        self.replaced += int((counts & is_replaced).sum())
+        self.needless += int((counts & is_replaced & ~is_gold).sum())
+        for start, end, label in gold:
+            is_found = not left[start:end].any()
+            self.by_label.setdefault(label, LabelCounts()).count_gold(is_found)
+        for one in replacements:
+            is_right = is_gold[one.start : one.end].any()
+            self.by_label.setdefault(one.label, LabelCounts()).count_replacement(bool(is_right))
+
+    def scores(self) -> dict[str, Any]:
+        """The scores by name; None if there are no documents. See `score_deidentification`."""
+        counts = [astuple(count) for count in self.by_label.values()]
+        every = LabelCounts(*map(sum, zip(*counts, strict=True))).rates()
+        scores: dict[str, Any] = {
+            "deid_p": every["p"],
+            "deid_r": every["r"],
+            "deid_f": every["f"],
+            "deid_clean_documents": _share(self.clean, self.documents),
+            "deid_readable_characters": _share(self.readable, self.gold),
+            "deid_needless_characters": _share(self.needless, self.replaced),
+            "deid_per_type": {
+                label: count.rates() for label, count in sorted(self.by_label.items())
+            },
+        }
+        return scores if self.documents else dict.fromkeys(scores)
+
+
+def score_deidentification(
+    examples: Iterable[Example],
+    *,
+    is_identifying: Callable[[str], bool] = lambda label: True,
+    spans_key: str | None = None,
+    **cfg: Any,
+) -> dict[str, Any]:
+    """Score de-identified documents against the gold mentions of the source.
+
+    A gold mention is found if all of its letters and digits are in replacements, whatever their
+    labels. This includes gold mentions that do not fit token boundaries. Documents whose mentions
+    are not annotated, or that were not de-identified, are not scored.
+
+    Args:
+        examples: with `doc._.deidentified` in the predicted document.
+        is_identifying: whether mentions of a label have to be removed; the others are ignored.
+        spans_key: span group of the gold mentions; None for `doc.ents`.
+
+    Returns:
+        `deid_r`, the share of the gold mentions that were found; `deid_p`, the share of the
+        replacements that share a character with a gold mention; `deid_f`, their harmonic mean;
+        `deid_per_type`, the same for each label (recall by the gold label, precision by that of the
+        replacement); `deid_clean_documents`, the share of the documents in which all gold mentions
+        were found; `deid_readable_characters`, the share of the letters and digits of gold mentions
+        that were not replaced; `deid_needless_characters`, the share of the replaced letters and
+        digits that are in no gold mention.
+    """
+    counts = DeidentificationScores()
+    for example in examples:
+        spans = gold_spans(example.reference, spans_key)
+        deidentified = example.predicted._.deidentified
+        if spans is None or deidentified is None:
+            continue
+        gold = [(span.start_char, span.end_char, span.label_) for span in spans]
+        gold += [tuple(one) for one in example.reference.user_data.get(UNALIGNED_MENTIONS, ())]
+        gold = [one for one in gold if is_identifying(one[2])]
+        counts.add(example.reference.text, gold, deidentified.replacements)
+    return counts.scores()
+
+
+def deidentification_scorer_v1() -> Callable:
+    """`spacy_biomed.deidentification_scorer.v1`: see `score_deidentification`."""
+    return score_deidentification
+
+
+def _cover(length: int, spans: Iterable[Gold]) -> np.ndarray:
+    is_covered = np.zeros(length, dtype=bool)
+    for start, end, _ in spans:
+        is_covered[start:end] = True
+    return is_covered
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0

@@ -1,0 +1,189 @@
+"""The component `biomed_phi_patterns`: personal data that has a form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, cast
+
+from spacy.language import Language
+from spacy.pipeline import Pipe
+from spacy.tokens import Doc, Span
+from spacy.util import SimpleFrozenDict, filter_spans
+
+from ..deidentification.pattern_matches import (
+    PATTERN_LANGUAGES,
+    PATTERNS,
+    check_patterns,
+    choose_labels,
+    find_patterns,
+)
+from ..deidentification.phi_kinds import merge_kinds
+from ..errors import BiomedError
+from .described import Described
+from .factories import register_factory
+from .mention_finders import list_finders
+from .mention_layer import CONFIDENCE, install_extensions
+
+FACTORY = "biomed_phi_patterns"
+
+
+class PhiPatterns(Described, Pipe):
+    """Find dates, addresses, telephones and identifiers by their form.
+
+    It is a second pass, independent of any training: e-mail and web addresses, telephones and
+    faxes, postal codes, dates, ages, and identifiers of Spain (DNI, NIE, social security, health
+    card, collegiate number, clinical history), of the United States and of Great Britain (SSN, NHS
+    number, medical record), IBAN and payment cards. It finds no names, so it does not replace a
+    recogniser. A value that could be a harmless number has to pass a check, or a word such as "NHC"
+    introduces it; doses, blood pressures, scores and ratios stay.
+
+    The spans join the layer of mentions. Where a span lies within a mention, the mention stays.
+    Mentions that it overlaps in part are joined with it to one mention from the first start to the
+    last end, with the label of the longest part. A mention that is no personal data (of the kind
+    "keep", such as a diagnosis) gives way to a span that overlaps it.
+
+    If no component before it has looked for mentions, the other tokens of `doc.ents` are marked as
+    missing, as spaCy calls it: `biomed_deidentify` then refuses the document, since nobody has
+    looked for names. A span group that is absent stays absent.
+
+    Attributes:
+        name: name of the component in the pipeline.
+        language: "en" or "es"; by default the pipeline's.
+        spans_key: span group to add to; None for `doc.ents`.
+        patterns: names of the patterns to use; None for all
+            (`deidentification.pattern_matches.PATTERNS`).
+        labels: pattern to label. By default a label that the components before it find for the same
+            kind of data, else a generic one such as DATE.
+        kinds: label to kind, as in `biomed_deidentify`, to tell which mentions give way.
+        nlp: the pipeline of the component; None to use it alone.
+
+    Examples:
+        >>> import spacy
+        >>> nlp = spacy.blank("en")
+        >>> patterns = nlp.add_pipe("biomed_phi_patterns")
+        >>> doc = nlp("Seen on 2019-03-12 (BP 120/80), MRN 1234567.")
+        >>> [(ent.text, ent.label_) for ent in doc.ents]
+        [('2019-03-12', 'DATE'), ('1234567', 'ID')]
+    """
+
+    default_name, task_name = FACTORY, "patterns of personal data"
+    usage_line = "print([(ent.text, ent.label_) for ent in doc.ents])"
+
+    def __init__(
+        self,
+        name: str = FACTORY,
+        *,
+        language: Literal["en", "es"] | None = None,
+        spans_key: str | None = None,
+        patterns: list[str] | None = None,
+        labels: dict[str, str] = SimpleFrozenDict(),
+        kinds: dict[str, str] = SimpleFrozenDict(),
+        nlp: Language | None = None,
+    ):
+        install_extensions()
+        self.name = name
+        self.nlp = nlp
+        spoken = language or (nlp.lang if nlp is not None else "en")
+        if spoken not in PATTERN_LANGUAGES:
+            raise BiomedError(
+                f"[components.{name}] there are no patterns for the language {spoken}: leave the "
+                f"component out, or set language to {' or '.join(PATTERN_LANGUAGES)}"
+            )
+        self._language: str = spoken
+        self.cfg = {"spans_key": spans_key}
+        self._spans_key = spans_key
+        try:
+            check_patterns([*(patterns or ()), *labels])
+        except BiomedError as error:
+            raise BiomedError(f"[components.{name}] {error}") from error
+        self._patterns = list(PATTERNS if patterns is None else patterns)
+        self._given = dict(labels)
+        self._kinds = merge_kinds(name, kinds)
+        # The components of the pipeline for which the labels were chosen, and the labels.
+        self._chosen: tuple[list[str], dict[str, str]] | None = None
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Add the spans to the layer of mentions."""
+        labels = self._labels
+        spans = [
+            doc.char_span(start, end, labels[pattern], alignment_mode="expand")
+            for start, end, pattern in find_patterns(doc.text, self._language)
+            if pattern in labels
+        ]
+        found = [span for span in spans if span is not None]
+        if self._spans_key is None:
+            has_layer = doc.has_annotation("ENT_IOB")
+            united = filter_spans(self._unite(doc, doc.ents, found))
+            doc.set_ents(united, default="outside" if has_layer else "missing")
+        elif self._spans_key in doc.spans:
+            group = doc.spans[self._spans_key]
+            scores = {_place(span): span._.get(CONFIDENCE) for span in group}
+            united = self._unite(doc, group, found)
+            doc.spans[self._spans_key] = united
+            if "scores" in group.attrs:
+                doc.spans[self._spans_key].attrs["scores"] = [
+                    scores.get(_place(one)) for one in united
+                ]
+        return doc
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of the patterns that are used."""
+        return tuple(sorted(set(self._labels.values())))
+
+    @property
+    def _labels(self) -> dict[str, str]:
+        names = [] if self.nlp is None else self.nlp.pipe_names
+        if self._chosen is None or self._chosen[0] != names:
+            declared = (
+                () if self.nlp is None else list_finders(self.nlp, self, self._spans_key).labels
+            )
+            labels = choose_labels(declared, self._given)
+            used = {name: label for name, label in labels.items() if name in self._patterns}
+            self._chosen = (names, used)
+        return self._chosen[1]
+
+    def _unite(self, doc: Doc, mentions: Iterable[Span], found: list[Span]) -> list[Span]:
+        """The mentions and the found spans together; see the class."""
+        others = list(mentions)
+        for span in found:
+            met = [one for one in others if one.start < span.end and span.start < one.end]
+            personal = [one for one in met if self._kinds.get(one.label_, "other") != "keep"]
+            if any(one.start <= span.start and span.end <= one.end for one in personal):
+                continue
+            parts = [span, *personal]
+            longest = max(parts, key=len)
+            start, end = min(one.start for one in parts), max(one.end for one in parts)
+            others = [one for one in others if one not in met]
+            others.append(Span(doc, start, end, longest.label))
+        return sorted(others)
+
+
+def _place(span: Span) -> tuple[int, int, int]:
+    return span.start, span.end, span.label
+
+
+make_biomed_phi_patterns = register_factory(FACTORY, PhiPatterns, assigns=["doc.ents", "doc.spans"])
+
+
+def add_patterns(nlp: Language, *, before: str, spans_key: str | None = None) -> PhiPatterns:
+    """Return the pipeline's `biomed_phi_patterns`; if there is none, add it before a component.
+
+    Args:
+        before: name of the component.
+        spans_key: span group to add to; None for `doc.ents`.
+
+    Raises:
+        BiomedError: if there are no patterns for the pipeline's language.
+    """
+    for name, component in nlp.pipeline:
+        if nlp.get_pipe_meta(name).factory == FACTORY:
+            return cast(PhiPatterns, component)
+    return cast(PhiPatterns, nlp.add_pipe(FACTORY, config={"spans_key": spans_key}, before=before))
+
+
+def remove_patterns(nlp: Language) -> None:
+    """Remove the `biomed_phi_patterns` of a pipeline, if there is one."""
+    for name in nlp.pipe_names:
+        if nlp.get_pipe_meta(name).factory == FACTORY:
+            nlp.remove_pipe(name)

@@ -1,0 +1,237 @@
+"""`spacy biomed deidentify` of tables, runs that continue, patients, and the vault."""
+
+import csv
+import json
+import random
+import stat
+from datetime import date
+
+import pytest
+import spacy
+from cryptography.fernet import Fernet
+from error_lines import error_line
+from typer.testing import CliRunner
+
+from spacy_biomed.bulk import shards
+from spacy_biomed.cli import app
+
+NAMES = ["Marta Ochoa", "Juan Ruiz", "Lucía Sanz"]
+
+
+@pytest.fixture(scope="module")
+def finder(tmp_path_factory):
+    nlp = spacy.blank("es")
+    rules = [{"label": "NOMBRE", "pattern": name} for name in NAMES]
+    nlp.add_pipe("entity_ruler").add_patterns(rules)
+    path = tmp_path_factory.mktemp("pipelines") / "finder"
+    nlp.to_disk(path)
+    return path
+
+
+@pytest.fixture
+def run(finder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SPACY_BIOMED_SECRET", "0123456789abcdef")
+    monkeypatch.delenv("SPACY_BIOMED_VAULT_KEY", raising=False)
+
+    def run(command, *arguments):
+        return CliRunner().invoke(app, [command, *map(str, arguments)], env={"COLUMNS": "100"})
+
+    return lambda *arguments: run("deidentify", finder, *arguments), run
+
+
+def make_rows(count=12):
+    """Notes of three patients, with dates ten days apart."""
+    return [
+        {
+            "note": f"{NAMES[i % 3]} vino el {1 + i // 3 % 2}1/03/2019, NHC 12345{i % 3}7.",
+            "patient": f"p{i % 3}",
+            "ward": i,
+        }
+        for i in range(count)
+    ]
+
+
+OPTIONS = ["--text-column", "note", "--patient-column", "patient", "--mode", "surrogates"]
+
+
+def delimiter_of(path):
+    return "\t" if path.suffix == ".tsv" else ","
+
+
+def write_table(path, rows):
+    if path.suffix == ".parquet":
+        pa = pytest.importorskip("pyarrow")
+        from pyarrow.parquet import write_table
+
+        write_table(pa.Table.from_pylist(rows), path)
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]), delimiter=delimiter_of(path))
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+def read_table(path):
+    if path.suffix == ".parquet":
+        from pyarrow.parquet import read_table
+
+        return read_table(path).to_pylist()
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file, delimiter=delimiter_of(path)))
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".tsv", ".parquet"])
+def test_documents_of_a_patient_share_names_numbers_and_the_shift_of_dates(run, tmp_path, ending):
+    rows = make_rows()
+    write_table(tmp_path / f"notes{ending}", rows)
+    result = run[0](f"notes{ending}", f"out{ending}", *OPTIONS, "--keep", "ward", "--shard-size", 5)
+    assert result.exit_code == 0, result.output
+    written = read_table(tmp_path / f"out{ending}")
+    assert [str(row["ward"]) for row in written] == [str(row["ward"]) for row in rows]
+    if ending == ".parquet":
+        assert {type(row["ward"]) for row in written} == {int}
+    names, days = {}, {}
+    for old, new in zip(rows, written, strict=True):
+        assert set(new) == {"ward", "note"}
+        name, _, rest = new["note"].partition(" vino el ")
+        names.setdefault(old["patient"], set()).add(name)
+        moved = date(*map(int, reversed(rest[:10].split("/"))))
+        original = date(2019, 3, int(old["note"].partition(" vino el ")[2][:2]))
+        days.setdefault(old["patient"], set()).add((moved - original).days)
+        assert "NHC 12345" not in new["note"] or rest.count("12345") == 0
+    assert all(len(found) == 1 for found in [*names.values(), *days.values()])
+    assert not (tmp_path / f"out{ending}.shards").exists()
+
+
+def test_a_run_that_is_interrupted_continues_to_the_same_bytes(run, tmp_path, monkeypatch):
+    write_table(tmp_path / "notes.csv", make_rows())
+    options = ["notes.csv", "out.csv", *OPTIONS, "--shard-size", 3, "--keep", "ward"]
+    assert run[0](*options).exit_code == 0
+    expected = (tmp_path / "out.csv").read_bytes()
+    (tmp_path / "out.csv").unlink()
+    annotate, numbers = shards.ShardAnnotator.annotate, []
+
+    def fail(self, number, *arguments):
+        if number == 2 and numbers.count(2) == 0:
+            numbers.append(number)
+            raise KeyboardInterrupt
+        numbers.append(number)
+        return annotate(self, number, *arguments)
+
+    monkeypatch.setattr(shards.ShardAnnotator, "annotate", fail)
+    run[0](*options)
+    work = tmp_path / "out.csv.shards"
+    assert not (tmp_path / "out.csv").exists()
+    assert stat.S_IMODE(work.stat().st_mode) == 0o700
+    for file in work.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        content = file.read_text()
+        assert not any(word in content for name in NAMES for word in name.split())
+        assert "12345" not in content and "0123456789abcdef" not in content
+    assert run[0](*options).exit_code == 0
+    assert numbers == [0, 1, 2, 2, 3]
+    assert (tmp_path / "out.csv").read_bytes() == expected
+    assert not work.exists()
+
+
+def test_another_secret_does_not_continue_a_run(run, tmp_path, monkeypatch):
+    write_table(tmp_path / "notes.csv", make_rows())
+    options = ["notes.csv", "out.csv", *OPTIONS, "--shard-size", 3]
+    annotate = shards.ShardAnnotator.annotate
+
+    def fail(self, number, *arguments):
+        if number == 2:
+            raise KeyboardInterrupt
+        return annotate(self, number, *arguments)
+
+    with monkeypatch.context() as context:
+        context.setattr(shards.ShardAnnotator, "annotate", fail)
+        run[0](*options)
+    monkeypatch.setenv("SPACY_BIOMED_SECRET", "fedcba9876543210")
+    assert "other values of the settings (secret)" in error_line(run[0](*options))
+
+
+def test_patterns_can_be_turned_off(run, tmp_path):
+    (tmp_path / "notes.txt").write_text("Marta Ochoa, tel. 912 345 678\n")
+    assert run[0]("notes.txt", "out.txt").exit_code == 0
+    assert (tmp_path / "out.txt").read_text() == "[NOMBRE], tel. [PHONE]\n"
+    assert run[0]("notes.txt", "out.txt", "--no-patterns").exit_code == 0
+    assert (tmp_path / "out.txt").read_text() == "[NOMBRE], tel. 912 345 678\n"
+
+
+def test_the_secret_of_a_file_is_that_of_the_variable(run, tmp_path, monkeypatch):
+    write_table(tmp_path / "notes.csv", make_rows())
+    assert run[0]("notes.csv", "a.csv", *OPTIONS).exit_code == 0
+    monkeypatch.delenv("SPACY_BIOMED_SECRET")
+    (tmp_path / "secret").write_text("0123456789abcdef\n")
+    assert run[0]("notes.csv", "b.csv", *OPTIONS, "--secret-file", "secret").exit_code == 0
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+    message = error_line(run[0]("notes.csv", "c.csv", *OPTIONS, "--secret-file", "gone"))
+    assert message.startswith("gone: the secret cannot be read") or "gone: the secret" in message
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+def test_a_vault_restores_the_texts_and_is_encrypted(run, tmp_path, monkeypatch, ending):
+    rows = make_rows()
+    write_table(tmp_path / f"notes{ending}", rows)
+    (tmp_path / "key").write_bytes(Fernet.generate_key())
+    options = ["--vault", "vault", "--vault-key-file", "key", "--keep", "ward"]
+    result = run[0](f"notes{ending}", f"out{ending}", *OPTIONS, *options)
+    assert result.exit_code == 0, result.output
+    assert stat.S_IMODE((tmp_path / "vault").stat().st_mode) == 0o600
+    assert b"Marta" not in (tmp_path / "vault").read_bytes()
+    again = [f"out{ending}", "vault", f"back{ending}", "--text-column", "note"]
+    result = run[1]("reidentify", *again, "--vault-key-file", "key")
+    assert result.exit_code == 0, result.output
+    assert [row["note"] for row in read_table(tmp_path / f"back{ending}")] == [
+        row["note"] for row in rows
+    ]
+    monkeypatch.setenv("SPACY_BIOMED_VAULT_KEY", Fernet.generate_key().decode())
+    assert "vault:1: cannot be decrypted" in error_line(run[1]("reidentify", *again))
+
+
+def test_texts_that_are_not_those_of_the_vault_are_refused(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("SPACY_BIOMED_VAULT_KEY", Fernet.generate_key().decode())
+    (tmp_path / "notes.txt").write_text("Marta Ochoa\nJuan Ruiz hoy\n")
+    assert run[0]("notes.txt", "out.txt", "--vault", "vault").exit_code == 0
+    (tmp_path / "swapped.txt").write_text("[NOMBRE] hoy\n[NOMBRE]\n")
+    message = error_line(run[1]("reidentify", "swapped.txt", "vault", "back.txt"))
+    assert message.startswith("swapped.txt:1: not the text that vault was written with")
+    (tmp_path / "short.txt").write_text("[NOMBRE]\n")
+    message = error_line(run[1]("reidentify", "short.txt", "vault", "back.txt"))
+    assert "1 documents, and vault has 2" in message
+    assert not (tmp_path / "back.txt").exists()
+
+
+def test_a_vault_needs_a_key_and_a_place_of_its_own(run, tmp_path, monkeypatch):
+    (tmp_path / "notes.txt").write_text("Marta Ochoa\n")
+    message = error_line(run[0]("notes.txt", "out.txt", "--vault", "vault"))
+    assert "set SPACY_BIOMED_VAULT_KEY" in message
+    monkeypatch.setenv("SPACY_BIOMED_VAULT_KEY", "short")
+    message = error_line(run[0]("notes.txt", "out.txt", "--vault", "vault"))
+    assert "SPACY_BIOMED_VAULT_KEY: no key of a vault" in message and "short" not in message
+    message = error_line(run[0]("notes.txt", "out.txt", "--vault", "notes.txt"))
+    assert "give --vault a file of its own" in message
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt"]
+
+
+def test_no_mention_that_was_found_is_left_in_generated_notes(finder):
+    """Also not where it occurs again, in another place of the document."""
+    nlp = spacy.load(finder)
+    nlp.add_pipe("biomed_phi_patterns")
+    nlp.add_pipe("biomed_deidentify", config={"mode": "tags"})
+    generator = random.Random(0)
+    pieces = [*NAMES, "NHC 7654321", "tel. 912 345 678", "el 12/03/2019", "ana@hospital.es"]
+    pieces += ["TA 120/80", "dolor 5/10", "Calle Mayor, 3.", "7654321", "DNI 12345678Z", "asma"]
+    replaced = 0
+    for _ in range(200):
+        doc = nlp(", ".join(generator.choices(pieces, k=generator.randint(1, 12))))
+        for one in doc._.deidentified.replacements:
+            assert doc.text[one.start : one.end] not in doc._.deidentified.text
+            replaced += 1
+    assert replaced > 500

@@ -1,0 +1,127 @@
+"""Patterns of personal data, on texts written for the tests."""
+
+import pytest
+
+from spacy_biomed.deidentification.pattern_identifiers import is_social_security_number
+from spacy_biomed.deidentification.pattern_matches import choose_labels, find_patterns
+from spacy_biomed.errors import BiomedError
+
+
+def find(text, language="es"):
+    return [(text[one.start : one.end], one.pattern) for one in find_patterns(text, language)]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("El 12/03/2019 ingresa", ("12/03/2019", "date")),
+        ("El 12-3-19 ingresa", ("12-3-19", "date")),
+        ("Alta 2019-03-12.", ("2019-03-12", "date")),
+        ("Alta el 5 de mayo de 2018.", ("5 de mayo de 2018", "date")),
+        ("Visto en marzo", ("marzo", "date")),
+        ("Operado en 2003.", ("2003", "date")),
+        ("DNI 12.345.678-Z", ("12.345.678-Z", "national_id")),
+        ("con X1234567L firma", ("X1234567L", "national_id")),
+        ("con 12345678Z firma", ("12345678Z", "national_id")),
+        ("NASS: 28 11111111 11", ("28 11111111 11", "insurance")),
+        ("con 281234567840 firma", ("281234567840", "insurance")),
+        ("NHC: 7654321.", ("7654321", "record")),
+        ("NºCol: 28 28 12345.", ("28 28 12345", "license")),
+        ("episodio 445566", ("445566", "encounter")),
+        ("Tel.: 912 345 678", ("912 345 678", "phone")),
+        ("llamar al 612345678", ("612345678", "phone")),
+        ("Fax: 91 234 56 78", ("91 234 56 78", "fax")),
+        ("CP: 28035", ("28035", "postal_code")),
+        ("3. 28035 Madrid", ("28035", "postal_code")),
+        ("ana.ruiz@hospital.es hoy", ("ana.ruiz@hospital.es", "email")),
+        ("ana@hospital hoy", ("ana@hospital", "email")),
+        ("en www.hospital.es/a", ("www.hospital.es/a", "url")),
+        ("ES91 2100 0418 4502 0005 1332", ("ES91 2100 0418 4502 0005 1332", "account")),
+        ("4111 1111 1111 1111", ("4111 1111 1111 1111", "account")),
+        ("paciente de 53 años", ("53 años", "age")),
+        ("Calle Mayor, 3, 2 B. Alta", ("Calle Mayor, 3, 2 B", "address")),
+        ("del Hospital de la Vega hoy", ("Hospital de la Vega", "institution")),
+    ],
+)
+def test_what_has_the_form_of_personal_data_is_found(text, found):
+    assert found in find(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Seen May 5, 2019.", ("May 5, 2019", "date")),
+        ("Seen on 5th May.", ("5th May", "date")),
+        ("DOB 03/25/1956", ("03/25/1956", "date")),
+        ("SSN 219-09-9999", ("219-09-9999", "national_id")),
+        ("with 943 476 5919 on", ("943 476 5919", "insurance")),
+        ("MRN: 1234567", ("1234567", "record")),
+        ("Call (555) 123-4567", ("(555) 123-4567", "phone")),
+        ("Boston, MA 02115", ("02115", "postal_code")),
+        ("London SW1A 1AA", ("SW1A 1AA", "postal_code")),
+        ("a 64-year-old man", ("64-year", "age")),
+        ("12 Main Street, Apt 4", ("12 Main Street, Apt 4", "address")),
+        ("from Mercy Hospital today", ("Mercy Hospital", "institution")),
+    ],
+)
+def test_english_forms_are_found(text, found):
+    assert found in find(text, "en")
+
+
+CLINICAL_ES = """TA 120/80, dolor 5/10, escala 3/5, 1/2 comprimido, 12,5 mg cada 8 h, 10-20 mg.
+Leucocitos 12500, plaquetas 250.000, Hb 13.5, pH 7.35, Na 140, glucosa 100-200. 30/02/2019.
+T3N0M0, HLA-B27, CIE 250.00, a los 3 días, 2.5.10, INR 2.0-3.0, FG 90 ml/min, en 2000 ml."""
+CLINICAL_EN = """BP 120/80, pain 5/10, 3/4, 1/2 tablet, 12.5 mg q8h, 10-20 mg, glucose 100-200.
+WBC 12500, platelets 250,000, pH 7.35, T2 N0 M0, B12 5MG, ratio 1:2, INR 2.0-3.0, 13/13/2019.
+He may improve and she can march on. 500 mg 3 times, FEV1/FVC 0.62, in 2000 ml, EF 55-60%."""
+
+
+@pytest.mark.parametrize(("text", "language"), [(CLINICAL_ES, "es"), (CLINICAL_EN, "en")])
+def test_doses_values_scores_and_ratios_are_not_found(text, language):
+    assert find(text, language) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("con 12345678A firma", "es"),  # the letter is Z
+        ("con X1234567A firma", "es"),
+        ("con 281234567841 firma", "es"),
+        ("con 4111 1111 1111 1112 firma", "es"),
+        ("ES92 2100 0418 4502 0005 1332", "es"),
+        ("with 143 476 5918 on", "en"),
+        ("with 000-12-3456 on", "en"),
+    ],
+)
+def test_wrong_check_digits_are_no_identifier(text, language):
+    assert find(text, language) == []
+
+
+def test_after_the_name_of_an_identifier_no_check_is_needed():
+    assert find("DNI: 12345678A") == [("12345678A", "national_id")]
+
+
+def test_the_check_digits_of_social_security():
+    # 28 12345678: 2812345678 modulo 97 is 40; a leading zero of the number does not count.
+    assert 2812345678 % 97 == 40 and is_social_security_number("28/12345678/40")
+    assert is_social_security_number(f"28 01234567 {281234567 % 97:02}")
+    assert not is_social_security_number("28 12345678 4")
+
+
+def test_matches_are_disjoint_and_in_text_order():
+    text = "Fax 912345678, tel. 912345679, NHC 1234567, 12/03/2019, ana@b.es, Calle Mayor 3\n" * 3
+    found = find_patterns(text, "es")
+    assert len(found) == 18
+    assert all(a.end <= b.start for a, b in zip(found, found[1:], strict=False))
+
+
+def test_labels_are_those_of_the_pipeline_or_generic():
+    chosen = choose_labels(["FECHA", "CONTACTO"], {"record": "NHC"})
+    assert (chosen["date"], chosen["phone"], chosen["record"]) == ("FECHA", "CONTACTO", "NHC")
+    assert (chosen["account"], chosen["postal_code"]) == ("ID", "ZIP")
+    assert "relative" not in chosen
+    assert choose_labels(["FAMILIAR"], {})["relative"] == "FAMILIAR"
+    from spacy_biomed.deidentification.pattern_matches import check_patterns
+
+    with pytest.raises(BiomedError, match="no pattern dates; use some of date, age"):
+        check_patterns(["dates"])

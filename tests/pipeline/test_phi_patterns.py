@@ -1,0 +1,95 @@
+import doctest
+
+import pytest
+import spacy
+
+from spacy_biomed.errors import BiomedError
+from spacy_biomed.pipeline import phi_patterns
+
+
+def make_nlp(rules=(), language="es", spans_key=None, **settings):
+    nlp = spacy.blank(language)
+    if spans_key is None:
+        nlp.add_pipe("entity_ruler").add_patterns(list(rules))
+    else:
+        config = {"spans_key": spans_key}
+        nlp.add_pipe("span_ruler", config=config).add_patterns(list(rules))
+    nlp.add_pipe("biomed_phi_patterns", config={"spans_key": spans_key, **settings})
+    return nlp
+
+
+def found(layer):
+    return [(span.text, span.label_) for span in layer]
+
+
+def test_the_example_of_the_class():
+    assert doctest.testmod(phi_patterns).failed == 0
+
+
+def test_patterns_join_what_was_found_before():
+    nlp = make_nlp([{"label": "NOMBRE", "pattern": "Ana Ruiz"}, {"label": "FECHA", "pattern": "x"}])
+    doc = nlp("Ana Ruiz vino el 12/03/2019, NHC 1234567.")
+    assert found(doc.ents) == [("Ana Ruiz", "NOMBRE"), ("12/03/2019", "FECHA"), ("1234567", "ID")]
+
+
+def test_a_mention_around_a_pattern_stays_and_one_that_is_a_part_grows():
+    nlp = make_nlp(
+        [{"label": "FECHA", "pattern": "12"}, {"label": "FECHA", "pattern": "el 5/5/2019 ya"}]
+    )
+    assert found(nlp("Fue 12/03/2019 y el 5/5/2019 ya").ents) == [
+        ("12/03/2019", "FECHA"),
+        ("el 5/5/2019 ya", "FECHA"),
+    ]
+
+
+def test_a_diagnosis_gives_way():
+    nlp = make_nlp([{"label": "DIAGNOSTICO", "pattern": "asma 12/03/2019"}])
+    assert found(nlp("Tuvo asma 12/03/2019.").ents) == [("12/03/2019", "DATE")]
+
+
+def test_a_span_group_gets_the_spans_and_an_absent_one_stays_absent():
+    nlp = make_nlp([{"label": "NOMBRE", "pattern": "Ana"}], spans_key="phi")
+    doc = nlp("Ana, 12/03/2019")
+    assert found(doc.spans["phi"]) == [("Ana", "NOMBRE"), ("12/03/2019", "DATE")]
+    nlp.remove_pipe("span_ruler")
+    assert "phi" not in nlp("Ana, 12/03/2019").spans
+
+
+def test_patterns_and_labels_can_be_chosen():
+    nlp = make_nlp(patterns=["date"], labels={"date": "CUANDO"})
+    nlp.remove_pipe("entity_ruler")
+    assert found(nlp("El 12/03/2019, tel. 912345678").ents) == [("12/03/2019", "CUANDO")]
+    assert nlp.get_pipe("biomed_phi_patterns").labels == ("CUANDO",)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"patterns": ["dates"]}, "no pattern dates; use some of date"),
+        ({"labels": {"dates": "X"}}, "no pattern dates"),
+        ({"kinds": {"X": "sister"}}, "no such kind"),
+    ],
+)
+def test_bad_settings_are_one_line(settings, message):
+    with pytest.raises(BiomedError, match=message):
+        spacy.blank("es").add_pipe("biomed_phi_patterns", config=settings)
+    with pytest.raises(BiomedError, match="no patterns for the language fr"):
+        spacy.blank("fr").add_pipe("biomed_phi_patterns")
+
+
+def test_patterns_alone_do_not_make_a_pipeline_that_de_identifies():
+    nlp = spacy.blank("es")
+    nlp.add_pipe("biomed_phi_patterns")
+    component = nlp.add_pipe("biomed_deidentify")
+    assert nlp("Ana Ruiz, 12/03/2019")._.deidentified is None
+    with pytest.raises(BiomedError, match="names would stay in the text"):
+        component.check_pipeline()
+    nlp.replace_pipe("biomed_deidentify", "biomed_deidentify", config={"kinds": {"WHO": "name"}})
+    assert nlp("Ana Ruiz, 12/03/2019")._.deidentified is None
+
+
+def test_the_component_is_saved_with_the_pipeline(tmp_path):
+    nlp = make_nlp([{"label": "NOMBRE", "pattern": "Ana"}], patterns=["date"])
+    nlp.to_disk(tmp_path)
+    doc = spacy.load(tmp_path)("Ana, 12/03/2019, tel. 912345678")
+    assert found(doc.ents) == [("Ana", "NOMBRE"), ("12/03/2019", "DATE")]

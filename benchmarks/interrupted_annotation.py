@@ -143,7 +143,10 @@ def annotate_interrupted(args: argparse.Namespace, notes: Path, output: Path) ->
                     killed.append(kind)
         status, lines = running.end()
         assert len(lines) <= 1, lines
-        print(f"{len(killed):3} kills, {count_finished(output):6} of {shards} shards: {lines}")
+        print(
+            f"{len(killed):3} kills, {count_finished(output):6} of {shards} shards: {lines}",
+            flush=True,
+        )
         if status == 0:
             return killed
 

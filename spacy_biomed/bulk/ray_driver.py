@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import socket
 from collections import Counter, deque
 from collections.abc import Generator, Iterator
@@ -22,7 +21,7 @@ from typing import Any
 from ..encoders.batching.concurrency import available_processors
 from ..errors import BiomedError
 from ..evaluation.workers import serve, thread_settings
-from .ray_engine import RaySettings, RayWorker
+from .ray_engine import RaySettings, RayWorker, remove_folder
 from .shard_worker import ATTEMPTS, ShardWork, explain_deaths
 from .sources import Columns, Shard
 
@@ -176,17 +175,18 @@ def _connected(settings: RaySettings, threads: int) -> Iterator[dict[str, str]]:
     home = os.environ.get("HOME")
     _isolate(settings.folder)
     cpus = settings.workers * threads if settings.workers else available_processors()
-    with _initialized(
-        settings,
-        address="local",
-        num_cpus=max(cpus, threads),
-        object_store_memory=_OBJECT_STORE,
-        include_dashboard=False,
-        _temp_dir=settings.folder,
-    ):
-        yield {} if home is None else {"HOME": home}
-    # Also removed by `annotate_on_ray`, unless that process was killed.
-    shutil.rmtree(settings.folder, ignore_errors=True)
+    try:
+        with _initialized(
+            settings,
+            address="local",
+            num_cpus=max(cpus, threads),
+            object_store_memory=_OBJECT_STORE,
+            include_dashboard=False,
+            _temp_dir=settings.folder,
+        ):
+            yield {} if home is None else {"HOME": home}
+    finally:
+        remove_folder(settings.folder)  # `annotate_on_ray` does too, unless it was killed
 
 
 def _check_address(address: str) -> None:

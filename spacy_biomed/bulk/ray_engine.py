@@ -100,11 +100,15 @@ def _temporary_folder() -> Iterator[str]:
     try:
         yield folder
     finally:
+        remove_folder(folder)
+
+
+def remove_folder(folder: str) -> None:
+    """Delete Ray's folder, in which its processes may still write for a while."""
+    end = time.monotonic() + _ENDING
+    while os.path.exists(folder) and time.monotonic() < end:
         shutil.rmtree(folder, ignore_errors=True)
-        end = time.monotonic() + _ENDING
-        while os.path.exists(folder) and time.monotonic() < end:
-            time.sleep(0.1)
-            shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(0.1)
 
 
 class RayWorker(ShardWorker):

@@ -2,9 +2,11 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import deque
 from importlib.util import find_spec
@@ -94,8 +96,10 @@ def test_a_run_whose_driver_is_killed_is_continued_without_ray(
     monkeypatch.setenv("SPACY_BIOMED_TEST", str(tmp_path))
     command = [sys.executable, "-m", "spacy", "biomed", "annotate", str(ruler), str(notes)]
     options = ["--shard-size", "5", "--engine", "ray", "--n-process", "1"]
+    temporary = tempfile.mkdtemp(prefix="", dir="/tmp")  # short, for Ray's sockets
     process = subprocess.Popen(
         [*command, str(tmp_path / "out"), *options],
+        env={**os.environ, "TMPDIR": temporary},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -113,9 +117,12 @@ def test_a_run_whose_driver_is_killed_is_continued_without_ray(
         assert line.endswith("finished shards are kept: run it again")
     report = annotate_collection(str(ruler), notes, tmp_path / "out", BulkSettings(shard_size=5))
     assert 0 < report.continued < SHARDS
-    while find_processes(b"ray", tmp_path):  # what is left of Ray ends by itself
+    # What is left of Ray ends by itself.
+    while find_processes(b"ray_driver", tmp_path) or find_processes(b"RayWorker", tmp_path):
         time.sleep(0.1)
     assert snapshot(tmp_path / "out") == whole
+    assert list(Path(temporary).glob("ray-*")) == []
+    shutil.rmtree(temporary)
 
 
 CLUSTER = """

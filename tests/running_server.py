@@ -10,8 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-# The pipelines of tests have components that are defined in this module.
-_PROGRAM = "import served_pipelines; from spacy_biomed.cli import app; app()"
+# The pipelines of tests have a component of `served_pipelines`.
+_PROGRAM = (
+    "import served_pipelines; served_pipelines.register_component(); "
+    "from spacy_biomed.cli import app; app()"
+)
 
 
 @dataclass

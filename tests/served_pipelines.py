@@ -18,7 +18,6 @@ STAY_VARIABLE = "SECONDS_TO_STAY"
 entered, released = Event(), Event()
 
 
-@Language.component("test_breaks_or_stays")
 def break_or_stay(doc: Doc) -> Doc:
     if BREAKS in doc.text:
         raise ValueError(doc.text)
@@ -28,8 +27,16 @@ def break_or_stay(doc: Doc) -> Doc:
     return doc
 
 
+def register_component() -> None:
+    """Register the component, not at import: the collection of doctests imports this file a second
+    time, and the component would set the events of that module.
+    """
+    Language.component("test_breaks_or_stays", func=break_or_stay)
+
+
 def create_rules() -> Language:
     """A pipeline that finds "aspirin" as DRUG, with the id D1, and "Ochoa" as NAME."""
+    register_component()
     nlp = spacy.blank("en")
     nlp.add_pipe("test_breaks_or_stays")
     nlp.add_pipe("entity_ruler").add_patterns(

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import time
 
 import pytest
 from served_pipelines import STAYS, entered, released
@@ -149,8 +150,10 @@ async def run(app, client: Client, **headers: str) -> Client:
     return client
 
 
-async def until(condition) -> None:
+async def until(condition, seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
     while not condition():
+        assert time.monotonic() < end, "it never happened"
         await asyncio.sleep(0.01)
 
 

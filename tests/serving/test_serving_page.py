@@ -48,7 +48,7 @@ def test_commands_and_snippets_run(tmp_path, monkeypatch, capsys):
     assert "BRCA1" in capsys.readouterr().out
     (shown,) = map(json.loads, read_blocks("json"))
     for entity in [*answer["entities"], *shown["entities"]]:
-        assert entity.pop("confidence") > 0.99
+        assert entity.pop("confidence") > 0.9
     assert answer == shown
     values: dict = {}
     exec(compile(application, "docs/serving.md", "exec"), values)

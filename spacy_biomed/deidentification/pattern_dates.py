@@ -57,27 +57,26 @@ _WORDED_FORMS = {
     for language, forms in _WORDED.items()
 }
 
-_COUNT = (
-    r"(?:\d{1,3}|un|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|once|doce|trece|catorce|quince"
+# Numbers and units of Spanish ages, which are in other patterns too.
+COUNT = (
+    r"(?:\d{1,3}|un[oa]?|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|once|doce|trece|catorce|quince"
     r"|diecis[ée]is|diecisiete|dieciocho|diecinueve|veinte|veinti\w+|(?:treinta|cuarenta|cincuenta"
     r"|sesenta|setenta|ochenta|noventa)(?: y \w+)?)"
 )
-_UNIT = (
-    r"(?:años?|meses|mes|semanas?|d[íi]as?)"
-    rf"(?:\s+y\s+(?:medio|{_COUNT}\s+(?:meses|mes|semanas?|d[íi]as?)))?"
-)
+UNIT = r"(?:años?|meses|mes|semanas?|d[íi]as?)"
+_UNITS = rf"{UNIT}(?:\s+y\s+(?:medio|{COUNT}\s+(?:meses|mes|semanas?|d[íi]as?)))?"
 _PERSON = (
     r"paciente|var[óo]n|mujer|hombre|niñ[oa]|lactante|chic[oa]|joven|neonato|gestante|señora?"
     r"|reci[ée]n nacid[oa]|ancian[oa]|enferm[oa]"
 )
 _AGES = {
     "es": (
-        rf"\bedad(?: gestacional)?(?: de|:)?\s+(?P<value>{_COUNT}\s+{_UNIT})\b",
+        rf"\bedad(?: gestacional)?(?: de|:)?\s+(?P<value>{COUNT}\s+{_UNITS})\b",
         r"\bedad:?\s+(?P<value>\d{1,3})(?=\s*[.,;\n]|\s+sexo|\s*$)",
-        rf"\b{_COUNT}\s+{_UNIT}\s+de\s+edad\b",
-        rf"\b(?:{_PERSON})\s*,?\s*de\s+(?P<value>{_COUNT}\s+{_UNIT})\b",
-        rf"\b(?:tiene|tenía|cumpl\w+)\s+(?P<value>{_COUNT}\s+años)\b",
-        rf"\b(?:desde|hasta)\s+los\s+(?P<value>{_COUNT}\s+años)\b",
+        rf"\b{COUNT}\s+{_UNITS}\s+de\s+edad\b",
+        rf"\b(?:{_PERSON})\s*,?\s*de\s+(?P<value>{COUNT}\s+{_UNITS})\b",
+        rf"\b(?:tiene|tenía|cumpl\w+)\s+(?P<value>{COUNT}\s+años)\b",
+        rf"\b(?:desde|hasta)\s+los\s+(?P<value>{COUNT}\s+años)\b",
     ),
     "en": (
         r"\baged?[:\s]+(?P<value>\d{1,3}(?:\s+(?:years?|months?|weeks?))?)\b(?!\s*[-%/])",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from .pattern_dates import COUNT, UNIT
+
 _Found = Iterator[tuple[re.Match[str], str]]
 
 _UPPER, _LOWER = "A-ZÁÉÍÓÚÜÑÀÈÒÇ", "a-záéíóúüñàèòç"
@@ -47,23 +49,17 @@ _ADDRESSES = {
     ),
 }
 
-_COUNT = (
-    r"(?:\d{1,3}|un[oa]?|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|once|doce|trece|catorce"
-    r"|quince|diecis[ée]is|diecisiete|dieciocho|diecinueve|veinte|veinti\w+|(?:treinta|cuarenta"
-    r"|cincuenta|sesenta|setenta|ochenta|noventa)(?: y \w+)?)"
-)
-_UNIT = r"(?:años?|meses|mes|semanas?|d[íi]as?)"
 _KIN = (
     r"(?:padres?|madres?|progenitor(?:es|a)?|hij[oa]s?|herman(?:astr)?[oa]s?|(?:bis)?abuel[oa]s?"
     r"|t[íi][oa]s?|prim[oa]s?|sobrin[oa]s?|(?:bis)?niet[oa]s?|cuñad[oa]s?|suegr[oa]s?|yernos?"
     r"|nueras?|marido|espos[oa]s?|c[óo]nyuge|padrastro|madrastra|gemel[oa]s?|melliz[oa]s?|parejas?)"
 )
 _RELATIVES = (
-    rf"\b(?:(?:{_COUNT}|amb[oa]s|primer[oa]?|segund[oa]|tercer[oa]?|otr[oa]s?)\s+)?{_KIN}"
+    rf"\b(?:(?:{COUNT}|amb[oa]s|primer[oa]?|segund[oa]|tercer[oa]?|otr[oa]s?)\s+)?{_KIN}"
     r"(?:\s+(?:matern[oa]s?|patern[oa]s?|gemel[oa]s?|mayor(?:es)?|menor(?:es)?|j[óo]ven(?:es)?"
     r"|herman[oa]s?|mediana|pequeñ[oa]s?)"
     rf"|\s+(?:de|con)\s+(?:(?:su|la|el|una?|otr[oa])\s+){{1,2}}{_KIN}"
-    rf"|\s+de\s+{_COUNT}(?:\s+y\s+{_COUNT})?\s+{_UNIT})*\b",
+    rf"|\s+de\s+{COUNT}(?:\s+y\s+{COUNT})?\s+{UNIT})*\b",
     # "médico de familia" is a profession.
     r"(?<!de )\bfamilia\b",
     r"\b(?:neonato|neonata)\b",

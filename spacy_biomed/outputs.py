@@ -362,10 +362,17 @@ def remove_directory(path: Path, made_by: str) -> None:
 def delete_directory(path: Path) -> None:
     """Delete a directory with its content, without a check; only for parts of output directories.
 
+    A marker is deleted last: without it, what is left after an error or a kill would be refused.
+
     Raises:
         BiomedError: if it cannot be deleted.
     """
     try:
+        for entry in _entries(path) if (path / MARKER).is_file() else ():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            elif entry.name != MARKER:
+                entry.unlink()
         shutil.rmtree(path)
     except OSError as error:
         raise BiomedError(
@@ -697,6 +704,8 @@ def _is_of_writing(error: OSError, output: Path) -> bool:
         return error.errno in _OF_WRITING
     path, place = Path(error.filename).absolute(), output.absolute()
     beside = path.is_relative_to(place.parent) and f".{place.name[:_NAME_LENGTH]}." in str(path)
+    # Files of a working directory have temporary names without their own (`write_part`).
+    beside = beside or (path.parent == place.parent and bool(_TEMPORARY.fullmatch(path.name)))
     return beside or path.is_relative_to(place) or place.is_relative_to(path)
 
 

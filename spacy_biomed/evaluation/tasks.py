@@ -70,4 +70,8 @@ def find_heads(config: dict[str, Any]) -> list[Head]:
         name: find_described(components[name].get("factory", ""))
         for name in config["nlp"]["pipeline"]
     }
-    return [Head(name, kind, components[name]) for name, kind in kinds.items() if kind is not None]
+    return [
+        Head(name, kind, components[name])
+        for name, kind in kinds.items()
+        if kind is not None and kind.task_name
+    ]

@@ -64,8 +64,7 @@ class BiomedConsistency(Described, Pipe):
         ['ischemic attack', 'IA', 'IA']
     """
 
-    default_name, task_name = FACTORY, "consistency of entities within a document"
-    usage_line = "print([(ent.text, ent.label_) for ent in doc.ents])"
+    default_name = FACTORY
 
     def __init__(
         self,

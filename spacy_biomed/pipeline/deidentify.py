@@ -53,6 +53,7 @@ _JOINING_AGES = re.compile(rf"[ .,]*(?:(?:{_PARTICLES}|y|and)[ .,]+){{1,3}}", re
 # institution. "A", "E", "I", "O" and "Y" may be words.
 _INITIAL = r"(?:(?:[A-Z]\.){2,}|(?:[B-DF-HJ-NP-XZ]|[A-Z](?=\.\s?[A-Z]\b))(?!\w))"
 _JOINED_BEFORE = re.compile(rf"(?<!\w)(?:{_INITIAL}\.?[ ]?)+$")
+_INITIALS_AFTER = re.compile(rf"(?:[ .,-]{{1,2}}{_INITIAL})+")
 _JOINED_AFTER = re.compile(
     rf"(?:[ .,-]{{1,2}}{_INITIAL}"
     r"|[ .,-]{1,2}\d{1,2}\s?[ºª]?[ ]?[A-Z]?(?![\w/%]|[.,]\d|\.?[ ]?[a-z])"
@@ -421,8 +422,9 @@ def split_names(text: str, names: Iterable[Mention]) -> list[Mention]:
 def extend(text: str, mention: Mention, kind: str) -> Mention:
     """A mention with the rest of its first and last word, and what joins it by its form.
 
-    A name, a place or an institution gets the initials, numbers and abbreviations beside it: they
-    are rarely anything else, and telling when they are left.
+    A place or an institution gets the initials, numbers and abbreviations beside it: they are
+    rarely anything else, and telling when they are left. A name gets initials; a number after it
+    may be an age.
     """
     start, end = mention.start, mention.end
     while start > 0 and _is_within_word(text, start):
@@ -431,7 +433,7 @@ def extend(text: str, mention: Mention, kind: str) -> Mention:
         end += 1
     if kind in EXTENDED:
         before = _JOINED_BEFORE.search(text[max(start - _FARTHEST, 0) : start])
-        after = _JOINED_AFTER.match(text, end)
+        after = (_INITIALS_AFTER if kind == "name" else _JOINED_AFTER).match(text, end)
         start -= len(before[0]) if before else 0
         end = after.end() if after else end
     return Mention(start, end, mention.label)

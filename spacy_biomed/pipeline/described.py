@@ -34,7 +34,8 @@ class Described:
 
     Attributes:
         default_name: the factory's name.
-        task_name: the field's name for its task.
+        task_name: the field's name for its task; "" for a component that has none of its own and is
+            not in the model card.
         usage_line: what `usage` returns, if it does not depend on the settings.
         reads_words: whether it looks up words of the training texts in the vocabulary. They are
             left out of a compressed pipeline if no component does.

@@ -141,7 +141,9 @@ def test_a_wheel_that_pip_refuses_is_bad_input(tmp_path, monkeypatch):
 def test_annotate_prints_the_text_and_what_was_found(tiny_pipeline):
     lines = invoke("annotate", tiny_pipeline, "Aspirin for lung cancer.").splitlines()
     doc = spacy.load(tiny_pipeline)("Aspirin for lung cancer.")
-    assert lines[1:] == ["Aspirin for lung cancer.", *(f"  {found}" for found in findings(doc))]
+    *found, warning = lines[1:]
+    assert found == ["Aspirin for lung cancer.", *(f"  {one}" for one in findings(doc))]
+    assert warning.startswith("⚠ the confidence of biomed_ner is not calibrated")
 
 
 def test_entities_come_with_their_probabilities_and_classes_by_rank():

@@ -28,7 +28,6 @@ from fault_injection import (
     Outcome,
     Snapshot,
     below,
-    call,
     in_mount_namespace,
     mount,
     run,

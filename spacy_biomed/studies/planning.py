@@ -160,7 +160,7 @@ def plan_study(study: Study, corpora_dir: Path, *, allow_missing: bool = False) 
     planner = _Planner(study, corpora_dir, corpora)
     cells: dict[tuple[str, str], list[Trial]] = {}
     for corpus in corpora:
-        planner.check_corpus(corpus, study.rows[rows[0]].encoder.removeprefix(RANDOM))
+        planner.check_corpus(corpus, rows)
     for row in rows:
         for corpus in planner.list_tasks(study.rows[row]):
             cells[row, corpus] = planner.plan_cell(study.rows[row], corpus)
@@ -199,16 +199,18 @@ class _Planner:
         companions = [name for name in row.companions if name in self.corpora]
         return [name for name in self.corpora if name not in companions] if companions else []
 
-    def check_corpus(self, name: str, encoder: str) -> None:
+    def check_corpus(self, name: str, rows: list[str]) -> None:
         """See that a corpus can be trained alone and scored.
 
         Args:
-            encoder: any, for batches that are counted in its word pieces.
+            rows: those that are there; the encoder of the first is used for batches that are
+                counted in word pieces.
 
         Raises:
             BiomedError: if a part is missing or damaged, or the template is for another task.
         """
         section = self.study.corpora[name]
+        encoder = self.study.rows[rows[0]].encoder.removeprefix(RANDOM)
         recipe = Recipe.take(read_template(section.template or BASE))
         for folder in _list_folders(find_folder(self.study, name, self.corpora_dir), section):
             parts = ("train",) if isinstance(section.folds, int) else PARTS
@@ -217,7 +219,8 @@ class _Planner:
                     read_doc_bin(folder / f"{part}.spacy")
             fill_config(folder, encoder=encoder, template=section.template)
             self._check_task(name, folder, section.template)
-        self._check_selection(name, recipe)
+        for row in rows:
+            self._check_selection(row, name, recipe)
 
     def _check_task(self, name: str, folder: Path, template: str | None) -> None:
         task, head = find_learner(folder, read_description(folder))
@@ -227,9 +230,12 @@ class _Planner:
                 f"corpora.{name}.template", f"{template} is for {meant}, and {folder} for {task}"
             )
 
-    def _check_selection(self, name: str, recipe: Recipe) -> None:
+    def _list_rates(self, row: Row, corpus: str) -> list[float]:
+        return row.learn_rates or self.study.corpora[corpus].learn_rates or self.study.grid.learn_rates
+
+    def _check_selection(self, row: str, name: str, recipe: Recipe) -> None:
         grid, about = self.study.grid, self.study.study
-        rates = self.study.corpora[name].learn_rates or grid.learn_rates
+        rates = self._list_rates(self.study.rows[row], name)
         chooses = max(len(rates), len(grid.batch_sizes)) > 1
         chooses = chooses or (about.statistic == "best" and len(grid.seeds) > 1)
         if chooses and about.select == "dev" and not recipe.development_part:
@@ -254,7 +260,7 @@ class _Planner:
         elif isinstance(section.folds, int):
             count, whole = section.folds, self._read(folder)
             folds = [(number, replace(whole, folds=count, fold=number)) for number in range(count)]
-        rates: list[float | None] = [*(section.learn_rates or grid.learn_rates)] or [None]
+        rates: list[float | None] = [*self._list_rates(row, name)] or [None]
         sizes: list[int | None] = [*grid.batch_sizes] or [None]
         trials = []
         seeds = row.seeds or grid.seeds

@@ -98,7 +98,8 @@ class Row(Section):
         title: as the paper calls it; by default the name.
         training: each corpus "alone"; all "together" on one encoder; or "apart", each from the
             encoder that all have trained together.
-        seeds: by default the grid's.
+        seeds, learn_rates: by default the corpus' or the grid's. Encoders of different sizes need
+            different rates.
         companions: of "together" and "apart", the corpora that are trained with each corpus; by
             default all. "each" stands for a row for each corpus.
         template: of the training together.
@@ -111,6 +112,7 @@ class Row(Section):
     title: str = ""
     training: Training = "alone"
     seeds: list[NonNegativeInt] = []
+    learn_rates: list[PositiveFloat] = []
     companions: list[str] | None = None
     template: str = "multitask"
     schedule: Literal["round_robin", "proportional"] | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from pathlib import Path
 
 import edsnlp
 import edsnlp.pipes as eds
@@ -18,11 +19,12 @@ LABELS = ["CELL_LINE", "CHEMICAL", "DISEASE", "GENE", "SPECIES", "VARIANT"]
 
 def main() -> None:
     encoder, notes, workers = sys.argv[1:]
+    positions = json.loads(Path(encoder, "config.json").read_text())["max_position_embeddings"]
     nlp = edsnlp.blank("eds")
     nlp.add_pipe(
         eds.ner_crf(
-            # Windows as its documentation has them.
-            embedding=eds.transformer(model=encoder, window=128, stride=96),
+            # Windows as its documentation has them, in an encoder with positions for them.
+            embedding=eds.transformer(model=encoder, window=min(128, positions - 2), stride=96),
             mode="joint",
             labels=LABELS,
             target_span_getter={"ents": True},

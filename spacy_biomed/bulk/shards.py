@@ -177,27 +177,31 @@ def _refuse(nlp: Language, item: Item) -> str:
 
 
 def annotate_items(nlp: Language, items: list[Item]) -> Iterator[Doc | str]:
-    """Annotate texts together; if that fails, each half by itself, down to the text that fails.
+    """Annotate texts together; if that fails, each half of the rest, down to the text that fails.
+
+    A document is there as soon as the pipeline has it, while the encoder goes on with the next.
 
     Yields:
         for each item its Doc, or what failed (`explain_failure`).
     """
-    if not items:
-        return
+    done = 0
+    docs = ((_make_doc(nlp, item), place) for place, item in enumerate(items))
     try:
-        docs = list(nlp.pipe((_make_doc(nlp, item) for item in items), batch_size=len(items)))
-        if len(docs) < len(items):  # an error handler has left some out
+        for doc, place in nlp.pipe(docs, as_tuples=True, batch_size=max(len(items), 1)):
+            if place > done:
+                break
+            yield doc
+            done += 1
+        if done < len(items):  # an error handler has left some out
             raise ValueError("documents are missing")
     except Exception as error:
         if len(items) == 1:
             yield explain_failure(error)
             return
-    else:
-        yield from docs
-        return
-    half = len(items) // 2
-    yield from annotate_items(nlp, items[:half])
-    yield from annotate_items(nlp, items[half:])
+    rest = items[done:]
+    half = (len(rest) + 1) // 2
+    for part in filter(None, (rest[:half], rest[half:])):
+        yield from annotate_items(nlp, part)
 
 
 def _make_doc(nlp: Language, item: Item) -> Doc:

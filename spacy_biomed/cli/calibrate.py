@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import typer
 from rich.console import Console
 
 from ._shared.calibration import (
+    RECALL_MEASURE,
     TARGET_RECALL,
     UNSEEN_SHARE,
     parse_target_recall,
     print_calibrations,
 )
+
+if TYPE_CHECKING:
+    from ..pipeline.recall_targets import RecallMeasure
 
 
 def calibrate(
@@ -20,6 +25,7 @@ def calibrate(
     output: Path = typer.Argument(help="Directory to write the calibrated copy to."),
     dev: Path = typer.Option(..., help=".spacy file that it was not trained on."),
     target_recall: list[str] = TARGET_RECALL,
+    recall_measure: str = RECALL_MEASURE,
     unseen_share: float = UNSEEN_SHARE,
 ) -> None:
     """Make the confidence of entities a probability, and choose how many of them are found.
@@ -37,7 +43,12 @@ def calibrate(
     console = Console()
     with console.status("Calibrating"):
         report = calibrate_pipeline(
-            pipeline, output, dev=dev, target_recall=target, unseen_share=unseen_share
+            pipeline,
+            output,
+            dev=dev,
+            target_recall=target,
+            recall_measure=cast("RecallMeasure | None", recall_measure),
+            unseen_share=unseen_share,
         )
     print_calibrations(console, report)
     typer.echo(f"✔ Wrote {output}")

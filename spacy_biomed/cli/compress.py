@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ._shared.calibration import (
+    RECALL_MEASURE,
     TARGET_RECALL,
     UNSEEN_SHARE,
     parse_target_recall,
@@ -20,6 +21,7 @@ from ._shared.number_options import at_least_zero
 
 if TYPE_CHECKING:
     from ..packaging.compression import Compression, CompressionReport
+    from ..pipeline.recall_targets import RecallMeasure
 
 
 def compress(
@@ -40,6 +42,7 @@ def compress(
         True, help="Calibrate the confidence of entities on the --check corpus."
     ),
     target_recall: list[str] = TARGET_RECALL,
+    recall_measure: str = RECALL_MEASURE,
     unseen_share: float = UNSEEN_SHARE,
 ) -> None:
     """Export a pipeline's encoder, so that it runs fast, and without PyTorch.
@@ -67,6 +70,7 @@ def compress(
             max_loss=max_loss,
             confidence=confidence,
             target_recall=target,
+            recall_measure=cast("RecallMeasure | None", recall_measure),
             unseen_share=unseen_share,
         )
     console.print(_table(report))

@@ -67,16 +67,22 @@ UNIT = r"(?:años?|meses|mes|semanas?|d[íi]as?)"
 _UNITS = rf"{UNIT}(?:\s+y\s+(?:medio|{COUNT}\s+(?:meses|mes|semanas?|d[íi]as?)))?"
 _PERSON = (
     r"paciente|var[óo]n|mujer|hombre|niñ[oa]|lactante|chic[oa]|joven|neonato|gestante|señora?"
-    r"|reci[ée]n nacid[oa]|ancian[oa]|enferm[oa]"
+    r"|reci[ée]n nacid[oa]|ancian[oa]|enferm[oa]|adolescente"
 )
 _AGES = {
     "es": (
-        rf"\bedad(?: gestacional)?(?: de|:)?\s+(?P<value>{COUNT}\s+{_UNITS})\b",
-        r"\bedad:?\s+(?P<value>\d{1,3})(?=\s*[.,;\n]|\s+sexo|\s*$)",
+        rf"\bedad(?: gestacional)?(?:\s+de\b|\s*:)?\s*(?P<value>{COUNT}\s*{_UNITS})\b",
+        r"\bedad(?::\s*|\s+)(?P<value>\d{1,3}(?:\s+a)?)(?=\s*[.,;\n]|\s+sexo|\s*$)",
         rf"\b{COUNT}\s+{_UNITS}\s+de\s+edad\b",
-        rf"\b(?:{_PERSON})\s*,?\s*de\s+(?P<value>{COUNT}\s+{_UNITS})\b",
-        rf"\b(?:tiene|tenía|cumpl\w+)\s+(?P<value>{COUNT}\s+años)\b",
+        rf"\b(?:{_PERSON})(?:\s+\w+)?(?:\s*,\s*(?:de\s+)?|\s+de\s+)"
+        rf"(?P<value>{COUNT}\s+{_UNITS})\b",
+        rf"\b(?:tiene|tenía|cumpl\w+|contaba con)\s+(?P<value>{COUNT}\s+años)\b",
         rf"\b(?:desde|hasta)\s+los\s+(?P<value>{COUNT}\s+años)\b",
+        # "a los 3 años de la cirugía" is a time.
+        rf"\ba los\s+(?P<value>(?:{COUNT}\s+y\s+)?{COUNT}\s+años)\b"
+        r"(?!\s+(?:de|del|tras|después|posterior)\b)",
+        rf"\b(?:{_PERSON})\s+de\s+(?P<value>\d{{1,3}})(?=\s*[,.;])",
+        rf"\b{COUNT}\s+{_UNITS}\s+de\s+vida\b",
     ),
     "en": (
         r"\baged?[:\s]+(?P<value>\d{1,3}(?:\s+(?:years?|months?|weeks?))?)\b(?!\s*[-%/])",

@@ -16,6 +16,7 @@ from .pattern_contacts import find_emails, find_phones, find_postal_codes, find_
 from .pattern_dates import find_ages, find_dates
 from .pattern_identifiers import find_identifiers
 from .pattern_phrases import find_phrases
+from .pattern_places import find_places
 
 PATTERN_LANGUAGES = ("en", "es")
 
@@ -37,6 +38,7 @@ PATTERN_LABELS: dict[str, tuple[str, ...]] = {
     "account": ("IDENTIFICADOR", "ACCOUNT", "ID"),
     "address": ("CALLE", "LUGAR", "STREET", "LOCATION", "STREET"),
     "institution": ("HOSPITAL", "ORGANIZATION", "LOCATION", "HOSPITAL"),
+    "place": ("TERRITORIO", "LUGAR", "CITY", "LOCATION"),
 }
 # Patterns of what only some corpora hold to be personal data: they are used where the pipeline has
 # one of their labels.
@@ -47,6 +49,8 @@ OPTIONAL_LABELS: dict[str, tuple[str, ...]] = {
     "sex": ("SEXO_SUJETO_ASISTENCIA", "SEXO"),
 }
 PATTERNS = (*PATTERN_LABELS, *OPTIONAL_LABELS)
+# Patterns of words, of which a part is worth as much.
+CUT = frozenset({"institution", "place", "profession", "relative"})
 
 
 class PatternMatch(NamedTuple):
@@ -63,7 +67,8 @@ class PatternMatch(NamedTuple):
 
 
 _Finder = Callable[[str, str], Iterator[tuple[re.Match[str], str]]]
-# A match of an earlier finder is preferred to an overlapping one of a later finder.
+# A match of an earlier finder is preferred to an overlapping one of a later finder, of which the
+# part before it stays.
 _FINDERS: tuple[_Finder, ...] = (
     find_emails,
     find_urls,
@@ -73,6 +78,7 @@ _FINDERS: tuple[_Finder, ...] = (
     find_postal_codes,
     find_ages,
     find_phrases,
+    find_places,
 )
 
 
@@ -97,7 +103,10 @@ def find_patterns(text: str, language: str) -> list[PatternMatch]:
         for match, pattern in find(text, language):
             # The value is the group of this name, if words before it belong to the pattern.
             start, end = match.span("value" if "value" in match.re.groupindex else 0)
-            if not any(taken[start:end]):
+            if pattern in CUT and not taken[start]:
+                free = taken.find(1, start, end)
+                end = end if free < 0 else start + len(text[start:free].rstrip(" \n,.;"))
+            if start < end and not any(taken[start:end]):
                 taken[start:end] = b"\1" * (end - start)
                 found.append(PatternMatch(start, end, pattern))
     return sorted(found)

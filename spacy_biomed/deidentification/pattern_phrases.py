@@ -54,15 +54,17 @@ _KIN = (
     r"|t[íi][oa]s?|prim[oa]s?|sobrin[oa]s?|(?:bis)?niet[oa]s?|cuñad[oa]s?|suegr[oa]s?|yernos?"
     r"|nueras?|marido|espos[oa]s?|c[óo]nyuge|padrastro|madrastra|gemel[oa]s?|melliz[oa]s?|parejas?)"
 )
+_ORDINAL = r"(?:primer|segund|tercer|cuart|quint|sext|s[ée]ptim|octav|noven|d[ée]cim)[oa]"
 _RELATIVES = (
     rf"\b(?:(?:{COUNT}|amb[oa]s|primer[oa]?|segund[oa]|tercer[oa]?|otr[oa]s?)\s+)?{_KIN}"
     r"(?:\s+(?:matern[oa]s?|patern[oa]s?|gemel[oa]s?|mayor(?:es)?|menor(?:es)?|j[óo]ven(?:es)?"
     r"|herman[oa]s?|mediana|pequeñ[oa]s?)"
     rf"|\s+(?:de|con)\s+(?:(?:su|la|el|una?|otr[oa])\s+){{1,2}}{_KIN}"
     rf"|\s+de\s+{COUNT}(?:\s+y\s+{COUNT})?\s+{UNIT})*\b",
+    rf"\b(?:(?:el|la)\s+)?(?:mayor|menor|mediano|mediana|únic[oa]|{_ORDINAL})\s+de\s+{COUNT}\s+{_KIN}\b",
     # "médico de familia" is a profession.
     r"(?<!de )\bfamilia\b",
-    r"\b(?:neonato|neonata)\b",
+    r"\b(?:neonato|neonata|reci[ée]n nacid[oa])\b",
 )
 # Occupations outside the hospital: those within it are in every note.
 _OCCUPATIONS = (
@@ -79,9 +81,16 @@ _OCCUPATIONS = (
     r"|recepcionista|sastre|secretari[oa]|soldador[a]?|tareas del hogar|taxista"
     r"|tender[oa]|torner[oa]|trabajador[a]? (?:en|de) \w+|vendedor[a]?"
     r"|veterinari[oa]|vigilante(?: de seguridad)?|zapater[oa])\b",
+    # What somebody works as, to the end of the phrase.
+    r"\b(?:trabaj(?:a|aba|ado|ando|ador[a]?) (?:como|de)|de profesión:?|profesión:)\s+"
+    r"(?P<value>[^\n.,;:()]{3,50}?)(?=\s+(?:y|que|con|desde|en|durante)\b|[\n.,;:()]|$)",
 )
 _STATUS = (
     r"\b(?:solter|casad|viud|divorciad)[oa]s?\b",
+    r"\b(?:lactante|adolescente|(?:homo|hetero|bi)sexual|hij[oa] únic[oa])\b",
+    r"\b(?:argelin|argentin|bolivian|brasileñ|caucásic|chilen|colombian|dominican|ecuatorian|gitan"
+    r"|hondureñ|mexican|paraguay|peruan|rumana?|rus|salvadoreñ|senegales|subsaharian|uruguay"
+    r"|venezolan)[oa]\b|\b(?:marroquí|magrebí|paquistaní|nicaragüense|nigeriano)\b",
     r"\b(?:raza|etnia|nacionalidad|ascendencia)\s+\w+",
     # "de origen cardíaco" is no nationality.
     r"\b(?:de origen|natural de|nacid[oa] en)\s+(?P<value>\w+(?:iano|iana|eño|eña|és|esa|ense|í)"

@@ -16,7 +16,7 @@ from ..outputs import MARKER, check_replaceable, replacing_directory
 from ..pipeline.calibrating import Calibration, calibrate
 from ..pipeline.ner import BiomedNER
 from ..pipeline.pipeline_loading import load_pipeline
-from ..pipeline.recall_targets import RecallTarget
+from ..pipeline.recall_targets import RecallMeasure, RecallTarget
 from ..training.corpus import Corpus_v1
 
 MADE_BY = "spacy biomed calibrate"
@@ -28,6 +28,7 @@ def calibrate_pipeline(
     *,
     dev: Path,
     target_recall: RecallTarget = None,
+    recall_measure: RecallMeasure | None = None,
     unseen_share: float | None = None,
 ) -> dict[str, Calibration]:
     """Write a copy of a pipeline with its `biomed_ner` calibrated; everything else stays as it is.
@@ -36,7 +37,7 @@ def calibrate_pipeline(
         pipeline: directory or installed package, with any encoder.
         output: directory to write; replaced if it is there.
         dev: .spacy file that the pipeline was not trained on.
-        target_recall, unseen_share: as for `calibrate`.
+        target_recall, recall_measure, unseen_share: as for `calibrate`.
 
     Returns:
         what was fitted, by the name of the component.
@@ -53,7 +54,12 @@ def calibrate_pipeline(
         shutil.copytree(nlp.path, partial, dirs_exist_ok=True, ignore=unmarked)
         examples = list(Corpus_v1(dev)(nlp))
         report = write_calibration(
-            nlp, partial, examples, target_recall=target_recall, unseen_share=unseen_share
+            nlp,
+            partial,
+            examples,
+            target_recall=target_recall,
+            recall_measure=recall_measure,
+            unseen_share=unseen_share,
         )
         if not report:
             raise BiomedError(
@@ -69,15 +75,22 @@ def write_calibration(
     examples: Sequence[Example],
     *,
     target_recall: RecallTarget,
+    recall_measure: RecallMeasure | None,
     unseen_share: float | None,
 ) -> dict[str, Calibration]:
     """Calibrate a pipeline, and write what was fitted to the pipeline's directory.
 
     Args:
         path: the directory.
-        examples, target_recall, unseen_share: as for `calibrate`.
+        examples, target_recall, recall_measure, unseen_share: as for `calibrate`.
     """
-    report = calibrate(nlp, examples, target_recall=target_recall, unseen_share=unseen_share)
+    report = calibrate(
+        nlp,
+        examples,
+        target_recall=target_recall,
+        recall_measure=recall_measure,
+        unseen_share=unseen_share,
+    )
     for name in report:
         srsly.write_json(path / name / "cfg", cast(BiomedNER, nlp.get_pipe(name)).cfg)
     return report

@@ -22,7 +22,7 @@ from ..errors import BiomedError
 from ..evaluation.pipeline_worker import directory_size, spread
 from ..outputs import check_replaceable, replacing_directory
 from ..pipeline.pipeline_loading import load_pipeline
-from ..pipeline.recall_targets import RecallTarget
+from ..pipeline.recall_targets import RecallMeasure, RecallTarget
 from ..training.corpus import Corpus_v1
 from .calibration import write_calibration
 
@@ -117,6 +117,7 @@ def compress_pipeline(
     max_loss: float = 0.3,
     confidence: bool = True,
     target_recall: RecallTarget = None,
+    recall_measure: RecallMeasure | None = None,
     unseen_share: float | None = None,
 ) -> CompressionReport:
     """Write a copy of a pipeline whose encoder runs without PyTorch, or with weights in fp16.
@@ -145,7 +146,7 @@ def compress_pipeline(
         max_loss: how many points of 100 a score may fall.
         confidence: whether to calibrate. Without it, or without a check corpus, what an earlier
             calibration has fitted stays.
-        target_recall, unseen_share: as for `pipeline.calibrate`.
+        target_recall, recall_measure, unseen_share: as for `pipeline.calibrate`.
 
     Raises:
         BiomedError: if the pipeline has no encoder to export, if the check corpus cannot be read or
@@ -157,10 +158,12 @@ def compress_pipeline(
         raise BiomedError(f"--precision {precision}: use int8, fp32 or fp16")
     if calibrate is not None and precision != "int8":
         raise BiomedError(f"--calibrate {calibrate}: only int8 needs it, not {precision}")
-    if not (check and confidence) and (target_recall is not None or unseen_share is not None):
+    settings = (target_recall, recall_measure, unseen_share)
+    if not (check and confidence) and any(one is not None for one in settings):
         raise BiomedError(
-            "--target-recall and --unseen-share are for the calibration on --check: give a .spacy "
-            "file that the pipeline was not trained on, and not --no-confidence"
+            "--target-recall, --recall-measure and --unseen-share are for the calibration on "
+            "--check: give a .spacy file that the pipeline was not trained on, and not "
+            "--no-confidence"
         )
     sources: list[Path | str] = [pipeline, *(path for path in (check, calibrate) if path)]
     check_replaceable(output, MADE_BY, sources)
@@ -215,7 +218,12 @@ def compress_pipeline(
             )
             again = _read_examples(compressed, check)
             report.calibrations = write_calibration(
-                compressed, partial, again, target_recall=target_recall, unseen_share=unseen_share
+                compressed,
+                partial,
+                again,
+                target_recall=target_recall,
+                recall_measure=recall_measure,
+                unseen_share=unseen_share,
             )
             if any(one.recalls for one in report.calibrations.values()):
                 performance = weighted_scores(compressed, again)

@@ -14,7 +14,14 @@ from ..errors import BiomedError
 from ..models.confidence_curves import fit_label_curves
 from ..models.tagging import Spans
 from .development import OPEN, RIGHT, Development, read_development
-from .recall_targets import LabelRecall, RecallTarget, check_target_recall, fit_recall
+from .recall_targets import (
+    LabelRecall,
+    RecallMeasure,
+    RecallTarget,
+    check_recall_measure,
+    check_target_recall,
+    fit_recall,
+)
 from .reliability import Reliability
 
 
@@ -52,6 +59,7 @@ def calibrate(
     examples: Sequence[Example],
     *,
     target_recall: RecallTarget = None,
+    recall_measure: RecallMeasure | None = None,
     unseen_share: float | None = None,
 ) -> dict[str, Calibration]:
     """Calibrate each `biomed_ner` of a pipeline on a development corpus.
@@ -67,6 +75,8 @@ def calibrate(
         examples: documents with gold mentions, as a corpus reader gives them.
         target_recall: the share of each label's mentions to find, above 0 and at most 1, or such
             shares by label, "*" for all others; None for the components' setting `target_recall`.
+        recall_measure: what the recall counts, "exact" matches or mentions that are "covered"
+            (`fit_recall`); None for the components' setting.
         unseen_share: the share of mentions in texts to come whose wording is not a mention in the
             training part. A development part that shares documents with the training part has too
             few of them, and they are wrong more often. If a label's share of predictions is lower,
@@ -80,6 +90,8 @@ def calibrate(
             seen in training and `unseen_share` is given, or if SciPy is not installed.
     """
     check_target_recall("target_recall", target_recall)
+    if recall_measure is not None:
+        check_recall_measure("recall_measure", recall_measure)
     if unseen_share is not None and not 0.0 < unseen_share < 1.0:
         raise BiomedError(f"unseen_share = {unseen_share}: use a number between 0 and 1")
     report = {}
@@ -87,7 +99,8 @@ def calibrate(
         head = development.head
         head.forget_calibration()
         target = head.cfg["target_recall"] if target_recall is None else target_recall
-        recalls = fit_recall(development, target)
+        measure = head.cfg["recall_measure"] if recall_measure is None else recall_measure
+        recalls = fit_recall(development, target, measure)
         report[name] = _fit_confidence(development, recalls, unseen_share)
     return report
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from spacy.language import Language
@@ -59,8 +59,18 @@ _JOINED_AFTER = re.compile(
     r"|[ .,-]{1,2}\d{1,2}\s?[ºª]?[ ]?[A-Z]?(?![\w/%]|[.,]\d|\.?[ ]?[a-z])"
     r"|[ ]\(?[A-Z]{2,10}\)?(?=[\s.,;)]|$))+"
 )
+# Other words of a name in capitals: those after it, and, in a sentence, those before it.
+# Departments and the names of what follows in an address are none.
+_CAPITALISED = (
+    r"(?!(?:Servicio|Departamento|Dpto|Secci[óo]n|Unidad|[ÁA]rea|Doctora?|Correo|Tel[ée]fono|Tfno"
+    r"|Department|Division|Section|Unit|Doctor|E-?mail|Fax|Phone|Tel"
+    r"|Aparato|Cirug[íi]a|Cuidados|Medicina|Medicine|Nutrici[óo]n|Surgery"
+    r"|\w+(?:log[íi]a|iatr[íi]a|ology|iatrics))\b)[A-ZÀ-ÖØ-Þ][\w'’-]+"
+)
+_CAPITALS_AFTER = re.compile(rf"(?:[ ](?:(?:de|del|la|las|los)[ ]){{0,2}}{_CAPITALISED})+")
+_CAPITALS_BEFORE = re.compile(rf"(?<=[a-zß-öø-ÿ,][ ])(?:{_CAPITALISED}[ ])+$")
 # Characters before a mention that are looked at.
-_FARTHEST = 20
+_FARTHEST = 40
 # Maximum number of labels named in a message.
 _NAMED_LABELS = 8
 MAKE_SECRET = '`python -c "import secrets; print(secrets.token_hex())"`'
@@ -288,6 +298,9 @@ class BiomedDeidentifier(Described, Pipe):
             found += find_again(text, split_names(text, names))
         if self._extend:
             found = [extend(text, one, self.kind(one.label)) for one in found]
+            borders = merge_overlapping(found)
+            named = [one for one in found if self.kind(one.label) in EXTENDED]
+            found += [extend_to_capitals(text, one, borders) for one in named]
             for kind in BRIDGED:
                 found += bridge(text, [one for one in found if self.kind(one.label) == kind], kind)
         return merge_overlapping(found)
@@ -437,6 +450,22 @@ def extend(text: str, mention: Mention, kind: str) -> Mention:
         start -= len(before[0]) if before else 0
         end = after.end() if after else end
     return Mention(start, end, mention.label)
+
+
+def extend_to_capitals(text: str, mention: Mention, others: Sequence[Mention]) -> Mention:
+    """A mention with the capitalised words beside it that are in no other mention.
+
+    Of a name, place or institution that was found in part they are the rest.
+
+    Args:
+        others: disjoint mentions in text order, this one among them or within one of them.
+    """
+    first = max((one.end for one in others if one.end <= mention.start), default=0)
+    last = min((one.start for one in others if one.start >= mention.end), default=len(text))
+    before = _CAPITALS_BEFORE.search(text, max(mention.start - _FARTHEST, first), mention.start)
+    after = _CAPITALS_AFTER.match(text, mention.end, last)
+    start = before.start() if before else mention.start
+    return Mention(start, after.end() if after else mention.end, mention.label)
 
 
 def bridge(text: str, mentions: Iterable[Mention], kind: str) -> list[Mention]:

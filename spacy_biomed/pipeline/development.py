@@ -57,6 +57,8 @@ class Development:
         self.log_probs = np.concatenate([nothing, *(log_probs[place] for place in kept)])
         flags = [doc.to_array(IS_SPACE).astype(bool) for doc in docs]
         self._is_space = np.concatenate([np.zeros(0, dtype=bool), *flags])
+        words = (token.text for doc in docs for token in doc)
+        self._is_word = np.array([any(map(str.isalnum, word)) for word in words], dtype=bool)
         self._offsets = np.cumsum(self.lengths) - self.lengths
         self.gold = self._place_gold(examples)
 
@@ -102,6 +104,33 @@ class Development:
         """(labels,) number of gold mentions of each label that are among these entities."""
         is_found = np.isin(self._number(self.gold), self._number(spans))
         return self.count(self.gold.label[is_found])
+
+    def count_covered(self, spans: Spans) -> Ints1d:
+        """(labels,) number of gold mentions of each label whose words are all within entities.
+
+        The entities may have any label and other boundaries, and several may cover one mention.
+        Tokens without letters and digits need not be covered.
+        """
+        open_words = self._count_before(self._is_word & ~self._cover(spans))
+        is_covered = open_words[self.gold.end] == open_words[self.gold.start]
+        return self.count(self.gold.label[is_covered])
+
+    def touches_gold(self, spans: Spans) -> np.ndarray:
+        """Whether each entity shares a token with a gold mention of any label, (spans,)."""
+        of_gold = self._count_before(self._cover(self.gold))
+        return of_gold[spans.end] > of_gold[spans.start]
+
+    def _cover(self, spans: Spans) -> np.ndarray:
+        """(tokens,) whether a token is in one of the spans."""
+        steps = np.zeros(len(self.log_probs) + 1, dtype="int64")
+        np.add.at(steps, spans.start, 1)
+        np.add.at(steps, spans.end, -1)
+        return np.cumsum(steps[:-1]) > 0
+
+    @staticmethod
+    def _count_before(flags: np.ndarray) -> Ints1d:
+        """(tokens + 1,) how many tokens before each place have the flag."""
+        return np.concatenate([[0], np.cumsum(flags)])
 
     def count(self, labels: Ints1d) -> Ints1d:
         """(labels,) how often each label occurs."""

@@ -39,7 +39,12 @@ from .mention_layer import (
     gold_spans,
     install_extensions,
 )
-from .recall_targets import RecallTarget, check_target_recall
+from .recall_targets import (
+    RecallMeasure,
+    RecallTarget,
+    check_recall_measure,
+    check_target_recall,
+)
 from .reliability import Reliability
 
 FACTORY = "biomed_ner"
@@ -100,6 +105,8 @@ class BiomedNER(EncoderHead):
         target_recall: the share of a label's mentions that is to be found, above 0 and at most 1,
             or such shares by label ("*" for every other label); None to find the most probable
             entities. `calibrate` and `spacy biomed compress` fit it on a development corpus.
+        recall_measure: what that share counts: "exact" matches, or mentions that are "covered" by
+            entities, whatever their boundaries and labels, for de-identification.
         scorer: scoring method.
 
     Examples:
@@ -185,6 +192,7 @@ class BiomedNER(EncoderHead):
         learn_rate_factor: float = 1.0,
         teacher_share: float = 0.5,
         target_recall: RecallTarget = None,
+        recall_measure: RecallMeasure = "exact",
         scorer: Callable | None = None,
     ):
         if scheme not in ("biluo", "bio"):
@@ -195,6 +203,7 @@ class BiomedNER(EncoderHead):
             )
         check_share(name, "teacher_share", teacher_share)
         check_target_recall(f"[components.{name}] target_recall", target_recall)
+        check_recall_measure(f"[components.{name}] recall_measure", recall_measure)
         install_extensions()
         super().__init__(
             vocab,
@@ -207,6 +216,7 @@ class BiomedNER(EncoderHead):
             learn_rate_factor=learn_rate_factor,
             teacher_share=teacher_share,
             target_recall=target_recall,
+            recall_measure=recall_measure,
             recall_offsets={},
             calibration=None,
         )

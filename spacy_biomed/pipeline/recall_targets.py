@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from thinc.types import Floats1d, Ints1d
 
 from ..errors import BiomedError, quote
+from ..models.tagging import Spans
 from .development import OPEN, RIGHT, Development
 
 # A recall for every label, or by label.
 RecallTarget = float | dict[str, float] | None
 # Every label that is not named.
 OTHERS = "*"
+# What a recall counts: mentions found exactly, or those of which no word stays readable.
+RecallMeasure = Literal["exact", "covered"]
 
 # Offsets are in log odds. With the largest, an entity of the probability 0.0003 is found.
 STEP, LARGEST = 0.25, 8.0
@@ -32,8 +35,11 @@ class LabelRecall:
         target: the recall to reach.
         offset: what is added to the log odds of its entities.
         gold: number of its gold mentions, of those that tokens can represent.
-        recall_before, recall: without and with all offsets, from 0 to 1; not a number without gold.
-        precision_before, precision: not a number if nothing is found.
+        recall_before, recall: without and with all offsets, from 0 to 1, as the measure counts; not
+            a number without gold.
+        precision_before, precision: share of the entities that are right, with the measure
+            "covered" of those that share a token with a gold mention; not a number if nothing is
+            found.
     """
 
     label: str
@@ -65,20 +71,36 @@ def check_target_recall(what: str, target: RecallTarget) -> None:
             raise BiomedError(f"{what} = {share}: use a number above 0 and up to 1, such as 0.99")
 
 
-def fit_recall(development: Development, target: RecallTarget) -> list[LabelRecall]:
+def check_recall_measure(what: str, measure: str) -> None:
+    """Raise BiomedError if this is not a `RecallMeasure`.
+
+    Args:
+        what: the setting or option, for the message.
+    """
+    if measure not in get_args(RecallMeasure):
+        raise BiomedError(f"{what} = {quote(measure)}: use {' or '.join(get_args(RecallMeasure))}")
+
+
+def fit_recall(
+    development: Development, target: RecallTarget, measure: RecallMeasure = "exact"
+) -> list[LabelRecall]:
     """Set the offsets with which the labels of a `biomed_ner` reach a recall.
 
     The entities that are found without offsets stay. Beside them, the odds of a label's entities
-    are multiplied by the exponential of its offset (`TagScheme.find_more`). Recall is of exact
-    matches, over the gold mentions that tokens can represent. Of the offsets from 0 in steps of
-    0.25, a label has the first that reaches the target, or else the first with the highest recall.
-    Labels compete for the same tokens, so the search raises all that are below their target
-    together.
+    are multiplied by the exponential of its offset (`TagScheme.find_more`). Recall is over the gold
+    mentions that tokens can represent. Of the offsets from 0 in steps of 0.25, a label has the
+    first that reaches the target, or else the first with the highest recall. Labels compete for the
+    same tokens, so the search raises all that are below their target together.
+
+    The measure "exact" counts mentions whose span and label are found. "covered" counts mentions
+    all of whose words are in entities of labels that have a target, whatever the boundaries: what
+    counts where mentions are removed from the text.
 
     Args:
         development: what the component makes of the development corpus.
         target: above 0 and at most 1, or by label, "*" for all others. None, and labels that are
             left out, are decoded as they are.
+        measure: what the recall counts.
 
     Returns:
         what it makes of each label that has a target, and gold mentions.
@@ -94,16 +116,17 @@ def fit_recall(development: Development, target: RecallTarget) -> list[LabelReca
             'probable tags; use "viterbi"'
         )
     targets = _targets(development, target)
-    head.cfg["target_recall"] = target
+    head.cfg["target_recall"], head.cfg["recall_measure"] = target, measure
     head.cfg["recall_offsets"] = {}
-    before = _rates(development)
+    counts = _Counts(development, measure, ~np.isnan(targets))
+    before = counts.rates()
     gold = development.count(development.gold.label)
     wanted = np.where(gold > 0, targets, np.nan)
     if np.isnan(wanted).all():
         return []
-    offsets = _search(development, wanted, gold)
+    offsets = _search(counts, wanted, gold)
     _set_offsets(development, offsets)
-    after = _rates(development)
+    after = counts.rates()
     return [
         LabelRecall(
             label=head.labels[i],
@@ -134,7 +157,52 @@ def _targets(development: Development, target: RecallTarget) -> Floats1d:
     return np.array([target.get(label, others) for label in labels])
 
 
-def _search(development: Development, wanted: Floats1d, gold: Ints1d) -> Floats1d:
+class _Rates(NamedTuple):
+    """(labels,) each; not a number where there is nothing to count."""
+
+    recall: Floats1d
+    precision: Floats1d
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """What the component finds with its present offsets, as a measure counts it.
+
+    Attributes:
+        measure: what the recall counts.
+        has_target: (labels,) which labels can cover mentions.
+    """
+
+    development: Development
+    measure: RecallMeasure
+    has_target: np.ndarray
+
+    def found(self) -> Ints1d:
+        """(labels,) number of gold mentions found."""
+        return self._found(self.development.decode()[0])
+
+    def rates(self) -> _Rates:
+        spans, _ = self.development.decode()
+        judged = self.development.judge(spans)
+        counted = judged != OPEN
+        is_right = judged == RIGHT
+        if self.measure == "covered":
+            is_right = counted & self.development.touches_gold(spans)
+        count = self.development.count
+        with np.errstate(invalid="ignore"):
+            return _Rates(
+                self._found(spans) / count(self.development.gold.label),
+                count(spans.label[is_right]) / count(spans.label[counted]),
+            )
+
+    def _found(self, spans: Spans) -> Ints1d:
+        if self.measure == "exact":
+            return self.development.count_found(spans)
+        covers = self.has_target[spans.label]
+        return self.development.count_covered(Spans(*(part[covers] for part in spans)))
+
+
+def _search(counts: _Counts, wanted: Floats1d, gold: Ints1d) -> Floats1d:
     """(labels,) the offsets; see `fit_recall`.
 
     Args:
@@ -145,8 +213,8 @@ def _search(development: Development, wanted: Floats1d, gold: Ints1d) -> Floats1
     highest = np.full(len(wanted), -1)
     is_given_up = np.zeros(len(wanted), dtype=bool)
     while True:
-        _set_offsets(development, offsets)
-        found = development.count_found(development.decode()[0])
+        _set_offsets(counts.development, offsets)
+        found = counts.found()
         is_better = found > highest
         highest, best = np.where(is_better, found, highest), np.where(is_better, offsets, best)
         is_low = found < wanted * gold  # false for a label without a target
@@ -163,21 +231,3 @@ def _set_offsets(development: Development, offsets: Floats1d) -> None:
     labels = development.head.labels
     named = dict(zip(labels, offsets.tolist(), strict=True))
     development.head.cfg["recall_offsets"] = {label: one for label, one in named.items() if one}
-
-
-class _Rates(NamedTuple):
-    """(labels,) each; not a number where there is nothing to count."""
-
-    recall: Floats1d
-    precision: Floats1d
-
-
-def _rates(development: Development) -> _Rates:
-    spans, _ = development.decode()
-    judged = development.judge(spans)
-    right = development.count(spans.label[judged == RIGHT])
-    with np.errstate(invalid="ignore"):
-        return _Rates(
-            development.count_found(spans) / development.count(development.gold.label),
-            right / development.count(spans.label[judged != OPEN]),
-        )

@@ -231,7 +231,9 @@ class _Planner:
             )
 
     def _list_rates(self, row: Row, corpus: str) -> list[float]:
-        return row.learn_rates or self.study.corpora[corpus].learn_rates or self.study.grid.learn_rates
+        return (
+            row.learn_rates or self.study.corpora[corpus].learn_rates or self.study.grid.learn_rates
+        )
 
     def _check_selection(self, row: str, name: str, recipe: Recipe) -> None:
         grid, about = self.study.grid, self.study.study

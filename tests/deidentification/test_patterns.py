@@ -41,6 +41,11 @@ def find(text, language="es"):
         ("paciente de 53 años", ("53 años", "age")),
         ("Calle Mayor, 3, 2 B. Alta", ("Calle Mayor, 3, 2 B", "address")),
         ("del Hospital de la Vega hoy", ("Hospital de la Vega", "institution")),
+        ("viajó a los 25 años, solo", ("25 años", "age")),
+        ("paciente de 77, sin dolor", ("77", "age")),
+        ("procedente de Guinea Bissau.", ("Guinea Bissau", "place")),
+        ("vive en la provincia de Girona (España)", ("Girona", "place")),
+        ("vive en la provincia de Girona (España)", ("España", "place")),
     ],
 )
 def test_what_has_the_form_of_personal_data_is_found(text, found):

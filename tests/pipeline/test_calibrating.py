@@ -177,6 +177,43 @@ def test_a_recall_that_is_none_is_refused(target):
         make_written(target_recall=target)
 
 
+def test_a_mention_is_covered_by_entities_of_other_boundaries_and_labels():
+    nlp = make_written()
+    words = ["DRUG900", ",", "GENE300", "no", "GENE200", "DRUG100"]
+    reference = Doc(nlp.vocab, words=words)
+    # The first mention has a comma, which nobody has to find. The last entity is none.
+    reference.set_ents([Span(reference, 0, 3, "DRUG"), Span(reference, 4, 5, "GENE")])
+    example = Example(Doc(nlp.vocab, words=words), reference)
+    report = calibrate(nlp, [example], target_recall=1.0, recall_measure="covered")
+    drug, gene = report["biomed_ner"].recalls
+    # In log odds, 0.3 is -0.85, 0.2 is -1.39 and 0.1 is -2.20.
+    assert (drug.offset, gene.offset) == (1.0, 1.5)
+    assert (drug.recall_before, gene.recall_before) == (0.0, 0.0)
+    assert (drug.recall, gene.recall) == (1.0, 1.0)
+    assert (drug.precision, gene.precision) == (1.0, 1.0)
+    assert nlp.get_pipe("biomed_ner").cfg["recall_measure"] == "covered"
+
+
+def test_entities_of_a_label_without_target_cover_nothing():
+    nlp = make_written()
+    words = ["GENE900", "DRUG300"]
+    reference = Doc(nlp.vocab, words=words)
+    reference.set_ents([Span(reference, 0, 2, "DRUG")])
+    example = Example(Doc(nlp.vocab, words=words), reference)
+    [drug] = calibrate(nlp, [example], target_recall={"DRUG": 1.0}, recall_measure="covered")[
+        "biomed_ner"
+    ].recalls
+    assert (drug.recall, drug.is_reached) == (0.0, False)
+
+
+def test_the_measure_of_recall_is_a_setting():
+    nlp = make_written(target_recall=0.9, recall_measure="covered")
+    calibrate(nlp, [drugs(nlp, [0.9, 0.3])])
+    assert nlp.get_pipe("biomed_ner").cfg["recall_measure"] == "covered"
+    with pytest.raises(BiomedError, match=r"recall_measure = 'half': use exact or covered"):
+        calibrate(nlp, [drugs(nlp, [0.9])], recall_measure="half")
+
+
 def test_a_recall_for_an_unknown_label_is_refused():
     nlp = make_written()
     with pytest.raises(BiomedError, match="DISEASE.*has the labels DRUG, GENE"):

@@ -21,6 +21,12 @@ TARGET_RECALL = typer.Option(
     metavar="[LABEL=]SHARE",
     help="Share of the mentions to find, such as 0.99, at the cost of precision; repeatable.",
 )
+RECALL_MEASURE = typer.Option(
+    None,
+    help="What that share counts: exact matches, or mentions covered by what is found, which is "
+    "what de-identification needs.",
+    metavar="exact|covered",
+)
 UNSEEN_SHARE = typer.Option(
     None,
     help="Share of new mentions in texts to come, if the corpus has too few; see docs/confidence.",

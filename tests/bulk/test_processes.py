@@ -56,15 +56,16 @@ def test_two_processes_write_the_same_bytes_as_one(ruler, notes, whole, tmp_path
 
 
 def test_the_shard_of_a_process_that_dies_is_done_again(ruler, notes, whole, tmp_path, workers):
-    def kill_the_first(rows: int, total: int, words: int) -> None:
+    def kill_all(rows: int, total: int, words: int) -> None:
         if rows == 5:
-            workers[0].kill()
+            for worker in workers:
+                worker.kill()
 
     report = annotate_collection(
-        str(ruler), notes, tmp_path / "out", TWO, on_progress=kill_the_first
+        str(ruler), notes, tmp_path / "out", TWO, on_progress=kill_all
     )
     assert (report.counts["documents"], report.errors) == (5 * SHARDS, 0)
-    assert len(workers) == 3
+    assert len(workers) in (3, 4)
     assert snapshot(tmp_path / "out") == whole
 
 

@@ -81,6 +81,7 @@ def test_options_reach_the_compression(report, tmp_path):
     options = ["--precision", "fp32", "--check", dev, "--calibrate", train, "--max-loss", "1.5"]
     options += ["--no-confidence", "--unseen-share", "0.3"]
     options += ["--target-recall", "0.9", "--target-recall", "A=B=0.99"]
+    options += ["--recall-measure", "covered"]
     invoke("compress", "pipeline", tmp_path / "out", *options)
     [(arguments, settings)] = calls
     assert arguments == ("pipeline", tmp_path / "out")
@@ -91,6 +92,7 @@ def test_options_reach_the_compression(report, tmp_path):
         "max_loss": 1.5,
         "confidence": False,
         "target_recall": {"*": 0.9, "A=B": 0.99},
+        "recall_measure": "covered",
         "unseen_share": 0.3,
     }
 

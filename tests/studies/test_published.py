@@ -105,8 +105,11 @@ def test_a_study_of_a_table_has_its_rows_and_corpora(name):
     if not published:
         return
     titles = {study.title(row) for row in study.rows}
-    assert titles <= {row for row, _ in published}
     corpora = {corpus for _, corpus in published if not corpus.startswith("mean")}
+    if name.endswith("_public"):  # the paper's protocol with other encoders, on what is public
+        assert not corpora or corpora & set(study.corpora)
+        return
+    assert titles <= {row for row, _ in published}
     assert corpora in (set(), set(study.corpora))
     groups = {corpus for _, corpus in published if corpus.startswith("mean of ")}
     assert groups <= {f"mean of {group}" for group in study.groups}

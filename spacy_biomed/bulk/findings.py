@@ -49,11 +49,16 @@ def describe(doc: Doc, layers: Layers) -> dict[str, Any]:
         (None from components that give no probability) and `attributes` (strings by name: `id`,
         `kb_id` and the values of `span._`).
     """
-    entities = [_describe_span(span, None) for span in doc.ents]
+    stored = _list_stored(doc)
+    entities = [_describe_span(span, None, stored) for span in doc.ents]
     for key in sorted(doc.spans):
         if key != PAIR_KEY and not (layers.answers and key == ANSWER_KEY):
-            entities += [_describe_span(span, key) for span in doc.spans[key]]
-    found: dict[str, Any] = {"characters": len(doc.text), "words": len(doc), "entities": entities}
+            entities += [_describe_span(span, key, stored) for span in doc.spans[key]]
+    found: dict[str, Any] = {
+        "characters": _count_characters(doc),
+        "words": len(doc),
+        "entities": entities,
+    }
     if layers.cats:
         found["cats"] = {label: float(value) for label, value in sorted(doc.cats.items())}
     if layers.relations:
@@ -67,14 +72,29 @@ def describe(doc: Doc, layers: Layers) -> dict[str, Any]:
     return found
 
 
-def _describe_span(span: Span, group: str | None) -> dict[str, Any]:
+def _count_characters(doc: Doc) -> int:
+    """The length of a document's text, without putting it together."""
+    last = doc[-1] if len(doc) else None
+    return last.idx + len(last.text_with_ws) if last is not None else 0
+
+
+def _list_stored(doc: Doc) -> list[str]:
+    """The names of the extensions that have values, of spans as of tokens and the document.
+
+    spaCy keeps the values of all three together.
+    """
+    names = {key[1] for key in doc.user_data if isinstance(key, tuple) and key[0] == "._."}
+    return sorted(names - _OWN_FIELDS)
+
+
+def _describe_span(span: Span, group: str | None, stored: list[str]) -> dict[str, Any]:
     return {
         **_locate(span),
         "text": span.text,
         "label": span.label_,
         "group": group,
         CONFIDENCE: _confidence(span),
-        "attributes": _attributes(span),
+        "attributes": _attributes(span, stored),
     }
 
 
@@ -99,12 +119,10 @@ def _confidence(span: Span) -> float | None:
     return None if value is None else float(value)
 
 
-def _attributes(span: Span) -> dict[str, str]:
+def _attributes(span: Span, stored: list[str]) -> dict[str, str]:
     """The values that components stored with a span; computed ones are left out."""
     attributes = {name: value for name in ("id", "kb_id") if (value := getattr(span, f"{name}_"))}
-    # Also of tokens and documents: spaCy keeps the values of all three together.
-    stored = {key[1] for key in span.doc.user_data if isinstance(key, tuple) and key[0] == "._."}
-    for name in sorted(stored - _OWN_FIELDS):
+    for name in stored:
         if span.has_extension(name) and span.get_extension(name)[1:3] == (None, None):
             value = span._.get(name)
             if value is not None:

@@ -1,26 +1,37 @@
-"""Patterns of phrases that a keyword begins: institutions, addresses, relatives, status."""
+"""Patterns of phrases that a keyword begins, of institutions, addresses, relatives and status, and
+of companies.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+from ..corpora.mention_replacement import read_terms
 from .pattern_dates import COUNT, UNIT
+from .term_lists import FOLDER
 
 _Found = Iterator[tuple[re.Match[str], str]]
 
 _UPPER, _LOWER = "A-ZÁÉÍÓÚÜÑÀÈÒÇ", "a-záéíóúüñàèòç"
-# A capitalised word, or a name in quotation marks, and the words that join them.
-_NAME = rf"(?:[{_UPPER}][\w'´’·-]*\.?|[\"“«'][^\"”»'\n]{{3,40}}[\"”»'])"
+# A capitalised word, a name in quotation marks or a day, and the words that join them.
+_NAME = (
+    rf"(?:[{_UPPER}][\w'´’·-]*\.?|[\"“«'][^\"”»'\n]{{3,40}}[\"”»']"
+    rf"|\d{{1,2}} de [{_UPPER}]\w+)"
+)
 _JOINING = {
-    "es": r"(?:de(?:l| la| las| los)?|el|la|las|los|d['’]|i|y|e|da|do|dos|das|en)",
+    "es": (
+        r"(?:de(?:l| la| las| los)?|el|la|las|los|d['’]|i|y|e|da|do|dos|das|en|universitari[oai]"
+        r"|general|civil|comarcal|provincial|regional|clínic[oa]?|infantil|militar)"
+    ),
     "en": r"(?:of|the|at|and|for|&)",
 }
 _INSTITUTIONS = {
     "es": (
         rf"\b(?:Hospital|Complejo|Complexo|Cl[íi]nica|Instituto|Institut"
         r"|Fundaci[óo]n?|Universidad|Universitat|Facultad|Centro|Centre|Residencia|Consorci[oa]?"
-        r"|Policl[íi]nica|Sanatorio|Maternidad|Ambulatorio|Ciudad Sanitaria|Corporaci[óo]n|Escuela"
+        r"|Policl[íi]nica|Sanatorio|Maternidad|Ambulatorio|Ciudad (?:Sanitaria|de la Justicia)"
+        r"|Corporaci[óo]n|Escuela|Asociaci[óo]n|Laboratorios?|Juzgado|Palacio de|Consejo|IML"
         rf"|Sociedad|Servicio (?:[{_UPPER}][\w-]+ )+de Salud)"
         rf"(?:\s+(?:{_JOINING['es']}\s+)*{_NAME})+",
     ),
@@ -30,6 +41,9 @@ _INSTITUTIONS = {
         r"|Nursing Home|University)\b",
     ),
 }
+# Of a company: "Smith Instruments Ltd". "SL" without dots may be sublingual, "Co" cobalt.
+_LEGAL_FORM = r"(?:S\.\s?[AL]\.(?:\s?U\.)?|G[Mm][Bb][Hh]|Ltd|Inc|LLC|Corp(?:oration)?|S\.p\.A)"
+_AFTER_KNOWN = rf"(?:{_LEGAL_FORM}|S[AL]U?|Co|AG|BV)"
 _STREETS = (
     r"(?:[Cc]/\.?|[Cc]alle|Carrer|Avda?\.?|Av[./,]|[Aa]venida|Avinguda|Plaza|Plaça|Pza\.?|Pl\.|Paseo"
     r"|Passeig|P[º°]|Ctra\.?|Carretera|Camino|Ronda|Traves[íi]a|Urb\.|Urbanizaci[óo]n"
@@ -103,6 +117,17 @@ _SEX = (
 )
 
 
+def _name_companies() -> tuple[str, ...]:
+    """Known makers, with what joins their name, and names before a legal form."""
+    names = sorted(read_terms(FOLDER / "companies.txt"), key=lambda name: (-len(name), name))
+    known = "|".join(re.escape(name) for name in names)
+    more = rf"(?:[ ][{_UPPER}][\w&-]+){{0,4}}?"
+    return (
+        rf"(?<![\w-])(?:{known})(?![\w’'-])(?:{more},?[ ]{_AFTER_KNOWN}(?![\w-])\.?)?",
+        rf"(?<![\w-])[{_UPPER}][\w&®-]+{more},?[ ]{_LEGAL_FORM}(?![\w-])\.?",
+    )
+
+
 def _compile(forms: tuple[str, ...], flags: int = 0) -> list[re.Pattern[str]]:
     return [re.compile(form, flags) for form in forms]
 
@@ -110,7 +135,7 @@ def _compile(forms: tuple[str, ...], flags: int = 0) -> list[re.Pattern[str]]:
 _FORMS: dict[str, list[tuple[str, list[re.Pattern[str]]]]] = {
     language: [
         ("address", _compile(_ADDRESSES[language])),
-        ("institution", _compile(_INSTITUTIONS[language])),
+        ("institution", _compile(_INSTITUTIONS[language] + _name_companies())),
     ]
     for language in ("en", "es")
 }
@@ -123,8 +148,8 @@ _FORMS["es"] += [
 
 
 def find_phrases(text: str, language: str) -> _Found:
-    """Find institutions and addresses by their first or last word; in Spanish also relatives,
-    marital status, origin and sex.
+    """Find institutions and addresses by their first or last word, and companies by a list or their
+    legal form; in Spanish also relatives, marital status, origin and sex.
     """
     for pattern, forms in _FORMS[language]:
         for form in forms:

@@ -54,11 +54,18 @@ QUICK = {
     "clean": 15,
     "convert_encoder": 23,
     "teach": 22,
-    "deidentify_file": 12,
-    "deidentify_folder": 20,
     "benchmark": 6,
 }
-SLOW = {"study_scores": 6, "card": 12, "compress": 10, "train": 10, "pretrain": 8, "distill": 6}
+SLOW = {
+    "deidentify_file": 24,
+    "deidentify_folder": 24,
+    "study_scores": 6,
+    "card": 12,
+    "compress": 10,
+    "train": 10,
+    "pretrain": 8,
+    "distill": 6,
+}
 COMMANDS = [*QUICK, *SLOW]
 
 

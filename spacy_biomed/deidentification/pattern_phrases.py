@@ -7,9 +7,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..corpora.mention_replacement import read_terms
 from .pattern_dates import COUNT, UNIT
-from .term_lists import FOLDER
+from .term_lists import shared_terms
 
 _Found = Iterator[tuple[re.Match[str], str]]
 
@@ -119,7 +118,7 @@ _SEX = (
 
 def _name_companies() -> tuple[str, ...]:
     """Known makers, with what joins their name, and names before a legal form."""
-    names = sorted(read_terms(FOLDER / "companies.txt"), key=lambda name: (-len(name), name))
+    names = sorted(shared_terms("companies"), key=lambda name: (-len(name), name))
     known = "|".join(re.escape(name) for name in names)
     more = rf"(?:[ ][{_UPPER}][\w&-]+){{0,4}}?"
     return (

@@ -41,9 +41,15 @@ def known(name: str) -> frozenset[str]:
 
 
 @cache
+def shared_terms(name: str) -> tuple[str, ...]:
+    """Read a list for all languages, such as companies."""
+    return tuple(read_terms(FOLDER / f"{name}.txt"))
+
+
+@cache
 def word_list(name: str) -> frozenset[str]:
     """Read a list for all languages, normalised: particles, address_words or generic_words."""
-    return frozenset(normalize(word) for word in read_terms(FOLDER / f"{name}.txt"))
+    return frozenset(map(normalize, shared_terms(name)))
 
 
 def match_case(term: str, original: str) -> str:

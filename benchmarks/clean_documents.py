@@ -1,6 +1,6 @@
 """De-identification with and without patterns and a target for recall.
 
-    python benchmarks/clean_documents.py build/es_int8 corpus/public/meddocan
+    python benchmarks/clean_documents.py compressed/es_clinical_ner corpus/public/meddocan
 
 For each of the four, the scores on the test part: documents wholly clean, mentions wholly replaced,
 replacements that are right, and characters replaced needlessly. The target is fitted on the
@@ -14,10 +14,10 @@ from itertools import product
 from pathlib import Path
 
 import spacy
-from spacy.training import Example
 
 from spacy_biomed.bulk.deidentification import Deidentification
 from spacy_biomed.pipeline import calibrate
+from spacy_biomed.pipeline.deidentify import BiomedDeidentifier
 from spacy_biomed.training.corpus import Corpus_v1
 
 SCORES = {
@@ -29,18 +29,16 @@ SCORES = {
 
 
 def score(pipeline: str, corpus: Path, has_patterns: bool, target: float | None) -> dict:
+    """The scores on the test part, with a target for recall unless it is None."""
     nlp = spacy.load(pipeline)
     if target is not None:
-        component = Deidentification(mode="tags", patterns=False).prepare(nlp)
-        labels = [
-            label for label in nlp.get_pipe("biomed_ner").labels if component.kind(label) != "keep"
-        ]
-        nlp.remove_pipe(component.name)
+        kind = BiomedDeidentifier().kind
+        labels = [label for label in nlp.get_pipe("biomed_ner").labels if kind(label) != "keep"]
         dev = list(Corpus_v1(corpus / "dev.spacy")(nlp))
         targets = dict.fromkeys(labels, target)
         calibrate(nlp, dev, target_recall=targets, recall_measure="covered")
     Deidentification(mode="tags", patterns=has_patterns).prepare(nlp)
-    test: list[Example] = list(Corpus_v1(corpus / "test.spacy")(nlp))
+    test = list(Corpus_v1(corpus / "test.spacy")(nlp))
     return nlp.evaluate(test)
 
 

@@ -74,8 +74,10 @@ def describe(doc: Doc, layers: Layers) -> dict[str, Any]:
 
 def _count_characters(doc: Doc) -> int:
     """The length of a document's text, without putting it together."""
-    last = doc[-1] if len(doc) else None
-    return last.idx + len(last.text_with_ws) if last is not None else 0
+    if not len(doc):
+        return 0
+    last = doc[-1]
+    return last.idx + len(last.text_with_ws)
 
 
 def _list_stored(doc: Doc) -> list[str]:

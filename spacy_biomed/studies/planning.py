@@ -10,6 +10,8 @@ from functools import cache
 from itertools import product
 from pathlib import Path
 
+from thinc.api import Config
+
 from ..corpora.corpus_catalogue import find_corpus
 from ..encoders.encoder_catalogue import find_encoder
 from ..encoders.loading import is_on_disk, load_pretrained
@@ -299,7 +301,7 @@ class _Planner:
             learn_rate=rate,
             batch_size=size,
             seed=seed,
-            settings=self.study.config,
+            settings=dict(Config(self.study.config).merge(section.config)),
             export=speed.precision if speed else None,
             tracking=self.study.tracking.model_dump() if self.study.tracking else None,
         )
@@ -312,6 +314,7 @@ class _Planner:
             alone,
             corpora={one: self._read(folder) for one, folder in folders.items()},
             is_joint=True,
+            settings=self.study.config,
             template=row.template,
             template_text=_read_template(row.template),
             epochs=row.epochs or grid.epochs,

@@ -330,6 +330,7 @@ def _create_config(run: Run, folders: Mapping[str, Path], encoder: str) -> Confi
         "learn_rate": run.learn_rate,
         "batch_size": run.batch_size,
         "seed": run.seed,
+        "settings": run.settings,
     }
     if run.is_joint:
         config, _ = create_multitask_config(
@@ -347,7 +348,7 @@ def _create_config(run: Run, folders: Mapping[str, Path], encoder: str) -> Confi
             "run_name": run.describe(),
             **run.tracking,
         }
-    return Config(config).merge(dict(run.settings))
+    return config
 
 
 def _train(place: Path, config: Config, gpu: int) -> float:

@@ -138,6 +138,7 @@ class CorpusSection(Section):
         epochs, learn_rates: by default the grid's.
         folds: a number, to cut the training part into folds; or "given", where the folder has a
             folder for each fold, 1, 2 and so on.
+        config: settings of its training configs alone or apart, over the study's.
     """
 
     folder: Path | None = None
@@ -148,6 +149,7 @@ class CorpusSection(Section):
     epochs: PositiveInt | None = None
     learn_rates: list[PositiveFloat] = []
     folds: Annotated[int | str, AfterValidator(_check_folds)] | None = None
+    config: dict[str, Any] = {}
 
 
 class Comparisons(Section):

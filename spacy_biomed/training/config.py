@@ -139,6 +139,7 @@ def fill_config(
     batch_size: int | None = None,
     learn_rate: float | None = None,
     seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
 ) -> Config:
     """Write the config of a training on one corpus: what every training has, and the corpus' head.
 
@@ -153,6 +154,8 @@ def fill_config(
         batch_size: size of a batch in the measure of the template's batcher.
         learn_rate: highest learning rate; by default the template's.
         seed: of the initial weights, the order of the examples and dropout.
+        settings: further sections, over the template's and over what this function fills in. The
+            steps of an epoch are counted with them.
 
     Raises:
         BiomedError: if the template or the corpus is not there, or is not one, or the task of the
@@ -161,6 +164,7 @@ def fill_config(
     description = read_description(corpus)
     config = start_config(corpus, description, task, template)
     recipe = Recipe.take(config)
+    config = config.merge(settings or {})
     variables: dict[str, Any] = config["vars"]
     variables.update(encoder=encoder, seed=seed)
     if batch_words is not None:
@@ -174,7 +178,7 @@ def fill_config(
     steps = count_steps(config, list_training_files(corpus, recipe))
     recipe.fill(variables, steps, recipe.epochs if epochs is None else epochs)
     config["nlp"]["lang"] = description["language"]
-    return config
+    return config.merge(settings or {})
 
 
 def find_epochs(template: Path | str | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -82,6 +83,7 @@ def create_multitask_config(
     batch_size: int | None = None,
     learn_rate: float | None = None,
     seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
 ) -> tuple[Config, list[Task]]:
     """Fill the template `multitask`: a head for each corpus, and what trains and scores them.
 
@@ -101,6 +103,8 @@ def create_multitask_config(
             no batcher of their own.
         learn_rate: highest learning rate; by default the template's.
         seed: of the initial weights, the order of the batches and dropout.
+        settings: further sections, over the template's and over what this function fills in. The
+            steps of an epoch are counted with them.
 
     Returns:
         the config, and what it trains.
@@ -120,6 +124,7 @@ def create_multitask_config(
         )
     _check_names(folders, config)
     recipe = Recipe.take(config)
+    config = config.merge(settings or {})
     config["vars"].update(encoder=encoder, seed=seed)
     if batch_words is not None:
         check_batches_by_words(config)
@@ -135,7 +140,7 @@ def create_multitask_config(
     config["nlp"]["lang"] = languages.pop() if len(languages) == 1 else ANY_LANGUAGE
     _add_heads(config, tasks)
     _add_corpora(config, recipe, tasks)
-    return config, tasks
+    return config.merge(settings or {}), tasks
 
 
 def read_task(folder: Path, recipe: Recipe) -> Task:
@@ -172,10 +177,18 @@ def _set_batchers(config: Config, recipe: Recipe, tasks: list[Task]) -> None:
     if others:
         section["batchers"] = others
     filled = config.interpolate()["training"]["batcher"]
+    max_words = _find_max_words(config, recipe, tasks)
     for task in tasks:
         batcher = filled.get("batchers", {}).get(task.name, filled["batcher"])
         files = list_training_files(task.folder, recipe)
-        task.batches = count_batches_of(files, batcher, recipe.max_words.get(task.factory, 0))
+        task.batches = count_batches_of(files, batcher, max_words.get(task.name, 0))
+
+
+def _find_max_words(config: Config, recipe: Recipe, tasks: list[Task]) -> dict[str, int]:
+    """The maximum tokens of an example by task: the recipe's, unless the config has another."""
+    from_recipe = {task.name: recipe.max_words.get(task.factory, 0) for task in tasks}
+    given = {**from_recipe, **config["corpora"]["train"].get("max_words", {})}
+    return {name: words for name, words in given.items() if words}
 
 
 def count_steps(schedule: Schedule, batches: list[int]) -> int:
@@ -259,11 +272,7 @@ def _add_corpora(config: Config, recipe: Recipe, tasks: list[Task]) -> None:
     for reader in (train, dev):
         if clashing:
             reader["prefixed"] = clashing
-    max_words = {
-        task.name: recipe.max_words[task.factory]
-        for task in tasks
-        if task.factory in recipe.max_words
-    }
+    max_words = _find_max_words(config, recipe, tasks)
     if max_words:
         train["max_words"] = max_words
     if not recipe.development_part:

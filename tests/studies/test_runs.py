@@ -68,6 +68,19 @@ training = "together"
 companions = ["drugs"]
 template = "TEMPLATE"
 """
+SETTINGS = """
+[corpora.drugs.config]
+
+[corpora.drugs.config.corpora]
+
+[corpora.drugs.config.corpora.train]
+max_words = 2
+
+[config]
+
+[config.training]
+dropout = 0.3
+"""
 
 
 @pytest.fixture
@@ -149,6 +162,23 @@ def test_finished_runs_are_kept_and_only_those_that_changed_are_made(done, run, 
     other = STUDY + "\n[config]\n\n[config.training]\ndropout = 0.2\n"
     run(read(text=other))
     assert len(made) == 4
+
+
+def test_steps_of_an_epoch_are_counted_with_the_settings_of_study_and_corpus(read, corpora):
+    small = {"grid.batch_sizes": [4]}
+    plan = plan_study(read(**small), corpora)
+    cut = plan_study(read(text=STUDY + SETTINGS, **small), corpora)
+
+    def make_config(plan, name):
+        [one] = [one for one in plan.runs.values() if list(one.corpora) == [name]]
+        return runs._create_config(one, {name: corpora / name}, one.encoder)
+
+    for name, is_cut in (("drugs", True), ("topics", False)):
+        before, after = make_config(plan, name), make_config(cut, name)
+        assert after["training"]["dropout"] == 0.3 != before["training"]["dropout"]
+        assert after["corpora"]["train"].get("max_words", 0) == (2 if is_cut else 0)
+        steps = [config["vars"]["max_steps"] for config in (before, after)]
+        assert (steps[1] > steps[0]) == is_cut
 
 
 def test_a_study_that_was_stopped_makes_what_is_left(run, read, trainings, tmp_path):

@@ -259,6 +259,21 @@ def test_sub_sentences_have_at_most_thirty_words(tmp_path, tiny_bert):
     assert "max_words" not in config["corpora"]["dev"]
 
 
+def test_steps_are_counted_with_the_settings_that_are_given(tmp_path, tiny_bert):
+    corpus = write_corpus(tmp_path / "ner", "ner")
+    DocBin(docs=[Doc(NLP.vocab, words=["aspirin"] * 70)] * 11).to_disk(corpus / "train.spacy")
+    settings = {"corpora": {"train": {"max_words": 10}}}
+    common = {"encoder": str(tiny_bert), "template": "papers/carrino_ner", "batch_size": 11}
+    whole = fill_config(corpus, epochs=3, **common)
+    cut = fill_config(corpus, epochs=3, settings=settings, **common)
+    assert (whole["vars"]["max_steps"], cut["vars"]["max_steps"]) == (3, 3 * 7)
+    assert (whole["vars"]["eval_frequency"], cut["vars"]["eval_frequency"]) == (1, 7)
+    # A number of steps that is given is not counted.
+    settings["vars"] = {"max_steps": 5}
+    given = fill_config(corpus, epochs=3, settings=settings, **common)
+    assert given["vars"]["max_steps"] == 5
+
+
 def test_what_papers_say_of_pairs_relations_and_sequences(filled):
     for name in ("peng", "mulyar"):
         components = filled[f"{name}_similarity"]["components"]
@@ -426,6 +441,22 @@ def test_of_several_tasks_only_entities_are_cut_into_sub_sentences(tmp_path, tin
     lengths = [len(one.reference) for one in examples[:33]]
     assert lengths == [29, 30, 11] * 11
     assert len(examples) == 33 + TRAIN
+
+
+def test_steps_of_several_tasks_are_counted_with_the_settings_that_are_given(tmp_path, tiny_bert):
+    folders = [write_corpus(tmp_path / name, name) for name in ("ner", "similarity")]
+    docs = [Doc(NLP.vocab, words=["aspirin"] * 70)] * 11
+    DocBin(docs=docs).to_disk(folders[0] / "train.spacy")
+    config, tasks = create_multitask_config(
+        folders,
+        encoder=str(tiny_bert),
+        template="papers/peng_multitask",
+        epochs=1,
+        settings={"corpora": {"train": {"max_words": {"ner": 10}}}},
+    )
+    assert [task.batches for task in tasks] == [3, 3]  # 77 sequences, and 72 pairs
+    assert config["vars"]["max_steps"] == 6
+    assert config["corpora"]["train"]["max_words"] == {"ner": 10}
 
 
 def test_schedule_and_epochs_that_are_given_are_stronger_than_the_recipes(tmp_path, tiny_bert):

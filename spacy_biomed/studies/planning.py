@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from thinc.api import Config
 
@@ -301,7 +302,7 @@ class _Planner:
             learn_rate=rate,
             batch_size=size,
             seed=seed,
-            settings=dict(Config(self.study.config).merge(section.config)),
+            settings=self._add_max_words(section.max_words),
             export=speed.precision if speed else None,
             tracking=self.study.tracking.model_dump() if self.study.tracking else None,
         )
@@ -314,7 +315,9 @@ class _Planner:
             alone,
             corpora={one: self._read(folder) for one, folder in folders.items()},
             is_joint=True,
-            settings=self.study.config,
+            settings=self._add_max_words(
+                {one: words for one in names if (words := self.study.corpora[one].max_words)}
+            ),
             template=row.template,
             template_text=_read_template(row.template),
             epochs=row.epochs or grid.epochs,
@@ -327,6 +330,14 @@ class _Planner:
             return joint
         start = self._add(replace(joint, keep=True, export=None))
         return replace(alone, starts_from=start)
+
+    def _add_max_words(self, max_words: int | dict[str, int] | None) -> dict[str, Any]:
+        """The study's settings of training configs, with the `max_words` of the reader."""
+        if not max_words:
+            return self.study.config
+        return dict(
+            Config(self.study.config).merge({"corpora": {"train": {"max_words": max_words}}})
+        )
 
     def _check_joint(self, joint: Run, folders: list[Path]) -> None:
         if joint.digest not in self.runs:

@@ -138,7 +138,8 @@ class CorpusSection(Section):
         epochs, learn_rates: by default the grid's.
         folds: a number, to cut the training part into folds; or "given", where the folder has a
             folder for each fold, 1, 2 and so on.
-        config: settings of its training configs alone or apart, over the study's.
+        max_words: maximum tokens of a training sequence of a corpus of mentions, whose documents
+            are cut into sentences, and longer ones; by default the template's.
     """
 
     folder: Path | None = None
@@ -149,7 +150,7 @@ class CorpusSection(Section):
     epochs: PositiveInt | None = None
     learn_rates: list[PositiveFloat] = []
     folds: Annotated[int | str, AfterValidator(_check_folds)] | None = None
-    config: dict[str, Any] = {}
+    max_words: PositiveInt | None = None
 
 
 class Comparisons(Section):

@@ -68,19 +68,6 @@ training = "together"
 companions = ["drugs"]
 template = "TEMPLATE"
 """
-SETTINGS = """
-[corpora.drugs.config]
-
-[corpora.drugs.config.corpora]
-
-[corpora.drugs.config.corpora.train]
-max_words = 2
-
-[config]
-
-[config.training]
-dropout = 0.3
-"""
 
 
 @pytest.fixture
@@ -164,21 +151,24 @@ def test_finished_runs_are_kept_and_only_those_that_changed_are_made(done, run, 
     assert len(made) == 4
 
 
-def test_steps_of_an_epoch_are_counted_with_the_settings_of_study_and_corpus(read, corpora):
-    small = {"grid.batch_sizes": [4]}
-    plan = plan_study(read(**small), corpora)
-    cut = plan_study(read(text=STUDY + SETTINGS, **small), corpora)
+def test_steps_of_an_epoch_are_counted_with_the_length_of_sequences(read, corpora):
+    def make_configs(**overrides):
+        plan = plan_study(read(TOGETHER, **{"grid.batch_sizes": [4]}, **overrides), corpora)
+        for one in plan.runs.values():
+            folders = {name: corpora / name for name in one.corpora}
+            config = runs._create_config(one, folders, one.encoder)
+            yield (one.is_joint, *folders), config
 
-    def make_config(plan, name):
-        [one] = [one for one in plan.runs.values() if list(one.corpora) == [name]]
-        return runs._create_config(one, {name: corpora / name}, one.encoder)
-
-    for name, is_cut in (("drugs", True), ("topics", False)):
-        before, after = make_config(plan, name), make_config(cut, name)
-        assert after["training"]["dropout"] == 0.3 != before["training"]["dropout"]
-        assert after["corpora"]["train"].get("max_words", 0) == (2 if is_cut else 0)
-        steps = [config["vars"]["max_steps"] for config in (before, after)]
-        assert (steps[1] > steps[0]) == is_cut
+    whole = dict(make_configs())
+    cut = dict(make_configs(**{"corpora.drugs.max_words": 2}))
+    assert set(whole) == set(cut) > {(False, "drugs"), (False, "topics")}
+    for key, config in cut.items():
+        is_joint, *names = key
+        steps = [one[key]["vars"]["max_steps"] for one in (whole, cut)]
+        # The batches of the joint training are of words.
+        assert (steps[1] > steps[0]) == (not is_joint and "drugs" in names)
+        expected = ({"drugs": 2} if is_joint else 2) if "drugs" in names else 0
+        assert config["corpora"]["train"].get("max_words", 0) == expected
 
 
 def test_a_study_that_was_stopped_makes_what_is_left(run, read, trainings, tmp_path):

@@ -35,7 +35,8 @@ def train(
 
     Each evaluation writes a checkpoint to OUTPUT/checkpoint. If the run was killed, give the same
     command again: it resumes from there, and ends with the weights of an uninterrupted run.
-    Override settings of the config as in `spacy train`: --training.max_steps 500.
+    Override settings of the config as in `spacy train`: --training.max_steps 500. The first step is
+    not evaluated, unless no later evaluation is certain.
 
     Example: python -m spacy biomed train training/ncbi_disease/config.cfg --output
     training/ncbi_disease --gpu-id 0
@@ -59,7 +60,7 @@ def train(
         nlp = init_nlp(settings, use_gpu=gpu_id)
         msg.good("Initialized pipeline")
         msg.divider("Training pipeline")
-        train_pipeline(nlp, output, use_gpu=gpu_id, resume=resume)
+        train_pipeline(nlp, output, use_gpu=gpu_id, resume=resume, evaluate_first=False)
 
 
 def _import_code(path: Path | None) -> None:

@@ -359,7 +359,7 @@ def _train(place: Path, config: Config, gpu: int) -> float:
         start = timer()
         nlp = init_nlp(config, use_gpu=gpu)
         with (place / LOG).open("a", encoding="utf8") as log:
-            train(nlp, place, use_gpu=gpu, stdout=log, stderr=log)
+            train(nlp, place, use_gpu=gpu, evaluate_first=False, stdout=log, stderr=log)
         marker.write_text(f"{timer() - start:.1f}", encoding="utf8")
         shutil.rmtree(place / DIR_MODEL_LAST, ignore_errors=True)
     return float(marker.read_text(encoding="utf8"))

@@ -155,7 +155,7 @@ def fill_config(
         learn_rate: highest learning rate; by default the template's.
         seed: of the initial weights, the order of the examples and dropout.
         settings: further sections, over the template's and over what this function fills in. The
-            steps of an epoch are counted with them.
+            steps of an epoch are counted with them. "recipe" is the template's `[recipe]`.
 
     Raises:
         BiomedError: if the template or the corpus is not there, or is not one, or the task of the
@@ -163,8 +163,10 @@ def fill_config(
     """
     description = read_description(corpus)
     config = start_config(corpus, description, task, template)
+    settings = dict(settings or {})
+    config = config.merge(settings)
     recipe = Recipe.take(config)
-    config = config.merge(settings or {})
+    settings.pop("recipe", None)
     variables: dict[str, Any] = config["vars"]
     variables.update(encoder=encoder, seed=seed)
     if batch_words is not None:
@@ -178,7 +180,7 @@ def fill_config(
     steps = count_steps(config, list_training_files(corpus, recipe))
     recipe.fill(variables, steps, recipe.epochs if epochs is None else epochs)
     config["nlp"]["lang"] = description["language"]
-    return config.merge(settings or {})
+    return config.merge(settings)
 
 
 def find_epochs(template: Path | str | None) -> int:

@@ -104,7 +104,7 @@ def create_multitask_config(
         learn_rate: highest learning rate; by default the template's.
         seed: of the initial weights, the order of the batches and dropout.
         settings: further sections, over the template's and over what this function fills in. The
-            steps of an epoch are counted with them.
+            steps of an epoch are counted with them. "recipe" is the template's `[recipe]`.
 
     Returns:
         the config, and what it trains.
@@ -123,8 +123,10 @@ def create_multitask_config(
             f"'{MULTITASK}'"
         )
     _check_names(folders, config)
+    settings = dict(settings or {})
+    config = config.merge(settings)
     recipe = Recipe.take(config)
-    config = config.merge(settings or {})
+    settings.pop("recipe", None)
     config["vars"].update(encoder=encoder, seed=seed)
     if batch_words is not None:
         check_batches_by_words(config)
@@ -140,7 +142,7 @@ def create_multitask_config(
     config["nlp"]["lang"] = languages.pop() if len(languages) == 1 else ANY_LANGUAGE
     _add_heads(config, tasks)
     _add_corpora(config, recipe, tasks)
-    return config.merge(settings or {}), tasks
+    return config.merge(settings), tasks
 
 
 def read_task(folder: Path, recipe: Recipe) -> Task:

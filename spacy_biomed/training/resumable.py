@@ -61,6 +61,7 @@ def train(
     *,
     use_gpu: int = -1,
     resume: bool = True,
+    evaluate_first: bool = True,
     stdout: IO | None = None,
     stderr: IO | None = None,
 ) -> None:
@@ -79,6 +80,8 @@ def train(
         use_gpu: number of the GPU, which is already the current one; -1 for none.
         resume: whether to resume. With a checkpoint of another config or of other data, training
             starts from the beginning, and the output says so.
+        evaluate_first: whether to evaluate after the first step too, as spaCy does. Without, it is
+            done only if no later evaluation is certain.
         stdout, stderr: for messages and the config's logger; by default the process's.
 
     Raises:
@@ -89,6 +92,7 @@ def train(
     run = _Run(
         nlp, output, use_gpu=use_gpu, stdout=stdout or sys.stdout, stderr=stderr or sys.stderr
     )
+    run.skips_first = not evaluate_first and run.is_certainly_evaluated()
     with locked_directory(output):
         checkpoint = run.find_checkpoint() if resume else None
         run.train(checkpoint)
@@ -138,6 +142,12 @@ class _Run:
         self.evaluate = create_evaluation_callback(nlp, dev_corpus, settings["score_weights"])
         self.before_to_disk = create_before_to_disk_callback(settings["before_to_disk"])
         self.progress = Progress(fingerprint(nlp))
+        self.skips_first = False
+
+    def is_certainly_evaluated(self) -> bool:
+        """Whether there is an evaluation besides that of the first step."""
+        goes_on = self.settings["max_epochs"] <= 0
+        return goes_on and self.settings["max_steps"] >= self.settings["eval_frequency"]
 
     def find_checkpoint(self) -> Checkpoint | None:
         """The checkpoint to resume from, if there is one and it is of this run."""
@@ -215,7 +225,8 @@ class _Run:
             progress.step += 1
             self._update(epoch, examples, losses)
             progress.words += sum(len(example) for example in examples)
-            if progress.step % self.settings["eval_frequency"]:
+            is_between = bool(progress.step % self.settings["eval_frequency"])
+            if is_between or (progress.step == 0 and self.skips_first):
                 log_step(None)
                 continue
             info = self._evaluate()
@@ -239,8 +250,10 @@ class _Run:
 
     def _results(self) -> list[tuple[float, int]]:
         """The score and the step of each evaluation."""
-        frequency = self.settings["eval_frequency"]
-        return [(score, number * frequency) for number, score in enumerate(self.progress.scores)]
+        frequency, scores = self.settings["eval_frequency"], self.progress.scores
+        # 1 if the first step was not evaluated, else 0
+        first = self.progress.step // frequency + 1 - len(scores)
+        return [(score, number * frequency) for number, score in enumerate(scores, start=first)]
 
     def _make_batches(self) -> Iterator[Batch]:
         """The batches of all epochs, as spaCy makes them; those of known epochs are repeated.

@@ -304,6 +304,42 @@ def test_patience_counts_on(make_config, tmp_path):
     assert_same_pipelines(tmp_path / "ours", tmp_path / "spacy")
 
 
+def test_the_first_step_is_not_evaluated_where_that_is_not_wanted(make_config, tmp_path):
+    config = make_config()
+    expected = rows(run(config, tmp_path / "with"))
+    assert [row[1] for row in expected] == ["0", "4", "8", "12", "16"]
+    found = rows(run(config, tmp_path / "without", evaluate_first=False))
+    # The losses are summed from one evaluation to the next.
+    assert [[row[1], *row[4:]] for row in found] == [[row[1], *row[4:]] for row in expected[1:]]
+    for name in ("model-best", "model-last"):
+        with_, without = (files(tmp_path / one / name) for one in ("with", "without"))
+        assert [path for path in with_ if with_[path] != without[path]] in ([], ["meta.json"])
+
+
+def test_a_run_without_a_first_evaluation_is_continued(make_config, tmp_path):
+    config = make_config()
+    settings = {"evaluate_first": False}
+    expected = rows(run(config, tmp_path / "whole", **settings))
+    before = rows(run(config, tmp_path / "ours", stop_after=10, **settings))
+    after = rows(run(config, tmp_path / "ours", **settings))
+    assert [row[1] for row in before] == ["4", "8"] and before + after == expected
+    assert_same_pipelines(tmp_path / "ours", tmp_path / "whole")
+
+
+def test_patience_is_counted_from_the_best_evaluated_step(make_config, tmp_path):
+    config = make_config(patience=5)
+    config["training"]["optimizer"]["learn_rate"] = 0.0  # no evaluation is better than the first
+    printed = rows(run(config, tmp_path / "ours", evaluate_first=False))
+    assert [row[1] for row in printed] == ["4", "8"]  # 9 is 5 steps later
+
+
+@pytest.mark.parametrize("settings", [{"max_steps": 3}, {"max_epochs": 1}, {"max_steps": 0}])
+def test_the_first_step_is_evaluated_if_it_could_be_the_only_one(make_config, tmp_path, settings):
+    config = make_config(**{"max_epochs": 1, **settings})
+    printed = rows(run(config, tmp_path / "ours", evaluate_first=False))
+    assert printed[0][1] == "0" and (tmp_path / "ours" / "model-best").is_dir()
+
+
 def test_before_update_is_called_for_every_step_of_a_resumed_run(make_config, tmp_path):
     calls = []
 

@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("sentences", type=Path, help=".spacy file of sentences to compare")
     parser.add_argument("--encoder", required=True, help="directory in Hugging Face layout")
     parser.add_argument("--steps", type=int, default=150, help="of 8 sentences, for entities")
-    parser.add_argument("--class-steps", type=int, default=60, help="of 4 texts, for classes")
+    parser.add_argument("--class-steps", type=int, default=40, help="of 4 texts, for classes")
     parser.add_argument("--count", type=int, default=1000, help="sentences to compare")
     given = parser.parse_args()
     docs = islice(read_docs(given.sentences, Vocab()), given.count)

@@ -335,14 +335,16 @@ class _Planner:
         """The study's settings of training configs, with the `max_words` of the reader."""
         if not max_words:
             return self.study.config
-        return dict(
-            Config(self.study.config).merge({"corpora": {"train": {"max_words": max_words}}})
-        )
+        reader = {"corpora": {"train": {"max_words": max_words}}}
+        return dict(Config(self.study.config).merge(reader))
 
     def _check_joint(self, joint: Run, folders: list[Path]) -> None:
         if joint.digest not in self.runs:
             create_multitask_config(
-                folders, encoder=joint.encoder.removeprefix(RANDOM), template=str(joint.template)
+                folders,
+                encoder=joint.encoder.removeprefix(RANDOM),
+                template=str(joint.template),
+                settings=joint.settings,
             )
 
     def _add(self, run: Run) -> str:

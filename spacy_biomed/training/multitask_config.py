@@ -11,7 +11,7 @@ from typing import Any, Literal
 from spacy.vocab import Vocab
 from thinc.api import Config
 
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 from ..pipeline.encoder_head import CATS, EncoderHead
 from .config import (
     NO_CORPUS,
@@ -189,8 +189,13 @@ def _set_batchers(config: Config, recipe: Recipe, tasks: list[Task]) -> None:
 def _find_max_words(config: Config, recipe: Recipe, tasks: list[Task]) -> dict[str, int]:
     """The maximum tokens of an example by task: the recipe's, unless the config has another."""
     from_recipe = {task.name: recipe.max_words.get(task.factory, 0) for task in tasks}
-    given = {**from_recipe, **config["corpora"]["train"].get("max_words", {})}
-    return {name: words for name, words in given.items() if words}
+    from_config = config["corpora"]["train"].get("max_words", {})
+    if not isinstance(from_config, Mapping):
+        raise BiomedError(
+            f"corpora.train.max_words = {quote(from_config)}: several corpora are trained "
+            "together; give a section with a number for each corpus"
+        )
+    return {name: words for name, words in {**from_recipe, **from_config}.items() if words}
 
 
 def count_steps(schedule: Schedule, batches: list[int]) -> int:

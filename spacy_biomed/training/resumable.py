@@ -90,9 +90,13 @@ def train(
     """
     check_training_output(output, nlp.config.interpolate())
     run = _Run(
-        nlp, output, use_gpu=use_gpu, stdout=stdout or sys.stdout, stderr=stderr or sys.stderr
+        nlp,
+        output,
+        use_gpu=use_gpu,
+        evaluate_first=evaluate_first,
+        stdout=stdout or sys.stdout,
+        stderr=stderr or sys.stderr,
     )
-    run.skips_first = not evaluate_first and run.is_certainly_evaluated()
     with locked_directory(output):
         checkpoint = run.find_checkpoint() if resume else None
         run.train(checkpoint)
@@ -118,7 +122,16 @@ def check_training_output(output: Path, config: dict[str, Any]) -> None:
 class _Run:
     """A training run: the parts that the config names, and how far they have come."""
 
-    def __init__(self, nlp: Language, output: Path, *, use_gpu: int, stdout: IO, stderr: IO):
+    def __init__(
+        self,
+        nlp: Language,
+        output: Path,
+        *,
+        use_gpu: int,
+        evaluate_first: bool,
+        stdout: IO,
+        stderr: IO,
+    ):
         config = nlp.config.interpolate()
         if config["training"]["seed"] is not None:
             fix_random_seed(config["training"]["seed"])
@@ -142,12 +155,10 @@ class _Run:
         self.evaluate = create_evaluation_callback(nlp, dev_corpus, settings["score_weights"])
         self.before_to_disk = create_before_to_disk_callback(settings["before_to_disk"])
         self.progress = Progress(fingerprint(nlp))
-        self.skips_first = False
-
-    def is_certainly_evaluated(self) -> bool:
-        """Whether there is an evaluation besides that of the first step."""
-        goes_on = self.settings["max_epochs"] <= 0
-        return goes_on and self.settings["max_steps"] >= self.settings["eval_frequency"]
+        has_later = settings["max_epochs"] <= 0 and (
+            settings["max_steps"] >= settings["eval_frequency"]
+        )
+        self.skips_first = has_later and not evaluate_first
 
     def find_checkpoint(self) -> Checkpoint | None:
         """The checkpoint to resume from, if there is one and it is of this run."""

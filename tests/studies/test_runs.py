@@ -171,6 +171,13 @@ def test_steps_of_an_epoch_are_counted_with_the_length_of_sequences(read, corpor
         assert config["corpora"]["train"].get("max_words", 0) == expected
 
 
+def test_one_length_for_all_corpora_together_is_refused_before_the_first_training(read, corpora):
+    words = {"config": {"corpora": {"train": {"max_words": 80}}}}
+    study = read(TOGETHER).model_copy(update=words)
+    with pytest.raises(BiomedError, match="max_words = 80: several corpora are trained together"):
+        plan_study(study, corpora)
+
+
 def test_a_study_that_was_stopped_makes_what_is_left(run, read, trainings, tmp_path):
     made, stop_at = trainings
     stop_at.append(1)

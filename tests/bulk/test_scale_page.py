@@ -18,7 +18,7 @@ def test_commands_and_snippets_run(tmp_path, monkeypatch, capsys):
     (tmp_path / "assets").symlink_to(REPOSITORY / "assets")
     page = (REPOSITORY / "docs" / "scale.md").read_text(encoding="utf8")
     blocks = re.findall(
-        r"^```python\n(.*?)^```$|^ {4}python -m spacy biomed ((?:[^\n]*\\\n)*[^\n]*)$",
+        r"^```python\n(.*?)^```$|^ {4}python -m spacy biomed (annotate (?:[^\n]*\\\n)*[^\n]*)$",
         page,
         flags=re.MULTILINE | re.DOTALL,
     )

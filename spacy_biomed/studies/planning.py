@@ -11,6 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from spacy.vocab import Vocab
 from thinc.api import Config
 
 from ..corpora.corpus_catalogue import find_corpus
@@ -27,9 +28,10 @@ from ..training.config import (
     read_description,
     read_template,
 )
-from ..training.corpus import read_doc_bin
+from ..training.corpus import read_doc_bin, read_docs
 from ..training.corpus_task import find_learner, list_learners
 from ..training.multitask_config import create_multitask_config
+from ..training.sub_sentences import check_mentions_only
 from .folds import PARTS
 from .published import find_table
 from .runs import CorpusOfRun, Run, find_result
@@ -222,6 +224,7 @@ class _Planner:
                     read_doc_bin(folder / f"{part}.spacy")
             fill_config(folder, encoder=encoder, template=section.template)
             self._check_task(name, folder, section.template)
+            self._check_max_words(name, folder / "train.spacy")
         for row in rows:
             self._check_selection(row, name, recipe)
 
@@ -232,6 +235,15 @@ class _Planner:
             raise self.study.error(
                 f"corpora.{name}.template", f"{template} is for {meant}, and {folder} for {task}"
             )
+
+    def _check_max_words(self, name: str, file: Path) -> None:
+        settings = self._add_max_words(self.study.corpora[name].max_words)
+        if settings.get("corpora", {}).get("train", {}).get("max_words"):
+            try:
+                for doc in read_docs(file, Vocab()):
+                    check_mentions_only(doc)
+            except BiomedError as error:
+                raise self.study.error(f"corpora.{name}", f"{file}: {error}") from error
 
     def _list_rates(self, row: Row, corpus: str) -> list[float]:
         return (

@@ -29,7 +29,7 @@ def split_doc(doc: Doc, max_words: int) -> Iterator[Doc]:
     Raises:
         BiomedError: if the document has an annotation of the whole text, such as classes.
     """
-    _check_layers(doc)
+    check_mentions_only(doc)
     is_inside = np.zeros(len(doc) + 1, dtype=bool)
     for span in (*doc.ents, *(span for group in doc.spans.values() for span in group)):
         is_inside[span.start + 1 : span.end] = True
@@ -41,7 +41,8 @@ def split_doc(doc: Doc, max_words: int) -> Iterator[Doc]:
             start = cut
 
 
-def _check_layers(doc: Doc) -> None:
+def check_mentions_only(doc: Doc) -> None:
+    """Raise BiomedError if a document has an annotation of the whole text, such as classes."""
     others = {"classes": bool(doc.cats), "pairs": PAIR_KEY in doc.spans}
     others["relations"] = RELATIONS in doc.user_data
     others["a teacher's probabilities"] = TAUGHT_KEY in doc.user_data

@@ -171,10 +171,20 @@ def test_steps_of_an_epoch_are_counted_with_the_length_of_sequences(read, corpor
         assert config["corpora"]["train"].get("max_words", 0) == expected
 
 
-def test_one_length_for_all_corpora_together_is_refused_before_the_first_training(read, corpora):
+def test_one_length_for_all_corpora_together_is_refused_before_the_first_training(
+    read, corpora, tmp_path
+):
+    for name in ("drugs", "topics"):
+        shutil.copytree(corpora / "drugs", tmp_path / "mentions" / name)
     words = {"config": {"corpora": {"train": {"max_words": 80}}}}
     study = read(TOGETHER).model_copy(update=words)
     with pytest.raises(BiomedError, match="max_words = 80: several corpora are trained together"):
+        plan_study(study, tmp_path / "mentions")
+
+
+def test_sentences_of_a_corpus_of_classes_are_refused_before_the_first_training(read, corpora):
+    study = read(TOGETHER, **{"corpora.topics.max_words": 80})
+    with pytest.raises(BiomedError, match=r"corpora\.topics: .*topics/train.spacy: .*has classes"):
         plan_study(study, corpora)
 
 

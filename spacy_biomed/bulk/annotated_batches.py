@@ -80,15 +80,16 @@ def annotate(
     first = 0
     for items in _read(source, Columns(text_column, id_column), rows):
         sink = ParquetSink(layers)
-        _, errors = fill(
-            sink,
-            nlp,
-            items,
-            first,
-            batch_size or nlp.batch_size,
-            layers,
-            min_confidence=min_confidence,
-        )
+        with nlp.memory_zone():
+            _, errors = fill(
+                sink,
+                nlp,
+                items,
+                first,
+                batch_size or nlp.batch_size,
+                layers,
+                min_confidence=min_confidence,
+            )
         tables = dict(sink.builder.tables())
         yield AnnotatedBatch(
             tables["documents"],

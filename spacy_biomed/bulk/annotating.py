@@ -235,7 +235,9 @@ def _choose_engine(
     def annotate_here(
         work: ShardWork, todo: list[tuple[int, Shard]], on_batch: Callable[[int, int], None]
     ) -> Generator[FinishedShard, None, None]:
-        return (annotator.annotate(number, shard, on_batch) for number, shard in todo)
+        with closing(annotator):
+            for number, shard in todo:
+                yield annotator.annotate(number, shard, on_batch)
 
     return annotate_here
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -21,9 +22,15 @@ from .manifest import FinishedShard
 from .sinks import Sink, create_sink
 from .sources import Item, Part, Shard
 
+# What the pipeline's vocabulary learns from texts is forgotten after so many characters: memory
+# stays constant, and small shards do not each begin with an empty cache of words.
+REMEMBERED_CHARACTERS = 5_000_000
+
 
 class ShardAnnotator:
     """Annotates and writes single shards.
+
+    The pipeline is in a memory zone until `close`.
 
     Args:
         nlp: the pipeline.
@@ -48,6 +55,13 @@ class ShardAnnotator:
         self.min_confidence = min_confidence
         self.layers = find_layers(nlp)
         self._pipeline = f"{nlp.meta['lang']}_{nlp.meta['name']} {nlp.meta['version']}"
+        self._zone = ExitStack()
+        self._characters = REMEMBERED_CHARACTERS  # since the zone began; there is none yet
+
+    def close(self) -> None:
+        """Forget what the pipeline's vocabulary learned from the texts."""
+        self._zone.close()
+        self._characters = REMEMBERED_CHARACTERS
 
     def annotate(
         self,
@@ -65,6 +79,10 @@ class ShardAnnotator:
         Raises:
             BiomedError: if the input cannot be read or the output cannot be written.
         """
+        if self._characters >= REMEMBERED_CHARACTERS:
+            self.close()
+            self._zone.enter_context(self.nlp.memory_zone())
+            self._characters = 0
         sink = create_sink(self.format, self.layers, self._pipeline)
         items = self.parts[shard.part].read(shard)
         counts, errors = fill(
@@ -77,6 +95,8 @@ class ShardAnnotator:
             on_batch,
             min_confidence=self.min_confidence,
         )
+        # Of documents that failed, the length is not known.
+        self._characters += REMEMBERED_CHARACTERS if errors else counts.get("characters", 0)
         if errors and sink.needs_all:
             raise BiomedError(f"{errors[0]['id']}: a component failed ({errors[0]['reason']})")
         part = f"part-{number:05}"
@@ -106,7 +126,7 @@ def fill(
 
     Args:
         sink: to add to.
-        nlp: the pipeline.
+        nlp: the pipeline, in a memory zone.
         items: the rows.
         first: number of the first row in the input.
         batch_size: documents of a batch.
@@ -119,23 +139,21 @@ def fill(
     """
     counts = Counter({"documents": 0, "words": 0, "entities": 0})
     errors: list[dict[str, str]] = []
-    # What the pipeline's vocabulary learns from the texts is forgotten with the shard.
-    with nlp.memory_zone():
-        number = first
-        for batch in batch_items(items, batch_size):
-            words = 0
-            for item, doc in _annotate_batch(nlp, batch):
-                if isinstance(doc, str):
-                    errors.append({"id": item.id, "reason": doc})
-                else:
-                    if min_confidence > 0.0:
-                        keep_confident(doc, min_confidence)
-                    found = describe(doc, layers)
-                    sink.add(number, item.id, doc, found)
-                    counts.update(_count(found))
-                    words += len(doc)
-                number += 1
-            on_batch(len(batch), words)
+    number = first
+    for batch in batch_items(items, batch_size):
+        words = 0
+        for item, doc in _annotate_batch(nlp, batch):
+            if isinstance(doc, str):
+                errors.append({"id": item.id, "reason": doc})
+            else:
+                if min_confidence > 0.0:
+                    keep_confident(doc, min_confidence)
+                found = describe(doc, layers)
+                sink.add(number, item.id, doc, found)
+                counts.update(_count(found))
+                words += len(doc)
+            number += 1
+        on_batch(len(batch), words)
     return dict(counts), errors
 
 

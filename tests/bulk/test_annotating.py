@@ -20,8 +20,8 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 
 from spacy_biomed import BiomedError
-from spacy_biomed.bulk import BulkSettings, Columns, annotate_collection
-from spacy_biomed.bulk.sources import Part
+from spacy_biomed.bulk import BulkSettings, Columns, annotate_collection, shards
+from spacy_biomed.bulk.sources import Part, find_parts, plan_shards
 
 TEXTS = ["aspirin for cancer", "nothing", "no aspirin", "", "cancer, cancer", "end"]
 SIZE = 2
@@ -387,3 +387,26 @@ def test_a_damaged_record_of_finished_shards_is_refused(ruler, notes, tmp_path):
         with pytest.raises(BiomedError, match="damaged"):
             annotate_collection(str(ruler), notes, tmp_path / "out", SMALL)
         (tmp_path / "out" / name).write_bytes(content)
+
+
+def test_words_are_forgotten_after_so_many_characters(notes, ruler, tmp_path, monkeypatch):
+    write(notes, ["a word", "of one shard", "and another", "of the next", "the last"])
+    parts = find_parts(notes, Columns())
+    numbered = list(enumerate(plan_shards(parts, SIZE)))
+    characters = sum(map(len, ["a word", "of one shard"]))
+
+    def annotate(limit: int) -> list[bool]:
+        """Whether a word of the first shard is known after each of them, and after the end."""
+        monkeypatch.setattr(shards, "REMEMBERED_CHARACTERS", limit)
+        nlp = spacy.load(ruler)
+        annotator = shards.ShardAnnotator(nlp, parts, tmp_path, "jsonl", SIZE)
+        known = []
+        for number, shard in numbered:
+            annotator.annotate(number, shard)
+            known.append("word" in nlp.vocab.strings)
+        annotator.close()
+        return [*known, "word" in nlp.vocab.strings]
+
+    assert annotate(characters) == [True, False, False, False]
+    assert annotate(characters + 1) == [True, True, False, False]
+    assert annotate(1000) == [True, True, True, False]

@@ -11,9 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ..decompression import max_line
 from ..errors import BiomedError, escape
-from ..language_models.sources import COMPRESSED_ENDINGS, kind_of, open_binary, read_lines
+from ..language_models.sources import (
+    delimiter_of,
+    kind_of,
+    open_binary,
+    read_lines,
+    read_records,
+)
 from ..outputs import replacing_directory, replacing_file
 from .sources import reading, require_pyarrow
 
@@ -90,7 +95,8 @@ def read_text_documents(path: Path, text_field: str = "text") -> Iterator[TextDo
     elif format == "json":
         yield from _read_objects(path, text_field)
     elif format == "csv":
-        yield from _read_records(path, text_field)
+        for place, row in read_records(path):
+            yield _create_document(row, text_field, place)
     else:
         yield from _read_parquet(path, text_field)
 
@@ -155,15 +161,8 @@ def format_of(path: Path) -> _Format:
 
 
 def _find_format(path: Path) -> _Format | None:
-    return "csv" if _delimiter(path) else kind_of(path)
-
-
-def _delimiter(path: Path) -> str:
-    """The character between the fields of a file by its ending; "" if it is no CSV file."""
-    name = path.name.lower()
-    if name.endswith(COMPRESSED_ENDINGS):
-        name = name.rpartition(".")[0]
-    return "," if name.endswith(".csv") else "\t" if name.endswith(".tsv") else ""
+    kind = kind_of(path)
+    return None if kind == "xml" else kind
 
 
 def _read_objects(path: Path, text_field: str) -> Iterator[TextDocument]:
@@ -179,28 +178,6 @@ def _read_objects(path: Path, text_field: str) -> Iterator[TextDocument]:
         if not isinstance(row, dict):
             raise BiomedError(f"{place}: JSON, but no object; put an object on each line")
         yield _create_document(row, text_field, place)
-
-
-def _read_records(path: Path, text_field: str) -> Iterator[TextDocument]:
-    lines = (f"{line}\n" for _, line in read_lines(path))
-    csv.field_size_limit(max_line())
-    reader = csv.reader(lines, delimiter=_delimiter(path), strict=True)
-    header: list[str] | None = None
-    try:
-        for record in reader:
-            place = f"{path}:{reader.line_num}"
-            if header is None:
-                header = record
-            elif record and len(record) != len(header):
-                raise BiomedError(
-                    f"{place}: {len(record)} fields and not {len(header)}, as the first line has; "
-                    "mend the line"
-                )
-            elif record:
-                row = dict(zip(header, record, strict=True))
-                yield _create_document(row, text_field, place)
-    except csv.Error:  # its message may quote
-        raise BiomedError(f"{path}:{reader.line_num}: no CSV; check the quotation marks") from None
 
 
 def _read_parquet(path: Path, text_field: str) -> Iterator[TextDocument]:
@@ -247,7 +224,7 @@ def _make_lines(
     if format_of(source) == "text":
         return lambda document, text: "" if document is None else f"{text}\n"
     if format_of(source) == "csv":
-        return _make_records(_delimiter(output), text_field, keep)
+        return _make_records(delimiter_of(output), text_field, keep)
 
     def make_object(document: TextDocument | None, text: str) -> str:
         if document is None:

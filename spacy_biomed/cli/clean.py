@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 def clean(
     sources: list[str] = typer.Argument(
-        help="Files (.txt, .jsonl, .parquet; .gz, .xz, .zst) and folders, each a "
+        help="Files (.txt, .jsonl, .csv, .parquet, .xml; .gz, .xz, .zst) and folders, each a "
         "separate source; NAME=PATH names a source, which may have several paths."
     ),
     output: Path = typer.Option(
         ..., "--output", "-o", help="Text file to write: .txt, .txt.gz, .txt.xz or .txt.zst."
     ),
     lang: str = typer.Option(..., help="Language of the corpus, such as en; others are removed."),
-    text_field: str = typer.Option("text", help="JSON field or Parquet column with the text."),
+    text_field: str = typer.Option("text", help="JSON field or column with the text."),
     min_words: int = typer.Option(3, min=1, help="Fewest words of a sentence."),
     max_words: int = typer.Option(250, min=1, help="Most words of a sentence."),
     similarity: float = typer.Option(

@@ -14,6 +14,8 @@ _MARKED = tuple(
     re.compile(f"{re.escape(opening)}(.+?){re.escape(closing)}") for opening, closing in MARKS
 )
 _TAG = re.compile(r"@([\w-]+)\$")
+# Tags of BLUE and BLURB for two arguments that share words.
+_SHARED_TAGS = {"CHEM-GENE": ("CHEMICAL", "GENE"), "DRUG-DRUG": ("DRUG", "DRUG")}
 
 
 class Argument(NamedTuple):
@@ -34,13 +36,16 @@ def find_marked_arguments(text: str) -> tuple[Argument, Argument] | None:
 
     Either the head is in `<< >>` and the tail in `[[ ]]`; then their types are unknown, and their
     offsets exclude the marks. Or tags such as @GENE$ replace the arguments; then the head is the
-    first tag, and the tail is the first tag of another type, or else the second tag.
+    first tag, and the tail is the first tag of another type, or else the second tag. A single tag
+    @CHEM-GENE$ or @DRUG-DRUG$ stands for two arguments that overlap, and is both of them.
 
     Examples:
         >>> find_marked_arguments("<< Aspirin >> inhibits [[ COX-1 ]].")
         (Argument(start=3, end=10, label=''), Argument(start=26, end=31, label=''))
         >>> find_marked_arguments("@CHEMICAL$ inhibits @GENE$.")
         (Argument(start=0, end=10, label='CHEMICAL'), Argument(start=20, end=26, label='GENE'))
+        >>> find_marked_arguments("An @CHEM-GENE$.")
+        (Argument(start=3, end=14, label='CHEMICAL'), Argument(start=3, end=14, label='GENE'))
     """
     return _find_marks(text) or _find_tags(text)
 
@@ -56,6 +61,9 @@ def _find_marks(text: str) -> tuple[Argument, Argument] | None:
 
 def _find_tags(text: str) -> tuple[Argument, Argument] | None:
     tags = [Argument(*tag.span(), tag.group(1)) for tag in _TAG.finditer(text)]
+    if len(tags) == 1 and tags[0].label in _SHARED_TAGS:
+        head, tail = (tags[0]._replace(label=label) for label in _SHARED_TAGS[tags[0].label])
+        return head, tail
     if len(tags) < 2:
         return None
     head = tags[0]

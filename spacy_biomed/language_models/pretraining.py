@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from accelerate import PartialState
 from rich.console import Console
@@ -19,7 +21,7 @@ from .initialization import (
 )
 from .packed_sequences import hash_text
 from .progress import counting
-from .recipe import Existing, FreshEncoder, LearnedVocabulary, PretrainingRecipe
+from .recipe import Existing, FreshEncoder, PretrainingRecipe
 from .runs import RunReport, claim_text, open_run, short_name, start_processes, train
 from .text_start import start_from_text
 from .trainer import MaskedLanguageModelTrainer
@@ -93,8 +95,9 @@ def prepare_vocabulary(
 ) -> WordPieceTokenizer:
     """Load or learn the vocabulary of an encoder that is trained from scratch.
 
-    It is learned from the training text, including documents set aside for validation. This is done
-    once: a later run of the same recipe reads it from the run's folder.
+    It is learned from the training text, including documents set aside for validation, or from the
+    text of [vocabulary]. This is done once: a later run of the same recipe reads it from the run's
+    folder.
 
     Raises:
         BiomedError: if it cannot be loaded or learned, or has no mask token.
@@ -106,19 +109,23 @@ def prepare_vocabulary(
             raise recipe.error("vocabulary.name", "has no mask token to train with; take another")
         return tokenizer
     assert section is not None  # encoders from scratch always have a vocabulary
-    place = recipe.output.work / "vocabulary" / _vocabulary_fingerprint(recipe, section)
+    paths = section.paths or recipe.text.paths
+    settings = section.model_dump(exclude={"paths"})
+    place = recipe.output.work / "vocabulary" / _vocabulary_fingerprint(recipe, settings, paths)
     if not place.is_dir():
         with (
             counting("Learning the vocabulary", "documents read", console) as progress,
             replacing_directory(place, recipe.made_by) as partial,
         ):
-            documents = Documents(recipe.text.paths, recipe.text.field, progress)
-            save_tokenizer(learn_vocabulary(documents, **section.model_dump()), partial)
+            documents = Documents(paths, recipe.text.field, progress)
+            save_tokenizer(learn_vocabulary(documents, **settings), partial)
     return read_tokenizer(str(place))
 
 
-def _vocabulary_fingerprint(recipe: PretrainingRecipe, section: LearnedVocabulary) -> str:
-    digest = hashlib.sha256(section.model_dump_json().encode())
+def _vocabulary_fingerprint(
+    recipe: PretrainingRecipe, settings: dict[str, Any], paths: list[Path]
+) -> str:
+    digest = hashlib.sha256(json.dumps(settings, separators=(",", ":")).encode())
     digest.update(recipe.text.field.encode())
-    digest.update(hash_text(recipe.text.paths))
+    digest.update(hash_text(paths))
     return digest.hexdigest()[:16]

@@ -97,11 +97,16 @@ class Existing(Section):
 
 
 class LearnedVocabulary(Section):
-    """[vocabulary]: a vocabulary learned from the training text; see `vocabulary.py`."""
+    """[vocabulary]: a vocabulary learned from text; see `vocabulary.py`.
+
+    Attributes:
+        paths: files or folders to learn it from; None for the training text.
+    """
 
     kind: Literal["bpe", "wordpiece"]
     size: PositiveInt
     lowercase: bool = False
+    paths: Paths | None = None
 
     @model_validator(mode="after")
     def _has_case(self) -> LearnedVocabulary:
@@ -277,11 +282,14 @@ class TrainingRecipe(Section):
         Raises:
             BiomedError: if one does not.
         """
-        for setting in ("paths", "validation"):
-            paths = getattr(self.text, setting)
+        for setting, paths in self._list_texts():
             for path in paths if isinstance(paths, list) else ():
                 if not path.exists():
-                    raise self.error(f"text.{setting}", f"{path} does not exist; correct the path")
+                    raise self.error(setting, f"{path} does not exist; correct the path")
+
+    def _list_texts(self) -> list[tuple[str, Any]]:
+        """The settings that may name texts, and their values."""
+        return [("text.paths", self.text.paths), ("text.validation", self.text.validation)]
 
     def identity(self) -> dict[str, Any]:
         """The settings that must not change when a run is resumed.
@@ -292,7 +300,7 @@ class TrainingRecipe(Section):
         text = {"paths"} if isinstance(self.text.validation, int) else {"paths", "validation"}
         training = {"device_batch", "precision", "evaluate_every", "arguments"}
         exclude: dict[str, bool | set[str]] = {"text": text, "training": training}
-        exclude.update(paths=True, output=True)
+        exclude.update(paths=True, output=True, vocabulary={"paths"})
         return self.model_dump(mode="json", exclude=exclude)
 
 
@@ -325,6 +333,10 @@ class PretrainingRecipe(TrainingRecipe):
                 f"{self.encoder.positions}; change one of them"
             )
         return self
+
+    def _list_texts(self) -> list[tuple[str, Any]]:
+        learned = [self.vocabulary] if isinstance(self.vocabulary, LearnedVocabulary) else []
+        return [*super()._list_texts(), *(("vocabulary.paths", one.paths) for one in learned)]
 
 
 AnyRecipe = TypeVar("AnyRecipe", bound=TrainingRecipe)

@@ -1,28 +1,43 @@
-"""Read documents from text files, JSON lines and Parquet, compressed or not, one at a time."""
+"""Read documents from text, JSON lines, tables and XML, compressed or not, one at a time."""
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import lzma
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 from heapq import heappop, heappush
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
-from ..decompression import check_ratio, open_bounded
+from ..decompression import check_ratio, max_line, open_bounded
 from ..decompression import read_lines as read_bounded_lines
 from ..errors import BiomedError, escape
+from .article_xml import read_articles
+from .patents import is_patent, read_patent
 
 TEXT_ENDINGS = (".txt", ".text")
 JSON_ENDINGS = (".jsonl", ".ndjson")
+XML_ENDINGS = (".xml", ".nxml")
+# The characters between fields.
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
 PARQUET_ENDINGS = (".parquet",)
 COMPRESSED_ENDINGS = (".gz", ".xz", ".zst")
+# One side of a parallel corpus of OPUS, such as EMEA.en-es.es: a line for each sentence.
+_MOSES = re.compile(r"\.(\w{2,3})-(\w{2,3})\.(?:\1|\2)$")
 
-_ENDINGS_IN_WORDS = ".txt, .jsonl (each of them also .gz, .xz or .zst) or .parquet"
+_ENDINGS_IN_WORDS = ".txt, .jsonl, .csv, .tsv, .xml (each also .gz, .xz or .zst) or .parquet"
+
+FileKind = Literal["text", "json", "csv", "xml", "parquet"]
+
+# Marks notes of MIMIC-III that are errors.
+_IS_ERROR = "ISERROR"
 
 # Rows of a Parquet file to read at a time.
 _BATCH_ROWS = 256
@@ -35,18 +50,22 @@ def read_documents(paths: Iterable[Path], *, text_field: str = "text") -> Iterat
     """Read documents one at a time, in the order of the paths, with constant memory.
 
     The ending of a file's name determines its format: `.txt` (or `.text`) has a document on each
-    line; `.jsonl` (or `.ndjson`) a JSON object on each line; both may be compressed (`.gz`, `.xz`,
-    `.zst`); `.parquet` has a document in each row. Documents of only white space are left out.
+    line; `.jsonl` (or `.ndjson`) a JSON object on each line; `.csv` and `.tsv` a document in each
+    row below the names of the columns; `.xml` (or `.nxml`) articles (`article_xml`); all of these
+    may be compressed (`.gz`, `.xz`, `.zst`); `.parquet` has a document in each row. A file such as
+    `EMEA.en-es.es`, of a parallel corpus, is text. JSON objects without the field may be patents
+    (`patents`). Notes of MIMIC-III that are marked as errors, and documents of only white space,
+    are left out.
 
     Args:
         paths: files, or folders, which are searched recursively in order of name. Files in folders
             are skipped if they have another ending, or if a part of their path starts with a dot.
-        text_field: JSON field or Parquet column with the text.
+        text_field: JSON field or column with the text.
 
     Raises:
         BiomedError: at once if a path does not exist, has an unknown ending, or is a folder without
             any such file; while reading, if a file is damaged, too large when decompressed, not
-            UTF-8 or not JSON, or if a document has no text field.
+            UTF-8 or not in its format, or if a document has no text field.
     """
     files = find_files(paths)
     return (text for path in files for text in _read_file(path, text_field) if text.strip())
@@ -104,7 +123,7 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
     return files
 
 
-def kind_of(path: Path) -> Literal["text", "json", "parquet"] | None:
+def kind_of(path: Path) -> FileKind | None:
     """The format of a file by the ending of its name, without `.gz`, `.xz` or `.zst`.
 
     Returns:
@@ -113,11 +132,23 @@ def kind_of(path: Path) -> Literal["text", "json", "parquet"] | None:
     name = path.name.lower()
     if name.endswith(PARQUET_ENDINGS):
         return "parquet"
-    if name.endswith(COMPRESSED_ENDINGS):
-        name = name.rpartition(".")[0]
-    if name.endswith(TEXT_ENDINGS):
-        return "text"
-    return "json" if name.endswith(JSON_ENDINGS) else None
+    name = _without_compression(name)
+    if name.endswith(tuple(DELIMITERS)):
+        return "csv"
+    if name.endswith(XML_ENDINGS):
+        return "xml"
+    if name.endswith(JSON_ENDINGS):
+        return "json"
+    return "text" if name.endswith(TEXT_ENDINGS) or _MOSES.search(name) else None
+
+
+def delimiter_of(path: Path) -> str:
+    """The character between the fields of a file of the kind "csv"."""
+    return DELIMITERS[Path(_without_compression(path.name.lower())).suffix]
+
+
+def _without_compression(name: str) -> str:
+    return name.rpartition(".")[0] if name.endswith(COMPRESSED_ENDINGS) else name
 
 
 def open_binary(path: Path, mode: Literal["rb", "wb"], ending: str) -> BinaryIO:
@@ -168,8 +199,44 @@ def _read_file(path: Path, text_field: str) -> Iterator[str]:
     if kind == "parquet":
         return _read_parquet(path, text_field)
     if kind == "json":
-        return (text for _, text, _ in read_rows(path, text_field))
+        return _read_json(path, text_field)
+    if kind == "csv":
+        return _read_csv(path, text_field)
+    if kind == "xml":
+        return _read_xml(path)
     return (line for _, line in read_lines(path))
+
+
+def _read_json(path: Path, text_field: str) -> Iterator[str]:
+    for place, row in _read_objects(path):
+        if text_field not in row and is_patent(row):
+            texts = read_patent(row, place)
+        else:
+            texts = iter([_take_text(row, text_field, place)])
+        for text in texts:
+            # An escaped half of a surrogate pair is no character and cannot be encoded in UTF-8.
+            yield text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _read_csv(path: Path, text_field: str) -> Iterator[str]:
+    for place, row in read_records(path):
+        if row.get(_IS_ERROR) != "1":
+            yield _take_text(row, text_field, place)
+
+
+def _read_xml(path: Path) -> Iterator[str]:
+    with _explaining_damage(path), open_binary(path, "rb", path.suffix.lower()) as file:
+        yield from read_articles(file, path)
+
+
+@contextmanager
+def _explaining_damage(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except BiomedError:
+        raise
+    except _DAMAGE as error:
+        raise _cannot_read(path, "to its end", error) from error
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -195,15 +262,11 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
         raise _cannot_read(path, f"after line {number}", error) from error
 
 
-def read_rows(path: Path, text_field: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield the objects of JSON lines; blank lines are skipped.
-
-    Yields:
-        place (file and line, for messages), text, and the whole object.
+def _read_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the objects of JSON lines, each with its file and line; blank lines are skipped.
 
     Raises:
-        BiomedError: while reading, if the file is damaged, a line is no object, or an object has no
-            text in the field.
+        BiomedError: while reading, if the file is damaged, or a line is no object.
     """
     for number, line in read_lines(path):
         if not line.strip():
@@ -218,13 +281,40 @@ def read_rows(path: Path, text_field: str) -> Iterator[tuple[str, str, dict[str,
             ) from error
         if not isinstance(row, dict):
             raise BiomedError(f"{place}: JSON, but no object; put an object on each line")
-        if text_field not in row:
-            raise _no_field(place, text_field, row)
-        text = _checked(row[text_field], text_field, place)
-        # An escaped half of a surrogate pair is no character and cannot be encoded in UTF-8.
-        if "\\ud" in line.lower():
-            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        yield place, text, row
+        yield place, row
+
+
+def read_records(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the rows below the first one of a CSV or TSV file, each with its file and line.
+
+    Raises:
+        BiomedError: while reading, if the file is damaged, is no CSV, or a row has more or fewer
+            fields than the first.
+    """
+    lines = (f"{line}\n" for _, line in read_lines(path))
+    csv.field_size_limit(max_line())
+    reader = csv.reader(lines, delimiter=delimiter_of(path), strict=True)
+    header: list[str] | None = None
+    try:
+        for record in reader:
+            place = f"{path}:{reader.line_num}"
+            if header is None:
+                header = record
+            elif record and len(record) != len(header):
+                raise BiomedError(
+                    f"{place}: {len(record)} fields and not {len(header)}, as the first line has; "
+                    "mend the line"
+                )
+            elif record:
+                yield place, dict(zip(header, record, strict=True))
+    except csv.Error:  # its message may quote
+        raise BiomedError(f"{path}:{reader.line_num}: no CSV; check the quotation marks") from None
+
+
+def _take_text(row: dict[str, Any], text_field: str, place: str) -> str:
+    if text_field not in row:
+        raise _no_field(place, text_field, row)
+    return _checked(row[text_field], text_field, place)
 
 
 def _read_parquet(path: Path, text_field: str) -> Iterator[str]:

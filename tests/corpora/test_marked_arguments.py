@@ -15,6 +15,8 @@ def words(text):
         ("(<< A >>): x >> y, z[[1]b], [[ C[2] ]]", [("A", ""), ("C[2]", "")]),
         ("@DRUG$ and x@DRUG$-like", [("@DRUG$", "DRUG"), ("@DRUG$", "DRUG")]),
         ("@GENE$, @GENE$ or @DISEASE$", [("@GENE$", "GENE"), ("@DISEASE$", "DISEASE")]),
+        ("An @CHEM-GENE$.", [("@CHEM-GENE$", "CHEMICAL"), ("@CHEM-GENE$", "GENE")]),
+        ("@DRUG-DRUG$, no", [("@DRUG-DRUG$", "DRUG"), ("@DRUG-DRUG$", "DRUG")]),
         ("@side-effect$ of @drug_1$", [("@side-effect$", "side-effect"), ("@drug_1$", "drug_1")]),
     ],
 )
@@ -32,6 +34,7 @@ def test_arguments_are_found_by_marks_and_by_tags(text, expected):
         "<<A>> binds [[B]]",
         "a << b [[ c ]]",
         "@GENE$ alone, a@b.org, $5 @ $6",
+        "@side-effect$ alone",
     ],
 )
 def test_other_texts_show_no_arguments(text):

@@ -152,6 +152,14 @@ def test_tags_are_the_arguments_of_their_relation(nlp, tmp_path):
     assert not doc.has_annotation("ENT_IOB")
 
 
+def test_arguments_that_overlap_have_one_tag(nlp, tmp_path):
+    lines = ("index\tsentence\tlabel", "1.T1.T2\tThe @CHEM-GENE$ works.\tCPR:4")
+    (document,) = read_relation_tsv(write(tmp_path / "a.tsv", *lines))
+    doc = create_gold_doc(nlp, document)
+    relation = ("@CHEM-GENE$", "CHEMICAL", "@CHEM-GENE$", "GENE", "CPR:4")
+    assert facts(doc._.relations) == [relation]
+
+
 def test_chemprot_is_read_whole_and_its_relations_fit_the_tokens(nlp, corpora_dir):
     folder = corpora_dir("chemprot")
     counts = {}

@@ -178,6 +178,7 @@ def preset(tmp_path):
         # Rohanian et al. 2022, sections 4.1.3, 4.2.3, 4.3 and 6; batch from the model cards.
         ("distilbiobert", Shape(6, 768, 12), [2, 5, 1], 192, 100_000),
         ("tinybiobert", Shape(4, 312, 12), [1, 1, 1, 1], 192, 100_000),
+        ("tinybiobert_6", Shape(6, 768, 12), [1, 1, 1, 1], 192, 100_000),
         ("compactbiobert", Shape(6, 768, 12), [1, 5, 3, 3], 192, 100_000),
         ("mobilebert_style", Shape(12, 384, 12), [0.5, 0.5, 0.5], 192, 100_000),
         # Lewis et al. 2020, section 7.1.

@@ -248,6 +248,19 @@ def test_a_vocabulary_that_is_there_is_taken(tiny_bert, tmp_path):
     assert own == other
 
 
+def test_a_vocabulary_is_learned_from_the_text_that_its_section_names(tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text("zzyzx qux zzyzx qux\n" * 9, encoding="utf8")
+    recipe = make_recipe(tmp_path, vocabulary__size=60, vocabulary__paths=[str(other)])
+    prepared = pretraining.prepare_vocabulary(recipe).tokenizer.get_vocab()
+    assert "zzyzx" in prepared and "aspirin" not in prepared
+    usual = make_recipe(tmp_path, vocabulary__size=150)
+    assert "zzyzx" not in pretraining.prepare_vocabulary(usual).tokenizer.get_vocab()
+    moved = other.rename(tmp_path / "moved.txt")
+    again = make_recipe(tmp_path, vocabulary__size=60, vocabulary__paths=[str(moved)])
+    assert again.identity() == recipe.identity()
+
+
 def test_whole_words_within_documents_are_trained_on_as_well(tmp_path):
     recipe = make_recipe(tmp_path, masking__whole_words=True, packing__across_documents=False)
     measured = pretrain(recipe)

@@ -95,6 +95,7 @@ def test_text_may_be_several_paths(tmp_path):
         ("batch = 8", "batch 8", "batch", "correct it"),
         ("validation = 6", "validation = 0", "validation", "text.validation = 0: input should be"),
         ("validation = 6", 'validation = "no.txt"', "validation", "no.txt does not exist"),
+        ("size = 150", 'size = 150\npaths = "no.txt"', 'paths = "no', "no.txt does not exist"),
         ("probability = 0.15", "probability = 1.5", "probability", "masking.probability = 1.5"),
     ],
 )
@@ -178,6 +179,8 @@ def test_a_run_stays_the_same_wherever_it_is_computed(tmp_path):
 GIVEN = {
     "bio_lm_base": ((12, 768, 12, 3072), 8192, 500_000, 6e-4, 25_000, 0.98, 512),
     "bio_lm_large": ((24, 1024, 16, 4096), 8192, 500_000, 4e-4, 25_000, 0.98, 512),
+    "bio_lm_base_from_roberta": ("roberta-base", 8192, 500_000, 6e-4, 25_000, 0.98, 512),
+    "bio_lm_large_from_roberta": ("roberta-large", 8192, 500_000, 4e-4, 25_000, 0.98, 512),
     "bsc_bio_es": ((12, 768, 12, 3072), 2048, 125_000, 5e-4, 10_000, 0.98, 512),
     "bsc_bio_ehr_es": ((12, 768, 12, 3072), 2048, 125_000, 5e-4, 10_000, 0.98, 512),
     "biodistilbert": ("distilbert", 256, 200_000, 1e-4, 10_000, 0.999, 512),
@@ -225,7 +228,8 @@ def test_a_preset_has_the_figures_of_its_paper(tmp_path, name):
 def test_presets_from_scratch_learn_byte_pairs_of_roberta(tmp_path, name):
     text = write_text(tmp_path / "text.txt")
     recipe = read_recipe(PRESETS / f"{name}.cfg", PretrainingRecipe, {"paths.text": str(text)})
-    assert recipe.vocabulary == LearnedVocabulary(kind="bpe", size=50_262)
+    learned_from = [text] if name.startswith("bio_lm") else None
+    assert recipe.vocabulary == LearnedVocabulary(kind="bpe", size=50_262, paths=learned_from)
     assert (recipe.encoder.type, recipe.encoder.dropout) == ("roberta", 0.1)
     assert recipe.packing.across_documents == name.startswith("bio_lm")
     assert recipe.text.validation == 2000

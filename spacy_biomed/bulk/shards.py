@@ -139,21 +139,23 @@ def fill(
     """
     counts = Counter({"documents": 0, "words": 0, "entities": 0})
     errors: list[dict[str, str]] = []
-    number = first
-    for batch in batch_items(items, batch_size):
-        words = 0
-        for item, doc in _annotate_batch(nlp, batch):
-            if isinstance(doc, str):
-                errors.append({"id": item.id, "reason": doc})
-            else:
-                if min_confidence > 0.0:
-                    keep_confident(doc, min_confidence)
-                found = describe(doc, layers)
-                sink.add(number, item.id, doc, found)
-                counts.update(_count(found))
-                words += len(doc)
-            number += 1
-        on_batch(len(batch), words)
+    rows = words = 0
+    for number, (item, doc) in enumerate(_annotate(nlp, list(items), batch_size), first):
+        if isinstance(doc, str):
+            errors.append({"id": item.id, "reason": doc})
+        else:
+            if min_confidence > 0.0:
+                keep_confident(doc, min_confidence)
+            found = describe(doc, layers)
+            sink.add(number, item.id, doc, found)
+            counts.update(_count(found))
+            words += len(doc)
+        rows += 1
+        if rows == batch_size:
+            on_batch(rows, words)
+            rows = words = 0
+    if rows:
+        on_batch(rows, words)
     return dict(counts), errors
 
 
@@ -178,12 +180,13 @@ def batch_items(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
         yield batch
 
 
-def _annotate_batch(nlp: Language, batch: list[Item]) -> Iterator[tuple[Item, Doc | str]]:
-    """The documents of a batch in order; the reason instead of one that cannot be annotated."""
-    reasons = {place: _refuse(nlp, item) for place, item in enumerate(batch)}
-    docs = annotate_items(nlp, [one for place, one in enumerate(batch) if not reasons[place]])
-    for place, item in enumerate(batch):
-        yield item, reasons[place] or next(docs)
+def _annotate(nlp: Language, items: list[Item], size: int) -> Iterator[tuple[Item, Doc | str]]:
+    """The documents of a shard in order; the reason instead of one that cannot be annotated."""
+    reasons = [_refuse(nlp, item) for item in items]
+    accepted = [item for item, reason in zip(items, reasons, strict=True) if not reason]
+    docs = annotate_items(nlp, accepted, size)
+    for item, reason in zip(items, reasons, strict=True):
+        yield item, reason or next(docs)
 
 
 def _refuse(nlp: Language, item: Item) -> str:
@@ -194,10 +197,15 @@ def _refuse(nlp: Language, item: Item) -> str:
     return ""
 
 
-def annotate_items(nlp: Language, items: list[Item]) -> Iterator[Doc | str]:
-    """Annotate texts together; if that fails, each half of the rest, down to the text that fails.
+def annotate_items(nlp: Language, items: list[Item], batch_size: int) -> Iterator[Doc | str]:
+    """Annotate texts; if that fails, each half of the rest, down to the text that fails.
 
     A document is there as soon as the pipeline has it, while the encoder goes on with the next.
+
+    Args:
+        nlp: the pipeline.
+        items: the texts.
+        batch_size: documents of a batch.
 
     Yields:
         for each item its Doc, or what failed (`explain_failure`).
@@ -205,7 +213,7 @@ def annotate_items(nlp: Language, items: list[Item]) -> Iterator[Doc | str]:
     done = 0
     docs = ((_make_doc(nlp, item), place) for place, item in enumerate(items))
     try:
-        for doc, place in nlp.pipe(docs, as_tuples=True, batch_size=max(len(items), 1)):
+        for doc, place in nlp.pipe(docs, as_tuples=True, batch_size=batch_size):
             if place > done:
                 break
             yield doc
@@ -219,7 +227,7 @@ def annotate_items(nlp: Language, items: list[Item]) -> Iterator[Doc | str]:
     rest = items[done:]
     half = (len(rest) + 1) // 2
     for part in filter(None, (rest[:half], rest[half:])):
-        yield from annotate_items(nlp, part)
+        yield from annotate_items(nlp, part, batch_size)
 
 
 def _make_doc(nlp: Language, item: Item) -> Doc:

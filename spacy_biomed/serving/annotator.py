@@ -64,7 +64,8 @@ class Annotator:
         """
         # What the pipeline's vocabulary learns from the texts is forgotten with the batch.
         with self._nlp.memory_zone():
-            docs = annotate_items(self._nlp, [Item(job.id, job.text) for job in jobs])
+            items = [Item(job.id, job.text) for job in jobs]
+            docs = annotate_items(self._nlp, items, batch_size=max(len(items), 1))
             return [_answer(job, doc) for job, doc in zip(jobs, docs, strict=True)]
 
     def write_findings(self, id: str, doc: Doc) -> bytes:

@@ -6,10 +6,12 @@ The texts are repeated to `--documents` documents, numbered so that no two are t
 contestant runs in a process of its own, with one thread for each process that annotates, in turns,
 `--repeats` times. `nlp.pipe` annotates a list in memory and throws the documents away; `annotate`
 reads and writes Parquet, in one or two processes, and on Ray with one or two workers, and with two
-nodes (raylets) of one processor each. EDS-NLP (`eds.ner_crf` over `eds.transformer`, untrained)
-annotates a list in memory with one or two workers of its multiprocessing, which return the number
-of entities alone; `--encoder` is its encoder: give the one that is in the pipeline. It needs an
-environment of its own (see `inference.py`).
+nodes (raylets) of one processor each. `nlp.pipe` and a single process have one core, since while
+the encoder computes on its one thread, Python would otherwise run on another core. EDS-NLP
+(`eds.ner_crf` over `eds.transformer`, untrained) annotates a list in memory with one or two workers
+of its multiprocessing, on all cores, which return the number of entities alone; `--encoder` is its
+encoder: give the one that is in the pipeline. It needs an environment of its own (see
+`inference.py`).
 
 The seconds are from the first document to the end, without loading: with several processes from the
 end of the shard with which all have loaded, with EDS-NLP from its first result. The start and the
@@ -55,6 +57,8 @@ OURS = {
 # Workers by contestant.
 EDSNLP = {"EDS-NLP, one worker": 1, "EDS-NLP, two workers": 2}
 CONTESTANTS = ("nlp.pipe", *OURS, *EDSNLP)
+# Confined to one core.
+ON_ONE_CORE = ("nlp.pipe", "one process")
 # Least ratios of documents per second.
 TARGETS = {
     ("one process", "nlp.pipe"): 0.95,
@@ -142,6 +146,8 @@ def run_alone(name: str, args: argparse.Namespace, notes: Path) -> dict:
 
 def run(name: str, pipeline: str, notes: Path, shard_size: int) -> dict:
     """Annotate all notes; return the seconds, the documents and what was found."""
+    if name in ON_ONE_CORE and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     if name == "nlp.pipe":
         return run_pipe(pipeline, notes)
     stops: list[tuple[float, float, int, int]] = []

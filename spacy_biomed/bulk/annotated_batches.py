@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from spacy.language import Language
 
 from .findings import find_layers
-from .shards import batch_items, fill
+from .shards import batch_items, fill, learn_words
 from .sinks import ParquetSink
 from .sources import Columns, Item, find_parts, plan_shards, require_pyarrow
 
@@ -80,6 +80,8 @@ def annotate(
     first = 0
     for items in _read(source, Columns(text_column, id_column), rows):
         sink = ParquetSink(layers)
+        if first == 0:
+            learn_words(nlp, items)
         with nlp.memory_zone():
             _, errors = fill(
                 sink,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -25,6 +25,8 @@ from .sources import Item, Part, Shard
 # What the pipeline's vocabulary learns from texts is forgotten after so many characters: memory
 # stays constant, and small shards do not each begin with an empty cache of words.
 REMEMBERED_CHARACTERS = 5_000_000
+# The words of the first texts are not forgotten: of other words, spaCy's tokenizer caches none.
+LEARNED_CHARACTERS = 500_000
 
 
 class ShardAnnotator:
@@ -55,6 +57,7 @@ class ShardAnnotator:
         self.min_confidence = min_confidence
         self.layers = find_layers(nlp)
         self._pipeline = f"{nlp.meta['lang']}_{nlp.meta['name']} {nlp.meta['version']}"
+        self._has_learned = False
         self._zone = ExitStack()
         self._characters = REMEMBERED_CHARACTERS  # since the zone began; there is none yet
 
@@ -79,12 +82,15 @@ class ShardAnnotator:
         Raises:
             BiomedError: if the input cannot be read or the output cannot be written.
         """
+        items = list(self.parts[shard.part].read(shard))
+        if not self._has_learned:
+            learn_words(self.nlp, items)
+            self._has_learned = True
         if self._characters >= REMEMBERED_CHARACTERS:
             self.close()
             self._zone.enter_context(self.nlp.memory_zone())
             self._characters = 0
         sink = create_sink(self.format, self.layers, self._pipeline)
-        items = self.parts[shard.part].read(shard)
         counts, errors = fill(
             sink,
             self.nlp,
@@ -114,7 +120,7 @@ class ShardAnnotator:
 def fill(
     sink: Sink,
     nlp: Language,
-    items: Iterable[Item],
+    items: list[Item],
     first: int,
     batch_size: int,
     layers: Layers,
@@ -140,7 +146,7 @@ def fill(
     counts = Counter({"documents": 0, "words": 0, "entities": 0})
     errors: list[dict[str, str]] = []
     rows = words = 0
-    for number, (item, doc) in enumerate(_annotate(nlp, list(items), batch_size), first):
+    for number, (item, doc) in enumerate(_annotate(nlp, items, batch_size), first):
         if isinstance(doc, str):
             errors.append({"id": item.id, "reason": doc})
         else:
@@ -171,6 +177,17 @@ def _name_and_hash(files: dict[str, bytes]) -> Iterator[bytes]:
 
 def _hash(content: bytes) -> str:
     return sha256(content).hexdigest()
+
+
+def learn_words(nlp: Language, items: list[Item]) -> None:
+    """Tokenize the first texts outside of a memory zone, up to `LEARNED_CHARACTERS`."""
+    characters = 0
+    for item in items:
+        characters += len(item.text)
+        if characters > LEARNED_CHARACTERS:
+            break
+        with suppress(Exception):  # is told when the text is annotated
+            nlp.make_doc(item.text)
 
 
 def batch_items(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

@@ -333,8 +333,9 @@ def test_documents_that_fail_are_listed_without_their_text(ruler, notes, tmp_pat
     assert b"secret" not in everything
 
 
-def test_a_document_that_is_too_long_does_not_stop_the_others(ruler, notes, tmp_path):
+def test_a_document_that_is_too_long_does_not_stop_the_others(ruler, notes, tmp_path, monkeypatch):
     write(notes, ["aspirin", "word " * 200_001, "cancer"])
+    monkeypatch.setattr(shards, "LEARNED_CHARACTERS", 10**9)
     annotate_collection(str(ruler), notes, tmp_path / "out.jsonl", SMALL)
     assert [row["id"] for row in read_json(tmp_path / "out.jsonl")] == ["n0", "n2"]
     (error,) = read_json(tmp_path / "out.jsonl", "_errors.jsonl")
@@ -394,6 +395,7 @@ def test_words_are_forgotten_after_so_many_characters(notes, ruler, tmp_path, mo
     parts = find_parts(notes, Columns())
     numbered = list(enumerate(plan_shards(parts, SIZE)))
     characters = sum(map(len, ["a word", "of one shard"]))
+    monkeypatch.setattr(shards, "LEARNED_CHARACTERS", 0)
 
     def annotate(limit: int) -> list[bool]:
         """Whether a word of the first shard is known after each of them, and after the end."""
@@ -410,3 +412,5 @@ def test_words_are_forgotten_after_so_many_characters(notes, ruler, tmp_path, mo
     assert annotate(characters) == [True, False, False, False]
     assert annotate(characters + 1) == [True, True, False, False]
     assert annotate(1000) == [True, True, True, False]
+    monkeypatch.setattr(shards, "LEARNED_CHARACTERS", len("a word"))
+    assert annotate(characters) == [True, True, True, True]

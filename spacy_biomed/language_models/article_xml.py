@@ -241,10 +241,8 @@ def _read_article(article: _Element) -> Iterator[str]:
 
 def _read_bioc(document: _Element) -> Iterator[str]:
     def is_read(passage: _Element) -> bool:
-        infons = [
-            one for one in passage.find("infon") if one.attributes.get("key") == "section_type"
-        ]
-        return not any("".join(map(str, one.content)) in _NO_TEXT_PASSAGES for one in infons)
+        kinds = map(_text_of, passage.find("infon"))
+        return not any(kind in _NO_TEXT_PASSAGES for kind in kinds)
 
     passages = filter(is_read, document.find("passage"))
     # A passage has a text, or sentences that have one each.

@@ -9,7 +9,6 @@ import lzma
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from hashlib import blake2b
 from heapq import heappop, heappush
 from importlib.util import find_spec
@@ -225,14 +224,9 @@ def _read_csv(path: Path, text_field: str) -> Iterator[str]:
 
 
 def _read_xml(path: Path) -> Iterator[str]:
-    with _explaining_damage(path), open_binary(path, "rb", path.suffix.lower()) as file:
-        yield from read_articles(file, path)
-
-
-@contextmanager
-def _explaining_damage(path: Path) -> Iterator[None]:
     try:
-        yield
+        with open_binary(path, "rb", path.suffix.lower()) as file:
+            yield from read_articles(file, path)
     except BiomedError:
         raise
     except _DAMAGE as error:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
+from operator import is_
+from typing import Any
 
 import numpy as np
 from spacy.ml.models.tok2vec import MultiHashEmbed
@@ -10,18 +13,19 @@ from spacy.tokens import Doc
 from thinc.api import CupyOps, Model
 from thinc.types import Floats2d, Ints1d, Ints2d
 
-# With fewer words, finding equal words costs more than embedding all of them.
-_LEAST_WORDS = 64
+# Words whose vectors are kept: with vectors of 64 numbers these take 8 MB.
+MOST_WORDS = 2**15
 
 # Odd. Its powers are the weights of a row's columns in the number that identifies the row.
 _FACTOR = 0x9E3779B97F4A7C15
 
 
 def WordEmbed_v1(width: int, attrs: list[str], rows: list[int]) -> Model[list[Doc], list[Floats2d]]:
-    """spaCy's `MultiHashEmbed`, which in prediction computes each distinct word of a batch once.
+    """spaCy's `MultiHashEmbed`, which in prediction computes each distinct word once.
 
     Training and weights are those of `spacy.MultiHashEmbed.v2`; vectors agree with it up to
-    rounding.
+    rounding. The vectors of up to 32,768 words are kept for later batches, until the weights
+    change.
 
     Args:
         width: width of the vectors and of the embedding tables.
@@ -37,7 +41,7 @@ def WordEmbed_v1(width: int, attrs: list[str], rows: list[int]) -> Model[list[Do
     embed = MultiHashEmbed(width, attrs, rows, include_static_vectors=False)
     return Model(
         "word_embed",
-        forward,
+        _Forward(),
         init=init,
         dims={"nO": width},
         attrs={"columns": attrs},
@@ -52,19 +56,76 @@ def init(
     return model
 
 
-def forward(
-    model: Model[list[Doc], list[Floats2d]], docs: list[Doc], is_train: bool
-) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
-    embed = model.layers[0]
-    lengths = [len(doc) for doc in docs]
-    # On a GPU, finding equal rows takes at least as long as embedding them.
-    if is_train or isinstance(model.ops, CupyOps) or sum(lengths) < _LEAST_WORDS:
-        return embed(docs, is_train)
-    columns = model.attrs["columns"]
-    words = np.concatenate([doc.to_array(columns).reshape(len(doc), len(columns)) for doc in docs])
-    first, inverse = _distinct(words)
-    [vectors] = embed.predict([_Words(words[first])])
-    return np.split(vectors[inverse], np.cumsum(lengths)[:-1]), lambda d_vectors: []
+class _Forward:
+    """The layer's function, with the vectors that it keeps.
+
+    Threads may share it: each works with the vectors that were current when it began.
+    """
+
+    def __init__(self) -> None:
+        self._kept: _WordVectors | None = None
+
+    def __call__(
+        self, model: Model[list[Doc], list[Floats2d]], docs: list[Doc], is_train: bool
+    ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
+        embed = model.layers[0]
+        lengths = [len(doc) for doc in docs]
+        # On a GPU, finding equal words takes at least as long as embedding them.
+        if is_train or isinstance(model.ops, CupyOps) or not any(lengths):
+            self._kept = None
+            return embed(docs, is_train)
+        columns = model.attrs["columns"]
+        words = np.concatenate(
+            [doc.to_array(columns).reshape(len(doc), len(columns)) for doc in docs]
+        )
+        kept, width = self._kept, model.get_dim("nO")
+        vectors = None
+        if kept is not None and kept.is_current(embed):
+            vectors = kept.look_up(embed, words)
+        if vectors is None:
+            kept = self._kept = _WordVectors(embed, width, max(MOST_WORDS, len(words)))
+            vectors = kept.look_up(embed, words)
+            assert vectors is not None
+        return np.split(vectors, np.cumsum(lengths)[:-1]), lambda d_vectors: []
+
+    def __getstate__(self) -> dict[str, None]:
+        return {"_kept": None}
+
+
+class _WordVectors:
+    """The vectors of up to `most` words, as computed with the present weights."""
+
+    def __init__(self, embed: Model, width: int, most: int):
+        self._weights = _get_weights(embed)
+        # An optimizer may change weights in place. Whenever it does, it changes the biases too.
+        self._biases = [weight.copy() for weight in self._weights if weight.ndim == 1]
+        self._places: dict[int, int] = {}
+        self._free = count()
+        self._vectors = np.empty((most, width), dtype="float32")
+
+    def is_current(self, embed: Model) -> bool:
+        """Whether the weights are still the same."""
+        weights = _get_weights(embed)
+        biases = [weight for weight in weights if weight.ndim == 1]
+        is_same = len(weights) == len(self._weights) and all(map(is_, weights, self._weights))
+        return is_same and all(map(np.array_equal, biases, self._biases))
+
+    def look_up(self, embed: Model, words: Ints2d) -> Floats2d | None:
+        """The vectors of words, (words, width); None if there is no room for the new ones.
+
+        Args:
+            words: (words, attributes) hashes. At least one.
+        """
+        numbers = _identify(words).tolist()
+        new = {number: i for i, number in enumerate(numbers) if number not in self._places}
+        if new:
+            own = [place for _, place in zip(new, self._free, strict=False)]
+            if own[-1] >= len(self._vectors):
+                return None
+            [self._vectors[own]] = embed.predict([_Words(words[list(new.values())])])
+            self._places.update(zip(new, own, strict=True))
+        places = np.fromiter(map(self._places.__getitem__, numbers), "int64", len(numbers))
+        return self._vectors[places]
 
 
 class _Words:
@@ -80,32 +141,16 @@ class _Words:
         return len(self.attributes)
 
 
-class _Distinct:
-    """Finds equal words, and keeps the last result: a pipeline's heads ask for the same words."""
-
-    def __init__(self) -> None:
-        self._last: tuple[Ints2d, tuple[Ints1d, Ints1d]] | None = None
-
-    def __call__(self, words: Ints2d) -> tuple[Ints1d, Ints1d]:
-        """The result of `_find_distinct`."""
-        last = self._last
-        if last is not None and np.array_equal(last[0], words):
-            return last[1]
-        result = _find_distinct(words)
-        self._last = words, result
-        return result
+def _get_weights(model: Model) -> list[Any]:
+    return [
+        node.get_param(name)
+        for node in model.walk()
+        for name in node.param_names
+        if node.has_param(name)
+    ]
 
 
-_distinct = _Distinct()
-
-
-def _find_distinct(rows: Ints2d) -> tuple[Ints1d, Ints1d]:
-    """Find equal rows, by a 64-bit number that is computed from the hashes in a row.
-
-    Returns:
-        (distinct,) index of the first row of each kind; (rows,) the kind of each row.
-    """
-    factors = np.cumprod(np.full(rows.shape[1], _FACTOR, dtype="uint64"))
-    numbers = (rows.astype("uint64") * factors).sum(axis=1)
-    _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
-    return first, inverse
+def _identify(words: Ints2d) -> Ints1d:
+    """A 64-bit number for each word, computed from the hashes in its row."""
+    factors = np.cumprod(np.full(words.shape[1], _FACTOR, dtype="uint64"))
+    return (words.astype("uint64") * factors).sum(axis=1)

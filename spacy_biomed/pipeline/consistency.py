@@ -104,15 +104,16 @@ class BiomedConsistency(Described, Pipe):
         """The places with the words of a mention that are in no mention yet."""
         covered = _covered_tokens(spans)
         for own in words.group(spans).values():
-            places = words.find(own[0])
-            share = len(own) / len(places)
+            starts = words.find(own[0])
+            share = len(own) / len(starts)
             if share == 1.0 or share < self._least_share or _is_short(own[0]):
                 continue
             best = max(map(_meaning, own), key=_certainty)
             if _certainty(best) >= self._least_confidence:
-                for place in places:
-                    if covered.isdisjoint(range(place.start, place.end)):
-                        yield _label(place, best)
+                for start in starts:
+                    end = start + len(own[0])
+                    if covered.isdisjoint(range(start, end)):
+                        yield _label(own[0].doc, start, end, best)
 
     def _write(self, doc: Doc, spans: list[Span]) -> None:
         if self._spans_key is None:
@@ -135,7 +136,6 @@ class _Words:
     """The words of a document, to find where a span's words occur again."""
 
     def __init__(self, doc: Doc):
-        self._doc = doc
         self._words: list[int] = doc.to_array(ORTH).tolist()
         self._places: dict[int, list[int]] = defaultdict(list)
         for place, word in enumerate(self._words):
@@ -151,15 +151,14 @@ class _Words:
             grouped[self.of(span)].append(span)
         return grouped
 
-    def find(self, span: Span) -> list[Span]:
-        """All places with the words of a span, the span's own among them."""
-        wanted = list(self.of(span))
+    def find(self, span: Span) -> list[int]:
+        """The first tokens of all places with the words of a span, the span's own among them."""
+        wanted = self._words[span.start : span.end]
+        starts = self._places[wanted[0]]
         size = len(wanted)
-        return [
-            Span(self._doc, start, start + size)
-            for start in self._places[wanted[0]]
-            if self._words[start : start + size] == wanted
-        ]
+        if size == 1:
+            return starts
+        return [start for start in starts if self._words[start : start + size] == wanted]
 
 
 def _meaning(span: Span) -> Meaning:
@@ -175,8 +174,8 @@ def _is_short(span: Span) -> bool:
     return span.end_char - span.start_char < SHORTEST_REPEATED
 
 
-def _label(place: Span, meaning: Meaning) -> Span:
-    span = Span(place.doc, place.start, place.end, label=meaning.label)
+def _label(doc: Doc, start: int, end: int, meaning: Meaning) -> Span:
+    span = Span(doc, start, end, label=meaning.label)
     span._.confidence = meaning.confidence
     return span
 
@@ -184,24 +183,30 @@ def _label(place: Span, meaning: Meaning) -> Span:
 def _agree(spans: list[Span], words: _Words) -> list[Span]:
     """Give mentions with the same words the label with the highest sum of probabilities."""
     agreed = []
+    changes = False
     for own in words.group(spans).values():
-        if len({span.label for span in own}) > 1:
+        if len(own) > 1 and len({span.label for span in own}) > 1:
+            changes = True
             by_label: dict[str, list[Meaning]] = defaultdict(list)
             for span in own:
                 by_label[span.label_].append(_meaning(span))
             chosen = max(by_label.values(), key=lambda meanings: sum(map(_certainty, meanings)))
             best = max(chosen, key=_certainty)
-            own = [span if span.label_ == best.label else _label(span, best) for span in own]
+            own = [
+                span if span.label_ == best.label else _label(span.doc, span.start, span.end, best)
+                for span in own
+            ]
         agreed += own
-    return sorted(agreed)
+    return sorted(agreed) if changes else spans
 
 
 def _defined(doc: Doc, spans: list[Span], words: _Words) -> Iterator[Span]:
     """The places of abbreviations whose long form is a mention, or ends with one."""
-    by_end = {span.end_char: span for span in spans}
     text = doc.text
     meanings: dict[str, tuple[Span | None, Meaning]] = {}
-    for found in find_abbreviations(text):
+    found_all = list(find_abbreviations(text))
+    by_end = {span.end_char: span for span in spans} if found_all else {}
+    for found in found_all:
         long = by_end.get(found.long_end)
         if long is not None:
             short = doc.char_span(found.short_start, found.short_end)
@@ -213,8 +218,9 @@ def _defined(doc: Doc, spans: list[Span], words: _Words) -> Iterator[Span]:
             short = doc.char_span(start, start + len(name)) if start >= 0 else None
             meanings[name] = (short, _meaning(span))
     for short, meaning in meanings.values():
-        for place in words.find(short) if short is not None else ():
-            yield _label(place, meaning)
+        if short is not None:
+            for start in words.find(short):
+                yield _label(doc, start, start + len(short), meaning)
 
 
 def _follow(spans: list[Span], added: list[Span]) -> list[Span]:

@@ -15,11 +15,11 @@ from contextvars import copy_context
 from functools import cache
 from itertools import pairwise
 from threading import Lock
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from thinc.types import Floats2d
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import LibController, ThreadpoolController
 
 # Products of fewer rows are not worth a separate thread.
 _LEAST_ROWS = 256
@@ -94,27 +94,31 @@ class _OneBlasThread:
     def __init__(self) -> None:
         self._lock = Lock()
         self._users = 0
-        self._limit: Any = None
+        self._told: list[int] = []
 
     def __enter__(self) -> None:
         with self._lock:
             if self._users == 0:
-                self._limit = _openblas().limit(limits=1)
+                self._told = [library.get_num_threads() for library in _openblas()]
+                for library in _openblas():
+                    library.set_num_threads(1)
             self._users += 1
 
     def __exit__(self, *exception: object) -> None:
         with self._lock:
             self._users -= 1
             if self._users == 0:
-                self._limit.restore_original_limits()
+                for library, told in zip(_openblas(), self._told, strict=True):
+                    library.set_num_threads(told)
 
 
 _one_blas_thread = _OneBlasThread()
 
 
 @cache
-def _openblas() -> ThreadpoolController:
-    return ThreadpoolController().select(internal_api="openblas")
+def _openblas() -> list[LibController]:
+    """OpenBLAS as far as it is loaded. threadpoolctl's own context takes ten times as long."""
+    return list(ThreadpoolController().select(internal_api="openblas").lib_controllers)
 
 
 @cache

@@ -118,10 +118,11 @@ class EncodedBatch:
 
     def first_rows(self) -> Ints1d:
         """(tokens,) the row of each token's first word piece in the batch; -1 where it has none."""
-        starts = borders(self.piece_counts)[:-1]
-        rows = np.full(len(self.piece_counts), -1, dtype="int64")
         has_pieces = self.piece_counts > 0
-        rows[has_pieces] = self.aligned_rows()[starts[has_pieces]]
+        first = np.cumsum(self.piece_counts) - self.piece_counts
+        rows = np.repeat(borders(self.row_counts)[:-1], self.token_counts)
+        rows[has_pieces] += self.indices[first[has_pieces]]
+        rows[~has_pieces] = -1
         return rows
 
 

@@ -78,6 +78,9 @@ def make_sequences(
         )
     texts = tokenize(docs, tokenizer, window=window, pair_overflow=pair_overflow)
     indices, piece_counts, token_counts = align_tokens(docs, texts.pieces)
+    is_one = len(docs) == 1 and not (texts.is_pair[0] or share_lines)
+    if is_one and 0 < len(texts.pieces.ids) <= window - around:
+        return _make_one(texts.pieces.ids, indices, piece_counts, tokenizer)
     # A document without tokens has no rows; a document of white space has its special tokens.
     layout = lay_out(texts, tokenizer, token_counts > 0)
     row_counts, heads, afters = layout.row_counts, layout.heads, layout.sizes[:, AFTER]
@@ -101,3 +104,27 @@ def make_sequences(
     )
     batches = pad_windows(layout, windows, placements, tokenizer.pad) if placements else []
     return Sequences(batches, layout.ids, encoded)
+
+
+def _make_one(
+    pieces: Ints1d, indices: Ints1d, piece_counts: Ints1d, tokenizer: WordPieceTokenizer
+) -> Sequences:
+    """A single text that fits into a window, with less work than any batch takes.
+
+    Args:
+        pieces: (pieces,) vocabulary ids.
+        indices, piece_counts: from `align_tokens`.
+    """
+    ids = np.concatenate([tokenizer.prefix, pieces, tokenizer.suffix]).astype("int64")
+    rows = np.arange(len(ids))
+    batch = SequenceBatch(ids[None], np.ones((1, len(ids)), dtype="int64"), rows, rows)
+    encoded = partial(
+        EncodedBatch,
+        ids=ids,
+        indices=indices + len(tokenizer.prefix),
+        piece_counts=piece_counts,
+        row_counts=np.array([len(ids)]),
+        token_counts=np.array([len(piece_counts)]),
+        id_to_token=tokenizer.tokenizer.id_to_token,
+    )
+    return Sequences([batch], ids, encoded)

@@ -1,4 +1,4 @@
-"""The contestants of `inference.py` and `memory.py`, each in a separate process.
+"""The contestants of `inference.py`, `memory.py` and others, each in a separate process.
 
 Run as a program, this module is such a process: it loads one contestant and annotates on request.
 Contestants may run in a separate environment, so modules are imported only when needed.
@@ -117,6 +117,9 @@ class SpacyPipeline:
         engine: library that runs an exported encoder; None for pipelines without one.
         exclude: components to leave out.
         gpu: whether it runs on the GPU.
+        settings: values of the pipeline's config in place of its own, such as
+            {"components.biomed_transformer.model.window": 256}.
+        batch_size: documents in a batch; None for the pipeline's.
 
     Raises:
         ValueError: if the engine cannot run the encoder here.
@@ -129,6 +132,8 @@ class SpacyPipeline:
         engine: str | None = None,
         exclude: Iterable[str] = (),
         gpu: bool = False,
+        settings: dict[str, Any] | None = None,
+        batch_size: int | None = None,
     ):
         import spacy
 
@@ -136,7 +141,8 @@ class SpacyPipeline:
             spacy.require_gpu()
         if engine is not None:
             os.environ["SPACY_BIOMED_ENGINE"] = engine
-        self.nlp = spacy.load(path, exclude=exclude)
+        self.nlp = spacy.load(path, exclude=exclude, config=settings or {})
+        self.batch_size = batch_size
         if precision is not None:
             find_shim(self.nlp).computes_in = precision
         if engine is not None and find_shim(self.nlp).choice.engine != engine:
@@ -144,7 +150,7 @@ class SpacyPipeline:
 
     def stream(self, texts: list[str]) -> Iterable[Any]:
         """Annotate texts in batches, as documented for the library."""
-        return self.nlp.pipe(texts)
+        return self.nlp.pipe(texts, batch_size=self.batch_size)
 
     def single(self, text: str) -> Any:
         return self.nlp(text)
@@ -152,6 +158,10 @@ class SpacyPipeline:
     def count(self, annotated: Any) -> int:
         """The number of entities in a result of `stream`."""
         return len(annotated.ents)
+
+    def resize(self, batch_size: int | None) -> None:
+        """Set the number of documents in a batch."""
+        self.batch_size = batch_size
 
     def prepare(self, texts: list[str]) -> Callable[[], Any]:
         """A function that runs a round."""
@@ -327,7 +337,9 @@ class EdsNlp:
         )
         fit_crf_head(self.nlp, annotated)
 
-    stream = SpacyPipeline.stream
+    def stream(self, texts: list[str]) -> Iterable[Any]:
+        return self.nlp.pipe(texts)
+
     single = SpacyPipeline.single
     count = SpacyPipeline.count
     prepare = SpacyPipeline.prepare
@@ -617,6 +629,17 @@ class Process:
         start = time.perf_counter()
         self.rounds[name]()
         return time.perf_counter() - start
+
+    def entities(self, texts: list[str]) -> list[list[list[Any]]]:
+        """Start, end and label of the entities of each text, in characters."""
+        return [
+            [[ent.start_char, ent.end_char, ent.label_] for ent in doc.ents]
+            for doc in self.contestant.stream(texts)
+        ]
+
+    def resize(self, batch_size: int | None) -> None:
+        """Set the documents in a batch of a `SpacyPipeline`."""
+        self.contestant.resize(batch_size)
 
     def operations(self) -> float:
         """The operations of a round of `EncoderAlone`."""

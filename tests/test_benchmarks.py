@@ -359,3 +359,26 @@ def test_updating_needs_a_label_that_the_pipeline_lacks(
     monkeypatch.setattr("sys.argv", ["updating.py", *arguments])
     with pytest.raises(updating.BiomedError, match="chemicals: annotates no label that"):
         updating.main()
+
+
+def test_scaling_cuts_texts_of_equal_length(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(REPOSITORY / "benchmarks")
+    scaling = import_module("scaling")
+    vocab = Vocab()
+    docs = [Doc(vocab, words=[f"{name}{i}" for i in range(7)]) for name in "abc"]
+    texts = scaling.cut_texts(docs, 5, 19)
+    assert texts.texts[:2] == ["a0 a1 a2 a3 a4", "a5 a6\nb0 b1 b2"]
+    assert len(texts.texts) == 3 and texts.words == 15
+    # 21 words have two texts of 10; the third is the first again.
+    longer = scaling.cut_texts(docs, 10, 30)
+    assert [len(text.split()) for text in longer.texts] == [10, 10, 10]
+    assert longer.texts[2] == longer.texts[0] != longer.texts[1]
+    with pytest.raises(scaling.BiomedError, match="fewer than 22 words"):
+        scaling.cut_texts(docs, 22, 22)
+
+
+def test_engines_agree_on_documents_with_the_same_entities(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(REPOSITORY / "benchmarks")
+    agreement = import_module("engine_agreement")
+    one, other = [[0, 7, "CHEMICAL"]], [[0, 7, "DISEASE"]]
+    assert agreement.share_equal([one, [], one, other], [one, [], other, []]) == 0.5

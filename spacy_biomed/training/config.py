@@ -32,8 +32,9 @@ TEMPLATES = Path(__file__).with_name("configs")
 # The template of what all trainings have, and the only component that is in it.
 BASE, ENCODER = "base", "biomed_transformer"
 
-# Of a single epoch; of several there is one at the end of each.
-EVALUATIONS = 4
+# Of a single epoch, and of each epoch with more steps than a person waits for; else there is one at
+# the end of each.
+EVALUATIONS, LONG_EPOCH = 4, 2_000
 
 BY_WORDS = "spacy.batch_by_words.v1"
 
@@ -113,8 +114,9 @@ class Recipe:
             steps: in an epoch.
         """
         total = epochs * steps
-        at_end = steps if epochs > 1 else max(steps // EVALUATIONS, 1)
-        frequency = self.evaluation_steps or at_end
+        is_rare = epochs == 1 or steps > LONG_EPOCH
+        often = max(steps // EVALUATIONS, 1) if is_rare else steps
+        frequency = self.evaluation_steps or often
         warmup = max(round(self.warmup_share * total), 1) if self.warmup_share else 0
         variables["max_steps"], variables["warmup_steps"] = total, warmup
         variables["eval_frequency"] = min(frequency, total) if self.development_part else total

@@ -217,8 +217,6 @@ def _set_schedule(
     section["@batchers"] = f"spacy_biomed.{schedule}.v1"
     steps = count_steps(schedule, [task.batches for task in tasks])
     recipe.fill(config["vars"], steps, epochs)
-    if recipe.development_part and recipe.evaluation_steps is None:
-        config["vars"]["eval_frequency"] = steps
 
 
 def _check_names(folders: list[Path], config: Config) -> None:

@@ -14,6 +14,7 @@ from spacy.util import load_config, registry
 import spacy_biomed
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.training import config as config_module
 from spacy_biomed.training.config import TEMPLATES, count_batches, fill_config, read_description
 
 TASKS = ("ner", "pair_classification", "qa", "relations", "similarity", "textcat_multilabel")
@@ -46,6 +47,14 @@ def test_a_single_epoch_is_scored_four_times(converted):
     assert batches > 4
     assert config["vars"]["max_steps"] == batches
     assert config["vars"]["eval_frequency"] == batches // 4
+
+
+def test_a_long_epoch_is_scored_four_times(converted, monkeypatch):
+    batches = count_batches(converted / "train.spacy", 2)
+    monkeypatch.setattr(config_module, "LONG_EPOCH", batches)
+    assert fill(converted, batch_words=2)["vars"]["eval_frequency"] == batches
+    monkeypatch.setattr(config_module, "LONG_EPOCH", batches - 1)
+    assert fill(converted, batch_words=2)["vars"]["eval_frequency"] == batches // 4
 
 
 def test_a_training_of_a_single_step_has_a_step_of_warm_up(converted):

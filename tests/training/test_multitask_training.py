@@ -51,7 +51,7 @@ def test_an_epoch_of_round_robin_is_the_largest_corpus(make_tasks_config, three_
         assert order == ["diseases", "drugs", "topics"] * (len(order) // 3)
         assert sorted(example.text for batch in batches[::3] for example in batch) == expected
     # The shuffled corpus may make a batch more, or fewer, than that in the file's order.
-    assert abs(len(batches) - nlp.config["vars"]["eval_frequency"]) <= 6
+    assert abs(len(batches) - nlp.config["vars"]["max_steps"]) <= 6
 
 
 def test_an_epoch_of_proportional_is_every_corpus_once(make_tasks_config, three_tasks):

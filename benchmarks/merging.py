@@ -314,13 +314,15 @@ def find_teachers(run: Run, plan: list[Run]) -> list[Run]:
 def train_one(run: Run, plan: list[Run], encoder: str, args: argparse.Namespace) -> dict[str, Any]:
     pipelines = args.work.resolve() / "pipelines"
     teachers = [pipelines / one.folder / "model-last" for one in find_teachers(run, plan)]
+    own = (run.corpus, args.target)
+    tests = [one for one in args.corpora if run.corpus == EVERY_CORPUS or one.name in own]
     with Worker([sys.executable, __file__, "--serve"], worker_environment(args.threads)) as worker:
         return worker.ask(
             "train",
             folder=str(place(run, args).resolve()),
             encoder_directory=encoder,
             teachers=list(map(str, teachers)),
-            tests=list(map(str, args.corpora)),
+            tests=list(map(str, tests)),
             output=str(pipelines / run.folder),
             gpu=args.gpu,
             **run._asdict(),

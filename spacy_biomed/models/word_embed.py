@@ -96,7 +96,14 @@ class _WordVectors:
     """The vectors of up to `most` words, as computed with the present weights."""
 
     def __init__(self, embed: Model, width: int, most: int):
-        self._weights = _get_weights(embed)
+        self._embed = embed
+        self._named = [
+            (node, name)
+            for node in embed.walk()
+            for name in node.param_names
+            if node.has_param(name)
+        ]
+        self._weights = self._get_weights()
         # An optimizer may change weights in place. Whenever it does, it changes the biases too.
         self._biases = [weight.copy() for weight in self._weights if weight.ndim == 1]
         self._places: dict[int, int] = {}
@@ -104,11 +111,17 @@ class _WordVectors:
         self._vectors = np.empty((most, width), dtype="float32")
 
     def is_current(self, embed: Model) -> bool:
-        """Whether the weights are still the same."""
-        weights = _get_weights(embed)
+        """Whether the layer and its weights are still the same."""
+        if embed is not self._embed:
+            return False
+        weights = self._get_weights()
         biases = [weight for weight in weights if weight.ndim == 1]
-        is_same = len(weights) == len(self._weights) and all(map(is_, weights, self._weights))
-        return is_same and all(map(np.array_equal, biases, self._biases))
+        return all(map(is_, weights, self._weights)) and all(
+            map(np.array_equal, biases, self._biases)
+        )
+
+    def _get_weights(self) -> list[Any]:
+        return [node.get_param(name) for node, name in self._named]
 
     def look_up(self, embed: Model, words: Ints2d) -> Floats2d | None:
         """The vectors of words, (words, width); None if there is no room for the new ones.
@@ -139,15 +152,6 @@ class _Words:
 
     def __len__(self) -> int:
         return len(self.attributes)
-
-
-def _get_weights(model: Model) -> list[Any]:
-    return [
-        node.get_param(name)
-        for node in model.walk()
-        for name in node.param_names
-        if node.has_param(name)
-    ]
 
 
 def _identify(words: Ints2d) -> Ints1d:

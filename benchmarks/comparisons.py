@@ -238,6 +238,27 @@ def ask_once(threads: int, do: str, **arguments: Any) -> Any:
         return worker.ask(do, **arguments)
 
 
+def make_pipelines(threads: int, pipeline: str, corpus: Path, work: Path) -> dict[str, str]:
+    """Create the contestants' pipelines from a fine-tuned one; see `prepare_pipelines`.
+
+    Args:
+        corpus: the corpus whose training part the heads of the peers learn from.
+        work: directory to write to.
+
+    Returns:
+        the directories by name.
+    """
+    with console.status("Making the pipelines"):
+        return ask_once(
+            threads,
+            "make",
+            pipeline=pipeline,
+            annotated=read_annotated(corpus),
+            work=str(work),
+            shapes=False,
+        )
+
+
 def read_text_set(corpus: Path, limit: int | None, name: str = "") -> TextSet:
     """The first texts of a corpus's test part."""
     docs = list(read_docs(corpus / "test.spacy", Vocab()))[:limit]

@@ -119,7 +119,7 @@ class SpacyPipeline:
         gpu: whether it runs on the GPU.
         settings: values of the pipeline's config in place of its own, such as
             {"components.biomed_transformer.model.window": 256}.
-        batch_size: documents in a batch; None for the pipeline's.
+        batch_size: documents in a batch, set by `resize`; None for the pipeline's.
 
     Raises:
         ValueError: if the engine cannot run the encoder here.
@@ -133,7 +133,6 @@ class SpacyPipeline:
         exclude: Iterable[str] = (),
         gpu: bool = False,
         settings: dict[str, Any] | None = None,
-        batch_size: int | None = None,
     ):
         import spacy
 
@@ -142,7 +141,7 @@ class SpacyPipeline:
         if engine is not None:
             os.environ["SPACY_BIOMED_ENGINE"] = engine
         self.nlp = spacy.load(path, exclude=exclude, config=settings or {})
-        self.batch_size = batch_size
+        self.batch_size: int | None = None
         if precision is not None:
             find_shim(self.nlp).computes_in = precision
         if engine is not None and find_shim(self.nlp).choice.engine != engine:

@@ -19,11 +19,10 @@ from comparisons import (
     Check,
     Contest,
     add_work_option,
-    ask_once,
     console,
+    make_pipelines,
     positive,
     print_checks,
-    read_annotated,
     read_text_set,
     run_program,
     work_directory,
@@ -31,6 +30,7 @@ from comparisons import (
 )
 from rich.table import Table
 
+from spacy_biomed.errors import BiomedError
 from spacy_biomed.evaluation.benchmark import describe_machine
 
 REFERENCE, FP32 = "fp32, ONNX Runtime", "fp32, OpenVINO"
@@ -84,15 +84,7 @@ def parse_arguments() -> argparse.Namespace:
 def measure(contest: Contest, args: argparse.Namespace, work: Path) -> dict[str, dict[str, float]]:
     """The share of documents with the reference's entities, by corpus and engine."""
     sets = [read_text_set(corpus, args.limit) for corpus in args.corpora]
-    with console.status("Making the pipelines"):
-        paths = ask_once(
-            args.threads,
-            "make",
-            pipeline=args.pipeline,
-            annotated=read_annotated(args.corpora[0]),
-            work=str(work),
-            shapes=False,
-        )
+    paths = make_pipelines(args.threads, args.pipeline, args.corpora[0], work)
     for name, (variant, engine, precision) in ENGINES.items():
         contest.start(name, [sys.executable, str(CONTESTANTS)])
         settings = {PRECISION: precision}
@@ -103,7 +95,9 @@ def measure(contest: Contest, args: argparse.Namespace, work: Path) -> dict[str,
     for texts in sets:
         names = contest.among(list(ENGINES), texts.name)
         found = {name: contest.ask(name, "entities", texts=texts.texts) for name in names}
-        reference = found.pop(REFERENCE)
+        reference = found.pop(REFERENCE, None)
+        if reference is None:
+            raise BiomedError(f"{REFERENCE}: {contest.missing[REFERENCE]}")
         shares[texts.name] = {
             name: share_equal(reference, own) for name, own in found.items() if own is not None
         }

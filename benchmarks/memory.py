@@ -18,11 +18,9 @@ from comparisons import (
     Contest,
     add_work_option,
     advance,
-    ask_once,
-    console,
+    make_pipelines,
     positive,
     print_checks,
-    read_annotated,
     read_text_set,
     run_program,
     work_directory,
@@ -77,15 +75,7 @@ def parse_arguments() -> argparse.Namespace:
 
 def measure(contest: Contest, args: argparse.Namespace, work: Path) -> dict[str, dict[int, int]]:
     """The resident size of each contestant, in bytes, by the number of annotated documents."""
-    with console.status("Making the pipelines"):
-        paths = ask_once(
-            args.threads,
-            "make",
-            pipeline=args.pipeline,
-            annotated=read_annotated(args.corpus),
-            work=str(work),
-            shapes=False,
-        )
+    paths = make_pipelines(args.threads, args.pipeline, args.corpus, work)
     texts = read_text_set(args.corpus, args.limit)
     loads = {
         OURS: {"path": paths["int8"], "engine": "onnxruntime"},

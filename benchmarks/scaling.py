@@ -6,7 +6,7 @@ reads a compressed pipeline. The texts are cut from the corpus's test part: docu
 10,000 words, about as many words in all for each length. Each number of threads has a separate
 process, and they take turns. The output has the words per second and the milliseconds for a
 document of each length; the same for documents of --batch-length words, in batches of 1 to 256
-documents, and one by one.
+documents.
 """
 
 import argparse
@@ -126,6 +126,8 @@ def measure(contests: list[Contest], texts: TextSet, batch_size: int | None) -> 
     for _ in advance(range(contests[0].repeats), f"{texts.name}, batches of {batch_size}"):
         for contest, own in zip(contests, seconds.values(), strict=True):
             own.append(contest.ask("ours", "round", name=texts.name))
+            if contest.missing:
+                raise BiomedError(contest.missing["ours"])
     return {
         title: {
             "words_per_second": texts.words / median(own),

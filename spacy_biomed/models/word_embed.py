@@ -81,10 +81,10 @@ class _Forward:
         kept, width = self._kept, model.get_dim("nO")
         vectors = None
         if kept is not None and kept.is_current(embed):
-            vectors = kept.look_up(embed, words)
+            vectors = kept.look_up(words)
         if vectors is None:
             kept = self._kept = _WordVectors(embed, width, max(MOST_WORDS, len(words)))
-            vectors = kept.look_up(embed, words)
+            vectors = kept.look_up(words)
             assert vectors is not None
         return np.split(vectors, np.cumsum(lengths)[:-1]), lambda d_vectors: []
 
@@ -123,7 +123,7 @@ class _WordVectors:
     def _get_weights(self) -> list[Any]:
         return [node.get_param(name) for node, name in self._named]
 
-    def look_up(self, embed: Model, words: Ints2d) -> Floats2d | None:
+    def look_up(self, words: Ints2d) -> Floats2d | None:
         """The vectors of words, (words, width); None if there is no room for the new ones.
 
         Args:
@@ -135,7 +135,7 @@ class _WordVectors:
             own = [place for _, place in zip(new, self._free, strict=False)]
             if own[-1] >= len(self._vectors):
                 return None
-            [self._vectors[own]] = embed.predict([_Words(words[list(new.values())])])
+            [self._vectors[own]] = self._embed.predict([_Words(words[list(new.values())])])
             self._places.update(zip(new, own, strict=True))
         places = np.fromiter(map(self._places.__getitem__, numbers), "int64", len(numbers))
         return self._vectors[places]

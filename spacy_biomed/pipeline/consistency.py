@@ -185,7 +185,7 @@ def _agree(spans: list[Span], words: _Words) -> list[Span]:
     agreed = []
     changes = False
     for own in words.group(spans).values():
-        if len(own) > 1 and len({span.label for span in own}) > 1:
+        if len({span.label for span in own}) > 1:
             changes = True
             by_label: dict[str, list[Meaning]] = defaultdict(list)
             for span in own:
@@ -204,9 +204,9 @@ def _defined(doc: Doc, spans: list[Span], words: _Words) -> Iterator[Span]:
     """The places of abbreviations whose long form is a mention, or ends with one."""
     text = doc.text
     meanings: dict[str, tuple[Span | None, Meaning]] = {}
-    found_all = list(find_abbreviations(text))
-    by_end = {span.end_char: span for span in spans} if found_all else {}
-    for found in found_all:
+    abbreviations = list(find_abbreviations(text))
+    by_end = {span.end_char: span for span in spans} if abbreviations else {}
+    for found in abbreviations:
         long = by_end.get(found.long_end)
         if long is not None:
             short = doc.char_span(found.short_start, found.short_end)

@@ -114,9 +114,9 @@ class Recipe:
             steps: in an epoch.
         """
         total = epochs * steps
-        is_rare = epochs == 1 or steps > LONG_EPOCH
-        often = max(steps // EVALUATIONS, 1) if is_rare else steps
-        frequency = self.evaluation_steps or often
+        is_long = epochs == 1 or steps > LONG_EPOCH
+        parts = EVALUATIONS if is_long else 1
+        frequency = self.evaluation_steps or max(steps // parts, 1)
         warmup = max(round(self.warmup_share * total), 1) if self.warmup_share else 0
         variables["max_steps"], variables["warmup_steps"] = total, warmup
         variables["eval_frequency"] = min(frequency, total) if self.development_part else total

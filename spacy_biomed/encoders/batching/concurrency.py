@@ -117,7 +117,7 @@ _one_blas_thread = _OneBlasThread()
 
 @cache
 def _openblas() -> list[LibController]:
-    """OpenBLAS as far as it is loaded. threadpoolctl's own context takes ten times as long."""
+    """The loaded copies of OpenBLAS. threadpoolctl's own context asks each for more."""
     return list(ThreadpoolController().select(internal_api="openblas").lib_controllers)
 
 

@@ -163,7 +163,7 @@ def annotate_collection(
         finished = read_finished(output, len(manifest.shards))
         continued = len(finished)
         watch = _Watch(manifest, finished, on_progress)
-        todo = [(n, shard) for n, shard in enumerate(manifest.shards) if n not in finished]
+        unfinished = [(n, shard) for n, shard in enumerate(manifest.shards) if n not in finished]
         # Absolute: workers may have another working directory.
         work = ShardWork(
             os.path.abspath(pipeline) if Path(pipeline).exists() else pipeline,
@@ -179,10 +179,10 @@ def annotate_collection(
             settings.min_confidence,
             None if deidentification is None else asdict(deidentification),
         )
-        engine = _choose_engine(settings, work, nlp, parts, len(todo))
+        engine = _choose_engine(settings, work, nlp, parts, len(unfinished))
         del nlp  # else it stays in memory beside those of several processes
         try:
-            with closing(engine(work, todo, watch.advance)) as done:
+            with closing(engine(work, unfinished, watch.advance)) as done:
                 watch.check(output, settings.max_errors)
                 for one in done:
                     record_finished(output, one)
@@ -233,10 +233,10 @@ def _choose_engine(
     )
 
     def annotate_here(
-        work: ShardWork, todo: list[tuple[int, Shard]], on_batch: Callable[[int, int], None]
+        work: ShardWork, unfinished: list[tuple[int, Shard]], on_batch: Callable[[int, int], None]
     ) -> Generator[FinishedShard, None, None]:
         with closing(annotator):
-            for number, shard in todo:
+            for number, shard in unfinished:
                 yield annotator.annotate(number, shard, on_batch)
 
     return annotate_here

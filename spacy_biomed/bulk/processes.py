@@ -19,7 +19,7 @@ from .sources import Shard
 
 def annotate_in_processes(
     work: ShardWork,
-    todo: list[tuple[int, Shard]],
+    unfinished: list[tuple[int, Shard]],
     on_shard: Callable[[int, int], None],
     processes: int,
 ) -> Generator[FinishedShard, None, None]:
@@ -29,7 +29,7 @@ def annotate_in_processes(
 
     Args:
         work: what to do.
-        todo: the shards by number, ascending.
+        unfinished: the shards by number, ascending.
         on_shard: called after each shard with its rows and words.
         processes: number of processes, which end with the generator.
 
@@ -38,8 +38,8 @@ def annotate_in_processes(
             the same shard.
     """
     team = _Team(work)
-    waiting = iter(todo)
-    rows = {number: shard.rows for number, shard in todo}
+    waiting = iter(unfinished)
+    rows = {number: shard.rows for number, shard in unfinished}
     running: set[Future[FinishedShard]] = set()
     with team, ThreadPoolExecutor(processes) as pool:
         try:

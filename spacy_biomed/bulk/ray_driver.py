@@ -39,11 +39,14 @@ class _Driver:
     _results: Generator[dict[str, Any], None, None]
 
     def begin(
-        self, work: dict[str, Any], todo: list[tuple[int, list[int]]], settings: dict[str, Any]
+        self,
+        work: dict[str, Any],
+        unfinished: list[tuple[int, list[int]]],
+        settings: dict[str, Any],
     ) -> None:
         """Take the work, without beginning it."""
         work = {**work, "columns": Columns(*work["columns"])}
-        tasks = [(number, Shard(*shard)) for number, shard in todo]
+        tasks = [(number, Shard(*shard)) for number, shard in unfinished]
         self._results = _annotate(ShardWork(**work), tasks, RaySettings(**settings))
 
     def wait(self) -> dict[str, Any] | None:
@@ -57,12 +60,12 @@ class _Driver:
 
 
 def _annotate(
-    work: ShardWork, todo: list[_Task], settings: RaySettings
+    work: ShardWork, unfinished: list[_Task], settings: RaySettings
 ) -> Generator[dict[str, Any], None, None]:
     with _connected(settings, work.threads) as environment:
         nodes = _find_nodes(work.threads)
         workers = settings.workers or sum(cpus // work.threads for cpus in nodes)
-        yield from _Team(work, min(workers, len(todo)), environment).annotate(todo)
+        yield from _Team(work, min(workers, len(unfinished)), environment).annotate(unfinished)
 
 
 class _Team:
@@ -92,9 +95,9 @@ class _Team:
         for _ in range(workers):
             self._start()
 
-    def annotate(self, todo: list[_Task]) -> Generator[dict[str, Any], None, None]:
-        waiting = deque(todo)
-        left = len(todo)
+    def annotate(self, unfinished: list[_Task]) -> Generator[dict[str, Any], None, None]:
+        waiting = deque(unfinished)
+        left = len(unfinished)
         while left:
             while waiting and self._free:
                 task, worker = waiting.popleft(), self._free.pop()

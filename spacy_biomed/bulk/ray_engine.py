@@ -45,7 +45,7 @@ class RaySettings:
 
 def annotate_on_ray(
     work: ShardWork,
-    todo: list[tuple[int, Shard]],
+    unfinished: list[tuple[int, Shard]],
     on_shard: Callable[[int, int], None],
     settings: RaySettings,
 ) -> Generator[FinishedShard, None, None]:
@@ -56,7 +56,7 @@ def annotate_on_ray(
 
     Args:
         work: what to do.
-        todo: the shards by number, ascending.
+        unfinished: the shards by number, ascending.
         on_shard: called after each shard with its rows and words.
         settings: where Ray runs.
 
@@ -66,15 +66,15 @@ def annotate_on_ray(
     """
     if find_spec("ray") is None:
         raise BiomedError("--engine ray needs Ray: pip install 'spacy-biomed[ray]'")
-    if not todo:
+    if not unfinished:
         return
-    rows = {number: shard.rows for number, shard in todo}
+    rows = {number: shard.rows for number, shard in unfinished}
     command = [sys.executable, "-m", f"{__package__}.ray_driver"]
     with _temporary_folder() as folder:
         driver = Worker(command, keep_errors=not settings.verbose)
         try:
             where = {**asdict(settings), "folder": folder}
-            driver.ask("begin", work=asdict(work), todo=todo, settings=where)
+            driver.ask("begin", work=asdict(work), unfinished=unfinished, settings=where)
             while (result := driver.ask("wait")) is not None:
                 finished = FinishedShard(**result)
                 on_shard(rows[finished.shard], finished.counts["words"])

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import warnings
@@ -10,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from engines_here import needs_openvino
+from transformers import AutoConfig, AutoModel
 
 from spacy_biomed.encoders.onnx import engine_choice
 from spacy_biomed.encoders.onnx.engine_choice import EngineChoice, choose_engine
@@ -112,6 +114,47 @@ def test_bf16_is_close_to_fp32(exported, docs):
         for precision in ("fp32", "bf16")
     }
     assert cosines(batches["bf16"].hidden, batches["fp32"].hidden).min() > 0.99
+
+
+@pytest.fixture(scope="module")
+def shortest(tiny_bert, tmp_path_factory):
+    """A small encoder whose number of positions is not a multiple of what OpenVINO pads to."""
+    path = tmp_path_factory.mktemp("encoders") / "shortest"
+    shutil.copytree(tiny_bert, path)
+    (path / "model.safetensors").unlink()
+    config = AutoConfig.from_pretrained(tiny_bert, max_position_embeddings=45)
+    AutoModel.from_config(config).save_pretrained(path)
+    return path
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_length_up_to_the_last_position_has_pytorchs_rows(
+    shortest, make_model, tmp_path, nlp, engine
+):
+    pytorch = make_model(shortest)
+    export_encoder(pytorch, tmp_path / "exported", precision="fp32")
+    model = load(tmp_path / "exported", engine=engine, precision="fp32", threads=2)
+    docs = [nlp.make_doc("a " * count) for count in range(1, 60)]
+    for batch in [*([doc] for doc in docs), docs]:
+        found, expected = model.predict(batch).hidden, pytorch.predict(batch).hidden
+        np.testing.assert_allclose(found, expected, atol=5e-4)
+
+
+def test_openvino_gets_few_widths(tiny, nlp, monkeypatch):
+    from spacy_biomed.encoders.onnx.openvino_engine import OpenVinoEngine
+
+    model = load(tiny, engine="openvino", threads=1)
+    widths = set()
+    run = OpenVinoEngine.run
+
+    def record(engine, inputs, output):
+        widths.update(values.shape[1] for values in inputs.values())
+        return run(engine, inputs, output)
+
+    monkeypatch.setattr(OpenVinoEngine, "run", record)
+    for count in range(1, 40):
+        model.predict([nlp.make_doc("a " * count)])
+    assert widths == {8, 16, 24, 32, 40, 48}
 
 
 def test_threads_that_share_an_engine_get_their_own_results(tiny, nlp):

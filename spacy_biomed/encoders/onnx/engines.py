@@ -41,9 +41,15 @@ class Signature:
 
 
 class Engine(Protocol):
-    """A model loaded by a library, ready to run on the CPU. Runs may overlap in several threads."""
+    """A model loaded by a library, ready to run on the CPU. Runs may overlap in several threads.
+
+    Attributes:
+        signature: what the model takes and gives.
+        multiple: lines should be padded to a multiple of so many word pieces.
+    """
 
     signature: Signature
+    multiple: int
 
     def run(self, inputs: Inputs, output: str) -> Floats3d:
         """Compute an output, (lines, pieces, width), which is valid until the thread's next run."""

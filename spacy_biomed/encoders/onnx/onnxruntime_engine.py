@@ -14,6 +14,8 @@ SLOW_FUSIONS = ["SkipLayerNormFusion"]
 class OnnxRuntimeEngine:
     """A model in an inference session. `Engine` describes the arguments."""
 
+    multiple = 1
+
     def __init__(self, model: bytes, threads: int, runs: int, precision: EnginePrecision):
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads

@@ -25,8 +25,10 @@ finally:
     if _imported is not None:
         sys.modules[_REPORTING] = _imported
 
-# Kernels are kept for so many shapes. Without a limit memory grows with every new length.
-KEPT_KERNELS = "256"
+# OpenVINO compiles kernels for every new shape, and keeps so many of each kind. Memory grows with
+# each shape, and compiling takes more time than the padding that makes shapes few.
+KEPT_KERNELS = "64"
+MULTIPLE = 8
 
 
 class OpenVinoEngine:
@@ -35,6 +37,8 @@ class OpenVinoEngine:
     Attributes:
         compiled: the compiled model.
     """
+
+    multiple = MULTIPLE
 
     def __init__(self, model: bytes, threads: int, runs: int, precision: EnginePrecision):
         # OpenVINO would find out the format by itself; only the weights of ONNX are checked.

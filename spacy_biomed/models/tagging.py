@@ -116,7 +116,9 @@ class TagScheme:
             (tokens,) tags.
         """
         tags = log_probs.argmax(axis=1)
-        if self.labels:
+        ends = np.cumsum(lengths)
+        has_tokens = lengths > 0
+        if self._is_bad(tags, (ends - lengths)[has_tokens], ends[has_tokens]).any():
             starts, ends = _find_runs(log_probs, lengths)
             invalid = self._find_invalid(tags, starts, ends)
             if len(invalid):
@@ -150,14 +152,19 @@ class TagScheme:
 
     def _find_invalid(self, tags: Ints1d, starts: Ints1d, ends: Ints1d) -> Ints1d:
         """The places of the runs whose tags are not a valid sequence."""
-        is_bad = np.zeros(len(tags), dtype=bool)
-        is_bad[1:] = ~self.allowed[tags[:-1], tags[1:]]
-        # The first token has no tag before it, and stands for the end of its run as well.
-        is_bad[starts] = ~(self.may_start[tags[starts]] & self.may_end[tags[ends - 1]])
+        is_bad = self._is_bad(tags, starts, ends)
         lengths = ends - starts
         return np.unique(
             np.repeat(np.arange(len(starts)), lengths)[is_bad[ranges(starts, lengths)]]
         )
+
+    def _is_bad(self, tags: Ints1d, starts: Ints1d, ends: Ints1d) -> np.ndarray:
+        """(tokens,) where the tags of runs of tokens are invalid; meaningless between the runs."""
+        is_bad = np.zeros(len(tags), dtype=bool)
+        is_bad[1:] = ~self.allowed[tags[:-1], tags[1:]]
+        # The first token has no tag before it, and stands for the end of its run as well.
+        is_bad[starts] = ~(self.may_start[tags[starts]] & self.may_end[tags[ends - 1]])
+        return is_bad
 
     def _search(self, log_probs: Floats2d, tags: Ints1d, starts: Ints1d, lengths: Ints1d) -> None:
         """Set the tags of some runs of tokens to their most probable valid sequence (Viterbi).

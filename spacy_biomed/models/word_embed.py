@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from itertools import count
 from operator import is_
 from typing import Any
@@ -156,5 +157,9 @@ class _Words:
 
 def _identify(words: Ints2d) -> Ints1d:
     """A 64-bit number for each word, computed from the hashes in its row."""
-    factors = np.cumprod(np.full(words.shape[1], _FACTOR, dtype="uint64"))
-    return (words.astype("uint64") * factors).sum(axis=1)
+    return (words * _factors(words.shape[1])).sum(axis=1)
+
+
+@cache
+def _factors(count: int) -> Ints1d:
+    return np.cumprod(np.full(count, _FACTOR, dtype="uint64"))

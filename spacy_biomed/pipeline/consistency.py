@@ -15,7 +15,7 @@ from ..annotations.abbreviations import abbreviate_binomial, find_abbreviations
 from ..errors import BiomedError
 from .described import Described
 from .factories import register_factory
-from .mention_layer import install_extensions
+from .mention_layer import get_confidence, install_extensions, set_confidence
 
 FACTORY = "biomed_consistency"
 
@@ -120,7 +120,7 @@ class BiomedConsistency(Described, Pipe):
             doc.set_ents(spans)
             return
         doc.spans[self._spans_key] = spans
-        scores = [span._.confidence for span in spans]
+        scores = [get_confidence(span) for span in spans]
         if None not in scores:
             doc.spans[self._spans_key].attrs["scores"] = scores
 
@@ -162,7 +162,7 @@ class _Words:
 
 
 def _meaning(span: Span) -> Meaning:
-    return Meaning(span.label_, span._.confidence)
+    return Meaning(span.label_, get_confidence(span))
 
 
 def _certainty(meaning: Meaning) -> float:
@@ -176,7 +176,7 @@ def _is_short(span: Span) -> bool:
 
 def _label(doc: Doc, start: int, end: int, meaning: Meaning) -> Span:
     span = Span(doc, start, end, label=meaning.label)
-    span._.confidence = meaning.confidence
+    set_confidence(span, meaning.confidence)
     return span
 
 

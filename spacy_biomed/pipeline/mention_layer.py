@@ -25,16 +25,18 @@ NO_ENTITIES = (PAIR_KEY, ANSWER_KEY)
 def install_extensions() -> None:
     """Declare `span._.confidence`: the probability of the span with its label, None if unknown."""
     if not Span.has_extension(CONFIDENCE):
-        Span.set_extension(CONFIDENCE, getter=_get_confidence, setter=_set_confidence)
+        Span.set_extension(CONFIDENCE, getter=get_confidence, setter=set_confidence)
 
 
-def _get_confidence(span: Span) -> float | None:
+def get_confidence(span: Span) -> float | None:
+    """`span._.confidence`, in a fraction of its time."""
     found = _read_confidence(span)
     # A number is that of a document stored by an earlier version.
     return found.get(span.label_) if isinstance(found, dict) else found
 
 
-def _set_confidence(span: Span, value: float | None) -> None:
+def set_confidence(span: Span, value: float | None) -> None:
+    """Set `span._.confidence`, in a fraction of its time."""
     found = _read_confidence(span)
     others = found if isinstance(found, dict) else {}
     user_data: dict[Any, Any] = span.doc.user_data
@@ -67,7 +69,7 @@ def keep_confident(doc: Doc, least: float) -> None:
     dropped: set[tuple[int, int, str]] = set()
 
     def is_kept(span: Span) -> bool:
-        confidence = span._.confidence
+        confidence = get_confidence(span)
         if confidence is not None and confidence < least:
             dropped.add((span.start, span.end, span.label_))
             return False
@@ -81,7 +83,7 @@ def keep_confident(doc: Doc, least: float) -> None:
         if len(spans) < len(group):
             attrs = dict(group.attrs)
             if "scores" in attrs:
-                attrs["scores"] = [span._.confidence for span in spans]
+                attrs["scores"] = [get_confidence(span) for span in spans]
             doc.spans[key] = SpanGroup(doc, name=group.name, attrs=attrs, spans=spans)
     relations = doc._.relations if dropped and doc.has_extension(RELATIONS) else None
     if relations is not None:

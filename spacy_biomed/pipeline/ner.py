@@ -36,8 +36,10 @@ from .mention_layer import (
     align_spans,
     copy_mentions,
     find_missing,
+    get_confidence,
     gold_spans,
     install_extensions,
+    set_confidence,
 )
 from .recall_targets import (
     RecallMeasure,
@@ -335,7 +337,7 @@ class BiomedNER(EncoderHead):
             ]
             confidence = found.confidence.tolist()
             for span, probability in zip(spans, confidence, strict=True):
-                span._.confidence = probability
+                set_confidence(span, probability)
             if key is None:
                 doc.set_ents(spans)
             else:
@@ -718,7 +720,7 @@ def score_mentions(
         gold, predicted, lost = compared
         every.add(gold, predicted, lost)
         for span in _predicted_spans(example.predicted, spans_key):
-            confidence = span._.confidence
+            confidence = get_confidence(span)
             if confidence is not None and _key(span) in predicted:
                 judged.append((confidence, _key(span) in gold))
         if SEEN_KEY in example.reference.spans:

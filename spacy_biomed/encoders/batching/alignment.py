@@ -44,9 +44,11 @@ def align_tokens(docs: list[Doc], pieces: WordPieces) -> tuple[Ints1d, Ints1d, I
     first = np.searchsorted(token_ends + token_bases, starts, side="right")
     last = np.searchsorted(token_starts + token_bases, ends, side="left")
     counts = np.where(ends > starts, np.maximum(last - first, 0), 0)
-    tokens = ranges(first, counts)
     piece_offsets = np.cumsum(pieces.lengths) - pieces.lengths
     local = np.arange(len(starts)) - np.repeat(piece_offsets, pieces.lengths)
+    if np.all(counts == 1):
+        return local, np.bincount(first, minlength=len(token_starts)), token_counts
+    tokens = ranges(first, counts)
     indices = np.repeat(local, counts)
     if np.any(np.diff(tokens) < 0):  # several pieces of one character that lies in several tokens
         order = np.argsort(tokens, kind="stable")

@@ -23,8 +23,11 @@ from threadpoolctl import LibController, ThreadpoolController
 
 # Products of fewer rows are not worth a separate thread.
 _LEAST_ROWS = 256
-# Products of fewer rows with a transposed matrix are up to twice as fast the other way round.
+# OpenBLAS rearranges the second factor first, unless a product has few multiplications. Products of
+# few rows are therefore computed for some columns at a time.
 _FEW_ROWS = 64
+_FEW_MULTIPLICATIONS = 400_000
+_LEAST_COLUMNS = 16
 _PROCESS = os.getpid()
 
 Item = TypeVar("Item")
@@ -73,8 +76,8 @@ def matmul(left: Floats2d, right: Floats2d) -> Floats2d:
     """
     threads = min(default_threads(), len(left) // _LEAST_ROWS)
     with _one_blas_thread:
-        if len(left) < _FEW_ROWS and right.flags.f_contiguous:
-            return np.ascontiguousarray((right.T @ left.T).T)
+        if len(left) < _FEW_ROWS:
+            return _multiply_few(left, right)
         if threads < 2:
             return left @ right
         product = np.empty((len(left), right.shape[1]), dtype=np.result_type(left, right))
@@ -83,6 +86,20 @@ def matmul(left: Floats2d, right: Floats2d) -> Floats2d:
         pool = _pool(os.getpid(), threads, "matmul")
         list(pool.map(lambda part: np.matmul(left[part], right, out=product[part]), parts))
         return product
+
+
+def _multiply_few(left: Floats2d, right: Floats2d) -> Floats2d:
+    """The product of a matrix with few rows, computed for some columns at a time."""
+    columns = right.shape[1]
+    together = _FEW_MULTIPLICATIONS // max(left.size, 1)
+    together = max(together - together % _LEAST_COLUMNS, _LEAST_COLUMNS)
+    if together >= columns:
+        return left @ right
+    product = np.empty((len(left), columns), dtype=np.result_type(left, right))
+    for start in range(0, columns, together):
+        part = slice(start, start + together)
+        np.matmul(left, right[:, part], out=product[:, part])
+    return product
 
 
 class _OneBlasThread:

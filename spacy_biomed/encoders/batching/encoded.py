@@ -96,6 +96,9 @@ class EncodedBatch:
 
     def split(self, readers: int = 0) -> list[EncodedDoc]:
         """One `EncodedDoc` per document, viewing this batch's arrays."""
+        if len(self) == 1:
+            arrays = (self.hidden, self.ids, self.indices, self.piece_counts)
+            return [EncodedDoc(*arrays, self.id_to_token, readers, self)]
         rows = borders(self.row_counts)
         tokens = borders(self.token_counts)
         parts = zip(

@@ -27,7 +27,7 @@ finally:
 
 # OpenVINO compiles kernels for every new shape, and keeps so many of each kind. Memory grows with
 # each shape, and compiling takes more time than the padding that makes shapes few.
-KEPT_KERNELS = "64"
+KEPT_KERNELS = "16"
 MULTIPLE = 8
 
 

@@ -161,5 +161,6 @@ def _identify(words: Ints2d) -> Ints1d:
 
 
 @cache
-def _factors(count: int) -> Ints1d:
-    return np.cumprod(np.full(count, _FACTOR, dtype="uint64"))
+def _factors(columns: int) -> Ints1d:
+    """(columns,) the weights of a row's columns in its number."""
+    return np.cumprod(np.full(columns, _FACTOR, dtype="uint64"))

@@ -29,14 +29,14 @@ def install_extensions() -> None:
 
 
 def get_confidence(span: Span) -> float | None:
-    """`span._.confidence`, in a fraction of its time."""
+    """`span._.confidence`, without the time that `span._` takes."""
     found = _read_confidence(span)
     # A number is that of a document stored by an earlier version.
     return found.get(span.label_) if isinstance(found, dict) else found
 
 
 def set_confidence(span: Span, value: float | None) -> None:
-    """Set `span._.confidence`, in a fraction of its time."""
+    """Set `span._.confidence`, without the time that `span._` takes."""
     found = _read_confidence(span)
     others = found if isinstance(found, dict) else {}
     user_data: dict[Any, Any] = span.doc.user_data

@@ -23,7 +23,7 @@ from ..errors import BiomedError
 from ..models.answer_spans import DocPlaces, best_spans, find_places, log_softmax, log_sum_exp
 from .encoder_head import EncoderHead, quote_text, validate_source
 from .factories import register_factory
-from .mention_layer import align_spans, install_extensions
+from .mention_layer import align_spans, install_extensions, set_confidence
 from .qa_scores import Question, fold_answer, score_questions
 
 FACTORY = "biomed_qa"
@@ -212,7 +212,7 @@ class BiomedQA(EncoderHead):
                 for start, end in zip(found.start.tolist(), found.end.tolist(), strict=True)
             ]
             for span, probability in zip(spans, confidence, strict=True):
-                span._.confidence = probability
+                set_confidence(span, probability)
             doc.spans[ANSWER_KEY] = spans
             doc.spans[ANSWER_KEY].attrs["scores"] = confidence
             if found.no_answer is not None:

@@ -81,6 +81,18 @@ def test_products_are_those_of_numpy(rows, monkeypatch):
     np.testing.assert_allclose(product, left @ right, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("rows", [1, 26, 63])
+@pytest.mark.parametrize("columns", [16, 17, 384])
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_few_rows_are_multiplied_with_many_columns(rows, columns, is_transposed):
+    rng = np.random.default_rng(0)
+    left = rng.normal(size=(rows, 900)).astype("float32")
+    right = rng.normal(size=(900, columns)).astype("float32", order="F" if is_transposed else "C")
+    product = matmul(left, right)
+    assert product.dtype == "float32"
+    np.testing.assert_allclose(product, left.astype("float64") @ right, rtol=1e-3, atol=1e-3)
+
+
 def openblas_threads():
     return [
         library["num_threads"]

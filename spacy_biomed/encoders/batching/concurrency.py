@@ -24,7 +24,7 @@ from threadpoolctl import LibController, ThreadpoolController
 # Products of fewer rows are not worth a separate thread.
 _LEAST_ROWS = 256
 # OpenBLAS rearranges the second factor first, unless a product has few multiplications. Products of
-# few rows are therefore computed for some columns at a time.
+# few rows are therefore computed for some columns at a time. The limits suit an AMD EPYC.
 _FEW_ROWS = 64
 _FEW_MULTIPLICATIONS = 400_000
 _LEAST_COLUMNS = 16

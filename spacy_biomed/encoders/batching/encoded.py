@@ -96,7 +96,7 @@ class EncodedBatch:
 
     def split(self, readers: int = 0) -> list[EncodedDoc]:
         """One `EncodedDoc` per document, viewing this batch's arrays."""
-        if len(self) == 1:
+        if len(self) == 1:  # nothing to look for
             arrays = (self.hidden, self.ids, self.indices, self.piece_counts)
             return [EncodedDoc(*arrays, self.id_to_token, readers, self)]
         rows = borders(self.row_counts)

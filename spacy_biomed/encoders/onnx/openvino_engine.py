@@ -25,10 +25,8 @@ finally:
     if _imported is not None:
         sys.modules[_REPORTING] = _imported
 
-# OpenVINO compiles kernels for every new shape, and keeps so many of each kind. Memory grows with
-# each shape, and compiling takes more time than the padding that makes shapes few.
+# OpenVINO compiles kernels for every new shape, and keeps so many of each kind, in memory.
 KEPT_KERNELS = "16"
-MULTIPLE = 8
 
 
 class OpenVinoEngine:
@@ -38,7 +36,7 @@ class OpenVinoEngine:
         compiled: the compiled model.
     """
 
-    multiple = MULTIPLE
+    multiple = 8  # few shapes: padding takes less time than compiling kernels for each length
 
     def __init__(self, model: bytes, threads: int, runs: int, precision: EnginePrecision):
         # OpenVINO would find out the format by itself; only the weights of ONNX are checked.

@@ -157,6 +157,22 @@ def test_openvino_gets_few_widths(tiny, nlp, monkeypatch):
     assert widths == {8, 16, 24, 32, 40, 48}
 
 
+def test_the_first_runs_of_several_threads_do_not_wait_for_each_other():
+    """Imports are slowed down, so that threads meet in what OpenVINO does with its first array."""
+    program = (
+        "import builtins, threading, time, openvino\n"
+        "import spacy_biomed.encoders.onnx.openvino_engine\n"
+        "load = builtins.__import__\n"
+        "def load_slowly(name, *args, **kwargs):\n"
+        "    time.sleep(0.3 * name.startswith('numpy'))\n"
+        "    return load(name, *args, **kwargs)\n"
+        "builtins.__import__ = load_slowly\n"
+        "for _ in range(3):\n"
+        "    threading.Thread(target=openvino.Type.i64.to_dtype).start()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
 def test_threads_that_share_an_engine_get_their_own_results(tiny, nlp):
     model = load(tiny, engine="openvino", threads=2)
     batches = [[nlp.make_doc("aspirin " * count)] for count in range(1, 40)]

@@ -8,6 +8,7 @@ from functools import cache
 from io import BytesIO
 from threading import local
 
+import numpy as np
 from thinc.types import Floats3d
 
 from .engines import EnginePrecision, Inputs, Signature
@@ -24,6 +25,10 @@ finally:
     del sys.modules[_REPORTING]
     if _imported is not None:
         sys.modules[_REPORTING] = _imported
+
+# With its first array OpenVINO fills tables of types. Two threads that do so at the same time wait
+# for each other for ever, and only one imports this module.
+openvino.Tensor(np.zeros(1)).element_type.to_dtype()
 
 # OpenVINO compiles kernels for every new shape, and keeps so many of each kind, in memory.
 KEPT_KERNELS = "16"

@@ -1,28 +1,30 @@
 #!/usr/bin/env bash
 # Test and measure the package on a machine with a GPU, in about 15 minutes, without the internet.
 #
-#   benchmarks/on_gpu.sh [--dry-run] [--site ARCHIVE] [--output FOLDER] ENCODER [STEP ...]
+#   benchmarks/on_gpu.sh [--quick] [--dry-run] [--site ARCHIVE] [--output FOLDER] ENCODER [STEP ...]
 #
 # ENCODER is a BERT of six layers in Hugging Face layout, such as MiniLM. Steps, all of them by
 # default: tests, quality, inference, training, pretraining. A step that fails does not stop the next.
 # --site ARCHIVE (tar.xz): packages that this machine lacks. They and this package are installed in
 #   a temporary folder.
 # --output FOLDER (default build/on_gpu): logs with the tables, and the figures as JSON.
-# --dry-run: the same on the CPU with few texts and steps, to test this script.
+# --quick: few texts and steps, to test this script.
+# --dry-run: the same on the CPU.
 # The corpus is assets/ncbi_disease if it is there, else assets/starter_en.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-output=build/on_gpu site= dry=
+output=build/on_gpu site= quick= dry=
 while [[ ${1-} == --* ]]; do
   case $1 in
-    --dry-run) dry=1; shift ;;
+    --quick) quick=1; shift ;;
+    --dry-run) quick=1 dry=1; shift ;;
     --site) site=$(realpath "$2"); shift 2 ;;
     --output) output=$2; shift 2 ;;
     *) echo "on_gpu.sh: unknown option $1" >&2; exit 2 ;;
   esac
 done
-encoder=$(realpath "${1:?usage: on_gpu.sh [--dry-run] [--site ARCHIVE] [--output FOLDER] ENCODER [STEP ...]}")
+encoder=$(realpath "${1:?usage: on_gpu.sh [--quick] [--dry-run] [--site ARCHIVE] [--output FOLDER] ENCODER [STEP ...]}")
 shift
 steps=${*:-tests quality inference training pretraining}
 mkdir -p "$output"
@@ -86,11 +88,11 @@ python3 -m spacy biomed convert "$corpus" "assets/$corpus" "$work/corpus/$corpus
 
 # Fine-tune on the GPU; the result must score the same on the GPU and on the CPU.
 quality() {
-  local epochs=${dry:+1}
+  local epochs=${quick:+1}
   python3 -m spacy biomed init-config "$work/corpus/$corpus" "$work/config.cfg" --encoder "$encoder" \
     --epochs "${epochs:-4}" --learn-rate 0.0003 &&
     python3 -m spacy biomed train "$work/config.cfg" --output "$work/training" --gpu-id $gpu \
-      ${dry:+--vars.max_steps 20 --vars.eval_frequency 20} &&
+      ${quick:+--vars.max_steps 20 --vars.eval_frequency 20} &&
     python3 -m spacy evaluate "$work/training/model-best" "$work/corpus/$corpus/test.spacy" \
       --output "$output/scores_gpu.json" --gpu-id $gpu &&
     python3 -m spacy evaluate "$work/training/model-best" "$work/corpus/$corpus/test.spacy" \
@@ -107,18 +109,18 @@ for step in $steps; do
     tests) log tests python3 -m pytest -n 0 -m gpu --durations=0 tests/test_gpu.py ;;
     quality) log quality quality ;;
     inference)
-      [[ $dry ]] && few=(--limit 5 --document-limit 5 --shape-limit 5 --repeats 1 --dry-run)
+      [[ $quick ]] && few=(--limit 5 --document-limit 5 --shape-limit 5 --repeats 1 ${dry:+--dry-run})
       log inference python3 benchmarks/inference.py "$(pipeline)" --device cuda "${peak[@]}" \
         --corpora "$work/corpus" --trained-on "$corpus" --texts "$corpus" --shape-limit 900 \
         --output "$output/inference.json" "${few[@]}"
       ;;
     training)
-      [[ $dry ]] && few=(--steps 2 --repeats 1 --batch-size 8)
+      [[ $quick ]] && few=(--steps 2 --repeats 1 --batch-size 8)
       log training python3 benchmarks/training.py "$work/corpus/$corpus" "$encoder" --device $device \
         --output "$output/training.json" "${few[@]}"
       ;;
     pretraining)
-      [[ $dry ]] && few=(--steps 1 --repeats 1 --batch 8 --device-batch 8 --documents 40)
+      [[ $quick ]] && few=(--steps 1 --repeats 1 --batch 8 --device-batch 8 --documents 40)
       python3 -c 'import sys
 from spacy_biomed.training.corpus import read_docs
 from spacy.vocab import Vocab

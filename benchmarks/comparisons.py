@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -134,6 +135,15 @@ class Contest:
             self.missing[name] = f"{do}: {error}"
             self.workers.pop(name).close()
             return None
+
+    def ask_together(self, do: str, arguments: dict[str, dict[str, Any]]) -> None:
+        """Send a request to several contestants at once, which work on it at the same time.
+
+        Args:
+            arguments: those of the request, by contestant.
+        """
+        with ThreadPoolExecutor(len(arguments)) as threads:
+            list(threads.map(lambda name: self.ask(name, do, **arguments[name]), arguments))
 
     def run(self, texts: TextSet, names: list[str]) -> None:
         """Let contestants annotate a set of texts, once as a warm-up, then in turns."""

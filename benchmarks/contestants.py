@@ -481,6 +481,8 @@ def prepare_pipelines(
     once(made["encoder"], lambda path: write_encoder(nlp, path))
     once(made["stock"], lambda path: write_stock(made["encoder"], nlp.lang, annotated, path))
     for shape, settings in SHAPES.items() if shapes else ():
+        if gpu and shape != "BERT-base":
+            continue
         folder = work / shape.replace(" ", "_")
         encoder, stock = folder / "encoder", folder / "stock"
         once(encoder, lambda path, own=settings: write_shape(made["encoder"], own, path))
@@ -604,7 +606,11 @@ class Process:
     def make(
         self, pipeline: str, annotated: list[Annotated], work: str, shapes: bool, gpu: bool = False
     ) -> dict[str, str]:
-        """Call `prepare_pipelines`."""
+        """Call `prepare_pipelines`, on the GPU if they are for one and it is there."""
+        if gpu:
+            import spacy
+
+            spacy.prefer_gpu()
         return prepare_pipelines(pipeline, annotated, Path(work), shapes=shapes, gpu=gpu)
 
     def versions(self, packages: list[str]) -> dict[str, str]:

@@ -241,8 +241,9 @@ def load_on_gpu(
     """Start and load contestants on the GPU."""
     for name in loads:
         contest.start(name, [sys.executable, str(CONTESTANTS)])
-    for name in contest.among(list(loads), "Loading"):
-        contest.ask(name, "load", **loads[name], gpu=not args.dry_run)
+    gpu = {"gpu": not args.dry_run}
+    with console.status("Loading"):
+        contest.ask_together("load", {name: {**own, **gpu} for name, own in loads.items()})
 
 
 def ask_all(contest: Contest, do: str) -> dict[str, Any]:

@@ -56,6 +56,8 @@ if [[ $site ]]; then
     "$work/source" || exit 1
 fi
 
+# Half of the processors: some of them may share a core.
+threads=$((($(nproc) + 1) / 2))
 device=cuda gpu=0 few=() peak=()
 if [[ $dry ]]; then
   device=cpu gpu=-1
@@ -112,12 +114,12 @@ for step in $steps; do
       [[ $quick ]] && few=(--limit 5 --document-limit 5 --shape-limit 5 --repeats 1 ${dry:+--dry-run})
       log inference python3 benchmarks/inference.py "$(pipeline)" --device cuda "${peak[@]}" \
         --corpora "$work/corpus" --trained-on "$corpus" --texts "$corpus" --shape-limit 900 \
-        --output "$output/inference.json" "${few[@]}"
+        --repeats 3 --threads $threads --output "$output/inference.json" "${few[@]}"
       ;;
     training)
       [[ $quick ]] && few=(--steps 2 --repeats 1 --batch-size 8)
       log training python3 benchmarks/training.py "$work/corpus/$corpus" "$encoder" --device $device \
-        --output "$output/training.json" "${few[@]}"
+        --repeats 3 --threads $threads --output "$output/training.json" "${few[@]}"
       ;;
     pretraining)
       [[ $quick ]] && few=(--steps 1 --repeats 1 --batch 8 --device-batch 8 --documents 40)
@@ -127,7 +129,8 @@ from spacy.vocab import Vocab
 for doc in read_docs(sys.argv[1], Vocab()):
     print(" ".join(doc.text.split()))' "$work/corpus/$corpus/train.spacy" >"$work/text.txt"
       log pretraining python3 benchmarks/pretraining.py configs/language_models/starter_en.cfg \
-        "$work/text.txt" --device $device "${peak[@]}" --output "$output/pretraining.json" "${few[@]}"
+        "$work/text.txt" --device $device "${peak[@]}" --repeats 3 --threads $threads \
+        --output "$output/pretraining.json" "${few[@]}"
       ;;
     *) echo "on_gpu.sh: no step $step" >&2; exit 2 ;;
   esac

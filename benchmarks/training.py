@@ -26,6 +26,7 @@ from comparisons import (
     Contest,
     TextSet,
     add_options,
+    console,
     memory_checks,
     positive,
     print_checks,
@@ -240,9 +241,10 @@ def compare_speeds(args: argparse.Namespace) -> None:
         for own in TRAINERS:
             contest.start(own, [sys.executable, __file__, "--serve"])
         where = {"corpus": str(args.corpus), "encoder": args.encoder, "device": args.device}
-        for own in contest.among(list(TRAINERS), "Before it counts"):
-            contest.ask(own, "load", name=own, **where, **schedule)
-            contest.ask(own, "read", count=args.steps)
+        with console.status("Before it counts"):
+            loads = {own: {"name": own, **where, **schedule} for own in TRAINERS}
+            contest.ask_together("load", loads)
+            contest.ask_together("read", {own: {"count": args.steps} for own in TRAINERS})
         contest.take_turns(texts, list(TRAINERS))
         memory = {
             own: contest.ask(own, "peak_memory") for own in contest.among(list(TRAINERS), "Memory")

@@ -213,11 +213,13 @@ def _first(ops: Ops, batch: EncodedBatch) -> tuple[list[Floats2d], Callable]:
     missing = np.flatnonzero(rows < 0)
     rows = np.maximum(rows, 0)
     vectors = batch.hidden[ops.xp.asarray(rows)]
-    vectors[ops.xp.asarray(missing)] = 0.0
+    if len(missing):
+        vectors[ops.xp.asarray(missing)] = 0.0
 
     def backprop(d_outputs: list[Floats2d]) -> Floats2d:
         d_vectors = ops.xp.concatenate(d_outputs)
-        d_vectors[ops.xp.asarray(missing)] = 0.0
+        if len(missing):
+            d_vectors[ops.xp.asarray(missing)] = 0.0
         return _scatter(ops, batch, rows, d_vectors)
 
     return split_at(vectors, borders(batch.token_counts)), backprop

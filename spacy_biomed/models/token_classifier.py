@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 from spacy.tokens import Doc
-from thinc.api import Dropout, Linear, Model, Ops, chain
+from thinc.api import Dropout, Linear, Model, Ops, chain, to_numpy
 from thinc.types import Floats2d, Ints1d, Ragged
 
+from ..encoders.batching.encoded import borders, split_at
 from ..errors import BiomedError
 from .activations import create_activation
 from .window_linear import WindowLinear
@@ -120,7 +122,8 @@ def forward(
     ops = model.ops
     outputs, backprop_tok2vec = tok2vec(docs, is_train)
     rows = [output.dataXd if isinstance(output, Ragged) else output for output in outputs]
-    doc_lengths = ops.asarray1i([len(row) for row in rows])
+    row_counts = [len(row) for row in rows]
+    doc_lengths = ops.asarray1i(row_counts)
     token_lengths = _token_lengths(ops, outputs)
     width = rows[0].shape[1]
     if features is None:
@@ -128,10 +131,11 @@ def forward(
     else:
         vectors, backprop_features = features(docs, is_train)
         vectors = ops.xp.concatenate(vectors)
-        data = ops.xp.empty((int(doc_lengths.sum()), width + vectors.shape[1]), dtype="float32")
+        data = ops.xp.empty((sum(row_counts), width + vectors.shape[1]), dtype="float32")
         ops.xp.concatenate(rows, out=data[:, :width])
         if isinstance(outputs[0], Ragged):
-            vectors = ops.xp.repeat(vectors, token_lengths.tolist(), axis=0)
+            owners = np.repeat(np.arange(len(vectors)), to_numpy(token_lengths))
+            vectors = vectors[ops.xp.asarray(owners)]
         data[:, width:] = vectors
     scores, backprop_scores = classify(Ragged(data, doc_lengths), is_train)
 
@@ -139,10 +143,9 @@ def forward(
         d_data = backprop_scores(d_scores.dataXd).dataXd
         if features is not None:
             d_vectors = ops.reduce_sum(ops.as_contig(d_data[:, width:]), token_lengths)
-            borders = ops.xp.cumsum(ops.asarray1i([len(doc) for doc in docs]))[:-1]
-            backprop_features(ops.xp.split(d_vectors, borders.tolist()))
+            backprop_features(split_at(d_vectors, borders([len(doc) for doc in docs])))
             d_data = ops.as_contig(d_data[:, :width])
-        d_rows = ops.xp.split(d_data, ops.xp.cumsum(doc_lengths)[:-1].tolist())
+        d_rows = split_at(d_data, borders(row_counts))
         d_outputs = [
             Ragged(d_row, output.lengths) if isinstance(output, Ragged) else d_row
             for d_row, output in zip(d_rows, outputs, strict=True)

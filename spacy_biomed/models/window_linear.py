@@ -67,10 +67,10 @@ def forward(
     W = model.get_param("W")  # (neighbours * nO, nI)
     blocks = _product(model.ops, rows, W.T)
     output = model.ops.alloc2f(len(rows), n_out) + model.get_param("b")
-    neighbours = list(_neighbours(model.ops, X.lengths, model.attrs["window_size"]))
+    neighbours = list(_neighbours(model.ops, X.lengths, len(rows), model.attrs["window_size"]))
     for block, (own, neighbour, outside) in enumerate(neighbours):
         part = blocks[neighbour, block * n_out : (block + 1) * n_out]
-        part[outside] = 0.0  # no other row reads these values
+        _clear(part, outside)  # no other row reads these values
         output[own] += part
 
     def backprop(d_output: Floats2d) -> Ragged:
@@ -78,7 +78,7 @@ def forward(
         for block, (own, neighbour, outside) in enumerate(neighbours):
             d_part = d_blocks[neighbour, block * n_out : (block + 1) * n_out]
             d_part[:] = d_output[own]
-            d_part[outside] = 0.0
+            _clear(d_part, outside)
         model.inc_grad("W", _product(model.ops, d_blocks.T, rows))
         model.inc_grad("b", d_output.sum(axis=0))
         return Ragged(_product(model.ops, d_blocks, W), X.lengths)
@@ -92,19 +92,32 @@ def _product(ops: Ops, left: Floats2d, right: Floats2d) -> Floats2d:
 
 
 def _neighbours(
-    ops: Ops, lengths: Ints1d, window_size: int
-) -> Iterator[tuple[slice, slice, Ints1d]]:
+    ops: Ops, lengths: Ints1d, count: int, window_size: int
+) -> Iterator[tuple[slice, slice, np.ndarray]]:
     """For each place in the window, from left to right, three indices of rows.
 
     Yields:
         the rows that have a neighbour at this place; these neighbours; and which of the neighbours
-        belong to another sequence.
+        belong to another sequence: as indices, or on a GPU, where these would have to be counted
+        first, as booleans.
     """
-    sequence = ops.xp.repeat(ops.xp.arange(len(lengths)), lengths.tolist())
-    count = len(sequence)
+    xp = ops.xp
+    if xp is np:
+        sequence = np.repeat(np.arange(len(lengths)), lengths)
+    else:  # its `repeat` would copy each sequence by itself
+        sequence = xp.searchsorted(xp.cumsum(lengths), xp.arange(count), side="right")
     for offset in range(-window_size, window_size + 1):
         reach = max(count - abs(offset), 0)
         start = max(-offset, 0)
         own = slice(start, start + reach)
         neighbour = slice(start + offset, start + offset + reach)
-        yield own, neighbour, ops.xp.flatnonzero(sequence[own] != sequence[neighbour])
+        outside = sequence[own] != sequence[neighbour]
+        yield own, neighbour, np.flatnonzero(outside) if xp is np else outside
+
+
+def _clear(rows: Floats2d, chosen: np.ndarray) -> None:
+    """Set the rows that `_neighbours` chose to zero."""
+    if isinstance(rows, np.ndarray):
+        rows[chosen] = 0.0
+    else:
+        rows *= ~chosen[:, None]

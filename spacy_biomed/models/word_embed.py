@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from spacy.ml.models.tok2vec import MultiHashEmbed
 from spacy.tokens import Doc
-from thinc.api import CupyOps, Model
+from thinc.api import CupyOps, Model, get_array_module
 from thinc.types import Floats2d, Ints1d, Ints2d
+
+from ..encoders.batching.encoded import borders, split_at
 
 # Words whose vectors are kept: with vectors of 64 numbers these take 8 MB.
 MOST_WORDS = 2**15
@@ -71,14 +73,16 @@ class _Forward:
     ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
         embed = model.layers[0]
         lengths = [len(doc) for doc in docs]
-        # On a GPU, finding equal words takes at least as long as embedding them.
-        if is_train or isinstance(model.ops, CupyOps) or not any(lengths):
-            self._kept = None
+        if not any(lengths):
             return embed(docs, is_train)
         columns = model.attrs["columns"]
         words = np.concatenate(
             [doc.to_array(columns).reshape(len(doc), len(columns)) for doc in docs]
         )
+        # On a GPU, finding equal words takes at least as long as embedding them.
+        if is_train or isinstance(model.ops, CupyOps):
+            self._kept = None
+            return _embed_together(embed, words, docs, lengths, is_train)
         kept, width = self._kept, model.get_dim("nO")
         vectors = None
         if kept is not None and kept.is_current(embed):
@@ -91,6 +95,23 @@ class _Forward:
 
     def __getstate__(self) -> dict[str, None]:
         return {"_kept": None}
+
+
+def _embed_together(
+    embed: Model, words: Ints2d, docs: list[Doc], lengths: list[int], is_train: bool
+) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
+    """What the layer gives for the documents, computed as if they were one.
+
+    On a GPU each document would be a transfer.
+    """
+    [vectors], backprop = embed([_Words(words)], is_train)
+    places = borders(lengths)
+
+    def backprop_together(d_vectors: list[Floats2d]) -> list[Doc]:
+        backprop([get_array_module(d_vectors[0]).concatenate(d_vectors)])
+        return docs
+
+    return split_at(vectors, places), backprop_together
 
 
 class _WordVectors:

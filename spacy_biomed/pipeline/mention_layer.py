@@ -104,6 +104,8 @@ def gold_spans(reference: Doc, spans_key: str | None) -> list[Span] | None:
 def find_missing(reference: Doc) -> list[tuple[int, int]]:
     """The runs of tokens without annotation in `doc.ents`: first character, and end, exclusive."""
     is_missing = np.append(reference.to_array(ENT_IOB) == 0, False).astype("int8")
+    if not is_missing.any():
+        return []
     borders = np.flatnonzero(np.diff(is_missing, prepend=0))
     ends = borders[1::2] - 1
     return [

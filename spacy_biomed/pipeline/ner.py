@@ -384,16 +384,18 @@ class BiomedNER(EncoderHead):
         """
         xp = self.model.ops.xp
         truths = [self._truth(example) for example in examples]
-        lengths = to_numpy(scores.lengths).tolist()
-        targets = xp.asarray(np.concatenate([truth.targets for truth in truths]))
-        targets = xp.repeat(targets, lengths, axis=0)
+        # Repeated before they go to a GPU: there each token would be copied by itself.
+        lengths = to_numpy(scores.lengths)
+        targets = np.repeat(np.concatenate([truth.targets for truth in truths]), lengths, axis=0)
+        joint = np.repeat(np.concatenate([truth.joint for truth in truths]), lengths, axis=0)
         mass = targets.sum(axis=1, keepdims=True)  # a teacher's are rounded
         count = max(int((mass > 0).sum()), 1)
+        has_joint = joint.any()
+        targets, mass = xp.asarray(targets), xp.asarray(mass)
         log_probs = learned = log_softmax(scores.dataXd)
         expected = targets
-        joint = np.concatenate([truth.joint for truth in truths])
-        if joint.any():
-            joint = xp.repeat(xp.asarray(joint), lengths, axis=0)
+        if has_joint:
+            joint = xp.asarray(joint)
             rows = joint.any(axis=1)
             joint, single = joint[rows], targets[rows]
             among = xp.where(joint, log_probs[rows], -xp.inf)
@@ -478,10 +480,10 @@ class BiomedNER(EncoderHead):
         annotated = label_ids.keys() if scope.labels is None else scope.labels
         unknown = [label_ids[label] for label in label_ids if label not in annotated]
         regions = [region for region in scope.uncertain if region[2] in label_ids]
+        if not unknown and not regions:
+            return np.zeros((len(tags), self.tag_scheme.size), dtype=bool)
         label_of_tag = self.tag_scheme.label_of_tag
         allowed = np.tile(np.isin(label_of_tag, unknown), (len(tags), 1))
-        if not unknown and not regions:
-            return allowed
         starts, ends, _ = token_offsets([example.predicted])
         for start, end, label in regions:
             is_inside = (starts < end) & (ends > start)
@@ -496,6 +498,9 @@ class BiomedNER(EncoderHead):
         gold = gold_spans(reference, self.cfg["spans_key"])
         if gold is None:
             return np.full(len(doc), MISSING)
+        missing = find_missing(reference) if self.cfg["spans_key"] is None else []
+        if not gold and not missing:
+            return np.zeros(len(doc), dtype="int64")
         starts, ends, _ = token_offsets([doc])
         gold = filter_spans(gold)  # tags cannot overlap: keep the longest mentions
         for span in gold:
@@ -505,9 +510,8 @@ class BiomedNER(EncoderHead):
         # Tokens that a mention covers only partly are neither inside nor outside an entity.
         for place in np.flatnonzero(~fits):
             tags[(starts < gold[place].end_char) & (ends > gold[place].start_char)] = MISSING
-        if self.cfg["spans_key"] is None:
-            for start, end in find_missing(reference):
-                tags[(starts < end) & (ends > start)] = MISSING
+        for start, end in missing:
+            tags[(starts < end) & (ends > start)] = MISSING
         return tags
 
     def place_mentions(

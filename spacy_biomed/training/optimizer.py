@@ -20,6 +20,29 @@ MAX_AVERAGES_DECAY = 0.9999
 LAYER_NUMBER = re.compile(r"\blayers?\.(\d+)\.")
 
 
+class _Module:
+    """A module that an optimizer updates, with what takes long to look up in every step.
+
+    Attributes:
+        named: its parameters with their names.
+        optimizer: PyTorch's optimizer of the module, once there was a gradient.
+    """
+
+    def __init__(self, module: torch.nn.Module):
+        self.module = module
+        self.named = list(module.named_parameters())
+        self.optimizer: torch.optim.Optimizer | None = None
+        self._averages: dict[str, tuple[FloatsXd, torch.Tensor]] = {}
+
+    def average(self, name: str, array: FloatsXd, device: torch.device) -> torch.Tensor:
+        """The running average of a parameter, as a tensor with the memory of the array."""
+        known, tensor = self._averages.get(name, (None, None))
+        if tensor is None or known is not array:
+            tensor = xp2torch(array, device=device)
+            self._averages[name] = array, tensor
+        return tensor
+
+
 class AdamW(Optimizer):
     """AdamW (Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization").
 
@@ -32,7 +55,7 @@ class AdamW(Optimizer):
         settings: other arguments of thinc's `Optimizer`.
     """
 
-    __slots__ = ["_clipped_with", "_torch_optimizers", "clip_together", "layer_decay"]
+    __slots__ = ["_clipped_with", "_modules", "clip_together", "layer_decay"]
 
     def __init__(
         self,
@@ -46,7 +69,7 @@ class AdamW(Optimizer):
         self.layer_decay = layer_decay
         self.clip_together = clip_together
         self._clipped_with: list[Model] = []
-        self._torch_optimizers: dict[int, tuple[torch.nn.Module, torch.optim.Optimizer]] = {}
+        self._modules: dict[int, _Module] = {}
 
     def __call__(
         self,
@@ -84,23 +107,23 @@ class AdamW(Optimizer):
                 loading, the optimizer's state is reset.
             module: the module, with gradients.
         """
-
-        parameters = [p for p in module.parameters() if p.requires_grad and p.grad is not None]
+        known = self._modules.get(key)
+        own = known if known is not None and known.module is module else _Module(module)
+        parameters = [p for _, p in own.named if p.requires_grad and p.grad is not None]
         if not parameters:
             return
-        known, optimizer = self._torch_optimizers.get(key, (None, None))
-        if optimizer is None or known is not module:
-            optimizer = self._create_torch_optimizer(module)
-            self._torch_optimizers[key] = module, optimizer
+        if own.optimizer is None:
+            own.optimizer = self._create_torch_optimizer(module)
+            self._modules[key] = own
         if self.grad_clip:
-            self._clip([p.grad for p in parameters])
-        for group in optimizer.param_groups:
+            self._clip(parameters)
+        for group in own.optimizer.param_groups:
             group["lr"] = self.learn_rate * group["lr_scale"]
-        self._step(optimizer)
+        self._step(own.optimizer)
         if self.averages is not None:
-            self._average(key, module, int(optimizer.state[parameters[0]]["step"]))
+            self._average(key, own, int(own.optimizer.state[parameters[0]]["step"]))
 
-    def _clip(self, gradients: list[torch.Tensor]) -> None:
+    def _clip(self, parameters: list[torch.nn.Parameter]) -> None:
         """Clip a module's gradients, in place, to the norm of all that are clipped together."""
         import torch
 
@@ -112,32 +135,32 @@ class AdamW(Optimizer):
             for name in node.param_names
             if node.has_grad(name)
         ]
-        together = [*gradients, *of_models]
-        norm = torch.nn.utils.get_total_norm(together)
+        norm = torch.nn.utils.get_total_norm([*(p.grad for p in parameters), *of_models])
         if norm > self.grad_clip:
-            # As in `clip_grad_norm_`, which takes parameters and not gradients.
-            factor = self.grad_clip / (norm + 1e-6)
-            for gradient in together:
-                gradient.mul_(factor.to(gradient.device))
+            torch.nn.utils.clip_grads_with_norm_(parameters, self.grad_clip, norm)
+            for gradient in of_models:
+                gradient.mul_((self.grad_clip / (norm + 1e-6)).to(gradient.device))
 
     def _step(self, optimizer: torch.optim.Optimizer) -> None:
         optimizer.step()
 
-    def _average(self, key: int, module: torch.nn.Module, step: int) -> None:
+    def _average(self, key: int, own: _Module, step: int) -> None:
         """Update the running averages of all parameters, by thinc's rule.
 
         Args:
             step: number of updates so far, including this one.
         """
+        from torch.optim.swa_utils import get_ema_multi_avg_fn
+
         decay = min((1 + step) / (10 + step), MAX_AVERAGES_DECAY)
-        for name, parameter in module.named_parameters():
-            if not parameter.requires_grad:
-                continue
-            weights = parameter.detach()
+        trained = [(name, p.detach()) for name, p in own.named if p.requires_grad]
+        for name, weights in trained:
             if (key, name) not in self.averages:
                 self.averages[key, name] = torch2xp(weights.clone())
-            average = xp2torch(self.averages[key, name], device=weights.device)
-            average.lerp_(weights, 1 - decay)
+        averages = [
+            own.average(name, self.averages[key, name], weights.device) for name, weights in trained
+        ]
+        get_ema_multi_avg_fn(decay)(averages, [weights for _, weights in trained], None)
 
     def _parameter_groups(self, module: torch.nn.Module) -> list[dict[str, Any]]:
         """Parameter groups: for each depth one with and one without weight decay."""
@@ -165,10 +188,11 @@ class AdamW(Optimizer):
         return {
             key: {
                 f"{number}.{name}": value
-                for number, moments in optimizer.state_dict()["state"].items()
+                for number, moments in own.optimizer.state_dict()["state"].items()
                 for name, value in moments.items()
             }
-            for key, (_, optimizer) in self._torch_optimizers.items()
+            for key, own in self._modules.items()
+            if own.optimizer is not None
         }
 
     def load_torch_state(
@@ -182,7 +206,8 @@ class AdamW(Optimizer):
         optimizer = self._create_torch_optimizer(module)
         groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": moments, "param_groups": groups})
-        self._torch_optimizers[key] = module, optimizer
+        own = self._modules[key] = _Module(module)
+        own.optimizer = optimizer
 
     def _create_torch_optimizer(self, module: torch.nn.Module) -> torch.optim.Optimizer:
         import torch

@@ -102,6 +102,7 @@ class EncoderShim(PyTorchShim):
         self.tokenizer = tokenizer
         self._model = encoder.to(device)
         self._process = os.getpid()
+        self._weights = list(encoder.parameters())
         self._casts = LinearCasts(self._model)
         self._table_gradient = TableGradient()
         self.computes_in = resolve_precision(self.precision, device)
@@ -167,27 +168,26 @@ class EncoderShim(PyTorchShim):
         Args:
             encoder: the copy of the model that computed the outputs.
         """
-        trained = self._trained_parameters(encoder)
-        inputs = [copied for _, copied in trained] + [used.rows] * used.rows.requires_grad
+        table = self._model.get_input_embeddings()
+        computed = self._weights if encoder is self._model else self._casts.weights
+        # Of each trained weight what the encoder computed with: itself, or its copy.
+        trained = [
+            (own, used_one)
+            for own, used_one in zip(self._weights, computed, strict=True)
+            if used_one.requires_grad and own is not table.weight
+        ]
+        inputs = [used_one for _, used_one in trained] + [used.rows] * used.rows.requires_grad
         if not inputs:
             return
         d_outputs = [self._grad_scaler.scale(d_output) for d_output in d_outputs]
-        gradients = torch.autograd.grad(outputs, inputs, d_outputs, allow_unused=True)
+        torch.autograd.backward(outputs, d_outputs, inputs=inputs)
         outputs.clear()
-        for (parameter, _), gradient in zip(trained, gradients, strict=False):
-            if gradient is not None:
-                add_gradient(parameter, gradient)
-        if used.rows.requires_grad:
-            table = self._model.get_input_embeddings()
-            self._table_gradient.add(table, used.pieces, gradients[-1])
-
-    def _trained_parameters(
-        self, encoder: torch.nn.Module
-    ) -> list[tuple[torch.nn.Parameter, torch.nn.Parameter]]:
-        """The trained weights, except the embedding table, with their copies in the encoder."""
-        table = self._model.get_input_embeddings().weight
-        pairs = zip(self._model.parameters(), encoder.parameters(), strict=True)
-        return [(own, copied) for own, copied in pairs if copied.requires_grad and own is not table]
+        for own, used_one in trained:
+            if used_one is not own and used_one.grad is not None:
+                add_gradient(own, used_one.grad)
+                used_one.grad = None
+        if used.rows.grad is not None:
+            self._table_gradient.add(table, used.pieces, used.rows.grad)
 
     def _enter_process(self) -> None:
         if os.getpid() != self._process:
@@ -211,8 +211,11 @@ class EncoderShim(PyTorchShim):
         return hidden.reshape(-1, hidden.shape[-1])[torch.from_numpy(batch.kept).to(self.device)]
 
     def _encoder(self, is_train: bool) -> torch.nn.Module:
-        """The encoder to compute with: on a CPU, the copy whose weights autocast need not cast."""
-        is_cast = self.computes_in != "fp32" and self.device.type == "cpu"
+        """The encoder to compute with: the copy whose weights autocast need not cast, or itself.
+
+        In training on a GPU weights change as often as they are cast.
+        """
+        is_cast = self.computes_in == "bf16" and not (is_train and self.device.type != "cpu")
         encoder = self._casts.encoder() if is_cast else self._model
         if encoder.training != is_train:  # it visits every module
             encoder.train(is_train)
@@ -228,7 +231,8 @@ class EncoderShim(PyTorchShim):
     def finish_update(self, optimizer: Optimizer) -> None:
         """Step in PyTorch if the optimizer supports it, else parameter by parameter in thinc."""
         # Only here, so that the gradients of several batches are unscaled once.
-        self._grad_scaler.unscale([p.grad for p in self._model.parameters() if p.grad is not None])
+        if self.computes_in == "fp16":
+            self._grad_scaler.unscale([p.grad for p in self._weights if p.grad is not None])
         self._casts.forget()
         step_module = getattr(optimizer, "step_module", None)
         if step_module is None:
@@ -237,7 +241,8 @@ class EncoderShim(PyTorchShim):
             return
         if not self._grad_scaler.found_inf:
             step_module(self.id, self._model)
-        self._model.zero_grad(set_to_none=True)
+        for parameter in self._weights:
+            parameter.grad = None
         self._table_gradient.clear()
         self._grad_scaler.update()
 

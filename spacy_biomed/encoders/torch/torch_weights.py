@@ -25,7 +25,7 @@ class LinearCasts:
         state = [(parameter.data_ptr(), parameter._version) for parameter in self._own]
         if self._made_of != state:
             with torch.no_grad():
-                for cast, parameter in zip(_linear_parameters(self._copy), self._own, strict=True):
+                for cast, parameter in zip(self._copied, self._own, strict=True):
                     cast.copy_(parameter)
             self._made_of = state
         return self._copy
@@ -33,6 +33,15 @@ class LinearCasts:
     def forget(self) -> None:
         """Cast again, after a change that does not show in the version counters of weights."""
         self._made_of = None
+
+    @cached_property
+    def weights(self) -> list[torch.nn.Parameter]:
+        """The copy's weights, in the order of the encoder's."""
+        return list(self._copy.parameters())
+
+    @cached_property
+    def _copied(self) -> list[torch.nn.Parameter]:
+        return _linear_parameters(self._copy)
 
     @cached_property
     def _copy(self) -> torch.nn.Module:

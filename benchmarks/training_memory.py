@@ -4,7 +4,8 @@
 
 Both fine-tune the same encoder in spaCy's training loop on ever new batches of --batch-words words,
 as in a real training (`training.py` repeats a few batches), each in a separate process. Memory must
-not rise once the training is under way. The output is the resident size after every --every steps.
+not rise once the training is under way. The output is, for every --every steps, the largest of the
+resident sizes after each of them.
 """
 
 import argparse
@@ -45,10 +46,12 @@ class Process:
         return resident()
 
     def advance(self, steps: int) -> float:
-        """Train; return the resident size in bytes."""
+        """Train; return the largest of the resident sizes after each step, in bytes."""
+        largest = 0.0
         for _ in range(steps):
             next(self.loop)
-        return resident()
+            largest = max(largest, resident())
+        return largest
 
 
 def resident() -> float:

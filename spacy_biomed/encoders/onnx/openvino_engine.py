@@ -41,7 +41,7 @@ class OpenVinoEngine:
         compiled: the compiled model.
     """
 
-    multiple = 8  # few shapes: padding takes less time than compiling kernels for each length
+    multiple = 16  # few shapes: padding takes less time than compiling kernels for each length
 
     def __init__(self, model: bytes, threads: int, runs: int, precision: EnginePrecision):
         # OpenVINO would find out the format by itself; only the weights of ONNX are checked.

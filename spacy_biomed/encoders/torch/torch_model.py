@@ -53,8 +53,8 @@ TAKES_MASKS_OF_PAIRS = int(transformers.__version__.partition(".")[0]) < 5
 # Padded word pieces per forward pass; on a CPU, the fastest number measured.
 CPU_BATCH_PIECES, GPU_BATCH_PIECES = 1024, 16384
 
-# Updates between two times that free memory is released, which takes a fraction of one update.
-RELEASE_AFTER = 100
+# Updates between two times that free memory is released, which takes as long as one update.
+RELEASE_AFTER = 200
 
 
 @dataclass(frozen=True, slots=True)

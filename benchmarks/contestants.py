@@ -468,7 +468,8 @@ def prepare_pipelines(
         annotated: texts to train the heads on.
         work: directory to write to.
         shapes: whether to create pipelines for `SHAPES` too.
-        gpu: whether they are for a GPU: pipelines in PyTorch in place of compressed ones.
+        gpu: whether they are for a GPU: pipelines in PyTorch in place of compressed ones, and of
+            the shapes only BERT-base.
 
     Returns:
         the directories by name.

@@ -98,8 +98,7 @@ def _neighbours(
 
     Yields:
         the rows that have a neighbour at this place; these neighbours; and which of the neighbours
-        belong to another sequence: as indices, or on a GPU, where these would have to be counted
-        first, as booleans.
+        belong to another sequence, as booleans.
     """
     xp = ops.xp
     if xp is np:
@@ -111,13 +110,12 @@ def _neighbours(
         start = max(-offset, 0)
         own = slice(start, start + reach)
         neighbour = slice(start + offset, start + offset + reach)
-        outside = sequence[own] != sequence[neighbour]
-        yield own, neighbour, np.flatnonzero(outside) if xp is np else outside
+        yield own, neighbour, sequence[own] != sequence[neighbour]
 
 
 def _clear(rows: Floats2d, chosen: np.ndarray) -> None:
-    """Set the rows that `_neighbours` chose to zero."""
+    """Set the rows that are chosen by booleans to zero."""
     if isinstance(rows, np.ndarray):
         rows[chosen] = 0.0
-    else:
+    else:  # on a GPU the chosen rows would have to be counted first
         rows *= ~chosen[:, None]

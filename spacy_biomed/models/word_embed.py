@@ -105,13 +105,12 @@ def _embed_together(
     On a GPU each document would be a transfer.
     """
     [vectors], backprop = embed([_Words(words)], is_train)
-    places = borders(lengths)
 
     def backprop_together(d_vectors: list[Floats2d]) -> list[Doc]:
         backprop([get_array_module(d_vectors[0]).concatenate(d_vectors)])
         return docs
 
-    return split_at(vectors, places), backprop_together
+    return split_at(vectors, borders(lengths)), backprop_together
 
 
 class _WordVectors:

@@ -24,14 +24,14 @@ class _Module:
     """A module that an optimizer updates, with what takes long to look up in every step.
 
     Attributes:
+        optimizer: PyTorch's optimizer of the module.
         named: its parameters with their names.
-        optimizer: PyTorch's optimizer of the module, once there was a gradient.
     """
 
-    def __init__(self, module: torch.nn.Module):
+    def __init__(self, module: torch.nn.Module, optimizer: torch.optim.Optimizer):
         self.module = module
+        self.optimizer = optimizer
         self.named = list(module.named_parameters())
-        self.optimizer: torch.optim.Optimizer | None = None
         self._averages: dict[str, tuple[FloatsXd, torch.Tensor]] = {}
 
     def average(self, name: str, array: FloatsXd, device: torch.device) -> torch.Tensor:
@@ -107,14 +107,14 @@ class AdamW(Optimizer):
                 loading, the optimizer's state is reset.
             module: the module, with gradients.
         """
-        known = self._modules.get(key)
-        own = known if known is not None and known.module is module else _Module(module)
+        own = self._modules.get(key)
+        if own is None or own.module is not module:
+            if not any(p.requires_grad and p.grad is not None for p in module.parameters()):
+                return
+            own = self._modules[key] = _Module(module, self._create_torch_optimizer(module))
         parameters = [p for _, p in own.named if p.requires_grad and p.grad is not None]
         if not parameters:
             return
-        if own.optimizer is None:
-            own.optimizer = self._create_torch_optimizer(module)
-            self._modules[key] = own
         if self.grad_clip:
             self._clip(parameters)
         for group in own.optimizer.param_groups:
@@ -192,7 +192,6 @@ class AdamW(Optimizer):
                 for name, value in moments.items()
             }
             for key, own in self._modules.items()
-            if own.optimizer is not None
         }
 
     def load_torch_state(
@@ -206,8 +205,7 @@ class AdamW(Optimizer):
         optimizer = self._create_torch_optimizer(module)
         groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": moments, "param_groups": groups})
-        own = self._modules[key] = _Module(module)
-        own.optimizer = optimizer
+        self._modules[key] = _Module(module, optimizer)
 
     def _create_torch_optimizer(self, module: torch.nn.Module) -> torch.optim.Optimizer:
         import torch

@@ -175,22 +175,22 @@ class EncoderShim(PyTorchShim):
         """
         table = self._model.get_input_embeddings()
         computed = self._weights if encoder is self._model else self._casts.weights
-        # Of each trained weight what the encoder computed with: itself, or its copy.
+        # Each trained weight with its copy, which is the weight itself where nothing was cast.
         trained = [
-            (own, used_one)
-            for own, used_one in zip(self._weights, computed, strict=True)
-            if used_one.requires_grad and own is not table.weight
+            (own, copied)
+            for own, copied in zip(self._weights, computed, strict=True)
+            if copied.requires_grad and own is not table.weight
         ]
-        inputs = [used_one for _, used_one in trained] + [used.rows] * used.rows.requires_grad
+        inputs = [copied for _, copied in trained] + [used.rows] * used.rows.requires_grad
         if not inputs:
             return
         d_outputs = [self._grad_scaler.scale(d_output) for d_output in d_outputs]
         torch.autograd.backward(outputs, d_outputs, inputs=inputs)
         outputs.clear()
-        for own, used_one in trained:
-            if used_one is not own and used_one.grad is not None:
-                add_gradient(own, used_one.grad)
-                used_one.grad = None
+        for own, copied in trained:
+            if copied is not own and copied.grad is not None:
+                add_gradient(own, copied.grad)
+                copied.grad = None
         if used.rows.grad is not None:
             self._table_gradient.add(table, used.pieces, used.rows.grad)
 

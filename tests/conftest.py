@@ -56,7 +56,7 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import torch
     from transformers import BertModel
 
-    from spacy_biomed.encoders.batching.word_pieces import WordPieceTokenizer
+    from spacy_biomed.encoders.batching.word_piece_tokenizer import WordPieceTokenizer
     from spacy_biomed.encoders.loading import save_encoder
     from spacy_biomed.language_models.initialization import create_config
     from spacy_biomed.language_models.recipe import FreshEncoder

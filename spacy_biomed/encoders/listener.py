@@ -16,11 +16,10 @@ from ..errors import BiomedError
 from .batching.encoded import (
     EncodedBackprop,
     EncodedBatch,
-    borders,
     get_encoding,
     release_encoding,
-    split_at,
 )
+from .batching.stretches import borders, split_at
 
 Pooling = Literal["first", "mean", "pieces", "cls"]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tokenizers import Tokenizer
 
 from ..errors import BiomedError, escape
-from .batching.word_pieces import WordPieceTokenizer
+from .batching.word_piece_tokenizer import WordPieceTokenizer
 from .capabilities import count_segments, max_sequence_length
 from .encoder_catalogue import find_encoder
 

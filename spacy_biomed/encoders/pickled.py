@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoModel, AutoModelForMaskedLM
 
 from ..errors import BiomedError
-from .batching.word_pieces import WordPieceTokenizer
+from .batching.word_piece_tokenizer import WordPieceTokenizer
 from .loading import PICKLE, explaining, fetch_encoder, load_tokenizer, locate, read_config
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import transformers
 from thinc.types import Floats1d, Floats2d
 
 from ..errors import BiomedError, escape
-from .batching.word_pieces import WordPieceTokenizer
+from .batching.word_piece_tokenizer import WordPieceTokenizer
 from .loading import (
     choose_attention,
     explaining,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from accelerate import PartialState
 from rich.console import Console
 
-from ..encoders.batching.word_pieces import WordPieceTokenizer
+from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..errors import BiomedError
 from .distillation_recipe import DistillationRecipe
 from .distillation_trainer import DistillationTrainer, show_attention

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForMaskedLM, PreTrainedModel, TrainingArguments
 
-from ..encoders.batching.word_pieces import WordPieceTokenizer
+from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from .initialization import ATTENTION_DROPOUT
 from .objectives import Needs, Objective, Outputs
 from .objectives.objective import Terms

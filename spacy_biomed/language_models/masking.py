@@ -15,7 +15,7 @@ import numpy as np
 from numpy.random import Generator, Philox
 from thinc.types import Ints1d, Ints2d
 
-from ..encoders.batching.word_pieces import WordPieceTokenizer
+from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from .packed_sequences import Sequence
 
 # Shares of the predicted pieces that are replaced by the mask, and by a random piece.

@@ -28,7 +28,7 @@ import numpy as np
 from thinc.types import Ints1d
 from tokenizers import Encoding
 
-from ..encoders.batching.word_pieces import WordPieceTokenizer
+from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..errors import BiomedError
 from ..outputs import replacing_directory
 from .recipe import TrainingRecipe

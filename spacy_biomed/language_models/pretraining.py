@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from accelerate import PartialState
 from rich.console import Console
 
-from ..encoders.batching.word_pieces import WordPieceTokenizer
+from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..errors import BiomedError
 from ..outputs import replacing_directory
 from .initialization import (

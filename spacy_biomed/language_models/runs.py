@@ -21,7 +21,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from rich.console import Console
 from spacy.util import dict_to_dot
 
-from ..encoders.batching.word_pieces import WordPieceTokenizer
+from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..encoders.loading import read_config, read_weights, save_encoder, without_warnings
 from ..errors import BiomedError
 from ..outputs import find_paths, replacing_directory, replacing_file, working_directory

@@ -29,7 +29,7 @@ from transformers import (
     TrainingArguments,
 )
 
-from ..encoders.batching.word_pieces import WordPieceTokenizer
+from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..encoders.loading import without_warnings, without_weights_bar
 from ..encoders.torch.dropout import use_byte_dropout
 from ..encoders.torch.precision import resolve_precision

@@ -19,7 +19,7 @@ from tokenizers import (
 )
 from tokenizers.trainers import BpeTrainer, WordPieceTrainer
 
-from ..encoders.batching.word_pieces import WordPieceTokenizer
+from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..errors import BiomedError
 from .sources import read_documents
 

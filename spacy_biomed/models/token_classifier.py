@@ -9,7 +9,7 @@ from spacy.tokens import Doc
 from thinc.api import Dropout, Linear, Model, Ops, chain, to_numpy
 from thinc.types import Floats2d, Ints1d, Ragged
 
-from ..encoders.batching.encoded import borders, split_at
+from ..encoders.batching.stretches import borders, split_at
 from ..errors import BiomedError
 from .activations import create_activation
 from .window_linear import WindowLinear

@@ -13,7 +13,7 @@ from thinc.types import Ints1d
 from ..annotations.pairs import PAIR_SEPARATOR
 from ..annotations.relation_layer import SpanRelation
 from ..corpora.marked_arguments import Argument, Style, find_marked_arguments, mark_arguments
-from ..encoders.batching.alignment import ranges
+from ..encoders.batching.stretches import ranges
 
 
 class Candidate(NamedTuple):

@@ -17,7 +17,7 @@ from ..encoders.batching.windows import make_windows
 from ..errors import BiomedError
 
 if TYPE_CHECKING:
-    from ..encoders.batching.word_pieces import WordPieceTokenizer
+    from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 
 # The number of word pieces, or of sequences, and the example or document.
 Counted = tuple[int, Example | Doc]

@@ -1,7 +1,16 @@
+import pickle
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
 import pytest
+from tokenizers import AddedToken, Tokenizer
+from tokenizers.normalizers import BertNormalizer
 from transformers import AutoTokenizer
 
-from spacy_biomed.encoders.batching.word_pieces import WordPieceTokenizer
+from spacy_biomed.encoders.batching import word_pieces
+from spacy_biomed.encoders.batching.word_piece_tokenizer import WordPieceTokenizer
+from spacy_biomed.encoders.batching.word_pieces import WordPieces, splits_at_spaces
 from spacy_biomed.encoders.loading import load_pretrained
 
 AWKWARD = {
@@ -149,3 +158,86 @@ def test_a_tokenizer_that_has_no_template_for_pairs_ends_each_text():
 
 def test_special_ids_are_those_around_single_texts_and_pairs_and_the_padding(tiny_roberta):
     assert load_pretrained(str(tiny_roberta))[0].special_ids == [0, 1, 2]
+
+
+# White space and control characters of all kinds, and characters that BERT's normalizer changes.
+CHARACTERS = [
+    *"aBcé1.-,()%#_\t\n\r\x0b\x1c\x1f\x85\xa0\u2003\u2028\u3000\u200b\ufeff\x00\ufffd\u0301",
+    *"\u0327阿司😀İßΣς\u0345ﬁ가\u1100\u1161",
+    *("[MASK]", "[CLS]", "[SEP]", "##a", "aspirin", " ", " ", " ", " ", "   "),
+]
+
+
+def assert_same_pieces(pieces, expected):
+    for name in ("ids", "starts", "ends", "lengths"):
+        assert getattr(pieces, name).tolist() == getattr(expected, name).tolist(), name
+
+
+def by_the_library(tokenizer, texts):
+    encodings = [tokenizer.tokenizer.encode(text, add_special_tokens=False) for text in texts]
+    offsets = [offset for encoding in encodings for offset in encoding.offsets]
+    return WordPieces(
+        np.array([i for encoding in encodings for i in encoding.ids]),
+        np.array([start for start, _ in offsets]),
+        np.array([end for _, end in offsets]),
+        np.array([len(encoding) for encoding in encodings]),
+    )
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_known_words_have_the_pieces_that_the_whole_text_gives_them(tiny_bert, lowercase):
+    backend = Tokenizer.from_file(str(tiny_bert / "tokenizer.json"))
+    backend.normalizer = BertNormalizer(lowercase=lowercase)
+    assert splits_at_spaces(backend)
+    tokenizer = WordPieceTokenizer(backend)
+    rng = random.Random(0)
+    for _ in range(500):
+        texts = ["".join(rng.choices(CHARACTERS, k=rng.randrange(30))) for _ in range(3)]
+        assert_same_pieces(tokenizer(texts), by_the_library(tokenizer, texts))
+
+
+def test_words_are_tokenized_once(tiny_bert):
+    tokenizer = WordPieceTokenizer(Tokenizer.from_file(str(tiny_bert / "tokenizer.json")))
+    tokenizer(["aspirin reduced pain", "", "pain"])
+    tokenizer._tokenize = lambda texts: pytest.fail(f"tokenized again: {texts}")
+    assert_same_pieces(
+        tokenizer(["pain aspirin", ""]), by_the_library(tokenizer, ["pain aspirin", ""])
+    )
+
+
+def test_full_collections_of_words_begin_anew(tiny_bert, monkeypatch):
+    monkeypatch.setattr(word_pieces, "MOST_WORDS", 4)
+    monkeypatch.setattr(word_pieces, "MOST_PIECES", 40)
+    tokenizer = WordPieceTokenizer(Tokenizer.from_file(str(tiny_bert / "tokenizer.json")))
+    few, more, many, long = ["a b", "c"], ["c d", "e"], ["a b c d e f"], ["." * 41]
+    for texts in (few, more, many, long, more, few):
+        assert_same_pieces(tokenizer(texts), by_the_library(tokenizer, texts))
+        assert len(tokenizer._known_words._words._places) <= 4
+
+
+def test_threads_share_known_words(tiny_bert, monkeypatch):
+    monkeypatch.setattr(word_pieces, "MOST_WORDS", 50)
+    tokenizer = WordPieceTokenizer(Tokenizer.from_file(str(tiny_bert / "tokenizer.json")))
+    rng = random.Random(0)
+    batches = [[f"w{rng.randrange(200)} w{rng.randrange(200)} x"] * 3 for _ in range(400)]
+    with ThreadPoolExecutor(8) as pool:
+        for texts, pieces in zip(batches, pool.map(tokenizer, batches), strict=True):
+            assert_same_pieces(pieces, by_the_library(tokenizer, texts))
+
+
+def test_words_that_were_read_are_in_no_pickle(tiny_bert):
+    tokenizer = WordPieceTokenizer(Tokenizer.from_file(str(tiny_bert / "tokenizer.json")))
+    tokenizer(["Hernández presentó fiebre"])
+    content = pickle.dumps(tokenizer)
+    assert "Hernández".encode() not in content
+    again = pickle.loads(content)
+    assert_same_pieces(again(["fiebre"]), tokenizer(["fiebre"]))
+
+
+def test_only_tokenizers_that_split_at_spaces_keep_words(tiny_bert, tiny_roberta):
+    assert not splits_at_spaces(Tokenizer.from_file(str(tiny_roberta / "tokenizer.json")))
+    for added in (AddedToken("breast cancer"), AddedToken("<e>", lstrip=True)):
+        backend = Tokenizer.from_file(str(tiny_bert / "tokenizer.json"))
+        assert splits_at_spaces(backend)
+        backend.add_tokens([added])
+        assert not splits_at_spaces(backend)

@@ -9,7 +9,7 @@ import torch
 from distillation_recipe import SENTENCES
 from safetensors.torch import load_file, save_file
 
-from spacy_biomed.encoders.batching.word_pieces import WordPieceTokenizer
+from spacy_biomed.encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from spacy_biomed.encoders.loading import save_encoder
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.language_models.distillation import prepare_models

@@ -7,6 +7,7 @@ from spacy.attrs import IDX, LENGTH
 from spacy.tokens import Doc
 from thinc.types import Ints1d
 
+from .stretches import ranges
 from .word_pieces import WordPieces
 
 
@@ -54,10 +55,3 @@ def align_tokens(docs: list[Doc], pieces: WordPieces) -> tuple[Ints1d, Ints1d, I
         order = np.argsort(tokens, kind="stable")
         tokens, indices = tokens[order], indices[order]
     return indices, np.bincount(tokens, minlength=len(token_starts)), token_counts
-
-
-def ranges(starts: Ints1d, lengths: Ints1d) -> Ints1d:
-    """Concatenate `range(start, start + length)` for all pairs: (sum of lengths,)."""
-    total = int(lengths.sum())
-    offsets = np.cumsum(lengths) - lengths
-    return np.arange(total) + np.repeat(starts - offsets, lengths)

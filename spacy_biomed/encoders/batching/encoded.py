@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import srsly
 from spacy.tokens import Doc
 from thinc.api import get_array_module, to_numpy
 from thinc.types import Floats2d, Ints1d
+
+from .stretches import borders, split_at
 
 # Where a document keeps its encoding until the last listener has read it.
 ENCODING_KEY = "spacy_biomed_encoding"
@@ -147,16 +147,6 @@ def decode_encoding(obj: object, chain: Callable | None = None) -> object:
     known = {int(i): piece for i, piece in obj["known"].items()}
     arrays = {name: obj[name] for name in ENCODED_ARRAYS}
     return EncodedDoc(**arrays, id_to_token=known.__getitem__, readers=obj["readers"])
-
-
-def borders(counts: Ints1d) -> Ints1d:
-    """Where consecutive stretches of these lengths begin, and where the last one ends: (n + 1,)."""
-    return np.concatenate([[0], np.cumsum(counts)])
-
-
-def split_at(values: Any, places: Ints1d) -> list[Any]:
-    """Views of the consecutive stretches of an array between these places."""
-    return [values[start:end] for start, end in pairwise(places.tolist())]
 
 
 # Takes the gradient with respect to `EncodedBatch.hidden`, (rows, width); None stands for zeros.

@@ -12,8 +12,9 @@ from thinc.types import Ints1d
 
 from ...annotations.pairs import PAIR_KEY, PAIR_SEPARATOR, get_pair
 from ...errors import BiomedError
-from .alignment import ranges
-from .word_pieces import WordPieces, WordPieceTokenizer
+from .stretches import ranges
+from .word_piece_tokenizer import WordPieceTokenizer
+from .word_pieces import WordPieces
 
 PairOverflow = Literal["truncate", "window"]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from thinc.types import Ints1d, Ints2d
 
-from .alignment import ranges
 from .pair_pieces import TextPieces
-from .word_pieces import PairTemplate, WordPieceTokenizer
+from .stretches import ranges
+from .word_piece_tokenizer import PairTemplate, WordPieceTokenizer
 
 # The stretches of a document's rows, in order. A single text has all its word pieces in the second
 # text, and nothing in the first and between.

@@ -1,16 +1,27 @@
-"""Word-piece tokenization of whole batches, into flat arrays.
+"""Word pieces of batches of texts in flat arrays, and those of words that occurred before.
 
-Only the `tokenizers` library is needed: a pipeline without torch uses this code too.
+A tokenizer like BERT's splits texts at spaces, and no rule of it looks across one. The pieces of a
+text are therefore those of what stands between its spaces, which mostly has occurred before.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
+from threading import Lock
 
 import numpy as np
 from thinc.types import Ints1d
 from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+
+from .stretches import ranges
+
+# Words and word pieces that are kept, in some 5 MB.
+MOST_WORDS, MOST_PIECES = 2**14, 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,114 +40,107 @@ class WordPieces:
     lengths: Ints1d
 
 
-@dataclass(frozen=True, slots=True)
-class PairTemplate:
-    """The special tokens and segment ids an encoder expects for a pair of texts in one sequence.
-
-    Attributes:
-        before, between, after: vocabulary ids of the special tokens.
-        segments: segment ids (token types) of the special tokens before, of the first text, of the
-            special tokens between, of the second text, and of the special tokens after.
-    """
-
-    before: list[int]
-    between: list[int]
-    after: list[int]
-    segments: tuple[list[int], int, list[int], int, list[int]]
-
-    @property
-    def has_segments(self) -> bool:
-        """Whether the segment ids distinguish the two texts."""
-        return any(np.hstack(self.segments))
+Tokenize = Callable[[list[str]], WordPieces]
 
 
-class WordPieceTokenizer:
-    """A `tokenizers.Tokenizer` whose special tokens around a sequence are stored separately.
-
-    Attributes:
-        prefix, suffix: ids that the encoder expects around one sequence, such as [CLS] and [SEP],
-            taken from the tokenizer's post-processor.
-        pair: the same for two texts in one sequence. If the post-processor has no template for
-            pairs, they get `prefix` before the first and `suffix` after each, and the segment ids 0
-            and 1.
-        pad: id that pads short sequences of a batch.
-        mask: id of the mask token; None if the vocabulary has none.
-    """
-
-    def __init__(self, tokenizer: Tokenizer, pad: int = 0):
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
-        self.tokenizer = tokenizer
-        self.pad = pad
-        self.prefix, self.suffix = _special_ids(tokenizer)
-        self.pair = _read_pair(tokenizer) or _default_pair(self.prefix, self.suffix)
-        known = map(tokenizer.token_to_id, ("[MASK]", "<mask>"))
-        self.mask = next((token for token in known if token is not None), None)
-
-    @classmethod
-    def from_str(cls, data: str, pad: int) -> WordPieceTokenizer:
-        return cls(Tokenizer.from_str(data), pad)
-
-    def to_str(self) -> str:
-        return self.tokenizer.to_str()
-
-    @property
-    def special_ids(self) -> list[int]:
-        """Ids of the special tokens around sequences and of the padding token."""
-        pair = self.pair
-        around = (self.prefix, self.suffix, pair.before, pair.between, pair.after, [self.pad])
-        return sorted(set(chain.from_iterable(around)))
-
-    def __call__(self, texts: list[str]) -> WordPieces:
-        if len(texts) == 1:  # a batch of one takes half as long again
-            encodings = [self.tokenizer.encode(texts[0], add_special_tokens=False)]
-        else:
-            encodings = self.tokenizer.encode_batch(texts, add_special_tokens=False)
-        lengths = np.fromiter(map(len, encodings), dtype="int64", count=len(texts))
-        total = int(lengths.sum())
-        flat_ids = chain.from_iterable(encoding.ids for encoding in encodings)
-        ids = np.fromiter(flat_ids, dtype="int64", count=total)
-        flat_offsets = chain.from_iterable(
-            chain.from_iterable(encoding.offsets for encoding in encodings)
+def splits_at_spaces(tokenizer: Tokenizer) -> bool:
+    """Whether a text has the pieces that the words between its spaces have by themselves."""
+    return (
+        isinstance(tokenizer.normalizer, BertNormalizer)
+        and isinstance(tokenizer.pre_tokenizer, BertPreTokenizer)
+        and isinstance(tokenizer.model, WordPiece)
+        and not any(
+            " " in token.content or token.lstrip or token.rstrip
+            for token in tokenizer.get_added_tokens_decoder().values()
         )
-        offsets = np.fromiter(flat_offsets, dtype="int64", count=2 * total).reshape(total, 2)
-        return WordPieces(ids, offsets[:, 0], offsets[:, 1], lengths)
-
-
-def _special_ids(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
-    """The ids that the tokenizer puts before and after a sequence."""
-    encoding = tokenizer.encode("a", add_special_tokens=True)
-    inside = [i for i, special in enumerate(encoding.special_tokens_mask) if not special]
-    if not inside:  # a vocabulary that cannot spell "a" and has no unknown token
-        half = len(encoding.ids) // 2
-        return encoding.ids[:half], encoding.ids[half:]
-    return encoding.ids[: inside[0]], encoding.ids[inside[-1] + 1 :]
-
-
-def _read_pair(tokenizer: Tokenizer) -> PairTemplate | None:
-    """The tokenizer's template for two texts; None if it has none, or it cannot be determined."""
-    encoding = tokenizer.encode("a", "a", add_special_tokens=True)
-    text_of = encoding.sequence_ids
-    if None not in text_of or not {0, 1} <= set(text_of):
-        return None
-    first, second = text_of.index(0), text_of.index(1)
-    first_end = first + text_of.count(0)
-    second_end = second + text_of.count(1)
-    ids, segments = encoding.ids, encoding.type_ids
-    return PairTemplate(
-        before=ids[:first],
-        between=ids[first_end:second],
-        after=ids[second_end:],
-        segments=(
-            segments[:first],
-            segments[first],
-            segments[first_end:second],
-            segments[second],
-            segments[second_end:],
-        ),
     )
 
 
-def _default_pair(prefix: list[int], suffix: list[int]) -> PairTemplate:
-    zeros, ones = [0] * len(prefix), [1] * len(suffix)
-    return PairTemplate(prefix, suffix, suffix, (zeros, 0, [0] * len(suffix), 1, ones))
+class KnownWords:
+    """Tokenizes each distinct word once, for a tokenizer that `splits_at_spaces`.
+
+    Words are kept until there is no room for new ones; then those of the present batch are the
+    first of a new collection. Copies and pickles start without any. Threads may share it.
+    """
+
+    def __init__(self) -> None:
+        self._words = _Words()
+        self._lock = Lock()
+
+    def look_up(self, texts: list[str], tokenize: Tokenize) -> WordPieces:
+        """The word pieces of texts, as `tokenize` gives them."""
+        split = [text.split(" ") for text in texts]
+        words = list(chain.from_iterable(split))
+        known = self._words
+        try:
+            places = known.find(words)
+        except KeyError:
+            with self._lock:
+                learned = self._learn(words, tokenize)
+            if learned is None:
+                return tokenize(texts)
+            known, places = learned, learned.find(words)
+        words_of_texts = np.fromiter(map(len, split), "int64", len(split))
+        first_words = np.cumsum(words_of_texts) - words_of_texts
+        room = np.fromiter(map(len, words), "int64", len(words)) + 1  # and the space after it
+        offsets = np.cumsum(room) - room
+        offsets -= np.repeat(offsets[first_words], words_of_texts)
+        counts = known.counts[places]
+        pieces = ranges(known.firsts[places], counts)
+        moved = np.repeat(offsets, counts)
+        return WordPieces(
+            known.ids[pieces],
+            known.starts[pieces] + moved,
+            known.ends[pieces] + moved,
+            np.add.reduceat(counts, first_words),
+        )
+
+    def _learn(self, words: list[str], tokenize: Tokenize) -> _Words | None:
+        """A collection with all these words; None if they are too many for one."""
+        for known in (self._words, _Words()):
+            if known.add(words, tokenize):
+                self._words = known
+                return known
+        return None
+
+    def __reduce__(self) -> tuple[type[KnownWords], tuple[()]]:
+        return KnownWords, ()
+
+
+class _Words:
+    """Words with their pieces, which never change once a word can be found.
+
+    Attributes:
+        firsts, counts: (words,) place of each word's first piece, and number of its pieces.
+        ids, starts, ends: (pieces,) as in `WordPieces`; offsets count from the word's beginning.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+        self._pieces = 0
+        self.firsts, self.counts = np.empty((2, MOST_WORDS), "int64")
+        self.ids, self.starts, self.ends = np.empty((3, MOST_PIECES), "int64")
+
+    def find(self, words: list[str]) -> Ints1d:
+        """(words,) the places of words; raises KeyError if one is not here."""
+        return np.fromiter(map(self._places.__getitem__, words), "int64", len(words))
+
+    def add(self, words: list[str], tokenize: Tokenize) -> bool:
+        """Add the words that are new; False, and nothing is added, if there is no room."""
+        new = [word for word in dict.fromkeys(words) if word not in self._places]
+        end = len(self._places) + len(new)
+        if end > MOST_WORDS:
+            return False
+        pieces = tokenize(new)
+        last = self._pieces + len(pieces.ids)
+        if last > MOST_PIECES:
+            return False
+        added, added_pieces = slice(end - len(new), end), slice(self._pieces, last)
+        self.counts[added] = pieces.lengths
+        self.firsts[added] = self._pieces + np.cumsum(pieces.lengths) - pieces.lengths
+        self.ids[added_pieces] = pieces.ids
+        self.starts[added_pieces] = pieces.starts
+        self.ends[added_pieces] = pieces.ends
+        self._pieces = last
+        self._places.update(zip(new, range(end - len(new), end), strict=True))
+        return True

@@ -26,7 +26,7 @@ from ..batching.encoded import EncodedBatch
 from ..batching.padding import SequenceBatch
 from ..batching.pair_pieces import PairOverflow
 from ..batching.sequences import make_sequences
-from ..batching.word_pieces import WordPieceTokenizer
+from ..batching.word_piece_tokenizer import WordPieceTokenizer
 from ..listener import refuse_replacement
 from ..packed_files import unpack_files
 from .engine_choice import EngineChoice, choose_engine, read_setting

@@ -31,7 +31,7 @@ from ..batching.concurrency import Item, Result, map_concurrently
 from ..batching.encoded import EncodedBatch
 from ..batching.padding import SequenceBatch
 from ..batching.sequences import make_sequences
-from ..batching.word_pieces import WordPieceTokenizer
+from ..batching.word_piece_tokenizer import WordPieceTokenizer
 from ..capabilities import can_pack, count_segments, first_position, max_sequence_length
 from ..loading import (
     FILES,

@@ -1,0 +1,134 @@
+"""Word-piece tokenization of whole batches, into flat arrays.
+
+Only the `tokenizers` library is needed: a pipeline without torch uses this code too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from .word_pieces import KnownWords, WordPieces, splits_at_spaces
+
+
+@dataclass(frozen=True, slots=True)
+class PairTemplate:
+    """The special tokens and segment ids an encoder expects for a pair of texts in one sequence.
+
+    Attributes:
+        before, between, after: vocabulary ids of the special tokens.
+        segments: segment ids (token types) of the special tokens before, of the first text, of the
+            special tokens between, of the second text, and of the special tokens after.
+    """
+
+    before: list[int]
+    between: list[int]
+    after: list[int]
+    segments: tuple[list[int], int, list[int], int, list[int]]
+
+    @property
+    def has_segments(self) -> bool:
+        """Whether the segment ids distinguish the two texts."""
+        return any(np.hstack(self.segments))
+
+
+class WordPieceTokenizer:
+    """A `tokenizers.Tokenizer` whose special tokens around a sequence are stored separately.
+
+    Attributes:
+        prefix, suffix: ids that the encoder expects around one sequence, such as [CLS] and [SEP],
+            taken from the tokenizer's post-processor.
+        pair: the same for two texts in one sequence. If the post-processor has no template for
+            pairs, they get `prefix` before the first and `suffix` after each, and the segment ids 0
+            and 1.
+        pad: id that pads short sequences of a batch.
+        mask: id of the mask token; None if the vocabulary has none.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, pad: int = 0):
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        self.tokenizer = tokenizer
+        self.pad = pad
+        self.prefix, self.suffix = _special_ids(tokenizer)
+        self.pair = _read_pair(tokenizer) or _default_pair(self.prefix, self.suffix)
+        known = map(tokenizer.token_to_id, ("[MASK]", "<mask>"))
+        self.mask = next((token for token in known if token is not None), None)
+        self._known_words = KnownWords() if splits_at_spaces(tokenizer) else None
+
+    @classmethod
+    def from_str(cls, data: str, pad: int) -> WordPieceTokenizer:
+        return cls(Tokenizer.from_str(data), pad)
+
+    def to_str(self) -> str:
+        return self.tokenizer.to_str()
+
+    @property
+    def special_ids(self) -> list[int]:
+        """Ids of the special tokens around sequences and of the padding token."""
+        pair = self.pair
+        around = (self.prefix, self.suffix, pair.before, pair.between, pair.after, [self.pad])
+        return sorted(set(chain.from_iterable(around)))
+
+    def __call__(self, texts: list[str]) -> WordPieces:
+        """The word pieces of texts, without special tokens around them."""
+        if self._known_words is None:
+            return self._tokenize(texts)
+        return self._known_words.look_up(texts, self._tokenize)
+
+    def _tokenize(self, texts: list[str]) -> WordPieces:
+        if len(texts) == 1:  # a batch of one takes half as long again
+            encodings = [self.tokenizer.encode(texts[0], add_special_tokens=False)]
+        else:
+            encodings = self.tokenizer.encode_batch(texts, add_special_tokens=False)
+        lengths = np.fromiter(map(len, encodings), dtype="int64", count=len(texts))
+        total = int(lengths.sum())
+        flat_ids = chain.from_iterable(encoding.ids for encoding in encodings)
+        ids = np.fromiter(flat_ids, dtype="int64", count=total)
+        flat_offsets = chain.from_iterable(
+            chain.from_iterable(encoding.offsets for encoding in encodings)
+        )
+        offsets = np.fromiter(flat_offsets, dtype="int64", count=2 * total).reshape(total, 2)
+        return WordPieces(ids, offsets[:, 0], offsets[:, 1], lengths)
+
+
+def _special_ids(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
+    """The ids that the tokenizer puts before and after a sequence."""
+    encoding = tokenizer.encode("a", add_special_tokens=True)
+    inside = [i for i, special in enumerate(encoding.special_tokens_mask) if not special]
+    if not inside:  # a vocabulary that cannot spell "a" and has no unknown token
+        half = len(encoding.ids) // 2
+        return encoding.ids[:half], encoding.ids[half:]
+    return encoding.ids[: inside[0]], encoding.ids[inside[-1] + 1 :]
+
+
+def _read_pair(tokenizer: Tokenizer) -> PairTemplate | None:
+    """The tokenizer's template for two texts; None if it has none, or it cannot be determined."""
+    encoding = tokenizer.encode("a", "a", add_special_tokens=True)
+    text_of = encoding.sequence_ids
+    if None not in text_of or not {0, 1} <= set(text_of):
+        return None
+    first, second = text_of.index(0), text_of.index(1)
+    first_end = first + text_of.count(0)
+    second_end = second + text_of.count(1)
+    ids, segments = encoding.ids, encoding.type_ids
+    return PairTemplate(
+        before=ids[:first],
+        between=ids[first_end:second],
+        after=ids[second_end:],
+        segments=(
+            segments[:first],
+            segments[first],
+            segments[first_end:second],
+            segments[second],
+            segments[second_end:],
+        ),
+    )
+
+
+def _default_pair(prefix: list[int], suffix: list[int]) -> PairTemplate:
+    zeros, ones = [0] * len(prefix), [1] * len(suffix)
+    return PairTemplate(prefix, suffix, suffix, (zeros, 0, [0] * len(suffix), 1, ones))

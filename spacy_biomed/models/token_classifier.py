@@ -103,6 +103,8 @@ def add_outputs(model: Model[list[Doc], Ragged], count: int, *, like: int, offse
         "W": xp.concatenate([blocks, copies], axis=1).reshape(-1, weights.shape[1]),
         "b": xp.concatenate([biases, xp.repeat(biases[[like]], count) + offset]),
     }
+    for shim in output.shims:
+        shim.clear()
     for name in grown:  # the size of a layer with weights cannot be changed
         output.set_param(name, None)
     for node in (model, model.layers[1], output):

@@ -9,6 +9,7 @@ from thinc.api import Model, Ops, glorot_uniform_init
 from thinc.types import Floats2d, Ints1d, Ragged
 
 from ..encoders.batching.concurrency import matmul
+from .int8_product import Int8Product
 
 
 def WindowLinear(
@@ -28,7 +29,7 @@ def WindowLinear(
 
     Returns:
         a model that takes a Ragged of data (rows, nI) and lengths (sequences,), and returns
-        (rows, nO).
+        (rows, nO). In prediction on the CPU it uses weights in int8, if it has some.
     """
     return Model(
         "window_linear",
@@ -37,6 +38,7 @@ def WindowLinear(
         dims={"nO": nO, "nI": nI},
         params={"W": None, "b": None},
         attrs={"window_size": window_size},
+        shims=[Int8Product()],
     )
 
 
@@ -65,7 +67,10 @@ def forward(
     n_out, n_in = model.get_dim("nO"), model.get_dim("nI")
     rows = X.dataXd.reshape(-1, n_in)  # an empty Ragged does not keep its width
     W = model.get_param("W")  # (neighbours * nO, nI)
-    blocks = _product(model.ops, rows, W.T)
+    if is_train or model.shims[0].is_empty or model.ops.xp is not np or not len(rows):
+        blocks = _product(model.ops, rows, W.T)
+    else:
+        blocks = model.shims[0].multiply(rows)
     output = model.ops.alloc2f(len(rows), n_out) + model.get_param("b")
     neighbours = list(_neighbours(model.ops, X.lengths, len(rows), model.attrs["window_size"]))
     for block, (own, neighbour, outside) in enumerate(neighbours):

@@ -122,11 +122,12 @@ def compress_pipeline(
 ) -> CompressionReport:
     """Write a copy of a pipeline whose encoder runs without PyTorch, or with weights in fp16.
 
-    Each `biomed_transformer` becomes a `biomed_onnx_transformer` of the same name. Nothing else
-    changes, except that a pipeline loses the words of the training texts from its vocabulary if
-    none of its components reads them (`Described.reads_words`). With "fp16" the components stay the
-    same and can be trained further; the weights of encoders and of this package's heads take half
-    the space.
+    Each `biomed_transformer` becomes a `biomed_onnx_transformer` of the same name. A pipeline loses
+    the words of the training texts from its vocabulary if none of its components reads them
+    (`Described.reads_words`). With "int8" and without `calibrate`, heads predict with a copy in
+    int8 of the weights of their convolutions. Nothing else changes. With "fp16" the components stay
+    the same and can be trained further; the weights of encoders and of this package's heads take
+    half the space.
 
     With "int8" the embedding tables are quantised too, if that costs no more than `max_loss` on the
     check corpus; without a check corpus they stay in fp32. The scores in the new meta are those on
@@ -300,8 +301,12 @@ def write_compressed(
     quantize_embeddings: bool,
     calibration: Sequence[Doc] = (),
 ) -> None:
-    """Write the pipeline to a directory with its encoders exported."""
+    """Write the pipeline to a directory with its encoders exported.
+
+    In int8 without calibration the convolutions of heads are quantised too.
+    """
     from ..encoders.onnx.onnx_export import export_encoder
+    from .int8_heads import quantize_heads
 
     encoders = find_encoders(nlp)
     nlp.to_disk(path, exclude=list(encoders))
@@ -323,6 +328,9 @@ def write_compressed(
             calibration=calibration,
         )
         srsly.write_json(path / name / "cfg", encoder.cfg)
+    # With calibration no text's results depend on the other texts of its batch.
+    if precision == "int8" and not calibration:
+        quantize_heads(nlp, path)
     config.to_disk(path / "config.cfg")
     # PyTorch, which `spacy biomed card` required, is no longer needed.
     meta = srsly.read_json(path / "meta.json")

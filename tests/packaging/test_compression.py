@@ -577,6 +577,28 @@ def test_without_calibration_ranges_are_those_of_a_batch(pipeline, check, tmp_pa
     assert not settings["static"]
 
 
+@pytest.mark.parametrize(
+    "precision, calibrated", [("int8", False), ("int8", True), ("fp32", False)]
+)
+def test_heads_predict_in_int8_where_ranges_are_those_of_a_batch(
+    pipeline, check, tmp_path, precision, calibrated
+):
+    calibrate = check if calibrated else None
+    compress_pipeline(str(pipeline), tmp_path / "out", precision=precision, calibrate=calibrate)
+    before, after = (
+        spacy.load(path).get_pipe("biomed_ner").model for path in (pipeline, tmp_path / "out")
+    )
+    assert before.get_ref("first").shims[0].is_empty
+    product = after.get_ref("first").shims[0]
+    assert product.is_empty == (precision == "fp32" or calibrated)
+    weights = before.get_ref("first").get_param("W")
+    np.testing.assert_array_equal(after.get_ref("first").get_param("W"), weights)
+    if not product.is_empty:
+        rows = np.random.default_rng(0).normal(size=(50, weights.shape[1])).astype("float32")
+        expected = rows @ weights.T
+        np.testing.assert_allclose(product.multiply(rows), expected, atol=0.05 * expected.max())
+
+
 @needs_openvino
 def test_the_scores_of_each_engine_are_checked(pipeline, check, earlier, monkeypatch):
     monkeypatch.delenv("SPACY_BIOMED_ENGINE")

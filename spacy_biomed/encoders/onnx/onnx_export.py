@@ -144,24 +144,30 @@ def _calibration_inputs(model: Model, docs: Sequence[Doc]) -> Iterator[Inputs]:
 
 
 def _quantize(source: Path, target: Path, embeddings: bool, calibration: list[Inputs]) -> None:
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
     from .static_quantization import quantize_statically
 
-    with _quiet():
-        if calibration:
+    if calibration:
+        with _quiet():
             quantize_statically(source, target, calibration)
-        else:
-            quantize_dynamic(
-                str(source),
-                str(target),
-                op_types_to_quantize=["MatMul", "Gemm"],
-                per_channel=True,
-                reduce_range=True,
-                weight_type=QuantType.QInt8,
-            )
+    else:
+        quantize_products(source, target)
     if embeddings:
         _quantize_embeddings(target)
+
+
+def quantize_products(source: Path, target: Path) -> None:
+    """Quantise the matrix products of an ONNX model, with one range for each input and run."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    with _quiet():
+        quantize_dynamic(
+            str(source),
+            str(target),
+            op_types_to_quantize=["MatMul", "Gemm"],
+            per_channel=True,
+            reduce_range=True,
+            weight_type=QuantType.QInt8,
+        )
 
 
 def _quantize_embeddings(path: Path) -> None:

@@ -12,6 +12,7 @@ from thinc.types import Floats2d, Ints1d, Ragged
 from ..encoders.batching.stretches import borders, split_at
 from ..errors import BiomedError
 from .activations import create_activation
+from .exported_layers import ExportedLayers
 from .window_linear import WindowLinear
 
 
@@ -40,7 +41,8 @@ def TokenClassifier_v1(
 
     Returns:
         a model that returns one Ragged for the whole batch: data (rows, tags), and lengths
-        (tokens,), the number of rows of each token.
+        (tokens,), the number of rows of each token. In prediction on the CPU it uses the exported
+        copy of its layers, if it has one.
 
     Raises:
         BiomedError: if `tok2vec` gives one row for each document.
@@ -62,6 +64,7 @@ def TokenClassifier_v1(
         init=init,
         layers=layers,
         dims={"nO": nO},
+        shims=[ExportedLayers(window_size)],
         refs={"tok2vec": tok2vec, "first": first, "output": output, "features": features},
     )
 
@@ -103,8 +106,7 @@ def add_outputs(model: Model[list[Doc], Ragged], count: int, *, like: int, offse
         "W": xp.concatenate([blocks, copies], axis=1).reshape(-1, weights.shape[1]),
         "b": xp.concatenate([biases, xp.repeat(biases[[like]], count) + offset]),
     }
-    for shim in output.shims:
-        shim.clear()
+    model.shims[0].clear()
     for name in grown:  # the size of a layer with weights cannot be changed
         output.set_param(name, None)
     for node in (model, model.layers[1], output):
@@ -139,6 +141,9 @@ def forward(
             owners = np.repeat(np.arange(len(vectors)), to_numpy(token_lengths))
             vectors = vectors[ops.xp.asarray(owners)]
         data[:, width:] = vectors
+    exported = model.shims[0]
+    if not is_train and exported.can_predict(data):
+        return Ragged(exported.predict(data, doc_lengths), token_lengths), lambda d_scores: []
     scores, backprop_scores = classify(Ragged(data, doc_lengths), is_train)
 
     def backprop(d_scores: Ragged) -> list:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from thinc.api import Model, Ops, glorot_uniform_init
 from thinc.types import Floats2d, Ints1d, Ragged
 
 from ..encoders.batching.concurrency import matmul
-from .int8_product import Int8Product
 
 
 def WindowLinear(
@@ -29,7 +29,7 @@ def WindowLinear(
 
     Returns:
         a model that takes a Ragged of data (rows, nI) and lengths (sequences,), and returns
-        (rows, nO). In prediction on the CPU it uses weights in int8, if it has some.
+        (rows, nO).
     """
     return Model(
         "window_linear",
@@ -38,7 +38,6 @@ def WindowLinear(
         dims={"nO": nO, "nI": nI},
         params={"W": None, "b": None},
         attrs={"window_size": window_size},
-        shims=[Int8Product()],
     )
 
 
@@ -67,12 +66,10 @@ def forward(
     n_out, n_in = model.get_dim("nO"), model.get_dim("nI")
     rows = X.dataXd.reshape(-1, n_in)  # an empty Ragged does not keep its width
     W = model.get_param("W")  # (neighbours * nO, nI)
-    if is_train or model.shims[0].is_empty or model.ops.xp is not np or not len(rows):
-        blocks = _product(model.ops, rows, W.T)
-    else:
-        blocks = model.shims[0].multiply(rows)
+    blocks = _product(model.ops, rows, W.T)
     output = model.ops.alloc2f(len(rows), n_out) + model.get_param("b")
-    neighbours = list(_neighbours(model.ops, X.lengths, len(rows), model.attrs["window_size"]))
+    xp, window_size = model.ops.xp, model.attrs["window_size"]
+    neighbours = list(find_neighbours(xp, X.lengths, len(rows), window_size))
     for block, (own, neighbour, outside) in enumerate(neighbours):
         part = blocks[neighbour, block * n_out : (block + 1) * n_out]
         _clear(part, outside)  # no other row reads these values
@@ -96,16 +93,21 @@ def _product(ops: Ops, left: Floats2d, right: Floats2d) -> Floats2d:
     return matmul(left, right) if ops.xp is np else left @ right
 
 
-def _neighbours(
-    ops: Ops, lengths: Ints1d, count: int, window_size: int
+def find_neighbours(
+    xp: Any, lengths: Ints1d, count: int, window_size: int
 ) -> Iterator[tuple[slice, slice, np.ndarray]]:
     """For each place in the window, from left to right, three indices of rows.
+
+    Args:
+        xp: NumPy or CuPy, whichever the lengths are in.
+        lengths: (sequences,) number of rows of each sequence.
+        count: number of rows.
+        window_size: number of neighbours on each side.
 
     Yields:
         the rows that have a neighbour at this place; these neighbours; and which of the neighbours
         belong to another sequence, as booleans.
     """
-    xp = ops.xp
     if xp is np:
         sequence = np.repeat(np.arange(len(lengths)), lengths)
     else:  # its `repeat` would copy each sequence by itself

@@ -124,8 +124,8 @@ def compress_pipeline(
 
     Each `biomed_transformer` becomes a `biomed_onnx_transformer` of the same name. A pipeline loses
     the words of the training texts from its vocabulary if none of its components reads them
-    (`Described.reads_words`). With "int8" and without `calibrate`, heads predict with a copy in
-    int8 of the weights of their convolutions. Nothing else changes. With "fp16" the components stay
+    (`Described.reads_words`). With "int8" and without `calibrate`, token classifiers predict with
+    a copy of their layers in int8. Nothing else changes. With "fp16" the components stay
     the same and can be trained further; the weights of encoders and of this package's heads take
     half the space.
 
@@ -303,7 +303,7 @@ def write_compressed(
 ) -> None:
     """Write the pipeline to a directory with its encoders exported.
 
-    In int8 without calibration the convolutions of heads are quantised too.
+    In int8 without calibration the layers of token classifiers are exported too.
     """
     from ..encoders.onnx.onnx_export import export_encoder
     from .int8_heads import quantize_heads

@@ -27,6 +27,7 @@ from ..training.corpus import Corpus_v1
 from .calibration import write_calibration
 
 if TYPE_CHECKING:
+    from ..encoders.onnx.engines import EngineName
     from ..encoders.onnx.onnx_export import Quantization
     from ..pipeline.calibrating import Calibration
     from ..pipeline.encoder_pipe import EncoderPipe
@@ -198,7 +199,7 @@ def compress_pipeline(
                 precision, embeddings, bool(calibration), scores_before=before
             )
             cosines = []
-            for engine in ["PyTorch"] if precision == "fp16" else usable_engines():
+            for engine in ["PyTorch"] if precision == "fp16" else _engines_of(partial):
                 compressed = _load_in_engine(partial, find_encoders(nlp), engine)
                 cosine, difference = compare_encoders(nlp, compressed, texts)
                 cosines.append(cosine)
@@ -235,6 +236,16 @@ def compress_pipeline(
     report.bytes_before = directory_size(nlp.path) if nlp.path else 0
     report.bytes_after = directory_size(output)
     return report
+
+
+def _engines_of(pipeline: Path) -> list[EngineName]:
+    """The installed engines that can run all exported encoders of a pipeline.
+
+    ONNX Runtime, if the environment variable allows only another.
+    """
+    able = [settings["engines"] for settings in exported_settings(pipeline)]
+    usable = [name for name in usable_engines() if all(name in engines for engines in able)]
+    return usable or ["onnxruntime"]
 
 
 def _load_in_engine(path: Path, encoders: Iterable[str], engine: str) -> Language:

@@ -9,6 +9,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import onnx
 import pytest
 from engines_here import needs_openvino
 from transformers import AutoConfig, AutoModel
@@ -49,11 +50,10 @@ def pytorch(any_encoder, make_model):
 
 @pytest.fixture(scope="module")
 def exported(pytorch, tmp_path_factory):
-    """Directories of each small encoder exported in fp32 and int8."""
-    folder = tmp_path_factory.mktemp("exported")
-    for precision in ("fp32", "int8"):
-        export_encoder(pytorch, folder / precision, precision=precision)
-    return folder
+    """The directory of each small encoder exported in fp32."""
+    path = tmp_path_factory.mktemp("exported")
+    export_encoder(pytorch, path, precision="fp32")
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -99,18 +99,57 @@ def cosines(left, right):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_fp32_gives_pytorchs_rows(pytorch, exported, docs, engine):
-    model = load(exported / "fp32", engine=engine, precision="fp32", threads=2)
+    model = load(exported, engine=engine, precision="fp32", threads=2)
     np.testing.assert_allclose(model.predict(docs).hidden, pytorch.predict(docs).hidden, atol=5e-4)
 
 
-def test_openvino_runs_int8_too(pytorch, exported, docs):
-    batch = load(exported / "int8", engine="openvino").predict(docs)
-    assert cosines(batch.hidden, pytorch.predict(docs).hidden).mean() > 0.99
+@pytest.fixture(scope="module", params=["tiny_bert", "tiny_roberta"])
+def fused(request, make_model, tmp_path_factory):
+    """An encoder whose attention is one operator in int8, and its directory."""
+    pytorch = make_model(request.getfixturevalue(request.param))
+    path = tmp_path_factory.mktemp("fused")
+    export_encoder(pytorch, path, precision="int8")
+    return pytorch, path
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_attention_is_one_operator_with_the_same_rows(fused, docs, threads):
+    pytorch, path = fused
+    nodes = [node.op_type for node in onnx.load(path / "model.onnx").graph.node]
+    assert nodes.count("QAttention") == 2
+    assert "Softmax" not in nodes
+    rows = load(path, threads=threads).predict(docs).hidden
+    assert cosines(rows, pytorch.predict(docs).hidden).min() > 0.97
+
+
+def test_it_is_for_onnx_runtime_alone(fused, nlp, monkeypatch):
+    timed = time_as(monkeypatch, onnxruntime=1.0, openvino=2.0)
+    docs = [nlp.make_doc(text * 20) for text in TEXTS]
+    with pytest.warns(UserWarning, match="was made for onnxruntime alone") as warned:
+        forced = load(fused[1], engine="openvino")
+        forced.predict(docs)
+    assert len(warned) == 1
+    # "auto" is silent: nobody asked for it.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = load(fused[1])
+        model.predict(docs)
+    for one in (forced, model):
+        assert one.shims[0].choice == EngineChoice("onnxruntime")
+    assert not timed
+
+
+def test_openvino_runs_other_int8_too(tiny_distilbert, make_model, docs, tmp_path):
+    pytorch = make_model(tiny_distilbert)
+    export_encoder(pytorch, tmp_path / "int8", precision="int8")
+    model = load(tmp_path / "int8", engine="openvino")
+    assert model.shims[0].choice.engine == "openvino"
+    assert cosines(model.predict(docs).hidden, pytorch.predict(docs).hidden).mean() > 0.99
 
 
 def test_bf16_is_close_to_fp32(exported, docs):
     batches = {
-        precision: load(exported / "fp32", engine="openvino", precision=precision).predict(docs)
+        precision: load(exported, engine="openvino", precision=precision).predict(docs)
         for precision in ("fp32", "bf16")
     }
     assert cosines(batches["bf16"].hidden, batches["fp32"].hidden).min() > 0.99
@@ -223,7 +262,7 @@ def test_the_first_texts_decide_and_the_others_do_not(tiny, nlp, monkeypatch):
     assert timed == ["onnxruntime", "openvino"]
 
 
-def test_engines_are_timed_once_for_an_encoder_and_a_length(tiny, exported, monkeypatch):
+def test_engines_are_timed_once_for_an_encoder_and_a_length(tiny, monkeypatch):
     timed = time_as(monkeypatch, onnxruntime=1.0, openvino=2.0)
     first = choose(tiny)
     assert timed == ["onnxruntime", "openvino"]
@@ -231,8 +270,7 @@ def test_engines_are_timed_once_for_an_encoder_and_a_length(tiny, exported, monk
     assert len(timed) == 2
     choose(tiny, precision="bf16")
     choose(tiny, [make_batch(1, 512)] * 2)
-    choose(exported / "int8")
-    assert len(timed) == 8
+    assert len(timed) == 6
 
 
 def test_too_little_text_decides_nothing(tiny):

@@ -4,6 +4,7 @@ import json
 import math
 import re
 import shutil
+import warnings
 
 import numpy as np
 import pytest
@@ -613,9 +614,21 @@ def test_the_scores_of_each_engine_are_checked(pipeline, check, earlier, monkeyp
         return {"ents_f": 0.5 if scored[-1] == "openvino" else 0.9}
 
     monkeypatch.setattr(compression, "weighted_scores", score)
-    assert "falls by 40.00 points" in refuse(str(pipeline), earlier, check=check)
+    assert "falls by 40.00 points" in refuse(str(pipeline), earlier, check=check, calibrate=check)
     # With embeddings in int8, and again with embeddings in fp32.
     assert scored == ["PyTorch", *["onnxruntime", "openvino"] * 2]
+
+
+@needs_openvino
+@pytest.mark.parametrize("allowed", ["auto", "openvino"])
+def test_int8_for_onnx_runtime_is_checked_there_alone(
+    pipeline, check, tmp_path, monkeypatch, allowed
+):
+    monkeypatch.setenv("SPACY_BIOMED_ENGINE", allowed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if allowed == "openvino" else "error", UserWarning)
+        report = compress_pipeline(str(pipeline), tmp_path / "out", check=check)
+    assert list(report.scores_by_engine) == ["onnxruntime"]
 
 
 def test_only_int8_is_calibrated(pipeline, check, earlier):

@@ -21,11 +21,12 @@ from ...errors import BiomedError
 from ..batching.sequences import make_sequences
 from ..capabilities import count_segments, max_sequence_length
 from ..thinc_shims import get_module
-from .engines import Inputs
+from .engines import ENGINES, EngineName, Inputs
 from .onnx_model import INPUTS, MODEL, OUTPUT, SEGMENTS, SETTINGS, TOKENIZER, make_inputs
 
 if TYPE_CHECKING:
     import torch
+    from transformers import PretrainedConfig
 
 Quantization = Literal["fp32", "int8"]
 
@@ -66,6 +67,8 @@ def export_encoder(
         _export(encoder, exported)
         if precision == "int8":
             inputs = list(_calibration_inputs(model, calibration))
+            if not inputs:
+                _fuse_attention(exported, encoder.config)
             _quantize(exported, path / MODEL, quantize_embeddings, inputs)
         else:
             (path / MODEL).write_bytes(exported.read_bytes())
@@ -79,6 +82,7 @@ def export_encoder(
         "max_length": max_sequence_length(encoder),
         "pad": shim.tokenizer.pad,
         "segments": count_segments(encoder) > 1,
+        "engines": _find_engines(path / MODEL),
     }
     (path / SETTINGS).write_text(json.dumps(settings, indent=2), encoding="utf8")
 
@@ -127,6 +131,41 @@ def _export(encoder: torch.nn.Module, path: Path) -> None:
         )
 
 
+def _fuse_attention(path: Path, config: PretrainedConfig) -> None:
+    """Make attention, with its products before, one operator of ONNX Runtime in each layer.
+
+    One short text then takes an eighth less time on two threads; on one thread it is no slower. In
+    encoders whose attention is not like BERT's, nothing is changed.
+    """
+    from onnxruntime.transformers.fusion_options import AttentionMaskFormat, FusionOptions
+    from onnxruntime.transformers.optimizer import optimize_model
+
+    options = FusionOptions("bert")
+    options.attention_mask_format = AttentionMaskFormat.AttentionMask
+    # ONNX Runtime makes all other fusions that are faster when it loads the file.
+    for name in vars(options):
+        if name.startswith("enable_") and name != "enable_attention":
+            setattr(options, name, False)
+    with _quiet():
+        optimized = optimize_model(
+            str(path),
+            model_type="bert",
+            num_heads=config.num_attention_heads,
+            hidden_size=config.hidden_size,
+            optimization_options=options,
+            opt_level=0,
+        )
+        optimized.save_model_to_file(str(path))
+
+
+def _find_engines(path: Path) -> list[EngineName]:
+    """The engines that can run a model: only ONNX Runtime has its own quantised operators."""
+    import onnx
+
+    nodes = onnx.load(path).graph.node
+    return ["onnxruntime"] if any(one.op_type == "QAttention" for one in nodes) else [*ENGINES]
+
+
 def _calibration_inputs(model: Model, docs: Sequence[Doc]) -> Iterator[Inputs]:
     """The inputs of the exported encoder for each window of the documents, without padding."""
     shim = model.shims[0]
@@ -163,17 +202,20 @@ def quantize_products(source: Path, target: Path, *, exclude: Sequence[str] = ()
         target: where to write it to.
         exclude: names of nodes that stay as they are.
     """
+    from onnx import TensorProto
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     with _quiet():
         quantize_dynamic(
             str(source),
             str(target),
-            op_types_to_quantize=["MatMul", "Gemm"],
+            op_types_to_quantize=["MatMul", "Gemm", "Attention"],
             nodes_to_exclude=list(exclude),
             per_channel=True,
             reduce_range=True,
             weight_type=QuantType.QInt8,
+            # Of values whose type it cannot infer, behind operators of ONNX Runtime.
+            extra_options={"DefaultTensorType": TensorProto.FLOAT},
         )
 
 

@@ -31,6 +31,7 @@ from ..listener import refuse_replacement
 from ..packed_files import unpack_files
 from .engine_choice import EngineChoice, choose_engine, read_setting
 from .engines import (
+    ENGINES,
     Engine,
     EngineName,
     EnginePrecision,
@@ -110,9 +111,9 @@ class OnnxShim(Shim):
         choice: the engine; None before anything is loaded. With "auto" it is ONNX Runtime until
             enough text was read to choose by.
         files: content of the encoder's files by name; empty before anything is loaded.
-        settings: the content of `encoder.json`: width, max_length, pad, precision, name, and
-            whether the model takes segment ids (missing for encoders exported before pairs were
-            supported).
+        settings: the content of `encoder.json`: width, max_length, pad, precision, name, whether
+            the model takes segment ids (missing for encoders exported before pairs were supported),
+            and the engines that can run it (any, if missing).
     """
 
     def __init__(
@@ -225,7 +226,15 @@ class OnnxShim(Shim):
             setting = read_setting(self.setting)
             # Before it is needed, so that a damaged model is found when it is loaded.
             threads = self.usable_threads()
+            engines = settings.get("engines", ENGINES)
             name: EngineName = "onnxruntime" if setting == "auto" else setting
+            if name not in engines:
+                warnings.warn(
+                    f"this encoder was made for {engines[0]} alone, which runs it in place of "
+                    f"{name}: for both, use `compress` with --calibrate or --precision fp32",
+                    stacklevel=2,
+                )
+                name = engines[0]
             name, engine = self._create_or_replace(name, files[MODEL], threads)
             check_signature(engine.signature, settings)
         except BiomedError:
@@ -237,7 +246,7 @@ class OnnxShim(Shim):
             ) from error
         self.files, self.settings, self.tokenizer = files, settings, tokenizer
         self.choice, self._engines = EngineChoice(name), {threads: engine}
-        self._is_open = setting == "auto" and is_installed("openvino")
+        self._is_open = setting == "auto" and "openvino" in engines and is_installed("openvino")
 
     def _create_or_replace(
         self, name: EngineName, model: bytes, threads: int

@@ -152,9 +152,10 @@ def weights() -> Callable:
 
     def flatten(nlp, name):
         import numpy as np
+        from thinc.api import PyTorchShim
 
         model = nlp.get_pipe(name).model
-        if model.shims:
+        if model.shims and isinstance(model.shims[0], PyTorchShim):
             parts = [p.detach().numpy().ravel() for p in model.shims[0]._model.parameters()]
         else:
             parts = [

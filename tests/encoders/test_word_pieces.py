@@ -241,3 +241,11 @@ def test_only_tokenizers_that_split_at_spaces_keep_words(tiny_bert, tiny_roberta
         assert splits_at_spaces(backend)
         backend.add_tokens([added])
         assert not splits_at_spaces(backend)
+
+
+def test_nobody_waits_for_a_thread_that_learns_words(tiny_bert):
+    tokenizer = WordPieceTokenizer(Tokenizer.from_file(str(tiny_bert / "tokenizer.json")))
+    tokenizer(["known"])
+    with tokenizer._known_words._lock:
+        for texts in (["known"], ["known and new"]):
+            assert_same_pieces(tokenizer(texts), by_the_library(tokenizer, texts))

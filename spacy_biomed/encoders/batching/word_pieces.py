@@ -20,7 +20,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from .stretches import ranges
 
-# Words and word pieces that are kept, in some 5 MB.
+# Words and word pieces that are kept, in some 4 MB.
 MOST_WORDS, MOST_PIECES = 2**14, 2**16
 
 
@@ -75,8 +75,7 @@ class KnownWords:
         try:
             places = known.find(words)
         except KeyError:
-            with self._lock:
-                learned = self._learn(words, tokenize)
+            learned = self._learn(words, tokenize)
             if learned is None:
                 return tokenize(texts)
             known, places = learned, learned.find(words)
@@ -96,12 +95,20 @@ class KnownWords:
         )
 
     def _learn(self, words: list[str], tokenize: Tokenize) -> _Words | None:
-        """A collection with all these words; None if they are too many for one."""
-        for known in (self._words, _Words()):
-            if known.add(words, tokenize):
-                self._words = known
-                return known
-        return None
+        """A collection with all these words; None if they are too many, or another thread learns.
+
+        Nobody waits: a forked process inherits the lock, but not the thread that has it.
+        """
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            for known in (self._words, _Words()):
+                if known.add(words, tokenize):
+                    self._words = known
+                    return known
+            return None
+        finally:
+            self._lock.release()
 
     def __reduce__(self) -> tuple[type[KnownWords], tuple[()]]:
         return KnownWords, ()

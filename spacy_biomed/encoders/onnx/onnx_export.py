@@ -51,8 +51,8 @@ def export_encoder(
             processors without VNNI instructions do not saturate in 16-bit sums.
         quantize_embeddings: with "int8", the embedding tables too, one scale for each row.
         calibration: with "int8", documents on which the ranges of the products' inputs are
-            measured (`static_quantization.py`). Without any, each batch has ranges of its own,
-            which only ONNX Runtime computes fast.
+            measured (`static_quantization.py`). Without any, each batch has ranges of its own, and
+            attention like BERT's becomes an operator that only ONNX Runtime has.
 
     Raises:
         BiomedError: if onnx is not installed.
@@ -134,7 +134,7 @@ def _export(encoder: torch.nn.Module, path: Path) -> None:
 def _fuse_attention(path: Path, config: PretrainedConfig) -> None:
     """Make attention, with its products before, one operator of ONNX Runtime in each layer.
 
-    One short text then takes an eighth less time on two threads; on one thread it is no slower. In
+    One short text then takes less time on two threads, and no more on one (`docs/internals.md`). In
     encoders whose attention is not like BERT's, nothing is changed.
     """
     from onnxruntime.transformers.fusion_options import AttentionMaskFormat, FusionOptions

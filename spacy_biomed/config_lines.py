@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from .errors import suggest
 
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*$")
 _SETTING = re.compile(r"\s*([^\s=#\[][^=]*?)\s*=\s*(.*?)\s*$")
@@ -100,3 +103,35 @@ def find_line_number(message: str) -> int | None:
     """The number of the line in a message of configparser about a syntax error, or None."""
     match = _LINE_NUMBER.search(" ".join(message.split()))
     return int(match[1] or match[2]) if match else None
+
+
+def suggest_setting(name: str, config: Mapping[str, Any]) -> str:
+    """What to do about the name of a setting that a config does not have.
+
+    Args:
+        name: dotted.
+        config: the sections, which are mappings.
+
+    Examples:
+        >>> suggest_setting("training.stepz", {"training": {"steps": 3}})
+        'did you mean --training.steps?'
+    """
+    section, _, setting = name.rpartition(".")
+    names = [one for one in _list_settings(config) if "@" not in one]
+    beside = [one.rpartition(".")[2] for one in names if one.rpartition(".")[0] == section]
+    if close := get_close_matches(setting, beside, n=1):
+        return f"did you mean --{section}.{close[0]}?"
+    if same := [f"--{one}" for one in names if one.endswith(f".{setting}")]:
+        return f"did you mean {' or '.join(same[:3])}?"
+    has_section = any(one.startswith(f"{section}.") for one in names)
+    hint = "" if has_section else suggest(f"--{name}", [f"--{one}" for one in names], 1)
+    return hint or "see what is there"
+
+
+def _list_settings(section: Mapping[str, Any], begin: str = "") -> Iterator[str]:
+    """Yield the dotted names of the settings in a section and its sections."""
+    for key, value in section.items():
+        if isinstance(value, Mapping) and value:
+            yield from _list_settings(value, f"{begin}{key}.")
+        else:
+            yield f"{begin}{key}"

@@ -1,5 +1,8 @@
 """The exception for bad input, and the quoting of data in its messages."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
 from reprlib import Repr
 
 # Maximum characters of a quotation.
@@ -60,3 +63,45 @@ def escape(text: str, limit: int = QUOTED) -> str:
         for character in text[: limit + 1]
     )
     return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
+
+
+def suggest(name: str, known: Iterable[str], count: int = 3) -> str:
+    """Ask about an unknown name whether a known one is meant; "" if none is similar.
+
+    Args:
+        count: at most so many names.
+
+    Examples:
+        >>> suggest("Bratt", ["brat", "jsonl"])
+        'did you mean brat?'
+    """
+    by_key = {one.casefold(): one for one in known}
+    close = get_close_matches(name.casefold(), by_key, n=count)
+    return f"did you mean {' or '.join(by_key[one] for one in close)}?" if close else ""
+
+
+def suggest_sibling(path: Path) -> str:
+    """Ask whether a folder beside a path that is not there is meant; "" if none is similar."""
+    try:
+        siblings = [one.name for one in path.parent.iterdir() if one.is_dir()]
+    except OSError:
+        return ""
+    hint = suggest(path.name, siblings, 1)
+    return escape(hint.replace("mean ", f"mean {path.parent}/", 1)) if path.parent.name else hint
+
+
+def add_hint(message: str, hint: str) -> str:
+    """A message with what `suggest` asks, if anything."""
+    return f"{message}; {hint}" if hint else message
+
+
+def list_choices(name: str, choices: Iterable[str]) -> str:
+    """What to do about an unknown name of few: the choices, and which of them may be meant.
+
+    Examples:
+        >>> list_choices("int9", ["int8", "fp32", "fp16"])
+        'use int8, fp32 or fp16; did you mean int8?'
+    """
+    *others, last = choices
+    listed = f"use {', '.join(others)} or {last}" if others else f"use {last}"
+    return add_hint(listed, suggest(name, [*others, last], 1))

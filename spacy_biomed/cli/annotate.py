@@ -12,7 +12,7 @@ from rich.console import Console
 from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
-from ..errors import BiomedError, escape
+from ..errors import BiomedError, escape, list_choices
 from ._shared.display import create_bar, create_table
 from ._shared.number_options import from_0_to_1
 
@@ -80,7 +80,9 @@ def annotate(
         from ..bulk.sources import Columns
 
         if engine not in ("local", "ray"):
-            raise BiomedError(f"--engine {escape(engine)}: give local or ray")
+            raise BiomedError(
+                f"--engine {escape(engine)}: {list_choices(engine, ('local', 'ray'))}"
+            )
         if address is not None and engine != "ray":
             raise BiomedError("--address is that of a Ray cluster: add --engine ray")
         settings = BulkSettings(

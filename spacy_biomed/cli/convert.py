@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..errors import BiomedError, escape, quote
+from ..errors import BiomedError, escape, list_choices, quote
 from ._shared.display import create_bar, create_table
 from .init_config import split_names
 
@@ -92,7 +92,9 @@ def convert(
     if labels is not None and not kept_labels:
         raise BiomedError("--labels names no label: give some with commas between, as in A,B")
     if on_error not in ("stop", "skip"):
-        raise BiomedError(f"--on-error {quote(on_error)}: give stop or skip")
+        raise BiomedError(
+            f"--on-error {quote(on_error)}: {list_choices(on_error, ('stop', 'skip'))}"
+        )
     given = {"train": train, "dev": dev, "test": test}
     report = convert_corpus(
         name,

@@ -11,7 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from ..errors import BiomedError
+from ..errors import BiomedError, list_choices
 
 if TYPE_CHECKING:
     from ..corpora.corpus_catalogue import CorpusEntry
@@ -61,7 +61,8 @@ def select(entries: tuple[Any, ...], **filters: str | None) -> list[Any]:
             continue
         values = sorted({getattr(entry, field) for entry in entries})
         if wanted.lower() not in values:
-            raise BiomedError(f"no --{field} '{wanted}' in the catalogue: use {', '.join(values)}")
+            advice = list_choices(wanted, values)
+            raise BiomedError(f"no --{field} '{wanted}' in the catalogue: {advice}")
         chosen = [entry for entry in chosen if getattr(entry, field) == wanted.lower()]
     return chosen
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..errors import BiomedError
+from ..errors import BiomedError, add_hint
 from .corpora import check_no_filters, print_fields, print_json, print_rows, select, shorten
 
 if TYPE_CHECKING:
@@ -35,16 +35,16 @@ def encoders(
 
 
 def _find(name: str) -> EncoderEntry:
-    from ..encoders.encoder_catalogue import find_encoder, suggest_encoders
+    from ..encoders.encoder_catalogue import find_encoder
+    from ..encoders.loading import suggest_encoder
 
     entry = find_encoder(name)
     if entry is None:
-        suggestions = suggest_encoders(name)
-        hint = f"did you mean {' or '.join(suggestions)}? " if suggestions else ""
-        raise BiomedError(
-            f"no encoder named '{name}' in the catalogue: {hint}`python -m spacy biomed encoders` "
-            "lists them all; a config also takes any hub id or directory"
+        problem = (
+            f"no encoder named '{name}' in the catalogue: `python -m spacy biomed encoders` lists "
+            "them all; a config also takes any hub id or directory"
         )
+        raise BiomedError(add_hint(problem, suggest_encoder(name)))
     return entry
 
 

@@ -11,7 +11,7 @@ from spacy.util import import_file
 from wasabi import msg
 
 from ..errors import BiomedError, escape
-from ._shared.overrides import check_variables, parse_overrides
+from ._shared.overrides import parse_overrides
 from ._shared.training_extra import importing_extra
 from ._shared.training_options import GPU_ID
 
@@ -43,6 +43,7 @@ def train(
     """
     from ..training.config import check_sections, read_config
     from ..training.config_errors import explaining_config_errors
+    from ..training.config_settings import check_settings, find_unknown
 
     overrides = parse_overrides(context)
     with importing_extra("training needs PyTorch"):
@@ -50,7 +51,10 @@ def train(
         from ..training.resumable import train as train_pipeline
     _import_code(code)
     set_up_gpu(gpu_id)
-    check_variables(overrides, read_config(config), config)
+    given = read_config(config)
+    check_settings(given, config)
+    if unknown := find_unknown(overrides, given, str(config)):
+        raise BiomedError(f"--{unknown[0]}: {unknown[1]}")
     with explaining_config_errors(config):
         settings = read_config(config, overrides)
         check_sections(config, settings, ("nlp", "components", "training"))

@@ -149,8 +149,8 @@ def _find_entry(name: str) -> CorpusEntry:
     entry = find_corpus(name)
     if entry.format is None:
         raise BiomedError(
-            f"{name}: there is no reader for this corpus yet; give --format with one of "
-            f"{', '.join(FORMATS)} if you have it in such a form"
+            f"{name}: there is no reader for this corpus yet; if you have it in another form, give "
+            f"--format with one of {', '.join(FORMATS)}"
         )
     return entry
 

@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from ..errors import BiomedError
+from ..errors import BiomedError, add_hint
 
 DATA_USE_AGREEMENT = "data use agreement"
 
@@ -91,11 +91,12 @@ def find_corpus(name: str) -> CorpusEntry:
         return by_name[key]
     close = difflib.get_close_matches(key, by_name, n=5, cutoff=0.6)
     suggestions = list(dict.fromkeys(by_name[match].name for match in close))
-    hint = f"did you mean {' or '.join(suggestions)}? " if suggestions else ""
-    raise BiomedError(
-        f"no corpus named '{name}' in the catalogue: {hint}`python -m spacy biomed corpora` lists "
-        "them all"
+    problem = (
+        f"no corpus named '{name}' in the catalogue: `python -m spacy biomed corpora` lists them "
+        "all; for a corpus of your own give --format, such as brat, columns or jsonl"
     )
+    hint = f"did you mean {' or '.join(suggestions)}?" if suggestions else ""
+    raise BiomedError(add_hint(problem, hint))
 
 
 def _normalise(name: str) -> str:

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..errors import BiomedError, quote
+from ..errors import BiomedError, list_choices, quote
 from .documents import Document, check_characters
 from .repairs import leaving_out, with_changes
 
 # Module and function of each format's reader, and the function's further arguments.
 FORMATS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "columns": ("columns", "read_columns", {}),
+    "conll": ("columns", "read_columns", {}),
     "bio": ("columns", "read_columns", {}),
     "iob1": ("columns", "read_columns", {"scheme": "iob1"}),
     "iob2": ("columns", "read_columns", {"scheme": "iob2"}),
@@ -59,7 +60,7 @@ def read_documents(
             half of a surrogate pair.
     """
     if format not in FORMATS:
-        raise BiomedError(f"unknown format {quote(format)}; choose one of {', '.join(FORMATS)}")
+        raise BiomedError(f"unknown format {quote(format)}; {list_choices(format, FORMATS)}")
     module, function, arguments = FORMATS[format]
     reader = getattr(importlib.import_module(f"{__package__}.readers.{module}"), function)
     if module == "columns":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 
-from ..errors import BiomedError
+from ..errors import BiomedError, list_choices
 
 # "other" and "profession" have no surrogates and become tags; "keep" is not replaced.
 Kind = Literal[
@@ -93,8 +93,8 @@ def merge_kinds(component: str, kinds: Mapping[str, str]) -> dict[str, str]:
     for label, kind in kinds.items():
         if kind not in get_args(Kind):
             raise BiomedError(
-                f"[components.{component}.kinds] {label} = '{kind}': no such kind; use one of "
-                f"{', '.join(get_args(Kind))}"
+                f"[components.{component}.kinds] {label} = '{kind}': no such kind; "
+                f"{list_choices(kind, get_args(Kind))}"
             )
     return {**KINDS_OF_LABELS, **kinds}
 

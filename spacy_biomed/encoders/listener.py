@@ -12,7 +12,7 @@ from spacy.tokens import Doc
 from thinc.api import Model, Ops
 from thinc.types import Floats2d, Ragged
 
-from ..errors import BiomedError
+from ..errors import BiomedError, list_choices
 from .batching.encoded import (
     EncodedBackprop,
     EncodedBatch,
@@ -101,7 +101,7 @@ def EncoderListener_v1(
         upstream: name of the encoder component, or "*" for any.
     """
     if pooling not in POOLINGS:
-        raise ValueError(f"unknown pooling '{pooling}': use one of {', '.join(POOLINGS)}")
+        raise ValueError(f"unknown pooling '{pooling}': {list_choices(pooling, POOLINGS)}")
     return EncoderListener(pooling, grad_factor, upstream)
 
 

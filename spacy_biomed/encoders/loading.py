@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer
 
-from ..errors import BiomedError, escape
+from ..errors import BiomedError, add_hint, escape, suggest_sibling
 from .batching.word_piece_tokenizer import WordPieceTokenizer
 from .capabilities import count_segments, max_sequence_length
-from .encoder_catalogue import find_encoder
+from .encoder_catalogue import find_encoder, suggest_encoders
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
@@ -73,10 +73,11 @@ def locate(name: str, revision: str | None) -> tuple[str, str | None]:
             )
         return str(directory), None
     if _looks_like_path(name):
-        raise BiomedError(
+        problem = (
             f"{directory}: no such encoder directory; give a directory in Hugging Face layout, a "
             "hub id or a name that `python -m spacy biomed encoders` lists"
         )
+        raise BiomedError(add_hint(problem, suggest_encoder(name)))
     entry = find_encoder(name)
     if entry is None:
         return name, revision
@@ -86,6 +87,14 @@ def locate(name: str, revision: str | None) -> tuple[str, str | None]:
             "and give the directory as the encoder's name"
         )
     return entry.hub_id, revision or entry.revision
+
+
+def suggest_encoder(name: str) -> str:
+    """Ask whether a name of the catalogue or a directory beside is meant; "" if none is similar."""
+    if "/" in name or "\\" in name:
+        return suggest_sibling(Path(name).expanduser())
+    similar = suggest_encoders(name, 3)
+    return f"did you mean {' or '.join(similar)}?" if similar else ""
 
 
 def is_on_disk(name: str) -> bool:
@@ -340,11 +349,12 @@ def _explain(name: str, source: str, revision: str | None, error: Exception) -> 
     at = f" at revision {revision}" if revision else ""
     option = f" --revision {revision}" if revision else ""
     called = f"encoder '{name}'" if name == source else f"encoder '{name}' (hub id {source})"
-    return (
+    problem = (
         f"{called}{at} is neither in the local cache nor could it be downloaded; where there is "
         f"internet run `huggingface-cli download {source}{option} --local-dir DIR`, copy DIR here "
         f"and give its path as the encoder's name ({reason})"
     )
+    return problem if "/" in name else add_hint(problem, suggest_encoder(name))
 
 
 def save_encoder(path: Path, tokenizer: WordPieceTokenizer, model: PreTrainedModel) -> None:

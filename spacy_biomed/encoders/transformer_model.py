@@ -5,7 +5,7 @@ from __future__ import annotations
 from spacy.tokens import Doc
 from thinc.api import Model
 
-from ..errors import BiomedError
+from ..errors import BiomedError, list_choices
 from .batching.encoded import EncodedBatch
 from .batching.pair_pieces import PairOverflow
 from .listener import refuse_replacement
@@ -63,8 +63,8 @@ def TransformerModel_v1(
         ) from error
     if precision not in PRECISIONS:
         raise BiomedError(
-            f"unknown precision '{precision}' for encoder '{name}': use one of "
-            + ", ".join(PRECISIONS)
+            f"unknown precision '{precision}' for encoder '{name}': "
+            f"{list_choices(precision, PRECISIONS)}"
         )
     if dropout is not None and not 0.0 <= dropout < 1.0:
         raise BiomedError(f"dropout of encoder '{name}' is {dropout}: use 0.0 to less than 1.0")

@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from ..errors import BiomedError, quote
+from ..errors import BiomedError, list_choices, quote
 from .objectives import OBJECTIVES, Objective, Shape
 from .recipe import Existing, Section, TrainingRecipe, advise_on_name
 
@@ -79,7 +79,7 @@ class ObjectiveSection(Section):
     def _has_settings_of_the_objective(self) -> ObjectiveSection:
         if self.name not in OBJECTIVES:
             raise ValueError(
-                f"there is no objective '{self.name}'; use one of {', '.join(OBJECTIVES)}"
+                f"there is no objective '{self.name}'; {list_choices(self.name, OBJECTIVES)}"
             )
         given = self.model_extra or {}
         schema = _settings(OBJECTIVES[self.name])

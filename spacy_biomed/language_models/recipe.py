@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from configparser import Error as ConfigParserError
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -32,9 +31,14 @@ from pydantic import (
     model_validator,
 )
 
-from ..config_lines import find_line_number, find_missing_variable, locate_setting_or_section
+from ..config_lines import (
+    find_line_number,
+    find_missing_variable,
+    locate_setting_or_section,
+    suggest_setting,
+)
 from ..encoders.torch.precision import Precision
-from ..errors import BiomedError, escape, quote
+from ..errors import BiomedError, escape, quote, suggest
 
 # A section or setting in a message about sections that do not fit together.
 _MENTIONED = re.compile(r"\[?\b(\w+\.\w+|(?<=\[)\w+(?=\]))")
@@ -55,6 +59,9 @@ def _choose(tag: str, other: str, is_first: Callable[[Any], bool]) -> Discrimina
 def _has_name(section: Any) -> bool:
     return "name" in section if isinstance(section, Mapping) else hasattr(section, "name")
 
+
+# Sections whose settings have no schema.
+_VARIABLES = ("paths", "vars")
 
 # Parts of pydantic's error locations that are no settings.
 _TAGS = ("documents", "files", "existing", "learned", "fresh")
@@ -392,12 +399,40 @@ def read_sections(
         whole = text
         if prepare is not None:
             whole = prepare(Config().from_str(text, interpolate=False)).to_str()
+        whole = _check_overrides(path, whole, schema, overrides or {})
         config = Config().from_str(whole, overrides=dict(overrides or {}))
         return schema.model_validate(_without_nulls(config)), text
+    except BiomedError:
+        raise
     except ValidationError as error:
         raise BiomedError(_explain(path, text, schema, error, kind)) from error
     except (ConfigValidationError, ConfigParserError, ValueError) as error:
         raise BiomedError(_explain_syntax(path, text, error)) from error
+
+
+def _check_overrides(
+    path: Path, text: str, schema: type[BaseModel], overrides: Mapping[str, Any]
+) -> str:
+    """Check that overrides are of sections, and of variables, that are there.
+
+    Returns:
+        the config's text, with the sections that it leaves out and that overrides have settings of.
+    """
+    config = Config().from_str(text, interpolate=False)
+    for name in overrides:
+        first, *others = name.split(".")[:-1]
+        if first in schema.model_fields:
+            config.setdefault(first, {})
+        section: Any = config.get(first)
+        for part in others:
+            section = section.get(part) if isinstance(section, Mapping) else None
+        is_variable = first in _VARIABLES and name.rpartition(".")[2] not in (section or ())
+        if not isinstance(section, Mapping) or is_variable:
+            problem = (
+                "no such setting" if is_variable else f"no section [{name.rpartition('.')[0]}]"
+            )
+            raise BiomedError(f"--{name}: {problem} in {path}; {suggest_setting(name, config)}")
+    return config.to_str(interpolate=False)
 
 
 def read_config_text(path: Path, kind: str) -> str:
@@ -446,8 +481,7 @@ def _explain(
 
 def advise_on_name(name: str, known: Iterable[str], most: int = 2) -> str:
     """What to do about an unknown name: take one of at most `most` similar names, or remove it."""
-    close = get_close_matches(name, known, n=most)
-    return f"did you mean {' or '.join(close)}?" if close else "remove it"
+    return suggest(name, known, most) or "remove it"
 
 
 def _explain_syntax(path: Path, text: str, error: Exception) -> str:

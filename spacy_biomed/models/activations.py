@@ -8,7 +8,7 @@ from typing import Literal
 from thinc.api import Model
 from thinc.types import Floats2d
 
-from ..errors import BiomedError
+from ..errors import BiomedError, list_choices
 
 Activation = Literal["tanh", "relu", "gelu"]
 
@@ -25,7 +25,7 @@ def create_activation(name: Activation) -> Model[Floats2d, Floats2d]:
         BiomedError: for another name.
     """
     if name not in _FUNCTIONS:
-        raise BiomedError(f"unknown activation '{name}': use one of {', '.join(_FUNCTIONS)}")
+        raise BiomedError(f"unknown activation '{name}': {list_choices(name, _FUNCTIONS)}")
     return Model(name, _FUNCTIONS[name])
 
 

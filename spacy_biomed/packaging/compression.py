@@ -18,7 +18,7 @@ from thinc.api import Config, Model, to_numpy
 
 from ..encoders.onnx.engine_choice import usable_engines
 from ..encoders.onnx.onnx_model import SETTINGS
-from ..errors import BiomedError
+from ..errors import BiomedError, list_choices
 from ..evaluation.pipeline_worker import directory_size, spread
 from ..outputs import check_replaceable, replacing_directory
 from ..pipeline.pipeline_loading import load_pipeline
@@ -157,7 +157,7 @@ def compress_pipeline(
             then.
     """
     if precision not in LEAST_COSINE:
-        raise BiomedError(f"--precision {precision}: use int8, fp32 or fp16")
+        raise BiomedError(f"--precision {precision}: {list_choices(precision, LEAST_COSINE)}")
     if calibrate is not None and precision != "int8":
         raise BiomedError(f"--calibrate {calibrate}: only int8 needs it, not {precision}")
     settings = (target_recall, recall_measure, unseen_share)
@@ -398,7 +398,7 @@ def _read_calibration(nlp: Language, path: Path) -> list[Doc]:
 
 def weighted_scores(nlp: Language, examples: list[Example]) -> Scores:
     """Evaluate a pipeline, and keep the scores that its config's score weights count."""
-    weights = nlp.config["training"]["score_weights"]
+    weights = nlp.config.interpolate()["training"]["score_weights"]
     scores = nlp.evaluate(examples)
     # If no classes are annotated, spaCy gives their scores as 0 instead of omitting them.
     if not any(example.reference.cats for example in examples):

@@ -19,7 +19,7 @@ from ..deidentification.document_key import DocumentKey, derive_key
 from ..deidentification.phi_kinds import EXAMPLES, KINDS_OF_LABELS, identifying_labels, merge_kinds
 from ..deidentification.surrogates import Surrogates
 from ..deidentification.term_lists import LANGUAGES, WORD
-from ..errors import BiomedError
+from ..errors import BiomedError, list_choices
 from .deidentification_scores import score_deidentification
 from .described import Described, ShownScores
 from .factories import register_factory
@@ -529,15 +529,15 @@ def add_deidentifier(
         BiomedError: if there is no such mode or kind.
     """
     if mode not in (None, *get_args(Mode)):
-        raise BiomedError(f"mode {mode}: use {' or '.join(get_args(Mode))}")
+        raise BiomedError(f"mode {mode}: {list_choices(str(mode), get_args(Mode))}")
     given = {"mode": mode, "key_from": key_from, "kinds": kinds or None}
     given = {name: value for name, value in given.items() if value is not None}
     names = _find(nlp)
     if not names:
         return cast(BiomedDeidentifier, nlp.add_pipe(FACTORY, config=given))
     if given:
-        settings = {**nlp.config["components"][names[0]], **given}
-        settings["kinds"] = {**nlp.config["components"][names[0]]["kinds"], **(kinds or {})}
+        own = nlp.config.interpolate()["components"][names[0]]
+        settings = {**own, **given, "kinds": {**own["kinds"], **(kinds or {})}}
         del settings["factory"]
         nlp.replace_pipe(names[0], FACTORY, config=settings)
     return cast(BiomedDeidentifier, nlp.get_pipe(names[0]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, get_args
 
 import numpy as np
 from spacy.attrs import IS_SPACE
@@ -23,7 +23,7 @@ from ..annotations.seen import SEEN_KEY
 from ..annotations.taught import explain_classes, get_taught, taught_classes
 from ..corpora.gold import UNALIGNED_MENTIONS
 from ..encoders.batching.alignment import token_offsets
-from ..errors import BiomedError, quote
+from ..errors import BiomedError, list_choices, quote
 from ..models.confidence_curves import LabelCurves
 from ..models.tagging import MISSING, Decoding, Scheme, Spans, TagScheme
 from ..models.token_classifier import add_outputs
@@ -197,11 +197,14 @@ class BiomedNER(EncoderHead):
         recall_measure: RecallMeasure = "exact",
         scorer: Callable | None = None,
     ):
-        if scheme not in ("biluo", "bio"):
-            raise BiomedError(f"[components.{name}] scheme = '{scheme}': use 'biluo' or 'bio'")
-        if decoding not in ("viterbi", "argmax"):
+        if scheme not in get_args(Scheme):
             raise BiomedError(
-                f"[components.{name}] decoding = '{decoding}': use 'viterbi' or 'argmax'"
+                f"[components.{name}] scheme = '{scheme}': {list_choices(scheme, get_args(Scheme))}"
+            )
+        if decoding not in get_args(Decoding):
+            raise BiomedError(
+                f"[components.{name}] decoding = '{decoding}': "
+                f"{list_choices(decoding, get_args(Decoding))}"
             )
         check_share(name, "teacher_share", teacher_share)
         check_target_recall(f"[components.{name}] target_recall", target_recall)

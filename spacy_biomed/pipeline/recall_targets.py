@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from thinc.types import Floats1d, Ints1d
 
-from ..errors import BiomedError, quote
+from ..errors import BiomedError, list_choices, quote
 from ..models.tagging import Spans
 from .development import OPEN, RIGHT, Development
 
@@ -78,7 +78,8 @@ def check_recall_measure(what: str, measure: str) -> None:
         what: the setting or option, for the message.
     """
     if measure not in get_args(RecallMeasure):
-        raise BiomedError(f"{what} = {quote(measure)}: use {' or '.join(get_args(RecallMeasure))}")
+        advice = list_choices(str(measure), get_args(RecallMeasure))
+        raise BiomedError(f"{what} = {quote(measure)}: {advice}")
 
 
 def fit_recall(

@@ -20,7 +20,7 @@ from ..corpora.marked_arguments import STYLES, Style, find_marked_arguments
 from ..encoders.batching.encoded import EncodedBatch
 from ..encoders.batching.windows import batch_by_length
 from ..encoders.listener import POOLINGS
-from ..errors import BiomedError
+from ..errors import BiomedError, list_choices
 from .described import ShownScores
 from .encoder_head import Compared, EncoderHead, check_share, validate_source
 from .factories import register_factory
@@ -200,7 +200,9 @@ class BiomedRelations(EncoderHead):
                 '[["CHEMICAL", "GENE"]]'
             )
         if arguments not in STYLES:
-            raise BiomedError(f"{where} arguments = '{arguments}': use {' or '.join(STYLES)}")
+            raise BiomedError(
+                f"{where} arguments = '{arguments}': {list_choices(arguments, STYLES)}"
+            )
         if max_distance < 0:
             raise BiomedError(f"{where} max_distance = {max_distance}: use 0 or more tokens")
         super().__init__(

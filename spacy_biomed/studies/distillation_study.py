@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from ..errors import BiomedError
+from ..errors import BiomedError, list_choices
 from ..language_models.distillation import distill, logits_setting, prepare_student
 from ..language_models.distillation_recipe import DistillationRecipe, ObjectiveSection
 from ..language_models.initialization import load_language_model
@@ -121,9 +121,7 @@ def plan_students(
     """
     for name in objectives:
         if name not in OBJECTIVES:
-            raise BiomedError(
-                f"there is no objective '{name}'; use some of {', '.join(OBJECTIVES)}"
-            )
+            raise BiomedError(f"there is no objective '{name}'; {list_choices(name, OBJECTIVES)}")
     tokenizer, teacher, has_new_head = load_language_model(
         recipe.teacher.name, recipe.teacher.revision
     )

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from ..errors import BiomedError
+from ..errors import BiomedError, list_choices
 
 # The corpus of a mean over corpora, and the beginning of its name for those of a group.
 MEAN, MEAN_OF = "mean", "mean of "
@@ -48,7 +48,7 @@ def find_table(paper: str, table: str) -> PublishedTable:
     """
     content = read_published()
     if paper not in content["papers"]:
-        raise BiomedError(f"no paper '{paper}': use {', '.join(content['papers'])}")
+        raise BiomedError(f"no paper '{paper}': {list_choices(paper, content['papers'])}")
     about = content["papers"][paper]
     values = {
         (fact["row"], fact["corpus"], fact["metric"]): fact["value"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
 
+from ..errors import list_choices
 from .paired_tests import PairedTest, Tallies, compare_tallies, score_tallies
 from .planning import Plan, Trial
 from .published import MEAN, MEAN_OF
@@ -201,7 +202,9 @@ def collect_results(study: Study, plan: Plan, output: Path) -> Results:
         first = left[trials[0]]
         metric = study.corpora[corpus].metric or first["metric"]
         if metric not in first["test"]:
-            known = ", ".join(first["test"]) or "none: its test part has nothing to score"
-            raise study.error(f"corpora.{corpus}.metric", f"no score '{metric}'; there are {known}")
+            advice = "its test part has nothing to score"
+            if first["test"]:
+                advice = list_choices(metric, first["test"])
+            raise study.error(f"corpora.{corpus}.metric", f"no score '{metric}'; {advice}")
         cells[row, corpus] = Cell(row, corpus, metric, left, study.study.select)
     return Results(study, plan, cells, runs)

@@ -387,7 +387,8 @@ class _KeepingScorer(Scorer):
 def _score(nlp: Language, run: Run, name: str, folder: Path) -> dict[str, Any]:
     head = find_head_of(nlp, name if run.is_joint else None)
     test, tallies = score_part(nlp, run.is_joint, name, folder / "test.spacy")
-    learned_dev = nlp.config["corpora"]["dev"].get("@readers") == "spacy_biomed.NoCorpus.v1"
+    config = nlp.config.interpolate()
+    learned_dev = config["corpora"]["dev"].get("@readers") == "spacy_biomed.NoCorpus.v1"
     dev: Scores = {}
     if (folder / "dev.spacy").is_file() and not learned_dev:
         dev, _ = score_part(nlp, run.is_joint, name, folder / "dev.spacy")
@@ -416,7 +417,7 @@ def score_part(
         document contributes, as in `EncoderHead.tally`.
     """
     if is_joint:
-        prefixed = nlp.config["corpora"]["train"].get("prefixed") or []
+        prefixed = nlp.config.interpolate()["corpora"]["train"].get("prefixed") or []
         own = [name] if name in prefixed else []
         examples = list(MultiTaskCorpus({name: path}, {}, own, 0, {})(nlp))
     else:
@@ -444,7 +445,7 @@ def find_head_of(nlp: Language, name: str | None) -> Head:
     """
     heads = [
         head
-        for head in find_heads(nlp.config)
+        for head in find_heads(nlp.config.interpolate())
         if issubclass(head.kind, EncoderHead) and name in (None, head.name)
     ]
     if len(heads) != 1:

@@ -9,7 +9,7 @@ from spacy.language import Language
 from spacy.util import registry
 
 from ..corpora.splits import PARTS
-from ..errors import BiomedError
+from ..errors import BiomedError, list_choices
 from ..packaging.compression import weighted_scores
 from ..training.multitask import MultiTaskCorpus
 
@@ -45,7 +45,7 @@ def read_part(config: dict[str, Any], part: str) -> MultiTaskCorpus:
             "`python -m spacy evaluate` scores a pipeline of one task"
         )
     if part not in PARTS:
-        raise BiomedError(f"--part {part}: use {', '.join(PARTS)}")
+        raise BiomedError(f"--part {part}: {list_choices(part, PARTS)}")
     settings = found[0]
     paths = {
         name: str(Path(path[0] if isinstance(path, list) else path).with_name(f"{part}.spacy"))

@@ -32,7 +32,7 @@ from ..corpora.repeated_texts import (
     normalise_words,
 )
 from ..corpora.splits import PARTS
-from ..errors import BiomedError
+from ..errors import BiomedError, list_choices
 from ..outputs import check_replaceable, replacing_directory
 from .config import read_description, write_description
 from .corpus import copy_tokens, read_docs
@@ -207,7 +207,7 @@ def _check_names(corpora: Sequence[Path], label_maps: Mapping[str, LabelMap]) ->
             raise BiomedError(f"{name}: two corpora have this name; rename one of the folders")
     for name in label_maps:
         if name not in names:
-            raise BiomedError(f"--map {name}: no such corpus among {', '.join(names)}")
+            raise BiomedError(f"--map {name}: no such corpus; {list_choices(name, names)}")
     return names
 
 

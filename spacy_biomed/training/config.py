@@ -19,7 +19,9 @@ from spacy.util import load_config, registry
 from spacy.vocab import Vocab
 from thinc.api import Config, ConfigValidationError
 
-from ..errors import BiomedError, escape, quote
+from ..encoders.encoder_catalogue import find_encoder
+from ..encoders.loading import is_on_disk, suggest_encoder
+from ..errors import BiomedError, add_hint, escape, quote, suggest, suggest_sibling
 from ..pipeline.component_classes import find_head
 from ..pipeline.encoder_head import EncoderHead
 from .config_errors import explain_config_error
@@ -240,13 +242,12 @@ def count_steps(config: Config, files: Sequence[str]) -> int:
         config: with its paths filled in.
         files: of its training documents.
     """
-    batcher = config.get("training", {}).get("batcher", {})
-    reader = config.get("corpora", {}).get("train", {})
-    if batcher.get("@batchers", BY_WORDS) == BY_WORDS and not reader.get("max_words"):
-        return count_batches([Path(file) for file in files], config["vars"]["batch_words"])
     filled = config.interpolate()
-    max_words = filled["corpora"]["train"].get("max_words", 0)
-    return count_batches_of(files, filled["training"]["batcher"], max_words)
+    batcher = filled.get("training", {}).get("batcher", {})
+    max_words = filled.get("corpora", {}).get("train", {}).get("max_words", 0)
+    if batcher.get("@batchers", BY_WORDS) == BY_WORDS and not max_words:
+        return count_batches([Path(file) for file in files], filled["vars"]["batch_words"])
+    return count_batches_of(files, batcher, max_words)
 
 
 def count_batches_of(files: Sequence[str], batcher: Mapping[str, Any], max_words: int = 0) -> int:
@@ -365,9 +366,8 @@ def find_template(template: Path | str) -> Path:
         is_paper = path.parent.name == "papers"
         names = ", ".join(name for name in shipped if ("/" in name) == is_paper)
         papers = "" if is_paper else ", or a recipe of a paper such as papers/lewis_ner"
-        raise BiomedError(
-            f"{path}: no such config; give one, or the name of a template: {names}{papers}"
-        )
+        problem = f"{path}: no such config; give one, or the name of a template: {names}{papers}"
+        raise BiomedError(add_hint(problem, suggest(str(path), shipped)))
     return path
 
 
@@ -451,12 +451,19 @@ def read_config(
 
 
 def check_encoder_name(encoder: str) -> None:
-    """Raise BiomedError if an encoder is no directory, catalogue name or hub id."""
-    if not (os.path.isdir(encoder) or re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", encoder)):
-        raise BiomedError(
-            f"--encoder {quote(encoder)}: no such directory; give one, a hub id, or a name that "
-            "`python -m spacy biomed encoders` lists"
+    """Raise BiomedError if an encoder is no directory, catalogue name or hub id.
+
+    A hub id has an owner, unless the encoder is in the hub client's cache.
+    """
+    if os.path.isdir(encoder) or find_encoder(encoder):
+        return
+    is_id = re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", encoder)
+    if not (is_id and ("/" in encoder or is_on_disk(encoder))):
+        problem = (
+            f"--encoder {quote(encoder)}: no such directory; give one, a hub id (owner/name), or a "
+            "name that `python -m spacy biomed encoders` lists"
         )
+        raise BiomedError(add_hint(problem, suggest_encoder(encoder)))
 
 
 def check_sections(path: Path, config: Config, sections: Sequence[str]) -> None:
@@ -474,7 +481,13 @@ def check_sections(path: Path, config: Config, sections: Sequence[str]) -> None:
 
 
 def read_description(corpus: Path) -> dict[str, Any]:
-    """Read the `corpus.json` of a converted corpus."""
+    """Read the `corpus.json` of a converted corpus; raise BiomedError if that fails."""
+    if not corpus.is_dir():
+        problem = (
+            f"{corpus}: no such folder; `python -m spacy biomed convert` writes it, for one of "
+            "your own with --format"
+        )
+        raise BiomedError(add_hint(problem, suggest_sibling(corpus)))
     return read_fields(
         corpus / "corpus.json", ("name", "language", "parts"), "python -m spacy biomed convert"
     )

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from configparser import InterpolationError
 from contextlib import contextmanager
-from difflib import get_close_matches
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from ..config_lines import (
     locate_mentioned,
     locate_string,
 )
-from ..errors import BiomedError, escape
+from ..errors import BiomedError, escape, suggest
 
 # spaCy's messages E893, E002 and E956: what could not be found, and what there is instead.
 _UNKNOWN_NAMES = (
@@ -94,7 +93,7 @@ def _explain_unknown_name(text: str, error: Exception) -> tuple[int | None, str]
             known = found.group(1).split(", ") if found else []
             if where == "factories":  # spaCy lists only those that it has loaded
                 known += [point.name for point in entry_points(group="spacy_factories")]
-            advice = _suggest(name, known) or (
+            advice = suggest(name, known) or (
                 "check its spelling, or install the package that provides it"
             )
             kind = where.format(**match.groupdict())
@@ -120,7 +119,7 @@ def _explain_validation(text: str, error: Exception) -> tuple[int | None, str] |
         or locate(text, section)
     )
     known = [name for name in error.config or () if name != key] if "unexpected" in problem else []
-    advice = _suggest(key, known) or "correct it, or leave it out for the default"
+    advice = suggest(key, known) or "correct it, or leave it out for the default"
     return line, f"[{escape(section)}] {escape(key)}: {escape(problem, 160)}; {advice}"
 
 
@@ -143,8 +142,3 @@ def _plain(problem: str) -> str:
     problem = problem.removeprefix("at root: ")
     problem = re.sub(r"<class '(\w+)'>", r"\1", problem)
     return re.sub(r"typing\.Literal\[(.*?)\]", r"one of \1", problem)
-
-
-def _suggest(name: str, known: list[str]) -> str:
-    close = get_close_matches(name, known, n=3)
-    return f"did you mean {' or '.join(close)}?" if close else ""

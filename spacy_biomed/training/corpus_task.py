@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..corpora.corpus_catalogue import find_corpus
-from ..errors import BiomedError, quote
+from ..errors import BiomedError, add_hint, quote, suggest
 from ..pipeline.component_classes import list_heads
 from ..pipeline.encoder_head import EncoderHead
 
@@ -36,10 +36,11 @@ def find_learner(
     if task in learners:
         return task, learners[task]
     problem = f"no head learns the task {quote(task)}" if task else "its task is not known"
-    raise BiomedError(
+    problem = (
         f'{folder / "corpus.json"}: {problem}; add "task" with one of {", ".join(learners)}, or '
         "give --task"
     )
+    raise BiomedError(add_hint(problem, suggest(task or "", learners)))
 
 
 def list_learners() -> dict[str, type[EncoderHead]]:

@@ -1,18 +1,19 @@
-"""`spacy_biomed.RichLogger.v1`: spaCy's table and progress bar, and a file of JSON lines."""
+"""`spacy_biomed.RichLogger.v1`: spaCy's table with speed and time left, a bar, and a log file."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Real
 from pathlib import Path
 from timeit import default_timer as timer
-from types import SimpleNamespace
 from typing import IO, Any
 
 import srsly
 from spacy.language import Language
-from spacy.util import registry
+from spacy.training.loggers import setup_table
+from tqdm import tqdm
+from wasabi import row
 
 from ..errors import BiomedError
 from ..outputs import replacing_file
@@ -20,55 +21,159 @@ from ..outputs import replacing_file
 # Its argument is the training loop's report on a step; None for a step without an evaluation.
 LogStep = Callable[[dict[str, Any] | None], None]
 
+UNKNOWN = "-"
+BAR_FORMAT = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{remaining} left{postfix}]"
+
 
 def RichLogger_v1(
     progress_bar: bool = True, jsonl: str | None = None, console_output: bool = True
 ) -> Callable[[Language, IO, IO], tuple[LogStep, Callable[[], None]]]:
-    """Print spaCy's table of evaluations, and write them to a file of JSON lines.
+    """Print a table of evaluations, and write them to a file of JSON lines.
+
+    The table is spaCy's with three more columns: the best score so far, words per second since the
+    last evaluation, and the time left until `max_steps`, evaluations included.
 
     Args:
-        progress_bar: whether to show spaCy's bar, from the first evaluation to `max_steps`, if the
-            standard error is a terminal.
+        progress_bar: whether to show a bar, first of the steps up to an evaluation and then of
+            those up to `max_steps`, if the standard error is a terminal.
         jsonl: file that gets a JSON object for each evaluation: epoch, step, words (seen so far),
-            words_per_second (since the last evaluation, evaluations not counted; null in the first
-            line), seconds (since the start), losses, score, and all scores that are numbers. A new
-            run replaces the file of an earlier run. A run that is continued continues the file.
+            words_per_second (since the last evaluation, evaluations not counted; null if that is
+            not known, as for the first step and where a run was continued), seconds (since the
+            start), losses, score, and all scores that are numbers. A new run replaces the file of
+            an earlier run. A run that is continued continues the file.
         console_output: whether to print at all.
     """
-    setup_console = registry.get("loggers", "spacy.ConsoleLogger.v3")(
-        progress_bar="train" if progress_bar else None, console_output=console_output
-    )
 
     def setup_logger(
         nlp: Language, stdout: IO = sys.stdout, stderr: IO = sys.stderr
     ) -> tuple[LogStep, Callable[[], None]]:
+        training = nlp.config.interpolate()["training"]
+        # The trained pipeline is saved with this config, of which `nlp.resume_training()` reads
+        # this section without filling in variables.
+        nlp.config["training"]["optimizer"] = training["optimizer"]
         pipes = [name for name, pipe in nlp.pipeline if getattr(pipe, "is_trainable", False)]
-        shown = shorten_names(pipes)
-        pipeline = [(shown[name], pipe) for name, pipe in nlp.pipeline if name in shown]
-        console_nlp: Any = SimpleNamespace(pipeline=pipeline, config=nlp.config)
-        log_to_console, finalize = setup_console(console_nlp, stdout, stderr)
         file = RowFile(Path(jsonl)) if jsonl is not None else None
+        table = EvaluationTable(pipes, training, stdout) if console_output else None
+        bar = StepBar(training, stderr) if console_output and progress_bar else None
         speed = TrainingSpeed()
 
         def log_step(info: dict[str, Any] | None) -> None:
             if info is None:
                 speed.count_step()
-            else:
-                # A component without examples since the last evaluation has no loss.
-                losses = {name: float(info["losses"].get(name, 0.0)) for name in pipes}
-                info = {**info, "losses": losses}
-                words_per_second = speed.measure(info["words"])
-                if file is not None:
-                    file.write(make_row(info, words_per_second))
-                info = {**info, "losses": {shown[name]: loss for name, loss in losses.items()}}
-            log_to_console(info)
+                if bar is not None:
+                    bar.advance()
+                return
+            # A component without examples since the last evaluation has no loss.
+            losses = {name: float(info["losses"].get(name, 0.0)) for name in pipes}
+            info = {**info, "losses": losses}
+            words_per_second = speed.measure(info["words"], info["step"])
+            if file is not None:
+                file.write(make_row(info, words_per_second))
+            if bar is not None:
+                bar.close()
+            if table is not None:
+                table.write(info, words_per_second)
+            if bar is not None:
+                bar.restart(info, words_per_second)
 
-        return log_step, finalize
+        return log_step, bar.close if bar is not None else lambda: None
 
     return setup_logger
 
 
-def shorten_names(names: list[str]) -> dict[str, str]:
+class EvaluationTable:
+    """The table of evaluations on the standard output, for a terminal or a log file.
+
+    Args:
+        pipes: the components with a loss.
+        training: the section of the config, interpolated.
+    """
+
+    def __init__(self, pipes: Sequence[str], training: dict[str, Any], stdout: IO):
+        self._stdout = stdout
+        self._scores = [
+            name for name, weight in training["score_weights"].items() if weight is not None
+        ]
+        self._time_left = TimeLeft(training["max_steps"])
+        losses = [f"Loss {name}" for name in shorten_names(pipes).values()]
+        columns = ["E", "#", *losses, *self._scores, "Score", "Best", "Words/s", "Left"]
+        # An encoder, a head and three scores fit into 80 columns.
+        least = [2, 5, *(8 for _ in losses), *(6 for _ in self._scores), 6, 4, 7, 5]
+        header, self._widths, _ = setup_table(cols=columns, widths=least)
+        self._write_row(header)
+        self._write_row(["-" * width for width in self._widths])
+
+    def write(self, info: dict[str, Any], words_per_second: float | None) -> None:
+        left = self._time_left.estimate(info["step"], info["seconds"])
+        cells = [str(info["epoch"]), str(info["step"])]
+        cells += [f"{loss:.2f}" for loss in info["losses"].values()]
+        cells += [format_score(name, info["other_scores"].get(name)) for name in self._scores]
+        cells += [f"{info['score']:.2f}", f"{find_best(info):.2f}", format_speed(words_per_second)]
+        cells.append(UNKNOWN if left is None else tqdm.format_interval(left))
+        self._write_row(cells)
+
+    def _write_row(self, cells: Sequence[str]) -> None:
+        line = row(cells, widths=self._widths, spacing=1, aligns="r")
+        print(line, file=self._stdout, flush=True)
+
+
+class StepBar:
+    """A bar of steps on the standard error, if that is a terminal.
+
+    Args:
+        training: the section of the config, interpolated.
+    """
+
+    def __init__(self, training: dict[str, Any], stderr: IO):
+        self._stderr = stderr
+        self._max_steps = training["max_steps"] or None
+        # A run that is continued does not tell from which step, but it is that of an evaluation.
+        self._show("First evaluation", training["eval_frequency"], 0, "")
+
+    def advance(self) -> None:
+        self._bar.update()
+
+    def restart(self, info: dict[str, Any], words_per_second: float | None) -> None:
+        """Show the steps after an evaluation."""
+        note = f"best {find_best(info):.2f}, {format_speed(words_per_second)} words/s"
+        self._show(f"Epoch {info['epoch']}", self._max_steps, info["step"], note)
+
+    def close(self) -> None:
+        self._bar.close()
+
+    def _show(self, description: str, total: int | None, step: int, note: str) -> None:
+        self._bar = tqdm(
+            total=total,
+            initial=step,
+            desc=description,
+            postfix=note or None,
+            bar_format=BAR_FORMAT,
+            disable=None,
+            leave=False,
+            dynamic_ncols=True,
+            file=self._stderr,
+        )
+
+
+def find_best(info: dict[str, Any]) -> float:
+    """The best score of all evaluations so far."""
+    return max(score for score, _ in info["checkpoints"])
+
+
+def format_score(name: str, score: object) -> str:
+    """A score as a percentage, or the words per second of the evaluation."""
+    if score is None:
+        score = 0.0  # as spaCy counts a score that a pipeline does not have
+    if not isinstance(score, Real):
+        return UNKNOWN
+    return f"{float(score) * (1 if name == 'speed' else 100):.2f}"
+
+
+def format_speed(words_per_second: float | None) -> str:
+    return UNKNOWN if words_per_second is None else f"{words_per_second:,.0f}"
+
+
+def shorten_names(names: Sequence[str]) -> dict[str, str]:
     """Short names of components, since spaCy's table cuts off the columns of their losses.
 
     Returns:
@@ -100,9 +205,16 @@ class TrainingSpeed:
     def count_step(self) -> None:
         self._ends.append(timer())
 
-    def measure(self, words: int) -> float | None:
-        """The speed since the last evaluation, of `words` in all; None at the first evaluation."""
+    def measure(self, words: int, step: int) -> float | None:
+        """The speed since the last evaluation, or since the start; None if it is not known.
+
+        Args:
+            words: of all steps.
+            step: number of the last step, from 0.
+        """
         speed, steps = None, len(self._ends)
+        if self._words is None and 0 < step == steps - 1:
+            self._words = 0  # every step was counted, so no run was continued
         if self._words is not None:
             if steps == 1:
                 self.count_step()  # the evaluation counts as training, for want of other steps
@@ -110,6 +222,32 @@ class TrainingSpeed:
             speed = (words - self._words) / max(seconds, 1e-9)
         self._words, self._ends = words, [timer()]
         return speed
+
+
+class TimeLeft:
+    """Seconds until the last step, if steps and evaluations take as long as those so far.
+
+    Args:
+        max_steps: of the training; 0 if its length is not known.
+    """
+
+    def __init__(self, max_steps: int):
+        self._max_steps = max_steps
+        self._begin = (-1, 0)  # step and seconds
+
+    def estimate(self, step: int, seconds: int) -> float | None:
+        """The seconds left after an evaluation; None if they are not known.
+
+        Args:
+            step: number of the last step, from 0.
+            seconds: since the start of the training.
+        """
+        if step == 0:  # mostly the evaluation, which is not made after every step
+            self._begin = (step, seconds)
+        begin, earlier = self._begin
+        if not self._max_steps or step == begin:
+            return None
+        return (seconds - earlier) / (step - begin) * max(self._max_steps - step, 0)
 
 
 class RowFile:

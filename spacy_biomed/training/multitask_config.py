@@ -11,7 +11,7 @@ from typing import Any, Literal
 from spacy.vocab import Vocab
 from thinc.api import Config
 
-from ..errors import BiomedError, quote
+from ..errors import BiomedError, list_choices, quote
 from ..pipeline.encoder_head import CATS, EncoderHead
 from .config import (
     NO_CORPUS,
@@ -114,7 +114,7 @@ def create_multitask_config(
             corpus's task has no head.
     """
     if schedule not in (None, *SCHEDULES):
-        raise BiomedError(f"--schedule {schedule}: use {' or '.join(SCHEDULES)}")
+        raise BiomedError(f"--schedule {schedule}: {list_choices(str(schedule), SCHEDULES)}")
     check_encoder_name(encoder)
     config = read_template(template)
     if not (has_no_head(config) and "paths" in config.get("corpora", {}).get("train", {})):

@@ -147,7 +147,7 @@ def _choose_rate(nlp: Language, config: Config) -> float | None:
     Args:
         config: the template.
     """
-    own = nlp.config.get("vars", {})
+    own = nlp.config.interpolate().get("vars", {})
     rate = own.get("learn_rate", config["vars"].get("learn_rate"))
     if not isinstance(rate, int | float):
         return None

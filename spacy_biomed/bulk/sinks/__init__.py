@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from ...errors import BiomedError
+from ...errors import BiomedError, add_hint, suggest
 from ..findings import Layers
 from ..sources import require_pyarrow
 from .brat import BratSink
@@ -51,10 +51,11 @@ def find_format(output: Path) -> str:
     format = output.suffix.lower().removeprefix(".") or "parquet"
     if format not in SINKS:
         endings = ", ".join(f".{name}" for name in SINKS)
-        raise BiomedError(
+        problem = (
             f"{output}: no known ending; end the name of the output folder in {endings}, or in "
             "none for Parquet"
         )
+        raise BiomedError(add_hint(problem, suggest(output.suffix, endings.split(", "))))
     if format == "parquet":
         require_pyarrow(str(output))
     if format == "inception" and find_spec("cassis") is None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -40,24 +37,3 @@ def _check_words(context: typer.Context) -> None:
         if any("\ud800" <= character <= "\udfff" for character in word):
             raise BiomedError(f"{quote(word)}: not UTF-8; name files in UTF-8")
         takes_value = is_setting and "=" not in word
-
-
-def check_variables(overrides: Mapping[str, Any], settings: Mapping[str, Any], path: Path) -> None:
-    """Check that settings of [vars] and [paths] are in the config.
-
-    Nothing checks these sections later: a misspelt name would have no effect.
-
-    Args:
-        settings: the config without the overrides.
-        path: path of the config, for the message.
-
-    Raises:
-        BiomedError: if a setting is not there.
-    """
-    for name in overrides:
-        section, _, setting = name.partition(".")
-        if section not in ("vars", "paths") or setting in settings.get(section, {}):
-            continue
-        close = get_close_matches(setting, settings.get(section, {}))
-        advice = f"did you mean --{section}.{close[0]}?" if close else "see what is there"
-        raise BiomedError(f"--{name}: no such setting in [{section}] of {path}; {advice}")

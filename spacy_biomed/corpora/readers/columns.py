@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ...errors import BiomedError, escape, quote
+from ...errors import BiomedError, escape, list_choices, quote
 from ..documents import Document, Mention, list_files, read_lines
 
 # The tags that may start a mention, by scheme.
@@ -55,7 +55,7 @@ def read_columns(
             or its scheme does not allow it after the tag before it.
     """
     if scheme is not None and scheme not in _STARTS:
-        raise BiomedError(f"unknown scheme {quote(scheme)}: use one of {', '.join(_STARTS)}")
+        raise BiomedError(f"unknown scheme {quote(scheme)}: {list_choices(scheme, _STARTS)}")
     for file in list_files(Path(path), SUFFIXES):
         yield from _read_file(file, encoding, scheme, n_sents)
 

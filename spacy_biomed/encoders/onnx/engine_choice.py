@@ -21,7 +21,7 @@ from typing import cast
 
 from platformdirs import user_cache_path
 
-from ...errors import BiomedError
+from ...errors import BiomedError, list_choices
 from ...outputs import replace_text
 from .engines import (
     ENGINES,
@@ -68,7 +68,7 @@ def read_setting(setting: str) -> EngineSetting:
     told = os.environ.get(VARIABLE)
     wanted, where = (told, VARIABLE) if told else (setting, "engine")
     if wanted not in SETTINGS:
-        raise BiomedError(f"{where} = {wanted}: use {', '.join(SETTINGS[:-1])} or {SETTINGS[-1]}")
+        raise BiomedError(f"{where} = {wanted}: {list_choices(wanted, SETTINGS)}")
     return cast(EngineSetting, wanted)
 
 

@@ -1,0 +1,91 @@
+"""Settings whose names spaCy does not check: a misspelt one would have no effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from spacy.language import DEFAULT_CONFIG
+from spacy.util import dict_to_dot, dot_to_object
+from thinc.api import Config
+
+from ..config_lines import locate, suggest_setting
+from ..errors import BiomedError, suggest
+
+# The sections that spaCy knows. Others have variables, for these to refer to.
+SECTIONS = ("nlp", "components", "corpora", "training", "initialize", "pretraining")
+# spaCy or a component checks what is in these, when it initializes the pipeline.
+CHECKED_LATER = ("initialize.components.", "initialize.tokenizer")
+# Which names scores have is known only to the components.
+SCORE_WEIGHTS = "training.score_weights"
+# Settings of a component from another pipeline; spaCy ignores all others.
+OF_SOURCED = ("source", "component", "replace_listeners")
+
+
+def check_settings(config: Config, path: Path) -> None:
+    """Check that a config has no setting which spaCy would drop.
+
+    Raises:
+        BiomedError: with the line of the setting.
+    """
+    for section in ("nlp", "training", "initialize"):
+        for setting in config.get(section, {}):
+            if setting not in DEFAULT_CONFIG[section]:
+                line = locate(path.read_text(encoding="utf8"), f"{section}.{setting}")
+                advice = suggest(setting, DEFAULT_CONFIG[section], 1) or "remove it"
+                raise BiomedError(
+                    f"{path}:{line}: [{section}] {setting}: no such setting; {advice}"
+                )
+
+
+def find_unknown(names: Iterable[str], config: Config, where: str) -> tuple[str, str] | None:
+    """Find the first override that would have no effect, or that spaCy would refuse.
+
+    Registered functions and components check their own settings, of which a config need not list
+    all.
+
+    Args:
+        names: dotted names of settings.
+        config: without the overrides.
+        where: the config's path, for the message.
+
+    Returns:
+        its name, and what is wrong with it.
+    """
+    filled = DEFAULT_CONFIG.merge(config)
+    problems = ((name, _find_problem(name, config, filled, where)) for name in names)
+    return next(((name, problem) for name, problem in problems if problem), None)
+
+
+def _find_problem(name: str, config: Config, filled: Config, where: str) -> str | None:
+    section, _, setting = name.rpartition(".")
+    parts: list[Any] = [config]
+    for part in section.split("."):
+        parts.append(parts[-1].get(part))
+        if not isinstance(parts[-1], dict):
+            is_known = name in dict_to_dot(filled)
+            advice = "add it to the file" if is_known else suggest_setting(name, filled)
+            return f"no section [{section}] in {where}; {advice}"
+    is_registered = any("factory" in part or any(key[0] == "@" for key in part) for part in parts)
+    if is_registered or section.startswith(CHECKED_LATER):
+        return None
+    known = {*dot_to_object(filled, section), *(OF_SOURCED if "source" in parts[-1] else ())}
+    if section == SCORE_WEIGHTS and not suggest(setting, known):
+        return None
+    if setting not in known:
+        return f"no such setting in [{section}] of {where}; {suggest_setting(name, filled)}"
+    if section.split(".")[0] in SECTIONS or _is_used(name, filled):
+        return None
+    return (
+        f"nothing in {where} refers to ${{{name}}}, so it would have no effect; override the "
+        "setting that you mean"
+    )
+
+
+def _is_used(variable: str, config: Config) -> bool:
+    """Whether something in a config refers to a variable, to its section or to a part of it."""
+    section = variable.rpartition(".")[0]
+    references = (f"${{{variable}}}", f"${{{variable}.", f"${{{section}}}")
+    text = config.to_str(interpolate=False)
+    return any(reference in text for reference in references)

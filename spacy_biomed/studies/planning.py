@@ -11,9 +11,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from spacy.language import DEFAULT_CONFIG
 from spacy.vocab import Vocab
 from thinc.api import Config
 
+from ..config_lines import suggest_setting
 from ..corpora.corpus_catalogue import find_corpus
 from ..encoders.encoder_catalogue import find_encoder
 from ..encoders.loading import is_on_disk, load_pretrained
@@ -28,6 +30,7 @@ from ..training.config import (
     read_description,
     read_template,
 )
+from ..training.config_settings import find_dropped
 from ..training.corpus import read_doc_bin, read_docs
 from ..training.corpus_task import find_learner, list_learners
 from ..training.multitask_config import create_multitask_config
@@ -222,7 +225,10 @@ class _Planner:
             for part in parts:
                 if part != "dev" or recipe.development_part:
                     read_doc_bin(folder / f"{part}.spacy")
-            fill_config(folder, encoder=encoder, template=section.template)
+            config = fill_config(folder, encoder=encoder, template=section.template)
+            if dropped := find_dropped(self.study.config, config):
+                advice = suggest_setting(dropped, DEFAULT_CONFIG.merge(config)).replace("--", "")
+                raise self.study.error(f"config.{dropped}", f"no such setting; {advice}")
             self._check_task(name, folder, section.template)
             self._check_max_words(name, folder / "train.spacy")
         for row in rows:

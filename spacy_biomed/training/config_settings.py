@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +29,22 @@ def check_settings(config: Config, path: Path) -> None:
     Raises:
         BiomedError: with the line of the setting.
     """
+    if (name := find_dropped(config, config)) is not None:
+        section, _, setting = name.rpartition(".")
+        line = locate(path.read_text(encoding="utf8"), name)
+        advice = suggest(setting, DEFAULT_CONFIG[section], 1) or "remove it"
+        raise BiomedError(f"{path}:{line}: [{section}] {setting}: no such setting; {advice}")
+
+
+def find_dropped(settings: Mapping[str, Any], config: Config) -> str | None:
+    """The dotted name of the first setting that has no effect when it is merged into a config."""
     for section in ("nlp", "training", "initialize"):
-        for setting in config.get(section, {}):
+        for setting in settings.get(section, {}):
             if setting not in DEFAULT_CONFIG[section]:
-                line = locate(path.read_text(encoding="utf8"), f"{section}.{setting}")
-                advice = suggest(setting, DEFAULT_CONFIG[section], 1) or "remove it"
-                raise BiomedError(
-                    f"{path}:{line}: [{section}] {setting}: no such setting; {advice}"
-                )
+                return f"{section}.{setting}"
+    merged = config.merge(settings)
+    new = (f"vars.{one}" for one in settings.get("vars", {}) if one not in config.get("vars", {}))
+    return next((name for name in new if not _is_used(name, merged)), None)
 
 
 def find_unknown(names: Iterable[str], config: Config, where: str) -> tuple[str, str] | None:

@@ -27,10 +27,12 @@ from .install import install
 from .leakage import leakage
 from .pretrain import pretrain
 from .reidentify import reidentify
+from .scores import scores
 from .serve import serve
 from .study import study
 from .teach import teach
 from .train import CONFIG_OVERRIDES, train
+from .version import print_versions
 from .vocabulary import vocabulary
 
 app = typer.Typer(
@@ -39,6 +41,21 @@ app = typer.Typer(
     no_args_is_help=True,
     cls=OneLineGroup,
 )
+
+
+@app.callback()
+def choose_command(
+    version: bool = typer.Option(
+        False,
+        "--version",
+        is_eager=True,
+        callback=print_versions,
+        help="Print the versions of the package, Python, spaCy and the engines, and exit.",
+    ),
+) -> None:
+    """The commands' own options follow their names."""
+
+
 app.command("corpora")(corpora)
 app.command("encoders")(encoders)
 app.command("convert-encoder")(convert_encoder)
@@ -61,6 +78,7 @@ app.command("deidentify")(deidentify)
 app.command("reidentify")(reidentify)
 app.command("serve")(serve)
 app.command("leakage")(leakage)
+app.command("scores")(scores)
 app.command("card")(card)
 app.command("install")(install)
 

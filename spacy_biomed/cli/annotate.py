@@ -13,6 +13,7 @@ from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
 from ..errors import BiomedError, escape, list_choices
+from ._shared.bad_input import explaining_interruption
 from ._shared.display import create_bar, create_table
 from ._shared.number_options import from_0_to_1
 
@@ -96,7 +97,8 @@ def annotate(
             address,
             verbose,
         )
-        _annotate_collection(pipeline, Path(text), output, settings)
+        with explaining_interruption():
+            _annotate_collection(pipeline, Path(text), output, settings)
     else:
         _show(pipeline, text, corpus, min_confidence)
 

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from ..errors import BiomedError
 from ..outputs import MARKER, remove_directory, replacing_file
+from ._shared.bad_input import explaining_interruption
 from ._shared.display import create_bar
 
 if TYPE_CHECKING:
@@ -125,7 +126,8 @@ def deidentify(
         total += 1
     settings = BulkSettings(shard_size=shard_size, batch_size=batch_size, n_process=n_process)
     del nlp
-    with _finding(pipeline, texts, output, settings, asked) as found:
+    finding = _finding(pipeline, texts, output, settings, asked)
+    with explaining_interruption(), finding as found:
         documents = _combine(read_text_documents(texts, text_field), found)
         if rename:
             documents = _rename(documents, component)

@@ -5,6 +5,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
+from ._shared.bad_input import explaining_interruption
 from ._shared.overrides import parse_overrides
 from ._shared.training_extra import importing_extra
 
@@ -28,6 +29,7 @@ def distill(
         from ..language_models.distillation import distill as run
         from ..language_models.distillation_recipe import DistillationRecipe
         from ..language_models.recipe import read_recipe
-    report = run(read_recipe(recipe, DistillationRecipe, overrides), Console())
+    with explaining_interruption():
+        report = run(read_recipe(recipe, DistillationRecipe, overrides), Console())
     if report is not None:
         typer.echo(f"✔ Wrote {report}")

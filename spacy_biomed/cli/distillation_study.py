@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from ..outputs import working_directory
+from ._shared.bad_input import explaining_interruption
 from ._shared.overrides import parse_overrides
 from ._shared.training_extra import importing_extra
 from ._shared.training_options import CORPORA_DIR, STUDY
@@ -59,7 +60,7 @@ def distillation(
     sources: list[Path | str] = [recipe, *read.text.paths, read.teacher.name]
     if study:
         sources.append(find_study(study))
-    with working_directory(output, STUDY, sources):
+    with explaining_interruption(), working_directory(output, STUDY, sources):
         students = make_students(
             read,
             output,

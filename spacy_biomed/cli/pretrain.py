@@ -5,6 +5,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
+from ._shared.bad_input import explaining_interruption
 from ._shared.overrides import parse_overrides
 from ._shared.training_extra import importing_extra
 
@@ -27,6 +28,7 @@ def pretrain(
     with importing_extra("pretraining needs PyTorch and transformers"):
         from ..language_models.pretraining import pretrain as run
         from ..language_models.recipe import PretrainingRecipe, read_recipe
-    report = run(read_recipe(recipe, PretrainingRecipe, overrides), Console())
+    with explaining_interruption():
+        report = run(read_recipe(recipe, PretrainingRecipe, overrides), Console())
     if report is not None:
         typer.echo(f"✔ Wrote {report}")

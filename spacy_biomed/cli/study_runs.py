@@ -10,6 +10,7 @@ from rich.console import Console
 
 from ..errors import BiomedError
 from ..outputs import working_directory
+from ._shared.bad_input import explaining_interruption
 from ._shared.display import showing_runs
 from ._shared.overrides import parse_overrides
 from ._shared.training_extra import importing_extra
@@ -51,7 +52,8 @@ def run(
     if dry_run:
         _describe(plan, settings, output, console)
         return
-    with working_directory(output, STUDY, [find_study(study), *_list_sources(plan)]):
+    sources = [find_study(study), *_list_sources(plan)]
+    with explaining_interruption(), working_directory(output, STUDY, sources):
         run_and_show(settings, plan, output, corpora_dir, console, jobs=jobs, gpus=gpus)
 
 

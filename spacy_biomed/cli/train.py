@@ -11,6 +11,7 @@ from spacy.util import import_file
 from wasabi import msg
 
 from ..errors import BiomedError, escape
+from ._shared.bad_input import explaining_interruption
 from ._shared.overrides import parse_overrides
 from ._shared.training_extra import importing_extra
 from ._shared.training_options import GPU_ID
@@ -55,7 +56,7 @@ def train(
     check_settings(given, config)
     if unknown := find_unknown(overrides, given, str(config)):
         raise BiomedError(f"--{unknown[0]}: {unknown[1]}")
-    with explaining_config_errors(config):
+    with explaining_interruption(), explaining_config_errors(config):
         settings = read_config(config, overrides)
         check_sections(config, settings, ("nlp", "components", "training"))
         # Before the work, so that an output that cannot be written is reported at once.

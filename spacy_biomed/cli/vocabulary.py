@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import typer
 from rich.console import Console
 
-from ..errors import BiomedError
+from ..errors import BiomedError, list_choices
 from ..outputs import replacing_directory
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def vocabulary(
     from ..language_models.vocabulary import Documents, learn_vocabulary, save_tokenizer
 
     if kind not in ("bpe", "wordpiece"):
-        raise BiomedError(f"--kind {kind}: use bpe or wordpiece")
+        raise BiomedError(f"--kind {kind}: {list_choices(kind, ('bpe', 'wordpiece'))}")
     if lowercase and kind == "bpe":
         raise BiomedError("--lowercase: only --kind wordpiece folds case; leave it out")
     with (

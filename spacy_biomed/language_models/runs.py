@@ -196,11 +196,15 @@ def train(
 
     recipe = trainer.recipe
     log = recipe.output.work / LOG
-    if directory is not None:
-        trainer.add_callback(RunLog(log, trainer.batches, console))
-    trainer.run()
     if directory is None:
+        trainer.run()
         return None
+    shown = RunLog(log, trainer.batches, console)
+    trainer.add_callback(shown)
+    try:
+        trainer.run()
+    finally:
+        shown.progress.stop()  # also after an error, since it hides the cursor
     with without_warnings():  # of modules that an objective has added to the model
         best = trainer.best_checkpoint
         model = read_weights(AutoModelForMaskedLM, best, read_config(best))

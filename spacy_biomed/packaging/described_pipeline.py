@@ -77,7 +77,7 @@ def write_described_pipeline(
         for path in (metrics, *others.values())
     )
     meta = read_fields(pipeline / "meta.json", ("lang", "pipeline"), "python -m spacy train")
-    config = _read_pipeline_config(pipeline / "config.cfg")
+    config = read_pipeline_config(pipeline / "config.cfg")
     heads = find_heads(config)
     name = name or description["name"]
     _check_package(name, pipeline_version)
@@ -131,7 +131,8 @@ def _check_package(name: str | None, version: str) -> None:
         ) from None
 
 
-def _read_pipeline_config(path: Path) -> dict[str, Any]:
+def read_pipeline_config(path: Path) -> dict[str, Any]:
+    """Read the config of a trained pipeline; raise BiomedError if it is none."""
     if not path.is_file():
         raise BiomedError(f"{path}: not there; `python -m spacy train` writes it")
     config = read_config(path, interpolate=True)

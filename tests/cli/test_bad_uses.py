@@ -214,6 +214,10 @@ COMMANDS = {
             "--version": ["", "x", "1.x", "../1", "1 2", "1\n2", LONG_NAME, "1'2", "v", "latest"],
         },
     ),
+    "scores": Command(
+        {"PIPELINE": "pipeline", "METRICS": "metrics.json"},
+        {"PIPELINE": UNDESCRIBABLE, "METRICS": [*INPUT_FILES, *JSONS]},
+    ),
     "clean": Command(
         {"SOURCE": "texts.txt", "--output": "new.txt", "--lang": "en"},
         {

@@ -1,7 +1,9 @@
 """`python -m spacy biomed --help` and what the command line imports."""
 
+import platform
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 import typer
@@ -85,3 +87,18 @@ def test_without_the_extra_the_encoder_says_how_to_install_it():
     ).strip()
     assert "pip install 'spacy-biomed[train]'" in line
     assert "\n" not in line
+
+
+def test_the_version_lists_what_is_installed_and_only_that(monkeypatch):
+    installed = {"spacy-biomed": "1", "spacy": "3.8", "thinc": "8.3", "onnxruntime": "1.2"}
+
+    def find(name: str) -> str:
+        if name not in installed:
+            raise PackageNotFoundError(name)
+        return installed[name]
+
+    monkeypatch.setattr("spacy_biomed.cli.version.version", find)
+    result = CliRunner().invoke(app, ["--version"])
+    assert result.exit_code == 0
+    expected = ["spacy-biomed 1", f"Python {platform.python_version()}", "spacy 3.8", "thinc 8.3"]
+    assert result.stdout.splitlines() == [*expected, "onnxruntime 1.2"]

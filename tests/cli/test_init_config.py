@@ -1,6 +1,7 @@
 """`spacy biomed init-config` for one corpus: the config that it writes, however it is called."""
 
 import pytest
+from error_lines import error_line
 from typer.testing import CliRunner
 
 from spacy_biomed.cli import app
@@ -42,3 +43,60 @@ def test_a_recipe_of_a_paper_brings_its_epochs(tiny_corpus, tmp_path):
     written = output.read_text(encoding="utf8")
     assert '\n@batchers = "spacy.batch_by_sequence.v1"\nsize = 16\n' in written
     assert "[recipe]" not in written
+
+
+@pytest.mark.parametrize(
+    ("encoder", "problem"),
+    [
+        ("biobertt", "did you mean biobert"),
+        ("BioBertt", "did you mean biobert"),
+        ("no-encoder-at-all", "give one, a hub id (owner/name), or a name that"),
+        ("./encoders/stater", "did you mean encoders/starter?"),
+    ],
+)
+def test_an_encoder_that_is_nowhere_is_refused(
+    tiny_corpus, tmp_path, monkeypatch, encoder, problem
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "encoders" / "starter").mkdir(parents=True)
+    for command in (
+        ["init-config", str(tiny_corpus), "new.cfg"],
+        ["init-config", "multitask", "new.cfg", "--tasks", "a,b"],
+    ):
+        line = error_line(CliRunner().invoke(app, [*command, "--encoder", encoder]))
+        assert line.startswith(f"--encoder '{encoder}': no such directory; ")
+        assert problem in line
+    assert not (tmp_path / "new.cfg").exists()
+
+
+@pytest.mark.parametrize("encoder", ["owner/biobertt", "BioBERT", "encoders/starter"])
+def test_a_hub_id_a_catalogue_name_and_a_directory_are_encoders(
+    tiny_corpus, tmp_path, monkeypatch, encoder
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "encoders" / "starter").mkdir(parents=True)
+    command = ["init-config", str(tiny_corpus), "new.cfg", "--encoder", encoder]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert f'encoder = "{encoder}"' in (tmp_path / "new.cfg").read_text(encoding="utf8")
+
+
+def test_an_encoder_in_the_cache_needs_no_owner(tiny_corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr("spacy_biomed.training.config.is_on_disk", lambda name: name == "my-bert")
+    output = tmp_path / "new.cfg"
+    command = ["init-config", str(tiny_corpus), str(output), "--encoder", "my-bert"]
+    assert CliRunner().invoke(app, command).exit_code == 0
+
+
+def test_misspelt_names_of_a_corpus_a_task_and_a_template_are_asked_about(tiny_corpus, tmp_path):
+    def refuse(*arguments: object) -> str:
+        command = ["init-config", *map(str, arguments), "--encoder", "biobert"]
+        return error_line(CliRunner().invoke(app, command))
+
+    output = tmp_path / "new.cfg"
+    line = refuse(tiny_corpus.with_name("tinny"), output)
+    assert "with --format" in line and line.endswith(f"did you mean {tiny_corpus}?")
+    assert refuse(tiny_corpus, output, "--task", "nerr").endswith("did you mean ner?")
+    line = refuse(tiny_corpus, output, "--template", "ner_liner")
+    assert line.endswith("did you mean ner_linear or ner?")
+    assert not output.exists()

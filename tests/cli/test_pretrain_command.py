@@ -30,6 +30,11 @@ def test_an_encoder_is_written_with_the_settings_of_the_command_line(tmp_path):
     [
         (["--training.steps", "none"], r"recipe\.cfg:\d+: training\.steps = 'none'"),
         (["--training.stepps", "3"], "training.stepps: no such setting; did you mean steps"),
+        (
+            ["--trainin.steps", "3"],
+            "--trainin.steps: no section .*mean --training.steps",
+        ),
+        (["--paths.txt", "a.txt"], "--paths.txt: no such setting .*mean --paths.text"),
         (["--paths.text", "nowhere.txt"], "text.paths: nowhere.txt does not exist"),
         (["--steps", "3"], "see `.*--help`"),
     ],

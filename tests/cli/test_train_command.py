@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from error_lines import error_line
+from spacy.util import dict_to_dot
 from typer.testing import CliRunner
 
 from spacy_biomed.cli import app
@@ -88,21 +89,92 @@ def test_its_options_and_overrides_reach_training(
 
 
 @pytest.mark.parametrize(
-    ("name", "advice"),
+    ("name", "problem"),
     [
-        ("vars.max_step", "did you mean --vars.max_steps?"),
-        ("paths.trian", "did you mean --paths.train?"),
-        ("vars.zzz", "see what is there"),
+        ("vars.max_step", "no such setting in [vars] of {}; did you mean --vars.max_steps?"),
+        ("paths.trian", "no such setting in [paths] of {}; did you mean --paths.train?"),
+        ("vars.zzz", "no such setting in [vars] of {}; see what is there"),
+        ("system.sed", "no such setting in [system] of {}; did you mean --system.seed?"),
+        (
+            "training.max_stepz",
+            "no such setting in [training] of {}; did you mean --training.max_steps?",
+        ),
+        (
+            "training.learn_rate",
+            "no such setting in [training] of {}; did you mean --vars.learn_rate?",
+        ),
+        ("nlp.batch_sise", "no such setting in [nlp] of {}; did you mean --nlp.batch_size?"),
+        (
+            "training.score_weights.ents_ff",
+            "no such setting in [training.score_weights] of {}; did you mean "
+            "--training.score_weights.ents_f?",
+        ),
+        ("components.ner", "no such setting in [components] of {}; see what is there"),
+        (
+            "training.optimiser.L2",
+            "no section [training.optimiser] in {}; did you mean --training.optimizer.L2?",
+        ),
+        (
+            "components.biomed_nre.scheme",
+            "no section [components.biomed_nre] in {}; did you mean "
+            "--components.biomed_ner.scheme?",
+        ),
+        ("initialize.vectors", "no section [initialize] in {}; add it to the file"),
     ],
 )
-def test_a_misspelt_variable_is_refused_in_one_line(tiny_config, tmp_path, name, advice):
+def test_a_misspelt_setting_is_refused_in_one_line(tiny_config, tmp_path, name, problem):
     output = tmp_path / "out"
     arguments = ["train", str(tiny_config), "-o", str(output), f"--{name}", "7"]
     result = CliRunner().invoke(app, arguments)
-    section = name.partition(".")[0]
-    expected = f"--{name}: no such setting in [{section}] of {tiny_config}; {advice}"
-    assert error_line(result) == expected
+    assert error_line(result) == f"--{name}: {problem.format(tiny_config)}"
     assert not output.exists()
+
+
+def test_a_misspelt_setting_of_a_component_is_refused_by_its_function(tiny_config, tmp_path):
+    arguments = ["train", str(tiny_config), "-o", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, [*arguments, "--components.biomed_ner.sheme", "bio"])
+    assert error_line(result).endswith("did you mean scheme?")
+
+
+def test_a_setting_that_the_file_has_misspelt_is_refused_with_its_line(tiny_config, tmp_path):
+    path = tmp_path / "config.cfg"
+    text = tiny_config.read_text(encoding="utf8")
+    path.write_text(text.replace("[training]\n", "[training]\nmax_stepz = 3\n"), encoding="utf8")
+    line = path.read_text(encoding="utf8").splitlines().index("max_stepz = 3") + 1
+    result = CliRunner().invoke(app, ["train", str(path), "-o", str(tmp_path / "out")])
+    expected = "[training] max_stepz: no such setting; did you mean max_steps?"
+    assert error_line(result) == f"{path}:{line}: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("training.patience", 7),
+        ("training.accumulate_gradient", 2),
+        ("training.logger.jsonl", "log.jsonl"),
+        ("training.score_weights.speed", 0.0),
+        ("components.biomed_transformer.model.window", 64),
+        ("corpora.train.limit", 3),
+    ],
+)
+def test_a_setting_that_only_the_filled_config_has_is_taken(
+    tiny_config, tmp_path, monkeypatch, name, value
+):
+    called = []
+    monkeypatch.setattr(
+        "spacy_biomed.training.resumable.train", lambda nlp, output, **_: called.append(nlp)
+    )
+    arguments = ["train", str(tiny_config), "-o", str(tmp_path), f"--{name}", str(value)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert dict_to_dot(called[0].config.interpolate())[name] == value
+
+
+def test_a_variable_that_nothing_refers_to_is_refused(uninterrupted, tmp_path):
+    config = uninterrupted / "model-best" / "config.cfg"
+    arguments = ["train", str(config), "-o", str(tmp_path / "out"), "--vars.learn_rate", "0.1"]
+    line = error_line(CliRunner().invoke(app, arguments))
+    assert line.startswith(f"--vars.learn_rate: nothing in {config} refers to ${{vars.learn_rate}}")
 
 
 def test_without_a_gpu_one_is_refused_in_one_line(tiny_config, tmp_path, monkeypatch):

@@ -2,6 +2,7 @@ import re
 
 import pytest
 
+from spacy_biomed.corpora.formats import read_documents
 from spacy_biomed.corpora.readers.columns import read_columns
 from spacy_biomed.errors import BiomedError
 
@@ -138,3 +139,9 @@ def test_several_sentences_make_a_document_where_the_file_marks_none(tmp_path):
     assert [(m.label, m.fragments) for m in documents[0].mentions] == [("X", ((2, 3),))]
     path.write_text("-DOCSTART- O\n\na\tO\n\nb\tB-X\n\nc\tO\n", encoding="utf-8")
     assert [document.text for document in read_columns(path, n_sents=2)] == ["a b c"]
+
+
+def test_conll_is_another_name_of_the_format(tmp_path):
+    path = tmp_path / "train.conll"
+    path.write_text("Lung\tB-D\ncancer\tI-D\n\n", encoding="utf8")
+    assert list(read_documents("conll", [path])) == list(read_documents("columns", [path]))

@@ -64,17 +64,58 @@ def read(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()]
 
 
-def test_the_table_is_spacys(nlp):
-    ours, spacys = io.StringIO(), io.StringIO()
-    console = spacy.registry.get("loggers", "spacy.ConsoleLogger.v3")
-    for create, stdout in ((RichLogger_v1, ours), (console, spacys)):
-        log_step, finalize = create()(nlp, stdout, io.StringIO())
-        log_step(make_info(0, 100))
+def test_the_table_is_spacys_with_the_best_score_the_speed_and_the_time_left(nlp, clock):
+    stdout = io.StringIO()
+    log_step, finalize = RichLogger_v1()(nlp, stdout, io.StringIO())
+    log_step(make_info(0, 100, score=0.9, seconds=60))
+    for _ in range(3):
+        clock(2.0)
         log_step(None)
-        log_step(make_info(2, 300, score=0.9))
-        finalize()
-    assert len(ours.getvalue().splitlines()) == 4
-    assert ours.getvalue() == spacys.getvalue()
+    checkpoints = [(0.9, 0), (0.5, 4)]
+    log_step(make_info(4, 900, checkpoints=checkpoints, seconds=100))
+    finalize()
+    header, _, *rows = stdout.getvalue().splitlines()
+    columns = ["E", "#", "LOSS", "NER", "ENTS_F", "ENTS_R", "SPEED", "SCORE", "BEST"]
+    assert header.split() == [*columns, "WORDS/S", "LEFT"]
+    first, second = (row.split() for row in rows)
+    assert first == ["2", "0", "3.14", "90.00", "25.00", "1234.50", "0.90", "0.90", "-", "-"]
+    # Four steps in 40 seconds, of which six are left: the first evaluation does not count.
+    assert second[-4:] == ["0.50", "0.90", "100", "01:00"]
+
+
+def test_a_training_without_a_last_step_has_no_time_left(nlp):
+    nlp.config["training"]["max_steps"] = 0
+    stdout, terminal = io.StringIO(), Terminal()
+    log_step, finalize = RichLogger_v1()(nlp, stdout, terminal)
+    log_step(make_info(4, 900))
+    finalize()
+    assert stdout.getvalue().split()[-1] == "-"
+
+
+def test_the_speed_up_to_the_first_evaluation_is_known_unless_the_run_was_continued(nlp, clock):
+    speeds = []
+    for steps in (4, 2):  # of 4
+        stdout = io.StringIO()
+        log_step, _ = RichLogger_v1()(nlp, stdout, io.StringIO())
+        for _ in range(steps):
+            clock(2.0)
+            log_step(None)
+        log_step(make_info(4, 1000))
+        speeds.append(stdout.getvalue().split()[-2])
+    assert speeds == ["100", "-"]
+
+
+def test_settings_with_variables_get_their_values_also_in_the_trained_pipeline(nlp):
+    nlp.config["vars"] = {"steps": 10, "rate": 0.5}
+    nlp.config["training"]["max_steps"] = "${vars.steps}"
+    nlp.config["training"]["optimizer"]["learn_rate"] = "${vars.rate}"
+    terminal = Terminal()
+    log_step, finalize = RichLogger_v1()(nlp, io.StringIO(), terminal)
+    log_step(make_info(4, 500))
+    finalize()
+    assert "4/10" in terminal.getvalue()
+    assert nlp.resume_training().learn_rate == 0.5
+    assert nlp.config["training"]["max_steps"] == "${vars.steps}"
 
 
 def test_columns_of_losses_are_named_without_the_packages_name():

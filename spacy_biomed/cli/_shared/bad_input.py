@@ -1,8 +1,10 @@
-"""Bad input to `spacy biomed ...` in one line, with exit status 1."""
+"""Bad input and interruptions of `spacy biomed ...` in one line, with exit status 1 and 130."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,16 @@ class OneLineGroup(TyperGroup):
                 raise
             print(f"✘ {escape(line, LONGEST_LINE)}", file=sys.stderr)
             raise typer.Exit(1) from error
+
+
+@contextmanager
+def explaining_interruption() -> Iterator[None]:
+    """If the work within the context, which can be continued, is interrupted, say how."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("Interrupted: run the same command again to continue", file=sys.stderr)
+        raise typer.Exit(130) from None
 
 
 def explain(error: BaseException, ctx: Any) -> str | None:

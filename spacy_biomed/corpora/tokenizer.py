@@ -12,9 +12,11 @@ from spacy.language import Language
 from spacy.tokenizer import Tokenizer
 from spacy.tokens import Doc
 
-# A word character is a letter, a digit or a mark that combines with the letter before it. Any other
-# character except white space is a sign.
-_MARKS = "\u0300-\u036f"
+from ..normalization import INVISIBLE, MARKS
+
+# A word character is a letter, a digit, a mark that combines with the letter before it, or a
+# character that cannot be seen. Any other character except white space is a sign.
+_MARKS = MARKS + INVISIBLE
 _SIGN = rf"[^\w{_MARKS}]|_"
 # A sign between words. Points and commas between digits belong to their number: 0.05, 1,25.
 _INFIX = rf"(?<!\d)[.,]|[.,](?!\d)|[^\w{_MARKS}.,]|_"

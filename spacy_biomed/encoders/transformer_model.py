@@ -23,6 +23,7 @@ def TransformerModel_v1(
     dropout: float | None = None,
     word_piece_dropout: float = 0.0,
     pair_overflow: PairOverflow = "truncate",
+    normalize: bool = False,
 ) -> Model[list[Doc], EncodedBatch]:
     """A pretrained transformer encoder, fine-tuned with the components that listen to it.
 
@@ -50,6 +51,9 @@ def TransformerModel_v1(
             out the end of the longer text, and once both are equally long of both; words left out
             have no vectors. "window" reads the second text in windows, each with the whole first
             text.
+        normalize: whether texts are read as `normalization.normalize_text` has them: without
+            capitals of whole lines, typographic hyphens and runs of spaces. Heads read the same
+            words. Offsets stay those of the document.
 
     Raises:
         BiomedError: without the packages of the extra `train`, or if a setting is out of range.
@@ -81,6 +85,7 @@ def TransformerModel_v1(
             "dropout": dropout,
             "batch_pieces": batch_pieces,
             "pair_overflow": pair_overflow,
+            "normalize": normalize,
             "replace_listener_cfg": refuse_replacement,
         },
         shims=[EncoderShim(precision, gradient_checkpointing, word_piece_dropout)],

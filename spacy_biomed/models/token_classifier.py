@@ -7,10 +7,11 @@ from collections.abc import Callable
 import numpy as np
 from spacy.tokens import Doc
 from thinc.api import Dropout, Linear, Model, Ops, chain, to_numpy
-from thinc.types import Floats2d, Ints1d, Ragged
+from thinc.types import Floats2d, Ints1d, Ints2d, Ragged
 
 from ..encoders.batching.stretches import borders, split_at
 from ..errors import BiomedError
+from ..normalization import normalize_text
 from .activations import create_activation
 from .exported_layers import ExportedLayers
 from .window_linear import WindowLinear
@@ -130,10 +131,11 @@ def forward(
     doc_lengths = ops.asarray1i(row_counts)
     token_lengths = _token_lengths(ops, outputs)
     width = rows[0].shape[1]
+    words = _read_words(tok2vec, docs)
     if features is None:
         data = ops.xp.concatenate(rows)
     else:
-        vectors, backprop_features = features(docs, is_train)
+        vectors, backprop_features = features(_with_words(features, docs, words), is_train)
         vectors = ops.xp.concatenate(vectors)
         data = ops.xp.empty((sum(row_counts), width + vectors.shape[1]), dtype="float32")
         ops.xp.concatenate(rows, out=data[:, :width])
@@ -141,6 +143,13 @@ def forward(
             owners = np.repeat(np.arange(len(vectors)), to_numpy(token_lengths))
             vectors = vectors[ops.xp.asarray(owners)]
         data[:, width:] = vectors
+    kept = None if isinstance(outputs[0], Ragged) else _find_kept(docs, words)
+    if kept is not None:
+        token_lengths = ops.asarray1i(kept)
+        doc_lengths = ops.asarray1i(
+            [kept_of.sum() for kept_of in split_at(kept, borders(row_counts))]
+        )
+        everything, data = data, data[ops.asarray(kept)]
     exported = model.shims[0]
     if not is_train and exported.can_predict(data):
         return Ragged(exported.predict(data, doc_lengths), token_lengths), lambda d_scores: []
@@ -148,6 +157,9 @@ def forward(
 
     def backprop(d_scores: Ragged) -> list:
         d_data = backprop_scores(d_scores.dataXd).dataXd
+        if kept is not None:
+            d_kept, d_data = d_data, ops.xp.zeros_like(everything)
+            d_data[ops.asarray(kept)] = d_kept
         if features is not None:
             d_vectors = ops.reduce_sum(ops.as_contig(d_data[:, width:]), token_lengths)
             backprop_features(split_at(d_vectors, borders([len(doc) for doc in docs])))
@@ -166,3 +178,53 @@ def _token_lengths(ops: Ops, outputs: list[Floats2d] | list[Ragged]) -> Ints1d:
     if isinstance(outputs[0], Ragged):
         return ops.xp.concatenate([output.lengths for output in outputs])
     return ops.alloc1i(sum(len(output) for output in outputs)) + 1
+
+
+def _read_words(tok2vec: Model, docs: list[Doc]) -> list[list[str] | None]:
+    """The tokens of each document as its encoder reads them; None if it reads them as they are.
+
+    A token that the encoder does not read, such as the second of two spaces, is empty.
+    """
+    encoder = getattr(tok2vec, "encoder", None)
+    if encoder is None or not encoder.attrs.get("normalize"):
+        return [None] * len(docs)
+    normalized = (normalize_text(doc.text) for doc in docs)
+    return [new.words_of(doc) if new else None for new, doc in zip(normalized, docs, strict=True)]
+
+
+def _with_words(
+    features: Model, docs: list[Doc], words: list[list[str] | None]
+) -> list[Doc | NormalizedWords]:
+    """The documents for the layer of features, those with other words in their place."""
+    if features.name != "word_embed":
+        return [*docs]
+    return [
+        doc if new is None else NormalizedWords(doc, new)
+        for doc, new in zip(docs, words, strict=True)
+    ]
+
+
+def _find_kept(docs: list[Doc], words: list[list[str] | None]) -> np.ndarray | None:
+    """(tokens,) whether the encoder reads a token; None if it reads all."""
+    if all(new is None or all(new) for new in words):
+        return None
+    kept = [
+        np.ones(len(doc), dtype=bool) if new is None else np.array([*map(bool, new)], dtype=bool)
+        for doc, new in zip(docs, words, strict=True)
+    ]
+    return np.concatenate(kept)
+
+
+class NormalizedWords:
+    """A document for `spacy_biomed.WordEmbed.v1`, with the words that its encoder reads."""
+
+    def __init__(self, doc: Doc, words: list[str]):
+        self._doc = doc
+        self._words = words
+
+    def to_array(self, columns: list[str]) -> Ints2d:
+        words = [word or token.text for word, token in zip(self._words, self._doc, strict=True)]
+        return Doc(self._doc.vocab, words=words).to_array(columns)
+
+    def __len__(self) -> int:
+        return len(self._doc)

@@ -324,7 +324,11 @@ def write_compressed(
     config = Config(nlp.config)
     for name, encoder in encoders.items():
         old = config["components"][name]
-        kept = {key: old["model"][key] for key in ("window", "context", "pair_overflow")}
+        kept = {
+            key: old["model"][key]
+            for key in ("window", "context", "pair_overflow", "normalize")
+            if key in old["model"]
+        }
         config["components"][name] = {
             "factory": "biomed_onnx_transformer",
             "max_batch_words": old["max_batch_words"],

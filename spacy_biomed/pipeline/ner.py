@@ -257,14 +257,18 @@ class BiomedNER(EncoderHead):
         """Find the entities of a batch in the log probabilities of its tokens' tags.
 
         Args:
-            log_probs: (tokens, tags), all documents concatenated. Those of entities that would
-                begin or end with white space become -inf.
+            log_probs: (tokens, tags), all documents concatenated; zeros for tokens that the encoder
+                did not read. Those of entities that would begin or end with white space become
+                -inf.
             is_space: (tokens,) whether a token is white space.
             lengths: (docs,) number of tokens in each document.
 
         Returns:
             the entities, and their probabilities, (spans,).
         """
+        is_read = log_probs.any(axis=1)
+        if not is_read.all():
+            return self._decode_read(log_probs, is_space, lengths, is_read)
         scheme = self.tag_scheme
         if self.cfg["decoding"] == "argmax":
             tags = np.where(is_space, 0, log_probs.argmax(axis=1))
@@ -277,6 +281,16 @@ class BiomedNER(EncoderHead):
         chosen = log_probs[np.arange(len(tags)), tags]
         total = np.concatenate([[0.0], np.cumsum(chosen, dtype="float64")])
         return spans, np.exp(total[spans.end] - total[spans.start])
+
+    def _decode_read(
+        self, log_probs: Floats2d, is_space: np.ndarray, lengths: Ints1d, is_read: np.ndarray
+    ) -> tuple[Spans, Floats1d]:
+        """Decode only the tokens with scores; entities reach across the others."""
+        read = np.flatnonzero(is_read)
+        doc = np.repeat(np.arange(len(lengths)), lengths)[read]
+        counts = np.bincount(doc, minlength=len(lengths))
+        spans, probability = self.decode(log_probs[read], is_space[read], counts)
+        return Spans(read[spans.start], read[spans.end - 1] + 1, spans.label), probability
 
     def label_offsets(self) -> Floats1d:
         """(labels,) what is added to the log odds of each label's entities, to find more of them.
@@ -321,12 +335,14 @@ class BiomedNER(EncoderHead):
     def probabilities(self, docs: Iterable[Doc]) -> list[Floats2d]:
         """For each document the probability of each tag for each token, (tokens, tags).
 
-        A student learns from these if this component is its teacher.
+        Zeros for a token that the encoder does not read. A student learns from these if this
+        component is its teacher.
         """
         docs = list(docs)
         if not any(len(doc) for doc in docs):
             return [np.zeros((0, self.tag_scheme.size), dtype="float32") for _ in docs]
-        probabilities = np.exp(token_log_probs(self.model.predict(docs)))
+        log_probs = token_log_probs(self.model.predict(docs))
+        probabilities = np.exp(log_probs) * log_probs.any(axis=1, keepdims=True)
         return np.split(probabilities, np.cumsum([len(doc) for doc in docs])[:-1])
 
     def set_annotations(self, docs: Iterable[Doc], mentions: list[PredictedMentions]) -> None:

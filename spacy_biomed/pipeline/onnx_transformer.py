@@ -19,6 +19,7 @@ window = 512
 context = 64
 batch_pieces = 128
 pair_overflow = "truncate"
+normalize = false
 engine = "auto"
 precision = "auto"
 """

@@ -25,6 +25,7 @@ gradient_checkpointing = false
 dropout = null
 word_piece_dropout = 0.0
 pair_overflow = "truncate"
+normalize = false
 """
 
 

@@ -40,7 +40,12 @@ class TextPieces:
 
 
 def tokenize(
-    docs: list[Doc], tokenizer: WordPieceTokenizer, *, window: int, pair_overflow: PairOverflow
+    docs: list[Doc],
+    tokenizer: WordPieceTokenizer,
+    *,
+    window: int,
+    pair_overflow: PairOverflow,
+    normalize: bool = False,
 ) -> TextPieces:
     """Tokenize documents, the two texts of a pair separately.
 
@@ -49,20 +54,22 @@ def tokenize(
         pair_overflow: how to handle a longer pair. "truncate" drops pieces from the end of the
             longer text, and once both are equally long from both, like the strategy "longest_first"
             of transformers. "window" drops none.
+        normalize: whether texts are read as `normalization.normalize_text` has them.
 
     Raises:
         BiomedError: if the window has no room for a pair, or with "window" only for a pair's first
             text.
     """
     texts = [doc.text for doc in docs]
+    read = tokenizer.read_normalized if normalize else tokenizer
     pairs = find_pairs(docs, texts)
     is_pair = np.zeros(len(docs), dtype=bool)
     if not pairs:
-        pieces = tokenizer(texts)
+        pieces = read(texts)
         return TextPieces(pieces, is_pair, np.zeros_like(pieces.lengths), pieces.lengths)
     is_pair[list(pairs)] = True
     parts, starts = zip(*_split(texts, pairs), strict=True)
-    pieces = tokenizer(list(parts))
+    pieces = read(list(parts))
     place = np.arange(len(docs)) + np.cumsum(is_pair) - is_pair  # of each document's first part
     first = np.where(is_pair, pieces.lengths[place], 0)
     second = pieces.lengths[place + is_pair]

@@ -51,6 +51,7 @@ def make_sequences(
     context: int,
     budget: int,
     pair_overflow: PairOverflow = "truncate",
+    normalize: bool = False,
     share_lines: bool = False,
 ) -> Sequences:
     """Tokenize documents into word pieces, cut documents that are too long, and pad.
@@ -65,6 +66,7 @@ def make_sequences(
             of the window's, so that at least half of the encoded pieces are kept.
         budget: padded word pieces in one batch.
         pair_overflow: whether pairs that are too long are truncated or read in windows.
+        normalize: whether texts are read as `normalization.normalize_text` has them.
         share_lines: whether several sequences may share a line, which reduces padding if the
             encoder can separate them.
 
@@ -77,7 +79,9 @@ def make_sequences(
             f"window = {window} leaves no room for word pieces beside {around} special tokens: "
             "make it larger"
         )
-    texts = tokenize(docs, tokenizer, window=window, pair_overflow=pair_overflow)
+    texts = tokenize(
+        docs, tokenizer, window=window, pair_overflow=pair_overflow, normalize=normalize
+    )
     indices, piece_counts, token_counts = align_tokens(docs, texts.pieces)
     is_one = len(docs) == 1 and not (texts.is_pair[0] or share_lines)
     if is_one and 0 < len(texts.pieces.ids) <= window - around:

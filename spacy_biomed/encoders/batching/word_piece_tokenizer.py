@@ -11,6 +11,7 @@ from itertools import chain
 import numpy as np
 from tokenizers import Tokenizer
 
+from ...normalization import normalize_text
 from .word_pieces import KnownWords, WordPieces, splits_at_spaces
 
 
@@ -78,6 +79,20 @@ class WordPieceTokenizer:
         if self._known_words is None:
             return self._tokenize(texts)
         return self._known_words.look_up(texts, self._tokenize)
+
+    def read_normalized(self, texts: list[str]) -> WordPieces:
+        """The word pieces of normalised texts; offsets are those of the texts as given."""
+        normalized = [normalize_text(text) for text in texts]
+        pieces = self(
+            [new.text if new else text for new, text in zip(normalized, texts, strict=True)]
+        )
+        borders = np.concatenate([[0], np.cumsum(pieces.lengths)])
+        for i, new in enumerate(normalized):
+            own = slice(borders[i], borders[i + 1])
+            if new is not None and pieces.lengths[i]:
+                pieces.starts[own] = new.starts[pieces.starts[own]]
+                pieces.ends[own] = new.ends[pieces.ends[own] - 1]
+        return pieces
 
     def _tokenize(self, texts: list[str]) -> WordPieces:
         if len(texts) == 1:  # a batch of one takes half as long again

@@ -60,6 +60,7 @@ def OnnxTransformerModel_v1(
     pair_overflow: PairOverflow = "truncate",
     engine: EngineSetting = "auto",
     precision: EnginePrecision = "auto",
+    normalize: bool = False,
 ) -> Model[list[Doc], EncodedBatch]:
     """An encoder that `spacy biomed compress` exported, for prediction on the CPU.
 
@@ -86,6 +87,7 @@ def OnnxTransformerModel_v1(
         precision: number format of matrix products that are not int8. ONNX Runtime always computes
             them in fp32; OpenVINO in "fp32" or "bf16". "auto" is bf16 on processors that have
             instructions for it.
+        normalize: as in `spacy_biomed.TransformerModel.v1`.
     """
     return Model(
         "biomed_onnx_transformer",
@@ -98,6 +100,7 @@ def OnnxTransformerModel_v1(
             "context": context,
             "batch_pieces": batch_pieces,
             "pair_overflow": pair_overflow,
+            "normalize": normalize,
             "replace_listener_cfg": refuse_replacement,
         },
         shims=[OnnxShim(threads, engine, precision)],
@@ -358,6 +361,7 @@ def forward(
         context=model.attrs["context"],
         budget=model.attrs["batch_pieces"],
         pair_overflow=model.attrs["pair_overflow"],
+        normalize=model.attrs["normalize"],
     )
     hidden = np.empty((len(sequences.ids), shim.settings["width"]), dtype="float32")
     for batch, own in zip(sequences.batches, shim.encode(sequences.batches), strict=True):

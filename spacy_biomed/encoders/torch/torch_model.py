@@ -366,6 +366,7 @@ def forward(
         context=model.attrs["context"],
         budget=model.attrs["batch_pieces"] or batch_pieces,
         pair_overflow=model.attrs["pair_overflow"],
+        normalize=model.attrs["normalize"],
         # Training batches are small and of mixed lengths; in prediction there is little padding.
         share_lines=is_train and can_pack(get_module(shim)),
     )

@@ -1,0 +1,216 @@
+"""The text that an encoder reads in place of a document's: as corpora print it, not as people type.
+
+Hospital systems store notes in capitals, PDF files break words at line ends, and web pages use
+spaces and hyphens of their own. `normalize_text` undoes what carries no meaning. Offsets in the
+document do not change: each character of the new text knows which characters it stands for.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from spacy.attrs import IDX, LENGTH
+from spacy.tokens import Doc
+from thinc.types import Ints1d
+
+# Characters that take no room: soft hyphens, joiners, marks of direction, variation selectors.
+INVISIBLE = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+MARKS = "\u0300-\u036f"  # that combine with the letter before them
+_SPACE = "[ \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]"
+_LINE_END = r"(?:\r\n?|[\n\v\f\u0085\u2028\u2029])"
+_UPPER, _LOWER = "A-ZÀ-ÖØ-Þ", "a-zß-öø-ÿ"
+_LIKE_LATIN = dict(zip("АВЕЅІЈКМНОРСТХаеѕіјорсух", "ABESIJKMHOPCTXaesijopcyx", strict=True))
+_SIGNS = {
+    **dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe58\ufe63", "-"),
+    **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u02bc", "'"),
+    **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb", '"'),
+}
+
+_CHANGE = re.compile(
+    rf"""(?P<hyphenated>(?<=[^\W\d_])[-\u2010\u00ad]{_LINE_END}(?=[{_LOWER}]))
+    |(?P<broken>(?<=[{_UPPER}]{{2}})[-\u2010\u00ad]{_LINE_END}(?=[{_UPPER}]{{2}}))
+    |(?P<invisible>[{INVISIBLE}]+)
+    |(?P<line>{_SPACE}*{_LINE_END}(?:{_SPACE}|{_LINE_END})*)
+    |(?P<space>{_SPACE}+)
+    |(?P<composed>[^\W\d_][{MARKS}]+)
+    |(?P<wide>[\uff01-\uff5e\ufb00-\ufb06])
+    |(?P<sign>[{"".join(_SIGNS)}])
+    |(?P<cyrillic>[{"".join(_LIKE_LATIN)}])""",
+    re.VERBOSE,
+)
+# Single spaces and line ends need no change. They are nearly all that `_CHANGE` would find.
+_UNUSUAL = re.compile(
+    rf"  | \n|\n |[^\W\d_]-\n|[\t\r\u000b\u000c\u0085\u00a0{INVISIBLE}{MARKS}\u1680\u2000-\u200a"
+    rf"\u2028\u2029\u202f\u205f\u3000\uff01-\uff5e\ufb00-\ufb06{''.join(_SIGNS)}"
+    rf"{''.join(_LIKE_LATIN)}]"
+)
+
+# Two words of at least four capitals each, with no small letter between them.
+_CAPITALS = re.compile(
+    rf"(?<![{_UPPER}])[{_UPPER}]{{4,}}(?![\w])[^{_LOWER}]{{0,40}}?(?<!\w)[{_UPPER}]{{4}}"
+)
+_RUN = re.compile(rf"[^{_LOWER}\n]+")
+_WORD = re.compile(rf"(?<![^\W_])[{_UPPER}]+(?![^\W_])")
+_CAPITAL, _SMALL = re.compile(f"[{_UPPER}]"), re.compile(f"[{_LOWER}]")
+_LONG = 4
+
+# A line is wrapped if it is this long, ends without a full stop, and the next goes on in small
+# letters.
+_WRAPPED = re.compile(rf"(?<=[^\n]{{30}})(?<![.:;!?])\n(?=[{_LOWER}])")
+
+
+@dataclass(frozen=True, slots=True)
+class NormalizedText:
+    """A text to read in place of another.
+
+    Attributes:
+        text: the new text.
+        starts, ends: (characters,) the half-open offsets in the original text of what each
+            character of the new text stands for. Both never fall.
+    """
+
+    text: str
+    starts: Ints1d
+    ends: Ints1d
+
+    def words_of(self, doc: Doc) -> list[str]:
+        """What a document's tokens are in the new text; empty for one that is not in it.
+
+        A token of white space is not in it unless it has a line end. Each part of a word that was
+        hyphenated at a line end is the whole word.
+        """
+        offsets = doc.to_array([IDX, LENGTH]).astype("int64")
+        first = np.searchsorted(self.starts, offsets[:, 0])
+        last = np.searchsorted(self.starts, offsets.sum(axis=1))
+        pairs = zip(first.tolist(), last.tolist(), strict=True)
+        return [self._word(start, end) for start, end in pairs]
+
+    def _word(self, start: int, end: int) -> str:
+        """A part of the text, with the rest of the word that it begins or ends in."""
+        text = self.text
+        if start < end:
+            while start and text[start - 1].isalnum() and text[start].isalnum():
+                start -= 1
+            while end < len(text) and text[end - 1].isalnum() and text[end].isalnum():
+                end += 1
+        return text[start:end].strip(" ")
+
+
+def normalize_text(text: str) -> NormalizedText | None:
+    """Normalise a text; None if it is normal already.
+
+    - Runs of spaces and tabs become one space, and none is left at the ends of lines. Invisible
+      characters go.
+    - Letters and the marks that combine with them become one character, full-width letters and
+      ligatures plain ones, Cyrillic letters inside Latin words the Latin ones that look the same.
+    - Typographic hyphens, dashes of numbers and quotation marks become those of ASCII.
+    - Words in capitals become small where a text, a line or at least four long words in a row are
+      in capitals, and names (`Marta Ochoa`) where two or three are. Words with digits, such as
+      genes, stay.
+    - Words that are hyphenated at a line end are joined, and lines that are wrapped.
+    """
+    starts = ends = None
+    changed = text
+    if _UNUSUAL.search(text) is not None:
+        changed, starts, ends = _change_characters(text)
+    changed = _lower_capitals(changed)
+    changed = _WRAPPED.sub(" ", changed) if "\n" in changed else changed
+    if changed == text:
+        return None
+    if starts is None or ends is None:
+        starts = np.arange(len(text))
+        ends = starts + 1
+    return NormalizedText(changed, starts, ends)
+
+
+def _change_characters(text: str) -> tuple[str, Ints1d, Ints1d]:
+    parts: list[str] = []
+    starts: list[Ints1d] = []
+    ends: list[Ints1d] = []
+    for start, end, part, is_same in _find_parts(text):
+        own = np.arange(start, end) if is_same else np.full(len(part), start)
+        parts.append(part)
+        starts.append(own)
+        ends.append(own + 1 if is_same else np.full(len(part), end))
+    return "".join(parts), np.concatenate(starts), np.concatenate(ends)
+
+
+def _find_parts(text: str) -> Iterator[tuple[int, int, str, bool]]:
+    """The parts of a text: start, end, what replaces it, and whether it is the same."""
+    place = 0
+    for found in _CHANGE.finditer(text):
+        new = _replace(found)
+        if new != found[0]:
+            yield place, found.start(), text[place : found.start()], True
+            yield found.start(), found.end(), new, False
+            place = found.end()
+    yield place, len(text), text[place:], True
+
+
+def _replace(found: re.Match[str]) -> str:
+    part, text = found[0], found.string
+    match found.lastgroup:
+        case "hyphenated" | "broken" | "invisible":
+            return ""
+        case "line":
+            return "\n" * len(re.findall(_LINE_END, part))
+        case "space":
+            return " " if found.start() > 0 else ""
+        case "composed":
+            return unicodedata.normalize("NFC", part)
+        case "wide":
+            return unicodedata.normalize("NFKC", part)
+        case "sign":
+            return _SIGNS[part]
+        case _:
+            around = text[max(found.start() - 1, 0) : found.start()] + text[found.end() :][:1]
+            is_latin = re.search(f"[{_UPPER}{_LOWER}]", around) is not None
+            return _LIKE_LATIN[part] if is_latin else part
+
+
+def _lower_capitals(text: str) -> str:
+    if _CAPITALS.search(text) is None:
+        return text
+    if _is_capitals(text):
+        return _WORD.sub(_lower, text)
+    if "\n" in text:
+        text = "\n".join(
+            _WORD.sub(_lower, line) if _CAPITALS.search(line) and _is_capitals(line) else line
+            for line in text.split("\n")
+        )
+    return _lower_runs(text)
+
+
+def _is_capitals(text: str) -> bool:
+    """Whether at least two of three letters are capitals."""
+    return len(_CAPITAL.findall(text)) > 2 * len(_SMALL.findall(text))
+
+
+def _lower_runs(text: str) -> str:
+    """Lower the words of runs without small letters, if they have several long words."""
+    words: dict[int, list[re.Match[str]]] = {}
+    for word in _WORD.finditer(text):
+        run = _RUN.match(text, word.start())
+        words.setdefault(run.end() if run else word.start(), []).append(word)
+    parts, place = [], 0
+    for run_words in words.values():
+        long = sum(len(word[0]) >= _LONG for word in run_words)
+        if long < 2:
+            continue
+        for word in run_words:
+            is_name = long < 4 and len(word[0]) >= _LONG
+            parts += [text[place : word.start()], _title(word) if is_name else _lower(word)]
+            place = word.end()
+    return "".join([*parts, text[place:]])
+
+
+def _lower(word: re.Match[str]) -> str:
+    return word[0].lower()
+
+
+def _title(word: re.Match[str]) -> str:
+    return word[0][0] + word[0][1:].lower()

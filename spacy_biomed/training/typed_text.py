@@ -1,0 +1,129 @@
+"""`spacy_biomed.typed_text.v1`: training texts as people type them, for spaCy's augmenter setting."""
+
+from __future__ import annotations
+
+import random
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from ..annotations.pairs import PAIR_KEY
+from ..errors import BiomedError
+
+# Columns at which a text is wrapped: between those of a letter in a mail and of a narrow form.
+_WIDTHS = (40, 90)
+_CAPITALISED = re.compile(r"(?<!\w)[^\W\d_a-zß-ÿ][a-zß-öø-ÿ]+(?!\w)")
+
+
+def typed_text_v1(
+    capitals: float = 0.1,
+    lower: float = 0.2,
+    names: float = 0.1,
+    no_accents: float = 0.2,
+    wrapped: float = 0.1,
+) -> Callable[[Language, Example], Iterator[Example]]:
+    """Create an augmenter that changes how the texts of a share of the examples are typed.
+
+    Each example is given once, changed or not, so that an epoch is as long as without. No change
+    moves an offset: the gold annotation stays as it is. Pairs of texts are not changed.
+
+    Args:
+        capitals, lower: shares of the examples whose whole text is in capitals, or in small letters.
+        names: share of the other examples in which each capitalised word is in capitals with a
+            probability of one half.
+        no_accents: share of all examples whose letters have no accents.
+        wrapped: share of all examples whose lines end at a column between 40 and 90.
+
+    Raises:
+        BiomedError: if a share is not from 0 to 1, or `capitals` and `lower` are more together.
+    """
+    shares = {
+        "capitals": capitals,
+        "lower": lower,
+        "names": names,
+        "no_accents": no_accents,
+        "wrapped": wrapped,
+        "capitals + lower": capitals + lower,
+    }
+    for name, share in shares.items():
+        if not 0 <= share <= 1:
+            raise BiomedError(f"[corpora.train.augmenter] {name} is {share}: use 0 to 1")
+
+    def augment(nlp: Language, example: Example) -> Iterator[Example]:
+        if PAIR_KEY in example.reference.spans or example.reference.has_unknown_spaces:
+            yield example
+            return
+        text = old = example.predicted.text
+        choice = random.random()
+        if choice < capitals:
+            text = upper_case(text)
+        elif choice < capitals + lower:
+            text = lower_case(text)
+        elif random.random() < names:
+            text = _CAPITALISED.sub(_maybe_upper, text)
+        if random.random() < wrapped:
+            text = wrap_lines(text, random.randint(*_WIDTHS))
+        if random.random() < no_accents:
+            yield _create_example(nlp, example.reference, text, remove_accents(text))
+        else:
+            yield example if text == old else Example(nlp.make_doc(text), example.reference)
+
+    return augment
+
+
+def _create_example(nlp: Language, reference: Doc, text: str, bare: str) -> Example:
+    """An example without accents, which spaCy's own alignment would not find in the reference."""
+    predicted = nlp.make_doc(bare)
+    accented = Example(nlp.make_doc(text), reference)
+    if len(predicted) != len(accented.predicted):
+        return accented
+    return Example(predicted, reference, alignment=accented.alignment)
+
+
+def upper_case(text: str) -> str:
+    """A text in capitals, of the same length: letters whose capital is two letters stay small."""
+    upper = text.upper()
+    if len(upper) == len(text):
+        return upper
+    return "".join(c.upper() if len(c.upper()) == 1 else c for c in text)
+
+
+def lower_case(text: str) -> str:
+    """A text in small letters, of the same length."""
+    lower = text.lower()
+    if len(lower) == len(text):
+        return lower
+    return "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+
+
+def remove_accents(text: str) -> str:
+    """A text whose letters have no accents, of the same length."""
+    if text.isascii():
+        return text
+    return "".join(unicodedata.normalize("NFD", c)[0] if c.isalpha() else c for c in text)
+
+
+def wrap_lines(text: str, width: int) -> str:
+    """A text with line ends in place of spaces, so that lines have at most `width` characters.
+
+    A longer word is a line of its own.
+    """
+    lines = []
+    for line in text.split("\n"):
+        while len(line) > width:
+            cut = line.rfind(" ", 1, width + 1)
+            cut = line.find(" ", width) if cut < 0 else cut
+            if cut < 0:
+                break
+            lines.append(line[:cut])
+            line = line[cut + 1 :]
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _maybe_upper(word: re.Match[str]) -> str:
+    return upper_case(word[0]) if random.random() < 0.5 else word[0]

@@ -222,7 +222,7 @@ class NormalizedWords:
         self._doc = doc
         self._words = words
 
-    def to_array(self, columns: list[str]) -> Ints2d:
+    def to_array(self, columns: list[int | str]) -> Ints2d:
         words = [word or token.text for word, token in zip(self._words, self._doc, strict=True)]
         return Doc(self._doc.vocab, words=words).to_array(columns)
 

@@ -1,4 +1,4 @@
-"""`spacy_biomed.typed_text.v1`: training texts as people type them, for spaCy's augmenter setting."""
+"""`spacy_biomed.typed_text.v1`: training texts as people type them, as an augmenter of spaCy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def typed_text_v1(
     moves an offset: the gold annotation stays as it is. Pairs of texts are not changed.
 
     Args:
-        capitals, lower: shares of the examples whose whole text is in capitals, or in small letters.
+        capitals, lower: shares of the examples whose whole text is in capitals, or in small
+            letters.
         names: share of the other examples in which each capitalised word is in capitals with a
             probability of one half.
         no_accents: share of all examples whose letters have no accents.

@@ -1,0 +1,172 @@
+"""How well a pipeline works on text as people type it: in capitals, without accents, ..."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from ..corpora.gold import UNALIGNED_MENTIONS
+from ..errors import BiomedError
+from ..pipeline.deidentification_scores import DeidentificationScores
+from ..pipeline.deidentify import BiomedDeidentifier
+from ..pipeline.mention_layer import GoldLayer
+from ..pipeline.ner import BiomedNER
+from ..training.typed_text import lower_case, remove_accents, upper_case, wrap_lines
+
+# What each character of a text becomes: nothing, or any number of characters.
+Change = Callable[[str], Sequence[str]]
+
+
+def _insert(inserted: str, every: int) -> Change:
+    """Insert something between the letters of words, before each letter that a number divides."""
+
+    def change(text: str) -> list[str]:
+        return [
+            inserted + c if i and i % every == 0 and c.isalpha() and text[i - 1].isalpha() else c
+            for i, c in enumerate(text)
+        ]
+
+    return change
+
+
+def _replace(old: str, new: str, every: int = 1) -> Change:
+    return lambda text: [new if c == old and i % every == 0 else c for i, c in enumerate(text)]
+
+
+CHANGES: dict[str, Change] = {
+    "as it is": list,
+    "in capitals": upper_case,
+    "in lower case": lower_case,
+    "without accents": remove_accents,
+    "in capitals, without accents": lambda text: upper_case(remove_accents(text)),
+    "decomposed accents": lambda text: [unicodedata.normalize("NFD", c) for c in text],
+    "U+2010 for hyphens": _replace("-", "\u2010"),
+    "no-break spaces": _replace(" ", "\u00a0", every=3),
+    "two spaces": _replace(" ", "  "),
+    "tabs": _replace(" ", "\t"),
+    "soft hyphens": _insert("\u00ad", every=4),
+    "zero-width spaces": _insert("\u200b", every=4),
+    "lines of 60": lambda text: wrap_lines(text, 60),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Robustness:
+    """The scores of a pipeline on a corpus whose texts are changed in one way.
+
+    Attributes:
+        change: name of the change, a key of `CHANGES`.
+        precision, recall, f1: exact match of entities; for a pipeline that de-identifies, the
+            shares of its replacements that touch a gold mention, of the gold mentions that are
+            wholly replaced, and their harmonic mean.
+        clean: share of the documents without a readable gold mention; None without
+            de-identification.
+    """
+
+    change: str
+    precision: float
+    recall: float
+    f1: float
+    clean: float | None = None
+
+
+def measure_robustness(
+    nlp: Language,
+    references: Iterable[Doc],
+    changes: Sequence[str] = tuple(CHANGES),
+    progress: Callable[[str], None] = lambda change: None,
+) -> list[Robustness]:
+    """Score a pipeline on changed texts.
+
+    Args:
+        nlp: a pipeline with `biomed_ner`, or one that de-identifies.
+        references: documents with gold mentions in `doc.ents`, such as a test part.
+        changes: names of changes.
+        progress: called with the name of each change before it is measured.
+
+    Raises:
+        BiomedError: if the pipeline finds no entities, or no document has gold mentions.
+    """
+    references = [doc for doc in references if doc.has_annotation("ENT_IOB")]
+    if not references:
+        raise BiomedError("no document of the corpus has annotated entities to score against")
+    pipes = [pipe for _, pipe in nlp.pipeline]
+    deidentifiers = [pipe for pipe in pipes if isinstance(pipe, BiomedDeidentifier)]
+    if not deidentifiers and not any(isinstance(pipe, BiomedNER) for pipe in pipes):
+        raise BiomedError("the pipeline has neither biomed_ner nor biomed_deidentify to score")
+    results = []
+    for change in changes:
+        progress(change)
+        pairs = _annotate(nlp, references, CHANGES[change])
+        if deidentifiers:
+            results.append(_score_replacements(change, pairs, deidentifiers[0]))
+        else:
+            results.append(_score_entities(change, pairs))
+    return results
+
+
+def _annotate(
+    nlp: Language, references: Sequence[Doc], change: Change
+) -> Iterator[tuple[Doc, list[int], Doc]]:
+    """Each reference, the place of each of its characters in the changed text, and that text."""
+    changed = [change(doc.text) for doc in references]
+    docs = nlp.pipe("".join(parts) for parts in changed)
+    for reference, parts, doc in zip(references, changed, docs, strict=True):
+        ends = [0, *accumulate(map(len, parts))]
+        # What is inserted before a character does not belong to it.
+        starts = [end - min(len(part), 1) for end, part in zip(ends[1:], parts, strict=True)]
+        yield reference, [*starts, ends[-1]], doc
+
+
+def _score_entities(change: str, pairs: Iterable[tuple[Doc, list[int], Doc]]) -> Robustness:
+    right = wrong = missed = 0
+    for reference, places, doc in pairs:
+        layer = GoldLayer.read(reference, None)
+        assert layer is not None  # has_annotation, above
+        # Back to the original text, in which the layer says what is annotated.
+        original = {place: i for i, place in enumerate(places)}
+        found = {
+            (original.get(e.start_char, -1), original.get(e.end_char - 1, -1) + 1, e.label_)
+            for e in doc.ents
+        }
+        judged = [layer.judge(*one) for one in found]
+        right += judged.count(True)
+        wrong += judged.count(False)
+        missed += len(layer.mentions - found)
+        missed += len(reference.user_data.get(UNALIGNED_MENTIONS, ()))
+    precision, recall = _share(right, right + wrong), _share(right, right + missed)
+    return Robustness(change, precision, recall, _harmonic(precision, recall))
+
+
+def _score_replacements(
+    change: str,
+    pairs: Iterable[tuple[Doc, list[int], Doc]],
+    deidentifier: BiomedDeidentifier,
+) -> Robustness:
+    counts = DeidentificationScores()
+    for reference, places, doc in pairs:
+        gold = {(span.start_char, span.end_char, span.label_) for span in reference.ents}
+        gold |= {tuple(one) for one in reference.user_data.get(UNALIGNED_MENTIONS, ())}
+        moved = [
+            (places[start], places[end - 1] + 1, label)
+            for start, end, label in gold
+            if deidentifier.kind(label) != "keep"
+        ]
+        counts.add(doc.text, moved, doc._.deidentified.replacements)
+    scores = counts.scores()
+    return Robustness(
+        change, scores["deid_p"], scores["deid_r"], scores["deid_f"], scores["deid_clean_documents"]
+    )
+
+
+def _harmonic(precision: float, recall: float) -> float:
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0

@@ -86,11 +86,11 @@ def _create_example(nlp: Language, reference: Doc, text: str, bare: str) -> Exam
 
 
 def upper_case(text: str) -> str:
-    """A text in capitals, of the same length: letters whose capital is two letters stay small."""
+    """A text in capitals, of the same length: a letter such as µ or ß stays small."""
     upper = text.upper()
-    if len(upper) == len(text):
+    if upper.lower() == text.lower():
         return upper
-    return "".join(c.upper() if len(c.upper()) == 1 else c for c in text)
+    return "".join(c.upper() if c.upper().lower() == c.lower() else c for c in text)
 
 
 def lower_case(text: str) -> str:

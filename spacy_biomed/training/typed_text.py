@@ -7,6 +7,19 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 
+from spacy.attrs import (
+    DEP,
+    ENT_ID,
+    ENT_IOB,
+    ENT_KB_ID,
+    ENT_TYPE,
+    HEAD,
+    LEMMA,
+    MORPH,
+    POS,
+    SENT_START,
+    TAG,
+)
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -16,7 +29,10 @@ from ..errors import BiomedError
 
 # Columns at which a text is wrapped: between those of a letter in a mail and of a narrow form.
 _WIDTHS = (40, 90)
-_CAPITALISED = re.compile(r"(?<!\w)[^\W\d_a-zß-ÿ][a-zß-öø-ÿ]+(?!\w)")
+_CAPITALISED = re.compile(r"(?<!\w)[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]+(?!\w)")
+# What tokens say, besides their words. HEAD tells where sentences start, if there are heads.
+_PARSED = [DEP, HEAD]
+_ANNOTATED = [ENT_IOB, ENT_TYPE, ENT_KB_ID, ENT_ID, TAG, POS, MORPH, LEMMA]
 
 
 def typed_text_v1(
@@ -68,21 +84,29 @@ def typed_text_v1(
             text = _CAPITALISED.sub(_maybe_upper, text)
         if random.random() < wrapped:
             text = wrap_lines(text, random.randint(*_WIDTHS))
+        reference = example.reference
         if random.random() < no_accents:
-            yield _create_example(nlp, example.reference, text, remove_accents(text))
-        else:
-            yield example if text == old else Example(nlp.make_doc(text), example.reference)
+            text = remove_accents(text)
+            reference = _respell(reference, remove_accents(reference.text))
+        yield example if text == old else Example(nlp.make_doc(text), reference)
 
     return augment
 
 
-def _create_example(nlp: Language, reference: Doc, text: str, bare: str) -> Example:
-    """An example without accents, which spaCy's own alignment would not find in the reference."""
-    predicted = nlp.make_doc(bare)
-    accented = Example(nlp.make_doc(text), reference)
-    if len(predicted) != len(accented.predicted):
-        return accented
-    return Example(predicted, reference, alignment=accented.alignment)
+def _respell(doc: Doc, text: str) -> Doc:
+    """A copy of a document with all annotation, but with the letters of a text of its length.
+
+    spaCy aligns a predicted document only with a reference of the same letters.
+    """
+    words = [text[token.idx : token.idx + len(token)] for token in doc]
+    copied = Doc(doc.vocab, words=words, spaces=[bool(token.whitespace_) for token in doc])
+    attributes = _ANNOTATED + (_PARSED if doc.has_annotation("DEP") else [SENT_START])
+    copied.from_array(attributes, doc.to_array(attributes))
+    for key, group in doc.spans.items():
+        copied.spans[key] = group.copy(doc=copied)
+    copied.cats = dict(doc.cats)
+    copied.user_data = doc.user_data
+    return copied
 
 
 def upper_case(text: str) -> str:

@@ -57,11 +57,35 @@ def test_a_share_of_one_changes_every_text(nlp, example, share, expected):
 @pytest.mark.parametrize("share", ["capitals", "lower", "names", "no_accents", "wrapped"])
 def test_the_gold_annotation_stays_at_its_characters(nlp, example, share):
     [changed] = typed_text_v1(**shares(**{share: 1.0}))(nlp, example)
-    assert changed.reference is example.reference
+    assert [(e.start_char, e.end_char, e.label_) for e in changed.reference.ents] == [
+        (0, 18, "NOMBRE")
+    ]
     assert len(changed.predicted.text) == len(NOTE)
     start, end = changed.predicted.char_span(0, 18).start, changed.predicted.char_span(0, 18).end
     tags = changed.get_aligned_ner()  # as spaCy's own `ner` reads it
     assert [tag for tag in tags[start:end] if tag not in ("O", None)][0] == "B-NOMBRE"
+
+
+def test_a_text_without_accents_has_every_layer_of_its_reference(nlp, example):
+    reference = example.reference
+    reference.spans["other"] = [reference[3:5]]
+    reference.cats = {"cardiology": 1.0}
+    reference.user_data["layer"] = "kept"
+    reference[4].is_sent_start = True
+    [changed] = typed_text_v1(**shares(no_accents=1.0))(nlp, example)
+    copied = changed.reference
+    assert copied.text == remove_accents(NOTE)
+    assert [(span.start, span.end) for span in copied.spans["other"]] == [(3, 5)]
+    assert copied.spans["other"][0].doc is copied
+    assert copied.cats == {"cardiology": 1.0}
+    assert copied.user_data["layer"] == "kept"
+    assert copied[4].is_sent_start and not copied[5].is_sent_start
+
+
+def test_a_reference_without_entities_stays_without_annotation(nlp):
+    bare = nlp.make_doc(NOTE)
+    [changed] = typed_text_v1(**shares(no_accents=1.0))(nlp, Example(nlp.make_doc(NOTE), bare))
+    assert not changed.reference.has_annotation("ENT_IOB")
 
 
 def test_each_example_is_given_once_and_about_the_share_is_changed(nlp, example):

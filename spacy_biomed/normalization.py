@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from spacy.attrs import IDX, LENGTH
+from spacy.attrs import IDX, IS_SPACE, LENGTH
 from spacy.tokens import Doc
 from thinc.types import Ints1d
 
 # Characters that take no room: soft hyphens, joiners, marks of direction, variation selectors.
 INVISIBLE = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+_INVISIBLE = re.compile(f"[{INVISIBLE}]+")
 MARKS = "\u0300-\u036f"  # that combine with the letter before them
 _SPACE = "[ \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]"
 _LINE_END = r"(?:\r\n?|[\n\v\f\u0085\u2028\u2029])"
@@ -80,8 +81,8 @@ class NormalizedText:
     def words_of(self, doc: Doc) -> list[str]:
         """What a document's tokens are in the new text; empty for one that is not in it.
 
-        A token of white space is not in it unless it has a line end. Each part of a word that was
-        hyphenated at a line end is the whole word.
+        A token of white space is not in it unless it has a line end. The first part of a word that
+        was hyphenated at a line end is the whole word, and the rest is not in it.
         """
         offsets = doc.to_array([IDX, LENGTH]).astype("int64")
         first = np.searchsorted(self.starts, offsets[:, 0])
@@ -90,14 +91,28 @@ class NormalizedText:
         return [self._word(start, end) for start, end in pairs]
 
     def _word(self, start: int, end: int) -> str:
-        """A part of the text, with the rest of the word that it begins or ends in."""
-        text = self.text
-        if start < end:
-            while start and text[start - 1].isalnum() and text[start].isalnum():
-                start -= 1
-            while end < len(text) and text[end - 1].isalnum() and text[end].isalnum():
+        """A part of the text, with the rest of its last word; empty if it is such a rest."""
+        if start == end or self._is_joined(start):
+            return ""
+        while self._is_joined(end):
+            end += 1
+            while end < len(self.text) and self.text[end].isalnum():
                 end += 1
-        return text[start:end].strip(" ")
+        return self.text[start:end].strip(" ")
+
+    def _is_joined(self, place: int) -> bool:
+        """Whether a word goes on here, of which the original text has something in between."""
+        if not 0 < place < len(self.text) or self.ends[place - 1] == self.starts[place]:
+            return False
+        return self.text[place - 1].isalnum() and self.text[place].isalnum()
+
+
+def find_blanks(doc: Doc) -> np.ndarray:
+    """(tokens,) whether a token is white space, or only characters that cannot be seen."""
+    blank = doc.to_array(IS_SPACE).astype(bool)
+    if _INVISIBLE.search(doc.text) is not None:
+        blank |= [_INVISIBLE.sub("", token.text) == "" for token in doc]
+    return blank
 
 
 def normalize_text(text: str) -> NormalizedText | None:

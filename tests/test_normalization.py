@@ -83,8 +83,15 @@ def test_tokens_are_the_words_of_the_new_text():
     words = normalize_text(doc.text).words_of(doc)
     assert [word for word in words if word][:3] == ["Marta", "Ochoa", "ingresa"]
     read = dict(zip([token.text for token in doc], words, strict=True))
-    assert read["Iba"] == read["ñez"] == "Ibañez"
-    assert read["\n"] == read["-"] == ""
+    assert read["Iba"] == "Ibañez"
+    assert read["ñez"] == read["\n"] == read["-"] == ""
+
+
+def test_tokens_without_anything_between_them_are_no_parts_of_a_word():
+    nlp = spacy.blank("es")
+    nlp.tokenizer = create_tokenizer()(nlp)
+    doc = nlp("G3pT2N0M0  G2")
+    assert normalize_text(doc.text).words_of(doc) == ["G3", "pT2N0M0", "", "G2"]
 
 
 def test_characters_that_cannot_be_seen_do_not_split_words():

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from spacy.attrs import IS_SPACE
 from spacy.language import Language
 from spacy.training import Example
 from spacy.util import filter_spans
@@ -16,6 +15,7 @@ from ..annotations.seen import SEEN_KEY
 from ..encoders.batching.alignment import token_offsets
 from ..errors import BiomedError
 from ..models.tagging import Spans
+from ..normalization import find_blanks
 from .doc_batches import batch_docs
 from .encoder_head import EncoderHead
 from .mention_layer import GoldLayer, gold_spans
@@ -55,7 +55,7 @@ class Development:
         self._starts, self._ends, self.lengths = token_offsets(docs)
         nothing = np.zeros((0, head.tag_scheme.size), dtype="float32")
         self.log_probs = np.concatenate([nothing, *(log_probs[place] for place in kept)])
-        flags = [doc.to_array(IS_SPACE).astype(bool) for doc in docs]
+        flags = [find_blanks(doc) for doc in docs]
         self._is_space = np.concatenate([np.zeros(0, dtype=bool), *flags])
         words = (token.text for doc in docs for token in doc)
         self._is_word = np.array([any(map(str.isalnum, word)) for word in words], dtype=bool)

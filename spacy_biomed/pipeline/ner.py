@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, get_args
 
 import numpy as np
-from spacy.attrs import IS_SPACE
 from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc, Span
@@ -27,6 +26,7 @@ from ..errors import BiomedError, list_choices, quote
 from ..models.confidence_curves import LabelCurves
 from ..models.tagging import MISSING, Decoding, Scheme, Spans, TagScheme
 from ..models.token_classifier import add_outputs
+from ..normalization import find_blanks
 from .described import ShownScores
 from .encoder_head import Compared, EncoderHead, check_share, validate_source
 from .factories import register_factory
@@ -244,7 +244,7 @@ class BiomedNER(EncoderHead):
             nothing = np.zeros(0, dtype="int64")
             empty = PredictedMentions(Spans(nothing, nothing, nothing), np.zeros(0), np.zeros(0))
             return [empty for _ in docs]
-        is_space = np.concatenate([doc.to_array(IS_SPACE) for doc in docs]).astype(bool)
+        is_space = np.concatenate([find_blanks(doc) for doc in docs])
         spans, probability = self.decode(
             token_log_probs(self.model.predict(docs)), is_space, lengths
         )
@@ -285,12 +285,20 @@ class BiomedNER(EncoderHead):
     def _decode_read(
         self, log_probs: Floats2d, is_space: np.ndarray, lengths: Ints1d, is_read: np.ndarray
     ) -> tuple[Spans, Floats1d]:
-        """Decode only the tokens with scores; entities reach across the others."""
+        """Decode only the tokens with scores.
+
+        Entities reach across the others, and as far as the rest of a hyphenated word.
+        """
         read = np.flatnonzero(is_read)
-        doc = np.repeat(np.arange(len(lengths)), lengths)[read]
-        counts = np.bincount(doc, minlength=len(lengths))
+        doc = np.repeat(np.arange(len(lengths)), lengths)
+        counts = np.bincount(doc[read], minlength=len(lengths))
         spans, probability = self.decode(log_probs[read], is_space[read], counts)
-        return Spans(read[spans.start], read[spans.end - 1] + 1, spans.label), probability
+        ends = read + 1
+        rests = np.flatnonzero(~is_read & ~is_space)
+        owners = np.searchsorted(read, rests) - 1
+        same = (owners >= 0) & (doc[read[owners]] == doc[rests]) if len(read) else owners >= 0
+        ends[owners[same]] = rests[same] + 1  # the last of several stays
+        return Spans(read[spans.start], ends[spans.end - 1], spans.label), probability
 
     def label_offsets(self) -> Floats1d:
         """(labels,) what is added to the log odds of each label's entities, to find more of them.

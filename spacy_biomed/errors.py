@@ -1,9 +1,14 @@
-"""The exception for bad input, and the quoting of data in its messages."""
+"""The exception for bad input, and what its messages quote and advise."""
 
+import json
+import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from reprlib import Repr
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 # Maximum characters of a quotation.
 QUOTED = 80
@@ -105,3 +110,21 @@ def list_choices(name: str, choices: Iterable[str]) -> str:
     *others, last = choices
     listed = f"use {', '.join(others)} or {last}" if others else f"use {last}"
     return add_hint(listed, suggest(name, [*others, last], 1))
+
+
+def install_command(extra: str) -> str:
+    """The command that adds an extra to this installation.
+
+    pip takes an installed package as it is and adds what the extra needs. An editable clone is
+    installed again by its path, so that it stays editable.
+    """
+    try:
+        recorded = distribution("spacy-biomed").read_text("direct_url.json")
+    except PackageNotFoundError:  # imported from a folder that is not installed
+        recorded = None
+    origin = json.loads(recorded or "{}")
+    if not origin.get("dir_info", {}).get("editable"):
+        return f"python -m pip install 'spacy-biomed[{extra}]'"
+    clone = Path(url2pathname(urlsplit(origin["url"]).path))
+    place = "." if clone == Path.cwd() else clone
+    return f"python -m pip install -e {shlex.quote(f'{place}[{extra}]')}"

@@ -1,6 +1,22 @@
+import json
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
 import pytest
 
-from spacy_biomed.errors import escape, quote
+from spacy_biomed.errors import escape, install_command, quote
+
+SOURCE = Path(__file__).parents[1] / "spacy_biomed"
+
+
+def install(monkeypatch, direct_url):
+    """Let the installation have this `direct_url.json`; None if pip wrote none."""
+
+    class Installed:
+        def read_text(self, name):
+            return direct_url and json.dumps(direct_url) if name == "direct_url.json" else None
+
+    monkeypatch.setattr("spacy_biomed.errors.distribution", lambda name: Installed())
 
 
 @pytest.mark.parametrize(
@@ -43,3 +59,50 @@ def test_ordinary_values_are_quoted_as_they_are():
 def test_a_line_is_cut_at_its_limit():
     assert escape("tumour", 6) == "tumour"
     assert escape("tumours", 6) == "tumou…"
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        None,
+        {"url": "file:///a/clone", "dir_info": {}},
+        {"url": "file:///a/spacy_biomed-0.1.0-py3-none-any.whl", "archive_info": {}},
+        {"url": "https://host/spacy-biomed", "vcs_info": {"vcs": "git", "commit_id": "1"}},
+    ],
+)
+def test_an_extra_is_added_to_an_installed_package_by_its_name(monkeypatch, origin):
+    install(monkeypatch, origin)
+    assert install_command("serve") == "python -m pip install 'spacy-biomed[serve]'"
+
+
+@pytest.mark.parametrize(
+    ("folder", "expected"),
+    [
+        ("clone", "'{}/clone[serve]'"),
+        ("my clone", "'{}/my clone[serve]'"),
+        (".", "'.[serve]'"),
+    ],
+)
+def test_an_extra_is_added_to_an_editable_clone_by_its_path(
+    monkeypatch, tmp_path, folder, expected
+):
+    monkeypatch.chdir(tmp_path)
+    install(monkeypatch, {"url": (tmp_path / folder).as_uri(), "dir_info": {"editable": True}})
+    assert install_command("serve") == f"python -m pip install -e {expected.format(tmp_path)}"
+
+
+def test_an_extra_of_a_package_that_is_not_installed_has_a_command_too(monkeypatch):
+    def distribution(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("spacy_biomed.errors.distribution", distribution)
+    assert install_command("vault") == "python -m pip install 'spacy-biomed[vault]'"
+
+
+def test_no_message_writes_the_command_that_adds_an_extra_by_hand():
+    written = {
+        path.name
+        for path in SOURCE.rglob("*.py")
+        if "install 'spacy-biomed[" in path.read_text(encoding="utf8").replace('"', "'")
+    }
+    assert written == {"errors.py"}

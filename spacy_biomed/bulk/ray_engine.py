@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from ..errors import BiomedError
+from ..errors import BiomedError, install_command
 from ..evaluation.workers import Worker, WorkerFailed
 from .manifest import FinishedShard
 from .shard_worker import ShardWork, ShardWorker
@@ -65,7 +65,7 @@ def annotate_on_ray(
             or write the output, or if several die at the same shard, or all nodes.
     """
     if find_spec("ray") is None:
-        raise BiomedError("--engine ray needs Ray: pip install 'spacy-biomed[ray]'")
+        raise BiomedError(f"--engine ray needs Ray: {install_command('ray')}")
     if not unfinished:
         return
     rows = {number: shard.rows for number, shard in unfinished}

@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import BiomedError
+from ..errors import BiomedError, install_command
 from ..outputs import replacing_file
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _create_cipher(key: bytes, where: str) -> Fernet:
     try:
         from cryptography.fernet import Fernet
     except ImportError:
-        raise BiomedError('a vault needs cryptography: pip install "spacy-biomed[vault]"') from None
+        raise BiomedError(f"a vault needs cryptography: {install_command('vault')}") from None
     try:
         return Fernet(key)
     except ValueError:

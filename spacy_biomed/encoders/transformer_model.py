@@ -5,7 +5,7 @@ from __future__ import annotations
 from spacy.tokens import Doc
 from thinc.api import Model
 
-from ..errors import BiomedError, list_choices
+from ..errors import BiomedError, install_command, list_choices
 from .batching.encoded import EncodedBatch
 from .batching.pair_pieces import PairOverflow
 from .listener import refuse_replacement
@@ -63,7 +63,7 @@ def TransformerModel_v1(
     except ImportError as error:
         raise BiomedError(
             f"'spacy_biomed.TransformerModel.v1' needs PyTorch and transformers ({error}): "
-            "pip install 'spacy-biomed[train]'"
+            + install_command("train")
         ) from error
     if precision not in PRECISIONS:
         raise BiomedError(

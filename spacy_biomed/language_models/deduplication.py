@@ -15,7 +15,7 @@ from zlib import crc32
 
 import numpy as np
 
-from ..errors import BiomedError
+from ..errors import BiomedError, install_command
 
 # Shingles that are hashed at a time, to limit the memory for a long document.
 _SHINGLES_AT_A_TIME = 4096
@@ -97,7 +97,7 @@ class Sketcher:
     def __init__(self, settings: NearDuplicates):
         if find_spec("datasketch") is None:
             raise BiomedError(
-                "finding near duplicates needs datasketch: pip install 'spacy-biomed[train]'"
+                f"finding near duplicates needs datasketch: {install_command('train')}"
             )
         from datasketch import MinHash
 

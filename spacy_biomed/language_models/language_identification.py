@@ -8,7 +8,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
-from ..errors import BiomedError
+from ..errors import BiomedError, install_command
 
 # Maximum number of characters for the identification of a text's language.
 _ENOUGH = 2000
@@ -32,9 +32,7 @@ class LanguageIdentifier:
 
     def __init__(self, lang: str, *, language_from: int, language_odds: float):
         if find_spec("py3langid") is None:
-            raise BiomedError(
-                "identifying languages needs py3langid: pip install 'spacy-biomed[train]'"
-            )
+            raise BiomedError(f"identifying languages needs py3langid: {install_command('train')}")
         self.model = _load_model()
         if lang not in self.model.nb_classes:
             raise BiomedError(f"py3langid knows no language {lang!r}; give a code such as en or es")

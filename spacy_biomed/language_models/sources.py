@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Literal, cast
 
 from ..decompression import check_ratio, max_line, open_bounded
 from ..decompression import read_lines as read_bounded_lines
-from ..errors import BiomedError, escape
+from ..errors import BiomedError, escape, install_command
 from .article_xml import read_articles
 from .patents import is_patent, read_patent
 
@@ -368,7 +368,7 @@ _DECOMPRESSORS: dict[str, Callable[[BinaryIO], Any]] = {
 
 def _require_pyarrow(path: Path) -> None:
     if find_spec("pyarrow") is None:
-        raise BiomedError(f"{path}: needs pyarrow: pip install 'spacy-biomed[train]'")
+        raise BiomedError(f"{path}: needs pyarrow: {install_command('train')}")
 
 
 def _no_field(place: str, text_field: str, fields: Iterable[str]) -> BiomedError:

@@ -10,7 +10,7 @@ from spacy.language import Language
 from spacy.training import Example
 from thinc.types import Floats1d, Ints1d
 
-from ..errors import BiomedError
+from ..errors import BiomedError, install_command
 from ..models.confidence_curves import fit_label_curves
 from ..models.tagging import Spans
 from .development import OPEN, RIGHT, Development, read_development
@@ -124,7 +124,7 @@ def _fit_confidence(
         curves = fit_label_curves(probability, is_right, weight, spans.label, head.labels)
     except ImportError as error:
         raise BiomedError(
-            f"to calibrate needs SciPy ({error}): pip install 'spacy-biomed[train]'"
+            f"calibrating needs SciPy ({error}): {install_command('train')}"
         ) from error
     head.cfg["calibration"] = {
         "predictions": len(probability),

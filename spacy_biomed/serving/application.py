@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 from spacy.language import Language
 
-from ..errors import BiomedError
+from ..errors import BiomedError, install_command
 from .guard import Application
 from .limits import ServerLimits
 
@@ -57,4 +57,4 @@ def require_serving(what: str) -> None:
         what: needs it, for the message.
     """
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
-        raise BiomedError(f"{what} needs fastapi and uvicorn: pip install 'spacy-biomed[serve]'")
+        raise BiomedError(f"{what} needs fastapi and uvicorn: {install_command('serve')}")

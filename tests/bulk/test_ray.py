@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from spacy_biomed import BiomedError
 from spacy_biomed.bulk import BulkSettings, Columns, annotate_collection, ray_driver, ray_engine
 from spacy_biomed.bulk.shard_worker import ATTEMPTS, ShardWork, ShardWorker
 from spacy_biomed.bulk.sources import Shard
+from spacy_biomed.errors import install_command
 
 SHARDS = 8
 TWO = BulkSettings(shard_size=5, n_process=2, engine="ray")
@@ -177,7 +179,7 @@ def test_without_ray_or_a_cluster_one_line_says_what_to_do(ruler, notes, tmp_pat
     with pytest.raises(BiomedError, match="cluster: nothing answers there"):
         ray_driver._check_address("cluster")
     monkeypatch.setattr(ray_engine, "find_spec", lambda name: None)
-    with pytest.raises(BiomedError, match=r"needs Ray: pip install 'spacy-biomed\[ray\]'"):
+    with pytest.raises(BiomedError, match=re.escape(f"needs Ray: {install_command('ray')}")):
         annotate_collection(str(ruler), notes, tmp_path / "out", nowhere)
 
 

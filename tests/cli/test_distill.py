@@ -9,6 +9,7 @@ from error_lines import error_line
 from typer.testing import CliRunner
 
 from spacy_biomed.cli import app
+from spacy_biomed.errors import install_command
 
 
 @pytest.fixture
@@ -71,4 +72,4 @@ def test_bad_input_is_one_line_and_leaves_nothing(invoke, tmp_path, arguments, o
 def test_without_the_extra_the_line_says_what_to_install(invoke, monkeypatch):
     monkeypatch.setitem(sys.modules, "spacy_biomed.language_models.distillation", None)
     result = invoke()
-    assert error_line(result).endswith("pip install 'spacy-biomed[train]'")
+    assert error_line(result).endswith(install_command("train"))

@@ -8,6 +8,7 @@ from pretraining_recipes import write_recipe
 from typer.testing import CliRunner, Result
 
 from spacy_biomed.cli import app
+from spacy_biomed.errors import install_command
 
 
 def run(*arguments: object) -> Result:
@@ -50,7 +51,7 @@ def test_bad_settings_are_bad_input(tmp_path, options, message):
 def test_without_the_extra_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "spacy_biomed.language_models.pretraining", None)
     result = run(write_recipe(tmp_path))
-    assert "pip install 'spacy-biomed[train]'" in error_line(result)
+    assert install_command("train") in error_line(result)
 
 
 def test_help_has_an_example():

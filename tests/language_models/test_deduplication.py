@@ -1,12 +1,13 @@
 """Duplicates of sentences and documents."""
 
 import random
+import re
 import sqlite3
 
 import numpy as np
 import pytest
 
-from spacy_biomed.errors import BiomedError
+from spacy_biomed.errors import BiomedError, install_command
 from spacy_biomed.language_models.deduplication import (
     DuplicateIndex,
     NearDuplicates,
@@ -200,5 +201,5 @@ def test_documents_from_one_mould_take_no_quadratic_time(index):
 
 def test_without_datasketch_the_line_says_what_to_install(monkeypatch):
     monkeypatch.setattr("spacy_biomed.language_models.deduplication.find_spec", lambda name: None)
-    with pytest.raises(BiomedError, match=r"datasketch: pip install 'spacy-biomed\[train\]'"):
+    with pytest.raises(BiomedError, match=re.escape(f"datasketch: {install_command('train')}")):
         Sketcher(NearDuplicates())

@@ -1,8 +1,10 @@
 """Finding sentences that are not in the corpus's language."""
 
+import re
+
 import pytest
 
-from spacy_biomed.errors import BiomedError
+from spacy_biomed.errors import BiomedError, install_command
 from spacy_biomed.language_models.language_identification import LanguageIdentifier
 
 ENGLISH = "Aspirin reduced the risk of colorectal cancer in patients with type 2 diabetes."
@@ -56,5 +58,5 @@ def test_without_py3langid_the_line_says_what_to_install(monkeypatch):
     monkeypatch.setattr(
         "spacy_biomed.language_models.language_identification.find_spec", lambda name: None
     )
-    with pytest.raises(BiomedError, match=r"py3langid: pip install 'spacy-biomed\[train\]'"):
+    with pytest.raises(BiomedError, match=re.escape(f"py3langid: {install_command('train')}")):
         identify("en", [ENGLISH])

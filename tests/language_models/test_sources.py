@@ -9,7 +9,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from spacy_biomed.errors import BiomedError
+from spacy_biomed.errors import BiomedError, install_command
 from spacy_biomed.language_models.sources import open_binary, read_documents, sample_documents
 
 TEXTS = ["Aspirin reduced the risk.", "Náuseas, vómitos y 39 °C.", "β-catenin\u2028was found."]
@@ -233,5 +233,5 @@ def test_without_pyarrow_the_line_says_what_to_install(tmp_path, monkeypatch, na
     monkeypatch.setattr("spacy_biomed.language_models.sources.find_spec", lambda name: None)
     (tmp_path / name).write_bytes(b"")
     assert refuse(tmp_path / name) == (
-        f"{tmp_path / name}: needs pyarrow: pip install 'spacy-biomed[train]'"
+        f"{tmp_path / name}: needs pyarrow: {install_command('train')}"
     )

@@ -20,7 +20,7 @@ from thinc.types import Ragged
 from spacy_biomed.encoders.loading import WEIGHTS
 from spacy_biomed.encoders.onnx import onnx_export
 from spacy_biomed.encoders.transformer_model import TransformerModel_v1
-from spacy_biomed.errors import BiomedError
+from spacy_biomed.errors import BiomedError, install_command
 from spacy_biomed.outputs import MARKER, replacing_directory
 from spacy_biomed.packaging import compression
 from spacy_biomed.packaging.compression import (
@@ -554,7 +554,7 @@ def test_an_output_of_an_earlier_run_is_replaced(pipeline, tmp_path):
 def test_without_onnx_the_line_says_what_to_install(pipeline, earlier, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "onnx", None)
     line = refuse(str(pipeline), earlier)
-    assert line == "to export an encoder needs onnx: pip install 'spacy-biomed[train]'"
+    assert line == f"exporting an encoder needs onnx: {install_command('train')}"
 
 
 def test_calibrated_int8_gives_a_text_the_same_scores_in_any_batch(pipeline, check, tmp_path):

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from spacy_biomed.bulk.findings import describe, find_layers
 from spacy_biomed.cli import app
+from spacy_biomed.errors import install_command
 
 REPOSITORY = Path(__file__).parents[2]
 # Under load, a server takes its time.
@@ -183,4 +184,4 @@ def test_a_short_or_strange_token_is_a_line(directory, tmp_path, monkeypatch):
 
 def test_without_the_extra_the_command_says_how_to_install_it(directory, monkeypatch):
     monkeypatch.setattr("spacy_biomed.serving.application.find_spec", lambda name: None)
-    assert "pip install 'spacy-biomed[serve]'" in refuse(directory)
+    assert install_command("serve") in refuse(directory)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from ...errors import BiomedError, add_hint, suggest
+from ...errors import BiomedError, add_hint, install_command, suggest
 from ..findings import Layers
 from ..sources import require_pyarrow
 from .brat import BratSink
@@ -59,5 +59,5 @@ def find_format(output: Path) -> str:
     if format == "parquet":
         require_pyarrow(str(output))
     if format == "inception" and find_spec("cassis") is None:
-        raise BiomedError(f"{output}: needs dkpro-cassis: pip install 'spacy-biomed[inception]'")
+        raise BiomedError(f"{output}: needs dkpro-cassis: {install_command('inception')}")
     return format

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ...errors import BiomedError
+from ...errors import BiomedError, install_command
 
 
 @contextmanager
@@ -21,4 +21,4 @@ def importing_extra(needed_for: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise BiomedError(f"{needed_for} ({error}): pip install 'spacy-biomed[train]'") from error
+        raise BiomedError(f"{needed_for} ({error}): {install_command('train')}") from error

@@ -11,7 +11,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...errors import BiomedError, escape, quote
+from ...errors import BiomedError, escape, install_command, quote
 from ..documents import BYTE_ORDER_MARK, Document, Mention, Relation, decode
 from ..repairs import NOT_ANNOTATED, leaving_out, locate, note
 from .json_fields import parse_json
@@ -70,7 +70,7 @@ def read_inception(path: Path | str, encoding: str = "utf-8") -> Iterator[Docume
             beyond the text.
     """
     if find_spec("cassis") is None:
-        raise BiomedError(f"{path}: needs dkpro-cassis: pip install 'spacy-biomed[inception]'")
+        raise BiomedError(f"{path}: needs dkpro-cassis: {install_command('inception')}")
     files = list(list_packed_files(Path(path), _SUFFIXES))
     if not files:
         raise BiomedError(f"{path}: no {' or '.join(_SUFFIXES)} file in this folder; {_ADVICE}")

@@ -17,7 +17,7 @@ import numpy as np
 from spacy.tokens import Doc
 from thinc.api import Model
 
-from ...errors import BiomedError
+from ...errors import BiomedError, install_command
 from ..batching.sequences import make_sequences
 from ..capabilities import count_segments, max_sequence_length
 from ..thinc_shims import get_module
@@ -58,7 +58,7 @@ def export_encoder(
         BiomedError: if onnx is not installed.
     """
     if find_spec("onnx") is None:
-        raise BiomedError("to export an encoder needs onnx: pip install 'spacy-biomed[train]'")
+        raise BiomedError(f"exporting an encoder needs onnx: {install_command('train')}")
     shim = model.shims[0]
     encoder = get_module(shim)
     path.mkdir(parents=True, exist_ok=True)

@@ -19,6 +19,14 @@ _MISSING_VARIABLE = re.compile(
 _LINE_NUMBER = re.compile(r"\[line\s+(\d+)\]|line: (\d+)")
 
 
+# spaCy's messages E893, E002 and E956: what could not be found.
+_UNKNOWN_NAMES = (
+    (r"Could not find function '(?P<name>[^']+)' in function registry '(?P<kind>\w+)'", "{kind}"),
+    (r"Can't find factory for '(?P<name>[^']+)'", "factories"),
+    (r"Can't find component '(?P<name>[^']+)' in \[components\]", "[components]"),
+)
+
+
 class ConfigLine(NamedTuple):
     """A line that opens a section or gives a setting.
 
@@ -135,3 +143,16 @@ def _list_settings(section: Mapping[str, Any], begin: str = "") -> Iterator[str]
             yield from _list_settings(value, f"{begin}{key}.")
         else:
             yield f"{begin}{key}"
+
+
+def find_unknown_name(message: str) -> tuple[str, str] | None:
+    """What a config names and spaCy does not find, by its message.
+
+    Returns:
+        the name, and the kind of thing in the plural, such as "factories"; None if the message is
+        about something else.
+    """
+    for pattern, kind in _UNKNOWN_NAMES:
+        if match := re.search(pattern, message):
+            return match["name"], kind.format(**match.groupdict())
+    return None

@@ -45,13 +45,13 @@ def teach(
     corpus/ncbi_disease_taught --texts abstracts.txt.xz --max-words 1000000
     """
     from ..language_models.sources import read_documents, sample_documents
-    from ..pipeline.pipeline_loading import load_pipeline
+    from ..pipeline.pipeline_loading import find_trainable, load_pipeline
     from ..training.teaching import create_taught_corpus
 
     paths = [Path(text) for text in texts if text]
     drawn = sample_documents(paths, max_words, seed=seed) if max_words else read_documents(paths)
     report = create_taught_corpus(
-        [load_pipeline(teacher) for teacher in teachers],
+        [load_pipeline(find_trainable(teacher)) for teacher in teachers],
         corpus,
         drawn,
         output,

@@ -21,7 +21,7 @@ from ..encoders.onnx.onnx_model import SETTINGS
 from ..errors import BiomedError, list_choices
 from ..evaluation.pipeline_worker import directory_size, spread
 from ..outputs import check_replaceable, replacing_directory
-from ..pipeline.pipeline_loading import load_pipeline
+from ..pipeline.pipeline_loading import find_trainable, load_pipeline
 from ..pipeline.recall_targets import RecallMeasure, RecallTarget
 from ..training.corpus import Corpus_v1
 from .calibration import write_calibration
@@ -138,7 +138,8 @@ def compress_pipeline(
     engine (`pipeline.calibrate`). The loss of scores is that before.
 
     Args:
-        pipeline: directory or installed package.
+        pipeline: directory or installed package. Of one that holds its PyTorch form, that is
+            compressed.
         output: directory to write; replaced if it is there.
         precision: "fp32", "int8" or "fp16".
         check: .spacy file to score both pipelines on.
@@ -167,6 +168,7 @@ def compress_pipeline(
             "--check: give a .spacy file that the pipeline was not trained on, and not "
             "--no-confidence"
         )
+    pipeline = find_trainable(pipeline)
     sources: list[Path | str] = [pipeline, *(path for path in (check, calibrate) if path)]
     check_replaceable(output, MADE_BY, sources)
     for path, purpose in ((check, "score the pipeline on"), (calibrate, "measure ranges on")):

@@ -7,8 +7,10 @@ from pathlib import Path
 import spacy
 from spacy.language import Language
 from spacy.util import get_installed_models
+from thinc.api import ConfigValidationError
 
-from ..errors import BiomedError, add_hint, suggest, suggest_sibling
+from ..config_lines import find_unknown_name, locate_string
+from ..errors import BiomedError, add_hint, escape, quote, suggest, suggest_sibling
 
 
 def load_pipeline(name: str) -> Language:
@@ -18,22 +20,73 @@ def load_pipeline(name: str) -> Language:
         name: an installed package, or a pipeline directory.
 
     Raises:
-        BiomedError: if there is no such pipeline, or it is incomplete or damaged.
+        BiomedError: if there is no such pipeline, if it is incomplete or damaged, or if it needs a
+            package that is not installed.
     """
     try:
         return spacy.load(name)
     except BiomedError:
         raise
     except Exception as error:  # every component reads its files and may raise anything
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        if reason.startswith(("[E050]", "[E053]")):
-            hint = suggest(name, get_installed_models()) or suggest_sibling(Path(name))
-            problem = (
-                f"{name}: neither an installed pipeline package nor a pipeline directory; "
-                "`python -m spacy biomed install FOLDER` installs a wheel"
-            )
-            raise BiomedError(add_hint(problem, hint)) from error
-        what = "complete" if isinstance(error, OSError) else "readable"
-        raise BiomedError(
-            f"{name}: not a {what} pipeline ({reason}); copy or install it again"
-        ) from error
+        raise BiomedError(_explain(name, error)) from error
+
+
+def _explain(name: str, error: Exception) -> str:
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    if reason.startswith(("[E050]", "[E053]")):
+        problem = (
+            f"{name}: neither an installed pipeline package nor a pipeline directory; "
+            "`python -m spacy biomed install FOLDER` installs a wheel"
+        )
+        return add_hint(
+            problem, suggest(name, get_installed_models()) or suggest_sibling(Path(name))
+        )
+    if unknown := find_unknown_name(str(error)):
+        missing, kind = unknown
+        return (
+            f"{_place(name, missing)}: '{escape(missing)}' is not among the {kind}; install the "
+            "package that provides it, or import it with --code FILE if the command has this option"
+        )
+    if dotted := _find_dotted(error):
+        return (
+            f"{_place(name, dotted)}: the component '{escape(dotted)}' has a dot in its name, so "
+            "spaCy cannot read its section; save the pipeline with another name for it: "
+            f"nlp.add_pipe(..., name={quote(dotted.rpartition('.')[2])})"
+        )
+    if isinstance(error, ImportError):
+        return f"{name}: needs a package that is not installed or not whole ({reason}); install it"
+    what = "complete" if isinstance(error, OSError) else "readable"
+    return f"{name}: not a {what} pipeline ({reason}); copy or install it again"
+
+
+def _find_dotted(error: Exception) -> str | None:
+    """The name of a component whose section of the config spaCy takes for one inside another."""
+    for one in error.errors if isinstance(error, ConfigValidationError) else ():
+        section, *names = one["loc"]
+        if section == "components" and len(names) > 1 and one["msg"].endswith("is not defined"):
+            return ".".join(names)
+    return None
+
+
+def _place(name: str, value: str) -> str:
+    """The line of a pipeline's config that has a value; the pipeline if it is not found."""
+    config = Path(name, "config.cfg")
+    try:
+        line = locate_string(config.read_text(encoding="utf8"), value)
+    except (OSError, UnicodeDecodeError):
+        return name
+    return f"{config}:{line}" if line else name
+
+
+def find_trainable(name: str) -> str:
+    """What to train of a pipeline, or to compress again.
+
+    Args:
+        name: an installed package, or a pipeline directory.
+
+    Returns:
+        the folder `trainable` of the directory, which holds the same pipeline in PyTorch; `name` if
+        there is none.
+    """
+    folder = Path(name, "trainable")
+    return str(folder) if (folder / "config.cfg").is_file() else name

@@ -15,18 +15,14 @@ from thinc.api import ConfigValidationError
 from ..config_lines import (
     find_line_number,
     find_missing_variable,
+    find_unknown_name,
     locate,
     locate_mentioned,
     locate_string,
 )
 from ..errors import BiomedError, escape, suggest
 
-# spaCy's messages E893, E002 and E956: what could not be found, and what there is instead.
-_UNKNOWN_NAMES = (
-    (r"Could not find function '(?P<name>[^']+)' in function registry '(?P<kind>\w+)'", "{kind}"),
-    (r"Can't find factory for '(?P<name>[^']+)'", "factories"),
-    (r"Can't find component '(?P<name>[^']+)' in \[components\]", "[components]"),
-)
+# What there is instead of a name that spaCy does not find, in its message.
 _AVAILABLE = re.compile(r"Available (?:names|factories|components): (.*)")
 
 
@@ -86,19 +82,19 @@ def _explain_unknown_name(text: str, error: Exception) -> tuple[int | None, str]
     if not isinstance(error, RegistryError | ValueError):
         return None
     message = str(error)
-    for pattern, where in _UNKNOWN_NAMES:
-        if match := re.search(pattern, message):
-            name = match["name"]
-            found = _AVAILABLE.search(message)
-            known = found.group(1).split(", ") if found else []
-            if where == "factories":  # spaCy lists only those that it has loaded
-                known += [point.name for point in entry_points(group="spacy_factories")]
-            advice = suggest(name, known) or (
-                "check its spelling, or install the package that provides it"
-            )
-            kind = where.format(**match.groupdict())
-            return locate_string(text, name), f"'{name}' is not among the {kind}; {advice}"
-    return None
+    unknown = find_unknown_name(message)
+    if unknown is None:
+        return None
+    name, kind = unknown
+    found = _AVAILABLE.search(message)
+    known = found.group(1).split(", ") if found else []
+    if kind == "factories":  # spaCy lists only those that it has loaded
+        known += [point.name for point in entry_points(group="spacy_factories")]
+    advice = suggest(name, known) or (
+        "check its spelling, or install the package that provides it; `--code FILE` of the training "
+        "commands imports a file of your own"
+    )
+    return locate_string(text, name), f"'{name}' is not among the {kind}; {advice}"
 
 
 def _explain_validation(text: str, error: Exception) -> tuple[int | None, str] | None:

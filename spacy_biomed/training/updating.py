@@ -18,7 +18,7 @@ from ..errors import BiomedError, quote
 from ..pipeline.component_classes import find_described
 from ..pipeline.encoder_head import EncoderHead
 from ..pipeline.ner import BiomedNER
-from ..pipeline.pipeline_loading import load_pipeline
+from ..pipeline.pipeline_loading import find_trainable, load_pipeline
 from .config import fill_config, read_description
 
 # spaCy's own logger, which its commands make visible with --verbose.
@@ -69,7 +69,8 @@ def create_update(
 
     Args:
         corpus, epochs, task, template, batch_words, seed: as for `fill_config`.
-        source: an installed package, or a pipeline directory.
+        source: an installed package, or a pipeline directory. Of one that holds its PyTorch form,
+            that learns.
         learn_rate: highest learning rate; by default half of what the pipeline was trained with, or
             where its config does not tell, of the template's. One that has gone on learning before
             does so at the same rate.
@@ -79,6 +80,7 @@ def create_update(
             pipeline has not what the template trains, or is of another language.
     """
     description = read_description(corpus)
+    source = find_trainable(source)
     config = fill_config(
         corpus,
         encoder=source,  # until its encoder is sourced too

@@ -91,8 +91,7 @@ def _explain_unknown_name(text: str, error: Exception) -> tuple[int | None, str]
     if kind == "factories":  # spaCy lists only those that it has loaded
         known += [point.name for point in entry_points(group="spacy_factories")]
     advice = suggest(name, known) or (
-        "check its spelling, or install the package that provides it; `--code FILE` of the training "
-        "commands imports a file of your own"
+        "check its spelling, or install the package that provides it (or --code FILE)"
     )
     return locate_string(text, name), f"'{name}' is not among the {kind}; {advice}"
 

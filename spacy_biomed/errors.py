@@ -4,7 +4,7 @@ import json
 import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import distributions
 from pathlib import Path
 from reprlib import Repr
 from urllib.parse import urlsplit
@@ -118,11 +118,9 @@ def install_command(extra: str) -> str:
     pip takes an installed package as it is and adds what the extra needs. An editable clone is
     installed again by its path, so that it stays editable.
     """
-    try:
-        recorded = distribution("spacy-biomed").read_text("direct_url.json")
-    except PackageNotFoundError:  # imported from a folder that is not installed
-        recorded = None
-    origin = json.loads(recorded or "{}")
+    # The clone's own egg-info, which is found first inside the clone, records no origin.
+    found = [one.read_text("direct_url.json") for one in distributions(name="spacy-biomed")]
+    origin = json.loads(next(filter(None, found), "{}"))
     if not origin.get("dir_info", {}).get("editable"):
         return f"python -m pip install 'spacy-biomed[{extra}]'"
     clone = Path(url2pathname(urlsplit(origin["url"]).path))

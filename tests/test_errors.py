@@ -1,5 +1,4 @@
 import json
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,16 @@ SOURCE = Path(__file__).parents[1] / "spacy_biomed"
 def install(monkeypatch, direct_url):
     """Let the installation have this `direct_url.json`; None if pip wrote none."""
 
-    class Installed:
-        def read_text(self, name):
-            return direct_url and json.dumps(direct_url) if name == "direct_url.json" else None
+    class Found:
+        def __init__(self, origin):
+            self.origin = origin
 
-    monkeypatch.setattr("spacy_biomed.errors.distribution", lambda name: Installed())
+        def read_text(self, name):
+            return self.origin and json.dumps(self.origin) if name == "direct_url.json" else None
+
+    egg_info_of_the_clone = Found(None)
+    found = [egg_info_of_the_clone, Found(direct_url)]
+    monkeypatch.setattr("spacy_biomed.errors.distributions", lambda name: found)
 
 
 @pytest.mark.parametrize(
@@ -92,10 +96,7 @@ def test_an_extra_is_added_to_an_editable_clone_by_its_path(
 
 
 def test_an_extra_of_a_package_that_is_not_installed_has_a_command_too(monkeypatch):
-    def distribution(name):
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr("spacy_biomed.errors.distribution", distribution)
+    monkeypatch.setattr("spacy_biomed.errors.distributions", lambda name: [])
     assert install_command("vault") == "python -m pip install 'spacy-biomed[vault]'"
 
 

@@ -40,6 +40,13 @@ def install(
         raise BiomedError(f"{names}: not installed ({escape(reason, 200)})")
     for wheel in wheels:
         msg.good(f"Installed {wheel.name}")
+    names = " ".join(wheel.name for wheel in wheels)
+    typer.echo(
+        "To install elsewhere, build the wheel of spacy-biomed (which is not on PyPI) in its clone "
+        "and name its folder:\n"
+        "    python -m pip wheel --no-deps -w wheels .\n"
+        f"    python -m pip install --find-links wheels {names}"
+    )
 
 
 def _check(wheel: Path) -> Path:

@@ -62,6 +62,7 @@ def test_the_wheel_has_the_card_and_the_meta_with_the_scores(wheel, described):
         card = archive.read(f"{folder}/README.md").decode("utf8")
         metadata = archive.read("en_tiny_ner-0.2.0.dist-info/METADATA").decode("utf8")
     assert card == (described / "README.md").read_text(encoding="utf8")
+    assert f"python -m pip install --find-links wheels {wheel.name}\n" in card
     assert "## Scores on the test part" in metadata
     measured = json.loads((described.parent / "metrics.json").read_text(encoding="utf8"))
     assert meta["performance"] == measured
@@ -95,6 +96,7 @@ def test_the_wheel_installs_offline_into_an_environment_and_loads_there(wheel, t
     )
     assert done.returncode == 0, done.stderr
     assert f"Installed {wheel.name}" in done.stdout
+    assert f"python -m pip install --find-links wheels {wheel.name}\n" in done.stdout
     assert (packages / "en_tiny_ner").is_dir()
     code = (
         "import spacy; nlp = spacy.load('en_tiny_ner'); print(nlp.meta['version'], nlp('Aspirin'))"

@@ -103,7 +103,7 @@ quality() {
 
 # A pipeline that `quality` has trained, or the included one.
 pipeline() {
-  [[ -d $work/training/model-best ]] && echo "$work/training/model-best" || echo assets/pipelines/en_biomed_ner
+  [[ -d $work/training/model-best ]] && echo "$work/training/model-best" || echo assets/pipelines/en_biomed_ner/trainable
 }
 
 for step in $steps; do

@@ -1,6 +1,6 @@
 """Compare windows: how many word pieces the encoder sees at once, for documents longer than that.
 
-    python benchmarks/windows.py assets/pipelines/es_clinical_ner corpus/public_es \\
+    python benchmarks/windows.py assets/pipelines/es_clinical_ner/trainable corpus/public_es \\
         corpus/public/meddocan corpus/public/cantemist --windows 128:31 128:16 --seeds 0 1
 
 Each window trains the pipeline further on the first corpus and predicts with the same window:

@@ -1,22 +1,60 @@
-"""The site's first page, what its configuration lists, and the picture of the rooms."""
+"""The README, the site's first page, what its configuration lists, and the pictures."""
 
 import re
+import runpy
+import shlex
 from pathlib import Path
 
 import pytest
+import spacy
+from without_training import WITHOUT_TRAINING, run
 
 REPOSITORY = Path(__file__).parents[1]
 
 
-def read_blocks(page: str) -> list[str]:
+def read_blocks(page: str, kind: str = r"\w+") -> list[str]:
     text = (REPOSITORY / page).read_text(encoding="utf8")
-    return re.findall(r"^```\w+\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^```{kind}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
 
 
 def test_the_commands_and_the_code_of_the_quick_start_are_the_readmes():
     quick_start = read_blocks("docs/index.md")
     assert quick_start
     assert set(quick_start) <= set(read_blocks("README.md"))
+
+
+def test_the_readme_is_short_and_has_two_commands():
+    text = (REPOSITORY / "README.md").read_text(encoding="utf8")
+    assert len(text.split()) <= 700
+    main, tests = read_blocks("README.md", "bash")
+    assert main.endswith("python -m spacy project run all\n")
+    assert tests.endswith("python -m pytest\n")
+
+
+def test_the_readme_begins_with_a_pipeline_that_runs_without_pytorch():
+    (snippet,) = read_blocks("README.md", "python")
+    (commands,) = read_blocks("README.md", "sh")
+    installation, shown = commands.split("\n", 1)
+    assert installation == "python -m pip install -e ."
+    arguments = shlex.split(shown.replace("\\\n", " "))
+    assert arguments[:5] == ["python", "-m", "spacy", "biomed", "annotate"]
+    command = "import sys; sys.argv[1:] = {}; from spacy_biomed.cli import app; app()"
+    for code in (snippet, command.format(arguments[4:])):
+        printed = run(WITHOUT_TRAINING + code, REPOSITORY)
+        assert all(text in printed for text in ("64 años", "adenocarcinoma", "capecitabina"))
+
+
+def test_the_picture_of_an_annotated_text_shows_what_the_pipelines_find():
+    """Where it does not: python docs/draw_annotated_text.py"""
+    picture = (REPOSITORY / "docs" / "annotated_text.svg").read_text(encoding="utf8")
+    texts = r'<rect [^>]*/>\n<text [^>]*>([^<]*)</text>\n<text [^>]*font-weight="bold">(\w+)</text>'
+    shown = set(re.findall(texts, picture))
+    drawing = runpy.run_path(str(REPOSITORY / "docs" / "draw_annotated_text.py"))
+    found = set()
+    for name, sentence in drawing["SENTENCES"].items():
+        doc = spacy.load(REPOSITORY / "assets" / "pipelines" / name)(sentence)
+        found |= {(entity.text, entity.label_) for entity in doc.ents}
+    assert shown == found
 
 
 def test_every_room_with_public_names_has_a_page_in_the_reference():

@@ -71,7 +71,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def annotate(corpus: Path, device: str, precision: str) -> tuple[list[np.ndarray], list[Any]]:
     """The vectors and the entities of the test part's texts."""
     with on(device):
-        nlp = spacy.load(REPOSITORY / "assets" / "pipelines" / "en_biomed_ner")
+        nlp = spacy.load(REPOSITORY / "assets" / "pipelines" / "en_biomed_ner" / "trainable")
         encoder = nlp.get_pipe(ENCODER)
         encoder.model.shims[0].computes_in = precision
         encoder.cfg["keep_encodings"] = True
@@ -176,7 +176,7 @@ def test_the_number_of_transfers_does_not_grow_with_the_tokens(corpus, trains):
     from torch.profiler import ProfilerActivity, profile
 
     with on(GPU):
-        nlp = spacy.load(REPOSITORY / "assets" / "pipelines" / "en_biomed_ner")
+        nlp = spacy.load(REPOSITORY / "assets" / "pipelines" / "en_biomed_ner" / "trainable")
         examples = list(Corpus_v1(corpus / "train.spacy")(nlp))[:8]
         optimizer = nlp.resume_training(sgd=AdamW_v1()) if trains else None
         counts = []

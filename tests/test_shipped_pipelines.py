@@ -1,4 +1,7 @@
-"""The included pipelines: small, complete, and with the documented scores on real text."""
+"""The included pipelines: small, complete, and with the documented scores on real text.
+
+Each is there twice: in int8, and below it in PyTorch, for training.
+"""
 
 import json
 import re
@@ -12,9 +15,12 @@ import srsly
 import torch
 from safetensors.torch import load_file
 from spacy.training import Example
+from without_training import WITHOUT_TRAINING, run
 
 from spacy_biomed.cli import app
+from spacy_biomed.corpora import convert_corpus
 from spacy_biomed.training.corpus import read_docs
+from spacy_biomed.training.updating import create_update
 
 REPOSITORY = Path(__file__).parents[1]
 PIPELINES = REPOSITORY / "assets" / "pipelines"
@@ -25,16 +31,51 @@ NAMES = ["en_biomed_ner", "es_clinical_ner"]
 DOCUMENTS, CHANCE = 60, 0.05
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=[*NAMES, *(f"{name}/trainable" for name in NAMES)])
 def pipeline(request):
     return PIPELINES / request.param
 
 
-def test_a_pipeline_is_small_and_its_weights_are_in_half_precision(pipeline):
-    size = sum(path.stat().st_size for path in pipeline.rglob("*") if path.is_file())
+def test_a_pipeline_is_small(pipeline):
+    size = sum(
+        path.stat().st_size
+        for path in pipeline.rglob("*")
+        if path.is_file() and path.relative_to(pipeline).parts[0] != "trainable"
+    )
     assert size <= 14_000_000
-    weights = load_file(pipeline / "biomed_transformer" / "encoder" / "model.safetensors")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_trained_further_has_weights_in_half_precision(name):
+    encoder = PIPELINES / name / "trainable" / "biomed_transformer" / "encoder"
+    weights = load_file(encoder / "model.safetensors")
     assert {weight.dtype for weight in weights.values()} == {torch.float16}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_both_forms_of_a_pipeline_have_the_same_components_and_labels(name):
+    ours, trainable = (
+        json.loads((PIPELINES / form / "meta.json").read_text(encoding="utf8"))
+        for form in (name, f"{name}/trainable")
+    )
+    for key in ("name", "version", "pipeline", "labels", "spacy_biomed", "sources"):
+        assert ours[key] == trainable[key], key
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_pipeline_runs_without_pytorch(name):
+    code = (
+        f"nlp = spacy.load({str(PIPELINES / name)!r}); print(len(nlp('Gefitinib, 64 años.').ents))"
+    )
+    assert int(run(WITHOUT_TRAINING + code)) > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_training_goes_on_from_the_pytorch_form_of_an_included_pipeline(name, tmp_path):
+    corpus = "starter_en" if name.startswith("en") else "starter_es"
+    convert_corpus(corpus, REPOSITORY / "assets" / corpus, tmp_path / corpus)
+    update = create_update(tmp_path / corpus, source=str(PIPELINES / name))
+    assert update.config["vars"]["source"] == str(PIPELINES / name / "trainable")
 
 
 def test_the_card_names_every_corpus_with_a_licence(pipeline):
@@ -87,8 +128,9 @@ def test_a_pipeline_keeps_no_words_of_the_texts_in_its_vocabulary(pipeline):
         ),
     ],
 )
-def test_a_pipeline_finds_what_a_sentence_says(name, text, expected):
-    doc = spacy.load(PIPELINES / name)(text)
+@pytest.mark.parametrize("form", ["", "trainable"])
+def test_a_pipeline_finds_what_a_sentence_says(name, text, expected, form):
+    doc = spacy.load(PIPELINES / name / form)(text)
     assert expected <= {(ent.text, ent.label_) for ent in doc.ents}
 
 

@@ -1,44 +1,17 @@
 """`python -m spacy biomed --help` and what the command line imports."""
 
 import platform
-import subprocess
-import sys
 from importlib.metadata import PackageNotFoundError
 
 import pytest
 import typer
 from typer.testing import CliRunner
+from without_training import HEAVY, WITHOUT_TRAINING, run
 
 from spacy_biomed.cli import app
 from spacy_biomed.errors import install_command
 
 COMMANDS = typer.main.get_command(app).commands
-
-HEAVY = ("torch", "transformers", "spacy_transformers", "accelerate")
-
-# As if the packages of the extra `train` were not installed.
-WITHOUT_TRAINING = f"""
-import importlib.metadata
-import sys
-
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {HEAVY}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-
-sys.meta_path.insert(0, Absent())
-discover = importlib.metadata.Distribution.discover
-importlib.metadata.Distribution.discover = lambda **context: (
-    found for found in discover(**context) if found.name.replace("-", "_") not in {HEAVY}
-)
-import spacy
-"""
-
-
-def run(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_spacy_shows_the_sub_commands(run_spacy):

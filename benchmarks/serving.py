@@ -242,7 +242,7 @@ class Malformed(NamedTuple):
 
 
 JSON = {"content-type": "application/json"}
-PATHS = ("/annotate", "/annotate/batch", "/deidentify", "/deidentify/batch", "/page/annotate")
+PATHS = ("/annotate", "/annotate/batch", "/deidentify", "/deidentify/batch")
 NO_TEXTS: tuple[Any, ...] = (None, -1, 0, 1.5, -1e300, True, [], {}, ["a"], {"text": "a"}, [[[]]])
 WORDS = ("aspirin", "Ochoa", "\u00e9", "\U0001f642", "\x00", "\n", "\u202e", "a" * 500)
 

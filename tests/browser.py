@@ -78,6 +78,13 @@ class Page:
             assert time.monotonic() < end, f"never true: {condition}"
             time.sleep(0.05)
 
+    def wait_for_file(self, path: Path) -> None:
+        """Wait until a file is downloaded."""
+        end = time.monotonic() + PATIENCE
+        while not path.exists():
+            assert time.monotonic() < end, f"never there: {path}"
+            time.sleep(0.05)
+
     def press(self, key: str, modifiers: int = 0) -> None:
         """Press and release a key; modifier 2 is Ctrl, 8 is Shift."""
         code = {"Enter": 13, "Tab": 9, " ": 32}[key]

@@ -7,7 +7,7 @@ from threading import Event
 
 import spacy
 from spacy.language import Language
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 
 # A component raises at this word, and quotes the text.
 BREAKS = "unreadable"
@@ -27,11 +27,29 @@ def break_or_stay(doc: Doc) -> Doc:
     return doc
 
 
+def add_layers(doc: Doc) -> Doc:
+    """Give each "aspirin" a confidence, and a text that begins with "Layers" other layers."""
+    if not Span.has_extension("confidence"):
+        Span.set_extension("confidence", default=None)
+    sure = iter((0.9, 0.4))
+    for span in doc.ents:
+        if span.label_ == "DRUG":
+            span._.confidence = next(sure, 0.1)
+    if doc.text.startswith("Layers"):
+        doc.spans["<i>layer"] = [
+            Span(doc, 0, 2, label="<b>OUTER"),
+            Span(doc, 1, 2, label="INNER"),
+        ]
+        doc.cats = {"<u>RARE": 0.25, "OFTEN": 0.75}
+    return doc
+
+
 def register_component() -> None:
-    """Register the component, not at import: the collection of doctests imports this file a second
+    """Register the components, not at import: the collection of doctests imports this file a second
     time, and the component would set the events of that module.
     """
     Language.component("test_breaks_or_stays", func=break_or_stay)
+    Language.component("test_layers", func=add_layers, assigns=["doc.spans", "doc.cats"])
 
 
 def create_rules() -> Language:

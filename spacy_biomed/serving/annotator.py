@@ -15,7 +15,6 @@ from ..corpora.gold import DOCUMENT_ID
 from ..errors import BiomedError
 from ..pipeline.deidentify import FACTORY, BiomedDeidentifier, add_deidentifier
 from .batching import Answer, Failed, Job
-from .page import ResultPage
 
 
 class Annotator:
@@ -37,7 +36,6 @@ class Annotator:
         self._nlp = nlp
         self.layers = find_layers(nlp)
         self.no_deidentification, self.needs_id = "", False
-        self._page = ResultPage(nlp)
         self._deidentifier: BiomedDeidentifier | None = None
         for name in set(nlp.disabled):
             if nlp.get_pipe_meta(name).factory == FACTORY:
@@ -71,10 +69,6 @@ class Annotator:
     def write_findings(self, id: str, doc: Doc) -> bytes:
         """What was found, as `spacy biomed annotate` writes it to JSON lines, without a number."""
         return write_json({"id": id, **describe(doc, self.layers)})
-
-    def write_page(self, id: str, doc: Doc) -> bytes:
-        """What was found, as HTML."""
-        return self._page.write(doc.text, describe(doc, self.layers)).encode()
 
     def write_deidentified(self, id: str, doc: Doc) -> Answer:
         """The text without personal data, or why there is none."""

@@ -68,8 +68,14 @@ def create_guarded_app(
 ) -> Application:
     """Create the application with its guard; see `create_app`."""
     limits = replace(limits, max_characters=min(limits.max_characters, nlp.max_length))
-    form = write_form(nlp, limits.max_characters, token is not None)
     annotator = Annotator(nlp)
+    form = write_form(
+        nlp,
+        limits.max_characters,
+        has_token=token is not None,
+        can_deidentify=not annotator.no_deidentification,
+        needs_id=annotator.needs_id,
+    )
     batcher = Batcher(annotator.annotate, limits)
 
     @asynccontextmanager
@@ -102,14 +108,12 @@ class _Desk:
     def __init__(self, annotator: Annotator, batcher: Batcher, limits: ServerLimits):
         self._annotator, self._batcher, self._limits = annotator, batcher, limits
 
-    async def answer(
-        self, document: DocumentToRead, write: Write, media_type: str = JSON
-    ) -> Response:
+    async def answer(self, document: DocumentToRead, write: Write) -> Response:
         """Answer a request for one document."""
         (answer,) = await self._annotate([self._make_job(document, 0, write)])
         if isinstance(answer, Failed):
             raise HTTPException(422, f"the pipeline could not read this text: {answer.reason}")
-        return Response(answer, media_type=media_type)
+        return Response(answer, media_type=JSON)
 
     async def answer_batch(self, batch: BatchToRead, write: Write) -> Response:
         """Answer a request for several documents."""
@@ -183,10 +187,6 @@ def _add_work(app: FastAPI, desk: _Desk, annotator: Annotator) -> None:
         """Replace personal data in texts by tags or surrogates, as the pipeline is set."""
         desk.check_deidentification(batch.documents)
         return await desk.answer_batch(batch, annotator.write_deidentified)
-
-    @app.post("/page/annotate", include_in_schema=False)
-    async def show(document: DocumentToRead) -> Response:
-        return await desk.answer(document, annotator.write_page, "text/html")
 
 
 def _add_page(app: FastAPI, form: str) -> None:

@@ -195,7 +195,7 @@ BAD_BODIES = [
 
 
 @pytest.mark.parametrize(("body", "status", "message"), BAD_BODIES)
-@pytest.mark.parametrize("path", ["/annotate", "/deidentify", "/page/annotate"])
+@pytest.mark.parametrize("path", ["/annotate", "/deidentify"])
 def test_a_bad_body_is_refused_in_a_line(post, path, body, status, message):
     response = post(path, content=body, headers=JSON)
     assert response.status_code == status

@@ -91,7 +91,8 @@ def write_described_pipeline(
         "requirements": _list_requirements(config),
     }
     with replacing_directory(output, MADE_BY, sources) as partial:
-        unmarked = shutil.ignore_patterns(MARKER)
+        # An earlier card may have had more diagrams.
+        unmarked = shutil.ignore_patterns(MARKER, "reliability-*.svg")
         shutil.copytree(pipeline, partial, dirs_exist_ok=True, ignore=unmarked)
         content = json.dumps(meta, indent=2, ensure_ascii=False)
         (partial / "meta.json").write_text(content, encoding="utf8")
@@ -103,7 +104,8 @@ def write_described_pipeline(
             of_pairs=_has_pairs(corpus),
             confidences=_read_confidences(pipeline, config),
         )
-        (partial / "README.md").write_text(card, encoding="utf8")
+        for file, content in {"README.md": card.text, **card.diagrams}.items():
+            (partial / file).write_text(content, encoding="utf8")
     return meta
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from huggingface_hub import EvalResult
 
 TEMPLATE = "model_card.md.jinja"
+DIAGRAM = "reliability_diagram.svg.jinja"
 COLUMNS = ("precision", "recall", "F1")
 
 # The Hugging Face Hub's names of tasks. It has none for the others.
@@ -27,6 +28,18 @@ HUB_TASKS = {
 }
 
 
+class Card(NamedTuple):
+    """A model card.
+
+    Attributes:
+        text: Markdown with the front matter of the Hugging Face Hub.
+        diagrams: SVG by the name of the file, which the text names.
+    """
+
+    text: str
+    diagrams: dict[str, str]
+
+
 def create_card(
     meta: Mapping[str, Any],
     heads: Sequence[Head],
@@ -34,8 +47,8 @@ def create_card(
     others: Mapping[str, dict[str, Any]] | None = None,
     of_pairs: bool = False,
     confidences: Mapping[str, Mapping[str, Any]] | None = None,
-) -> str:
-    """Create the model card, in Markdown with the front matter of the Hugging Face Hub.
+) -> Card:
+    """Create the model card.
 
     Args:
         meta: the meta of the packaged pipeline.
@@ -52,7 +65,14 @@ def create_card(
         keep_trailing_newline=True,
     )
     environment.filters.update(cell=_format_cell, percent=_format_percent, exp=math.exp)
-    return environment.get_template(TEMPLATE).render(
+    diagrams: dict[str, str] = {}
+
+    def draw_reliability(bins: Reliability) -> str:
+        name = f"reliability-{len(diagrams) + 1}.svg"
+        diagrams[name] = _draw_reliability(environment, bins)
+        return name
+
+    text = environment.get_template(TEMPLATE).render(
         front_matter=_create_front_matter(meta, heads, others or {}),
         package=_name_package(meta),
         meta=meta,
@@ -64,7 +84,9 @@ def create_card(
         of_pairs=of_pairs,
         confidences=confidences or {},
         reliability_rows=_reliability_rows,
+        draw_reliability=draw_reliability,
     )
+    return Card(text, diagrams)
 
 
 def _name_package(meta: Mapping[str, Any]) -> str:
@@ -77,17 +99,36 @@ def _format_cell(text: str) -> str:
 
 
 def _reliability_rows(bins: Reliability) -> Iterator[list[str]]:
-    """Yield the cells of each bin with entities; the last is a bar as long as the correct share."""
+    """Yield the cells of each bin with entities."""
     for place, (count, confidence, correct) in enumerate(bins.to_rows()):
         if count:
-            share = correct / count
             yield [
                 f"{place / BINS:.1f} to {(place + 1) / BINS:.1f}",
                 f"{count:,}",
                 _format_percent(confidence / count),
-                _format_percent(share),
-                "█" * round(20 * share),
+                _format_percent(correct / count),
             ]
+
+
+def _draw_reliability(environment: Environment, bins: Reliability) -> str:
+    """Draw the share of correct entities in each bin, with the diagonal of perfect reliability."""
+    drawn = [
+        {
+            "start": place / BINS,
+            "end": (place + 1) / BINS,
+            "confidence": confidence / count,
+            "correct": correct / count,
+            "tooltip": f"{count:,} entities: {correct / count:.1%} correct",
+        }
+        for place, (count, confidence, correct) in enumerate(bins.to_rows())
+        if count
+    ]
+    return environment.get_template(DIAGRAM).render(
+        title=f"Reliability of the confidence of {bins.count.sum():,} entities",
+        bins=drawn,
+        x=lambda share: round(50 + 275 * share, 1),
+        y=lambda share: round(290 - 275 * share, 1),
+    )
 
 
 def _format_percent(score: float | None) -> str:

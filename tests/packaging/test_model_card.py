@@ -1,9 +1,12 @@
 """The meta and the model card of a wheel."""
 
 import json
+import re
 import shutil
 from importlib.metadata import version
+from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 import spacy
 import yaml
@@ -155,18 +158,45 @@ def test_the_card_gives_scores_in_per_cent_with_unseen_mentions_apart(parts, tmp
 RELIABILITY = [[0, 0.0, 0]] * 8 + [[4, 3.4, 2], [16, 15.2, 16]]
 
 
-def test_the_card_shows_how_reliable_confidence_is_on_each_test_part(parts, tmp_path):
-    """Errors of |3.4 - 2| and |15.2 - 16| over 20 entities."""
+def describe_reliability(parts, tmp_path):
     change(parts[1]["metrics"], ents_ece=0.11, ents_reliability=RELIABILITY)
     other = tmp_path / "other.json"
     other.write_text(json.dumps(METRICS | {"ents_reliability": [[1, 0.05, 1], *[[0, 0, 0]] * 9]}))
-    _, card = describe(parts, tmp_path / "out", other_metrics={"elsewhere": other})
-    here, there = card.split("## Scores on elsewhere")
+    return describe(parts, tmp_path / "out", other_metrics={"elsewhere": other})[1]
+
+
+def test_the_card_shows_how_reliable_confidence_is_on_each_test_part(parts, tmp_path):
+    """Errors of |3.4 - 2| and |15.2 - 16| over 20 entities."""
+    here, there = describe_reliability(parts, tmp_path).split("## Scores on elsewhere")
     assert "Expected calibration error of the confidence: 0.110, in ten bins:" in here
-    assert "| 0.8 to 0.9 | 4 | 85.00 | 50.00 | ██████████ |" in here.splitlines()
-    assert f"| 0.9 to 1.0 | 16 | 95.00 | 100.00 | {'█' * 20} |" in here.splitlines()
+    assert "| 0.8 to 0.9 | 4 | 85.00 | 50.00 |" in here.splitlines()
+    assert "| 0.9 to 1.0 | 16 | 95.00 | 100.00 |" in here.splitlines()
     assert "| 0.7 to 0.8" not in here
     assert "Expected calibration error of the confidence: 0.950, in ten bins:" in there
+
+
+def test_a_diagram_shows_each_bin_of_the_test_part_against_the_diagonal(parts, tmp_path):
+    here, there = describe_reliability(parts, tmp_path).split("## Scores on elsewhere")
+    assert re.findall(r"!\[.*\]\((.*)\)", here) == ["reliability-1.svg"]
+    assert re.findall(r"!\[.*\]\((.*)\)", there) == ["reliability-2.svg"]
+    drawn = tmp_path / "out" / "reliability-1.svg"
+    root = ElementTree.parse(drawn).getroot()
+    (diagonal,) = root.findall(".//*[@class='diagonal']")
+    left, bottom, right, top = map(float, re.findall(r"[\d.]+", diagonal.get("d")))
+    assert (right - left, bottom - top) == (275, 275)
+    heights = [float(bar.get("height")) / 275 for bar in root.findall(".//*[@class='bin']")]
+    assert heights == pytest.approx([2 / 4, 16 / 16], abs=0.001)
+    dots = root.findall(".//{*}circle")
+    places = [(float(dot.get("cx")) - left, bottom - float(dot.get("cy"))) for dot in dots]
+    assert np.array(places) / 275 == pytest.approx(np.array([[0.85, 0.5], [0.95, 1.0]]), abs=0.001)
+    assert drawn.stat().st_size < 5_000
+
+
+def test_a_card_without_confidences_has_no_diagram_of_an_earlier_one(parts, tmp_path):
+    (parts[0] / "reliability-1.svg").write_text("<svg/>")
+    _, card = describe(parts, tmp_path / "out")
+    assert "reliability-" not in card
+    assert not list((tmp_path / "out").glob("*.svg"))
 
 
 def test_the_card_says_whether_confidence_is_calibrated(parts, tmp_path):

@@ -9,6 +9,9 @@ from typing import NamedTuple
 from spacy.tokens import Doc
 
 DEIDENTIFIED = "deidentified"
+# Of `doc.user_data`, as spaCy names the values of extensions: `Span.as_doc` does not copy them,
+# since they are those of the whole document.
+_KEY = ("._.", DEIDENTIFIED, None, None)
 
 Spans = list[tuple[int, int]]
 
@@ -116,12 +119,12 @@ def register_extensions() -> None:
 
 
 def _get_deidentified(doc: Doc) -> Deidentified | None:
-    replaced = doc.user_data.get(DEIDENTIFIED)
+    replaced = doc.user_data.get(_KEY)
     return None if replaced is None else Deidentified(doc.text, replaced)
 
 
 def _set_replaced(doc: Doc, replaced: Iterable[tuple[int, int, str, str]]) -> None:
-    doc.user_data[DEIDENTIFIED] = list(replaced)
+    doc.user_data[_KEY] = list(replaced)
 
 
 register_extensions()

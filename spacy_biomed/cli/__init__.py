@@ -29,6 +29,7 @@ from .pretrain import pretrain
 from .reidentify import reidentify
 from .scores import scores
 from .serve import serve
+from .strip import strip
 from .study import study
 from .teach import teach
 from .train import CONFIG_OVERRIDES, train
@@ -80,6 +81,7 @@ app.command("serve")(serve)
 app.command("leakage")(leakage)
 app.command("scores")(scores)
 app.command("card")(card)
+app.command("strip")(strip)
 app.command("install")(install)
 
 spacy_app.add_typer(app, name="biomed")

@@ -29,10 +29,11 @@ def import_model(
     """
     with importing_extra("importing a model needs PyTorch and transformers"):
         from ..packaging.model_import import import_model
+        from ..pipeline.saved_words import write_pipeline
     source = Path(name).expanduser()
     with replacing_directory(output, "spacy biomed import-model", [source]) as partial:
         names = None if classes is None else [each.strip() for each in classes.split(",")]
         nlp = import_model(name, revision, language=language, classes=names)
-        nlp.to_disk(partial)
+        write_pipeline(nlp, partial)
     head = nlp.pipe_names[-1]
     typer.echo(f"✔ Wrote {output}: {head} with {', '.join(nlp.pipe_labels[head])}")

@@ -17,6 +17,7 @@ from ..pipeline.calibrating import Calibration, calibrate
 from ..pipeline.ner import BiomedNER
 from ..pipeline.pipeline_loading import load_pipeline
 from ..pipeline.recall_targets import RecallMeasure, RecallTarget
+from ..pipeline.saved_words import remove_words
 from ..training.corpus import Corpus_v1
 
 MADE_BY = "spacy biomed calibrate"
@@ -61,6 +62,7 @@ def calibrate_pipeline(
             recall_measure=recall_measure,
             unseen_share=unseen_share,
         )
+        remove_words(nlp, partial)
         if not report:
             raise BiomedError(
                 f"{dev}: has no mentions for a biomed_ner of {pipeline} (its components are "

@@ -23,6 +23,7 @@ from ..evaluation.pipeline_worker import directory_size, spread
 from ..outputs import check_replaceable, replacing_directory
 from ..pipeline.pipeline_loading import find_trainable, load_pipeline
 from ..pipeline.recall_targets import RecallMeasure, RecallTarget
+from ..pipeline.saved_words import write_pipeline
 from ..training.corpus import Corpus_v1
 from .calibration import write_calibration
 
@@ -123,12 +124,11 @@ def compress_pipeline(
 ) -> CompressionReport:
     """Write a copy of a pipeline whose encoder runs without PyTorch, or with weights in fp16.
 
-    Each `biomed_transformer` becomes a `biomed_onnx_transformer` of the same name. A pipeline loses
-    the words of the training texts from its vocabulary if none of its components reads them
-    (`Described.reads_words`). With "int8" and without `calibrate`, token classifiers predict with
-    a copy of their layers in int8. Nothing else changes. With "fp16" the components stay
-    the same and can be trained further; the weights of encoders and of this package's heads take
-    half the space.
+    Each `biomed_transformer` becomes a `biomed_onnx_transformer` of the same name. With "int8" and
+    without `calibrate`, token classifiers predict with a copy of their layers in int8. Nothing else
+    changes, except that words of the training texts are not written (`saved_words`). With "fp16"
+    the components stay the same and can be trained further; the weights of encoders and of this
+    package's heads take half the space.
 
     With "int8" the embedding tables are quantised too, if that costs no more than `max_loss` on the
     check corpus; without a check corpus they stay in fp32. The scores in the new meta are those on
@@ -196,7 +196,6 @@ def compress_pipeline(
                 write_halved(nlp, partial)
             else:
                 write_compressed(nlp, partial, precision, embeddings, calibration)
-            _leave_out_words(nlp, partial)
             report = CompressionReport(
                 precision, embeddings, bool(calibration), scores_before=before
             )
@@ -291,20 +290,10 @@ def write_halved(nlp: Language, path: Path) -> None:
     """Write the pipeline to a directory with its weights in half precision."""
     from .half_weights import halve_encoder, halve_heads
 
-    nlp.to_disk(path)
+    write_pipeline(nlp, path)
     for name in find_encoders(nlp):
         halve_encoder(path / name / "encoder")
     halve_heads(nlp, path)
-
-
-def _leave_out_words(nlp: Language, path: Path) -> None:
-    """Remove words of the training texts from the vocabulary in a pipeline's directory.
-
-    They stay if a component may read them: any component that does not say that it reads none.
-    """
-    if not any(getattr(pipe, "reads_words", True) for _, pipe in nlp.components):
-        labels = {label for _, pipe in nlp.components for label in getattr(pipe, "labels", ())}
-        srsly.write_json(path / "vocab" / "strings.json", sorted(labels))
 
 
 def write_compressed(
@@ -322,7 +311,7 @@ def write_compressed(
     from .int8_heads import quantize_heads
 
     encoders = find_encoders(nlp)
-    nlp.to_disk(path, exclude=list(encoders))
+    write_pipeline(nlp, path, exclude=encoders)
     config = Config(nlp.config)
     for name, encoder in encoders.items():
         old = config["components"][name]

@@ -25,6 +25,7 @@ from ..evaluation.tasks import Head, find_heads
 from ..outputs import MARKER, check_replaceable, replacing_directory
 from ..pipeline.ner import FACTORY as NER
 from ..pipeline.pipeline_loading import load_pipeline
+from ..pipeline.saved_words import find_strings, remove_words
 from ..training.config import check_sections, read_config, read_description, read_fields
 from ..training.corpus import read_docs
 from .compression import exported_settings
@@ -94,6 +95,8 @@ def write_described_pipeline(
         # An earlier card may have had more diagrams.
         unmarked = shutil.ignore_patterns(MARKER, "reliability-*.svg")
         shutil.copytree(pipeline, partial, dirs_exist_ok=True, ignore=unmarked)
+        if _has_words(partial, meta):
+            remove_words(load_pipeline(str(partial)), partial)
         content = json.dumps(meta, indent=2, ensure_ascii=False)
         (partial / "meta.json").write_text(content, encoding="utf8")
         named_scores = dict(zip(others, other_scores, strict=True))
@@ -107,6 +110,13 @@ def write_described_pipeline(
         for file, content in {"README.md": card.text, **card.diagrams}.items():
             (partial / file).write_text(content, encoding="utf8")
     return meta
+
+
+def _has_words(pipeline: Path, meta: dict[str, Any]) -> bool:
+    """Whether the vocabulary has other strings than labels, as that of plain `spacy train` has."""
+    labels = {label for own in meta.get("labels", {}).values() for label in own}
+    files = filter(Path.is_file, find_strings(pipeline))
+    return any(set(json.loads(file.read_text(encoding="utf8"))) - labels for file in files)
 
 
 def _read_confidences(pipeline: Path, config: dict[str, Any]) -> dict[str, dict[str, Any]]:

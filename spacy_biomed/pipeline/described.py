@@ -38,7 +38,7 @@ class Described:
             not in the model card.
         usage_line: what `usage` returns, if it does not depend on the settings.
         reads_words: whether it looks up words of the training texts in the vocabulary. They are
-            left out of a compressed pipeline if no component does.
+            not saved with a pipeline if no component does (`saved_words`).
     """
 
     default_name: ClassVar[str] = ""

@@ -38,6 +38,7 @@ from ..outputs import delete_directory, replacing_directory, write_part_folder
 from ..packaging.compression import find_encoders, write_compressed
 from ..pipeline.component_classes import STAND_INS
 from ..pipeline.encoder_head import EncoderHead
+from ..pipeline.saved_words import write_pipeline
 from ..training.config import fill_config
 from ..training.corpus import Corpus_v1
 from ..training.multitask import MultiTaskCorpus
@@ -275,7 +276,7 @@ def make_run(run: Run, output: Path, gpu: int) -> None:
             result["corpora"][name]["exported"] = scores
     if run.keep:
         with replacing_directory(output / PIPELINES / run.digest, MADE_BY) as partial:
-            nlp.to_disk(partial)
+            write_pipeline(nlp, partial)
     files = {name: (place / name).read_bytes() for name in (CONFIG, LOG)}
     files[RESULT] = (json.dumps(result, ensure_ascii=False) + "\n").encode()
     write_part_folder(output, f"{RUNS}/{run.digest}", files)

@@ -43,6 +43,7 @@ from ..outputs import (
     remove_directory,
     replacing_directory,
 )
+from ..pipeline.saved_words import write_pipeline
 from .checkpoint import SECTIONS_WITH_INPUTS, Checkpoint, Progress, fingerprint
 
 DIR_CHECKPOINT = "checkpoint"
@@ -338,7 +339,7 @@ class _Run:
             self.nlp.use_params(self.optimizer.averages),
             replacing_directory(last, MADE_BY) as partial,
         ):
-            self.before_to_disk(self.nlp).to_disk(partial)
+            write_pipeline(self.before_to_disk(self.nlp), partial)
         if is_best:
             with replacing_directory(best, MADE_BY) as partial:
                 shutil.copytree(last, partial, dirs_exist_ok=True)

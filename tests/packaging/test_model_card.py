@@ -393,6 +393,17 @@ def test_a_pipeline_that_goes_on_from_another_names_what_that_was_made_of(parts,
     assert "| Continues from | en_first |" in card
 
 
+def test_a_described_copy_has_no_words_of_texts(parts, tmp_path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "NAME", "pattern": "Lee"}])
+    nlp("Ochoa was seen.")
+    nlp.to_disk(parts[0])
+    assert "Ochoa" in (parts[0] / "vocab" / "strings.json").read_text()
+    describe(parts, tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "vocab" / "strings.json").read_text()) == ["NAME"]
+    assert [ent.text for ent in spacy.load(tmp_path / "out")("Ms. Lee came.").ents] == ["Lee"]
+
+
 def test_scores_that_could_not_be_measured_are_left_blank(parts, tmp_path):
     change(parts[1]["metrics"], ents_p=None, ents_r=None, ents_f=None, ents_per_type=None)
     _, card = describe(parts, tmp_path / "out")

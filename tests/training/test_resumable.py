@@ -265,6 +265,17 @@ def test_a_run_that_was_stopped_ends_as_one_that_was_not(make_config, tmp_path, 
     assert_same_pipelines(tmp_path / "ours", tmp_path / "spacy")
 
 
+@pytest.mark.parametrize(
+    ("train", "settings"), [(run_spacy, {}), (run, {}), (run, {"before_to_disk": None})]
+)
+def test_no_words_of_the_training_texts_are_saved(make_config, tmp_path, train, settings):
+    train(make_config(max_steps=1, **settings), tmp_path / "output")
+    for name in ("model-best", "model-last"):
+        nlp = spacy.load(tmp_path / "output" / name)
+        strings = json.loads((tmp_path / "output" / name / "vocab" / "strings.json").read_text())
+        assert strings == sorted(nlp.get_pipe("biomed_ner").labels)
+
+
 def test_a_run_may_be_stopped_again_and_again(make_config, tmp_path):
     config = make_config()
     expected = run_spacy(config, tmp_path / "spacy")

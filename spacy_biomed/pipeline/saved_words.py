@@ -1,0 +1,143 @@
+"""Pipelines on disk without the words of the texts that they have read."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import srsly
+from spacy.language import Language
+
+from ..errors import BiomedError
+from ..outputs import replace_text
+from .pipeline_loading import load_pipeline
+
+# Its components, when they are loaded, add the strings that they need; `list_needed_strings` has
+# the exceptions.
+_KNOWN_PACKAGES = ("spacy", "spacy_transformers", "spacy_biomed")
+_STRINGS = "strings.json"
+
+
+def write_pipeline(nlp: Language, path: Path, exclude: Iterable[str] = ()) -> None:
+    """Write a pipeline to a directory without the words of the texts that it has read.
+
+    `nlp.to_disk` writes every word. Where a component of another package may need them, they stay,
+    with a warning.
+
+    Args:
+        nlp: the pipeline.
+        path: the directory.
+        exclude: names of components and parts that are not written.
+    """
+    unwritten = [] if list_unknown(nlp) else ["strings"]
+    nlp.to_disk(path, exclude=[*exclude, *unwritten])
+    remove_words(nlp, path)
+
+
+def remove_words(nlp: Language, path: Path) -> None:
+    """Leave only the strings that a pipeline needs in its directory.
+
+    Where a component of another package may need others, all stay, with a warning.
+    """
+    unknown = list_unknown(nlp)
+    if unknown:
+        warnings.warn(
+            f"{', '.join(unknown)} may need words of the texts that the pipeline has read, so they "
+            "are saved with it; `python -m spacy biomed strip --force` removes them",
+            stacklevel=2,
+        )
+        return
+    strings = srsly.json_dumps(list_needed_strings(nlp))
+    for file in find_strings(path):
+        replace_text(file, strings)
+
+
+def without_words_v1() -> Callable[[Language], Language]:
+    """Create a callback for `[training] before_to_disk`: see `write_pipeline`."""
+
+    def without_words(nlp: Language) -> Language:
+        written = copy.copy(nlp)
+        setattr(written, "to_disk", lambda path, exclude=(): write_pipeline(nlp, path, exclude))  # noqa: B010
+        return written
+
+    return without_words
+
+
+def strip_directory(path: Path, *, force: bool = False) -> tuple[int, int]:
+    """Remove the words of texts from the vocabulary of a pipeline's directory, in place.
+
+    Args:
+        path: the directory.
+        force: whether to do so where a component of another package may need them.
+
+    Returns:
+        number of strings before and after.
+
+    Raises:
+        BiomedError: if it is not a pipeline, or without `force` for such a component. Nothing is
+            changed then.
+    """
+    if not path.is_dir():
+        raise BiomedError(f"{path}: no such directory; give one with a pipeline")
+    nlp = load_pipeline(str(path))
+    unknown = list_unknown(nlp)
+    if unknown and not force:
+        raise BiomedError(
+            f"{path}: {', '.join(unknown)} may need words of the texts that the pipeline has read; "
+            "give --force, and compare its results before and after"
+        )
+    strings = list_needed_strings(nlp)
+    before = 0
+    for file in find_strings(path):
+        before += len(srsly.read_json(file)) if file.is_file() else 0
+        replace_text(file, srsly.json_dumps(strings))
+    return before, len(strings)
+
+
+def list_unknown(nlp: Language) -> list[str]:
+    """Components of other packages that have files, in which hashes of words may be."""
+    return [
+        name
+        for name, pipe in nlp.components
+        if getattr(pipe, "reads_words", not _is_known(pipe)) and hasattr(pipe, "to_disk")
+    ]
+
+
+def list_needed_strings(nlp: Language) -> list[str]:
+    """The strings that components look up by their hashes: labels, and what the texts have not."""
+    strings = {
+        label
+        for _, pipe in nlp.components
+        for label in getattr(pipe, "labels", ())
+        if isinstance(label, str)
+    }
+    for _, pipe in nlp.components:
+        strings.update(_list_own_strings(nlp, pipe))
+    vectors = nlp.vocab.vectors
+    keys = set(getattr(vectors, "key2row", ()))
+    strings.update(nlp.vocab.strings[key] for key in keys if key in nlp.vocab.strings)
+    return sorted(filter(None, strings))
+
+
+def _list_own_strings(nlp: Language, pipe: Any) -> Iterator[str]:
+    """What a lemmatizer has learned to replace, and the entries of a knowledge base."""
+    trees = getattr(pipe, "trees", ())
+    for place in range(len(trees)):
+        tree = trees[place]
+        yield from (nlp.vocab.strings[tree[key]] for key in ("orig", "subst") if key in tree)
+    kb = getattr(pipe, "kb", None)
+    for method in ("get_entity_strings", "get_alias_strings"):
+        yield from getattr(kb, method, list)()
+
+
+def find_strings(path: Path) -> list[Path]:
+    """The files with the vocabulary's strings; a knowledge base has them a second time."""
+    return sorted({path / "vocab" / _STRINGS, *path.glob(f"*/kb/{_STRINGS}")})
+
+
+def _is_known(pipe: Any) -> bool:
+    module = getattr(pipe, "__module__", None) or type(pipe).__module__
+    return module.partition(".")[0] in _KNOWN_PACKAGES

@@ -48,6 +48,9 @@ def convert(
     n_sents: int = typer.Option(
         1, min=1, help="Sentences in a document, of column files that mark no documents."
     ),
+    tag_label: str | None = typer.Option(
+        None, help="Label of column files whose tags have none (B, I, O); else by the file's name."
+    ),
     map: list[str] = typer.Option(
         [],
         help="LABEL=NAME renames a label, LABEL= leaves its mentions out, LABEL=?NAME makes them "
@@ -107,6 +110,7 @@ def convert(
         },
         encoding=encoding,
         n_sents=n_sents,
+        tag_label=tag_label,
         label_map=parse_label_map(map) if map else None,
         labels=kept_labels,
         spans_key=spans_key,

@@ -49,6 +49,7 @@ def convert_corpus(
     paths: Paths | None = None,
     encoding: str | None = None,
     n_sents: int = 1,
+    tag_label: str | None = None,
     label_map: LabelMap | None = None,
     labels: Sequence[str] = (),
     spans_key: str | None = None,
@@ -69,6 +70,7 @@ def convert_corpus(
             finds them.
         encoding: of the text files; by default the catalogue's, or UTF-8.
         n_sents: sentences per document, for column files that do not mark documents.
+        tag_label: label of column files whose tags have none (`read_columns`).
         label_map: the new names of labels of mentions.
         labels: of the mentions to keep, by their new names; empty for all.
         spans_key: put mentions in `doc.spans[spans_key]` instead of `doc.ents`.
@@ -96,7 +98,8 @@ def convert_corpus(
 
     with keeping_log(on_error) as log:
         parts = {
-            part: list(read_documents(format, paths[part], encoding, n_sents)) for part in paths
+            part: list(read_documents(format, paths[part], encoding, n_sents, tag_label))
+            for part in paths
         }
         parts, seeded = split_parts(parts, format, paths, seed)
     reports = {part: PartReport.start(documents) for part, documents in parts.items()}

@@ -48,12 +48,17 @@ FORMATS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 def read_documents(
-    format: str, paths: Iterable[Path | str], encoding: str = "utf-8", n_sents: int = 1
+    format: str,
+    paths: Iterable[Path | str],
+    encoding: str = "utf-8",
+    n_sents: int = 1,
+    tag_label: str | None = None,
 ) -> Iterator[Document]:
     """Read the documents of files or folders in one of the `FORMATS`, one path after the other.
 
     Args:
         n_sents: sentences per document, for column files that do not mark documents.
+        tag_label: label of column files whose tags have none.
 
     Raises:
         BiomedError: if the format is unknown, if its reader finds something wrong, or if a text has
@@ -64,9 +69,11 @@ def read_documents(
     module, function, arguments = FORMATS[format]
     reader = getattr(importlib.import_module(f"{__package__}.readers.{module}"), function)
     if module == "columns":
-        arguments = {**arguments, "n_sents": n_sents}
+        arguments = {**arguments, "n_sents": n_sents, "tag_label": tag_label}
     elif n_sents != 1:
         raise BiomedError(f"format {format} has documents of its own: leave --n-sents out")
+    elif tag_label is not None:
+        raise BiomedError(f"format {format} has no tags: leave --tag-label out")
     for path in paths:
         for document in with_changes(reader(Path(path), encoding=encoding, **arguments)):
             with leaving_out():

@@ -8,6 +8,8 @@ left out with `--on-error skip`.
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from ..errors import BiomedError, quote
 from .documents import Document, Mention, Offsets, check_mention, is_covered
-from .text_search import fold_case
+from .spelling import SPELLINGS, Spelling, reads_as, spell
 
 T = TypeVar("T")
 OnError = Literal["stop", "skip"]
@@ -33,22 +35,14 @@ _DISTANCES = (2, 10, 40)
 _LONGEST, _MOST_FRAGMENTS = 2000, 20
 
 _WHERE = re.compile(r"(?P<file>.+?)(?::(?P<line>\d+))?: (?P<what>.*)", re.DOTALL)
-# Typographic signs, which programs replace by plain signs.
-_PLAIN = str.maketrans(
-    {
-        **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u0060\u00b4", "'"),
-        **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb", '"'),
-        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe63\uff0d", "-"),
-    }
-)
 
 
 class Change(NamedTuple):
     """The repair of a flaw.
 
     Attributes:
-        kind: "moved", "spelt otherwise" (the text and the annotation differ in case, quotes or
-            dashes) or "left out"; or, of what is no flaw, "not annotated" (a document that nobody
+        kind: "moved", "spelt otherwise" (the annotation has a normal form of the text: `spelling`)
+            or "left out"; or, of what is no flaw, "not annotated" (a document that nobody
             has annotated or that was skipped, left out) or "other annotation" (of a document that
             was annotated several times, left out).
         file, line: where the flaw is; line is None if only the file is known.
@@ -81,6 +75,7 @@ class ChangeLog:
         """Return the content of `conversion.json`."""
         return {
             "on_error": self.on_error,
+            "counts": dict(Counter(change.kind for change in self.changes)),
             "changes": [change._asdict() for change in self.changes],
         }
 
@@ -153,7 +148,7 @@ def locate(
     """Return a mention at the place where the text reads as its file quotes it.
 
     The first of these places is used: its offsets, where white space (and with `any_case` case)
-    does not matter; its offsets, if the text differs only in case, quotes or dashes; the only
+    does not matter; its offsets, if the string is a normal form of the text (`reads_as`); the only
     occurrence within 2, 10 or 40 characters. White space at the edges of fragments is removed,
     since it belongs to no token.
 
@@ -188,7 +183,7 @@ def _find(text: str, mention: Mention, covered: str | None, where: str, any_case
             if is_covered(text, mention, covered, any_case=any_case):
                 return mention
             read = mention.read(text)
-            if _plain(read) == _plain(covered):
+            if reads_as(read, covered):
                 what = f"the annotation reads {quote(covered)}, the text {quote(read)}"
                 note(RESPELT, f"{where}: {what}")
                 return mention
@@ -213,17 +208,12 @@ def _lies_in(text: str, mention: Mention) -> bool:
     return all(0 <= start < end <= len(text) for start, end in mention.fragments)
 
 
-def _plain(text: str) -> str:
-    """Remove white space, fold case, and make quotes and dashes plain."""
-    return fold_case("".join(text.split())).translate(_PLAIN)
-
-
 def _search(text: str, mention: Mention, covered: str) -> Mention | None:
     """Find the only place near its offsets where a text has a mention; None if there is none."""
     find = _shifts if mention.is_discontinuous else _places
-    for read in (lambda string: "".join(string.split()), _plain):
+    for spelling in (_keep, *SPELLINGS):
         for distance in _DISTANCES:
-            found = find(text, mention, covered, distance, read)
+            found = find(text, mention, covered, distance, spelling)
             if len(found) == 1:
                 return replace(mention, fragments=found[0])
             if found:
@@ -231,31 +221,39 @@ def _search(text: str, mention: Mention, covered: str) -> Mention | None:
     return None
 
 
+def _keep(character: str) -> str:
+    return "" if character.isspace() else character
+
+
 def _places(
-    text: str, mention: Mention, covered: str, distance: int, read: Callable[[str], str]
+    text: str, mention: Mention, covered: str, distance: int, spelling: Spelling
 ) -> list[tuple[Offsets, ...]]:
     """Find the places of a string that begin at most `distance` characters from a mention's."""
     first = max(0, mention.start - distance)
     last = max(first, min(len(text), mention.start + 2 * (distance + len(covered))))
-    offsets = [place for place in range(first, last) if not text[place].isspace()]
-    string, wanted = read(text[first:last]), read(covered)
-    if not wanted or len(string) != len(offsets):
+    parts = [spelling(character) for character in text[first:last]]
+    offsets = [first + place for place, part in enumerate(parts) for _ in part]
+    string, wanted = "".join(parts), spell(covered, spelling)
+    if not wanted:
         return []
     found: list[tuple[Offsets, ...]] = []
     place = string.find(wanted)
     while place >= 0 and offsets[place] <= mention.start + distance:
-        found.append(((offsets[place], offsets[place + len(wanted) - 1] + 1),))
+        end = offsets[place + len(wanted) - 1] + 1
+        while end < len(text) and unicodedata.combining(text[end]):
+            end += 1
+        found.append(((offsets[place], end),))
         place = string.find(wanted, place + 1)
     return found
 
 
 def _shifts(
-    text: str, mention: Mention, covered: str, distance: int, read: Callable[[str], str]
+    text: str, mention: Mention, covered: str, distance: int, spelling: Spelling
 ) -> list[tuple[Offsets, ...]]:
     """Find the places to which all fragments of a mention can be moved together."""
     found = []
     for shift in range(-distance, distance + 1):
         moved = mention.move(shift)
-        if _lies_in(text, moved) and read(moved.read(text)) == read(covered):
+        if _lies_in(text, moved) and spell(moved.read(text), spelling) == spell(covered, spelling):
             found.append(moved.fragments)
     return found

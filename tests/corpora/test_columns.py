@@ -72,9 +72,9 @@ def test_labels_may_have_hyphens(tmp_path):
     [
         ("a\tO\nb\n", None, 2, "two or more columns"),
         ("a\tO\n\tO\n", None, 2, "two or more columns"),
-        ("a\tO\nb\tX\n", None, 2, "'X' is no tag"),
-        ("a\tO\nb\tQ-X\n", None, 2, "'Q-X' is no tag"),
-        ("a\tO\nb\tB-\n", None, 2, "'B-' is no tag"),
+        ("a\tO\nb\tX\n", None, 2, "'X' is not a tag"),
+        ("a\tO\nb\tQ-X\n", None, 2, "'Q-X' is not a tag"),
+        ("a\tO\nb\tB-\n", None, 2, "'B-' is not a tag"),
         ("a\tB-X\n\nb\tO\nc\tI-X\n", None, 4, "starts with B-X in IOB2"),
         ("a\tB-X\nb\tI-Y\n", "iob2", 2, "starts with B-Y in IOB2"),
         ("a\tB-X\nb\tE-X\nc\tI-X\n", None, 3, "starts with B-X in BIOES"),
@@ -145,3 +145,81 @@ def test_conll_is_another_name_of_the_format(tmp_path):
     path = tmp_path / "train.conll"
     path.write_text("Lung\tB-D\ncancer\tI-D\n\n", encoding="utf8")
     assert list(read_documents("conll", [path])) == list(read_documents("columns", [path]))
+
+
+BARE = "BRCA1\tB\ngene\tI\nand\tO\nTP53\tB\n"
+
+
+@pytest.mark.parametrize(
+    ("place", "label"),
+    [
+        ("gene_train.tsv", "gene"),
+        ("train-Gene.tsv", "Gene"),
+        ("NCBI-disease/train.tsv", "NCBI_disease"),
+        ("genes/train_dev.tsv", "genes"),
+    ],
+)
+def test_tags_without_a_label_get_that_of_the_file(tmp_path, place, label):
+    path = tmp_path / place
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(BARE, encoding="utf8")
+    (document,) = read_columns(path)
+    assert strings(document) == [("BRCA1 gene", label), ("TP53", label)]
+
+
+def test_the_label_of_tags_without_one_can_be_given(tmp_path):
+    (document,) = read(tmp_path, BARE, tag_label="GENE")
+    assert strings(document) == [("BRCA1 gene", "GENE"), ("TP53", "GENE")]
+
+
+@pytest.mark.parametrize(("last", "single"), ["ES", "LU"])
+def test_bare_tags_of_bioes_and_bilou_are_read(tmp_path, last, single):
+    text = f"a\tB\nb\tI\nc\t{last}\nd\tO\ne\t{single}\n"
+    (document,) = read(tmp_path, text, tag_label="X")
+    assert strings(document) == [("a b c", "X"), ("e", "X")]
+
+
+def test_tags_with_and_without_a_label_in_one_file_are_refused(tmp_path):
+    with pytest.raises(BiomedError, match=r"part\.tsv:2: the tag 'B' has no label"):
+        read(tmp_path, "a\tB-X\nb\tB\n")
+
+
+def test_a_file_whose_name_and_folder_name_no_label_needs_the_option(tmp_path):
+    (tmp_path / "data").mkdir()
+    path = tmp_path / "data" / "train.tsv"
+    path.write_text(BARE, encoding="utf8")
+    with pytest.raises(BiomedError, match="--tag-label"):
+        list(read_columns(path))
+
+
+COMMENTS = [
+    "# sent_id = 1",
+    "# text = Vitamin B",
+    "# text = Group O",
+    "# newpar id = 3",
+    "# source_sent_id = . . weblog-1",
+    "#",
+    "# A free remark",
+    "#end document",
+]
+
+
+@pytest.mark.parametrize("comment", COMMENTS)
+@pytest.mark.parametrize("space", ["\t", " "])
+def test_comments_are_left_out(tmp_path, comment, space):
+    text = f"{comment}\na{space}B-X\nb{space}O\n\n{comment}\nc{space}O\n"
+    documents = read(tmp_path, text)
+    assert [document.text for document in documents] == ["a b", "c"]
+
+
+def test_a_new_document_of_conllu_begins_one(tmp_path):
+    text = (
+        "# newdoc id = 1\n# sent_id = 1\na\tB-X\n\nb\tO\n\n# newdoc id = 2\n# sent_id = 3\nc\tO\n"
+    )
+    assert [document.text for document in read(tmp_path, text)] == ["a b", "c"]
+
+
+@pytest.mark.parametrize("row", ["#\tO", "# O", "#1 B-X", "#tag\tB-X"])
+def test_a_token_may_begin_with_a_number_sign(tmp_path, row):
+    (document,) = read(tmp_path, f"{row}\nb\tO\n")
+    assert document.text.startswith("#") and len(document.tokens) == 2

@@ -137,7 +137,7 @@ def test_without_flaws_nothing_is_listed(tmp_path):
     (source / "train" / "a.ann").write_text("")
     convert_corpus("x", source, tmp_path / "out", format="brat")
     listed = json.loads((tmp_path / "out" / "conversion.json").read_text(encoding="utf-8"))
-    assert listed == {"on_error": "stop", "changes": []}
+    assert listed == {"on_error": "stop", "counts": {}, "changes": []}
 
 
 def skip(tmp_path, format, name, content):

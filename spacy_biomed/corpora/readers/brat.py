@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -13,7 +14,6 @@ from ..documents import (
     Document,
     Mention,
     Relation,
-    is_covered,
     join_fragments,
     list_files,
     number_lines,
@@ -21,6 +21,7 @@ from ..documents import (
     read_text,
 )
 from ..repairs import leaving_out, locate
+from ..spelling import reads_as
 
 ANNOTATIONS = ".ann"
 # The shared tasks of BioNLP separate given annotations from those to be found.
@@ -184,17 +185,21 @@ def _parse_entity(line: _Line) -> Iterator[tuple[_Line, Mention, str]]:
 def _align_text(text: str, entities: list[tuple[_Line, Mention, str]]) -> tuple[str, int]:
     """Find the text that the offsets refer to, without byte-order mark, and a shift for offsets.
 
-    Programs that write offsets differ in whether they count a byte-order mark and carriage returns.
+    Programs that write offsets differ in whether they count a byte-order mark, carriage returns and
+    the accents of decomposed characters (NFD).
     """
     shifts = (0, -1) if text.startswith(BYTE_ORDER_MARK) else (0,)
     text = text.removeprefix(BYTE_ORDER_MARK)
     # Each once: most texts have only one reading.
-    readings = dict.fromkeys(product((text, text.replace("\r\n", "\n")), shifts))
+    forms = (text, text.replace("\r\n", "\n"))
+    composed = (unicodedata.normalize("NFC", form) for form in forms)
+    readings = dict.fromkeys(product((*forms, *composed), shifts))
 
     def count_covered(reading: tuple[str, int]) -> int:
         candidate, shift = reading
         return sum(
-            is_covered(candidate, mention.move(shift), covered) for _, mention, covered in entities
+            reads_as(mention.move(shift).read(candidate), covered)
+            for _, mention, covered in entities
         )
 
     return max(readings, key=count_covered)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,14 +14,36 @@ from ..documents import Document, Mention, list_files, read_lines
 # The tags that may start a mention, by scheme.
 _STARTS = {"iob1": "BI", "iob2": "B", "bioes": "BS"}
 SUFFIXES = (".tsv", ".txt", ".conll", ".iob", ".iob2", ".bio", ".bioes")
-# The latter in JNLPBA's files, before an abstract's number.
-DOCUMENT_STARTS = ("-DOCSTART-", "###MEDLINE:")
+# The second in JNLPBA's files, before an abstract's number; the last two are comments of CoNLL-U
+# and of CoNLL-2012.
+DOCUMENT_STARTS = ("-DOCSTART-", "###MEDLINE:", "# newdoc", "#begin document")
+_COMMENT = re.compile(r"#\s*(?:[\w.:-]+\s*=(?:\s.*)?|newpar\b.*|end document\b.*)")
+
+# Words of file names that name a part of the corpus and not a label.
+_PART_NAMES = frozenset(
+    {
+        "train",
+        "dev",
+        "devel",
+        "develop",
+        "valid",
+        "validation",
+        "test",
+        "eval",
+        "data",
+        "iob",
+        "bio",
+    }
+)
 
 # If I- begins more mentions than this, and more than a tenth of all, it is intended.
 MOST_SLIPS = 10
 
 # BILOU uses other letters than BIOES.
 _CANONICAL = {"L": "E", "U": "S"}
+
+
+_TAG = re.compile(r"\s(?:O|[BIESLU](?:-\S+)?)\s*$")
 
 
 class Row(NamedTuple):
@@ -33,14 +56,19 @@ class Row(NamedTuple):
 
 
 def read_columns(
-    path: Path | str, encoding: str = "utf-8", scheme: str | None = None, n_sents: int = 1
+    path: Path | str,
+    encoding: str = "utf-8",
+    scheme: str | None = None,
+    n_sents: int = 1,
+    tag_label: str | None = None,
 ) -> Iterator[Document]:
     """Read column files: the first column is the token, the last is its tag.
 
     Columns are separated by tabs, or by spaces in a line without a tab. A line with `-DOCSTART-`,
-    or with `###MEDLINE:` and a number, begins a document. In a file without such lines every
-    `n_sents` sentences are a document. A text is its tokens joined with spaces; `tokens` and
-    `sentences` contain their offsets.
+    with `###MEDLINE:` and a number, or with `# newdoc` begins a document. Other comments, such as
+    `# sent_id = 1`, are left out. In a file that begins no document every `n_sents` sentences are
+    a document. Tags may be without a label (B, I and O alone). A text is its tokens joined with
+    spaces; `tokens` and `sentences` contain their offsets.
 
     Args:
         path: a file, or a folder whose column files are read in the order of their names.
@@ -49,19 +77,24 @@ def read_columns(
             it from the tags of each file.
         n_sents: sentences per document in a file that does not mark documents. If sentences follow
             each other as in the articles they come from, several together have more context.
+        tag_label: the label of tags that have none; by default what names the file besides its
+            part, as in `gene_train.tsv`, or else its folder.
 
     Raises:
         BiomedError: if the scheme is unknown, a line has fewer than two columns, a tag is unknown,
-            or its scheme does not allow it after the tag before it.
+            its scheme does not allow it after the tag before it, or some tags have a label and some
+            have none.
     """
     if scheme is not None and scheme not in _STARTS:
         raise BiomedError(f"unknown scheme {quote(scheme)}: {list_choices(scheme, _STARTS)}")
     for file in list_files(Path(path), SUFFIXES):
-        yield from _read_file(file, encoding, scheme, n_sents)
+        yield from _read_file(file, encoding, scheme, n_sents, tag_label)
 
 
-def _read_file(path: Path, encoding: str, scheme: str | None, n_sents: int) -> Iterator[Document]:
-    documents = _read_rows(path, encoding)
+def _read_file(
+    path: Path, encoding: str, scheme: str | None, n_sents: int, tag_label: str | None
+) -> Iterator[Document]:
+    documents = _name_tags(_read_rows(path, encoding), path, tag_label)
     if scheme is None:
         scheme = _find_scheme([sentence for sentences in documents for sentence in sentences])
     if len(documents) == 1:
@@ -78,6 +111,8 @@ def _read_rows(path: Path, encoding: str) -> list[list[list[Row]]]:
     sentence: list[Row] = []
     for number, line in enumerate([*read_lines(path, encoding), ""], start=1):
         is_start = line.startswith(DOCUMENT_STARTS)
+        if _is_comment(line) and not is_start:
+            continue
         if line.strip() and not is_start:
             sentence.append(_parse_row(line, path, number))
             continue
@@ -89,6 +124,47 @@ def _read_rows(path: Path, encoding: str) -> list[list[list[Row]]]:
     if not any(documents):
         raise BiomedError(f"{path}: no token in this file; unpack the corpus again")
     return documents
+
+
+def _is_comment(line: str) -> bool:
+    """Whether a line is a comment; a token may begin with # too, and then ends with a tag."""
+    if not line.startswith("#"):
+        return False
+    return bool(_COMMENT.fullmatch(line)) or ("\t" not in line and not _TAG.search(line))
+
+
+def _name_tags(
+    documents: list[list[list[Row]]], path: Path, tag_label: str | None
+) -> list[list[list[Row]]]:
+    """Give tags without a label the one of the file."""
+    rows = [row for sentences in documents for sentence in sentences for row in sentence]
+    bare = next((row for row in rows if row.prefix != "O" and not row.label), None)
+    if bare is None:
+        return documents
+    if any(row.label for row in rows):
+        raise BiomedError(
+            f"{path}:{bare.line}: the tag {quote(bare.prefix)} has no label, and other tags of the "
+            "file have one; write B-, I- (E-, S-, L-, U-) and a label, or O"
+        )
+    label = tag_label or _find_label(path)
+    return [
+        [
+            [row._replace(label=label if row.prefix != "O" else "") for row in sentence]
+            for sentence in sentences
+        ]
+        for sentences in documents
+    ]
+
+
+def _find_label(path: Path) -> str:
+    """The label of a file, by its name without that of its part, or by its folder's name."""
+    for name in (path.stem, path.absolute().parent.name):
+        words = [word for word in re.split(r"[\s_.-]+", name) if word.lower() not in _PART_NAMES]
+        if label := "_".join(filter(None, words)):
+            return label
+    raise BiomedError(
+        f"{path}: its tags have no label, and neither has the name of the file; give --tag-label"
+    )
 
 
 def _parse_row(line: str, path: Path, number: int) -> Row:
@@ -103,10 +179,10 @@ def _parse_row(line: str, path: Path, number: int) -> Row:
         return Row(number, token)
     prefix, dash, label = tag.partition("-")
     prefix = _CANONICAL.get(prefix, prefix)
-    if not dash or not label or prefix not in {"B", "I", "E", "S"}:
+    if bool(dash) != bool(label) or prefix not in {"B", "I", "E", "S"}:
         raise BiomedError(
-            f"{path}:{number}: {quote(tag)} is no tag; write O, or B-, I- (E-, S-, L-, U-) and a "
-            f"label"
+            f"{path}:{number}: {quote(tag)} is not a tag; write O, or B-, I- (E-, S-, L-, U-) and "
+            f"a label"
         )
     return Row(number, token, prefix, label)
 

@@ -29,6 +29,13 @@ class BiomedError(ValueError):
     """
 
 
+class DamagedPipelineError(BiomedError):
+    """The files of a pipeline are not as they were written, or its scores are not numbers.
+
+    No document can be annotated with it, so a run ends instead of leaving out documents.
+    """
+
+
 def quote(value: object) -> str:
     """Quote data in a message: at most 80 characters, none of them a control character.
 

@@ -14,7 +14,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from ..corpora.gold import DOCUMENT_ID
-from ..errors import BiomedError
+from ..errors import BiomedError, DamagedPipelineError
 from ..outputs import write_part, write_part_folder
 from ..pipeline.mention_layer import keep_confident
 from .findings import Layers, describe, find_layers
@@ -226,6 +226,9 @@ def annotate_items(nlp: Language, items: list[Item], batch_size: int) -> Iterato
 
     Yields:
         for each item its Doc, or what failed (`explain_failure`).
+
+    Raises:
+        DamagedPipelineError: if the scores of the pipeline are not finite numbers.
     """
     done = 0
     docs = ((_make_doc(nlp, item), place) for place, item in enumerate(items))
@@ -237,6 +240,8 @@ def annotate_items(nlp: Language, items: list[Item], batch_size: int) -> Iterato
             done += 1
         if done < len(items):  # an error handler has left some out
             raise ValueError("documents are missing")
+    except DamagedPipelineError:
+        raise
     except Exception as error:
         if len(items) == 1:
             yield explain_failure(error)

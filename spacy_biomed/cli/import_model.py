@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from ..outputs import replacing_directory
+from ..pipeline.checksums import replacing_pipeline
 from ._shared.training_extra import importing_extra
 
 
@@ -31,7 +31,7 @@ def import_model(
         from ..packaging.model_import import import_model
         from ..pipeline.saved_words import write_pipeline
     source = Path(name).expanduser()
-    with replacing_directory(output, "spacy biomed import-model", [source]) as partial:
+    with replacing_pipeline(output, "spacy biomed import-model", [source]) as partial:
         names = None if classes is None else [each.strip() for each in classes.split(",")]
         nlp = import_model(name, revision, language=language, classes=names)
         write_pipeline(nlp, partial)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer
 
-from ..errors import BiomedError, add_hint, escape, suggest_sibling
+from ..errors import BiomedError, DamagedPipelineError, add_hint, escape, suggest_sibling
 from .batching.word_piece_tokenizer import WordPieceTokenizer
 from .capabilities import count_segments, max_sequence_length
+from .casing import check_casing
 from .encoder_catalogue import find_encoder, suggest_encoders
+from .finite import check_weights
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
@@ -52,7 +54,7 @@ def load_pretrained(
         config = read_config(source, revision)
         if dropout is not None:
             _set_dropout(config, dropout)
-        model = read_weights(AutoModel, source, config, **choose_attention())
+        model, _ = read_weights(AutoModel, source, config, **choose_attention())
     return _keep_word_pieces(tokenizer, model.config.pad_token_id), model
 
 
@@ -119,6 +121,10 @@ def _load_fast_tokenizer(name: str, source: str, revision: str | None) -> PreTra
         # The config first: transformers looks for the tokenizer's class in it too.
         read_config(source, revision)
         _refuse_code(source, TOKENIZER_SETTINGS, get_tokenizer_config(source, **where))
+        entry = None if Path(source).is_dir() and name == source else find_encoder(name)
+        cased = entry.cased if entry is not None else None
+        if cased is not None and entry.vocabulary == "WordPiece":
+            where["do_lower_case"] = not cased  # which old files do not say
         tokenizer = AutoTokenizer.from_pretrained(
             source, use_fast=True, trust_remote_code=False, **where
         )
@@ -127,6 +133,7 @@ def _load_fast_tokenizer(name: str, source: str, revision: str | None) -> PreTra
             f"encoder '{name}' ({source}): its tokenizer has no fast version; convert it with "
             "`tokenizers` and save a tokenizer.json beside it"
         )
+    check_casing(tokenizer.backend_tokenizer, source, cased=cased)
     return tokenizer
 
 
@@ -184,7 +191,9 @@ def _code_refusal(source: str | Path, file: str, what: str) -> str:
     )
 
 
-def read_weights(kind: Any, source: str | Path, config: PretrainedConfig, **settings: Any) -> Any:
+def read_weights(
+    kind: Any, source: str | Path, config: PretrainedConfig, **settings: Any
+) -> tuple[Any, list[str]]:
     """Load a model from a safetensors checkpoint: `kind.from_pretrained` without its dangers.
 
     Args:
@@ -193,10 +202,13 @@ def read_weights(kind: Any, source: str | Path, config: PretrainedConfig, **sett
         settings: other arguments of `from_pretrained`.
 
     Returns:
-        the result of `from_pretrained`, in fp32.
+        the model, in fp32, and the names of the tensors of its head that the checkpoint lacks,
+        which are random.
 
     Raises:
-        BiomedError: if the checkpoint is a pickle.
+        BiomedError: if the checkpoint is a pickle, if it lacks a tensor of the encoder or has one
+            that the encoder has no place for, or if a weight is not a finite number. The pooling
+            layer may be missing.
     """
     import torch
 
@@ -205,9 +217,10 @@ def read_weights(kind: Any, source: str | Path, config: PretrainedConfig, **sett
     # result.
     where = files_of(source, getattr(config, "_commit_hash", None))
     try:
-        return kind.from_pretrained(
+        model, found = kind.from_pretrained(
             source,
             config=config,
+            output_loading_info=True,
             # Else transformers 5 takes the checkpoint's precision, also for copies of the model.
             torch_dtype=torch.float32,
             trust_remote_code=False,
@@ -225,6 +238,49 @@ def read_weights(kind: Any, source: str | Path, config: PretrainedConfig, **sett
             f"{source}: its {WEIGHTS}.index.json names files that are pickles, and only safetensors"
             " are read; get the encoder from its authors again"
         ) from error
+    missing = check_tensors(model, source, found)
+    check_weights(model.state_dict().items(), source)
+    return model, missing
+
+
+def check_tensors(
+    model: PreTrainedModel, source: str | Path, found: Mapping[str, Iterable[str]]
+) -> list[str]:
+    """Check that a checkpoint has the tensors of the encoder that config.json describes.
+
+    Args:
+        model: the encoder, perhaps with a head.
+        source: directory or hub id, for messages.
+        found: names that the model lacked and that it has no place for, as `from_pretrained` tells.
+
+    Returns:
+        the names of the tensors of the head that the checkpoint lacks.
+
+    Raises:
+        DamagedPipelineError: if a tensor of the encoder is missing or has no place. Of the pooling
+            layer and of heads, tensors may be in excess.
+    """
+    layers = {name for name, _ in model.base_model.named_children()} - {"pooler"}
+    prefix = f"{model.base_model_prefix}."
+    missing = [name for name in found["missing_keys"] if not _is_of_pooler(name, prefix)]
+    is_base = model.base_model is model
+    lacking = [name for name in missing if is_base or name.startswith(prefix)]
+    excess = [
+        name
+        for name in found["unexpected_keys"]
+        if name.removeprefix(prefix).partition(".")[0] in layers
+    ]
+    for names, what in ((lacking, "lack"), (excess, "have, with no place for it,")):
+        if names:
+            raise DamagedPipelineError(
+                f"{source}: its weights {what} {escape(sorted(names)[0])} ({len(names)} in all), "
+                "so they are not those that its config.json describes; copy or get it again"
+            )
+    return missing
+
+
+def _is_of_pooler(name: str, prefix: str) -> bool:
+    return name.removeprefix(prefix).startswith("pooler.")
 
 
 def fetch_encoder(source: str, revision: str | None, weights: str) -> str:
@@ -398,7 +454,7 @@ def load_directory(path: Path) -> tuple[WordPieceTokenizer, PreTrainedModel]:
     from transformers import AutoModel
 
     with without_warnings():
-        model = read_weights(AutoModel, path, read_config(path), **choose_attention())
+        model, _ = read_weights(AutoModel, path, read_config(path), **choose_attention())
     return read_word_pieces(path), model
 
 

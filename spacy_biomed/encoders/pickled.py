@@ -40,7 +40,7 @@ def read_pickled(
     with explaining(name, source, revision):
         folder = fetch_encoder(source, revision, PICKLES)
         model = _read_model(folder, read_config(folder))
-    return load_tokenizer(folder), model
+    return load_tokenizer(name, revision), model
 
 
 def read_pickled_classifier(

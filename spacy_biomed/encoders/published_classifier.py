@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 import transformers
@@ -143,9 +143,7 @@ def _read_model(kind: str, source: str, config: PretrainedConfig) -> PreTrainedM
     if has_only_pickles(source, where):
         model, missing = read_pickled_classifier(loader, source, where["revision"])
     else:
-        settings: dict[str, Any] = {"output_loading_info": True, **choose_attention()}
-        model, found = read_weights(loader, source, config, **settings)
-        missing = list(found["missing_keys"])
+        model, missing = read_weights(loader, source, config, **choose_attention())
     if missing:
         raise BiomedError(
             f"{source}: its weights lack {escape(missing[0])} ({len(missing)} in all); get it from "

@@ -99,14 +99,13 @@ def load_language_model(
         )
     with without_warnings(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model, found = read_weights(
+        model, missing = read_weights(
             AutoModelForMaskedLM,
             config.name_or_path,
             read_config(config.name_or_path, getattr(config, "_commit_hash", None)),
-            output_loading_info=True,
             **_attention(config, on_cpu),
         )
-    return tokenizer, model, bool(found["missing_keys"])
+    return tokenizer, model, bool(missing)
 
 
 def check_positions(recipe: TrainingRecipe, model: PreTrainedModel, called: str) -> None:

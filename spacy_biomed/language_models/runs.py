@@ -207,7 +207,7 @@ def train(
         shown.progress.stop()  # also after an error, since it hides the cursor
     with without_warnings():  # of modules that an objective has added to the model
         best = trainer.best_checkpoint
-        model = read_weights(AutoModelForMaskedLM, best, read_config(best))
+        model, _ = read_weights(AutoModelForMaskedLM, best, read_config(best))
     if recipe.output.weights == "fp16":
         model.half()
     save_encoder(directory, tokenizer, model)

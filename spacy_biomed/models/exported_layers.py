@@ -10,7 +10,7 @@ from thinc.api import Optimizer, Shim
 from thinc.types import Floats2d, Ints1d
 
 from ..encoders.batching.concurrency import default_threads
-from ..encoders.onnx.onnx_weights import check_self_contained
+from ..encoders.onnx.onnx_weights import check_weights
 from ..errors import BiomedError
 from .window_linear import find_neighbours
 
@@ -91,7 +91,7 @@ class ExportedLayers(Shim):
         self.clear()
         if data:
             try:
-                check_self_contained(data)
+                check_weights(data)
                 self._content = data
                 self._get_session()
             except Exception as error:  # ONNX Runtime raises nothing more specific

@@ -12,8 +12,9 @@ from spacy.language import Language
 from spacy.training import Example
 
 from ..errors import BiomedError
-from ..outputs import MARKER, check_replaceable, replacing_directory
+from ..outputs import MARKER, check_replaceable
 from ..pipeline.calibrating import Calibration, calibrate
+from ..pipeline.checksums import replacing_pipeline
 from ..pipeline.ner import BiomedNER
 from ..pipeline.pipeline_loading import load_pipeline
 from ..pipeline.recall_targets import RecallMeasure, RecallTarget
@@ -50,7 +51,7 @@ def calibrate_pipeline(
     sources: list[Path | str] = [pipeline, dev]
     check_replaceable(output, MADE_BY, sources)
     nlp = load_pipeline(pipeline)
-    with replacing_directory(output, MADE_BY, sources) as partial:
+    with replacing_pipeline(output, MADE_BY, sources) as partial:
         unmarked = shutil.ignore_patterns(MARKER)
         shutil.copytree(nlp.path, partial, dirs_exist_ok=True, ignore=unmarked)
         examples = list(Corpus_v1(dev)(nlp))

@@ -20,7 +20,8 @@ from ..encoders.onnx.engine_choice import usable_engines
 from ..encoders.onnx.onnx_model import SETTINGS
 from ..errors import BiomedError, list_choices
 from ..evaluation.pipeline_worker import directory_size, spread
-from ..outputs import check_replaceable, replacing_directory
+from ..outputs import check_replaceable
+from ..pipeline.checksums import replacing_pipeline
 from ..pipeline.pipeline_loading import find_trainable, load_pipeline
 from ..pipeline.recall_targets import RecallMeasure, RecallTarget
 from ..pipeline.saved_words import write_pipeline
@@ -181,7 +182,7 @@ def compress_pipeline(
             "`python -m spacy train` makes pipelines with one"
         )
     # Outputs that cannot be written and inputs that cannot be read are found before the work.
-    with replacing_directory(output, MADE_BY, sources) as partial:
+    with replacing_pipeline(output, MADE_BY, sources) as partial:
         examples = _read_examples(nlp, check) if check else []
         calibration = _read_calibration(nlp, calibrate) if calibrate else []
         before = weighted_scores(nlp, examples) if examples else {}

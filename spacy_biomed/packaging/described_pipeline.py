@@ -22,7 +22,8 @@ from ..corpora.corpus_catalogue import find_corpus
 from ..encoders.encoder_catalogue import find_encoder
 from ..errors import BiomedError, quote
 from ..evaluation.tasks import Head, find_heads
-from ..outputs import MARKER, check_replaceable, replacing_directory
+from ..outputs import MARKER, check_replaceable
+from ..pipeline.checksums import replacing_pipeline
 from ..pipeline.ner import FACTORY as NER
 from ..pipeline.pipeline_loading import load_pipeline
 from ..pipeline.saved_words import find_strings, remove_words
@@ -91,7 +92,7 @@ def write_described_pipeline(
         **_describe_origin(config, description, _find_encoder_name(config, pipeline)),
         "requirements": _list_requirements(config),
     }
-    with replacing_directory(output, MADE_BY, sources) as partial:
+    with replacing_pipeline(output, MADE_BY, sources) as partial:
         # An earlier card may have had more diagrams.
         unmarked = shutil.ignore_patterns(MARKER, "reliability-*.svg")
         shutil.copytree(pipeline, partial, dirs_exist_ok=True, ignore=unmarked)

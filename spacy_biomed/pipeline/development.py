@@ -174,7 +174,7 @@ def read_development(nlp: Language, examples: Sequence[Example]) -> dict[str, De
         docs = [doc.copy() for doc in docs]
         for name, pipe in components:
             if name in heads:
-                rows = token_log_probs(heads[name].model.predict(docs))
+                rows = token_log_probs(heads[name].predict_scores(docs))
                 log_probs[name] += np.split(rows, borders)
             elif not isinstance(pipe, EncoderHead):
                 docs = list(pipe.pipe(docs))

@@ -17,8 +17,10 @@ from thinc.api import Model, Optimizer, set_dropout_rate
 from thinc.types import Ragged
 
 from ..annotations.layer_copies import copy_classes
+from ..encoders.finite import check_layers, check_scores
 from ..encoders.listener import EncoderListener, sizing
 from ..errors import BiomedError, quote
+from .checksums import check_component, forget_checksums
 from .described import Described, ShownScores
 from .doc_batches import batch_docs
 from .label_scores import LabelScores
@@ -369,17 +371,42 @@ class EncoderHead(Described, TrainablePipe):
             return scores
         return {prefix + key.removeprefix(default): score for key, score in scores.items()}
 
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Save the component: its settings and its weights."""
+        forget_checksums(Path(path).parent)
+        super().to_disk(path, exclude=exclude)
+
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> EncoderHead:
-        """Load what `to_disk` saved; weights in half precision become fp32."""
+        """Load what `to_disk` saved; weights in half precision become fp32.
+
+        Raises:
+            DamagedPipelineError: if the files of the pipeline are not as they were written, or if a
+                weight is missing or not a finite number.
+        """
+        check_component(Path(path))
         super().from_disk(path, exclude=exclude)
-        _use_single_precision(self.model)
+        self._check_weights()
         return self
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> EncoderHead:
-        """Load what `to_bytes` returned; weights in half precision become fp32."""
+        """Load what `to_bytes` returned; errors are as in `from_disk`."""
         super().from_bytes(bytes_data, exclude=exclude)
-        _use_single_precision(self.model)
+        self._check_weights()
         return self
+
+    def _check_weights(self) -> None:
+        _use_single_precision(self.model)
+        check_layers(self.model, self.name)
+
+    def predict_scores(self, docs: list[Doc]) -> Any:
+        """What the model gives for documents.
+
+        Raises:
+            DamagedPipelineError: if a score is not a finite number.
+        """
+        scores = self.model.predict(docs)
+        check_scores(scores.dataXd if isinstance(scores, Ragged) else scores, self.name)
+        return scores
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Update the head's parameters, at the head's learning rate.

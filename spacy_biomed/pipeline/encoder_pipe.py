@@ -21,6 +21,7 @@ from ..encoders.batching.concurrency import map_ahead
 from ..encoders.batching.encoded import EncodedBackprop, EncodedBatch, set_encoding
 from ..encoders.listener import EncoderListener
 from ..encoders.stock import forget_stock, install_extensions, to_stock
+from .checksums import check_component, forget_checksums
 from .doc_batches import MAX_TOKENS, batch_docs
 
 if TYPE_CHECKING:
@@ -186,6 +187,7 @@ class EncoderPipe(TrainablePipe):
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """Save the component: its settings, and the encoder as a directory `encoder/`."""
+        forget_checksums(Path(path).parent)
         serialize = {
             "cfg": lambda p: srsly.write_json(p, self.cfg),
             "encoder": self.model.shims[0].save,
@@ -193,7 +195,12 @@ class EncoderPipe(TrainablePipe):
         util.to_disk(path, serialize, exclude)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> EncoderPipe:
-        """Load what `to_disk` saved."""
+        """Load what `to_disk` saved.
+
+        Raises:
+            DamagedPipelineError: if the files of the pipeline are not as they were written.
+        """
+        check_component(Path(path))
 
         def load_encoder(encoder_path: Path) -> None:
             self.model.shims[0].load(encoder_path)

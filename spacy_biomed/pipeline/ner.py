@@ -246,7 +246,7 @@ class BiomedNER(EncoderHead):
             return [empty for _ in docs]
         is_space = np.concatenate([find_blanks(doc) for doc in docs])
         spans, probability = self.decode(
-            token_log_probs(self.model.predict(docs)), is_space, lengths
+            token_log_probs(self.predict_scores(docs)), is_space, lengths
         )
         confidence = self.calibrate(probability, spans.label)
         return split_mentions(spans, probability, confidence, lengths)
@@ -349,7 +349,7 @@ class BiomedNER(EncoderHead):
         docs = list(docs)
         if not any(len(doc) for doc in docs):
             return [np.zeros((0, self.tag_scheme.size), dtype="float32") for _ in docs]
-        log_probs = token_log_probs(self.model.predict(docs))
+        log_probs = token_log_probs(self.predict_scores(docs))
         probabilities = np.exp(log_probs) * log_probs.any(axis=1, keepdims=True)
         return np.split(probabilities, np.cumsum([len(doc) for doc in docs])[:-1])
 

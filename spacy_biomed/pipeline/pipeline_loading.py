@@ -6,11 +6,12 @@ from pathlib import Path
 
 import spacy
 from spacy.language import Language
-from spacy.util import get_installed_models
+from spacy.util import get_installed_models, get_package_path, is_package
 from thinc.api import ConfigValidationError
 
 from ..config_lines import find_unknown_name, locate_string
 from ..errors import BiomedError, add_hint, escape, quote, suggest, suggest_sibling
+from .checksums import CHECKSUMS, check_checksums
 
 
 def load_pipeline(name: str) -> Language:
@@ -24,6 +25,7 @@ def load_pipeline(name: str) -> Language:
             package that is not installed.
     """
     try:
+        _check(name)
         return spacy.load(name)
     except BiomedError:
         raise
@@ -90,3 +92,12 @@ def find_trainable(name: str) -> str:
     """
     folder = Path(name, "trainable")
     return str(folder) if (folder / "config.cfg").is_file() else name
+
+
+def _check(name: str) -> None:
+    """Check the files of a pipeline before any of them is read."""
+    folder, pattern = Path(name), CHECKSUMS
+    if is_package(name):
+        folder, pattern = get_package_path(name), f"*/{CHECKSUMS}"
+    for sums in folder.glob(pattern):
+        check_checksums(sums.parent)

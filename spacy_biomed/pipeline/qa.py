@@ -164,7 +164,7 @@ class BiomedQA(EncoderHead):
         docs = list(docs)
         if not any(len(doc) for doc in docs):
             return [None for _ in docs]
-        scores = self.model.predict(docs)
+        scores = self.predict_scores(docs)
         places = find_places(docs, to_numpy(scores.lengths), self.cfg["no_answer"])
         rows = to_numpy(scores.dataXd).astype("float64")
         log_start = log_softmax(rows[places.first_rows, 0], places.counts)

@@ -153,7 +153,7 @@ class BiomedSimilarity(CatsHead):
         docs = list(docs)
         if not docs:
             return np.zeros(0, dtype="float32")
-        scores = to_numpy(self.model.predict(docs))[:, 0]
+        scores = to_numpy(self.predict_scores(docs))[:, 0]
         return self.cfg["mean"] + self.cfg["deviation"] * scores
 
     def set_annotations(self, docs: Iterable[Doc], numbers: Floats1d) -> None:

@@ -155,7 +155,7 @@ class BiomedTextCategorizer(CatsHead):
         docs = list(docs)
         if not docs:
             return np.zeros((0, len(self.labels)), dtype="float32")
-        scores = to_numpy(self.model.predict(docs))
+        scores = to_numpy(self.predict_scores(docs))
         return np.exp(scores - log_normalizer(scores, self.cfg["exclusive"]))
 
     def classes(self) -> list[str]:

@@ -36,6 +36,7 @@ from ..errors import BiomedError
 from ..evaluation.tasks import Head, find_heads
 from ..outputs import delete_directory, replacing_directory, write_part_folder
 from ..packaging.compression import find_encoders, write_compressed
+from ..pipeline.checksums import replacing_pipeline
 from ..pipeline.component_classes import STAND_INS
 from ..pipeline.encoder_head import EncoderHead
 from ..pipeline.saved_words import write_pipeline
@@ -275,7 +276,7 @@ def make_run(run: Run, output: Path, gpu: int) -> None:
             scores, _ = score_part(nlp, run.is_joint, name, folder / "test.spacy")
             result["corpora"][name]["exported"] = scores
     if run.keep:
-        with replacing_directory(output / PIPELINES / run.digest, MADE_BY) as partial:
+        with replacing_pipeline(output / PIPELINES / run.digest, MADE_BY) as partial:
             write_pipeline(nlp, partial)
     files = {name: (place / name).read_bytes() for name in (CONFIG, LOG)}
     files[RESULT] = (json.dumps(result, ensure_ascii=False) + "\n").encode()

@@ -43,6 +43,7 @@ from ..outputs import (
     remove_directory,
     replacing_directory,
 )
+from ..pipeline.checksums import replacing_pipeline
 from ..pipeline.saved_words import write_pipeline
 from .checkpoint import SECTIONS_WITH_INPUTS, Checkpoint, Progress, fingerprint
 
@@ -337,7 +338,7 @@ class _Run:
         last, best = self.output / DIR_MODEL_LAST, self.output / DIR_MODEL_BEST
         with (
             self.nlp.use_params(self.optimizer.averages),
-            replacing_directory(last, MADE_BY) as partial,
+            replacing_pipeline(last, MADE_BY) as partial,
         ):
             write_pipeline(self.before_to_disk(self.nlp), partial)
         if is_best:

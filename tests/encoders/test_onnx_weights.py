@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from spacy_biomed.encoders.onnx.engines import create_engine
 from spacy_biomed.encoders.onnx.onnx_export import export_encoder
 from spacy_biomed.encoders.onnx.onnx_model import OnnxTransformerModel_v1
-from spacy_biomed.encoders.onnx.onnx_weights import _MESSAGES, check_self_contained
+from spacy_biomed.encoders.onnx.onnx_weights import _MESSAGES, check_weights
 from spacy_biomed.errors import BiomedError
 
 LINE = "it keeps weights in other files, which are never read"
@@ -173,25 +173,25 @@ def hidden_tensors():
 @pytest.mark.parametrize("model", hidden_tensors())
 def test_a_tensor_outside_is_found_wherever_it_stands(model):
     with pytest.raises(ValueError, match=LINE):
-        check_self_contained(model.SerializeToString())
+        check_weights(model.SerializeToString())
 
 
 def test_a_tensor_outside_is_found_in_the_second_part_of_a_message_in_two_parts():
     # Protocol buffers merge them.
     whole = model_of().SerializeToString() + model_of(initializers=[tensor()]).SerializeToString()
     with pytest.raises(ValueError, match=LINE):
-        check_self_contained(whole)
+        check_weights(whole)
 
 
 def test_a_model_with_its_weights_in_itself_passes(exported):
-    check_self_contained((exported / "model.onnx").read_bytes())
+    check_weights((exported / "model.onnx").read_bytes())
     for model in hidden_tensors():
         model.graph.ClearField("node")
         model.graph.ClearField("initializer")
         model.graph.ClearField("sparse_initializer")
         model.ClearField("functions")
         model.ClearField("training_info")
-        check_self_contained(model.SerializeToString())
+        check_weights(model.SerializeToString())
 
 
 def test_every_message_of_onnx_that_tensors_are_beneath_is_looked_into():
@@ -231,12 +231,12 @@ def test_every_message_of_onnx_that_tensors_are_beneath_is_looked_into():
 )
 def test_bytes_that_are_no_protocol_buffer_are_refused(data):
     with pytest.raises(ValueError, match="ends too early|not an ONNX model"):
-        check_self_contained(data)
+        check_weights(data)
 
 
 def test_onnx_runtimes_other_format_is_not_taken():
     # A protocol buffer whose bytes also have the mark of the other format at their fifth place.
     polyglot = b"\x12\x40\x00\x00ORTM" + bytes(58)
-    check_self_contained(polyglot)
+    check_weights(polyglot)
     with pytest.raises(Exception, match="No graph was found in the protobuf"):
         create_engine("onnxruntime", polyglot, threads=1)

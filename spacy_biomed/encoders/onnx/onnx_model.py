@@ -27,6 +27,7 @@ from ..batching.padding import SequenceBatch
 from ..batching.pair_pieces import PairOverflow
 from ..batching.sequences import make_sequences
 from ..batching.word_piece_tokenizer import WordPieceTokenizer
+from ..finite import check_scores
 from ..listener import refuse_replacement
 from ..packed_files import unpack_files
 from .engine_choice import EngineChoice, choose_engine, read_setting
@@ -41,7 +42,7 @@ from .engines import (
     create_engine,
     is_installed,
 )
-from .onnx_weights import check_self_contained
+from .onnx_weights import check_weights
 
 # The files of an exported encoder, as `spacy biomed compress` writes them.
 MODEL, TOKENIZER, SETTINGS = "model.onnx", "tokenizer.json", "encoder.json"
@@ -225,7 +226,7 @@ class OnnxShim(Shim):
             settings = read_settings(files[SETTINGS])
             text = files[TOKENIZER].decode("utf8")
             tokenizer = WordPieceTokenizer.from_str(text, settings["pad"])
-            check_self_contained(files[MODEL])
+            check_weights(files[MODEL])
             setting = read_setting(self.setting)
             # Before it is needed, so that a damaged model is found when it is loaded.
             threads = self.usable_threads()
@@ -366,4 +367,5 @@ def forward(
     hidden = np.empty((len(sequences.ids), shim.settings["width"]), dtype="float32")
     for batch, own in zip(sequences.batches, shim.encode(sequences.batches), strict=True):
         hidden[batch.rows] = own
+    check_scores(hidden, "the encoder")
     return sequences.encoded(model.ops.asarray2f(hidden)), lambda d_hidden: []

@@ -1,4 +1,4 @@
-"""Check that an ONNX model contains all its weights, without the package `onnx`.
+"""Check that an ONNX model contains all its weights, all finite, without the package `onnx`.
 
 ONNX Runtime reads the files that a model's tensors name, which can be any file the user can read.
 """
@@ -6,6 +6,9 @@ ONNX Runtime reads the files that a model's tensors name, which can be any file 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
+
+import numpy as np
 
 # Fields of ONNX's messages (onnx.proto3) by number, where tensors can be nested in them.
 _MESSAGES: dict[str, dict[int, str]] = {
@@ -25,29 +28,51 @@ _MESSAGES: dict[str, dict[int, str]] = {
     "sparse tensor": {1: "tensor", 2: "tensor"},
 }
 _EXTERNAL_DATA, _DATA_LOCATION = 13, 14  # of a tensor; the location is 1 for another file
+_DATA_TYPE, _FLOATS, _NAME, _RAW, _DOUBLES = 2, 4, 8, 9, 10
+# Formats of floating-point numbers, by the data type of a tensor, as its raw bytes have them.
+_FORMATS = {1: "<f4", 10: "<f2", 11: "<f8"}
 
 # How protocol buffers write a field (wire types).
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
-def check_self_contained(model: bytes) -> None:
-    """Check that no tensor of an ONNX model is stored in another file.
+def check_weights(model: bytes) -> None:
+    """Check that no tensor of an ONNX model is stored in another file, and that all are numbers.
 
     Args:
         model: content of the file.
 
     Raises:
-        ValueError: if one is, or if the bytes are not a protocol buffer.
+        ValueError: if one is in another file, if one has NaN, or infinite weights, or if the bytes
+            are not a protocol buffer.
     """
     stack = [("model", memoryview(model))]
     while stack:
         kind, message = stack.pop()
+        if kind == "tensor":
+            _check_tensor(message)
+            continue
         for number, value in _fields(message):
-            if kind == "tensor":
-                if number == _EXTERNAL_DATA or (number == _DATA_LOCATION and value != 0):
-                    raise ValueError("it keeps weights in other files, which are never read")
-            elif number in _MESSAGES[kind] and isinstance(value, memoryview):
+            if number in _MESSAGES[kind] and isinstance(value, memoryview):
                 stack.append((_MESSAGES[kind][number], value))
+
+
+def _check_tensor(message: memoryview) -> None:
+    fields: dict[int, int | memoryview] = {}
+    for number, value in _fields(message):
+        if number == _EXTERNAL_DATA or (number == _DATA_LOCATION and value != 0):
+            raise ValueError("it keeps weights in other files, which are never read")
+        fields[number] = value
+    data_type = cast(int, fields.get(_DATA_TYPE, 0))
+    for number, format in ((_RAW, _FORMATS.get(data_type)), (_FLOATS, "<f4"), (_DOUBLES, "<f8")):
+        data = fields.get(number)
+        if format is None or not isinstance(data, memoryview):
+            continue
+        values = np.frombuffer(data, format)
+        is_mask = values.size == 1 and values[0] == -np.inf  # what some masks are filled with
+        if not (is_mask or np.isfinite(values).all()):
+            name = cast(memoryview, fields.get(_NAME, b""))
+            raise ValueError(f"its weights {bytes(name).decode(errors='replace')} are not finite")
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:

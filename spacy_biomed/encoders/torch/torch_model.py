@@ -33,6 +33,7 @@ from ..batching.padding import SequenceBatch
 from ..batching.sequences import make_sequences
 from ..batching.word_piece_tokenizer import WordPieceTokenizer
 from ..capabilities import can_pack, count_segments, first_position, max_sequence_length
+from ..finite import check_scores
 from ..loading import (
     FILES,
     attention_implementation,
@@ -379,6 +380,8 @@ def forward(
         outputs = shim.encode(sequences.batches)
     order = torch.from_numpy(sequences.order()).to(shim.device)
     hidden = torch.cat(outputs).float()[order]
+    if not is_train:
+        check_scores(hidden, "the encoder")
 
     def backprop(d_hidden: Floats2d) -> list:
         d_rows = xp2torch(d_hidden, device=hidden.device)

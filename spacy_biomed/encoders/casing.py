@@ -1,0 +1,68 @@
+"""Whether an encoder's tokenizer keeps capitals as the encoder's vocabulary has them.
+
+Files of older encoders do not say it, and transformers then writes everything in lower case: a
+cased encoder reads "Aspirin BRCA1" as "aspirin [UNK]".
+"""
+
+from __future__ import annotations
+
+import re
+
+from tokenizers import Tokenizer
+
+from ..errors import BiomedError
+
+# Of a cased vocabulary about a third has capitals, of an uncased one nothing but special tokens.
+LEAST_SHARE = 0.01
+_SPECIAL = re.compile(r"\[.*\]|<.*>")
+_CAPITAL = re.compile("[A-Z]")
+
+
+def check_casing(tokenizer: Tokenizer, source: str, *, cased: bool | None = None) -> None:
+    """Check that a tokenizer writes words in lower case exactly if the vocabulary has no capitals.
+
+    Args:
+        tokenizer: of the encoder.
+        source: directory or hub id, for the message.
+        cased: whether the encoder is cased, by the catalogue; by default its vocabulary tells.
+
+    Raises:
+        BiomedError: if it does not.
+    """
+    lowers = lowercases(tokenizer)
+    words = [word for word in tokenizer.get_vocab() if not _SPECIAL.fullmatch(word)]
+    has_capitals = sum(map(is_cased, words)) > LEAST_SHARE * len(words)
+    if lowers and (has_capitals if cased is None else cased):
+        raise BiomedError(
+            f"{source}: its vocabulary is cased, and its tokenizer writes every word in lower "
+            'case, so that words become unknown: put "do_lower_case": false into its '
+            "tokenizer_config.json"
+        )
+    is_uncased = not any(map(_CAPITAL.search, words)) if cased is None else not cased
+    if is_uncased and not lowers and _has_letters(words) and _has_unknown(tokenizer):
+        raise BiomedError(
+            f"{source}: its vocabulary is uncased, and its tokenizer keeps capitals, so that words "
+            'with them become unknown: put "do_lower_case": true into its tokenizer_config.json'
+        )
+
+
+def lowercases(tokenizer: Tokenizer) -> bool:
+    """Whether a tokenizer writes words in lower case."""
+    return tokenizer.normalizer is not None and "A" not in tokenizer.normalizer.normalize_str("A")
+
+
+def is_cased(word: str) -> bool:
+    """Whether an entry of a vocabulary has more than one letter, and a capital.
+
+    Byte-level vocabularies have every single letter.
+    """
+    return len(word.removeprefix("##")) > 1 and bool(_CAPITAL.search(word))
+
+
+def _has_letters(words: list[str]) -> bool:
+    return any(re.search("[a-z]", word) for word in words)
+
+
+def _has_unknown(tokenizer: Tokenizer) -> bool:
+    """Whether words that the vocabulary lacks become unknown, instead of bytes."""
+    return bool(getattr(tokenizer.model, "unk_token", None))

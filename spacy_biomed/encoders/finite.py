@@ -1,0 +1,68 @@
+"""Weights and scores that are not finite numbers are refused: nothing can be found with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from thinc.api import Model
+
+from ..errors import DamagedPipelineError
+
+ADVICE = "copy or install it again"
+
+
+def is_finite(values: Any) -> bool:
+    """Whether all numbers of an array or a tensor are finite, found out in one pass."""
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(float(values.sum())))
+
+
+def check_scores(scores: Any, what: str) -> None:
+    """Check the scores of a batch, an array or a tensor of any shape.
+
+    Args:
+        what: the component that gives them, for the message.
+
+    Raises:
+        DamagedPipelineError: if a number is infinite or not a number.
+    """
+    if not is_finite(scores):
+        raise DamagedPipelineError(
+            f"{what} gives scores that are not finite numbers, since the weights of the pipeline "
+            f"are damaged; {ADVICE}"
+        )
+
+
+def check_weights(weights: Iterable[tuple[str, Any]], what: object) -> None:
+    """Check arrays or tensors by name.
+
+    Raises:
+        DamagedPipelineError: if a number is infinite or not a number.
+    """
+    for name, weight in weights:
+        if not is_finite(weight):
+            raise DamagedPipelineError(
+                f"{what}: its weights are damaged ({name} has numbers that are not finite); "
+                f"{ADVICE}"
+            )
+
+
+def check_layers(model: Model, what: str) -> None:
+    """Check that a model that was loaded has all its weights, or none yet.
+
+    Raises:
+        DamagedPipelineError: if one is missing, infinite or not a number.
+    """
+    places = [(node, name) for node in model.walk() for name in node.param_names]
+    missing = [f"{name} of {node.name}" for node, name in places if not node.has_param(name)]
+    if len(missing) == len(places):
+        return
+    if missing:
+        raise DamagedPipelineError(
+            f"{what}: its weights lack {missing[0]} ({len(missing)} of {len(places)} are missing); "
+            f"{ADVICE}"
+        )
+    named = ((f"{name} of {node.name}", node.get_param(name)) for node, name in places)
+    check_weights(named, what)

@@ -1,0 +1,124 @@
+"""Checksums of a pipeline's files: a pipeline that is not as it was written is refused.
+
+They are in the file `SHA256SUMS` of the pipeline's directory, in the format of `sha256sum --check`.
+`spacy package` puts it into the wheel.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+
+from ..errors import BiomedError, DamagedPipelineError, quote
+from ..outputs import replacing_directory
+
+CHECKSUMS = "SHA256SUMS"
+# What `spacy package` writes anew.
+_REWRITTEN = ("meta.json", "README.md")
+_LINE = re.compile(r"([0-9a-f]{64})  (.+)")
+
+
+@contextmanager
+def replacing_pipeline(
+    output: Path, made_by: str, sources: Iterable[Path | str] = ()
+) -> Iterator[Path]:
+    """`outputs.replacing_directory` for a pipeline, which gets its checksums at the end."""
+    with replacing_directory(output, made_by, sources) as partial:
+        yield partial
+        write_checksums(partial)
+
+
+def write_checksums(directory: Path) -> None:
+    """Write the checksums of all files of a pipeline, except hidden files, meta and model card."""
+    files = {path.relative_to(directory): path for path in directory.rglob("*") if path.is_file()}
+    lines = [
+        f"{_hash(path)}  {name.as_posix()}\n"
+        for name, path in sorted(files.items())
+        if name.as_posix() not in (*_REWRITTEN, CHECKSUMS) and not name.name.startswith(".")
+    ]
+    (directory / CHECKSUMS).write_text("".join(lines), encoding="utf8")
+
+
+def forget_checksums(directory: Path) -> None:
+    """Delete the checksums of a pipeline whose files are being written anew."""
+    (directory / CHECKSUMS).unlink(missing_ok=True)
+
+
+def check_checksums(directory: Path) -> None:
+    """Compare a pipeline's files with their checksums, if it has any.
+
+    Raises:
+        DamagedPipelineError: if a file is missing or differs.
+    """
+    sums = directory / CHECKSUMS
+    if not sums.is_file():
+        return
+    for name, expected in _read(sums):
+        try:
+            found = _hash(directory / name)
+        except OSError as error:
+            raise DamagedPipelineError(
+                f"{directory / name}: cannot be read ({error.strerror}), and {CHECKSUMS} lists it "
+                "as a part of the pipeline; copy or install the pipeline again"
+            ) from error
+        if found != expected:
+            raise DamagedPipelineError(
+                f"{directory / name}: is not as it was written, by its checksum in {CHECKSUMS}; "
+                "copy or install the pipeline again. If you have changed the file yourself, delete "
+                f"{CHECKSUMS}"
+            )
+
+
+def check_component(path: Path) -> None:
+    """Check the pipeline that a component is loaded from, by the component's directory.
+
+    Raises:
+        DamagedPipelineError: as in `check_checksums`, or if the component has no settings there,
+            for which spaCy would take its defaults.
+    """
+    check_checksums(path.parent)
+    if not (path / "cfg").is_file():
+        raise DamagedPipelineError(
+            f"{path}: lacks the file cfg with the settings of the component; copy or install the "
+            "pipeline again"
+        )
+
+
+def _read(sums: Path) -> Iterator[tuple[str, str]]:
+    """The name and the checksum of each file."""
+    try:
+        lines = sums.read_text(encoding="utf8").splitlines()
+        if not lines:
+            raise ValueError("it is empty")
+        for number, line in enumerate(lines, 1):
+            found = _LINE.fullmatch(line)
+            if found is None:
+                raise ValueError(f"line {number} is {quote(line)}")
+            yield found[2], found[1]
+    except (OSError, ValueError) as error:
+        if isinstance(error, BiomedError):
+            raise
+        raise DamagedPipelineError(
+            f"{sums}: has no checksums that can be read ({error}); copy or install the pipeline "
+            "again"
+        ) from error
+
+
+def _hash(path: Path) -> str:
+    state = path.stat()
+    return _hash_once(path, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+
+
+# Each component checks the pipeline that it is loaded from.
+@lru_cache(maxsize=1024)
+def _hash_once(path: Path, *state: int) -> str:
+    """SHA-256 of a file, which is read again only if it has changed."""
+    with path.open("rb") as stream:
+        digest = sha256()
+        while chunk := stream.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -235,7 +235,7 @@ def annotate(doc: Doc, document: Document, spans_key: str | None = None) -> Anno
     if document.answers is not None:
         doc.spans[ANSWER_KEY] = answers.spans
         _set_unaligned(doc, answers.unaligned, name=UNALIGNED_ANSWERS)
-    if document.relations is not None and find_marked_arguments(document.text):
+    if document.relations is not None and _marks_arguments(document):
         arguments = place_mentions(doc, document.mentions or (), flat=False)
         doc._.relations, lost = place_relations(document, arguments.placed)
         return Annotated(Placement(), answers, lost)
@@ -265,3 +265,10 @@ def create_gold_doc(nlp: Language, document: Document, spans_key: str | None = N
     doc = create_doc(nlp, document)
     annotate(doc, document, spans_key)
     return doc
+
+
+def _marks_arguments(document: Document) -> bool:
+    """Whether the mentions of a document are the two arguments that its text marks."""
+    marked = find_marked_arguments(document.text)
+    places = {(mention.start, mention.end) for mention in document.mentions or ()}
+    return marked is not None and places == {(one.start, one.end) for one in marked}

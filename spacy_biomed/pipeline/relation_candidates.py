@@ -53,6 +53,17 @@ def order_arguments(head: Argument, tail: Argument, directed: bool) -> tuple[Arg
     return (head, tail) if directed or head <= tail else (tail, head)
 
 
+def find_marked(reference: Doc) -> tuple[Argument, Argument] | None:
+    """The arguments that an annotated document marks in its text; None if it marks none.
+
+    In corpora of marked sentences the entities are not annotated. Where they are, the same signs
+    are a part of the text.
+    """
+    if reference.has_annotation("ENT_IOB") or reference.spans:
+        return None
+    return find_marked_arguments(reference.text)
+
+
 class _Tokens(NamedTuple):
     """A document's tokens and sentences.
 
@@ -91,12 +102,14 @@ def find_candidates(
     directed: bool,
     max_distance: int,
     reference: Doc | None = None,
+    reads_marks: bool = True,
 ) -> list[Candidate]:
     """Find the pairs of mentions that may be related.
 
-    A document whose text marks two arguments is a single candidate. Otherwise two mentions are a
-    candidate if their types are an allowed pair, they share no character, they begin in the same
-    sentence (if the document has sentences), and at most `max_distance` tokens lie between them.
+    With `reads_marks` a document whose text marks two arguments is a single candidate. Otherwise
+    two mentions are a candidate if their types are an allowed pair, they share no character, they
+    begin in the same sentence (if the document has sentences), and at most `max_distance` tokens
+    lie between them.
     The window is their sentence, but at most `max_distance` tokens on each side.
 
     Args:
@@ -108,7 +121,7 @@ def find_candidates(
         max_distance: in tokens.
         reference: the annotated document, whose sentences count if `doc` has none.
     """
-    marked = find_marked_arguments(doc.text)
+    marked = find_marked_arguments(doc.text) if reads_marks else None
     if marked is not None:
         return [Candidate(place, *marked, None, len(doc))]
     ordered = sorted(set(mentions))

@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from spacy.training import Example
 from thinc.types import Floats2d
 
 from ..annotations.relation_layer import SpanRelation
-from ..corpora.marked_arguments import Argument, find_marked_arguments
+from ..corpora.marked_arguments import Argument
 from ..errors import BiomedError, quote
-from .relation_candidates import Candidate, get_arguments, order_arguments
+from .relation_candidates import Candidate, find_marked, get_arguments, order_arguments
 
 
-def find_labels_and_pairs(examples: Iterable[Example]) -> tuple[list[str], list[list[str]]]:
+class Found(NamedTuple):
+    """What examples have.
+
+    Attributes:
+        labels: of relations.
+        pairs: types of head and tail, where entities are annotated.
+        has_marks: whether there are texts that mark the two arguments.
+    """
+
+    labels: list[str]
+    pairs: list[list[str]]
+    has_marks: bool
+
+
+def find_labels_and_pairs(examples: Iterable[Example]) -> Found:
     """Find the labels of relations, and the types of head and tail if entities are annotated."""
-    labels, pairs = set(), set()
+    labels, pairs, has_marks = set(), set(), False
     for example in examples:
-        is_marked = find_marked_arguments(example.reference.text) is not None
-        for head, tail, label, _ in example.reference._.relations or ():
+        relations = example.reference._.relations
+        is_marked = relations is not None and find_marked(example.reference) is not None
+        has_marks |= is_marked
+        for head, tail, label, _ in relations or ():
             labels.add(label)
             if not is_marked:
                 pairs.add((head.label_, tail.label_))
-    return sorted(labels), [list(pair) for pair in sorted(pairs)]
+    return Found(sorted(labels), [list(pair) for pair in sorted(pairs)], has_marks)
 
 
 def find_gold_labels(

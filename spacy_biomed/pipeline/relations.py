@@ -16,9 +16,10 @@ from thinc.types import Floats2d, Ints1d
 
 from ..annotations.layer_copies import copy_taught
 from ..annotations.relation_layer import RELATIONS, SpanRelation
-from ..corpora.marked_arguments import STYLES, Style, find_marked_arguments
+from ..corpora.marked_arguments import STYLES, Argument, Style
 from ..encoders.batching.encoded import EncodedBatch
 from ..encoders.batching.windows import batch_by_length
+from ..encoders.finite import check_scores
 from ..encoders.listener import POOLINGS
 from ..errors import BiomedError, list_choices
 from .described import ShownScores
@@ -26,7 +27,13 @@ from .encoder_head import Compared, EncoderHead, check_share, validate_source
 from .factories import register_factory
 from .label_scores import LabelScores
 from .mention_layer import copy_mentions
-from .relation_candidates import Candidate, find_candidates, get_argument, get_arguments
+from .relation_candidates import (
+    Candidate,
+    find_candidates,
+    find_marked,
+    get_argument,
+    get_arguments,
+)
 from .relation_targets import (
     check_labels,
     create_targets,
@@ -80,9 +87,10 @@ class BiomedRelations(EncoderHead):
     scores the relations and, if they exclude each other, the absence of a relation.
 
     A document whose text marks two arguments in one of these ways is a single candidate, whatever
-    entities it has. Corpora of marked sentences consist of such documents. They are read through
-    the listener, like any document. The texts of other candidates are encoded by the model that the
-    listener listens to, in batches over all documents; in training that model learns from them too.
+    entities it has, if the component has learned from such texts. Corpora of marked sentences
+    consist of them. They are read through the listener, like any document. The texts of other
+    candidates are encoded by the model that the listener listens to, in batches over all documents;
+    in training that model learns from them too.
 
     Entities are in `doc.ents` or a span group. In prediction they come from components before this
     one, in training from the reference. `doc._.relations` is a list of `SpanRelation`: head and
@@ -217,6 +225,7 @@ class BiomedRelations(EncoderHead):
             spans_key=spans_key,
             exclusive=exclusive,
             threshold=threshold,
+            reads_marks=True,  # until the training corpus tells
             learn_rate_factor=learn_rate_factor,
             max_batch_words=max_batch_words,
         )
@@ -237,10 +246,11 @@ class BiomedRelations(EncoderHead):
         scores = np.zeros((len(candidates), self.columns), dtype="float32")
         if docs:  # a listener reads every document, so that the document releases its encoding
             own, places = _own_texts(candidates)
-            scores[own] = to_numpy(self.model.predict(docs))[places]
+            scores[own] = to_numpy(self.predict_scores(docs))[places]
         for chosen in self._batches(candidates):
             vectors, _ = self._encode([candidates[i] for i in chosen], docs, is_train=False)
             scores[chosen] = to_numpy(self.model.get_ref("classifier").predict(vectors))
+        check_scores(scores, self.name)
         probabilities = np.exp(scores - log_normalizer(scores, self.cfg["exclusive"]))
         return Predictions(candidates, probabilities)
 
@@ -300,7 +310,7 @@ class BiomedRelations(EncoderHead):
             BiomedError: if there are no labels, or the examples cannot teach them.
         """
         validate_source(get_examples, "BiomedRelations.initialize")
-        found, pairs = find_labels_and_pairs(get_examples())
+        found, pairs, self.cfg["reads_marks"] = find_labels_and_pairs(get_examples())
         for label in found if labels is None else labels:
             self.add_label(label)
         self.check_has_labels(f"relation for '{self.name}' to learn (doc._.relations)")
@@ -327,6 +337,7 @@ class BiomedRelations(EncoderHead):
             directed=self.cfg["directed"],
             max_distance=self.cfg["max_distance"],
             reference=annotated,
+            reads_marks=self.cfg["reads_marks"],
         )
 
     def _batches(self, candidates: list[Candidate]) -> list[Ints1d]:
@@ -423,7 +434,9 @@ class BiomedRelations(EncoderHead):
         return candidates, create_targets(gold, self.labels, exclusive=exclusive, name=self.name)
 
     def find_labels(self, examples: Iterable[Example]) -> list[str]:
-        return find_labels_and_pairs(examples)[0]
+        found = find_labels_and_pairs(examples)
+        self.cfg["reads_marks"] |= found.has_marks
+        return found.labels
 
     def _check_tags(self) -> None:
         pairs = {(head, tail) for head, tail in self.cfg["pairs"]}
@@ -526,13 +539,14 @@ def compare_relations(example: Example, labels: Collection[str], directed: bool)
     """The gold and predicted relations that `score_relations` counts; None without the layer."""
     if example.reference._.relations is None:
         return None
-    predicted = {fact for fact in _get_facts(example.predicted, directed) if fact[-1] in labels}
-    return _get_facts(example.reference, directed), predicted, ()
+    marked = find_marked(example.reference)
+    predicted = _get_facts(example.predicted, marked, directed)
+    of_component = {fact for fact in predicted if fact[-1] in labels}
+    return _get_facts(example.reference, marked, directed), of_component, ()
 
 
-def _get_facts(doc: Doc, directed: bool) -> set[tuple]:
-    """What each relation states: its arguments, and last its label."""
-    marked = find_marked_arguments(doc.text)
+def _get_facts(doc: Doc, marked: tuple[Argument, Argument] | None, directed: bool) -> set[tuple]:
+    """What each relation states: its arguments, or those that the text marks, and its label."""
     return {
         (*(marked or get_arguments(relation, directed)), relation.label)
         for relation in doc._.relations or ()

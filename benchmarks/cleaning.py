@@ -60,7 +60,8 @@ def main() -> None:
     from comparisons import Check, console, print_checks, worker_environment, write_results
 
     from spacy_biomed.evaluation.workers import Worker
-    from spacy_biomed.language_models.sources import open_binary, read_documents
+    from spacy_biomed.files import open_binary
+    from spacy_biomed.language_models.sources import read_documents
 
     args = parse_arguments()
     with TemporaryDirectory() as folder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
@@ -90,26 +90,6 @@ class _BoundedStream(io.RawIOBase):
             self.stream.close()
             self.file.close()
         super().close()
-
-
-def read_lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
-    """Yield the lines of a file, with their line ends.
-
-    Args:
-        file: the open file.
-        path: its path, for messages.
-
-    Raises:
-        BiomedError: if a line is longer than `max_line()`.
-    """
-    limit = max_line()
-    for number, line in enumerate(iter(lambda: file.readline(limit + 1), b""), start=1):
-        if len(line) > limit:
-            raise BiomedError(
-                f"{path}:{number}: a line of over {limit >> 20} MB; put a document on each line, "
-                f"or set {LINE_VARIABLE} higher"
-            )
-        yield line
 
 
 def check_deflated(content: bytes, path: Path) -> None:

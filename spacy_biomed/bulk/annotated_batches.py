@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from spacy.language import Language
 
+from ..files.compression import require_pyarrow
 from .findings import find_layers
 from .shards import batch_items, fill, learn_words
 from .sinks import ParquetSink
-from .sources import Columns, Item, find_parts, plan_shards, require_pyarrow
+from .sources import Columns, Item, find_parts, plan_shards
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -113,7 +114,7 @@ def _read(
             yield list(parts[shard.part].read(shard))
         return
     items = (
-        Item(str(number), given) if isinstance(given, str) else Item(*given)
+        Item(str(number), given) if isinstance(given, str) else Item(given[0], given[1])
         for number, given in enumerate(source)
     )
     yield from batch_items(items, size)

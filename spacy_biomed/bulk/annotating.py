@@ -15,7 +15,8 @@ from spacy.language import Language
 
 from ..encoders.batching.concurrency import default_threads
 from ..errors import BiomedError
-from ..outputs import working_directory
+from ..files.records import Layout
+from ..outputs import check_replaceable, working_directory, write_part
 from ..pipeline.calibrating import list_uncalibrated
 from ..pipeline.pipeline_loading import load_pipeline
 from .deidentification import DEIDENTIFIED_BY, Deidentification
@@ -24,6 +25,7 @@ from .manifest import (
     FinishedShard,
     Manifest,
     describe_pipeline,
+    hash_file,
     open_manifest,
     read_finished,
     read_settings,
@@ -34,10 +36,15 @@ from .processes import annotate_in_processes
 from .ray_engine import RaySettings, annotate_on_ray
 from .shard_worker import Engine, ShardWork, find_states, hash_manifest
 from .shards import ShardAnnotator
-from .sinks import REPLACEMENTS, find_format
+from .sinks import REPLACEMENTS, check_keep, find_format
 from .sources import Columns, Part, Shard, find_parts
 
 MADE_BY = "spacy biomed annotate"
+# pyarrow opens it as a part of the folder, and names it in its error.
+EXPLANATION = "READ_ONE_TABLE.md"
+_READ_A_TABLE = """Each folder here is a table of its own. Read one of them, for example
+pandas.read_parquet("annotated.parquet/entities"), and not the folder above, which has no rows.
+"""
 # The engine of exported encoders is part of the settings: which one is faster may differ from one
 # process to the next, and their results differ in the last digits.
 ENGINE_VARIABLE, ENGINE = "SPACY_BIOMED_ENGINE", "onnxruntime"
@@ -48,7 +55,9 @@ class BulkSettings:
     """How a collection is annotated.
 
     Attributes:
-        columns: of the text and the identifier.
+        columns: of the documents.
+        layout: of text files.
+        code: Python file with what the pipeline needs, such as its own components.
         shard_size: rows of a shard. All of a shard's documents are in memory.
         batch_size: documents of a batch; None for the pipeline's.
         n_process: processes that annotate shards; None for one, or with Ray for one for each
@@ -64,6 +73,8 @@ class BulkSettings:
     """
 
     columns: Columns = field(default_factory=Columns)
+    layout: Layout = field(default_factory=Layout)
+    code: str | None = None
     shard_size: int = 1000
     batch_size: int | None = None
     n_process: int | None = None
@@ -81,17 +92,22 @@ class BulkReport:
     Attributes:
         counts: documents, words, characters, entities, and relations and answers, of all finished
             shards, also those of earlier runs.
-        errors: number of rows that were not annotated.
+        failed: `id` and `reason` of each row that was not annotated.
         shards: number of all shards.
         continued: number of shards that were finished before.
         uncalibrated: components whose confidence is the model's own probability.
     """
 
     counts: Counter[str]
-    errors: int
+    failed: list[dict[str, str]]
     shards: int
     continued: int
     uncalibrated: list[str]
+
+    @property
+    def errors(self) -> int:
+        """Number of rows that were not annotated."""
+        return len(self.failed)
 
 
 # Called with the rows that are done, the rows in total, and the words that this run has annotated.
@@ -125,7 +141,7 @@ def annotate_collection(
         settings: how to annotate.
         on_progress: called after each batch; with several processes, after each shard.
         deidentification: how to de-identify; then the parts of the output have only what replaces
-            the mentions, whatever its ending, and a document that fails ends the run.
+            the mentions, whatever its ending.
 
     Raises:
         BiomedError: if the pipeline or the input cannot be read, the input, the pipeline or a
@@ -134,23 +150,27 @@ def annotate_collection(
     """
     settings = settings or BulkSettings()
     format = find_format(output) if deidentification is None else REPLACEMENTS
-    os.environ.setdefault(ENGINE_VARIABLE, ENGINE)
+    made_by = MADE_BY if deidentification is None else DEIDENTIFIED_BY
+    check_replaceable(output, made_by, [source, pipeline])
     if deidentification is None:
-        parts = find_parts(source, settings.columns)
-        nlp = load_pipeline(pipeline)
-    else:
-        nlp = load_pipeline(pipeline)
+        check_keep(format, settings.columns)
+    os.environ.setdefault(ENGINE_VARIABLE, ENGINE)
+    is_copied = deidentification is not None
+    parts = find_parts(source, settings.columns, settings.layout, is_copied=is_copied)
+    nlp = load_pipeline(pipeline, settings.code)
+    if deidentification is not None:
         deidentification.prepare(nlp)
-        parts = deidentification.find_parts(source)
     described = describe_pipeline(nlp)
     batch_size = settings.batch_size or nlp.batch_size
     uncalibrated = list_uncalibrated(nlp)
-    made_by = MADE_BY if deidentification is None else DEIDENTIFIED_BY
     with working_directory(output, made_by, [source, pipeline]):
         threads = _find_threads(output, settings)
         fixed = {
             "format": format,
             **settings.columns._asdict(),
+            "keep": list(settings.columns.keep),
+            **settings.layout._asdict(),
+            "code": None if settings.code is None else hash_file(Path(settings.code)),
             "shard_size": settings.shard_size,
             "batch_size": batch_size,
             "engine": os.environ[ENGINE_VARIABLE],
@@ -176,6 +196,8 @@ def annotate_collection(
             find_states(parts),
             described,
             hash_manifest(output),
+            settings.layout,
+            None if settings.code is None else os.path.abspath(settings.code),
             settings.min_confidence,
             None if deidentification is None else asdict(deidentification),
         )
@@ -196,8 +218,17 @@ def annotate_collection(
                 raise BiomedError(f"{error}; finished shards are kept: run it again") from error
             raise
         write_results(output, finished)
+        if format == "parquet":
+            _explain_parquet(output)
     counts = sum((Counter(one.counts) for one in finished.values()), Counter[str]())
-    return BulkReport(counts, watch.errors, len(manifest.shards), continued, uncalibrated)
+    failed = [error for number in sorted(finished) for error in finished[number].errors]
+    return BulkReport(counts, failed, len(manifest.shards), continued, uncalibrated)
+
+
+def _explain_parquet(output: Path) -> None:
+    """Write a file that stops readers of the whole folder, which would mix its tables."""
+    if not (output / EXPLANATION).exists():
+        write_part(output, EXPLANATION, _READ_A_TABLE.encode())
 
 
 def _find_threads(output: Path, settings: BulkSettings) -> int:
@@ -229,7 +260,13 @@ def _choose_engine(
     if processes > 1 or work.threads != default_threads():
         return partial(annotate_in_processes, processes=processes)
     annotator = ShardAnnotator(
-        nlp, parts, Path(work.output), work.format, work.batch_size, work.min_confidence
+        nlp,
+        parts,
+        Path(work.output),
+        work.format,
+        work.batch_size,
+        work.min_confidence,
+        work.columns.keep,
     )
 
     def annotate_here(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +12,7 @@ from ..deidentification.pattern_matches import PATTERN_LANGUAGES
 from ..errors import BiomedError
 from ..pipeline.deidentify import BiomedDeidentifier, add_deidentifier, find_deidentifier
 from ..pipeline.phi_patterns import add_patterns, remove_patterns
-from .sources import Item, Part, TextFolder
-from .text_documents import MADE_BY, find_documents, read_text_documents
+from .text_documents import MADE_BY
 
 # Of the working folder, which is never taken for an output.
 DEIDENTIFIED_BY = f"{MADE_BY}, unfinished"
@@ -26,17 +23,15 @@ class Deidentification:
     """How documents are de-identified; plain data, that other processes get.
 
     Attributes:
-        text_field: column or JSON field with the text.
-        patient_field: column or JSON field of what documents have in common that share surrogates;
-            None for surrogates of each document.
+        by_patient: whether documents share surrogates that have the same patient
+            (`sources.Columns`); else each document has its own.
         mode: "tags" or "surrogates"; None for the pipeline's own.
         kinds: label to kind, added to the pipeline's.
         patterns: whether `biomed_phi_patterns` runs; None to add it where the language has any.
         secret_file: file with the secret; None for the environment variable.
     """
 
-    text_field: str = "text"
-    patient_field: str | None = None
+    by_patient: bool = False
     mode: str | None = None
     kinds: dict[str, str] = field(default_factory=dict)
     patterns: bool | None = None
@@ -54,7 +49,7 @@ class Deidentification:
             BiomedError: if it finds no personal data, the secret is missing, or there are no
                 patterns for its language.
         """
-        key_from = None if self.patient_field is None else "document_id"
+        key_from = "document_id" if self.by_patient else None
         component = add_deidentifier(nlp, self.mode, key_from, self.kinds)
         if self.secret_file is not None:
             component.set_secret(read_secret(Path(self.secret_file)))
@@ -67,50 +62,16 @@ class Deidentification:
             component.make_key("")
         return component
 
-    def find_parts(self, source: Path) -> list[Part]:
-        """The input as a part of the engine."""
-        return [_Documents(source, self)]
-
     def describe(self, nlp: Language) -> dict[str, Any]:
         """The settings that the result depends on; nothing that tells the secret."""
         component = find_deidentifier(nlp)
         has_key = component.mode == "surrogates"
         return {
-            "text_field": self.text_field,
-            "patient_field": self.patient_field,
             "mode": component.mode,
             "kinds": self.kinds,
             "components": nlp.pipe_names,
             "secret": component.make_key("").digest(16, "secret").hex() if has_key else "",
         }
-
-
-class _Documents(Part):
-    """A file of texts, or a folder of them, as `read_text_documents` reads it."""
-
-    def __init__(self, path: Path, settings: Deidentification):
-        super().__init__(path, path.name)
-        self._settings = settings
-        files = find_documents(path) if path.is_dir() else []
-        names = [file.relative_to(path).as_posix() for file in files]
-        self._folder = TextFolder(path, path.name, names) if names else None
-
-    def find_offsets(self) -> Iterator[int]:
-        documents = read_text_documents(self.path, self._settings.text_field)
-        return (row for row, _ in enumerate(documents))
-
-    def read_from(self, offset: int, row: int) -> Iterator[Item]:
-        documents = read_text_documents(self.path, self._settings.text_field)
-        for document in islice(documents, row, None):
-            patient = self._settings.patient_field
-            shared = "" if patient is None else str(document.fields[patient])
-            yield Item(document.place, document.text, patient=shared)
-
-    def state(self) -> str:
-        return super().state() if self._folder is None else self._folder.state()
-
-    def checksum(self) -> str:
-        return super().checksum() if self._folder is None else self._folder.checksum()
 
 
 def read_secret(path: Path) -> str:

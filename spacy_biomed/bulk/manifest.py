@@ -19,8 +19,9 @@ from typing import Any
 from spacy.language import Language
 
 from ..errors import BiomedError
+from ..files.compression import reading
 from ..outputs import append_text, write_part
-from .sources import Part, Shard, plan_shards, reading
+from .sources import Part, Shard, plan_shards
 
 MANIFEST, FINISHED, ERRORS = "_manifest.json", "_finished.jsonl", "_errors.jsonl"
 
@@ -240,6 +241,15 @@ def _hash_folder(folder: Path) -> str:
             digest.update(f"{file.relative_to(folder).as_posix()} {file.stat().st_size}\n".encode())
             for block in _read_blocks(file):
                 digest.update(block)
+    return digest.hexdigest()
+
+
+def hash_file(path: Path) -> str:
+    """SHA-256 of a file's content."""
+    digest = sha256()
+    with reading(path):
+        for block in _read_blocks(path):
+            digest.update(block)
     return digest.hexdigest()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BiomedError
+from ..files.records import Layout
 from ..pipeline.pipeline_loading import load_pipeline
 from .deidentification import Deidentification
 from .manifest import MANIFEST, FinishedShard, describe_pipeline
@@ -33,7 +34,9 @@ class ShardWork:
     Attributes:
         pipeline: installed package or pipeline directory.
         source, output: file or folder to annotate, and output folder.
-        columns: of the text and the identifier.
+        columns: of the documents.
+        layout: of text files.
+        code: Python file that the pipeline needs.
         format: of the output.
         batch_size: documents of a batch.
         threads: of each process.
@@ -54,6 +57,8 @@ class ShardWork:
     states: dict[str, str]
     described: dict[str, str]
     manifest: str
+    layout: Layout = Layout()
+    code: str | None = None
     min_confidence: float = 0.0
     deidentification: dict[str, Any] | None = None
 
@@ -97,14 +102,11 @@ def _open(work: ShardWork) -> ShardAnnotator:
             "on a file system that all of them share"
         )
     deidentification = Deidentification.read(work.deidentification)
-    parts = (
-        find_parts(source, Columns(*work.columns))
-        if deidentification is None
-        else deidentification.find_parts(source)
-    )
+    columns, layout = Columns(*work.columns), Layout(*work.layout)
+    parts = find_parts(source, columns, layout, is_copied=deidentification is not None)
     if find_states(parts) != work.states:
         raise BiomedError(f"{source}: changes while it is read: leave it alone")
-    nlp = load_pipeline(work.pipeline)
+    nlp = load_pipeline(work.pipeline, work.code)
     described = describe_pipeline(nlp)
     changed = [name for name in described if described[name] != work.described.get(name)]
     if changed:
@@ -114,7 +116,15 @@ def _open(work: ShardWork) -> ShardAnnotator:
         )
     if deidentification is not None:
         deidentification.prepare(nlp)
-    return ShardAnnotator(nlp, parts, output, work.format, work.batch_size, work.min_confidence)
+    return ShardAnnotator(
+        nlp,
+        parts,
+        output,
+        work.format,
+        work.batch_size,
+        work.min_confidence,
+        tuple(columns.keep),
+    )
 
 
 def find_states(parts: list[Part]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from ..pipeline.mention_layer import keep_confident
 from .findings import Layers, describe, find_layers
 from .manifest import FinishedShard
 from .sinks import Sink, create_sink
-from .sources import Item, Part, Shard
+from .sources import Item, Part, Shard, printable
 
 # What the pipeline's vocabulary learns from texts is forgotten after so many characters: memory
 # stays constant, and small shards do not each begin with an empty cache of words.
@@ -41,6 +41,7 @@ class ShardAnnotator:
         format: see `sinks.create_sink`.
         batch_size: documents of a batch.
         min_confidence: entities of a lower confidence are left out.
+        keep: columns of the input that are written.
     """
 
     def __init__(
@@ -51,10 +52,11 @@ class ShardAnnotator:
         format: str,
         batch_size: int,
         min_confidence: float = 0.0,
+        keep: tuple[str, ...] = (),
     ):
         self.nlp, self.parts, self.output = nlp, parts, output
         self.format, self.batch_size = format, batch_size
-        self.min_confidence = min_confidence
+        self.min_confidence, self.keep = min_confidence, keep
         self.layers = find_layers(nlp)
         self._pipeline = f"{nlp.meta['lang']}_{nlp.meta['name']} {nlp.meta['version']}"
         self._has_learned = False
@@ -83,6 +85,8 @@ class ShardAnnotator:
             BiomedError: if the input cannot be read or the output cannot be written.
         """
         items = list(self.parts[shard.part].read(shard))
+        if len(items) != shard.rows:
+            raise BiomedError(f"{self.parts[shard.part].path}: changes while it is read: leave it")
         if not self._has_learned:
             learn_words(self.nlp, items)
             self._has_learned = True
@@ -90,7 +94,7 @@ class ShardAnnotator:
             self.close()
             self._zone.enter_context(self.nlp.memory_zone())
             self._characters = 0
-        sink = create_sink(self.format, self.layers, self._pipeline)
+        sink = create_sink(self.format, self.layers, self._pipeline, self.keep)
         counts, errors = fill(
             sink,
             self.nlp,
@@ -103,8 +107,6 @@ class ShardAnnotator:
         )
         # Of documents that failed, the length is not known.
         self._characters += REMEMBERED_CHARACTERS if errors else counts.get("characters", 0)
-        if errors and sink.needs_all:
-            raise BiomedError(f"{errors[0]['id']}: a component failed ({errors[0]['reason']})")
         part = f"part-{number:05}"
         files = sink.files(part) if counts["documents"] else {}
         if sink.is_folder and files:
@@ -148,12 +150,12 @@ def fill(
     rows = words = 0
     for number, (item, doc) in enumerate(_annotate(nlp, items, batch_size), first):
         if isinstance(doc, str):
-            errors.append({"id": item.id, "reason": doc})
+            errors.append({"id": printable(item.id), "reason": doc})
         else:
             if min_confidence > 0.0:
                 keep_confident(doc, min_confidence)
             found = describe(doc, layers)
-            sink.add(number, item.id, doc, found)
+            sink.add(number, item, doc, found)
             counts.update(_count(found))
             words += len(doc)
         rows += 1

@@ -2,48 +2,70 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import lzma
-import zlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from decimal import Decimal
 from hashlib import sha256
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from spacy.vocab import Vocab
 
 from ..corpora.gold import DOCUMENT_ID
-from ..corpora.readers.pubtator import TEXT_LINE
+from ..corpora.readers.pubtator import TEXT_LINE, parse_documents
 from ..decompression import max_line
 from ..errors import BiomedError, escape
-from ..language_models.sources import COMPRESSED_ENDINGS, open_binary
+from ..files.compression import COMPRESSED_ENDINGS, open_binary, reading, strip_compression
+from ..files.folders import FoundFile, find_files
+from ..files.parquet import read_rows, read_shape
+from ..files.records import (
+    Layout,
+    Record,
+    check_text,
+    decode,
+    parse_json,
+    read_delimited,
+    read_header,
+    read_objects,
+    read_text_lines,
+    too_long,
+)
 from ..training.corpus import read_doc_bin, read_docs
 
-ENDINGS = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".pubtator", ".spacy", ".txt")
+_TABLES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
+_TEXTS = (".txt", ".text")
+ENDINGS = (*_TABLES, ".pubtator", ".spacy", *_TEXTS)
 # Formats that have their own compression.
 _COMPRESSED_FORMATS = (".parquet", ".spacy")
 
 _BLOCK = 1 << 20
-# Rows of a Parquet file to read at a time.
-_BATCH_ROWS = 256
 
 
 class Columns(NamedTuple):
-    """The columns (or JSON fields) of a document's text and identifier.
+    """The columns (or JSON fields) of a document.
 
     Attributes:
         text: column with the text.
-        id: column with the identifier. None: the column "id" if there is one, else the file's name
-            and the number of the row, as in `notes.jsonl:17`.
+        id: column with the identifier. None: the column "id" if there is one. A document without
+            an identifier is named after its file and the number of the row, as in `notes.jsonl:17`.
+        keep: columns that are written with what is found.
+        patient: column of what documents have in common that share surrogates.
     """
 
     text: str = "text"
     id: str | None = None
+    keep: tuple[str, ...] = ()
+    patient: str | None = None
+
+    def named(self) -> dict[str, str]:
+        """The columns that an input must have, each with the option that names it."""
+        options = {self.text: "--text-column", self.id: "--id-column"}
+        options |= {name: "--keep" for name in self.keep}
+        options |= {self.patient: "--patient-column"}
+        return {name: option for name, option in options.items() if name is not None}
 
 
 class Item(NamedTuple):
@@ -54,12 +76,29 @@ class Item(NamedTuple):
         text: the text.
         error: why the row is no document, without its text; "" for a document.
         patient: what documents have in common that share surrogates; "" for nothing.
+        fields: the columns that are kept.
     """
 
     id: str
     text: str = ""
     error: str = ""
     patient: str = ""
+    fields: dict[str, Any] = {}
+
+
+class Reading(NamedTuple):
+    """How an input is read.
+
+    Attributes:
+        columns: of the documents.
+        layout: of text files.
+        is_copied: whether the documents are written again in the form of the input. Then they are
+            known by their place, and a blank line of a text is a document too.
+    """
+
+    columns: Columns = Columns()
+    layout: Layout = Layout()
+    is_copied: bool = False
 
 
 class Shard(NamedTuple):
@@ -86,13 +125,14 @@ class Part(ABC):
 
     Attributes:
         path: the file or folder.
+        how: how it is read.
         name: the path within the input; the name of the input itself if it is one part.
     """
 
     can_seek = False
 
-    def __init__(self, path: Path, name: str):
-        self.path, self.name = path, name
+    def __init__(self, path: Path, name: str, how: Reading):
+        self.path, self.name, self.how = path, name, how
         self._stream: Iterator[Item] | None = None
         self._row = 0
 
@@ -131,212 +171,188 @@ class Part(ABC):
 
     def place(self, row: int) -> str:
         """The name of a row: file and number from 1."""
-        return f"{self.name}:{row + 1}"
-
-
-# An offset in bytes, and a line with its end; None if the line is too long.
-_Line = tuple[int, bytes | None]
+        return f"{printable(self.name)}:{row + 1}"
 
 
 class RecordFile(Part):
     """A file, compressed or not, whose rows are records of one or more lines."""
 
-    def __init__(self, path: Path, name: str, columns: Columns):
-        super().__init__(path, name)
-        self.columns = columns
-        self._ending = path.suffix.lower()
-        self.can_seek = self._ending not in COMPRESSED_ENDINGS
+    def __init__(self, path: Path, name: str, how: Reading):
+        super().__init__(path, name, how)
+        self.can_seek = path.suffix.lower() not in COMPRESSED_ENDINGS
 
     @abstractmethod
-    def split(self, lines: Iterator[_Line]) -> Iterator[tuple[int, Any]]:
-        """Combine lines to records; yield the offset and the content of each."""
+    def records(self, offset: int) -> Iterator[Record]:
+        """Read records from an offset on."""
 
     @abstractmethod
-    def parse(self, record: Any, row: int) -> Item:
-        """Read a record."""
+    def parse(self, value: Any, place: str) -> Item:
+        """Make a document of the content of a record that is not damaged."""
 
     def find_offsets(self) -> Iterator[int]:
-        return (offset for offset, _ in self._records(0))
+        with reading(self.path):
+            for record in self.records(0):
+                yield record.offset
 
     def read_from(self, offset: int, row: int) -> Iterator[Item]:
-        for number, (_, record) in enumerate(self._records(offset), start=row):
-            yield self.parse(record, number)
-
-    def _records(self, offset: int) -> Iterator[tuple[int, Any]]:
-        with reading(self.path), open_binary(self.path, "rb", self._ending) as file:
-            if self.can_seek:
-                file.seek(offset)
-            else:
-                _skip(file, offset)
-            yield from self.split(_number_lines(file, offset))
+        with reading(self.path):
+            for number, record in enumerate(self.records(offset), start=row):
+                place = self.place(number)
+                error = record.error
+                yield Item(place, error=error) if error else self.parse(record.value, place)
 
 
 class TextLines(RecordFile):
     """A text file with a document on each line that is not blank."""
 
-    def split(self, lines: Iterator[_Line]) -> Iterator[tuple[int, bytes | None]]:
-        for offset, line in lines:
-            if line is None or line.strip():
-                yield offset, line
+    def records(self, offset: int) -> Iterator[Record]:
+        lines = read_text_lines(self.path, self.how.layout, offset)
+        return (line for line in lines if self.how.is_copied or line.error or line.value.strip())
 
-    def parse(self, record: bytes | None, row: int) -> Item:
-        place = self.place(row)
-        if record is None:
-            return Item(place, error=_too_long("line"))
-        try:
-            return Item(place, record.decode("utf-8-sig" if row == 0 else "utf-8").rstrip("\r\n"))
-        except UnicodeDecodeError as error:
-            return Item(place, error=f"not UTF-8 ({error.reason})")
+    def parse(self, value: str, place: str) -> Item:
+        return Item(place, value)
 
 
-class JsonLines(TextLines):
+class JsonLines(RecordFile):
     """A file with a JSON object on each line."""
 
-    def parse(self, record: bytes | None, row: int) -> Item:
-        place, line, error, _ = super().parse(record, row)
-        if error:
-            return Item(place, error=error)
-        try:
-            fields = json.loads(line)
-        except (ValueError, RecursionError):
-            return Item(place, error="not JSON")
-        if not isinstance(fields, dict):
-            return Item(place, error="JSON, but no object")
-        return _create_item(fields, self.columns, place)
+    def records(self, offset: int) -> Iterator[Record]:
+        return read_objects(self.path, self.how.layout, offset)
+
+    def parse(self, value: dict[str, Any], place: str) -> Item:
+        return _create_item(value, self.how, place)
+
+    def find_offsets(self) -> Iterator[int]:
+        fields = _NamedFields(self.path, self.how.columns)
+        with reading(self.path):
+            for record in self.records(0):
+                fields.see(record.value)
+                yield record.offset
+        fields.check()
+
+
+class JsonList(Part):
+    """A JSON file with a list of objects, which is read into memory."""
+
+    def find_offsets(self) -> Iterator[int]:
+        rows = self.load()
+        fields = _NamedFields(self.path, self.how.columns)
+        for row in rows:
+            fields.see(row)
+        fields.check()
+        return iter(range(len(rows)))
+
+    def read_from(self, offset: int, row: int) -> Iterator[Item]:
+        for number, value in enumerate(self.load()[row:], start=row):
+            place = self.place(number)
+            if isinstance(value, dict):
+                yield _create_item(value, self.how, place)
+            else:
+                yield Item(place, error="no object; write a list of objects")
+
+    def load(self) -> list[Any]:
+        """The values of the list."""
+        ending = self.path.suffix.lower()
+        with reading(self.path), open_binary(self.path, "rb", ending) as file:
+            text, error = decode(file.read(), self.how.layout)
+            if error:
+                raise BiomedError(f"{self.path}: {error}")
+            try:
+                rows: list[Any] = parse_json(text)
+            except json.JSONDecodeError as problem:
+                where = f"{self.path}:{problem.lineno}"
+                raise BiomedError(f"{where}: not JSON ({problem.msg}); mend the file") from None
+            except RecursionError:
+                raise BiomedError(f"{self.path}: JSON that is nested too deeply") from None
+        return rows
+
+    @staticmethod
+    def has_list(path: Path) -> bool:
+        """Whether a file begins with a list, in any encoding."""
+        with reading(path), open_binary(path, "rb", path.suffix.lower()) as file:
+            return file.read(1 << 10).lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n").startswith(b"[")
 
 
 class DelimitedFile(RecordFile):
     """A CSV file (`.csv`, `.tsv`) with the names of the columns in its first record."""
 
-    def __init__(self, path: Path, name: str, columns: Columns):
-        super().__init__(path, name, columns)
-        stem = path.name.lower()
-        for ending in COMPRESSED_ENDINGS:
-            stem = stem.removesuffix(ending)
-        self._delimiter = "\t" if stem.endswith(".tsv") else ","
-        with reading(path), open_binary(path, "rb", self._ending) as file:
-            self._begin, header = next(self._parse_csv(_number_lines(file, 0)), (0, None))
-        self._header: list[str] = [name.removeprefix("\ufeff") for name in header or []]
-        _check_columns(str(path), columns, self._header)
+    def __init__(self, path: Path, name: str, how: Reading):
+        super().__init__(path, name, how)
+        with reading(path):
+            self._names = read_header(path, how.layout)
+        _check_columns(path, how.columns, self._names)
 
-    def split(self, lines: Iterator[_Line]) -> Iterator[tuple[int, list[str] | None]]:
-        rows = self._parse_csv(lines)
-        return ((offset, fields) for offset, fields in rows if offset > self._begin)
+    def records(self, offset: int) -> Iterator[Record]:
+        return read_delimited(self.path, self._names, self.how.layout, offset)
 
-    def _parse_csv(self, lines: Iterator[_Line]) -> Iterator[tuple[int, list[str] | None]]:
-        start: int | None = None
-
-        def decode() -> Iterator[str]:
-            nonlocal start
-            for offset, line in lines:
-                start = offset if start is None else start
-                yield "\0" if line is None else line.decode("utf-8", "surrogateescape")
-
-        reader = csv.reader(decode(), delimiter=self._delimiter)
-        while True:
-            # A limit of the whole process; other modules of this package have no use for it.
-            csv.field_size_limit(max_line())
-            start = None
-            try:
-                fields: list[str] | None = next(reader)
-            except StopIteration:
-                return
-            except csv.Error:
-                fields = None
-            if fields != []:  # a blank line
-                yield start or 0, fields
-
-    def parse(self, record: list[str] | None, row: int) -> Item:
-        place = self.place(row)
-        if record is None or "\0" in record[:1]:
-            return Item(place, error=_too_long("field or line"))
-        if len(record) != len(self._header):
-            return Item(place, error=f"{len(record)} fields and not {len(self._header)}")
-        if any("\udc80" <= character <= "\udcff" for field in record for character in field):
-            return Item(place, error="not UTF-8")
-        return _create_item(dict(zip(self._header, record, strict=True)), self.columns, place)
+    def parse(self, value: dict[str, Any], place: str) -> Item:
+        return _create_item(value, self.how, place)
 
 
 class ParquetPart(Part):
     """A Parquet file."""
 
-    def __init__(self, path: Path, name: str, columns: Columns):
-        super().__init__(path, name)
-        require_pyarrow(str(path))
-        with self._open() as file:
-            names = file.schema_arrow.names
-            self._rows = file.metadata.num_rows
-        _check_columns(str(path), columns, names)
-        self.columns = columns._replace(id=columns.id or ("id" if "id" in names else None))
+    def __init__(self, path: Path, name: str, how: Reading):
+        super().__init__(path, name, how)
+        with reading(path):
+            names, self._rows = read_shape(path)
+        _check_columns(path, how.columns, names)
+        wanted = [*how.columns.named(), "id"]
+        self._names = [name for name in wanted if name in names]
 
     def find_offsets(self) -> Iterator[int]:
         return iter(range(self._rows))
 
     def read_from(self, offset: int, row: int) -> Iterator[Item]:
-        names = list(filter(None, dict.fromkeys(self.columns)))
-        with self._open() as file:
-            skip, group = row, 0
-            while group < file.num_row_groups and skip >= file.metadata.row_group(group).num_rows:
-                skip -= file.metadata.row_group(group).num_rows
-                group += 1
-            groups = range(group, file.num_row_groups)
-            number = row - skip
-            for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=names):
-                columns = [batch.column(name) for name in names]
-                for index in range(batch.num_rows):
-                    if number >= row:
-                        fields = {n: _value(c[index]) for n, c in zip(names, columns, strict=True)}
-                        yield _create_item(fields, self.columns, self.place(number))
-                    number += 1
-
-    @contextmanager
-    def _open(self) -> Iterator[Any]:
-        from pyarrow.parquet import ParquetFile
-
-        # Page by page: with its defaults, the reader loads a whole row group.
-        with (
-            reading(self.path),
-            ParquetFile(self.path, buffer_size=_BLOCK, pre_buffer=False) as file,
-        ):
-            yield file
+        with reading(self.path):
+            for number, fields in enumerate(read_rows(self.path, self._names, row), start=row):
+                yield _create_item(fields, self.how, self.place(number))
 
 
 class PubTatorFile(RecordFile):
     """A PubTator file, of which only titles and abstracts are read.
 
-    The text is title and abstract with one space between, as the offsets of PubTator count.
+    The text is title and abstract with one space between, as the offsets of PubTator count. A
+    document with a line that the reader of corpora refuses is not read.
     """
 
-    def split(self, lines: Iterator[_Line]) -> Iterator[tuple[int, list[bytes | None]]]:
-        begin, id = 0, None
-        record: list[bytes | None] = []
-        for offset, line in lines:
-            match = None if line is None else TEXT_LINE.fullmatch(_decode_loosely(line))
-            if match is None and line is not None:  # an annotation, or blank
+    def records(self, offset: int) -> Iterator[Record]:
+        block: list[Record] = []
+        id = ""  # of the block; "" if it has no title and no abstract
+        is_after_blank = False
+        for line in read_text_lines(self.path, self.how.layout, offset):
+            if not line.error and not line.value.strip():
+                is_after_blank = True
                 continue
-            is_next = match is None or match[2] == "t" or match[1].strip() != id
-            if is_next and record:
-                yield begin, record
-            if is_next:
-                begin, record, id = offset, [], None if match is None else match[1].strip()
-            record.append(line)
-        if record:
-            yield begin, record
+            match = None if line.error else TEXT_LINE.fullmatch(line.value)
+            name = match[1].strip() if match else id
+            if match:
+                begins = match[2] == "t" or (name != id and bool(id)) or (not id and is_after_blank)
+            else:  # an annotation, or something else
+                begins = is_after_blank and not (id and (line.value or "").startswith(f"{id}\t"))
+            if begins and block:
+                yield _join(block)
+                block, id = [], ""
+            block.append(line)
+            id, is_after_blank = name if match else id, False
+        if block:
+            yield _join(block)
 
-    def parse(self, record: list[bytes | None], row: int) -> Item:
-        texts = []
-        id = self.place(row)
-        for line in record:
-            if line is None:
-                return Item(id, error=_too_long("line"))
-            try:
-                match = TEXT_LINE.fullmatch(_strip(line.decode()))
-            except UnicodeDecodeError as error:
-                return Item(id, error=f"not UTF-8 ({error.reason})")
-            assert match is not None
-            id = match[1].strip() or id
-            texts.append(match[3])
-        return Item(id, " ".join(texts))
+    def parse(self, value: list[tuple[int, str]], place: str) -> Item:
+        try:
+            ((document, _),) = parse_documents(value, self.path)
+        except BiomedError:  # its message quotes the line
+            return Item(
+                place,
+                error="a line that is no title, abstract, mention or relation of a document; "
+                "`convert --format pubtator` names it",
+            )
+        return Item(document.id or place, document.text)
+
+
+def _join(block: list[Record]) -> Record:
+    error = next((line.error for line in block if line.error), "")
+    return block[0]._replace(error=error, value=[(line.line, line.value) for line in block])
 
 
 class SpacyFile(Part):
@@ -352,48 +368,55 @@ class SpacyFile(Part):
 
 
 class TextFolder(Part):
-    """A folder in and below which each `.txt` file is a document.
+    """A folder in and below which each `.txt` file, compressed or not, is a document.
 
-    The identifier is the path within the folder without `.txt`.
+    The identifier is the path within the folder without `.txt`; with it, if documents are copied.
     """
 
     can_seek = True
 
-    def __init__(self, path: Path, name: str, files: list[str]):
-        super().__init__(path, name)
+    def __init__(self, path: Path, name: str, how: Reading, files: list[FoundFile]):
+        super().__init__(path, name, how)
         self.files = files
 
     def find_offsets(self) -> Iterator[int]:
         return iter(range(len(self.files)))
 
     def read_from(self, offset: int, row: int) -> Iterator[Item]:
-        for name in islice(self.files, row, None):
-            yield self._read_file(name)
+        return map(self._read_file, islice(self.files, row, None))
 
-    def _read_file(self, name: str) -> Item:
-        id, file = name.removesuffix(Path(name).suffix), self.path / name
+    def _read_file(self, file: FoundFile) -> Item:
+        name, error = file
+        id = name if self.how.is_copied else _without_ending(name)
+        if not error and not self.how.is_copied and not is_text(name):
+            error = "a name that is not UTF-8; rename the file"
+        if error:
+            return Item(printable(id), error=error)
         try:
-            if file.stat().st_size > max_line():
-                return Item(id, error=_too_long("file"))
-            return Item(id, file.read_bytes().decode("utf-8-sig"))
-        except UnicodeDecodeError as error:
-            return Item(id, error=f"not UTF-8 ({error.reason})")
-        except OSError as error:
-            return Item(id, error=f"cannot be read ({error.strerror})")
+            with open_binary(self.path / name, "rb", Path(name).suffix.lower()) as stream:
+                content = stream.read(max_line() + 1)
+        except Exception as problem:  # also of damaged compression
+            return Item(printable(id), error=_explain_unread(problem))
+        if len(content) > max_line():
+            return Item(printable(id), error=too_long("file"))
+        text, error = decode(content, self.how.layout)
+        return Item(printable(id) if error else id, text, error)
 
     def state(self) -> str:
         """A checksum of the files' names, sizes and times of modification."""
         with reading(self.path):
             return _hash(
-                f"{name} {_describe_file(self.path / name)}\n".encode("utf-8", "surrogateescape")
-                for name in self.files
+                f"{name} {error or _describe_file(self.path / name)}\n".encode(
+                    "utf-8", "surrogateescape"
+                )
+                for name, error in self.files
             )
 
     def checksum(self) -> str:
         """SHA-256 of the names and the contents."""
         return _hash(
             piece
-            for name in self.files
+            for name, _ in self.files
             for piece in (f"{name}\n".encode("utf-8", "surrogateescape"), self._digest(name))
         )
 
@@ -404,40 +427,74 @@ class TextFolder(Part):
             return b""
 
 
-def find_parts(path: Path, columns: Columns) -> list[Part]:
+class Unread(TextFolder):
+    """What is in a folder of tables and cannot be read, a row each."""
+
+
+def find_parts(
+    path: Path, columns: Columns, layout: Layout = Layout(), *, is_copied: bool = False
+) -> list[Part]:
     """The parts of an input, in order of name.
 
     Args:
         path: a file of JSON lines, CSV, Parquet, PubTator or spaCy, or a text file with a document
             on each line; or a folder of such files, or of text files that are a document each, such
             as brat's.
-        columns: of the text and the identifier.
+        columns: of the documents.
+        layout: of text files.
+        is_copied: see `Reading`.
 
     Raises:
         BiomedError: if there is no such file or folder, its ending is unknown, a table lacks a
             column, or a folder has both text files and others, or none.
     """
-    if not path.is_dir():
-        if not path.exists():
-            raise BiomedError(f"{path}: no such file or folder; check the path")
-        return [_open_part(path, path.name, columns)]
-    names = sorted(
-        file.relative_to(path).as_posix()
-        for file in path.rglob("*")
-        if file.is_file()
-        and _kind(file) is not None
-        and not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
-    )
-    texts = [name for name in names if name.lower().endswith(".txt")]
-    if not names:
+    how = Reading(columns, layout.check(), is_copied)
+    if path.is_dir():
+        return _open_folder(path, how)
+    if not path.exists():
+        raise BiomedError(f"{path}: no such file or folder; check the path")
+    if not path.is_file():
+        raise BiomedError(f"{path}: not a regular file; give a file or a folder")
+    return [_open_part(path, path.name, how)]
+
+
+def _open_folder(path: Path, how: Reading) -> list[Part]:
+    hidden = (".",) if how.is_copied else (".", "_")
+    found = find_files(path, lambda name: find_kind(name) is not None, hidden)
+    kinds = {find_kind(name) in _TEXTS for name, error in found if not error}
+    if not kinds:
+        for name, error in found:
+            raise BiomedError(f"{path / name}: {error}")
         raise BiomedError(f"{path}: no document; put files here that end in {', '.join(ENDINGS)}")
-    if texts and len(texts) < len(names):
+    if len(kinds) > 1:
         raise BiomedError(
             f"{path}: has both .txt files and others; give a folder of one kind, or one file"
         )
-    if texts:
-        return [TextFolder(path, path.name, texts)]
-    return [_open_part(path / name, name, columns) for name in names]
+    if kinds == {True}:
+        _check_no_columns(path, how.columns)
+        return [TextFolder(path, path.name, how, found)]
+    unread = [file for file in found if file.error]
+    parts = [_open_part(path / name, name, how) for name, error in found if not error]
+    return [*parts, Unread(path, ".", how, unread)] if unread else parts
+
+
+def read_texts(path: Path, columns: Columns = Columns(), layout: Layout = Layout()) -> list[str]:
+    """Read all texts of an input into memory. Blank texts are left out.
+
+    Raises:
+        BiomedError: as `find_parts` does, if a document is damaged, or if there is no text.
+    """
+    texts: list[str] = []
+    for part in find_parts(path, columns, layout):
+        for _ in part.find_offsets():  # which finds damage before a row is read
+            pass
+        for item in part.read_from(0, 0):
+            if item.error:
+                raise BiomedError(f"{path}: {item.id}: {item.error}")
+            texts += [item.text] if item.text.strip() else []
+    if not texts:
+        raise BiomedError(f"{path}: no text there; give a file with at least one")
+    return texts
 
 
 def plan_shards(parts: Iterable[Part], size: int) -> list[Shard]:
@@ -457,78 +514,110 @@ def plan_shards(parts: Iterable[Part], size: int) -> list[Shard]:
     return shards
 
 
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Convert errors of reading an input file to a one-line message."""
-    try:
-        yield
-    except BiomedError:
-        raise
-    except (OSError, EOFError, zlib.error, lzma.LZMAError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or escape(" ".join(str(error).split()), 200)
-        raise BiomedError(
-            f"{path}: cannot be read ({reason}); check that it is complete, and that its ending is "
-            "right"
-        ) from error
-
-
-def require_pyarrow(where: str) -> None:
-    """Raise BiomedError if pyarrow is not installed."""
-    if find_spec("pyarrow") is None:
-        raise BiomedError(f"{where}: needs pyarrow: pip install pyarrow")
-
-
-def _kind(path: Path) -> str | None:
+def find_kind(name: str) -> str | None:
     """The ending of a file's name without that of its compression; None if it is unknown."""
-    name = path.name.lower()
-    for ending in COMPRESSED_ENDINGS:
-        name = name.removesuffix(ending)
-    is_plain = name == path.name.lower()
+    plain = strip_compression(name)
     for ending in ENDINGS:
-        if name.endswith(ending) and (is_plain or ending not in _COMPRESSED_FORMATS):
-            return ending
+        if plain.endswith(ending):
+            is_packed_twice = plain != name.lower() and ending in _COMPRESSED_FORMATS
+            return None if is_packed_twice else ending
     return None
 
 
-def _open_part(path: Path, name: str, columns: Columns) -> Part:
-    kind = _kind(path)
-    if kind == ".parquet":
-        return ParquetPart(path, name, columns)
-    if kind in (".csv", ".tsv"):
-        return DelimitedFile(path, name, columns)
-    if kind in (".jsonl", ".ndjson"):
-        return JsonLines(path, name, columns)
-    if kind == ".pubtator":
-        return PubTatorFile(path, name, columns)
-    if kind == ".spacy":
-        return SpacyFile(path, name)
-    if kind == ".txt":
-        return TextLines(path, name, columns)
-    raise BiomedError(
-        f"{path}: the ending of the name is unknown; give a folder of .txt files, or a file that "
-        f"ends in {', '.join(ENDINGS)}"
-    )
+def _open_part(path: Path, name: str, how: Reading) -> Part:
+    kind = find_kind(path.name)
+    if kind is None:
+        raise BiomedError(
+            f"{path}: the ending of the name is unknown; give a folder of .txt files, or a file "
+            f"that ends in {', '.join(ENDINGS)}"
+        )
+    if kind not in _TABLES:
+        _check_no_columns(path, how.columns)
+    if kind == ".json" and JsonList.has_list(path):
+        return JsonList(path, name, how)
+    return _PARTS[kind](path, name, how)
 
 
-def _create_item(fields: dict[str, Any], columns: Columns, place: str) -> Item:
-    id = fields.get(columns.id or "id")
-    if isinstance(id, int) and not isinstance(id, bool):
-        id = str(id)
-    if not isinstance(id, str) or not id:
-        if columns.id is not None:
-            return Item(place, error=f"no identifier in the column {columns.id}")
-        id = place
-    if not _is_text(id):
-        return Item(place, error="an identifier with half of a surrogate pair")
+_PARTS: dict[str, type[Part]] = {
+    ".jsonl": JsonLines,
+    ".ndjson": JsonLines,
+    ".json": JsonLines,
+    ".csv": DelimitedFile,
+    ".tsv": DelimitedFile,
+    ".parquet": ParquetPart,
+    ".pubtator": PubTatorFile,
+    ".spacy": SpacyFile,
+    ".txt": TextLines,
+    ".text": TextLines,
+}
+
+
+def _check_no_columns(path: Path, columns: Columns) -> None:
+    for names, option in ((columns.keep, "--keep"), (columns.patient, "--patient-column")):
+        if names:
+            raise BiomedError(f"{path}: has no columns; leave out {option}")
+
+
+def _create_item(fields: dict[str, Any], how: Reading, place: str) -> Item:
+    columns, id = how.columns, place
+    if not how.is_copied:
+        given, error = _name(fields.get(columns.id or "id"))
+        if error:
+            return Item(place, error=f"an identifier {error}")
+        id = given or place
     text = fields.get(columns.text)
     if not isinstance(text, str):
         return Item(id, error=f"no text in the column {columns.text}")
-    if not _is_text(text):
+    if not is_text(text):
         return Item(id, error="a text that is not UTF-8, or has half of a surrogate pair")
-    return Item(id, text)
+    if error := check_text(text):
+        return Item(id, error=error)
+    patient = ""
+    if columns.patient is not None:
+        value = fields.get(columns.patient)
+        patient, error = _name(value)
+        if error or (not patient and value != ""):
+            return Item(id, error=f"no identifier in the column {columns.patient}")
+    kept = {name: fields.get(name) for name in columns.keep}
+    error = next(filter(None, (_check_writable(*field) for field in kept.items())), "")
+    return Item(id, error=error) if error else Item(id, text, "", patient, kept)
 
 
-def _is_text(value: str) -> bool:
+def _name(value: Any) -> tuple[str, str]:
+    """An identifier as text, or why it cannot be one; "" twice for a value that is missing."""
+    if isinstance(value, float | Decimal):
+        if not math.isfinite(value):
+            return "", ""
+        # pandas makes a column of numbers floating-point if one of them is missing.
+        value = int(value) if value == int(value) else str(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if value is None:
+        return "", ""
+    if not isinstance(value, str):
+        return "", "that is neither text nor a number"
+    return (value, "") if is_text(value) else ("", "with half of a surrogate pair")
+
+
+def _check_writable(name: str, value: Any) -> str:
+    """Why UTF-8 or JSON cannot contain a value: half of a surrogate pair, or infinity."""
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False, default=str).encode()
+    except UnicodeEncodeError:
+        return (
+            f"the field {name} has what is no character, such as half of a surrogate pair (U+D800 "
+            "to U+DFFF): remove it, or put the character there that was meant"
+        )
+    except (ValueError, RecursionError):
+        return (
+            f"the field {name} has a number that is none in JSON, or too deep a structure: leave "
+            "it out of --keep, or mend it"
+        )
+    return ""
+
+
+def is_text(value: str) -> bool:
+    """Whether a string can be written in UTF-8: it has no half of a surrogate pair."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -536,55 +625,51 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def _value(scalar: Any) -> Any:
-    try:
-        return scalar.as_py()
-    except UnicodeDecodeError:
-        return "\ud800"  # no text
-
-
-def _check_columns(where: str, columns: Columns, found: list[str]) -> None:
-    for name, option in ((columns.text, "--text-column"), (columns.id, "--id-column")):
-        if name is not None and name not in found:
+def _check_columns(path: Path, columns: Columns, found: list[str]) -> None:
+    for name, option in columns.named().items():
+        if name not in found:
             shown = escape(", ".join(found) or "none", 300)
-            raise BiomedError(f"{where}: no column {name}, but {shown}; name it with {option}")
+            raise BiomedError(f"{path}: no column {name}, but {shown}; name it with {option}")
+
+
+class _NamedFields:
+    """Finds fields that no object of a file has; their other names may be personal."""
+
+    def __init__(self, path: Path, columns: Columns):
+        self._path, self._missing = path, columns.named()
+        self._has_objects = False
+
+    def see(self, value: Any) -> None:
+        if isinstance(value, dict):
+            self._has_objects = True
+            for name in [name for name in self._missing if name in value]:
+                del self._missing[name]
+
+    def check(self) -> None:
+        for name, option in self._missing.items() if self._has_objects else ():
+            raise BiomedError(
+                f"{self._path}: no object has a field {name}; name another with {option}"
+            )
+
+
+def _without_ending(name: str) -> str:
+    plain = name[: len(strip_compression(name))]
+    return plain.removesuffix(Path(plain).suffix)
+
+
+def printable(name: str) -> str:
+    """The name of a file as text; bytes that are not UTF-8 are escaped, as in `mar\\xeda`."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _explain_unread(error: Exception) -> str:
+    reason = getattr(error, "strerror", None) or escape(str(error) or type(error).__name__)
+    return f"cannot be read ({reason})"
 
 
 def _describe_file(path: Path) -> str:
     status = path.stat()
     return f"{status.st_size} {status.st_mtime_ns}"
-
-
-def _number_lines(file: BinaryIO, offset: int) -> Iterator[_Line]:
-    """Yield lines with their offsets; None for a line that is longer than `max_line()`."""
-    limit = max_line()
-    while line := file.readline(limit + 1):
-        length = len(line)
-        if length <= limit:
-            yield offset, line
-        else:
-            while line and not line.endswith(b"\n"):
-                line = file.readline(_BLOCK)
-                length += len(line)
-            yield offset, None
-        offset += length
-
-
-def _skip(file: BinaryIO, count: int) -> None:
-    while count > 0 and (read := file.read(min(count, _BLOCK))):
-        count -= len(read)
-
-
-def _decode_loosely(line: bytes) -> str:
-    return _strip(line.decode("utf-8", "surrogateescape"))
-
-
-def _strip(line: str) -> str:
-    return line.removeprefix("\ufeff").rstrip("\r\n")
-
-
-def _too_long(what: str) -> str:
-    return f"a {what} of over {max_line() >> 20} MB"
 
 
 def _hash(pieces: Iterable[bytes]) -> str:

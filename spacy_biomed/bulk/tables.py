@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from .findings import Layers
+    from .sources import Item
 
 # Type of each column of the tables, as `pyarrow` names them.
 _KEYS = {"document": "int64", "id": "string"}
@@ -51,30 +53,38 @@ class TableBuilder:
     Args:
         layers: layers that the pipeline writes, which decide on the tables and columns: they are
             the same whether anything was found or not.
+        keep: columns of the input that `documents` has too, as strings; other values are JSON.
     """
 
-    def __init__(self, layers: Layers):
+    def __init__(self, layers: Layers, keep: tuple[str, ...] = ()):
         self._columns = {name: dict(_COLUMNS[name]) for name in list_tables(layers)}
         if layers.cats:
             self._columns["documents"]["cats"] = "map"
+        self._columns["documents"] |= dict.fromkeys(keep, "string")
         self._values: dict[str, dict[str, list[Any]]] = {
             table: {name: [] for name in columns} for table, columns in self._columns.items()
         }
 
-    def add(self, document: int, id: str, found: Mapping[str, Any]) -> None:
+    def add(self, document: int, item: Item, found: Mapping[str, Any]) -> None:
         """Add a document.
 
         Args:
             document: its number in the input.
-            id: its identifier.
+            item: its row.
             found: what was found in it (`findings.describe`).
         """
-        keys = {"document": document, "id": id}
+        keys = {"document": document, "id": item.id}
+        kept = {name: _to_string(value) for name, value in item.fields.items()}
         for table, values in self._values.items():
-            rows = [found] if table == "documents" else found[table]
+            rows = [{**found, **kept}] if table == "documents" else found[table]
             for row in rows:
                 for name, column in values.items():
                     column.append(keys[name] if name in keys else row[name])
+
+    def rows(self) -> Iterator[tuple[str, list[str], Iterator[tuple[Any, ...]]]]:
+        """The name, the columns and the rows of each table."""
+        for table, values in self._values.items():
+            yield table, list(values), zip(*values.values(), strict=True)
 
     def tables(self) -> Iterator[tuple[str, pa.Table]]:
         """The tables by name: documents, entities, and relations and answers where they exist."""
@@ -88,6 +98,12 @@ class TableBuilder:
                 for name, kind in columns.items()
             ]
             yield table, pa.Table.from_arrays(arrays, names=list(columns))
+
+
+def _to_string(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _pairs(values: list[dict[str, Any]]) -> list[list[tuple[str, Any]]]:

@@ -1,266 +1,185 @@
-"""Documents in files, and copies of the files with other texts."""
+"""Copies of files of documents with other texts."""
 
 from __future__ import annotations
 
-import csv
-import io
+import codecs
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO
 
-from ..errors import BiomedError, escape
-from ..language_models.sources import (
-    delimiter_of,
-    kind_of,
-    open_binary,
-    read_lines,
-    read_records,
-)
+from ..errors import BiomedError
+from ..files.compression import open_binary, reading
+from ..files.parquet import read_shape
+from ..files.records import Layout, format_fields, read_header, read_objects
 from ..outputs import replacing_directory, replacing_file
-from .sources import reading, require_pyarrow
+from .sources import Columns, Item, JsonList, Part, Reading, TextFolder, find_kind, find_parts
 
 MADE_BY = "spacy biomed deidentify"
-_NO_ENDING = "give .txt, .jsonl, .csv, .tsv or .parquet, or a folder of .txt files"
-_Format = Literal["text", "json", "csv", "parquet"]
-# Rows of a Parquet file to read, and to write, at a time.
-_BATCH_ROWS, _GROUP_ROWS = 256, 10_000
+# The endings of a format that may stand for each other.
+_FAMILIES = [(".txt", ".text"), (".jsonl", ".ndjson"), (".json",), (".csv", ".tsv"), (".parquet",)]
+_ENDINGS = "give .txt, .jsonl, .json, .csv, .tsv or .parquet, or a folder of .txt files"
+# Rows of a Parquet file to write at a time.
+_GROUP_ROWS = 10_000
+
+# Writes a document with another text.
+Writer = Callable[[Item, str], None]
 
 
-@dataclass(slots=True)
-class TextDocument:
-    """A document of a file.
-
-    Attributes:
-        text: its text.
-        place: file and line or row, for messages.
-        name: path within the folder, if each document is a file.
-        fields: the fields of its JSON object, or its columns, which are written with the text.
-    """
-
-    text: str
-    place: str
-    name: str = ""
-    fields: dict[str, Any] = field(default_factory=dict)
-
-
-def find_documents(path: Path) -> list[Path]:
-    """The files of an input, which is one file, or a folder of .txt files.
+def find_texts(path: Path, columns: Columns, layout: Layout = Layout()) -> Part:
+    """A file of texts, or a folder of .txt files, that can be written with other texts.
 
     Raises:
-        BiomedError: if there is no such file or folder, or it has none of the formats.
+        BiomedError: if it is none; see also `find_parts`.
     """
-    if not path.exists():
-        raise BiomedError(f"{path}: no such file or folder; check the path")
+    (first, *others) = find_parts(path, columns, layout, is_copied=True)
+    if others or (path.is_dir() and not isinstance(first, TextFolder)):
+        raise BiomedError(
+            f"{first.path}: in a folder, each .txt file is a document; give this by itself"
+        )
     if not path.is_dir():
-        format_of(path)
-        return [path]
-    files = [
-        file
-        for file in sorted(path.rglob("*"))
-        if file.is_file()
-        and _find_format(file) is not None
-        and not any(part.startswith(".") for part in file.relative_to(path).parts)
-    ]
-    if not files:
-        raise BiomedError(f"{path}: no text in this folder; its files have to end in .txt")
-    for file in files:
-        if file.suffix.lower() != ".txt":
-            raise BiomedError(
-                f"{file}: in a folder, each .txt file is a document; give this by itself"
-            )
-    return files
+        _find_family(path)
+    return first
 
 
-def read_text_documents(path: Path, text_field: str = "text") -> Iterator[TextDocument]:
-    """Read the documents of a file (a line or row each), or the .txt files of a folder.
-
-    Files but Parquet may be compressed (.gz, .xz, .zst), but not in a folder. Texts are given
-    unchanged, also with halves of surrogate pairs. Messages quote nothing of them.
-
-    Raises:
-        BiomedError: if the path is none of these; while reading, if a file is damaged.
-    """
-    files = find_documents(path)
-    if path.is_dir():
-        for file in files:
-            yield _read_note(file, path)
-        return
-    format = format_of(path)
-    if format == "text":
-        for number, line in read_lines(path):
-            yield TextDocument(line, f"{path}:{number}")
-    elif format == "json":
-        yield from _read_objects(path, text_field)
-    elif format == "csv":
-        for place, row in read_records(path):
-            yield _create_document(row, text_field, place)
+def list_columns(path: Path, text_field: str, layout: Layout = Layout()) -> tuple[str, ...]:
+    """The columns of a file besides that of the text; of objects, the fields of the first."""
+    if path.is_dir() or _find_family(path) == _FAMILIES[0]:
+        return ()
+    if find_kind(path.name) == ".parquet":
+        with reading(path):
+            names, _ = read_shape(path)
+    elif find_kind(path.name) in (".csv", ".tsv"):
+        with reading(path):
+            names = read_header(path, layout)
     else:
-        yield from _read_parquet(path, text_field)
+        names = list(_first_object(path, layout))
+    return tuple(name for name in names if name != text_field)
 
 
-Writer = Callable[[TextDocument, str], None]
+def _first_object(path: Path, layout: Layout) -> dict[str, Any]:
+    if find_kind(path.name) == ".json" and JsonList.has_list(path):
+        values = iter(JsonList(path, path.name, Reading(layout=layout)).load())
+    else:
+        values = (record.value for record in read_objects(path, layout))
+    return next((value for value in values if isinstance(value, dict)), {})
 
 
 @contextmanager
-def writing_text_documents(
-    source: Path, output: Path, text_field: str = "text", keep: list[str] | None = None
+def writing_texts(
+    source: Path, output: Path, columns: Columns, layout: Layout = Layout()
 ) -> Iterator[Writer]:
-    """Yields a function that writes a document of a source with another text.
+    """Yield a function that writes a document of a source with another text.
 
-    The output is of the same format as the source, and appears once everything is written.
+    The output is of the same format, encoding and quoting as the source, and appears once
+    everything is written. The columns that are kept are written with the text.
 
     Args:
         source, output: file or folder.
-        text_field: column or JSON field with the text.
-        keep: columns of CSV and Parquet that are written too, with the values of the document's
-            `fields`; JSON has all of these.
+        columns: of the source.
+        layout: of the source.
 
     Raises:
-        BiomedError: if the output is the source, or in it, or of another format.
+        BiomedError: if the output is the source, or in it, or of another format, or a text has
+            characters that its encoding lacks.
     """
     if source.is_dir():
         with replacing_directory(output, MADE_BY, [source]) as folder:
-            yield lambda document, text: _write_note(folder / document.name, text)
+            yield lambda item, text: _write_note(folder / item.id, text, layout)
         return
     check_same_format(source, output)
     with ExitStack() as stack:
         partial = stack.enter_context(replacing_file(output, [source]))
-        if format_of(source) == "parquet":
-            yield stack.enter_context(_writing_parquet(source, partial, text_field, keep or []))
+        if find_kind(source.name) == ".parquet":
+            yield stack.enter_context(_writing_parquet(source, partial, columns))
             return
         file = stack.enter_context(open_binary(partial, "wb", output.suffix.lower()))
-        make = _make_lines(source, output, text_field, keep or [])
-        file.write(make(None, "").encode())
-        yield lambda document, text: _write_all(file, make(document, text).encode())
+        yield stack.enter_context(_writing_lines(source, output, file, columns, layout))
 
 
 def check_same_format(source: Path, output: Path) -> None:
     """Raise BiomedError if an output's ending is not that of the format of its source."""
-    if not source.is_dir() and _find_format(output) != format_of(source):
-        raise BiomedError(
-            f"{output}: name a {_ENDINGS[format_of(source)]} file, as {source.name} is one"
-        )
+    if source.is_dir():
+        return
+    family = _find_family(source)
+    if find_kind(output.name) not in family:
+        raise BiomedError(f"{output}: name a {family[0]} file, as {source.name} is one")
 
 
-_ENDINGS = {"text": ".txt", "json": ".jsonl", "csv": ".csv", "parquet": ".parquet"}
+def _find_family(path: Path) -> tuple[str, ...]:
+    kind = find_kind(path.name)
+    for family in _FAMILIES:
+        if kind in family:
+            return family
+    raise BiomedError(f"{path}: the ending of the name is unknown; {_ENDINGS}")
 
 
-def format_of(path: Path) -> _Format:
-    """The format of a file by the ending of its name.
-
-    Raises:
-        BiomedError: if it is unknown.
-    """
-    format = _find_format(path)
-    if format is None:
-        raise BiomedError(f"{path}: the ending of the name is unknown; {_NO_ENDING}")
-    return format
-
-
-def _find_format(path: Path) -> _Format | None:
-    kind = kind_of(path)
-    return None if kind == "xml" else kind
-
-
-def _read_objects(path: Path, text_field: str) -> Iterator[TextDocument]:
-    for number, line in read_lines(path):
-        place = f"{path}:{number}"
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            at = f" at character {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-            raise BiomedError(f"{place}: not JSON{at}; put an object on each line") from error
-        if not isinstance(row, dict):
-            raise BiomedError(f"{place}: JSON, but no object; put an object on each line")
-        yield _create_document(row, text_field, place)
-
-
-def _read_parquet(path: Path, text_field: str) -> Iterator[TextDocument]:
-    require_pyarrow(str(path))
-    from pyarrow.parquet import ParquetFile
-
-    number = 0
-    with reading(path), ParquetFile(path) as file:
-        for batch in file.iter_batches(_BATCH_ROWS):
-            for row in batch.to_pylist():
-                number += 1
-                yield _create_document(row, text_field, f"{path}:{number}")
-
-
-def _create_document(row: dict[str, Any], text_field: str, place: str) -> TextDocument:
-    text = row.get(text_field)
-    if not isinstance(text, str):
-        reason = f"no {'text in the field' if text_field in row else 'field'} {text_field}"
-        raise BiomedError(f"{place}: {reason}; name the one with the text with --text-field")
-    return TextDocument(text, place, fields=row)
-
-
-def _read_note(file: Path, folder: Path) -> TextDocument:
+def _encode(text: str, encoder: codecs.IncrementalEncoder, where: str) -> bytes:
     try:
-        text = file.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BiomedError(f"{file}: not UTF-8 ({error.reason}); convert the file") from error
-    return TextDocument(text, str(file), file.relative_to(folder).as_posix())
+        return encoder.encode(text)
+    except UnicodeEncodeError as error:
+        raise BiomedError(
+            f"{where}: cannot be written in {error.encoding}, which lacks a character; convert the "
+            "input to UTF-8"
+        ) from None
 
 
-def _write_note(path: Path, text: str) -> None:
+def _create_encoder(layout: Layout) -> codecs.IncrementalEncoder:
+    return codecs.getincrementalencoder(layout.encoding)()
+
+
+def _write_note(path: Path, text: str, layout: Layout) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text.encode())
-
-
-def _write_all(file: Any, content: bytes) -> None:
-    file.write(content)
-
-
-def _make_lines(
-    source: Path, output: Path, text_field: str, keep: list[str]
-) -> Callable[[TextDocument | None, str], str]:
-    """A function from a document and its new text to what is written; from None, to the header."""
-    if format_of(source) == "text":
-        return lambda document, text: "" if document is None else f"{text}\n"
-    if format_of(source) == "csv":
-        return _make_records(delimiter_of(output), text_field, keep)
-
-    def make_object(document: TextDocument | None, text: str) -> str:
-        if document is None:
-            return ""
-        return json.dumps({**document.fields, text_field: text}, ensure_ascii=False) + "\n"
-
-    return make_object
-
-
-def _make_records(
-    delimiter: str, text_field: str, keep: list[str]
-) -> Callable[[TextDocument | None, str], str]:
-    def make(document: TextDocument | None, text: str) -> str:
-        row = [*keep, text_field]
-        if document is not None:
-            row = [*(document.fields[name] for name in keep), text]
-        buffer = io.StringIO()
-        csv.writer(buffer, delimiter=delimiter, lineterminator="\n").writerow(row)
-        return buffer.getvalue()
-
-    return make
+    with open_binary(path, "wb", path.suffix.lower()) as file:
+        file.write(_encode(text, _create_encoder(layout), path.name))
 
 
 @contextmanager
-def _writing_parquet(
-    source: Path, partial: Path, text_field: str, keep: list[str]
+def _writing_lines(
+    source: Path, output: Path, file: BinaryIO, columns: Columns, layout: Layout
 ) -> Iterator[Writer]:
+    kind = find_kind(source.name)
+    encoder = _create_encoder(layout)
+    is_list = kind == ".json" and JsonList.has_list(source)
+    count = 0
+
+    def write(text: str, where: str) -> None:
+        file.write(_encode(text, encoder, where))
+
+    def write_line(item: Item, text: str) -> None:
+        write(f"{text}\n", item.id)
+
+    def write_object(item: Item, text: str) -> None:
+        nonlocal count
+        made = json.dumps({**item.fields, columns.text: text}, ensure_ascii=False)
+        separator = "" if not is_list else ",\n" if count else "[\n"
+        write(f"{separator}{made}" if is_list else f"{made}\n", item.id)
+        count += 1
+
+    def write_record(item: Item, text: str) -> None:
+        write(make_record([item.fields[name] for name in columns.keep], text), item.id)
+
+    def make_record(kept: list[Any], text: str) -> str:
+        return format_fields([*kept, text], layout.find_delimiter(output), layout.quoting)
+
+    if kind in (".csv", ".tsv"):
+        write(make_record(list(columns.keep), columns.text), output.name)
+        yield write_record
+    else:
+        yield write_line if kind in _FAMILIES[0] else write_object
+    if is_list:
+        write("\n]\n" if count else "[]\n", output.name)
+
+
+@contextmanager
+def _writing_parquet(source: Path, partial: Path, columns: Columns) -> Iterator[Writer]:
     """Columns keep the types that they have in the source."""
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter, read_schema
 
     given = read_schema(source)
-    missing = [name for name in keep if name not in given.names]
-    if missing:
-        raise BiomedError(f"{source}: no column {escape(missing[0])}; leave it out of --keep")
-    fields = [*(given.field(name) for name in keep), pa.field(text_field, pa.string())]
+    fields = [*(given.field(name) for name in columns.keep), pa.field(columns.text, pa.string())]
     schema = pa.schema(fields)
     rows: list[dict[str, Any]] = []
     with ParquetWriter(partial, schema, compression="zstd") as writer:
@@ -269,8 +188,8 @@ def _writing_parquet(
             writer.write_table(pa.Table.from_pylist(rows, schema))
             rows.clear()
 
-        def write(document: TextDocument, text: str) -> None:
-            rows.append({**document.fields, text_field: text})
+        def write(item: Item, text: str) -> None:
+            rows.append({**item.fields, columns.text: text})
             if len(rows) == _GROUP_ROWS:
                 flush()
 

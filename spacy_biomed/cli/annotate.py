@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -15,10 +18,31 @@ from spacy.vocab import Vocab
 from ..errors import BiomedError, escape, list_choices
 from ._shared.bad_input import explaining_interruption
 from ._shared.display import create_bar, create_table
+from ._shared.input_options import (
+    CODE,
+    DELIMITER,
+    ENCODING,
+    KEEP,
+    MAX_ERRORS,
+    QUOTING,
+    TEXT_COLUMN,
+    check_failed,
+    read_layout,
+)
 from ._shared.number_options import from_0_to_1
 
 if TYPE_CHECKING:
     from ..bulk.annotating import BulkSettings
+    from ..bulk.sources import Columns
+    from ..files.records import Layout
+
+# A text that people give for the path of a file: it begins or ends as one.
+_LIKE_A_PATH = re.compile(
+    r"(~|\.{1,2})?/\S*[^\W\d]\S*|[A-Za-z]:\\.+|\S+/|"
+    r".{1,250}\.(txt|text|jsonl?|ndjson|csv|tsv|parquet|pubtator|spacy|xml|nxml|pdf|docx?|rtf|"
+    r"html?|xlsx?|odt|ann|md)(\.(gz|xz|zst|zip|bz2))?",
+    re.IGNORECASE,
+)
 
 
 def annotate(
@@ -26,21 +50,26 @@ def annotate(
     text: str = typer.Argument(
         "",
         metavar="[TEXT|INPUT]",
-        help="Text to annotate; else standard input. With OUTPUT, what to annotate: .jsonl, .csv, "
+        help="Text to annotate; else standard input. Or what to annotate: .jsonl, .json, .csv, "
         ".tsv, .parquet, .pubtator, .spacy or .txt (a document a line), or a folder of these or of "
         ".txt notes.",
     ),
     output: Path = typer.Argument(
         None,
         help="Folder to write, in the format of its ending: .parquet (also without an ending), "
-        ".jsonl, .spacy, .brat, .pubtator, .label_studio, .prodigy or .inception. With the same "
-        "output, an interrupted run continues.",
+        ".csv, .jsonl, .spacy, .brat, .pubtator, .label_studio, .prodigy or .inception. With the "
+        "same output, an interrupted run continues.",
     ),
     corpus: Path = typer.Option(None, help="Annotate the first text of a .spacy file instead."),
-    text_column: str = typer.Option("text", help="Column or JSON field with the text."),
+    text_column: str = TEXT_COLUMN,
     id_column: str = typer.Option(
         None, help="Column or JSON field with the identifier; else id, or file and row."
     ),
+    keep: list[str] = KEEP,
+    encoding: str = ENCODING,
+    delimiter: str = DELIMITER,
+    quoting: str = QUOTING,
+    code: Path = CODE,
     shard_size: int = typer.Option(1000, min=1, help="Documents in a shard, which is a file."),
     batch_size: int = typer.Option(None, min=1, help="Documents in a batch; else the pipeline's."),
     n_process: int = typer.Option(
@@ -49,9 +78,7 @@ def annotate(
         help="Processes that annotate; several have one thread each, or OMP_NUM_THREADS. Else one, "
         "or with Ray one for each processor.",
     ),
-    max_errors: int = typer.Option(
-        None, min=0, help="Stop after more documents than this could not be annotated."
-    ),
+    max_errors: int = MAX_ERRORS,
     min_confidence: float = typer.Option(
         0.0, callback=from_0_to_1, help="Leave out entities of a lower confidence."
     ),
@@ -64,7 +91,8 @@ def annotate(
     """Annotate one text and print what was found, or annotate all documents of INPUT.
 
     A run over many documents can be interrupted at any moment: the same command continues it, and
-    each document is in OUTPUT exactly once. Documents that fail are listed in OUTPUT/_errors.jsonl.
+    each document is in OUTPUT exactly once. Documents that fail are listed in OUTPUT/_errors.jsonl,
+    and then the exit status is 1. Without OUTPUT, what is found in INPUT is printed.
 
     Example: python -m spacy biomed annotate en_biomed_ner "Aspirin reduced the risk of cancer."
 
@@ -74,11 +102,14 @@ def annotate(
     Example: python -m spacy biomed annotate en_biomed_ner notes.parquet annotated.parquet --engine
     ray --n-process 4
     """
+    from ..bulk.sources import Columns
+
+    columns = Columns(text_column, id_column, tuple(keep))
+    layout = read_layout(encoding, delimiter, quoting)
     if output is not None:
         if corpus is not None:
             raise BiomedError("--corpus shows one text: leave it out, or leave OUTPUT out")
         from ..bulk.annotating import BulkSettings
-        from ..bulk.sources import Columns
 
         if engine not in ("local", "ray"):
             raise BiomedError(
@@ -87,7 +118,9 @@ def annotate(
         if address is not None and engine != "ray":
             raise BiomedError("--address is that of a Ray cluster: add --engine ray")
         settings = BulkSettings(
-            Columns(text_column, id_column),
+            columns,
+            layout,
+            None if code is None else str(code),
             shard_size,
             batch_size,
             n_process,
@@ -100,26 +133,52 @@ def annotate(
         with explaining_interruption():
             _annotate_collection(pipeline, Path(text), output, settings)
     else:
-        _show(pipeline, text, corpus, min_confidence)
+        if keep:
+            raise BiomedError("--keep is for a collection: name OUTPUT, or leave it out")
+        texts = _find_texts(text, corpus, columns, layout)
+        _show(pipeline, texts, min_confidence, code)
 
 
-def _show(pipeline: str, text: str, corpus: Path | None, min_confidence: float) -> None:
+def _find_texts(text: str, corpus: Path | None, columns: Columns, layout: Layout) -> Iterable[str]:
+    """The text that is given, or those of the file or folder that is named in its place."""
+    from ..bulk.sources import read_texts
+
+    if corpus is not None:
+        return [_first_text(corpus)]
+    if not text:
+        return [sys.stdin.read()]
+    if _exists(text):
+        return read_texts(Path(text), columns, layout)
+    if _LIKE_A_PATH.fullmatch(text):
+        raise BiomedError(
+            f"{text}: no such file or folder; check the path, or give it on standard input if it "
+            "is a text"
+        )
+    return [text]
+
+
+def _exists(text: str) -> bool:
+    try:
+        return os.path.exists(text)
+    except ValueError:  # of a NUL character
+        return False
+
+
+def _show(pipeline: str, texts: Iterable[str], min_confidence: float, code: Path | None) -> None:
     from ..annotations.pairs import PAIR_SEPARATOR
     from ..pipeline.calibrating import list_uncalibrated
     from ..pipeline.mention_layer import keep_confident
     from ..pipeline.pipeline_loading import load_pipeline
 
-    nlp = load_pipeline(pipeline)
-    if corpus is not None:
-        text = _first_text(corpus)
-    doc = nlp(text or sys.stdin.read())
-    keep_confident(doc, min_confidence)
+    nlp = load_pipeline(pipeline, code)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     console.print(pipeline, style="bold")
-    for part in doc.text.split(PAIR_SEPARATOR):
-        console.print(part.strip())
-    for line in findings(doc):
-        console.print(f"  {line}")
+    for doc in map(nlp, texts):
+        keep_confident(doc, min_confidence)
+        for part in doc.text.split(PAIR_SEPARATOR):
+            console.print(part.strip())
+        for line in findings(doc):
+            console.print(f"  {line}")
     if uncalibrated := list_uncalibrated(nlp):
         console.print(_explain_uncalibrated(uncalibrated))
 
@@ -127,6 +186,7 @@ def _show(pipeline: str, text: str, corpus: Path | None, min_confidence: float) 
 def _annotate_collection(pipeline: str, source: Path, output: Path, settings: BulkSettings) -> None:
     from ..bulk.annotating import annotate_collection
     from ..bulk.manifest import ERRORS
+    from ..bulk.sinks import find_format
 
     console = Console(highlight=False)
     start, speed = time.monotonic(), 0.0
@@ -140,17 +200,23 @@ def _annotate_collection(pipeline: str, source: Path, output: Path, settings: Bu
             bar.update(task, completed=rows, total=total, description=description)
 
         report = annotate_collection(pipeline, source, output, settings, on_progress=show)
+    documents = report.counts["documents"]
+    if find_format(output) == "parquet":
+        typer.echo(f'Each table has a folder: pandas.read_parquet("{output}/entities")')
+    typer.echo(f"{documents + len(report.failed):,} records were read")
     table = create_table([""], [""], "Annotated")
     for name, count in report.counts.items():
         table.add_row(name, f"{count:,}")
     console.print(table)
     if report.continued:
         typer.echo(f"{report.continued:,} of {report.shards:,} shards were finished before")
-    if report.errors:
-        typer.echo(f"⚠ {report.errors:,} documents could not be annotated: see {output / ERRORS}")
     if report.uncalibrated:
         typer.echo(_explain_uncalibrated(report.uncalibrated))
-    typer.echo(f"✔ Wrote {output}, {speed:,.0f} words/s")
+    if documents or not report.failed:
+        typer.echo(f"✔ Wrote {output}, {speed:,.0f} words/s")
+    if report.failed and documents and settings.max_errors is not None:
+        typer.echo(f"⚠ {len(report.failed):,} documents failed: see {output / ERRORS}")
+    check_failed(output, documents, report.failed, output / ERRORS, settings.max_errors)
 
 
 def _explain_uncalibrated(names: list[str]) -> str:

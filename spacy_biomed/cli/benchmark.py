@@ -13,6 +13,14 @@ from rich.progress import Progress
 from rich.table import Column, Table
 
 from ..outputs import replacing_file
+from ._shared.input_options import (
+    CODE,
+    DELIMITER,
+    ENCODING,
+    QUOTING,
+    TEXT_COLUMN,
+    read_layout,
+)
 
 if TYPE_CHECKING:
     from ..evaluation.benchmark import Measure, PipelineFigures
@@ -20,7 +28,7 @@ if TYPE_CHECKING:
 
 def benchmark(
     pipeline: str = typer.Argument(help="Pipeline: a directory or an installed package."),
-    texts: Path = typer.Argument(help="Texts: .spacy, .txt (a text per line) or .jsonl (`text`)."),
+    texts: Path = typer.Argument(help="Texts: a file or folder, as of annotate."),
     against: str = typer.Option(None, help="Another pipeline, measured in turn with the first."),
     repeats: int = typer.Option(5, min=1, help="How often everything is measured."),
     threads: int = typer.Option(
@@ -29,6 +37,11 @@ def benchmark(
     batch_size: int = typer.Option(
         None, min=1, help="Documents that nlp.pipe takes at a time; else the pipeline's."
     ),
+    text_column: str = TEXT_COLUMN,
+    encoding: str = ENCODING,
+    delimiter: str = DELIMITER,
+    quoting: str = QUOTING,
+    code: Path = CODE,
     output: Path = typer.Option(None, help="JSON file to write all figures to."),
 ) -> None:
     """Measure a pipeline: speed, latency, loading, memory and size.
@@ -39,9 +52,10 @@ def benchmark(
     Example: python -m spacy biomed benchmark compressed/ncbi_disease corpus/ncbi_disease/test.spacy
     --against training/ncbi_disease/model-best --threads 2
     """
-    from ..evaluation.benchmark import count_parts, measure_pipelines, read_texts, to_json
+    from ..bulk.sources import Columns, read_texts
+    from ..evaluation.benchmark import count_parts, measure_pipelines, to_json
 
-    read = read_texts(texts)
+    read = read_texts(texts, Columns(text_column), read_layout(encoding, delimiter, quoting))
     pipelines = [pipeline] if against is None else [pipeline, against]
     sources: list[Path | str] = [texts, *pipelines]
     console = Console()
@@ -57,6 +71,7 @@ def benchmark(
             repeats=repeats,
             threads=threads,
             batch_size=batch_size,
+            code=None if code is None else str(code),
             progress=lambda part: bar.update(task, advance=1, description=part),
         )
         if partial is not None:

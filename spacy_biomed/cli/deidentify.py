@@ -5,24 +5,37 @@ from __future__ import annotations
 import json
 import os
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 
 from ..errors import BiomedError
-from ..outputs import MARKER, remove_directory, replacing_file
+from ..files.compression import strip_compression
+from ..outputs import MARKER, remove_directory, replace_text, replacing_file
 from ._shared.bad_input import explaining_interruption
 from ._shared.display import create_bar
+from ._shared.input_options import (
+    CODE,
+    DELIMITER,
+    ENCODING,
+    KEEP,
+    MAX_ERRORS,
+    QUOTING,
+    TEXT_COLUMN,
+    check_failed,
+    read_layout,
+)
 
 if TYPE_CHECKING:
     from ..annotations.deidentified import Deidentified
     from ..bulk.annotating import BulkSettings
     from ..bulk.deidentification import Deidentification
-    from ..bulk.text_documents import TextDocument
+    from ..bulk.sources import Columns, Item, Part
+    from ..files.records import Layout
     from ..pipeline.deidentify import BiomedDeidentifier
 
 # Fields of a row of --annotations that the command adds.
@@ -32,8 +45,8 @@ ROW_FIELDS = ("file", "replacements")
 def deidentify(
     pipeline: str = typer.Argument(help="Pipeline that finds mentions: directory or package."),
     texts: Path = typer.Argument(
-        help=".txt (a document a line), .jsonl, .csv or .tsv, also .gz, .xz, .zst; .parquet; or a "
-        "folder of notes, a document in each .txt file."
+        help=".txt (a document a line), .jsonl, .json, .csv or .tsv, also .gz, .xz, .zst; "
+        ".parquet; or a folder of notes, a document in each .txt file."
     ),
     output: Path = typer.Argument(
         help="The same with de-identified texts: file or folder. With the same output, an "
@@ -52,9 +65,7 @@ def deidentify(
     annotations: Path = typer.Option(
         None, help="JSON lines to write: labels, replacements and offsets in both texts."
     ),
-    text_field: str = typer.Option(
-        "text", "--text-column", "--text-field", help="Column or JSON field with the text."
-    ),
+    text_field: str = TEXT_COLUMN,
     patient_column: str = typer.Option(
         None,
         "--patient-column",
@@ -62,7 +73,11 @@ def deidentify(
         help="Column or JSON field that says whose text it is: equal ones share surrogates and the "
         "shift of dates.",
     ),
-    keep: list[str] = typer.Option([], help="Other column to write too; repeatable."),
+    keep: list[str] = KEEP,
+    encoding: str = ENCODING,
+    delimiter: str = DELIMITER,
+    quoting: str = QUOTING,
+    code: Path = CODE,
     rename: bool = typer.Option(
         None,
         "--rename/--keep-names",
@@ -80,64 +95,85 @@ def deidentify(
     shard_size: int = typer.Option(1000, min=1, help="Documents after which work is saved."),
     batch_size: int = typer.Option(None, min=1, help="Documents in a batch; else the pipeline's."),
     n_process: int = typer.Option(1, min=1, help="Processes that find mentions."),
+    max_errors: int = MAX_ERRORS,
 ) -> None:
     """Replace personal data in texts by tags or surrogates.
 
     Only the texts are written, since other fields may identify people too: list the fields that do
     not with --keep. Surrogates and --rename need a secret in the environment variable
     SPACY_BIOMED_SECRET or in a file. A pipeline without biomed_deidentify gets that component. Each
-    document is in OUTPUT exactly once, also after an interruption. Messages name files, lines and
-    labels, and never quote a text.
+    document is in OUTPUT exactly once, also after an interruption, or it failed, is listed in
+    OUTPUT.errors.jsonl, and the exit status is 1. Messages name files, lines and labels, and never
+    quote a text.
 
     Example: python -m spacy biomed deidentify training/meddocan/model-best notes.parquet
     deidentified.parquet --mode surrogates --patient-column patient_id
     """
     from ..bulk.annotating import BulkSettings
-    from ..bulk.deidentification import Deidentification
-    from ..bulk.text_documents import check_same_format, read_text_documents
+    from ..bulk.deidentification import DEIDENTIFIED_BY, Deidentification
+    from ..bulk.sources import Columns, is_text, printable
+    from ..bulk.text_documents import check_same_format, find_texts
     from ..deidentification.vault import read_vault_key
     from ..pipeline.pipeline_loading import load_pipeline
 
     written = [path for path in (annotations, vault) if path is not None]
     _check_places([texts, Path(pipeline)], output, annotations, vault)
+    listed, work = (output.with_name(f"{output.name}.{end}") for end in ("errors.jsonl", "shards"))
+    _check_list(listed)
     _check_options(texts, text_field, keep, rename)
     if vault is None and vault_key_file is not None:
         raise BiomedError(f"{vault_key_file}: the key of a vault, but there is no --vault")
     key = None if vault is None else read_vault_key(vault_key_file)
+    layout = read_layout(encoding, delimiter, quoting)
+    columns = Columns(text_field, None, tuple(keep), patient_column)
     asked = Deidentification(
-        text_field,
-        patient_column,
+        patient_column is not None,
         mode,
         _read_kinds(kind),
         patterns,
         None if secret_file is None else os.path.abspath(secret_file),
     )
-    nlp = load_pipeline(pipeline)
+    nlp = load_pipeline(pipeline, code)
     component = asked.prepare(nlp)
     if rename:
         component.make_key("")
     check_same_format(texts, output)
-    # All files are checked first, so that errors in them are reported before the work begins.
-    total = 0
-    for document in read_text_documents(texts, text_field):
-        _check(document, patient_column, keep, nlp.max_length)
-        if not rename:
-            _check_writable(document.place, "the name of the file", document.name)
-        total += 1
-    settings = BulkSettings(shard_size=shard_size, batch_size=batch_size, n_process=n_process)
+    part = find_texts(texts, columns, layout)
+    settings = BulkSettings(
+        columns,
+        layout,
+        None if code is None else str(code),
+        shard_size,
+        batch_size,
+        n_process,
+        max_errors,
+    )
     del nlp
-    finding = _finding(pipeline, texts, output, settings, asked)
-    with explaining_interruption(), finding as found:
-        documents = _combine(read_text_documents(texts, text_field), found)
-        if rename:
-            documents = _rename(documents, component)
-        _write(documents, texts, output, annotations, text_field, keep, vault, key)
+    # Begun before the work, so that a place that cannot be written is reported at once.
+    total = 0
+    writing = _writing(texts, output, columns, layout, annotations, vault, key)
+    with explaining_interruption(), writing as write:
+        failed = _find(pipeline, texts, work, settings, asked)
+        documents = _combine(part, _read_found(work))
+        for item, deidentified in _rename(documents, component) if rename else documents:
+            if is_text(item.id):
+                write(item, deidentified)
+                total += 1
+            else:
+                reason = "a name that is not UTF-8; rename the file, or use --rename"
+                failed.append({"id": printable(item.id), "reason": reason})
+        if not total:
+            remove_directory(work, DEIDENTIFIED_BY)
+            check_failed(output, total, failed, listed, max_errors)
+    _list_failed(listed, failed)
+    remove_directory(work, DEIDENTIFIED_BY)
     typer.echo(f"✔ Wrote {', '.join(map(str, [output, *written]))}: {total} documents")
     if texts.is_dir() and rename is None:
         typer.echo(
             "⚠ The files have the names that they had: where these may tell who somebody is, use "
             "--rename (or --keep-names, to say that they do not)"
         )
+    check_failed(output, total, failed, listed, max_errors)
 
 
 def _check_places(
@@ -199,127 +235,130 @@ def _read_kinds(given: list[str]) -> dict[str, str]:
     return {label: kind for label, _, kind in (one.rpartition("=") for one in given)}
 
 
-def _check(document: TextDocument, id_field: str | None, keep: list[str], max_length: int) -> None:
-    if id_field is not None and not isinstance(document.fields.get(id_field), str | int):
-        raise BiomedError(f"{document.place}: no identifier in the field {id_field}; name it")
-    if len(document.text) > max_length:
-        raise BiomedError(
-            f"{document.place}: {len(document.text):,} characters, and the pipeline reads "
-            f"{max_length:,}: split the document"
-        )
-    _check_writable(document.place, "the text", document.text)
-    for name in keep:
-        _check_writable(document.place, f"the field {name}", document.fields.get(name))
-
-
-def _check_writable(place: str, what: str, value: Any) -> None:
-    """Refuse what UTF-8 or JSON cannot contain: half of a surrogate pair, infinity."""
-    try:
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except UnicodeEncodeError as error:
-        raise BiomedError(
-            f"{place}: {what} has what is no character, such as half of a surrogate pair (U+D800 "
-            "to U+DFFF): remove it, or put the character there that was meant"
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise BiomedError(
-            f"{place}: {what} has a number that is none in JSON, or too deep a structure: "
-            "leave it out of --keep, or mend it"
-        ) from error
-
-
-@contextmanager
-def _finding(
-    pipeline: str, texts: Path, output: Path, settings: BulkSettings, asked: Deidentification
-) -> Iterator[Iterator[list]]:
-    """Find the mentions of all documents, or go on with it; yields what replaces them, in order.
+def _find(
+    pipeline: str, texts: Path, work: Path, settings: BulkSettings, asked: Deidentification
+) -> list[dict[str, str]]:
+    """Find the mentions of all documents, or go on with it; return the documents that failed.
 
     It is saved in a folder beside the output, which only this user can read and which has nothing
-    of the texts. The folder is deleted at the end, and where no shard has been finished.
+    of the texts. The folder is deleted where no shard has been finished.
     """
     from ..bulk.annotating import annotate_collection
     from ..bulk.deidentification import DEIDENTIFIED_BY
     from ..bulk.manifest import FINISHED
 
-    work = output.with_name(f"{output.name}.shards")
     old = os.umask(0o077)
     try:
         with create_bar(Console(highlight=False)) as bar:
             task = bar.add_task("De-identifying", total=None)
-            annotate_collection(
+            return annotate_collection(
                 pipeline,
                 texts,
                 work,
                 settings,
                 on_progress=lambda rows, total, _: bar.update(task, completed=rows, total=total),
                 deidentification=asked,
-            )
+            ).failed
     except BaseException:
         if (work / MARKER).exists() and not (work / FINISHED).exists():
             remove_directory(work, DEIDENTIFIED_BY)
         raise
     finally:
         os.umask(old)
-    yield _read_found(work)
-    remove_directory(work, DEIDENTIFIED_BY)
 
 
-def _read_found(work: Path) -> Iterator[list]:
+def _read_found(work: Path) -> Iterator[tuple[int, list]]:
+    """What replaces the mentions of each document, by the number of the document."""
     for part in sorted(work.glob("part-*.jsonl"), key=lambda path: (len(path.name), path.name)):
         with part.open(encoding="utf8") as lines:
-            yield from map(json.loads, lines)
+            for line in lines:
+                number, replaced = json.loads(line)
+                yield number, replaced
 
 
-def _combine(
-    documents: Iterable[TextDocument], found: Iterable[list]
-) -> Iterator[tuple[TextDocument, Deidentified]]:
+def _combine(part: Part, found: Iterable[tuple[int, list]]) -> Iterator[tuple[Item, Deidentified]]:
+    """The documents that did not fail, in order."""
     from ..annotations.deidentified import Deidentified
 
-    for document, replaced in zip(documents, found, strict=True):
-        yield document, Deidentified(document.text, map(tuple, replaced))
+    items = enumerate(part.read_from(0, 0))
+    for number, replaced in found:
+        item = next((item for row, item in items if row == number), None)
+        if item is None or item.error:
+            raise BiomedError(f"{part.path}: changes while it is read: leave it alone")
+        yield item, Deidentified(item.text, map(tuple, replaced))
 
 
 def _rename(
-    documents: Iterable[tuple[TextDocument, Deidentified]], component: BiomedDeidentifier
-) -> Iterator[tuple[TextDocument, Deidentified]]:
+    documents: Iterable[tuple[Item, Deidentified]], component: BiomedDeidentifier
+) -> Iterator[tuple[Item, Deidentified]]:
     """Give documents names of 128 bits, which cannot be traced back without the secret.
 
     All documents go to one folder, since names of folders may be names of people too.
     """
     key = component.make_key("")
-    for document, deidentified in documents:
-        document.name = key.digest(16, "file name", document.name).hex() + ".txt"
-        yield document, deidentified
+    for item, deidentified in documents:
+        ending = item.id[len(strip_compression(item.id)) :].lower()
+        name = key.digest(16, "file name", item.id).hex()
+        yield item._replace(id=f"{name}.txt{ending}"), deidentified
 
 
-def _write(
-    documents: Iterable[tuple[TextDocument, Deidentified]],
+@contextmanager
+def _writing(
     texts: Path,
     output: Path,
+    columns: Columns,
+    layout: Layout,
     annotations: Path | None,
-    text_field: str,
-    keep: list[str],
     vault: Path | None,
     key: bytes | None,
-) -> None:
-    from ..bulk.text_documents import writing_text_documents
+) -> Iterator[Callable[[Item, Deidentified], None]]:
+    """Yield a function that writes a document wherever it is asked for."""
+    from ..bulk.text_documents import writing_texts
     from ..deidentification.vault import writing_vault
 
     with ExitStack() as stack:
-        write = stack.enter_context(writing_text_documents(texts, output, text_field, keep))
+        write_text = stack.enter_context(writing_texts(texts, output, columns, layout))
         notes = lock = None
         if annotations is not None:
             partial = stack.enter_context(replacing_file(annotations))
             notes = stack.enter_context(partial.open("w", encoding="utf8"))
         if vault is not None and key is not None:
             lock = stack.enter_context(writing_vault(vault, key))
-        for document, deidentified in documents:
-            document.fields = {name: document.fields.get(name) for name in keep}
-            write(document, deidentified.text)
+
+        def write(item: Item, deidentified: Deidentified) -> None:
+            write_text(item, deidentified.text)
             if notes is not None:
-                name = {"file": document.name} if document.name else {}
+                name = {"file": item.id} if texts.is_dir() else {}
                 replacements = [one._asdict() for one in deidentified.replacements]
-                row = {**name, **document.fields, "replacements": replacements}
+                row = {**name, **item.fields, "replacements": replacements}
                 notes.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
             if lock is not None:
                 lock(deidentified)
+
+        yield write
+
+
+def _list_failed(path: Path, failed: list[dict[str, str]]) -> None:
+    """Write the documents that failed; without any, remove the list of an earlier run."""
+    if failed:
+        lines = (json.dumps(one, ensure_ascii=False) + "\n" for one in failed)
+        replace_text(path, "".join(lines))
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _check_list(path: Path) -> None:
+    """Refuse to write the list of failed documents where something else is."""
+    if path.is_dir() or (path.exists() and not _is_list_of_failed(path)):
+        raise BiomedError(
+            f"{path}: documents that fail would be listed here, and this is not such a list: move "
+            "it away, or name another output"
+        )
+
+
+def _is_list_of_failed(path: Path) -> bool:
+    try:
+        rows = [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()]
+        return bool(rows) and all(set(row) == {"id", "reason"} for row in rows)
+    except (OSError, ValueError, TypeError):
+        return False

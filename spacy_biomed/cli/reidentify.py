@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from ..errors import BiomedError
+from ._shared.input_options import DELIMITER, ENCODING, QUOTING, TEXT_COLUMN, read_layout
 
 
 def reidentify(
@@ -16,9 +17,10 @@ def reidentify(
     vault_key_file: Path = typer.Option(
         None, help="File with the vault's key; else the variable SPACY_BIOMED_VAULT_KEY."
     ),
-    text_field: str = typer.Option(
-        "text", "--text-column", "--text-field", help="Column or JSON field with the text."
-    ),
+    text_field: str = TEXT_COLUMN,
+    encoding: str = ENCODING,
+    delimiter: str = DELIMITER,
+    quoting: str = QUOTING,
 ) -> None:
     """Restore the original texts from de-identified texts and their vault.
 
@@ -26,23 +28,21 @@ def reidentify(
 
     Example: python -m spacy biomed reidentify deidentified.jsonl vault restored.jsonl
     """
-    from ..bulk.text_documents import (
-        check_same_format,
-        read_text_documents,
-        writing_text_documents,
-    )
+    from ..bulk.sources import Columns
+    from ..bulk.text_documents import check_same_format, find_texts, list_columns, writing_texts
     from ..deidentification.vault import open_vault, read_vault_key
 
     stored = open_vault(vault, read_vault_key(vault_key_file))
+    layout = read_layout(encoding, delimiter, quoting)
     check_same_format(texts, output)
+    columns = Columns(text_field, keep=list_columns(texts, text_field, layout))
+    part = find_texts(texts, columns, layout)
     number = -1
-    keep: list[str] = []
-    for document in read_text_documents(texts, text_field):
-        keep = [name for name in document.fields if name != text_field]
-        break
-    with writing_text_documents(texts, output, text_field, keep) as write:
-        for number, document in enumerate(read_text_documents(texts, text_field)):
-            write(document, stored.restore(number, document.place, document.text))
+    with writing_texts(texts, output, columns, layout) as write:
+        for number, item in enumerate(part.read_from(0, 0)):
+            if item.error:
+                raise BiomedError(f"{item.id}: {item.error}")
+            write(item, stored.restore(number, item.id, item.text))
         if number + 1 != len(stored):
             raise BiomedError(
                 f"{texts}: {number + 1} documents, and {vault} has {len(stored)}; give all of them"

@@ -7,10 +7,9 @@ from pathlib import Path
 import spacy
 import typer
 from spacy.training.initialize import init_nlp
-from spacy.util import import_file
 from wasabi import msg
 
-from ..errors import BiomedError, escape
+from ..errors import BiomedError
 from ._shared.bad_input import explaining_interruption
 from ._shared.overrides import parse_overrides
 from ._shared.training_extra import importing_extra
@@ -42,6 +41,7 @@ def train(
     Example: python -m spacy biomed train training/ncbi_disease/config.cfg --output
     training/ncbi_disease --gpu-id 0
     """
+    from ..pipeline.pipeline_loading import import_code
     from ..training.config import check_sections, read_config
     from ..training.config_errors import explaining_config_errors
     from ..training.config_settings import check_settings, find_unknown
@@ -50,7 +50,8 @@ def train(
     with importing_extra("training needs PyTorch"):
         from ..training.resumable import check_training_output
         from ..training.resumable import train as train_pipeline
-    _import_code(code)
+    if code is not None:
+        import_code(code)
     set_up_gpu(gpu_id)
     given = read_config(config)
     check_settings(given, config)
@@ -66,17 +67,6 @@ def train(
         msg.good("Initialized pipeline")
         msg.divider("Training pipeline")
         train_pipeline(nlp, output, use_gpu=gpu_id, resume=resume, evaluate_first=False)
-
-
-def _import_code(path: Path | None) -> None:
-    """Import a file of code; raise BiomedError if that fails for any reason."""
-    if path is None:
-        return
-    try:
-        import_file("python_code", path)
-    except Exception as error:  # the file can raise any exception
-        reason = escape(f"{type(error).__name__}: {error}")
-        raise BiomedError(f"--code {path}: cannot be imported ({reason}); correct it") from error
 
 
 def set_up_gpu(gpu_id: int) -> None:

@@ -14,12 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from spacy.vocab import Vocab
 
-from ..corpora.documents import read_lines
-from ..corpora.readers.jsonl import read_jsonl
 from ..errors import BiomedError
-from ..training.corpus import read_docs
 from .workers import Worker, WorkerFailed, thread_settings
 
 SENTENCE = "Aspirin reduced the risk of colorectal cancer in patients with type 2 diabetes."
@@ -172,6 +168,7 @@ def measure_pipelines(
     repeats: int = 5,
     threads: int | None = None,
     batch_size: int | None = None,
+    code: str | None = None,
     progress: Progress = lambda done: None,
 ) -> list[PipelineFigures]:
     """Measure pipelines in separate processes, taking turns after each repeat.
@@ -182,17 +179,18 @@ def measure_pipelines(
         repeats: number of repeats of each measurement.
         threads: number of threads of each library; by default as set in the environment.
         batch_size: batch size of `nlp.pipe`; by default the setting of each pipeline.
+        code: Python file with what the pipelines need.
         progress: called after each of `count_parts` steps, with a description of the step.
 
     Raises:
         BiomedError: if a pipeline cannot be loaded, or fails.
     """
     environment = thread_settings(threads)
-    with _loaded(pipelines, texts, environment, batch_size, progress) as loaded:
+    with _loaded(pipelines, texts, environment, batch_size, progress, code) as loaded:
         for i in range(repeats):
             for figures, _ in loaded:
                 with _explaining(figures.pipeline):
-                    load, first = measure_first_sentence(figures.pipeline, environment)
+                    load, first = measure_first_sentence(figures.pipeline, environment, code=code)
                 figures.load_seconds.append(load)
                 figures.first_seconds.append(first)
                 progress(f"{figures.pipeline}: start {i + 1}")
@@ -224,7 +222,10 @@ def count_parts(pipelines: int, repeats: int) -> int:
 
 
 def measure_first_sentence(
-    pipeline: str, environment: dict[str, str], python: str = sys.executable
+    pipeline: str,
+    environment: dict[str, str],
+    python: str = sys.executable,
+    code: str | None = None,
 ) -> tuple[float, float]:
     """Start a process, load a pipeline in it and annotate a sentence.
 
@@ -232,6 +233,7 @@ def measure_first_sentence(
         pipeline: directory or installed package.
         environment: environment variables to set.
         python: the interpreter, which must have this package.
+        code: Python file with what the pipeline needs.
 
     Returns:
         seconds of `spacy.load`, and seconds from the process's start to the annotation.
@@ -240,7 +242,7 @@ def measure_first_sentence(
         WorkerFailed: if the pipeline cannot be loaded or fails.
     """
     with _start(environment, python) as worker:
-        load_seconds = worker.ask("load", pipeline=pipeline, text=SENTENCE)
+        load_seconds = worker.ask("load", pipeline=pipeline, text=SENTENCE, code=code)
         return load_seconds, time.perf_counter() - worker.started
 
 
@@ -251,6 +253,7 @@ def _loaded(
     environment: dict[str, str],
     batch_size: int | None = None,
     progress: Progress = lambda done: None,
+    code: str | None = None,
 ) -> Iterator[list[tuple[PipelineFigures, Worker]]]:
     """Load each pipeline in a separate process, and let it annotate the texts once."""
     with ExitStack() as stack:
@@ -259,7 +262,7 @@ def _loaded(
             for pipeline in pipelines
         ]
         for figures, worker in loaded:
-            _ask(figures, worker, "load", pipeline=figures.pipeline, text=SENTENCE)
+            _ask(figures, worker, "load", pipeline=figures.pipeline, text=SENTENCE, code=code)
             counts = _ask(figures, worker, "read", texts=texts, batch_size=batch_size)
             for name, value in counts.items():
                 setattr(figures, name, value)
@@ -301,29 +304,6 @@ def _explaining(pipeline: str) -> Iterator[None]:
             f"{pipeline}: cannot be measured ({reason}); "
             "try it with `python -m spacy biomed annotate`"
         ) from error
-
-
-def read_texts(path: Path) -> list[str]:
-    """Read the texts of a .spacy file, a .txt file (a text per line) or a .jsonl file ("text").
-
-    Blank texts are left out.
-
-    Raises:
-        BiomedError: if the file cannot be read, or has no text.
-    """
-    if not path.is_file():
-        raise BiomedError(f"{path}: no such file; give a .spacy, .txt or .jsonl file of texts")
-    readers: dict[str, Callable[[Path], Iterable[str]]] = {
-        ".spacy": lambda path: (doc.text for doc in read_docs(path, Vocab())),
-        ".txt": lambda path: read_lines(path, may_be_empty=True),
-        ".jsonl": lambda path: (document.text for document in read_jsonl(path)),
-    }
-    if path.suffix not in readers:
-        raise BiomedError(f"{path}: texts are read from {', '.join(readers)}; name such a file")
-    texts = [text for text in readers[path.suffix](path) if text.strip()]
-    if not texts:
-        raise BiomedError(f"{path}: no text there; give a file with at least one")
-    return texts
 
 
 def describe_machine(packages: Iterable[str] = PACKAGES) -> dict[str, Any]:

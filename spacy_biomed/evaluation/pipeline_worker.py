@@ -31,7 +31,7 @@ class PipelineWorker:
     texts: list[str]
     batch_size: int
 
-    def load(self, pipeline: str, text: str) -> float:
+    def load(self, pipeline: str, text: str, code: str | None = None) -> float:
         """Load a pipeline and annotate a text.
 
         Returns:
@@ -40,7 +40,7 @@ class PipelineWorker:
         from ..pipeline.pipeline_loading import load_pipeline
 
         start = time.perf_counter()
-        self.nlp = load_pipeline(pipeline)
+        self.nlp = load_pipeline(pipeline, code)
         seconds = time.perf_counter() - start
         self.nlp(text)
         return seconds

@@ -16,6 +16,7 @@ from spacy.util import minibatch
 
 from ..encoders.batching.concurrency import submit_ahead
 from ..errors import BiomedError
+from ..files.compression import COMPRESSED_ENDINGS, open_binary
 from ..outputs import check_output, replacing_file, scratch_directory
 from .cleaning_report import (
     DUPLICATE,
@@ -33,7 +34,7 @@ from .deduplication import DuplicateIndex, Sketch, Sketcher, hash_text, normaliz
 from .language_identification import LanguageIdentifier
 from .sentence_filters import SentenceFilter
 from .sentence_splitting import SentenceSplitter
-from .sources import COMPRESSED_ENDINGS, kind_of, open_binary, read_documents
+from .sources import kind_of, read_documents
 
 # Invisible characters: byte-order marks, zero-width spaces and joiners, soft hyphens.
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import json
-import lzma
 import re
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from heapq import heappop, heappush
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, cast
+from typing import Any, Literal
 
-from ..decompression import check_ratio, max_line, open_bounded
-from ..decompression import read_lines as read_bounded_lines
-from ..errors import BiomedError, escape, install_command
+from ..errors import BiomedError, escape
+from ..files.compression import DAMAGE, cannot_read, open_binary, reading, strip_compression
+from ..files.folders import find_files as find_wanted
+from ..files.parquet import read_rows, read_shape
+from ..files.records import (
+    Layout,
+    Record,
+    read_delimited,
+    read_header,
+    read_objects,
+    read_text_lines,
+)
 from .article_xml import read_articles
 from .patents import is_patent, read_patent
 
 TEXT_ENDINGS = (".txt", ".text")
 JSON_ENDINGS = (".jsonl", ".ndjson")
 XML_ENDINGS = (".xml", ".nxml")
-# The characters between fields.
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
+CSV_ENDINGS = (".csv", ".tsv")
 PARQUET_ENDINGS = (".parquet",)
-COMPRESSED_ENDINGS = (".gz", ".xz", ".zst")
 # One side of a parallel corpus of OPUS, such as EMEA.en-es.es: a line for each sentence.
 _MOSES = re.compile(r"\.(\w{2,3})-(\w{2,3})\.(?:\1|\2)$")
 
@@ -38,14 +39,10 @@ FileKind = Literal["text", "json", "csv", "xml", "parquet"]
 # Marks notes of MIMIC-III that are errors.
 _IS_ERROR = "ISERROR"
 
-# Rows of a Parquet file to read at a time.
-_BATCH_ROWS = 256
 
-# Exceptions when reading a damaged file, which include pyarrow's.
-_DAMAGE = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
-
-
-def read_documents(paths: Iterable[Path], *, text_field: str = "text") -> Iterator[str]:
+def read_documents(
+    paths: Iterable[Path], *, text_field: str = "text", layout: Layout = Layout()
+) -> Iterator[str]:
     """Read documents one at a time, in the order of the paths, with constant memory.
 
     The ending of a file's name determines its format: `.txt` (or `.text`) has a document on each
@@ -60,14 +57,16 @@ def read_documents(paths: Iterable[Path], *, text_field: str = "text") -> Iterat
         paths: files, or folders, which are searched recursively in order of name. Files in folders
             are skipped if they have another ending, or if a part of their path starts with a dot.
         text_field: JSON field or column with the text.
+        layout: encoding of text files, and how CSV is written.
 
     Raises:
-        BiomedError: at once if a path does not exist, has an unknown ending, or is a folder without
-            any such file; while reading, if a file is damaged, too large when decompressed, not
-            UTF-8 or not in its format, or if a document has no text field.
+        BiomedError: at once if a path does not exist or is no regular file, has an unknown ending,
+            or is a folder without any such file, or with what cannot be read; while reading, if a
+            file is damaged, too large when decompressed, in another encoding or not in its format,
+            or if a document has no text field.
     """
     files = find_files(paths)
-    return (text for path in files for text in _read_file(path, text_field) if text.strip())
+    return (text for path in files for text in _read_file(path, text_field, layout) if text.strip())
 
 
 def sample_documents(
@@ -113,6 +112,8 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
             files.extend(_search(path))
         elif not path.exists():
             raise BiomedError(f"{path}: no such file or folder; check the path")
+        elif not path.is_file():
+            raise BiomedError(f"{path}: not a regular file; name a file or a folder")
         elif kind_of(path) is None:
             raise BiomedError(
                 f"{path}: the ending of the name is unknown; rename the file to {_ENDINGS_IN_WORDS}"
@@ -131,8 +132,8 @@ def kind_of(path: Path) -> FileKind | None:
     name = path.name.lower()
     if name.endswith(PARQUET_ENDINGS):
         return "parquet"
-    name = _without_compression(name)
-    if name.endswith(tuple(DELIMITERS)):
+    name = strip_compression(name)
+    if name.endswith(CSV_ENDINGS):
         return "csv"
     if name.endswith(XML_ENDINGS):
         return "xml"
@@ -141,73 +142,33 @@ def kind_of(path: Path) -> FileKind | None:
     return "text" if name.endswith(TEXT_ENDINGS) or _MOSES.search(name) else None
 
 
-def delimiter_of(path: Path) -> str:
-    """The character between the fields of a file of the kind "csv"."""
-    return DELIMITERS[Path(_without_compression(path.name.lower())).suffix]
-
-
-def _without_compression(name: str) -> str:
-    return name.rpartition(".")[0] if name.endswith(COMPRESSED_ENDINGS) else name
-
-
-def open_binary(path: Path, mode: Literal["rb", "wb"], ending: str) -> BinaryIO:
-    """Open a file for reading or writing, with compression by an ending.
-
-    Args:
-        path: the file.
-        mode: "rb" or "wb".
-        ending: `.gz`, `.xz` or `.zst`; any other ending means no compression.
-
-    Raises:
-        BiomedError: if pyarrow is missing for `.zst`; while reading, if the file becomes too large
-            when decompressed (`spacy_biomed.decompression`).
-    """
-    if ending not in COMPRESSED_ENDINGS:
-        return path.open(mode)
-    if ending == ".zst":
-        _require_pyarrow(path)
-    if mode == "rb":
-        return open_bounded(path, _DECOMPRESSORS[ending])
-    if ending == ".gz":
-        return cast(BinaryIO, gzip.open(path, mode, compresslevel=6))
-    if ending == ".xz":
-        # Half the memory of the default preset, with a few per cent more size.
-        return cast(BinaryIO, lzma.open(path, mode, preset=4))
-    import pyarrow
-
-    return cast(BinaryIO, pyarrow.output_stream(str(path), compression="zstd"))
-
-
 def _search(folder: Path) -> list[Path]:
-    files = [
-        path
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-        and kind_of(path) is not None
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    ]
-    if not files:
+    found = find_wanted(folder, lambda name: kind_of(Path(name)) is not None)
+    for name, error in found:
+        if error:
+            raise BiomedError(f"{folder / name}: {error}")
+    if not found:
         raise BiomedError(
             f"{folder}: no text in this folder; its files have to end in {_ENDINGS_IN_WORDS}"
         )
-    return files
+    return [folder / name for name, _ in found]
 
 
-def _read_file(path: Path, text_field: str) -> Iterator[str]:
+def _read_file(path: Path, text_field: str, layout: Layout) -> Iterator[str]:
     kind = kind_of(path)
     if kind == "parquet":
         return _read_parquet(path, text_field)
     if kind == "json":
-        return _read_json(path, text_field)
+        return _read_json(path, text_field, layout)
     if kind == "csv":
-        return _read_csv(path, text_field)
+        return _read_csv(path, text_field, layout)
     if kind == "xml":
         return _read_xml(path)
-    return (line for _, line in read_lines(path))
+    return (line for _, line in _strictly(path, read_text_lines(path, layout)))
 
 
-def _read_json(path: Path, text_field: str) -> Iterator[str]:
-    for place, row in _read_objects(path):
+def _read_json(path: Path, text_field: str, layout: Layout) -> Iterator[str]:
+    for place, row in _strictly(path, read_objects(path, layout)):
         if text_field not in row and is_patent(row):
             texts = read_patent(row, place)
         else:
@@ -217,92 +178,35 @@ def _read_json(path: Path, text_field: str) -> Iterator[str]:
             yield text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _read_csv(path: Path, text_field: str) -> Iterator[str]:
-    for place, row in read_records(path):
+def _read_csv(path: Path, text_field: str, layout: Layout) -> Iterator[str]:
+    with reading(path):
+        names = read_header(path, layout)
+    for place, row in _strictly(path, read_delimited(path, names, layout)):
         if row.get(_IS_ERROR) != "1":
             yield _take_text(row, text_field, place)
 
 
 def _read_xml(path: Path) -> Iterator[str]:
+    with reading(path, "to its end"), open_binary(path, "rb", path.suffix.lower()) as file:
+        yield from read_articles(file, path)
+
+
+def _strictly(path: Path, records: Iterator[Record]) -> Iterator[tuple[str, Any]]:
+    """Yield the content of records, each with its file and line.
+
+    Raises:
+        BiomedError: if the file, or a record, is damaged.
+    """
+    line = 0
     try:
-        with open_binary(path, "rb", path.suffix.lower()) as file:
-            yield from read_articles(file, path)
+        for _, line, value, error in records:
+            if error:
+                raise BiomedError(f"{path}:{line}: {error}")
+            yield f"{path}:{line}", value
     except BiomedError:
         raise
-    except _DAMAGE as error:
-        raise _cannot_read(path, "to its end", error) from error
-
-
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield lines with their numbers, from 1; only line feeds end a line.
-
-    Raises:
-        BiomedError: while reading, if the file is damaged, not UTF-8, too large when decompressed,
-            or has a line that is too long (`spacy_biomed.decompression`).
-    """
-    number = 0
-    try:
-        with open_binary(path, "rb", path.suffix.lower()) as file:
-            for number, line in enumerate(read_bounded_lines(file, path), start=1):
-                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-    except BiomedError:
-        raise
-    except UnicodeDecodeError as error:
-        raise BiomedError(
-            f"{path}:{number}: not UTF-8 (byte {error.start + 1} of the line: {error.reason}); "
-            "convert the file to UTF-8"
-        ) from error
-    except _DAMAGE as error:
-        raise _cannot_read(path, f"after line {number}", error) from error
-
-
-def _read_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the objects of JSON lines, each with its file and line; blank lines are skipped.
-
-    Raises:
-        BiomedError: while reading, if the file is damaged, or a line is no object.
-    """
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        place = f"{path}:{number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            reason = "nested too deeply" if isinstance(error, RecursionError) else error
-            raise BiomedError(
-                f"{place}: not JSON ({reason}); put an object on each line"
-            ) from error
-        if not isinstance(row, dict):
-            raise BiomedError(f"{place}: JSON, but no object; put an object on each line")
-        yield place, row
-
-
-def read_records(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the rows below the first one of a CSV or TSV file, each with its file and line.
-
-    Raises:
-        BiomedError: while reading, if the file is damaged, is no CSV, or a row has more or fewer
-            fields than the first.
-    """
-    lines = (f"{line}\n" for _, line in read_lines(path))
-    csv.field_size_limit(max_line())
-    reader = csv.reader(lines, delimiter=delimiter_of(path), strict=True)
-    header: list[str] | None = None
-    try:
-        for record in reader:
-            place = f"{path}:{reader.line_num}"
-            if header is None:
-                header = record
-            elif record and len(record) != len(header):
-                raise BiomedError(
-                    f"{place}: {len(record)} fields and not {len(header)}, as the first line has; "
-                    "mend the line"
-                )
-            elif record:
-                yield place, dict(zip(header, record, strict=True))
-    except csv.Error:  # its message may quote
-        raise BiomedError(f"{path}:{reader.line_num}: no CSV; check the quotation marks") from None
+    except DAMAGE as error:
+        raise cannot_read(path, f"after line {line}", error) from error
 
 
 def _take_text(row: dict[str, Any], text_field: str, place: str) -> str:
@@ -312,29 +216,17 @@ def _take_text(row: dict[str, Any], text_field: str, place: str) -> str:
 
 
 def _read_parquet(path: Path, text_field: str) -> Iterator[str]:
-    _require_pyarrow(path)
-    from pyarrow.parquet import ParquetFile
-
     row = 0
     try:
-        # Page by page: with its defaults, the reader loads a whole row group.
-        with ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
-            if text_field not in file.schema_arrow.names:
-                raise _no_field(str(path), text_field, file.schema_arrow.names)
-            for group in range(file.num_row_groups):
-                columns = file.metadata.row_group(group)
-                for column in map(columns.column, range(columns.num_columns)):
-                    if column.path_in_schema == text_field:
-                        sizes = (column.total_compressed_size, column.total_uncompressed_size)
-                        check_ratio(*sizes, path)
-            for batch in file.iter_batches(_BATCH_ROWS, columns=[text_field]):
-                for value in batch.column(0).to_pylist():
-                    row += 1
-                    yield _checked(value, text_field, f"{path}: row {row}")
+        names, _ = read_shape(path)
+        if text_field not in names:
+            raise _no_field(str(path), text_field, names)
+        for row, values in enumerate(read_rows(path, [text_field]), start=1):
+            yield _checked(values[text_field], text_field, f"{path}: row {row}")
     except BiomedError:
         raise
-    except _DAMAGE as error:
-        raise _cannot_read(path, f"after row {row}", error) from error
+    except DAMAGE as error:
+        raise cannot_read(path, f"after row {row}", error) from error
 
 
 def _checked(value: Any, text_field: str, place: str) -> str:
@@ -352,33 +244,6 @@ def _kind_of_value(value: Any) -> str:
     return "null" if value is None else kinds.get(type(value), "an object")
 
 
-def _decompress_zstandard(file: BinaryIO) -> Any:
-    """Decompress with pyarrow, which unlike python-zstandard detects truncated files."""
-    import pyarrow
-
-    return pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), "zstd")
-
-
-_DECOMPRESSORS: dict[str, Callable[[BinaryIO], Any]] = {
-    ".gz": lambda file: gzip.GzipFile(fileobj=file),
-    ".xz": lzma.LZMAFile,
-    ".zst": _decompress_zstandard,
-}
-
-
-def _require_pyarrow(path: Path) -> None:
-    if find_spec("pyarrow") is None:
-        raise BiomedError(f"{path}: needs pyarrow: {install_command('train')}")
-
-
 def _no_field(place: str, text_field: str, fields: Iterable[str]) -> BiomedError:
     found = escape(", ".join(fields) or "none", 300)
     return BiomedError(f"{place}: no field {text_field}, but {found}; name the one with the text")
-
-
-def _cannot_read(path: Path, where: str, error: Exception) -> BiomedError:
-    reason = getattr(error, "strerror", None) or escape(" ".join(str(error).split()), 200)
-    return BiomedError(
-        f"{path}: cannot be read {where} ({reason}); check that it is complete, and that its "
-        "ending is right"
-    )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import spacy
 from spacy.language import Language
-from spacy.util import get_installed_models, get_package_path, is_package
+from spacy.util import get_installed_models, get_package_path, import_file, is_package
 from thinc.api import ConfigValidationError
 
 from ..config_lines import find_unknown_name, locate_string
@@ -14,16 +14,19 @@ from ..errors import BiomedError, add_hint, escape, quote, suggest, suggest_sibl
 from .checksums import CHECKSUMS, check_checksums
 
 
-def load_pipeline(name: str) -> Language:
+def load_pipeline(name: str, code: Path | str | None = None) -> Language:
     """Load a pipeline with `spacy.load`.
 
     Args:
         name: an installed package, or a pipeline directory.
+        code: Python file to import first, with what the pipeline needs.
 
     Raises:
-        BiomedError: if there is no such pipeline, if it is incomplete or damaged, or if it needs a
-            package that is not installed.
+        BiomedError: if there is no such pipeline, if it is incomplete or damaged, if it needs a
+            package that is not installed, or if the code cannot be imported.
     """
+    if code is not None:
+        import_code(Path(code))
     try:
         _check(name)
         return spacy.load(name)
@@ -101,3 +104,12 @@ def _check(name: str) -> None:
         folder, pattern = get_package_path(name), f"*/{CHECKSUMS}"
     for sums in folder.glob(pattern):
         check_checksums(sums.parent)
+
+
+def import_code(path: Path) -> None:
+    """Import a file of code; raise BiomedError if that fails for any reason."""
+    try:
+        import_file("python_code", path)
+    except Exception as error:  # the file can raise any exception
+        reason = escape(f"{type(error).__name__}: {error}")
+        raise BiomedError(f"--code {path}: cannot be imported ({reason}); correct it") from error

@@ -14,6 +14,7 @@ from spacy_biomed import BiomedError
 from spacy_biomed.annotations import SpanRelation
 from spacy_biomed.bulk import annotate_collection
 from spacy_biomed.bulk.findings import Layers, describe, find_layers
+from spacy_biomed.bulk.sources import Item
 from spacy_biomed.bulk.tables import TableBuilder
 
 TEXTS = ["aspirin for cancer", "nothing", "no aspirin"]
@@ -116,7 +117,7 @@ def test_answers_are_no_entities_and_the_texts_of_a_pair_are_neither():
     answer = {"start": 12, "end": 19, "text": "Aspirin", "confidence": None}
     assert found["answers"] == [answer]
     builder = TableBuilder(layers)
-    builder.add(7, "n", found)
+    builder.add(7, Item("n"), found)
     tables = dict(builder.tables())
     assert list(tables) == ["documents", "entities", "answers"]
     assert tables["answers"].to_pylist() == [{"document": 7, "id": "n", **answer}]

@@ -14,6 +14,7 @@ from spacy.tokens import DocBin
 
 from spacy_biomed import BiomedError
 from spacy_biomed.bulk.sources import Columns, Item, find_parts, plan_shards
+from spacy_biomed.files.records import too_long
 
 # Commas, quotation marks, line ends and letters of several bytes.
 TEXTS = ['Aspirin, 1 "mg"', "line\nline", "náuseas 🙂", " ", "x" * 300, "a\r\nb", "last"]
@@ -61,6 +62,11 @@ def write_spacy(path: Path) -> Path:
         docs.add(doc)
     docs.to_disk(path)
     return path
+
+
+def not_utf8(byte: int, where: str = "line") -> str:
+    advice = "convert the file to UTF-8, or give its --encoding"
+    return f"not UTF-8 (byte {byte} of the {where}: invalid start byte); {advice}"
 
 
 WRITERS = {
@@ -160,7 +166,7 @@ def test_pubtator_that_is_not_utf8_is_an_error(tmp_path):
     (tmp_path / "a.pubtator").write_bytes(b"1|t|\xff\n2|t|good\n")
     _, (items,) = read_shards(tmp_path / "a.pubtator", 5)
     assert items == [
-        Item("a.pubtator:1", error="not UTF-8 (invalid start byte)"),
+        Item("a.pubtator:1", error=not_utf8(5)),
         Item("2", "good"),
     ]
 
@@ -186,13 +192,14 @@ def test_bad_lines_of_json_are_errors_that_quote_nothing(tmp_path, monkeypatch):
     lines += [b'{"id": "n6", "text": "\\ud800"}', b'{"id": "n7", "text": "good"}']
     path.write_bytes(b"\n".join(lines))
     _, found = read_shards(path, 3)
+    each_line = "; put an object on each line"
     assert [item for items in found for item in items] == [
-        Item("notes.jsonl:1", error="not JSON"),
-        Item("notes.jsonl:2", error="JSON, but no object"),
+        Item("notes.jsonl:1", error="not JSON (Expecting value at character 1)" + each_line),
+        Item("notes.jsonl:2", error="JSON, but no object" + each_line),
         Item("n2", error="no text in the column text"),
         Item("n3", error="no text in the column text"),
-        Item("notes.jsonl:5", error="not UTF-8 (invalid start byte)"),
-        Item("notes.jsonl:6", error="a line of over 1 MB"),
+        Item("notes.jsonl:5", error=not_utf8(11)),
+        Item("notes.jsonl:6", error=too_long("line")),
         Item("n6", error="a text that is not UTF-8, or has half of a surrogate pair"),
         Item("n7", "good"),
     ]
@@ -205,16 +212,16 @@ def test_bad_records_of_csv_are_errors(tmp_path, monkeypatch):
     path.write_bytes(b"\n".join(records))
     _, found = read_shards(path, 2)
     assert [item for items in found for item in items] == [
-        Item("notes.csv:1", error="3 fields and not 2"),
-        Item("notes.csv:2", error="1 fields and not 2"),
-        Item("notes.csv:3", error="not UTF-8"),
-        Item("notes.csv:4", error="a field or line of over 1 MB"),
+        Item("notes.csv:1", error="3 fields and not 2, as the first line has"),
+        Item("notes.csv:2", error="1 fields and not 2, as the first line has"),
+        Item("notes.csv:3", error=not_utf8(4)),
+        Item("notes.csv:4", error=too_long("line")),
         Item("n5", "good"),
     ]
 
 
 def test_bad_values_of_parquet_are_errors(tmp_path):
-    texts = pa.array([b"a", None, b"\xff", b"d"], pa.binary()).view(pa.string())
+    texts = pa.array([b"a", None, b"\xff", None], pa.binary()).view(pa.string())
     table = pa.table({"id": [1, 2, 3, None], "text": texts})
     pq.write_table(table, tmp_path / "notes.parquet")
     _, (items,) = read_shards(tmp_path / "notes.parquet", 5, Columns(id="id"))
@@ -222,7 +229,7 @@ def test_bad_values_of_parquet_are_errors(tmp_path):
         Item("1", "a"),
         Item("2", error="no text in the column text"),
         Item("3", error="a text that is not UTF-8, or has half of a surrogate pair"),
-        Item("notes.parquet:4", error="no identifier in the column id"),
+        Item("notes.parquet:4", error="no text in the column text"),
     ]
 
 
@@ -230,7 +237,7 @@ def test_a_file_of_a_folder_that_is_not_utf8_is_an_error(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"\xff")
     (tmp_path / "b.txt").write_bytes(b"good")
     _, (items,) = read_shards(tmp_path, 5)
-    assert items == [Item("a", error="not UTF-8 (invalid start byte)"), Item("b", "good")]
+    assert items == [Item("a", error=not_utf8(1, "file")), Item("b", "good")]
 
 
 @pytest.mark.parametrize("name", WRITERS)

@@ -10,7 +10,8 @@ import pytest
 from pyarrow import parquet
 
 from spacy_biomed.errors import BiomedError, install_command
-from spacy_biomed.language_models.sources import open_binary, read_documents, sample_documents
+from spacy_biomed.files import open_binary
+from spacy_biomed.language_models.sources import read_documents, sample_documents
 
 TEXTS = ["Aspirin reduced the risk.", "Náuseas, vómitos y 39 °C.", "β-catenin\u2028was found."]
 JSON_LINES = "".join(
@@ -230,7 +231,7 @@ def test_what_is_no_parquet_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["a.txt.zst", "a.parquet"])
 def test_without_pyarrow_the_line_says_what_to_install(tmp_path, monkeypatch, name):
-    monkeypatch.setattr("spacy_biomed.language_models.sources.find_spec", lambda name: None)
+    monkeypatch.setattr("spacy_biomed.files.compression.find_spec", lambda name: None)
     (tmp_path / name).write_bytes(b"")
     assert refuse(tmp_path / name) == (
         f"{tmp_path / name}: needs pyarrow: {install_command('train')}"

@@ -10,6 +10,7 @@ from typing import Any
 from spacy.tokens import Doc
 
 from ..findings import Layers
+from ..sources import Item
 from .document_names import DocumentNames
 from .mentions import FoundMention, list_mentions
 from .sink import Sink
@@ -23,13 +24,13 @@ class BratSink(Sink):
 
     is_folder = True
 
-    def __init__(self, layers: Layers, pipeline: str = ""):
-        super().__init__(layers, pipeline)
+    def __init__(self, layers: Layers, pipeline: str = "", keep: tuple[str, ...] = ()):
+        super().__init__(layers, pipeline, keep)
         self._files: dict[str, bytes] = {}
         self._names = DocumentNames()
 
-    def add(self, document: int, id: str, doc: Doc, found: dict[str, Any]) -> None:
-        name = self._names.find(document, id)
+    def add(self, document: int, item: Item, doc: Doc, found: dict[str, Any]) -> None:
+        name = self._names.find(document, item.id)
         self._files[f"{name}.txt"] = doc.text.encode()
         self._files[f"{name}.ann"] = "".join(_standoff(doc.text, found)).encode()
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spacy.tokens import Doc
 
 from ..findings import Layers
+from ..sources import Item
 from .document_names import DocumentNames
 from .mentions import list_mentions
 from .sink import Sink
@@ -36,16 +37,16 @@ class InceptionSink(Sink):
 
     is_folder = True
 
-    def __init__(self, layers: Layers, pipeline: str = ""):
-        super().__init__(layers, pipeline)
+    def __init__(self, layers: Layers, pipeline: str = "", keep: tuple[str, ...] = ()):
+        super().__init__(layers, pipeline, keep)
         self._types = _create_types()
         self._files: dict[str, bytes] = {"TypeSystem.xml": self._types.to_xml().encode()}
         self._names = DocumentNames()
 
-    def add(self, document: int, id: str, doc: Doc, found: dict[str, Any]) -> None:
+    def add(self, document: int, item: Item, doc: Doc, found: dict[str, Any]) -> None:
         from cassis import Cas
 
-        name = self._names.find(document, id)
+        name = self._names.find(document, item.id)
         cas = Cas(self._types)
         cas.sofa_string = _NOT_IN_XML.sub(" ", doc.text)
         cas.sofa_mime = "text"
@@ -55,7 +56,7 @@ class InceptionSink(Sink):
             cas.add(annotation)
             return annotation
 
-        add(_METADATA, begin=0, end=len(doc.text), documentId=_NOT_IN_XML.sub(" ", id))
+        add(_METADATA, begin=0, end=len(doc.text), documentId=_NOT_IN_XML.sub(" ", item.id))
         if doc.has_annotation("SENT_START"):
             for sentence in doc.sents:
                 add(f"{_SEGMENTATION}.Sentence", begin=sentence.start_char, end=sentence.end_char)

@@ -8,6 +8,7 @@ from typing import Any
 from spacy.tokens import Doc
 
 from ..findings import Layers
+from ..sources import Item
 from .mentions import FoundMention, list_mentions
 from .sink import Sink
 
@@ -26,11 +27,13 @@ class LabelStudioSink(Sink):
     The identifier of the document is a field of the task's data.
     """
 
-    def __init__(self, layers: Layers, pipeline: str = ""):
-        super().__init__(layers, pipeline)
+    has_fields = True
+
+    def __init__(self, layers: Layers, pipeline: str = "", keep: tuple[str, ...] = ()):
+        super().__init__(layers, pipeline, keep)
         self._tasks: list[str] = []
 
-    def add(self, document: int, id: str, doc: Doc, found: dict[str, Any]) -> None:
+    def add(self, document: int, item: Item, doc: Doc, found: dict[str, Any]) -> None:
         mentions, relations = list_mentions(doc.text, found)
         result = [_describe(mention, document, doc.text) for mention in mentions]
         for relation in relations:
@@ -49,8 +52,9 @@ class LabelStudioSink(Sink):
         prediction: dict[str, Any] = {"model_version": self.pipeline, "result": result}
         if confidences:
             prediction["score"] = min(confidences)
-        task = {"data": {TEXT: doc.text, "id": id}, "predictions": [prediction]}
-        self._tasks.append(json.dumps(task, ensure_ascii=False))
+        data = {**item.fields, TEXT: doc.text, "id": item.id}
+        task = {"data": data, "predictions": [prediction]}
+        self._tasks.append(json.dumps(task, ensure_ascii=False, default=str))
 
     def files(self, part: str) -> dict[str, bytes]:
         return {f"{part}.json": ("[\n" + ",\n".join(self._tasks) + "\n]\n").encode()}

@@ -7,6 +7,7 @@ from typing import Any
 from spacy.tokens import Doc
 
 from ..findings import Layers
+from ..sources import Item
 from ..tables import TableBuilder
 from .sink import Sink
 
@@ -18,12 +19,14 @@ class ParquetSink(Sink):
         builder: has the tables.
     """
 
-    def __init__(self, layers: Layers, pipeline: str = ""):
-        super().__init__(layers, pipeline)
-        self.builder = TableBuilder(layers)
+    has_fields = True
 
-    def add(self, document: int, id: str, doc: Doc, found: dict[str, Any]) -> None:
-        self.builder.add(document, id, found)
+    def __init__(self, layers: Layers, pipeline: str = "", keep: tuple[str, ...] = ()):
+        super().__init__(layers, pipeline, keep)
+        self.builder = TableBuilder(layers, keep)
+
+    def add(self, document: int, item: Item, doc: Doc, found: dict[str, Any]) -> None:
+        self.builder.add(document, item, found)
 
     def files(self, part: str) -> dict[str, bytes]:
         import pyarrow

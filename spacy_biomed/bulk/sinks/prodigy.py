@@ -8,6 +8,7 @@ from typing import Any
 from spacy.tokens import Doc
 
 from ..findings import Layers
+from ..sources import Item
 from .mentions import FoundMention, list_mentions
 from .sink import Sink
 
@@ -24,18 +25,20 @@ class ProdigySink(Sink):
     `options` and `accept` are for the interface `choice`.
     """
 
-    def __init__(self, layers: Layers, pipeline: str = ""):
-        super().__init__(layers, pipeline)
+    has_fields = True
+
+    def __init__(self, layers: Layers, pipeline: str = "", keep: tuple[str, ...] = ()):
+        super().__init__(layers, pipeline, keep)
         self._lines: list[str] = []
 
-    def add(self, document: int, id: str, doc: Doc, found: dict[str, Any]) -> None:
+    def add(self, document: int, item: Item, doc: Doc, found: dict[str, Any]) -> None:
         mentions, relations = list_mentions(doc.text, found)
         spans = {mention.number: _describe(mention, doc) for mention in mentions}
         confidences = [one.confidence for one in mentions if one.confidence is not None]
         lowest = {"lowest confidence": round(min(confidences), 2)} if confidences else {}
         task: dict[str, Any] = {
             "text": doc.text,
-            "meta": {"id": id, **lowest},
+            "meta": {**item.fields, "id": item.id, **lowest},
             "tokens": [
                 {
                     "text": token.text,
@@ -57,7 +60,7 @@ class ProdigySink(Sink):
             cats = found["cats"]
             task["options"] = [{"id": label, "text": label} for label in cats]
             task["accept"] = [label for label, score in cats.items() if score >= _ACCEPTED]
-        self._lines.append(json.dumps(task, ensure_ascii=False) + "\n")
+        self._lines.append(json.dumps(task, ensure_ascii=False, default=str) + "\n")
 
     def files(self, part: str) -> dict[str, bytes]:
         return {f"{part}.jsonl": "".join(self._lines).encode()}

@@ -8,6 +8,7 @@ from typing import Any
 from spacy.tokens import Doc
 
 from ..findings import Layers
+from ..sources import Item
 from .sink import Sink
 
 
@@ -18,12 +19,12 @@ class PubTatorSink(Sink):
     stay the same. An entity's `kb_id`, or else its `id`, is the concept.
     """
 
-    def __init__(self, layers: Layers, pipeline: str = ""):
-        super().__init__(layers, pipeline)
+    def __init__(self, layers: Layers, pipeline: str = "", keep: tuple[str, ...] = ()):
+        super().__init__(layers, pipeline, keep)
         self._blocks: list[str] = []
 
-    def add(self, document: int, id: str, doc: Doc, found: dict[str, Any]) -> None:
-        name = re.sub(r"[|\s]", "_", id)
+    def add(self, document: int, item: Item, doc: Doc, found: dict[str, Any]) -> None:
+        name = re.sub(r"[|\s]", "_", item.id)
         title, _, abstract = doc.text.partition("\n")
         lines = [f"{name}|t|{_one_line(title)}", f"{name}|a|{_one_line(abstract)}"]
         for span in found["entities"]:

@@ -9,30 +9,30 @@ from spacy.tokens import Doc
 
 from ...errors import BiomedError
 from ..findings import Layers
+from ..sources import Item
 from .sink import Sink
 
 
 class ReplacementSink(Sink):
     """A line for each document, with what replaces its mentions and nothing of its text.
 
-    It has offsets in the document, label and replacement of each mention, in text order.
+    It has the document's number, and offsets in it, label and replacement of each mention, in text
+    order.
     """
 
-    needs_all = True
-
-    def __init__(self, layers: Layers, pipeline: str = ""):
-        super().__init__(layers, pipeline)
+    def __init__(self, layers: Layers, pipeline: str = "", keep: tuple[str, ...] = ()):
+        super().__init__(layers, pipeline, keep)
         self._lines: list[str] = []
 
-    def add(self, document: int, id: str, doc: Doc, found: dict[str, Any]) -> None:
+    def add(self, document: int, item: Item, doc: Doc, found: dict[str, Any]) -> None:
         deidentified = doc._.deidentified
         if deidentified is None:
             raise BiomedError(
-                f"{id}: no component has looked for mentions: give a pipeline that does, or the "
-                "component's spans_key"
+                f"{item.id}: no component has looked for mentions: give a pipeline that does, or "
+                "the component's spans_key"
             )
         rows = [(one.start, one.end, one.label, one.text) for one in deidentified.replacements]
-        self._lines.append(json.dumps(rows, ensure_ascii=False) + "\n")
+        self._lines.append(json.dumps([document, rows], ensure_ascii=False) + "\n")
 
     def files(self, part: str) -> dict[str, bytes]:
         return {f"{part}.jsonl": "".join(self._lines).encode()}

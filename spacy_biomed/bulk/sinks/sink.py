@@ -8,6 +8,7 @@ from typing import Any
 from spacy.tokens import Doc
 
 from ..findings import Layers
+from ..sources import Item
 
 
 class Sink(ABC):
@@ -18,22 +19,24 @@ class Sink(ABC):
     Args:
         layers: layers that the pipeline writes.
         pipeline: name and version of the pipeline.
+        keep: columns of the input that are written.
 
     Attributes:
         is_folder: whether the files of a shard are in a folder of their own.
-        needs_all: whether a document that fails ends the run.
+        has_fields: whether the columns that are kept are written.
     """
 
     is_folder = False
-    needs_all = False
+    has_fields = False
 
-    def __init__(self, layers: Layers, pipeline: str = ""):
+    def __init__(self, layers: Layers, pipeline: str = "", keep: tuple[str, ...] = ()):
         self.layers = layers
         self.pipeline = pipeline
+        self.keep = keep
 
     @abstractmethod
-    def add(self, document: int, id: str, doc: Doc, found: dict[str, Any]) -> None:
-        """Add a document: its number in the input, its identifier, and what was found in it."""
+    def add(self, document: int, item: Item, doc: Doc, found: dict[str, Any]) -> None:
+        """Add a document: its number in the input, its row, and what was found in it."""
 
     @abstractmethod
     def files(self, part: str) -> dict[str, bytes]:

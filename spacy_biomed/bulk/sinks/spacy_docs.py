@@ -8,19 +8,23 @@ from spacy.tokens import Doc, DocBin
 
 from ...corpora.gold import DOCUMENT_ID
 from ..findings import Layers
+from ..sources import Item
 from .sink import Sink
 
 
 class SpacySink(Sink):
     """A `.spacy` file, with `doc.user_data["document_id"]` and other user data of plain types."""
 
-    def __init__(self, layers: Layers, pipeline: str = ""):
-        super().__init__(layers, pipeline)
+    has_fields = True
+
+    def __init__(self, layers: Layers, pipeline: str = "", keep: tuple[str, ...] = ()):
+        super().__init__(layers, pipeline, keep)
         self._docs = DocBin(store_user_data=True)
 
-    def add(self, document: int, id: str, doc: Doc, found: dict[str, Any]) -> None:
+    def add(self, document: int, item: Item, doc: Doc, found: dict[str, Any]) -> None:
         kept = {key: value for key, value in doc.user_data.items() if _is_plain(value)}
-        doc.user_data = {**kept, DOCUMENT_ID: id}
+        fields = {name: value for name, value in item.fields.items() if _is_plain(value)}
+        doc.user_data = {**kept, **fields, DOCUMENT_ID: item.id}
         self._docs.add(doc)
 
     def files(self, part: str) -> dict[str, bytes]:

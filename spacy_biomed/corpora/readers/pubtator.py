@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ...errors import BiomedError, quote
@@ -34,7 +34,8 @@ def read_pubtator(path: Path | str, encoding: str = "utf-8") -> Iterator[Documen
             beyond the text or reads differently.
     """
     for file in list_files(Path(path), SUFFIXES):
-        documents = list(_read_file(file, encoding))
+        parsed = parse_documents(number_lines(file, encoding), file)
+        documents = [_finish(document, covered) for document, covered in parsed]
         has_relations = any(document.relations for document in documents)
         for document in documents:
             if not has_relations:
@@ -42,16 +43,27 @@ def read_pubtator(path: Path | str, encoding: str = "utf-8") -> Iterator[Documen
             yield document
 
 
-def _read_file(path: Path, encoding: str) -> Iterator[Document]:
+def parse_documents(
+    lines: Iterable[tuple[int, str]], path: Path
+) -> Iterator[tuple[Document, list[_Covered]]]:
+    """Yield the documents of a file, each with its mentions, which are not checked.
+
+    Args:
+        lines: the lines that are not blank, with their numbers.
+        path: of the file, for messages.
+
+    Raises:
+        BiomedError: if a line is neither title, abstract, mention nor relation.
+    """
     document: Document | None = None
     covered: list[_Covered] = []
     has_abstract = False
-    for number, line in number_lines(path, encoding):
+    for number, line in lines:
         where = f"{path}:{number}"
         text_line = TEXT_LINE.fullmatch(line)
         if text_line and _begins_document(text_line, document):
             if document is not None:
-                yield _finish(document, covered)
+                yield document, covered
             id, kind, text = text_line.groups()
             document = Document(id=id.strip(), text=text, mentions=[], relations=[], source=where)
             covered, has_abstract = [], kind == "a"
@@ -73,7 +85,7 @@ def _read_file(path: Path, encoding: str) -> Iterator[Document]:
                 _add_fields(line, document, covered, where)
     if document is None:
         raise BiomedError(f"{path}: no document in this file; a document begins with ID|t|title")
-    yield _finish(document, covered)
+    yield document, covered
 
 
 def _begins_document(text_line: re.Match[str], document: Document | None) -> bool:

@@ -1,0 +1,73 @@
+"""The options of commands that read documents, and what they say of those that cannot be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import typer
+
+from ...errors import BiomedError
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from ...files.records import Layout
+
+TEXT_COLUMN = typer.Option(
+    "text", "--text-column", "--text-field", help="Column or JSON field with the text."
+)
+KEEP = typer.Option([], help="Other column or JSON field to write too; repeatable.")
+ENCODING = typer.Option("utf-8", help="Encoding of text files, such as cp1252 or utf-16.")
+DELIMITER = typer.Option(
+    None, help="Character between the fields of CSV, such as ;. Else a tab in .tsv, and a comma."
+)
+QUOTING = typer.Option(
+    "minimal", help="minimal, or none if quotation marks in CSV are characters like any other."
+)
+CODE = typer.Option(
+    None, "--code", "-c", help="Python file with what the pipeline needs, such as own components."
+)
+MAX_ERRORS = typer.Option(
+    None,
+    min=0,
+    help="How many documents may fail: with more, the run stops. Without a number it does all "
+    "others, and ends with status 1.",
+)
+
+
+def read_layout(encoding: str, delimiter: str | None, quoting: str) -> Layout:
+    """How text files are written, from the options.
+
+    Raises:
+        BiomedError: if there is no such encoding, delimiter or quoting.
+    """
+    from ...files.records import Layout
+
+    if delimiter in ("\\t", "tab"):
+        delimiter = "\t"
+    return Layout(encoding, delimiter, cast("Literal['minimal', 'none']", quoting)).check()
+
+
+def check_failed(
+    output: Path, documents: int, failed: list[dict[str, str]], listed: Path, max_errors: int | None
+) -> None:
+    """Raise BiomedError if documents failed and --max-errors does not allow it, or if all did.
+
+    Args:
+        output: what was written.
+        documents: number of documents that did not fail.
+        failed: `id` and `reason` of the others.
+        listed: file that has them.
+        max_errors: number of documents that may fail; None for none.
+    """
+    if not failed or (documents and max_errors is not None):
+        return
+    first = f"{failed[0]['id']}: {failed[0]['reason']}"
+    count = f"{len(failed):,} of {documents + len(failed):,} documents failed"
+    if not documents:
+        raise BiomedError(f"{output}: has no document, since all {len(failed):,} failed: {first}")
+    raise BiomedError(
+        f"{output}: {count}, the others are done: {first}; see {listed}, or allow it with "
+        f"--max-errors {len(failed)}"
+    )

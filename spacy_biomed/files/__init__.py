@@ -1,0 +1,5 @@
+"""Files of documents: folders, compression, and one streaming reader of records."""
+
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -1,0 +1,99 @@
+"""Open files that may be compressed."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, cast
+
+from ..decompression import open_bounded
+from ..errors import BiomedError, escape, install_command
+
+COMPRESSED_ENDINGS = (".gz", ".xz", ".zst")
+
+# Exceptions when reading a damaged file, which include pyarrow's.
+DAMAGE = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
+
+
+def strip_compression(name: str) -> str:
+    """A file's name in lower case without `.gz`, `.xz` or `.zst`."""
+    name = name.lower()
+    return name.rpartition(".")[0] if name.endswith(COMPRESSED_ENDINGS) else name
+
+
+def open_binary(path: Path, mode: Literal["rb", "wb"], ending: str) -> BinaryIO:
+    """Open a file for reading or writing, with compression by an ending.
+
+    Args:
+        path: the file.
+        mode: "rb" or "wb".
+        ending: `.gz`, `.xz` or `.zst`; any other ending means no compression.
+
+    Raises:
+        BiomedError: if pyarrow is missing for `.zst`; while reading, if the file becomes too large
+            when decompressed (`spacy_biomed.decompression`).
+    """
+    if ending not in COMPRESSED_ENDINGS:
+        return path.open(mode)
+    if ending == ".zst":
+        require_pyarrow(str(path))
+    if mode == "rb":
+        return open_bounded(path, _DECOMPRESSORS[ending])
+    if ending == ".gz":
+        return cast(BinaryIO, gzip.open(path, mode, compresslevel=6))
+    if ending == ".xz":
+        # Half the memory of the default preset, with a few per cent more size.
+        return cast(BinaryIO, lzma.open(path, mode, preset=4))
+    import pyarrow
+
+    return cast(BinaryIO, pyarrow.output_stream(str(path), compression="zstd"))
+
+
+@contextmanager
+def reading(path: Path, where: str = "") -> Iterator[None]:
+    """Convert errors of reading an input file to a one-line message.
+
+    Args:
+        path: the file.
+        where: how far it could be read, such as "after line 3".
+    """
+    try:
+        yield
+    except BiomedError:
+        raise
+    except DAMAGE as error:
+        raise cannot_read(path, where, error) from error
+
+
+def cannot_read(path: Path, where: str, error: Exception) -> BiomedError:
+    """The error of a file that the system, or the library of its format, cannot read."""
+    reason = getattr(error, "strerror", None) or escape(" ".join(str(error).split()), 200)
+    return BiomedError(
+        f"{path}: cannot be read{where and f' {where}'} ({reason}); check that it is complete, and "
+        "that its ending is right"
+    )
+
+
+def require_pyarrow(where: str) -> None:
+    """Raise BiomedError if pyarrow is not installed."""
+    if find_spec("pyarrow") is None:
+        raise BiomedError(f"{where}: needs pyarrow: {install_command('train')}")
+
+
+def _decompress_zstandard(file: BinaryIO) -> Any:
+    """Decompress with pyarrow, which unlike python-zstandard detects truncated files."""
+    import pyarrow
+
+    return pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), "zstd")
+
+
+_DECOMPRESSORS: dict[str, Callable[[BinaryIO], Any]] = {
+    ".gz": lambda file: gzip.GzipFile(fileobj=file),
+    ".xz": lzma.LZMAFile,
+    ".zst": _decompress_zstandard,
+}

@@ -1,0 +1,70 @@
+"""Find the files of a folder, and name whatever in it cannot be read."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+
+class FoundFile(NamedTuple):
+    """A file in or below a folder, or what is there and cannot be read.
+
+    Attributes:
+        name: path within the folder, with slashes.
+        error: why it cannot be read; "" for a file.
+    """
+
+    name: str
+    error: str = ""
+
+
+def find_files(
+    folder: Path, is_wanted: Callable[[str], bool], hidden: tuple[str, ...] = (".",)
+) -> list[FoundFile]:
+    """Find files in and below a folder, in order of their paths.
+
+    Links to files are followed. Links to folders are not: they may lead in a circle.
+
+    Args:
+        folder: where to search.
+        is_wanted: decides on a file by its name.
+        hidden: files and folders whose names begin so are left out.
+
+    Returns:
+        the files, and with an error each folder that cannot be read or is a link, each link to
+        nothing, and whatever has the name of a file and is none, such as a pipe.
+    """
+    found: list[FoundFile] = []
+    waiting = [""]
+    while waiting:
+        prefix = waiting.pop()
+        try:
+            entries = list(os.scandir(folder / prefix))
+        except OSError as error:
+            found.append(FoundFile(prefix or ".", f"cannot be read: {error.strerror}"))
+            continue
+        for entry in entries:
+            if entry.name.startswith(hidden):
+                continue
+            name = f"{prefix}/{entry.name}" if prefix else entry.name
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(name)
+            elif (problem := _judge(entry, is_wanted(name))) is not None:
+                found.append(FoundFile(name, problem))
+    return sorted(found, key=lambda one: PurePosixPath(one.name).parts)
+
+
+def _judge(entry: os.DirEntry[str], is_wanted: bool) -> str | None:
+    """Why an entry that is not a folder cannot be read; "" if it can; None if nobody wants it."""
+    try:
+        mode = entry.stat().st_mode
+    except OSError as error:
+        return f"a link that leads nowhere: {error.strerror}" if entry.is_symlink() else None
+    if stat.S_ISDIR(mode):
+        return "a link to a folder, which is not followed: give that folder by itself"
+    if not is_wanted:
+        return None
+    return "" if stat.S_ISREG(mode) else "not a regular file, but a pipe, a socket or a device"

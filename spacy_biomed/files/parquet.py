@@ -1,0 +1,90 @@
+"""Read Parquet files row by row, with constant memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..decompression import check_ratio
+from ..errors import BiomedError
+from .compression import require_pyarrow
+from .records import check_names
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetFile
+
+# Rows to read at a time.
+_BATCH_ROWS = 256
+# Stands for a string that is not UTF-8: half of a surrogate pair is no text.
+_NO_TEXT = "\ud800"
+
+
+def read_shape(path: Path) -> tuple[list[str], int]:
+    """The names of the columns of a file, and its number of rows.
+
+    Raises:
+        BiomedError: if two columns have one name.
+        OSError and others: if the file is damaged (`compression.reading`).
+    """
+    with _open(path) as file:
+        names: list[str] = file.schema_arrow.names
+        check_names(names, path)
+        return names, file.metadata.num_rows
+
+
+def read_rows(path: Path, names: Sequence[str], first: int = 0) -> Iterator[dict[str, Any]]:
+    """Yield rows as values by column; a string that is not UTF-8 is one that is no text.
+
+    Args:
+        path: the file.
+        names: of the columns to read.
+        first: number of the first row to yield, from 0.
+
+    Raises:
+        BiomedError: while reading, if the file has fewer rows than it says, or becomes too large
+            when decompressed.
+        OSError and others: if it is damaged (`compression.reading`).
+    """
+    names = list(dict.fromkeys(names))
+    with _open(path) as file:
+        _check_sizes(file, names, path)
+        skip, group = first, 0
+        while group < file.num_row_groups and skip >= file.metadata.row_group(group).num_rows:
+            skip -= file.metadata.row_group(group).num_rows
+            group += 1
+        groups = range(group, file.num_row_groups)
+        number = first - skip
+        for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=names):
+            columns = [batch.column(name) for name in names]
+            for index in range(batch.num_rows):
+                if number >= first:
+                    yield {n: _value(c[index]) for n, c in zip(names, columns, strict=True)}
+                number += 1
+        if number < file.metadata.num_rows:
+            raise BiomedError(f"{path}: {number} rows and not {file.metadata.num_rows}; damaged")
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[ParquetFile]:
+    require_pyarrow(str(path))
+    from pyarrow.parquet import ParquetFile
+
+    # Page by page: with its defaults, the reader loads a whole row group.
+    with ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+        yield file
+
+
+def _check_sizes(file: ParquetFile, names: list[str], path: Path) -> None:
+    for group in map(file.metadata.row_group, range(file.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            if column.path_in_schema in names:
+                check_ratio(column.total_compressed_size, column.total_uncompressed_size, path)
+
+
+def _value(scalar: Any) -> Any:
+    try:
+        return scalar.as_py()
+    except UnicodeDecodeError:
+        return _NO_TEXT

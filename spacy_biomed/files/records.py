@@ -1,0 +1,434 @@
+"""Read lines, JSON lines, CSV and TSV a record at a time, with constant memory.
+
+All readers give each record with its place and, if it is damaged, with an error in place of its
+content. Errors never quote the content, which may be personal.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, NamedTuple, cast
+
+from ..decompression import LINE_VARIABLE, max_line
+from ..errors import BiomedError, escape, quote
+from .compression import COMPRESSED_ENDINGS, open_binary, strip_compression
+
+_BLOCK = 1 << 20
+_BYTE_ORDER_MARK = "\ufeff"
+_WIDE_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_NUL = (
+    "NUL characters, as UTF-16 has when it is read in another encoding: give --encoding, or remove "
+    "them"
+)
+# The rest of a quoted field, up to the quotation mark that closes it. A doubled one does not.
+_QUOTED = re.compile('[^"]*(?:""[^"]*)*')
+
+
+class Layout(NamedTuple):
+    """How text files, and the records in them, are written.
+
+    Attributes:
+        encoding: as Python names it; a byte-order mark is no part of a text.
+        delimiter: the character between fields; None for a tab in .tsv, and a comma in .csv.
+        quoting: "minimal" if fields may be in quotation marks, "none" if these are characters like
+            any other.
+    """
+
+    encoding: str = "utf-8"
+    delimiter: str | None = None
+    quoting: Literal["minimal", "none"] = "minimal"
+
+    def check(self) -> Layout:
+        """Raise BiomedError if there is no such encoding, delimiter or quoting."""
+        try:
+            "".encode(self.encoding)
+        except (LookupError, UnicodeError):
+            raise BiomedError(
+                f"--encoding {quote(self.encoding)}: unknown; give one that Python knows, such as "
+                "cp1252, latin-1 or utf-16"
+            ) from None
+        if self.delimiter is not None and (
+            len(self.delimiter) != 1 or self.delimiter in '"\r\n' or not self.delimiter.isascii()
+        ):
+            raise BiomedError(
+                f"--delimiter {quote(self.delimiter)}: give one character, such as ; or \\t"
+            )
+        if self.quoting not in ("minimal", "none"):
+            raise BiomedError(f"--quoting {quote(self.quoting)}: give minimal or none")
+        return self
+
+    def find_delimiter(self, path: Path) -> str:
+        """The character between the fields of a file."""
+        is_tsv = strip_compression(path.name).endswith(".tsv")
+        return self.delimiter or ("\t" if is_tsv else ",")
+
+
+class Record(NamedTuple):
+    """A record of a file.
+
+    Attributes:
+        offset: where it begins, in bytes of the (decompressed) content.
+        line: number of its first line, from 1 where reading began.
+        value: its content; None if it is damaged.
+        error: why it is damaged, and what to do.
+    """
+
+    offset: int
+    line: int
+    value: Any = None
+    error: str = ""
+
+
+def read_text_lines(path: Path, layout: Layout = Layout(), offset: int = 0) -> Iterator[Record]:
+    """Yield the lines of a file without their ends, LF or CRLF.
+
+    Args:
+        path: the file, compressed or not.
+        layout: how it is written.
+        offset: where to begin, which is where a line does.
+
+    Raises:
+        BiomedError: if the file is UTF-16 and the encoding is not, or its lines end in CR alone.
+        OSError and others: if the file is damaged (`compression.reading`).
+    """
+    for record in _read_lines(path, layout, offset):
+        value = None if record.error else _without_end(record.value)
+        yield record._replace(value=value)
+
+
+def read_objects(path: Path, layout: Layout = Layout(), offset: int = 0) -> Iterator[Record]:
+    """Yield the objects of JSON lines; blank lines are skipped. See `read_text_lines`."""
+    for record in _read_lines(path, layout, offset):
+        if record.error:
+            yield record
+        elif record.value.strip():
+            value, error = parse_object(record.value)
+            yield record._replace(value=value, error=error)
+
+
+def parse_object(text: str) -> tuple[dict[str, Any] | None, str]:
+    """Parse a JSON object; return it, or why the text is none."""
+    try:
+        value = parse_json(text)
+    except json.JSONDecodeError as error:
+        where = f"{error.msg} at character {error.colno}"
+        return None, f"not JSON ({where}); put an object on each line"
+    except RecursionError:
+        return None, "not JSON (nested too deeply); put an object on each line"
+    except ValueError as error:  # of a number with too many digits, or of a field that is repeated
+        return None, str(error) if str(error) == _TWICE else "not JSON (a number of many digits)"
+    if not isinstance(value, dict):
+        return None, "JSON, but no object; put an object on each line"
+    return value, ""
+
+
+_TWICE = "two fields of an object have one name: rename one, or remove it"
+
+
+def parse_json(text: str) -> Any:
+    """Parse JSON; raise ValueError if two fields of an object have one name."""
+    return json.loads(text, object_pairs_hook=_make_object)
+
+
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError(_TWICE)
+    return made
+
+
+def read_header(path: Path, layout: Layout = Layout()) -> list[str]:
+    """The names of the columns of a CSV or TSV file, which are in its first record.
+
+    Raises:
+        BiomedError: if two columns have one name; see also `read_text_lines`.
+    """
+    first = next(_split(path, layout, 0), Record(0, 1, []))
+    if first.error:
+        raise BiomedError(f"{path}:{first.line}: {first.error}")
+    names: list[str] = first.value
+    check_names(names, path)
+    return names
+
+
+def check_names(names: list[str], path: Path) -> None:
+    """Raise BiomedError if two columns have one name; several may have none."""
+    for name in filter(None, names):
+        if names.count(name) > 1:
+            raise BiomedError(f"{path}: two columns are named {escape(name)}; rename one")
+
+
+def read_delimited(
+    path: Path, names: list[str], layout: Layout = Layout(), offset: int = 0
+) -> Iterator[Record]:
+    """Yield the records below the header of a CSV or TSV file, fields by the name of the column.
+
+    Blank lines are skipped. A field in quotation marks may have several lines, and keeps their
+    ends. In TSV a quotation mark that closes within a field, and not at its end, is a character
+    like any other.
+
+    Args:
+        path, layout: see `read_text_lines`.
+        names: of the columns (`read_header`).
+        offset: where to begin, which is where a record does.
+
+    Raises:
+        BiomedError: if a quotation mark opens a field and does not close at the end of one, so that
+            what follows cannot be told apart from other records; see also `read_text_lines`.
+    """
+    records = _split(path, layout, offset)
+    for record in islice(records, 0 if offset else 1, None):
+        if record.error:
+            yield record
+        elif len(record.value) != len(names):
+            error = f"{len(record.value)} fields and not {len(names)}, as the first line has"
+            yield record._replace(value=None, error=error)
+        else:
+            yield record._replace(value=dict(zip(names, record.value, strict=True)))
+
+
+def _split(path: Path, layout: Layout, offset: int) -> Iterator[Record]:
+    """Yield records of CSV or TSV as lists of fields, the header among them."""
+    delimiter = layout.find_delimiter(path)
+    lines = _read_lines(path, layout, offset)
+    for line in lines:
+        if line.value is None:
+            yield line
+        elif not _without_end(line.value):
+            continue
+        elif layout.quoting == "none" or '"' not in line.value:
+            fields = _without_end(line.value).split(delimiter)
+            yield line._replace(value=None if line.error else fields)
+        else:
+            yield _QuotedRecord(line, lines, delimiter, path).read()
+
+
+def format_fields(values: Iterable[Any], delimiter: str, quoting: str = "minimal") -> str:
+    """A line of CSV or TSV, which `read_delimited` reads as the same fields; None is empty.
+
+    Raises:
+        BiomedError: if a field needs quotation marks, and quoting is "none".
+    """
+    special = {delimiter, "\r", "\n", *('"' if quoting == "minimal" else "")}
+    cells = []
+    for value in values:
+        cell = "" if value is None else str(value)
+        if not special.isdisjoint(cell):
+            if quoting == "none":
+                raise BiomedError("a field has a delimiter or a line end: leave out --quoting none")
+            cell = '"' + cell.replace('"', '""') + '"'
+        cells.append(cell)
+    return (delimiter.join(cells) or '""' * (quoting == "minimal")) + "\n"
+
+
+class _QuotedRecord:
+    """A record whose fields may be in quotation marks, and so have several lines.
+
+    The module `csv` takes a CR for the end of a line, and either lets a field that is not closed
+    swallow records, or does not say where it began.
+    """
+
+    def __init__(self, first: Record, lines: Iterator[Record], delimiter: str, path: Path):
+        self.first, self.lines, self.delimiter, self.path = first, lines, delimiter, path
+        self.line, self.text, self.error = first.line, first.value, first.error
+        self.at = 0
+
+    def read(self) -> Record:
+        fields = []
+        while True:
+            is_quoted = self.text.startswith('"', self.at)
+            fields.append(self._read_quoted() if is_quoted else self._read_plain())
+            if self.at >= len(_without_end(self.text)):
+                break
+            self.at += 1
+        return self.first._replace(value=None if self.error else fields, error=self.error)
+
+    def _read_plain(self) -> str:
+        content, begin = _without_end(self.text), self.at
+        self.at = content.find(self.delimiter, begin)
+        if self.at < 0:
+            self.at = len(content)
+        return content[begin : self.at]
+
+    def _read_quoted(self) -> str:
+        opened, begin, pieces, size = self.line, self.at, [], 0
+        start = begin + 1
+        while (end := _find_end(self.text, start)) == len(self.text):
+            pieces.append(self.text[start:])
+            size += end - start
+            following = next(self.lines, None)
+            if following is None or following.value is None or size > max_line():
+                raise self._not_closed(opened)
+            self.line, self.text = following.line, following.value
+            self.error = self.error or following.error
+            start = 0
+        pieces.append(self.text[start:end])
+        self.at = end + 1
+        if self.at == len(_without_end(self.text)) or self.text.startswith(self.delimiter, self.at):
+            return "".join(pieces).replace('""', '"')
+        is_one_cell = self.line == opened and self.delimiter not in pieces[0]
+        if self.delimiter != "\t" or not is_one_cell:
+            raise self._not_closed(opened)
+        self.at = begin
+        return self._read_plain()
+
+    def _not_closed(self, line: int) -> BiomedError:
+        return BiomedError(
+            f"{self.path}:{line}: a quotation mark opens a field here and does not close at the "
+            "end of one; double the marks within a field, or read them as characters like any "
+            "other with --quoting none"
+        )
+
+
+def _find_end(text: str, start: int) -> int:
+    """Where a quoted field is closed; the length of the text if it is not."""
+    found = _QUOTED.match(text, start)
+    assert found is not None  # it matches nothing too
+    return found.end()
+
+
+def _read_lines(path: Path, layout: Layout, offset: int) -> Iterator[Record]:
+    """Yield lines with their ends; with an error, one that is not in the encoding has its text."""
+    encoding = layout.encoding
+    is_wide = "\n".encode(encoding) != b"\n"  # UTF-16, for example
+    ending = path.suffix.lower()
+    with ExitStack() as stack:
+        file = stack.enter_context(open_binary(path, "rb", ending))
+        if is_wide:
+            file = stack.enter_context(_open_as_utf8(file, encoding))
+            encoding = "utf-8"
+        _skip(file, offset, can_seek=not is_wide and ending not in COMPRESSED_ENDINGS)
+        for number, (begin, content) in enumerate(_number_lines(file, offset), start=1):
+            if begin == 0 and content is not None:
+                _check_beginning(content, path, encoding)
+            yield _decode(begin, number, content, encoding)
+
+
+def _decode(offset: int, number: int, content: bytes | None, encoding: str) -> Record:
+    if content is None:
+        return Record(offset, number, None, too_long("line"))
+    try:
+        text, error = content.decode(encoding), ""
+    except UnicodeDecodeError as problem:
+        text, error = content.decode(encoding, "surrogateescape"), not_encoded(encoding, problem)
+    text = text.removeprefix(_BYTE_ORDER_MARK) if offset == 0 else text
+    return Record(offset, number, text, error or check_text(text))
+
+
+def decode(content: bytes, layout: Layout) -> tuple[str, str]:
+    """Decode a text; return it without a byte-order mark, or "" and why it cannot be decoded."""
+    if wide := _find_wide_mark(content, layout.encoding):
+        return "", f"{wide.upper()}, by its first bytes: give --encoding {wide}"
+    try:
+        text = content.decode(layout.encoding).removeprefix(_BYTE_ORDER_MARK)
+    except UnicodeDecodeError as problem:
+        return "", not_encoded(layout.encoding, problem, "file")
+    error = check_text(text)
+    return ("", error) if error else (text, "")
+
+
+def check_text(text: str) -> str:
+    """Why a text was decoded wrongly; "" if nothing tells so."""
+    return _NUL if "\0" in text else ""
+
+
+def not_encoded(encoding: str, error: UnicodeDecodeError, where: str = "line") -> str:
+    """What is said of bytes that are not in an encoding."""
+    return (
+        f"not {encoding.upper()} (byte {error.start + 1} of the {where}: {error.reason}); convert "
+        "the file to UTF-8, or give its --encoding"
+    )
+
+
+def too_long(what: str) -> str:
+    """What is said of a line, file or value over the limit."""
+    return (
+        f"a {what} of over {max_line() >> 20} MB; put a document on each line, or set "
+        f"{LINE_VARIABLE} higher"
+    )
+
+
+def _check_beginning(line: bytes, path: Path, encoding: str) -> None:
+    """Raise BiomedError if a file cannot be split into lines, judged by its first."""
+    if wide := _find_wide_mark(line, encoding):
+        raise BiomedError(f"{path}: {wide.upper()}, by its first bytes; give --encoding {wide}")
+    if b"\0" in line:
+        raise BiomedError(f"{path}:1: {_NUL}")
+    if not line.endswith(b"\n") and b"\r" in line.rstrip(b"\r"):
+        raise BiomedError(
+            f"{path}: its lines end in CR alone, as on old Macintoshes; convert the line ends to LF"
+        )
+
+
+def _find_wide_mark(content: bytes, encoding: str) -> str:
+    """The encoding that a byte-order mark tells, if it cannot be the one that was given."""
+    if len("\n".encode(encoding)) > 1:
+        return ""
+    return next((name for mark, name in _WIDE_MARKS.items() if content.startswith(mark)), "")
+
+
+def _number_lines(file: BinaryIO, offset: int) -> Iterator[tuple[int, bytes | None]]:
+    """Yield lines with their offsets; None for a line that is longer than `max_line()`."""
+    limit = max_line()
+    while line := file.readline(limit + 1):
+        length = len(line)
+        if length <= limit:
+            yield offset, line
+        else:
+            while line and not line.endswith(b"\n"):
+                line = file.readline(_BLOCK)
+                length += len(line)
+            yield offset, None
+        offset += length
+
+
+def _skip(file: BinaryIO, count: int, *, can_seek: bool) -> None:
+    if can_seek:
+        file.seek(count)
+    while not can_seek and count > 0 and (read := file.read(min(count, _BLOCK))):
+        count -= len(read)
+
+
+def _without_end(line: str) -> str:
+    """A line without LF or CRLF; another CR belongs to its text."""
+    if line.endswith("\r\n"):
+        return line[:-2]
+    return line[:-1] if line.endswith("\n") else line
+
+
+def _open_as_utf8(file: BinaryIO, encoding: str) -> BinaryIO:
+    return cast(BinaryIO, io.BufferedReader(_Utf8Stream(file, encoding), _BLOCK))
+
+
+class _Utf8Stream(io.RawIOBase):
+    """The content of a file in UTF-8, whatever encoding the file has."""
+
+    def __init__(self, file: BinaryIO, encoding: str):
+        self._file = file
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._left = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while not self._left:
+            content = self._file.read(_BLOCK)
+            self._left = self._decoder.decode(content, final=not content).encode()
+            if not content:
+                break
+        count = min(len(buffer), len(self._left))
+        buffer[:count], self._left = self._left[:count], self._left[count:]
+        return count

@@ -14,6 +14,7 @@ from rich.table import Column, Table
 
 from ..errors import BiomedError, quote
 from ._shared.display import create_bar, create_table
+from ._shared.input_options import DELIMITER, ENCODING, QUOTING, TEXT_COLUMN, read_layout
 
 if TYPE_CHECKING:
     from ..language_models.cleaning import Source
@@ -29,7 +30,10 @@ def clean(
         ..., "--output", "-o", help="Text file to write: .txt, .txt.gz, .txt.xz or .txt.zst."
     ),
     lang: str = typer.Option(..., help="Language of the corpus, such as en; others are removed."),
-    text_field: str = typer.Option("text", help="JSON field or column with the text."),
+    text_field: str = TEXT_COLUMN,
+    encoding: str = ENCODING,
+    delimiter: str = DELIMITER,
+    quoting: str = QUOTING,
     min_words: int = typer.Option(3, min=1, help="Fewest words of a sentence."),
     max_words: int = typer.Option(250, min=1, help="Most words of a sentence."),
     similarity: float = typer.Option(
@@ -65,6 +69,7 @@ def clean(
             output,
             settings,
             text_field=text_field,
+            layout=read_layout(encoding, delimiter, quoting),
             workers=workers,
             on_progress=lambda done, total: progress.update(task, completed=done, total=total),
         )

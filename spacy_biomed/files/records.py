@@ -114,7 +114,7 @@ def read_objects(path: Path, layout: Layout = Layout(), offset: int = 0) -> Iter
         if record.error:
             yield record
         elif record.value.strip():
-            value, error = parse_object(record.value)
+            value, error = parse_object(_without_end(record.value))
             yield record._replace(value=value, error=error)
 
 
@@ -123,12 +123,13 @@ def parse_object(text: str) -> tuple[dict[str, Any] | None, str]:
     try:
         value = parse_json(text)
     except json.JSONDecodeError as error:
-        where = f"{error.msg} at character {error.colno}"
+        where = f"{error.msg.removesuffix(' at')} at character {error.colno}"
         return None, f"not JSON ({where}); put an object on each line"
     except RecursionError:
         return None, "not JSON (nested too deeply); put an object on each line"
     except ValueError as error:  # of a number with too many digits, or of a field that is repeated
-        return None, str(error) if str(error) == _TWICE else "not JSON (a number of many digits)"
+        many = "not JSON (a number of too many digits); put an object on each line"
+        return None, str(error) if str(error) == _TWICE else many
     if not isinstance(value, dict):
         return None, "JSON, but no object; put an object on each line"
     return value, ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,6 +18,7 @@ from spacy.util import minibatch
 from ..encoders.batching.concurrency import submit_ahead
 from ..errors import BiomedError
 from ..files.compression import COMPRESSED_ENDINGS, open_binary
+from ..files.records import Layout
 from ..outputs import check_output, replacing_file, scratch_directory
 from .cleaning_report import (
     DUPLICATE,
@@ -26,6 +28,7 @@ from .cleaning_report import (
     NO_STOP_WORDS,
     OF_OTHER_SOURCE,
     OTHER_LANGUAGE,
+    REPORT_KEYS,
     Account,
     CleaningReport,
     CleaningSettings,
@@ -195,6 +198,7 @@ def clean_corpus(
     settings: CleaningSettings,
     *,
     text_field: str = "text",
+    layout: Layout = Layout(),
     workers: int = 1,
     on_progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> CleaningReport:
@@ -214,6 +218,7 @@ def clean_corpus(
             if the name ends in .gz, .xz or .zst. The report is written next to it (`report_path`).
         settings: how to clean.
         text_field: field of JSON lines, or column of Parquet files, with the text.
+        layout: encoding of text files, and how CSV is written.
         workers: number of processes that split and filter; the result does not depend on it.
         on_progress: called with the number of documents done and the total, at the start and after
             each document.
@@ -222,12 +227,14 @@ def clean_corpus(
         the report, as it was written.
 
     Raises:
-        BiomedError: if a source cannot be read, the output cannot be written, the language is
-            unknown, a package is not installed, or nothing is left. Then nothing is written.
+        BiomedError: if a source cannot be read, the output cannot be written, the place of the
+            report has another file, the language is unknown, a package is not installed, or nothing
+            is left. Then nothing is written.
     """
     _check_kind(output)
     paths = [path for source in sources for path in source.paths]
     check_output(output, paths)
+    _check_report(report_path(output))
     with (
         replacing_file(report_path(output), paths) as new_report,
         replacing_file(output, paths) as new_output,
@@ -235,7 +242,7 @@ def clean_corpus(
         open_sifter(settings, workers) as sift_all,
         closing(DuplicateIndex(folder / "seen", settings.near_duplicates.similarity)) as index,
     ):
-        read = partial(read_documents, text_field=text_field)
+        read = partial(read_documents, text_field=text_field, layout=layout)
         total = sum(1 for source in sources for _ in read(source.paths))
         on_progress(0, total)
         done = 0
@@ -264,6 +271,21 @@ def report_path(output: Path) -> Path:
     if output.suffix.lower() in COMPRESSED_ENDINGS:
         output = output.with_suffix("")
     return output.with_suffix(".report.json")
+
+
+def _check_report(path: Path) -> None:
+    """Refuse to replace a file that is no report on a cleaned corpus."""
+    if not path.exists():
+        return
+    try:
+        is_report = set(json.loads(path.read_text(encoding="utf8"))) == REPORT_KEYS
+    except (OSError, ValueError, TypeError):
+        is_report = False
+    if not is_report:
+        raise BiomedError(
+            f"{path}: the report would be written here, and this is no such report: move it away, "
+            "or name another output"
+        )
 
 
 @contextmanager

@@ -30,6 +30,10 @@ DOCUMENT_REASONS = (
 )
 
 
+# The keys of the report as JSON.
+REPORT_KEYS = {"settings", "sources", "total"}
+
+
 @dataclass(frozen=True, slots=True)
 class CleaningSettings:
     """How to clean a corpus.
@@ -98,6 +102,7 @@ class CleaningReport:
         return sum(self.sources.values(), Account())
 
     def to_json(self) -> dict[str, Any]:
+        """The report, with `REPORT_KEYS`."""
         return {
             "settings": asdict(self.settings),
             "sources": {name: account.to_json() for name, account in self.sources.items()},

@@ -74,7 +74,7 @@ class Item(NamedTuple):
     Attributes:
         id: identifier; file and row if it cannot be read.
         text: the text.
-        error: why the row is no document, without its text; "" for a document.
+        error: why the row cannot be read, without its text; "" for a document.
         patient: what documents have in common that share surrogates; "" for nothing.
         fields: the columns that are kept.
     """
@@ -438,8 +438,7 @@ def find_parts(
 
     Args:
         path: a file of JSON lines, CSV, Parquet, PubTator or spaCy, or a text file with a document
-            on each line; or a folder of such files, or of text files that are a document each, such
-            as brat's.
+            on each line. Or a folder of such files, or of text files that are a document each.
         columns: of the documents.
         layout: of text files.
         is_copied: see `Reading`.

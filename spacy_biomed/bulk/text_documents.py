@@ -31,7 +31,7 @@ def find_texts(path: Path, columns: Columns, layout: Layout = Layout()) -> Part:
     """A file of texts, or a folder of .txt files, that can be written with other texts.
 
     Raises:
-        BiomedError: if it is none; see also `find_parts`.
+        BiomedError: if it has another format; see also `find_parts`.
     """
     (first, *others) = find_parts(path, columns, layout, is_copied=True)
     if others or (path.is_dir() and not isinstance(first, TextFolder)):

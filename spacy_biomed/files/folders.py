@@ -34,8 +34,8 @@ def find_files(
         hidden: files and folders whose names begin so are left out.
 
     Returns:
-        the files, and with an error each folder that cannot be read or is a link, each link to
-        nothing, and whatever has the name of a file and is none, such as a pipe.
+        the files. Entries that cannot be read have an error: folders without permission, links to
+        folders or to nothing, and pipes or devices with the name of a file.
     """
     found: list[FoundFile] = []
     waiting = [""]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # Rows to read at a time.
 _BATCH_ROWS = 256
-# Stands for a string that is not UTF-8: half of a surrogate pair is no text.
+# Stands for a string that is not UTF-8. Half of a surrogate pair is refused as a text.
 _NO_TEXT = "\ud800"
 
 
@@ -35,7 +35,7 @@ def read_shape(path: Path) -> tuple[list[str], int]:
 
 
 def read_rows(path: Path, names: Sequence[str], first: int = 0) -> Iterator[dict[str, Any]]:
-    """Yield rows as values by column; a string that is not UTF-8 is one that is no text.
+    """Yield rows as values by column. In place of a string that is not UTF-8, there is "\\ud800".
 
     Args:
         path: the file.

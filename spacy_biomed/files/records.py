@@ -40,7 +40,7 @@ class Layout(NamedTuple):
     """How text files, and the records in them, are written.
 
     Attributes:
-        encoding: as Python names it; a byte-order mark is no part of a text.
+        encoding: as Python names it; a byte-order mark does not belong to a text.
         delimiter: the character between fields; None for a tab in .tsv, and a comma in .csv.
         quoting: "minimal" if fields may be in quotation marks, "none" if these are characters like
             any other.
@@ -119,7 +119,7 @@ def read_objects(path: Path, layout: Layout = Layout(), offset: int = 0) -> Iter
 
 
 def parse_object(text: str) -> tuple[dict[str, Any] | None, str]:
-    """Parse a JSON object; return it, or why the text is none."""
+    """Parse a JSON object; return it, or why the text cannot be parsed as an object."""
     try:
         value = parse_json(text)
     except json.JSONDecodeError as error:

@@ -381,7 +381,7 @@ def test_a_name_of_a_file_that_is_no_text_is_told_or_replaced(run, tmp_path):
         ('{"text": "Marta', [], "not JSON (Unterminated string starting at character 10); put"),
         ('["Marta"]', [], "JSON, but no object"),
         ("[" * 100_000, [], "not JSON (nested too deeply); put an object"),
-        ('{"text": ' + "9" * 5000 + "}", [], "not JSON (a number of too many digits); put an object"),
+        ('{"text": ' + "9" * 5000 + "}", [], "not JSON (a number of too many digits)"),
     ],
 )
 def test_a_document_that_cannot_be_written_is_named_and_not_quoted(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
@@ -288,6 +289,20 @@ class DelimitedFile(RecordFile):
     def parse(self, value: dict[str, Any], place: str) -> Item:
         return _create_item(value, self.how, place)
 
+    def find_offsets(self) -> Iterator[int]:
+        doubtful: list[int] = []
+        with reading(self.path):
+            for record in self.records(0):
+                doubtful += [record.line] if record.is_doubtful else []
+                yield record.offset
+        if doubtful:
+            print(
+                f"⚠ {self.path}:{doubtful[0]}: a quoted field of several lines, each of which "
+                f"would be a record by itself ({len(doubtful):,} in the file); if they are, use "
+                "--quoting none",
+                file=sys.stderr,
+            )
+
 
 class ParquetPart(Part):
     """A Parquet file."""
@@ -515,7 +530,7 @@ def plan_shards(parts: Iterable[Part], size: int) -> list[Shard]:
 
 def find_kind(name: str) -> str | None:
     """The ending of a file's name without that of its compression; None if it is unknown."""
-    plain = strip_compression(name)
+    plain = strip_compression(name.lower())
     for ending in ENDINGS:
         if plain.endswith(ending):
             is_packed_twice = plain != name.lower() and ending in _COMPRESSED_FORMATS
@@ -652,7 +667,7 @@ class _NamedFields:
 
 
 def _without_ending(name: str) -> str:
-    plain = name[: len(strip_compression(name))]
+    plain = strip_compression(name)
     return plain.removesuffix(Path(plain).suffix)
 
 

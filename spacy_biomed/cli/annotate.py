@@ -147,7 +147,7 @@ def _find_texts(text: str, corpus: Path | None, columns: Columns, layout: Layout
         return [_first_text(corpus)]
     if not text:
         return [sys.stdin.read()]
-    if _exists(text):
+    if os.path.exists(text):
         return read_texts(Path(text), columns, layout)
     if _LIKE_A_PATH.fullmatch(text):
         raise BiomedError(
@@ -155,13 +155,6 @@ def _find_texts(text: str, corpus: Path | None, columns: Columns, layout: Layout
             "is a text"
         )
     return [text]
-
-
-def _exists(text: str) -> bool:
-    try:
-        return os.path.exists(text)
-    except ValueError:  # of a NUL character
-        return False
 
 
 def _show(pipeline: str, texts: Iterable[str], min_confidence: float, code: Path | None) -> None:

@@ -21,9 +21,8 @@ DAMAGE = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
 
 
 def strip_compression(name: str) -> str:
-    """A file's name in lower case without `.gz`, `.xz` or `.zst`."""
-    name = name.lower()
-    return name.rpartition(".")[0] if name.endswith(COMPRESSED_ENDINGS) else name
+    """A file's name without `.gz`, `.xz` or `.zst`."""
+    return name.rpartition(".")[0] if name.lower().endswith(COMPRESSED_ENDINGS) else name
 
 
 def open_binary(path: Path, mode: Literal["rb", "wb"], ending: str) -> BinaryIO:

@@ -71,7 +71,7 @@ class Layout(NamedTuple):
 
     def find_delimiter(self, path: Path) -> str:
         """The character between the fields of a file."""
-        is_tsv = strip_compression(path.name).endswith(".tsv")
+        is_tsv = strip_compression(path.name.lower()).endswith(".tsv")
         return self.delimiter or ("\t" if is_tsv else ",")
 
 
@@ -83,12 +83,14 @@ class Record(NamedTuple):
         line: number of its first line, from 1 where reading began.
         value: its content; None if it is damaged.
         error: why it is damaged, and what to do.
+        is_doubtful: whether it has several lines, each of which would be a record by itself.
     """
 
     offset: int
     line: int
     value: Any = None
     error: str = ""
+    is_doubtful: bool = False
 
 
 def read_text_lines(path: Path, layout: Layout = Layout(), offset: int = 0) -> Iterator[Record]:
@@ -245,6 +247,7 @@ class _QuotedRecord:
         self.first, self.lines, self.delimiter, self.path = first, lines, delimiter, path
         self.line, self.text, self.error = first.line, first.value, first.error
         self.at = 0
+        self.delimiters = {first.value.count(delimiter)}
 
     def read(self) -> Record:
         fields = []
@@ -254,7 +257,11 @@ class _QuotedRecord:
             if self.at >= len(_without_end(self.text)):
                 break
             self.at += 1
-        return self.first._replace(value=None if self.error else fields, error=self.error)
+        # As many delimiters in each line as between the fields: perhaps two marks that only seem
+        # to belong together.
+        is_doubtful = self.line > self.first.line and self.delimiters == {len(fields) - 1} != {0}
+        value = None if self.error else fields
+        return self.first._replace(value=value, error=self.error, is_doubtful=is_doubtful)
 
     def _read_plain(self) -> str:
         content, begin = _without_end(self.text), self.at
@@ -274,6 +281,7 @@ class _QuotedRecord:
                 raise self._not_closed(opened)
             self.line, self.text = following.line, following.value
             self.error = self.error or following.error
+            self.delimiters.add(self.text.count(self.delimiter))
             start = 0
         pieces.append(self.text[start:end])
         self.at = end + 1

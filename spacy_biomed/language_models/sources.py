@@ -199,10 +199,11 @@ def _strictly(path: Path, records: Iterator[Record]) -> Iterator[tuple[str, Any]
     """
     line = 0
     try:
-        for _, line, value, error in records:
-            if error:
-                raise BiomedError(f"{path}:{line}: {error}")
-            yield f"{path}:{line}", value
+        for record in records:
+            line = record.line
+            if record.error:
+                raise BiomedError(f"{path}:{line}: {record.error}")
+            yield f"{path}:{line}", record.value
     except BiomedError:
         raise
     except DAMAGE as error:

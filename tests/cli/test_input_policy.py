@@ -92,6 +92,15 @@ def test_a_quotation_mark_that_does_not_close_is_an_error_with_its_line(
 
 
 @BOTH
+def test_marks_that_may_belong_to_two_records_are_told(run, tmp_path, command):
+    (tmp_path / "notes.csv").write_text('id,text\n1,"Marta\n2,two"\n3,"a\nb"\n')
+    result = run(command, "notes.csv", output_of(command))
+    assert result.exit_code == 0
+    assert result.stderr.startswith("⚠ notes.csv:2: a quoted field of several lines, each of which")
+    assert "(1 in the file)" in result.stderr
+
+
+@BOTH
 def test_without_quoting_each_line_is_a_record(run, tmp_path, command):
     (tmp_path / "notes.csv").write_text(STRAY)
     result = run(command, "notes.csv", output_of(command), "--quoting", "none")

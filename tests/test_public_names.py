@@ -21,6 +21,7 @@ ROOMS = [
     "spacy_biomed.deidentification",
     "spacy_biomed.encoders",
     "spacy_biomed.evaluation",
+    "spacy_biomed.files",
     "spacy_biomed.language_models",
     "spacy_biomed.models",
     "spacy_biomed.packaging",

@@ -13,7 +13,7 @@ import spacy
 from spacy.tokens import DocBin
 
 from spacy_biomed import BiomedError
-from spacy_biomed.bulk.sources import Columns, Item, find_parts, plan_shards
+from spacy_biomed.bulk.sources import Columns, Item, find_parts, plan_shards, read_texts
 from spacy_biomed.files.records import too_long
 
 # Commas, quotation marks, line ends and letters of several bytes.
@@ -293,3 +293,35 @@ def test_a_column_of_parquet_that_is_missing_is_refused(tmp_path):
         find_parts(path, Columns("note"))
     with pytest.raises(BiomedError, match="name it with --id-column"):
         find_parts(path, Columns("text", "key"))
+
+
+SENTENCES = ["Aspirin reduced pain.", "No symptoms."]
+
+
+def test_texts_are_read_from_all_three_kinds_of_files_without_blank_ones(tmp_path):
+    nlp = spacy.blank("en")
+    DocBin(docs=[nlp(text) for text in [*SENTENCES, " "]]).to_disk(tmp_path / "a.spacy")
+    (tmp_path / "a.txt").write_text("\n".join([SENTENCES[0], "", *SENTENCES[1:], ""]))
+    lines = [json.dumps({"text": text}) for text in SENTENCES]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    for suffix in ("spacy", "txt", "jsonl"):
+        assert read_texts(tmp_path / f"a.{suffix}") == SENTENCES
+
+
+@pytest.mark.parametrize(
+    "name, content, message",
+    [
+        ("a.csv", "x", "no column text, but x"),
+        ("a.docx", "x", "the ending of the name is unknown"),
+        ("a.txt", " \n", "no text"),
+        ("a.jsonl", '{"text": "x"}\n{"txt": 1}', "a.jsonl: a.jsonl:2: no text in the column text"),
+        ("a.spacy", "x", "not a readable .spacy file"),
+        ("missing.txt", None, "no such file"),
+    ],
+)
+def test_what_is_no_file_of_texts_is_said_in_one_line(tmp_path, name, content, message):
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    with pytest.raises(BiomedError, match=message) as caught:
+        read_texts(tmp_path / name)
+    assert "\n" not in str(caught.value)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import spacy
-from spacy.tokens import DocBin
 
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.evaluation.benchmark import (
@@ -16,7 +15,6 @@ from spacy_biomed.evaluation.benchmark import (
     describe_machine,
     measure_pipelines,
     measure_speed,
-    read_texts,
     to_json,
 )
 from spacy_biomed.evaluation.pipeline_worker import directory_size, spread
@@ -179,34 +177,6 @@ def test_a_pipeline_that_fails_is_said_in_one_line(tmp_path):
     (tmp_path / "meta.json").write_text(json.dumps(spacy.blank("en").meta))
     with pytest.raises(BiomedError, match="not a readable pipeline") as caught:
         measure_pipelines([str(tmp_path)], TEXTS, repeats=1)
-    assert "\n" not in str(caught.value)
-
-
-def test_texts_are_read_from_all_three_kinds_of_files_without_blank_ones(tmp_path):
-    nlp = spacy.blank("en")
-    DocBin(docs=[nlp(text) for text in [*TEXTS, " "]]).to_disk(tmp_path / "a.spacy")
-    (tmp_path / "a.txt").write_text("\n".join([TEXTS[0], "", *TEXTS[1:], ""]))
-    lines = [json.dumps({"text": text}) for text in TEXTS]
-    (tmp_path / "a.jsonl").write_text("\n".join(lines))
-    for suffix in ("spacy", "txt", "jsonl"):
-        assert read_texts(tmp_path / f"a.{suffix}") == TEXTS
-
-
-@pytest.mark.parametrize(
-    "name, content, message",
-    [
-        ("a.csv", "x", "texts are read from .spacy, .txt, .jsonl"),
-        ("a.txt", " \n", "no text"),
-        ("a.jsonl", '{"text": "x"}\n{"txt": 1}', "a.jsonl:2: expected 'text'"),
-        ("a.spacy", "x", "not a readable .spacy file"),
-        ("missing.txt", None, "no such file"),
-    ],
-)
-def test_what_is_no_file_of_texts_is_said_in_one_line(tmp_path, name, content, message):
-    if content is not None:
-        (tmp_path / name).write_text(content)
-    with pytest.raises(BiomedError, match=message) as caught:
-        read_texts(tmp_path / name)
     assert "\n" not in str(caught.value)
 
 

@@ -1,46 +1,113 @@
-"""Patterns of e-mail and web addresses, telephones and postal codes."""
+"""Patterns of e-mail and web addresses, files, telephones and postal codes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from ipaddress import ip_address
 
 import phonenumbers
 from spacy.lang.lex_attrs import like_url
 
-_Found = Iterator[tuple[re.Match[str], str]]
+from .pattern_rules import Found, Rule, apply_rules, is_of_person, rule
+from .term_lists import is_name, normalized_words
 
 # An incomplete address ("name@hospital") is an address too: nothing else is written like it.
-_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]*\w\s?@\s?\w[\w-]*(?:\s?\.\s?[a-z]\w+)*(?:\.\w+)*")
-# Only what says that it is an address: in notes, "intervención.es" is two sentences.
-_URL = re.compile(r"\b(?:(?:https?|ftp)://|www\.)[^\s<>\"']*[\w/]", re.IGNORECASE)
+_EMAIL = rule(
+    "email", r"(?<![\w.+-])[\w.+-]*\w\s?@\s?\w[\w-]*(?:[ ]?\.[ ]?[a-z]\w+)*(?:\.\w+)*"
+)
+_ENDINGS = (
+    "dcm|dicom|nii|jpe?g|png|tiff?|bmp|gif|mp4|avi|mov|mp3|wav|pdf|docx?|odt|rtf|txt|xlsx?|csv|tsv"
+    "|pptx?|zip|rar|7z|xml|json|hl7|html?|edf|ecg"
+)
 
-_SEPARATED = r"(?:[\s().\-–/]{0,3}\d)"
-_REGIONS = {"es": "ES", "en": "US"}
-_DIGITS = {"es": 8, "en": 9}
-_PHONES = {
-    language: re.compile(
-        rf"(?<![\w.,/-])(?:\+\s?|\()?\d{_SEPARATED}{{{count},13}}(?![\w/-])(?![.,]\d)"
-    )
-    for language, count in _DIGITS.items()
+
+def _names_somebody(match: re.Match[str]) -> bool:
+    """Whether a file's name has a name of three letters or a number of five digits."""
+    stem = re.sub(r"(?<=[a-zß-ÿ])(?=[A-ZÀ-Þ])", " ", match[0].rpartition(".")[0])
+    words = [word for word in normalized_words(stem) if len(word) > 2]
+    return bool(re.search(r"\d{5}", stem)) or any(map(is_name, words))
+
+
+def _is_address(match: re.Match[str]) -> bool:
+    try:
+        return ip_address(match[0]).is_global or ip_address(match[0]).is_private
+    except ValueError:
+        return False
+
+
+_ADDRESSES = [
+    # Only what says that it is an address: in notes, "intervención.es" is two sentences.
+    rule(
+        "url",
+        r"\b(?:(?:https?|ftp)://|www\.)[^\s<>\"']*[\w/]",
+        lambda match: like_url(match[0]),
+        re.IGNORECASE,
+    ),
+    rule("url", r"(?<![\w.,])[1-9]\d{0,2}(?:\.\d{1,3}){3}(?![\w.,]\w|\w)", _is_address),
+    rule("file", rf"(?<![\w.])[\w.-]{{3,80}}\.(?i:{_ENDINGS})\b", _names_somebody),
+]
+
+
+def _is_in_use(region: str, text: str) -> bool:
+    try:
+        return phonenumbers.is_valid_number(phonenumbers.parse(text, region))
+    except phonenumbers.NumberParseException:
+        return False
+
+
+def _is_spanish_number(match: re.Match[str]) -> bool:
+    return is_of_person(match) and _is_in_use("ES", match[0])
+
+
+def _is_american_number(match: re.Match[str]) -> bool:
+    # Written as the numbers of North America are, whether the area exists or not.
+    has_groups = re.search(r"[.)-]", match[0]) is not None
+    return is_of_person(match) and (has_groups or _is_in_use("US", match[0]))
+
+
+# A number beside other numbers is one of a row.
+_BEFORE = r"(?<![\w.,/+-])(?<!\d[ |;])"
+_AFTER = r"(?![\w/-])(?![.,]\d)(?![ |;]{1,3}\d)"
+_ABROAD = rule(
+    "phone",
+    r"(?<![\w.,/+-])(?:\+|00(?=[1-9]))[ ]?\d{1,3}(?:[ .-]?\(?\d{1,6}\)?){2,5}(?![\w/-])(?![.,]\d)",
+    lambda match: _is_in_use("ES", re.sub(r"\A00", "+", match[0])),
+)
+_NUMBERS: dict[str, list[Rule]] = {
+    "es": [
+        _ABROAD,
+        rule(
+            "phone",
+            rf"{_BEFORE}(?:\(?34\)?[ .-]?)?(?:[6-9]\d\d(?P<sign>[ .-]?)\d{{3}}(?P=sign)\d{{3}}"
+            r"|[6-9]\d\d(?P<pairs>[ .-])\d\d(?P=pairs)\d\d(?P=pairs)\d\d|[6-9]\d\d[ .-]\d{6}"
+            r"|\(?[89]\d\)?(?P<two>[ .-]{1,3})\d{3}[ .-]?\d\d[ .-]?\d\d|[89]\d[ .-]\d{7})" + _AFTER,
+            _is_spanish_number,
+        ),
+    ],
+    "en": [
+        _ABROAD,
+        rule(
+            "phone",
+            rf"{_BEFORE}(?:\+?1[ .-]?)?(?:\(\d{{3}}\)[ ]?|\d{{3}}[.-])\d{{3}}[.-]\d{{4}}{_AFTER}"
+            rf"|{_BEFORE}(?:\+?1)?\d{{10}}{_AFTER}|{_BEFORE}\d{{3}} \d{{3}}[ -]\d{{4}}{_AFTER}",
+            _is_american_number,
+        ),
+    ],
 }
-# Written as the numbers of North America are, whether the area exists or not.
-_US_FORM = re.compile(r"(?:\+?1[\s.-]?)?(?:\(\d{3}\)\s?|\d{3}[.-])\d{3}[.-]\d{4}")
-_FAX_CUES = {"es": r"fax", "en": r"fax"}
+_FAX_CUES = r"tele?fax|fax"
 _PHONE_CUES = {
-    "es": r"tel[eé]fonos?|tel[eé]f|telf|tel|tfnos?|tfn|tlfnos?|tlfn|tlf|m[óo]vil|busca|contacto",
-    "en": r"telephone|phone|tel|pager|beeper|cell|mobile|call|contact|ext",
+    "es": r"tel[eé]fonos?|tel[eé]f|telf|tel|tfnos?|tfn|tf|tlfnos?|tlfn|tlf|m[óo]vil|busca|contacto"
+    r"|llamar al|whats?app",
+    "en": r"telephone|phone|tel|pager|beeper|cell|mobile|call|contact|ext|whatsapp",
 }
 
 
-def _after(cue: str) -> re.Pattern[str]:
+def _after(pattern: str, cue: str) -> Rule:
     """A number of six digits or more after a word such as "tel."."""
-    value = rf"(?P<value>(?:\+\s?|\()?\d{_SEPARATED}{{5,14}})(?!\d)"
-    return re.compile(rf"\b(?:{cue})\b\.?(?:\s*n[ºo°]?\.?)?\s*[:.]?\s*{value}", re.IGNORECASE)
+    value = r"(?P<value>(?:\+[ ]?|\()?\d(?:[ ().\-/]{0,3}\d){5,14})(?!\d)"
+    signs = r"\.?(?:\s*n[ºo°]?\.?)?[\s:.\"'=>|]{0,6}"
+    return rule(pattern, rf"\b(?:{cue})\b{signs}{value}", flags=re.IGNORECASE)
 
-
-_FAXES_BY_CUE = {language: _after(cue) for language, cue in _FAX_CUES.items()}
-_PHONES_BY_CUE = {language: _after(cue) for language, cue in _PHONE_CUES.items()}
 
 _SPANISH_CODE = r"(?:0[1-9]|[1-4]\d|5[0-2])\d{3}"
 _STATES = (
@@ -48,58 +115,59 @@ _STATES = (
     "NM NY NC ND OH OK OR PA RI SC SD TN TX UT VT VA WA WV WI WY"
 )
 _POSTAL_CODES = {
-    "es": (
-        re.compile(r"\b(?:C\.?\s?P\.?|c[óo]digo postal)[\s:.]*(?P<value>\d{5})\b", re.IGNORECASE),
+    "es": [
+        rule(
+            "postal_code",
+            r"\b(?:C\.?\s?P\.?|c[óo]digo postal)[\s:.\"'=>|]{0,6}(?P<value>\d{5})\b",
+            flags=re.IGNORECASE,
+        ),
         # Between the end of an address and a town: a laboratory value has its name before it.
-        re.compile(
-            rf"(?:^|[\n,.;()–-])[ \t]*(?P<value>{_SPANISH_CODE})(?=[ \t,.–-]+[A-ZÁÉÍÓÚÑ][a-zà-ÿ])"
+        rule(
+            "postal_code",
+            rf"(?:^|[\n,.;()-])[ ]*(?P<value>{_SPANISH_CODE})(?=[ ,.-]{{1,3}}[A-ZÁÉÍÓÚÑ][\wÀ-ÿ])",
         ),
-    ),
-    "en": (
-        re.compile(rf"\b(?:{'|'.join(_STATES.split())})\.?,?\s+(?P<value>\d{{5}}(?:-\d{{4}})?)\b"),
-        re.compile(r"\bzip(?: code)?[\s:]*(?P<value>\d{5}(?:-\d{4})?)\b", re.IGNORECASE),
+    ],
+    "en": [
+        # After a town: "OR 12345 (95% CI)" is an odds ratio.
+        rule(
+            "postal_code",
+            r"[A-Z][\w.'-]+(?:,[ ]?|[ ])"
+            rf"(?:{'|'.join(_STATES.split())})\.?,?[ ](?P<value>\d{{5}}(?:-\d{{4}})?)\b(?![ ]?\()",
+            lambda match: "," in match[0] or not match[0].split()[0].isupper(),
+        ),
+        rule(
+            "postal_code",
+            r"\bzip(?: code)?[\s:]{0,4}(?P<value>\d{5}(?:-\d{4})?)\b",
+            flags=re.IGNORECASE,
+        ),
         # British: the letters C, I, K, M, O and V never come last, so "B12 5MG" is none.
-        re.compile(
+        rule(
+            "postal_code",
             r"\b(?:[A-PR-UWYZ]\d{1,2}|[A-PR-UWYZ][A-HK-Y]\d{1,2}|[A-PR-UWYZ]\d[A-HJKPSTUW]|"
-            r"[A-PR-UWYZ][A-HK-Y]\d[A-Z]) \d[ABD-HJLNP-UW-Z]{2}\b"
+            r"[A-PR-UWYZ][A-HK-Y]\d[A-Z]) \d[ABD-HJLNP-UW-Z]{2}\b",
         ),
-    ),
+    ],
+}
+_PHONES = {
+    language: [_after("fax", _FAX_CUES), _after("phone", cues), *_NUMBERS[language]]
+    for language, cues in _PHONE_CUES.items()
 }
 
 
-def find_emails(text: str, language: str) -> _Found:
-    """Find e-mail addresses, also with a space beside the @."""
+def find_addresses(text: str, language: str) -> Found:
+    """Find e-mail addresses, also with a space beside the @, web addresses that begin with a
+    protocol or www, IP addresses, and files whose name has a person's name or a number.
+    """
     if "@" in text:
-        for match in _EMAIL.finditer(text):
-            yield match, "email"
+        yield from apply_rules([_EMAIL], text)
+    yield from apply_rules(_ADDRESSES, text)
 
 
-def find_urls(text: str, language: str) -> _Found:
-    """Find web addresses that begin with a protocol or www."""
-    for match in _URL.finditer(text):
-        if like_url(match[0]):
-            yield match, "url"
-
-
-def find_phones(text: str, language: str) -> _Found:
+def find_phones(text: str, language: str) -> Found:
     """Find numbers that are in use in the language's country, or are called a telephone or fax."""
-    for forms, pattern in ((_FAXES_BY_CUE, "fax"), (_PHONES_BY_CUE, "phone")):
-        for match in forms[language].finditer(text):
-            yield match, pattern
-    for match in _PHONES[language].finditer(text):
-        if (language == "en" and _US_FORM.fullmatch(match[0])) or _is_in_use(match[0], language):
-            yield match, "phone"
+    yield from apply_rules(_PHONES[language], text)
 
 
-def find_postal_codes(text: str, language: str) -> _Found:
+def find_postal_codes(text: str, language: str) -> Found:
     """Find postal codes beside the name of a town or state, or called so; British ones anywhere."""
-    for form in _POSTAL_CODES[language]:
-        for match in form.finditer(text):
-            yield match, "postal_code"
-
-
-def _is_in_use(number: str, language: str) -> bool:
-    try:
-        return phonenumbers.is_valid_number(phonenumbers.parse(number, _REGIONS[language]))
-    except phonenumbers.NumberParseException:
-        return False
+    yield from apply_rules(_POSTAL_CODES[language], text)

@@ -3,68 +3,91 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from datetime import date
 
+from .pattern_rules import Found, apply_rules, rule
 from .surrogate_dates import MONTHS, find_month, one_of
 from .term_lists import normalize
 
 _MONTH = {language: rf"(?P<name>{one_of({language: MONTHS[language]})})" for language in MONTHS}
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
-_BEFORE, _AFTER = r"(?<![\w/.,-])(?<!\d )", r"(?![\w/-])(?![.,]\d)"
+# A date may follow another one, as in "12/03/2019-15/03/2019", and a time may follow a date.
+_BEFORE = r"(?:(?<![\w/])(?<!\d[.,-])|(?<=[/.-]\d{4}-)|(?<=/\d\d-))"
+_AFTER = r"(?![\w/])(?!-\d(?!\d?[/.]\d))(?![.,]\d(?!\d?[:.]\d\d\b))"
 _DAY, _NUMBER = r"(?P<day>\d{1,2})", r"(?P<month>\d{1,2})"
 _FIRST, _SECOND = r"(?P<first>\d{1,2})", r"(?P<second>\d{1,2})"
+_SHORT = r"(?P<short_year>\d\d)"
+_ROMAN = r"(?:I{1,3}|I?V|VI{1,3}|I?X|XI{1,2})"
 
-# Forms with a year in numbers. All three numbers have the same sign between them.
+# Forms in numbers. All three numbers have the same sign between them.
 _NUMERIC = (
-    rf"{_BEFORE}{_FIRST}(?P<sign>\s?[/-]\s?|\.)\s?{_SECOND}(?P=sign)\s?{_YEAR}{_AFTER}",
-    rf"{_BEFORE}{_YEAR}(?P<sign>[/.-]){_NUMBER}(?P=sign){_DAY}{_AFTER}(?!:)",
-    rf"{_BEFORE}{_FIRST}(?P<sign>[/-]){_SECOND}(?P=sign)(?P<short_year>\d\d){_AFTER}",
+    rf"{_BEFORE}{_FIRST}(?P<sign>[ ]?[/-][ ]?|\.[ ]?){_SECOND}(?P=sign){_YEAR}{_AFTER}",
+    rf"{_BEFORE}{_YEAR}(?P<sign>[/.-]){_NUMBER}(?P=sign){_DAY}(?:(?=T\d\d)|{_AFTER}(?!:))",
+    rf"{_BEFORE}{_FIRST}(?P<sign>[ ]?[/-][ ]?){_SECOND}(?P=sign){_SHORT}{_AFTER}",
+    rf"{_BEFORE}(?P<first>\d\d)\.(?P<second>\d\d)\.{_SHORT}{_AFTER}",
     rf"{_BEFORE}(?P<month>\d{{1,2}})[/-]{_YEAR}{_AFTER}",
+    rf"{_BEFORE}{_DAY}(?P<sign>[/. -]){_ROMAN}(?P=sign)(?:{_YEAR}|{_SHORT}){_AFTER}",
+    # 20190312081530, of which the time stays.
+    r"(?<!\w)(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"
+    r"(?=(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?(?!\d))",
 )
 # Words before a month, or a year, that is a date by itself.
 _CUES = {
     "en": r"in|since|until|till|during|from|by|of|early|late|mid|last|year|and|to",
     "es": r"en|desde|hasta|durante|mes de|a[ñn]o|a (?:principios|mediados|finales) de|y|a|de",
 }
+# Words before eight digits, or a day and a month, that are a date.
+_DATE_CUES = {
+    "en": r"date|dob|birth|born|admitted|discharged|admission|discharge|on|since|until|seen",
+    "es": r"fecha|f\.?\s?n(?:ac)?\b|nacimiento|nacid[oa]|nac|ingres[oa]\w*|alta|exitus|el|d[íi]a|desde"
+    r"|hasta|visto|vista|consulta|cita|citad[oa]",
+}
 # What follows a number from 1900 to 2099 that is a quantity.
 _NO_QUANTITY = (
-    r"(?!\s?(?:%|[µμmk]?[glLUu]\b|m[gl]\b|UI\b|IU\b|mcg|cc\b|kcal|cal\b|cel|cop|cells|copies|pacient"
+    r"(?![ ]?(?:%|[µμmk]?[glLUu]\b|m[gl]\b|UI\b|IU\b|mcg|cc\b|kcal|cal\b|cel|cop|cells|copies|pacient"
     r"|patient|c[ée]lulas|días|days|horas|hours|h\b|/))"
 )
+_DAY_IN_WORDS = (
+    r"(?:uno|primero|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|once|doce|trece|catorce|quince"
+    r"|diecis[ée]is|diecisiete|dieciocho|diecinueve|veinte|veinti\w+|treinta(?: y uno)?)"
+)
+_YEAR_IN_WORDS = r"(?:dos mil|mil novecientos)(?: (?:y|veinti\w+|dieci\w+|\w+enta|\w+nte|\w+nce|diez|doce|trece|catorce|uno|dos|tres|cuatro|cinco|seis|siete|ocho|nueve)\b)*"
 _WORDED = {
     "es": (
         rf"\b{_DAY}[º°]?(?:\s+de\s+|\s*[-/. ]\s*){{month}}\b"
-        rf"(?:\.?(?:\s+del?\s+(?:año\s+)?|\s*[-/,. ]\s*){_YEAR})?",
-        rf"\b{{month}}\b\.?(?:\s+del?\s+(?:año\s+)?|\s*[-/,. ]\s*){_YEAR}\b",
+        rf"(?:\.?(?:\s+del?\s+(?:a[ñn]o\s+)?|\s*[-/,. ]\s*){_YEAR})?",
+        rf"\b{_DAY}(?:\s+de\s+|[ ]?[-/. ]?[ ]?){{month}}(?:\.?\s+del?\s+(?:a[ñn]o\s+)?'?|\.?[ ]?[-/. ']{{0,2}})"
+        rf"(?:{_YEAR}|{_SHORT}){_AFTER}{_NO_QUANTITY}",
+        rf"\b{{month}}\b\.?(?:\s+del?\s+(?:a[ñn]o\s+)?|\s*[-/,. ]\s*){_YEAR}\b",
+        rf"(?<![\w-]){{month}}\.?(?:[-/']|\s+del\s+(?:a[ñn]o\s+)?'?){_SHORT}{_AFTER}{_NO_QUANTITY}",
+        rf"\b{_DAY_IN_WORDS}\s+de\s+{{month}}\b(?:\s+del?\s+(?:a[ñn]o\s+)?(?:{_YEAR}|{_YEAR_IN_WORDS}))?",
         rf"\b(?:{_CUES['es']})\s+(?P<value>{{month}})\b",
         rf"\b(?:en|desde|hasta|durante|a[ñn]o(?: de)?|del)\s+(?P<value>{_YEAR})"
         rf"{_AFTER}{_NO_QUANTITY}",
     ),
     "en": (
         rf"\b{_DAY}(?:st|nd|rd|th)?(?:\s+of)?[\s/-]*{{month}}\b(?:\.?[\s,/-]*{_YEAR})?",
-        rf"\b{{month}}\b\.?\s+{_DAY}(?:st|nd|rd|th)?\b(?:,?\s+{_YEAR}\b)?",
+        rf"\b{_DAY}[ ]?[-/. ]?{{month}}\.?[-/. ']{{0,2}}(?:{_YEAR}|{_SHORT}){_AFTER}{_NO_QUANTITY}",
+        rf"\b{{month}}\b\.?\s+{_DAY}(?:st|nd|rd|th)?\b(?:,?\s+(?:{_YEAR}|'{_SHORT})\b)?",
         rf"\b{{month}}\b\.?[\s,/-]*(?:of\s+)?{_YEAR}\b",
         rf"\b(?:{_CUES['en']})\s+(?P<value>{{month}})\b",
         rf"\b(?:in|since|until|during|year|from)\s+(?P<value>{_YEAR}){_AFTER}{_NO_QUANTITY}",
     ),
 }
-_NUMERIC_FORMS = [re.compile(form) for form in _NUMERIC]
-_WORDED_FORMS = {
-    language: [
-        re.compile(form.replace("{month}", _MONTH[language]), re.IGNORECASE) for form in forms
-    ]
-    for language, forms in _WORDED.items()
-}
-
+_AFTER_CUE = r"[\s:.\"'=>|_a-z]{1,14}"
+_BY_CUE = (
+    rf"(?<![^\W_])(?:{{cues}}){_AFTER_CUE}(?P<value>\d{{8}}){_AFTER}",
+    rf"\b(?:{{cues}})\s+(?:d[íi]a\s+)?(?P<value>{_FIRST}[/-]{_SECOND})"
+    rf"(?![\w/-])(?![.,]\d)(?!\s+(?:de\b|d[íi]as?\b|h\b|part|medio|distal|proximal|superior|inferior))",
+    rf"(?<![^\W_])(?:{{cues}})[\s:.\"'=>|]{{1,4}}(?P<value>{_FIRST}[ ]{_SECOND}[ ]{_YEAR}){_AFTER}",
+)
 # Numbers and units of Spanish ages, which are in other patterns too.
 COUNT = (
     r"(?:\d{1,3}|un[oa]?|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|once|doce|trece|catorce|quince"
     r"|diecis[ée]is|diecisiete|dieciocho|diecinueve|veinte|veinti\w+|(?:treinta|cuarenta|cincuenta"
     r"|sesenta|setenta|ochenta|noventa)(?: y \w+)?)"
 )
-UNIT = r"(?:años?|meses|mes|semanas?|d[íi]as?)"
-_UNITS = rf"{UNIT}(?:\s+y\s+(?:medio|{COUNT}\s+(?:meses|mes|semanas?|d[íi]as?)))?"
+UNIT = r"(?:años?|anos|meses|mes|semanas?|d[íi]as?)"
+_UNITS = rf"{UNIT}(?:[ ]y[ ](?:medio|{COUNT}[ ](?:meses|mes|semanas?|d[íi]as?)))?"
 _PERSON = (
     r"paciente|var[óo]n|mujer|hombre|niñ[oa]|lactante|chic[oa]|joven|neonato|gestante|señora?"
     r"|reci[ée]n nacid[oa]|ancian[oa]|enferm[oa]|adolescente"
@@ -72,55 +95,54 @@ _PERSON = (
 _AGES = {
     "es": (
         rf"\bedad(?: gestacional)?(?:\s+de\b|\s*:)?\s*(?P<value>{COUNT}\s*{_UNITS})\b",
-        r"\bedad(?::\s*|\s+)(?P<value>\d{1,3}(?:\s+a)?)(?=\s*[.,;\n]|\s+sexo|\s*$)",
-        rf"\b{COUNT}\s+{_UNITS}\s+de\s+edad\b",
-        rf"\b(?:{_PERSON})(?:\s+\w+)?(?:\s*,\s*(?:de\s+)?|\s+de\s+)"
-        rf"(?P<value>{COUNT}\s+{_UNITS})\b",
-        rf"\b(?:tiene|tenía|cumpl\w+|contaba con)\s+(?P<value>{COUNT}\s+años)\b",
-        rf"\b(?:desde|hasta)\s+los\s+(?P<value>{COUNT}\s+años)\b",
+        r"\bedad(?::\s*|\s+)(?P<value>\d{1,3}(?:[ ]a)?)(?=\s*[.,;\n]|\s+sexo|\s*$)",
+        rf"\b{COUNT}[ ]{_UNITS}[ ]de[ ]edad\b",
+        rf"\b(?:{_PERSON})(?:[ ]\w+)?(?:[ ]?,[ ]?(?:de[ ])?|[ ]de[ ])"
+        rf"(?P<value>{COUNT}[ ]{_UNITS})\b",
+        rf"\b(?:tiene|tenía|cumpl\w+|contaba con)[ ](?P<value>{COUNT}[ ]años)\b",
+        rf"\b(?:desde|hasta)[ ]los[ ](?P<value>{COUNT}[ ]años)\b",
         # "a los 3 años de la cirugía" is a time.
-        rf"\ba los\s+(?P<value>(?:{COUNT}\s+y\s+)?{COUNT}\s+años)\b"
-        r"(?!\s+(?:de|del|tras|después|posterior)\b)",
-        rf"\b(?:{_PERSON})\s+de\s+(?P<value>\d{{1,3}})(?=\s*[,.;])",
-        rf"\b{COUNT}\s+{_UNITS}\s+de\s+vida\b",
+        rf"\ba los[ ](?P<value>(?:{COUNT}[ ]y[ ])?{COUNT}[ ]años)\b"
+        r"(?![ ](?:de|del|tras|después|posterior)\b)",
+        rf"\b(?:{_PERSON})[ ]de[ ](?P<value>\d{{1,3}})(?=\s*[,.;])",
+        rf"\b{COUNT}[ ]{_UNITS}[ ]de[ ]vida\b",
     ),
     "en": (
-        r"\baged?[:\s]+(?P<value>\d{1,3}(?:\s+(?:years?|months?|weeks?))?)\b(?!\s*[-%/])",
-        r"\b\d{1,3}[\s-]+(?:years?|months?|weeks?|yrs?|y/?o)(?=[\s-]+old\b)",
+        r"\baged?[:\s]+(?P<value>\d{1,3}(?:[ ](?:years?|months?|weeks?))?)\b(?!\s*[-%/])",
+        r"\b\d{1,3}[ -]+(?:years?|months?|weeks?|yrs?|y/?o)(?=[ -]+old\b)",
     ),
 }
-_AGE_FORMS = {
-    language: [re.compile(form, re.IGNORECASE) for form in forms]
-    for language, forms in _AGES.items()
-}
 
 
-def find_dates(text: str, language: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Find dates whose day exists; months and years alone only after words such as "since"."""
-    for form in (*_NUMERIC_FORMS, *_WORDED_FORMS[language]):
-        for match in form.finditer(text):
-            if _is_date(match, language):
-                yield match, "date"
+def is_compact_date(digits: str) -> bool:
+    """Whether eight digits are a date: year, month and day, or day, month and year."""
+    if len(digits) != 8 or not digits.isdigit():
+        return False
+    return any(
+        year[:2] in ("19", "20") and _exists(int(month), int(day))
+        for year, month, day in (
+            (digits[:4], digits[4:6], digits[6:]),
+            (digits[4:], digits[2:4], digits[:2]),
+        )
+    )
 
 
-def find_ages(text: str, language: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Find numbers of years, months and so on that are called an age."""
-    for form in _AGE_FORMS[language]:
-        for match in form.finditer(text):
-            yield match, "age"
+def _exists(month: int, day: int) -> bool:
+    """Whether it can be a date. 31 April can: it is a mistyped one."""
+    return 1 <= month <= 12 and 1 <= day <= 31
 
 
 def _is_date(match: re.Match[str], language: str) -> bool:
     fields = {name: value for name, value in match.groupdict().items() if value is not None}
     name = fields.get("name")
-    if name is not None and "year" not in fields and not _is_clear(name, fields, language):
+    has_year = "year" in fields or "short_year" in fields
+    if name is not None and not has_year and not _is_clear(name, fields, language):
         return False
-    year = int(fields.get("year", 2000))
     if "first" in fields:
         numbers = int(fields["first"]), int(fields["second"])
-        return any(_exists(year, month, day) for day, month in (numbers, numbers[::-1]))
+        return any(_exists(month, day) for day, month in (numbers, numbers[::-1]))
     month = find_month(name, language) if name is not None else int(fields.get("month", 1))
-    return _exists(year, month, int(fields.get("day", 1)))
+    return _exists(month, int(fields.get("day", 1)))
 
 
 def _is_clear(name: str, fields: dict[str, str], language: str) -> bool:
@@ -129,9 +151,57 @@ def _is_clear(name: str, fields: dict[str, str], language: str) -> bool:
     return is_full and (language == "es" or "day" in fields or name[0].isupper())
 
 
-def _exists(year: int, month: int, day: int) -> bool:
-    try:
-        date(year, month, day)
-    except ValueError:
-        return False
-    return True
+def _is_cued_date(match: re.Match[str], language: str) -> bool:
+    value = match["value"]
+    if value.isdigit():
+        return is_compact_date(value)
+    # "el 1/3 distal", "el 2/3" are fractions.
+    is_fraction = " " not in value and not re.search(r"0\d|1[3-9]|[23]\d|\bd[íi]a\s", match[0])
+    return not is_fraction and _is_date(match, language)
+
+
+def _of(is_right, language):
+    return lambda match: is_right(match, language)
+
+
+_DATES = {
+    language: [
+        *(rule("date", form, _of(_is_date, language)) for form in _NUMERIC),
+        *(
+            rule("date", form.replace("{month}", month), _of(_is_date, language), re.IGNORECASE)
+            for form in _WORDED[language]
+        ),
+        *(
+            rule(
+                "date",
+                form.replace("{cues}", _DATE_CUES[language]),
+                _of(_is_cued_date, language),
+                re.IGNORECASE,
+            )
+            for form in _BY_CUE
+        ),
+    ]
+    for language, month in _MONTH.items()
+}
+# Dates without signs in segments of HL7.
+_SEGMENT_DATE = rule(
+    "date", r"(?<=[|^])\d{8}(?=\d{0,6}[|^~\s]|$)", lambda match: is_compact_date(match[0])
+)
+_AGE_RULES = {
+    language: [rule("age", form, flags=re.IGNORECASE) for form in forms]
+    for language, forms in _AGES.items()
+}
+
+
+def find_dates(text: str, language: str) -> Found:
+    """Find dates, also of a day that a month does not have; months, years and eight digits alone
+    only after words such as "since".
+    """
+    yield from apply_rules(_DATES[language], text)
+    if "|" in text:
+        yield from apply_rules([_SEGMENT_DATE], text)
+
+
+def find_ages(text: str, language: str) -> Found:
+    """Find numbers of years, months and so on that are called an age."""
+    yield from apply_rules(_AGE_RULES[language], text)

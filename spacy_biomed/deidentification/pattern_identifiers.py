@@ -1,38 +1,40 @@
-"""Patterns of identifiers of people, with check digits where they have them."""
+"""Patterns of identifiers of people and of what they own, with check digits where they have them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from stdnum import iban, luhn
-from stdnum.es import dni, nie
+from stdnum.es import ccc, dni, nie
 from stdnum.gb import nhs
 from stdnum.us import ssn
 
-_Check = Callable[[str], bool]
+from .pattern_dates import is_compact_date
+from .pattern_rules import Found, Rule, apply_rules, is_of_person, rule
 
-# Digits in groups, and letters joined to them. That it has some digits is checked afterwards.
+# Digits in groups, and letters joined to them.
 _VALUE = (
-    r"(?P<value>(?:[A-Z]{1,4}[-/ ]?)?\d(?:[-/. ]?\d|[-/]?[A-Z](?![a-zà-ÿ]))*)"
-    r"(?!\w)(?!\s?[%/]|[.,]\d)"
+    r"(?P<value>(?:[A-Z]{1,4}[-/ ]?|[a-z]{1,3}-?)?\d(?:[-/. ]?\d|[-/]?[A-Z](?![a-zà-ÿ])|[a-z](?!\w))*)"
+    r"(?!\w)(?![ ]?[%/]|[.,]\d)"
 )
-_FEWEST_DIGITS = 4
-_SIGNS = r"[\s:.#ºª°-]*"
+# Signs between the name of an identifier and its value, also of JSON and XML.
+_SIGNS = r"[\s:.#ºª°\"'=>|_-]{0,8}"
 # The words that introduce an identifier. After them, a value needs no right check digits: in notes
 # many are mistyped.
 _CUES = {
     "es": {
         "record": r"NHC|N\.H\.C|(?:n[ºo°.]*\s*(?:de\s+)?)?h(?:istoria|\.ª|ª|ist\.)\s*"
         r"(?:cl[íi]nica|cl[íi]n?\.)"
-        r"|historia n[ºo°.]*|expediente|HC",
+        r"|historia(?: n[ºo°.]*)?|expediente|HC|(?:id|num|n[ºo°.]*)[_ ]?(?:de[l_ ])?(?:paciente|historia)"
+        r"|idpaciente|numhistoria|patient_?id|MRN",
         "insurance": r"NASS|NUSS|n[ºo°.]*\s*(?:de\s+)?(?:afiliaci[óo]n|seguridad social|s\.?\s?s\b)"
         r"|seguridad social|afiliaci[óo]n|p[óo]liza|aseguramiento",
         "national_id": r"DNI|D\.N\.I|NIF|N\.I\.F|NIE|CIF|pasaporte|CIPA?|TSI|SIP|NUHSA"
         r"|tarjeta sanitaria|documento nacional de identidad|c[ée]dula",
         "license": r"n[ºo°.]*\s*(?:de\s+)?col(?:egiad[oa])?|colegiad[oa](?:\s+n[ºo°.]*)?"
         r"|n[ºo°]?col",
-        "encounter": r"episodio|n[ºo°.]*\s*(?:de\s+)?(?:ingreso|episodio|urgencias)|CIAS",
+        "encounter": r"episodio|n[ºo°.]*\s*(?:de\s+)?(?:ingreso|episodio|urgencias)|CIAS|icu",
     },
     "en": {
         "record": r"MRN|medical record(?: (?:number|no))?|chart(?: (?:number|no))"
@@ -47,15 +49,19 @@ _CUES = {
         r"|visit (?:id|number|no)|account (?:number|no)",
     },
 }
-_BY_CUE = {
-    language: {
-        pattern: re.compile(
-            rf"(?<!\w)(?i:{cue})(?!\w){_SIGNS}(?i:n[úu]mero|number|no)?{_SIGNS}{_VALUE}"
-        )
-        for pattern, cue in cues.items()
-    }
-    for language, cues in _CUES.items()
-}
+# Names of identifiers that are nothing else, so that two digits are enough.
+_CERTAIN = r"NHC|N\.H\.C|MRN|DNI|D\.N\.I|NIE|NASS|NUSS|SSN|n[ºo°.]+\s*(?:de\s+)?(?:historia|hc)"
+_FEWEST_DIGITS = 4
+
+
+def _has_digits(match: re.Match[str]) -> bool:
+    fewest = 2 if re.match(_CERTAIN, match[0], re.IGNORECASE) else _FEWEST_DIGITS
+    return sum(map(str.isdigit, match["value"])) >= fewest
+
+
+def _by_cue(pattern: str, cue: str) -> Rule:
+    between = rf"{_SIGNS}(?i:n[úu]mero|number|no|n[º°])?{_SIGNS}"
+    return rule(pattern, rf"(?<![^\W_])(?i:{cue})(?![^\W_]){between}{_VALUE}", _has_digits)
 
 
 def is_social_security_number(number: str) -> bool:
@@ -76,6 +82,10 @@ def is_social_security_number(number: str) -> bool:
     return int(base) % 97 == check
 
 
+def _checked(is_valid: Callable[[str], bool]) -> Callable[[re.Match[str]], bool]:
+    return lambda match: is_valid(match[0])
+
+
 def _is_dni(number: str) -> bool:
     return dni.is_valid(number.replace(".", ""))
 
@@ -86,51 +96,93 @@ def _is_card(number: str) -> bool:
 
 _GROUPED = r"(?<![\w.,/-])(?<!\d )"
 _END = r"(?![\w/-])(?![.,]\d)"
-_WITH_CHECKS: dict[str, list[tuple[str, re.Pattern[str], _Check]]] = {
+_WITH_CHECKS: dict[str, list[tuple[str, str, Callable[[str], bool]]]] = {
     "es": [
-        (
-            "national_id",
-            re.compile(rf"{_GROUPED}\d\d?\.?\d{{3}}\.?\d{{3}}[ -]?[A-Za-z]{_END}"),
-            _is_dni,
-        ),
-        (
-            "national_id",
-            re.compile(rf"{_GROUPED}[XYZxyz][ -]?\d{{7}}[ -]?[A-Za-z]{_END}"),
-            nie.is_valid,
-        ),
-        (
-            "insurance",
-            re.compile(rf"{_GROUPED}\d\d[ /-]?\d{{8}}[ /-]?\d\d{_END}"),
-            is_social_security_number,
-        ),
+        ("national_id", rf"{_GROUPED}\d\d?\.?\d{{3}}\.?\d{{3}}[ -]?[A-Za-z]{_END}", _is_dni),
+        ("national_id", rf"{_GROUPED}[XYZxyz][ -]?\d{{7}}[ -]?[A-Za-z]{_END}", nie.is_valid),
+        ("insurance", rf"{_GROUPED}\d\d[ /-]?\d{{8}}[ /-]?\d\d{_END}", is_social_security_number),
+        ("account", rf"{_GROUPED}\d{{4}}[ -]?\d{{4}}[ -]?\d\d[ -]?\d{{10}}{_END}", ccc.is_valid),
     ],
     "en": [
-        ("national_id", re.compile(rf"{_GROUPED}\d{{3}}-\d\d-\d{{4}}{_END}"), ssn.is_valid),
-        (
-            "insurance",
-            re.compile(rf"{_GROUPED}\d{{3}}[ -]?\d{{3}}[ -]?\d{{4}}{_END}"),
-            nhs.is_valid,
-        ),
+        ("national_id", rf"{_GROUPED}\d{{3}}-\d\d-\d{{4}}{_END}", ssn.is_valid),
+        ("insurance", rf"{_GROUPED}\d{{3}}[ -]?\d{{3}}[ -]?\d{{4}}{_END}", nhs.is_valid),
     ],
 }
-_EVERYWHERE: list[tuple[str, re.Pattern[str], _Check]] = [
-    (
-        "account",
-        re.compile(r"\b[A-Z]{2}\d\d(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b"),
-        iban.is_valid,
-    ),
-    ("account", re.compile(rf"{_GROUPED}[3-6]\d{{3}}(?:[ -]?\d{{4}}){{3}}{_END}"), _is_card),
-    ("account", re.compile(rf"{_GROUPED}3[47]\d\d[ -]?\d{{6}}[ -]?\d{{5}}{_END}"), _is_card),
+_EVERYWHERE: list[tuple[str, str, Callable[[str], bool]]] = [
+    ("account", r"\b[A-Z]{2}\d\d(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b", iban.is_valid),
+    ("account", rf"{_GROUPED}[3-6]\d{{3}}(?:[ -]?\d{{4}}){{3}}{_END}", _is_card),
+    ("account", rf"{_GROUPED}3[47]\d\d[ -]?\d{{6}}[ -]?\d{{5}}{_END}", _is_card),
 ]
 
+# Registers of studies, genes, terms and papers.
+_REGISTERS = re.compile(r"(?:NCT|PM|PMC|PMID|[NXY][MPRG]|RS|CVE|GS[EM]|SRR|ENS|ORPHA|OMIM|DOI|CD|C|D)\W?\d")
+_PROVINCES = (
+    "A AB AL AV B BA BI BU C CA CC CE CO CR CS CU GC GE GI GR GU H HU IB J L LE LO LU LR M MA ML MU "
+    "NA O OR OU P PM PO S SA SE SG SO SS T TE TF TO V VA VI Z ZA"
+)
+_BED = r"\d{1,4}(?:[ -]?[A-Za-z]\b|[-/.]\d{1,3})?(?![\w%])(?![.,]\d)"
 
-def find_identifiers(text: str, language: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Find identifiers whose check digits are right, or that a word such as "NHC" introduces."""
-    for pattern, form, is_valid in (*_EVERYWHERE, *_WITH_CHECKS[language]):
-        for match in form.finditer(text):
-            if is_valid(match[0]):
-                yield match, pattern
-    for pattern, form in _BY_CUE[language].items():
-        for match in form.finditer(text):
-            if sum(map(str.isdigit, match["value"])) >= _FEWEST_DIGITS:
-                yield match, pattern
+
+def _is_no_register(match: re.Match[str]) -> bool:
+    return is_of_person(match) and not _REGISTERS.match(match[0])
+
+
+def _is_serial(match: re.Match[str]) -> bool:
+    """Whether it is no postal code after "s/n", which means "without number" in an address."""
+    digits = sum(map(str.isdigit, match["value"]))
+    return digits >= 6 or (digits >= 2 and not match["value"].isdigit())
+
+
+def _is_segment(match: re.Match[str]) -> bool:
+    """Whether a number is in a segment of HL7 and no date."""
+    return is_hl7(match) and not is_compact_date(match[0])
+
+
+def is_hl7(match: re.Match[str]) -> bool:
+    """Whether the line of a match is a segment of HL7, such as "PID|1||4482913"."""
+    start = match.string.rfind("\n", 0, match.start()) + 1
+    return re.match(r"\W?[A-Z][A-Z0-9]{2}[|]", match.string[start : start + 6]) is not None
+
+
+_THINGS = [
+    # Letters joined to a number, as in "ES4482913".
+    rule("record", rf"(?<![\w./-])[A-Z]{{2,4}}-?\d{{7,12}}{_END}", _is_no_register),
+    rule("record", r"(?<=[|^~])[A-Z]{0,4}\d{5,}[A-Z]?(?=[|^~\s]|$)", _is_segment),
+    rule(
+        "device",
+        r"(?<![\w/])(?i:n[ºo°.]*\s*(?:de\s+)?serie|n[úu]mero de serie|serial(?:\s+(?:number|no))?|s/n|n/s"
+        r"|SN|IMEI|UDI|bastidor|VIN)(?!\w)[\s:.#º\"'=>|-]{0,6}"
+        r"(?P<value>(?=[\w/-]*\d)[A-Z0-9][A-Za-z0-9]+(?:[-/ .](?=[A-Z]*\d)[A-Z0-9]+)*)(?!\w)",
+        _is_serial,
+    ),
+    rule("vehicle", rf"{_GROUPED}\d{{4}}[ -]?[BCDFGHJKLMNPRSTVWXYZ]{{3}}{_END}"),
+    rule("vehicle", rf"(?<![\w-])(?:{'|'.join(_PROVINCES.split())})-\d{{4}}-?[A-Z]{{1,2}}{_END}"),
+    rule(
+        "vehicle",
+        r"\b(?i:matr[íi]culas?|placas? de matr[íi]cula|license plate|number plate|reg(?:istration)? no)"
+        r"[\s:.\"'=>|]{1,5}(?P<value>(?=[\w -]{0,8}\d)[A-Za-z0-9]{1,4}(?:[ -]?[A-Z0-9]{1,4}){1,3})(?!\w)",
+    ),
+    rule(
+        "room",
+        r"\b(?i:hab(?:itaci[óo]n)?\.?|cama|box|room|bed)(?:\s*n[ºo°.]*)?[\s:.]{1,3}"
+        rf"(?P<value>{_BED})",
+    ),
+]
+_RULES = {
+    language: [
+        *(
+            rule(pattern, form, _checked(is_valid))
+            for pattern, form, is_valid in [*_EVERYWHERE, *_WITH_CHECKS[language]]
+        ),
+        *(_by_cue(pattern, cue) for pattern, cue in cues.items()),
+        *_THINGS,
+    ]
+    for language, cues in _CUES.items()
+}
+
+
+def find_identifiers(text: str, language: str) -> Found:
+    """Find identifiers whose check digits are right, or that a word such as "NHC" introduces; also
+    serial numbers, number plates, rooms, and numbers with letters joined to them.
+    """
+    yield from apply_rules(_RULES[language], text)

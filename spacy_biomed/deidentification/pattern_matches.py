@@ -1,22 +1,24 @@
 """Patterns of personal data that has a form: dates, addresses, telephones and identifiers.
 
-They find what a recogniser may miss, and know nothing of names. A pattern that also fits harmless
+They find what a recogniser may miss. A pattern that also fits harmless
 numbers has a check: the day exists, the check digits are right, the number is in a range that is in
 use, or a word before it says what it is.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from ..errors import BiomedError
-from .pattern_contacts import find_emails, find_phones, find_postal_codes, find_urls
+from .pattern_contacts import find_addresses, find_phones, find_postal_codes
 from .pattern_dates import find_ages, find_dates
 from .pattern_identifiers import find_identifiers
+from .pattern_names import find_names
 from .pattern_phrases import find_phrases
 from .pattern_places import find_places
+from .pattern_rules import Found
+from .plain_text import PlainText
 
 PATTERN_LANGUAGES = ("en", "es")
 
@@ -35,10 +37,15 @@ PATTERN_LABELS: dict[str, tuple[str, ...]] = {
     "record": ("ID_SUJETO_ASISTENCIA", "IDENTIFICADOR", "MEDICALRECORD", "ID"),
     "encounter": ("ID_CONTACTO_ASISTENCIAL", "IDENTIFICADOR", "IDNUM", "ID"),
     "license": ("ID_TITULACION_PERSONAL_SANITARIO", "IDENTIFICADOR", "LICENSE", "ID"),
+    "file": ("ID_SUJETO_ASISTENCIA", "IDENTIFICADOR", "IDNUM", "ID"),
+    "room": ("ID_CONTACTO_ASISTENCIAL", "IDENTIFICADOR", "ROOM", "ID"),
+    "vehicle": ("ID_SUJETO_ASISTENCIA", "IDENTIFICADOR", "VEHICLE", "ID"),
+    "device": ("ID_SUJETO_ASISTENCIA", "IDENTIFICADOR", "DEVICE", "ID"),
     "account": ("IDENTIFICADOR", "ACCOUNT", "ID"),
     "address": ("CALLE", "LUGAR", "STREET", "LOCATION", "STREET"),
     "institution": ("HOSPITAL", "ORGANIZATION", "LOCATION", "HOSPITAL"),
     "place": ("TERRITORIO", "LUGAR", "CITY", "LOCATION"),
+    "name": ("NOMBRE_SUJETO_ASISTENCIA", "NOMBRE", "PATIENT", "NAME"),
 }
 # Patterns of what only some corpora hold to be personal data: they are used where the pipeline has
 # one of their labels.
@@ -50,7 +57,7 @@ OPTIONAL_LABELS: dict[str, tuple[str, ...]] = {
 }
 PATTERNS = (*PATTERN_LABELS, *OPTIONAL_LABELS)
 # Patterns of words, of which a part is worth as much.
-CUT = frozenset({"institution", "place", "profession", "relative"})
+CUT = frozenset({"institution", "name", "place", "profession", "relative"})
 
 
 class PatternMatch(NamedTuple):
@@ -66,18 +73,18 @@ class PatternMatch(NamedTuple):
     pattern: str
 
 
-_Finder = Callable[[str, str], Iterator[tuple[re.Match[str], str]]]
+_Finder = Callable[[str, str], Found]
 # A match of an earlier finder is preferred to an overlapping one of a later finder, of which the
 # part before it stays.
 _FINDERS: tuple[_Finder, ...] = (
-    find_emails,
-    find_urls,
-    find_identifiers,
+    find_addresses,
     find_dates,
+    find_identifiers,
     find_phones,
     find_postal_codes,
     find_ages,
     find_phrases,
+    find_names,
     find_places,
 )
 
@@ -97,13 +104,20 @@ def find_patterns(text: str, language: str) -> list[PatternMatch]:
         >>> [(text[one.start : one.end], one.pattern) for one in find_patterns(text, "es")]
         [('12/03/2019', 'date'), ('12345678Z', 'national_id')]
     """
+    plain = PlainText(text)
+    found = find_in_plain(plain.text, language)
+    return [PatternMatch(*plain.to_original(one.start, one.end), one.pattern) for one in found]
+
+
+def find_in_plain(text: str, language: str) -> list[PatternMatch]:
+    """Find the same in a plain text (`PlainText`)."""
     taken = bytearray(len(text))
     found: list[PatternMatch] = []
     for find in _FINDERS:
-        for match, pattern in find(text, language):
-            # The value is the group of this name, if words before it belong to the pattern.
-            start, end = match.span("value" if "value" in match.re.groupindex else 0)
-            if pattern in CUT and not taken[start]:
+        for start, end, pattern in find(text, language):
+            line_end = text.find("\n", start, end)
+            end = end if line_end < 0 else start + len(text[start:line_end].rstrip())
+            if pattern in CUT and start < end and not taken[start]:
                 free = taken.find(1, start, end)
                 end = end if free < 0 else start + len(text[start:free].rstrip(" \n,.;"))
             if start < end and not any(taken[start:end]):

@@ -5,17 +5,16 @@ of companies.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from .pattern_dates import COUNT, UNIT
-from .term_lists import shared_terms
-
-_Found = Iterator[tuple[re.Match[str], str]]
+from .pattern_rules import Found, Rule, apply_rules, is_eponym, rule
+from .plain_text import fold
+from .term_lists import name_words, shared_terms, word_list
 
 _UPPER, _LOWER = "A-ZÁÉÍÓÚÜÑÀÈÒÇ", "a-záéíóúüñàèòç"
 # A capitalised word, a name in quotation marks or a day, and the words that join them.
 _NAME = (
-    rf"(?:[{_UPPER}][\w'´’·-]*\.?|[\"“«'][^\"”»'\n]{{3,40}}[\"”»']"
+    rf"(?:[{_UPPER}][\w'´·-]*\.?|[\"“«'][^\"”»'\n]{{3,40}}[\"”»']"
     rf"|\d{{1,2}} de [{_UPPER}]\w+)"
 )
 _JOINING = {
@@ -25,56 +24,66 @@ _JOINING = {
     ),
     "en": r"(?:of|the|at|and|for|&)",
 }
+_KEYWORDS = (
+    r"Hospital(?:es)?|Hosp\.|Complejo|Complexo|Cl[íi]nica|Instituto|Institut|Fundaci[óo]n?"
+    r"|Universidad|Universitat|Facultad|Centro|Centre|Residencia|Consorci[oa]?|Policl[íi]nica"
+    r"|Sanatorio|Maternidad|Ambulatorio|Ciudad (?:Sanitaria|de la Justicia)|Corporaci[óo]n"
+    r"|Escuela|Asociaci[óo]n|Laboratorios?|Juzgado|Palacio de|Consejo|IML|Sociedad"
+)
 _INSTITUTIONS = {
     "es": (
-        rf"\b(?:Hospital|Complejo|Complexo|Cl[íi]nica|Instituto|Institut"
-        r"|Fundaci[óo]n?|Universidad|Universitat|Facultad|Centro|Centre|Residencia|Consorci[oa]?"
-        r"|Policl[íi]nica|Sanatorio|Maternidad|Ambulatorio|Ciudad (?:Sanitaria|de la Justicia)"
-        r"|Corporaci[óo]n|Escuela|Asociaci[óo]n|Laboratorios?|Juzgado|Palacio de|Consejo|IML"
-        rf"|Sociedad|Servicio (?:[{_UPPER}][\w-]+ )+de Salud)"
-        rf"(?:\s+(?:{_JOINING['es']}\s+)*{_NAME})+",
+        rf"\b(?:{_KEYWORDS}|Servicio (?:[{_UPPER}][\w-]+ )+de Salud|H\.(?=[ ](?:U\.|La|Cl)))"
+        rf"(?:[ ](?:{_JOINING['es']}[ ])*{_NAME})+",
+        # In capitals, or in lower case; `_trim` takes what is a name.
+        r"\b(?:hospital|HOSPITAL|(?<=la )cl[íi]nica|CL[ÍI]NICA|centro de salud|CENTRO DE SALUD|residencia|RESIDENCIA"
+        r"|ambulatorio|AMBULATORIO|policl[íi]nica|POLICL[ÍI]NICA|sanatorio|SANATORIO|C\.?S\.?|c\.s\.|CAP)"
+        rf"(?:[ ](?i:{_JOINING['es']}))*(?:[ ][^\W\d_][\w-]+|[ ]\d\d? de [a-zA-Z]+){{1,4}}",
+        # Acronyms of hospitals, where a hospital is to be expected.
+        r"\b(?:(?i:en|al|del|desde) (?i:el |la )?|(?i:hospital|hosp\.|centro):? )(?P<value>"
+        r"H[A-Z]{2,6}|CH[A-Z]{2,5}|C[HS][A-Z]{1,4}|HUGTiP|CAP [A-Z]\w+|[A-Z]{1,3}HU[A-Z]{0,3})(?![\w-])",
     ),
     "en": (
-        rf"\b(?:[{_UPPER}][\w'’.-]*\s+(?:{_JOINING['en']}\s+)?)+"
-        r"(?:Hospital|Clinic|Infirmary|Hospice|Medical Cent(?:er|re)|Health Cent(?:er|re)"
-        r"|Nursing Home|University)\b",
+        rf"\b(?:[{_UPPER}][\w'.-]*[ ]+(?:{_JOINING['en']}[ ]+)?){{1,8}}"
+        r"(?:Hospital|HOSPITAL|Clinic|CLINIC|Infirmary|Hospice|Medical Cent(?:er|re)|MEDICAL CENTER"
+        r"|Health Cent(?:er|re)|Nursing Home|NURSING HOME|University|UNIVERSITY)\b",
     ),
 }
 # Of a company: "Smith Instruments Ltd". "SL" without dots may be sublingual, "Co" cobalt.
 _LEGAL_FORM = r"(?:S\.\s?[AL]\.(?:\s?U\.)?|G[Mm][Bb][Hh]|Ltd|Inc|LLC|Corp(?:oration)?|S\.p\.A)"
 _AFTER_KNOWN = rf"(?:{_LEGAL_FORM}|S[AL]U?|Co|AG|BV)"
 _STREETS = (
-    r"(?:[Cc]/\.?|[Cc]alle|Carrer|Avda?\.?|Av[./,]|[Aa]venida|Avinguda|Plaza|Plaça|Pza\.?|Pl\.|Paseo"
-    r"|Passeig|P[º°]|Ctra\.?|Carretera|Camino|Ronda|Traves[íi]a|Urb\.|Urbanizaci[óo]n"
-    r"|Pol[íi]gono|Carrera|Glorieta|Rambla|Callej[óo]n|Cuesta|Alameda)"
+    r"(?:c/\.?|calle|carrer|avda?\.?|av[./,]|avenida|avinguda|plaza|plaça|pza\.?|pl\.|paseo"
+    r"|passeig|p[º°]|ctra\.?|carretera|camino|ronda|traves[íi]a|urb\.|urbanizaci[óo]n"
+    r"|pol[íi]gono|carrera|glorieta|rambla|callej[óo]n|cuesta|alameda)"
 )
 _ADDRESSES = {
     # To the end of the sentence or line, or a postal code.
     "es": (
-        rf"\b{_STREETS}\s*(?=[\w\"“«'])(?:[^\n.;()]|(?<=[\wº])\.(?=\s*[\wº])){{3,60}}?"
-        r"(?=\s*(?:\.\s|\.?\n|;|\(|\b\d{5}\b|\.?$))",
+        rf"\b(?i:{_STREETS})[ ]?(?=[\w\"“«'])(?:[^\n.;()]|(?<=[\wº])\.(?=[ ]?[\wº])){{3,60}}?"
+        r"(?=[ ]?(?:\.[ ]|\.?\n|;|\(|\b\d{5}\b|\.?\Z|(?<=\d)[ ][a-z]|(?<=\d[a-z])[ ][a-z]))",
     ),
     "en": (
-        rf"\b\d{{1,5}}[A-Za-z]?(?:\s+(?:[NSEW]\.?|[{_UPPER}][\w'’.-]*)){{1,4}}\s+"
-        r"(?:Street|St|Avenue|Ave|Road|Rd|Lane|Ln|Drive|Dr|Boulevard|Blvd|Court|Ct|Place|Pl|Square"
-        r"|Terrace|Way|Close|Crescent)\b\.?(?:,?\s+(?:Apt|Apartment|Suite|Unit|Flat|#)\.?\s*\w+)?",
-        r"\bP\.?\s?O\.?\s+Box\s+\d+",
+        rf"\b\d{{1,5}}[A-Za-z]?(?:[ ]+(?:[NSEW]\.?|[{_UPPER}][\w'.-]*)){{1,4}}[ ]+"
+        r"(?i:Street|St|Avenue|Ave|Road|Rd|Lane|Ln|Drive|Dr|Boulevard|Blvd|Court|Ct|Place|Pl|Square"
+        r"|Terrace|Way|Close|Crescent)\b\.?(?:,?[ ]+(?:Apt|Apartment|Suite|Unit|Flat|#)\.?[ ]*\w+)?",
+        r"\b\d{1,5}[a-z]?(?: [a-z'-]{3,15}){1,3} (?:street|avenue|road|boulevard|lane)\b",
+        r"\bP\.?[ ]?O\.?[ ]+Box[ ]+\d+",
     ),
 }
 
-_KIN = (
+KIN = (
     r"(?:padres?|madres?|progenitor(?:es|a)?|hij[oa]s?|herman(?:astr)?[oa]s?|(?:bis)?abuel[oa]s?"
     r"|t[íi][oa]s?|prim[oa]s?|sobrin[oa]s?|(?:bis)?niet[oa]s?|cuñad[oa]s?|suegr[oa]s?|yernos?"
     r"|nueras?|marido|espos[oa]s?|c[óo]nyuge|padrastro|madrastra|gemel[oa]s?|melliz[oa]s?|parejas?)"
 )
 _ORDINAL = r"(?:primer|segund|tercer|cuart|quint|sext|s[ée]ptim|octav|noven|d[ée]cim)[oa]"
 _RELATIVES = (
-    rf"\b(?:(?:{COUNT}|amb[oa]s|primer[oa]?|segund[oa]|tercer[oa]?|otr[oa]s?)\s+)?{_KIN}"
-    r"(?:\s+(?:matern[oa]s?|patern[oa]s?|gemel[oa]s?|mayor(?:es)?|menor(?:es)?|j[óo]ven(?:es)?"
+    rf"\b(?:(?:{COUNT}|amb[oa]s|primer[oa]?|segund[oa]|tercer[oa]?|otr[oa]s?)[ ])?{KIN}"
+    r"(?:[ ](?:matern[oa]s?|patern[oa]s?|gemel[oa]s?|mayor(?:es)?|menor(?:es)?|j[óo]ven(?:es)?"
     r"|herman[oa]s?|mediana|pequeñ[oa]s?)"
-    rf"|\s+(?:de|con)\s+(?:(?:su|la|el|una?|otr[oa])\s+){{1,2}}{_KIN}"
-    rf"|\s+de\s+{COUNT}(?:\s+y\s+{COUNT})?\s+{UNIT})*\b",
-    rf"\b(?:(?:el|la)\s+)?(?:mayor|menor|mediano|mediana|únic[oa]|{_ORDINAL})\s+de\s+{COUNT}\s+{_KIN}\b",
+    rf"|[ ](?:de|con)[ ](?:(?:su|la|el|una?|otr[oa])[ ]){{1,2}}{KIN}"
+    rf"|[ ]de[ ]{COUNT}(?:[ ]y[ ]{COUNT})?[ ]{UNIT})*\b",
+    rf"\b(?:(?:el|la)[ ])?(?:mayor|menor|mediano|mediana|únic[oa]|{_ORDINAL})[ ]de[ ]{COUNT}[ ]{KIN}\b",
     # "médico de familia" is a profession.
     r"(?<!de )\bfamilia\b",
     r"\b(?:neonato|neonata|reci[ée]n nacid[oa])\b",
@@ -127,30 +136,101 @@ def _name_companies() -> tuple[str, ...]:
     )
 
 
-def _compile(forms: tuple[str, ...], flags: int = 0) -> list[re.Pattern[str]]:
-    return [re.compile(form, flags) for form in forms]
+# What an institution may be called that is general, and what names none.
+_GENERAL = re.compile(
+    r"(?:general|cl[ií]nico|universitari[oa]|comarcal|regional|provincial|nacional|militar|infantil"
+    r"|materno|salud|psiqui[aá]tric[oa]|penitenciari[oa]|central|civil|norte|sur|este|oeste|medicina)"
+)
+_LAST_WORD = re.compile(r"[ ]([^\s]+)\Z")
 
 
-_FORMS: dict[str, list[tuple[str, list[re.Pattern[str]]]]] = {
-    language: [
-        ("address", _compile(_ADDRESSES[language])),
-        ("institution", _compile(_INSTITUTIONS[language] + _name_companies())),
-    ]
-    for language in ("en", "es")
+def _trim(text: str, start: int, end: int, language: str) -> int:
+    """The end of an institution without the words of what follows, as in "Hospital La Paz TAC".
+
+    Returns:
+        the start, if nothing is left that names it.
+    """
+    ordinary = name_words(language).ordinary
+    value = text[start:end]
+    is_general = fold(value).rstrip(".,") in word_list("no_institutions")
+    if is_general or is_eponym(text, start):
+        return start
+    has_capitals = not value.isupper() and value[0].isupper()
+    while last := _LAST_WORD.search(value):
+        word = last[1].strip("\"'.,;:")
+        form = fold(word)
+        goes_on = text[start + len(value) : start + len(value) + 2].strip(" ")
+        is_part = form not in ordinary or word.isdigit() or _GENERAL.fullmatch(form)
+        if has_capitals and word[:1].isupper() and not (word.isupper() and len(word) < 6):
+            is_part = is_part or not (goes_on[:1] == ":" or goes_on[:1].islower())
+        if is_part and form not in _JOINING_WORDS:
+            break
+        value = value[: last.start()]
+    last_word = fold(value.rpartition(" ")[2])
+    has_name = " " in value and (
+        has_capitals or not (_GENERAL.fullmatch(last_word) or last_word in _JOINING_WORDS)
+    )
+    return start + len(value) if has_name else start
+
+
+_JOINING_WORDS = frozenset("de del la las el los en y i e d da do dos".split())
+
+
+def _is_street(match: re.Match[str]) -> bool:
+    """Whether a street has a name: a capitalised word that is not ordinary, or a number after it."""
+    _, *words = re.findall(r"[^\W\d_][\w'-]*|\d+", match[0].removeprefix("C/").removeprefix("c/") and match[0])
+    ordinary = name_words("es").ordinary
+    keyword = match[0].split()[0]
+    if keyword.lower().startswith("c/"):
+        words = re.findall(r"[^\W\d_][\w'-]*|\d+", match[0][2:])
+    names = [word for word in words if not word.isdigit() and fold(word) not in _JOINING_WORDS]
+    if not names:
+        return False
+    has_number = re.search(r"(?:\b|\D)\d{1,4}[ºª]?(?:[ ]?[a-zA-Z]\b)?|\bs/n\b", match[0]) is not None
+    first = names[0]
+    if keyword[0].isupper() and not match[0].isupper() and first[0].isupper() and not first.isupper():
+        return has_number or fold(first) not in ordinary or any(map(_is_title, names[1:]))
+    if has_number:
+        # "c/ 8 h", "c/ dia 3": only addresses have a sign or nothing after the number.
+        return re.search(r"[a-z]{3}[^\d]*(?:,|\bn[º.]|[ ])[ ]?\d{1,4}", match[0], re.I) is not None and (
+            not keyword.lower().startswith("c/") or any(fold(w) not in ordinary for w in names) or "," in match[0]
+        )
+    return any(fold(name) not in ordinary for name in names) and match[0].isupper() and not (
+        keyword.lower() in ("carrera", "camino", "ronda", "cuesta")
+    )
+
+
+def _is_title(word: str) -> bool:
+    return word[:1].isupper() and not word.isupper()
+
+
+_CASELESS = {"relative": _RELATIVES, "status": _STATUS, "sex": _SEX, "profession": _OCCUPATIONS}
+_INSTITUTION_RULES = {
+    language: [rule("institution", form) for form in forms]
+    for language, forms in _INSTITUTIONS.items()
 }
-_FORMS["es"] += [
-    ("relative", _compile(_RELATIVES, re.IGNORECASE)),
-    ("status", _compile(_STATUS, re.IGNORECASE)),
-    ("sex", _compile(_SEX, re.IGNORECASE)),
-    ("profession", _compile(_OCCUPATIONS, re.IGNORECASE)),
+_RULES: dict[str, list[Rule]] = {
+    "es": [rule("address", form, _is_street) for form in _ADDRESSES["es"]],
+    "en": [rule("address", form) for form in _ADDRESSES["en"]],
+}
+_COMPANIES = [rule("institution", form) for form in _name_companies()]
+_OPTIONAL = [
+    rule(pattern, form, flags=re.IGNORECASE)
+    for pattern, forms in _CASELESS.items()
+    for form in forms
 ]
 
 
-def find_phrases(text: str, language: str) -> _Found:
-    """Find institutions and addresses by their first or last word, and companies by a list or their
-    legal form; in Spanish also relatives, marital status, origin and sex.
+def find_phrases(text: str, language: str) -> Found:
+    """Find addresses and institutions by their first or last word, acronyms of hospitals, and
+    companies by a list or their legal form; in Spanish also relatives, marital status, origin and
+    sex.
     """
-    for pattern, forms in _FORMS[language]:
-        for form in forms:
-            for match in form.finditer(text):
-                yield match, pattern
+    yield from apply_rules(_RULES[language], text)
+    for start, end, pattern in apply_rules(_INSTITUTION_RULES[language], text):
+        if language == "es" and " " in text[start:end]:
+            end = _trim(text, start, end, language)
+        yield start, end, pattern
+    yield from apply_rules(_COMPANIES, text)
+    if language == "es":
+        yield from apply_rules(_OPTIONAL, text)

@@ -5,59 +5,93 @@ names beside a country or after a postal code.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cache
 
-from .term_lists import terms
+from .pattern_rules import Found, Rule, apply_rules, is_eponym, rule
+from .plain_text import fold
+from .term_lists import name_words, normalize, terms
 
 LISTS = ("places", "regions", "countries")
 # What stands before a place. Names at the beginning of a sentence are left to the recogniser: they
 # may be surnames or other words ("Reading", "Salta").
 _BEFORE = {
     "es": (
-        r"(?:\b(?:en|de|desde|hacia|a|por|y|o|natural|procedente|provincia|residente)\s+"
-        r"|[,(/:–-]\s*)"
+        r"(?:\b(?:en|de|desde|hacia|a|por|y|o|natural|procedente|provincia|residente)[ ]|[,(/:-][ ]?)"
     ),
-    "en": r"(?:\b(?:in|from|near|to|outside|via|visited)\s+(?:the\s+)?)",
+    "en": r"(?:\b(?:in|from|near|to|outside|via|visited)[ ](?:the[ ])?)",
 }
-_CAPITALISED = r"[A-ZÀ-ÖØ-Þ][\w'’-]+"
+_CAPITALISED = r"[A-ZÀ-ÖØ-Þ][\w'-]+"
 _TOWN = {
     "es": rf"{_CAPITALISED}(?:[ ](?:(?:de|del|la|las|los|el)[ ])*{_CAPITALISED}){{0,3}}",
     "en": rf"{_CAPITALISED}(?:[ ]{_CAPITALISED}){{0,2}}",
 }
-
-
-def _one_of(names: set[str]) -> str:
-    longest_first = sorted(names, key=lambda name: (-len(name), name))
-    one = "|".join(re.escape(name).replace(r"\ ", r"\s") for name in longest_first)
-    return rf"(?:{one})(?![\w’'-])"
+_WORD = r"[^\W\d_][\w'-]*"
+_MOST_WORDS = 6
 
 
 @cache
-def _forms(language: str) -> list[re.Pattern[str]]:
-    lists = {kind: set(terms(language, kind)) for kind in LISTS}
-    place = _one_of(set().union(*lists.values()))
-    country = _one_of(lists["countries"] | lists["regions"])
+def _known(language: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The places of a language, folded, and those of their words with which one begins."""
+    places = frozenset(normalize(name) for kind in LISTS for name in terms(language, kind))
+    return places, frozenset(name.split()[0] for name in places)
+
+
+@cache
+def _expected(language: str) -> re.Pattern[str]:
+    return re.compile(rf"(?i:{_BEFORE[language]})(?=({_WORD}))")
+
+
+@cache
+def _forms(language: str) -> list[Rule]:
+    names = {*terms(language, "countries"), *terms(language, "regions")}
+    longest_first = sorted(names, key=lambda name: (-len(name), name))
+    one = "|".join(re.escape(name) for name in longest_first)
+    country = rf"(?:{one}|{one.upper()})(?![\w'-])"
     town = _TOWN[language]
     forms = [
-        rf"{_BEFORE[language]}(?P<value>{place})",
         # "(Medartis®, Basel, Suiza)"; "Lübeck, Alemania"; "Madrid. España." in an address
         rf"[(,;][ ]?(?P<value>(?:{town}[®™]?,[ ]){{1,3}}{country})",
-        rf"(?<![\w-])(?P<value>{town})(?=\s?[,(]\s?{country})",
+        rf"(?<![\w-])(?P<value>{town})(?=[ ]?[,(][ ]?{country})",
         rf"(?<=[.)\n])[ ](?P<value>{country})(?=\s*[.\n)]|$)",
     ]
     if language == "es":
         forms.append(rf"\b\d{{5}}[ ,-]{{1,3}}(?P<value>{town})")
-    return [re.compile(form) for form in forms]
+    return [rule("place", form) for form in forms]
 
 
-def find_places(text: str, language: str) -> Iterator[tuple[re.Match[str], str]]:
+def find_places(text: str, language: str) -> Found:
     """Find places.
 
     These are names of the lists after a preposition, in Spanish after a comma or bracket too;
     countries that are a sentence of their own; capitalised words before a country, such as a
-    company and its town, and in Spanish after a postal code.
+    company and its town, and in Spanish after a postal code. A name in lower case must be no
+    ordinary word, and no part of a term ("fiebre de Malta").
     """
-    for form in _forms(language):
-        for match in form.finditer(text):
-            yield match, "place"
+    folded = fold(text)
+    places, firsts = _known(language)
+    for match in _expected(language).finditer(text):
+        if folded[slice(*match.span(1))] in firsts and not is_eponym(text, match.end()):
+            end = _longest(text, folded, match.end(), places, name_words(language).ordinary)
+            if end:
+                yield match.end(), end, "place"
+    for start, end, pattern in apply_rules(_forms(language), text):
+        value = text[start:end].split()
+        ordinary = name_words(language).ordinary
+        while len(value) > 1 and fold(value[-1]) in ordinary and fold(value[-1]) not in places:
+            end -= len(value.pop()) + 1
+        yield start, end, pattern
+
+
+def _longest(
+    text: str, folded: str, start: int, places: frozenset[str], ordinary: frozenset[str]
+) -> int:
+    """The end of the longest place that begins at an offset; 0 if there is none."""
+    words = re.compile(rf"{_WORD}(?:[ ]{_WORD}){{0,{_MOST_WORDS}}}").match(text, start)
+    end = words.end() if words else start
+    while end > start:
+        name = folded[start:end]
+        if name in places:
+            is_lower = text[start:end].islower()
+            return 0 if is_lower and all(word in ordinary for word in name.split()) else end
+        end = text.rfind(" ", start, end)
+    return 0

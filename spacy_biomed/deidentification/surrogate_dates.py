@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -50,13 +51,21 @@ _OF = r"(?:\s*[,/.-]\s*|\s+)(?:(?:del?|of)\s+)?(?:(?:el\s+)?año\s+)?"
 _BEFORE_MONTH = r"(?:(?:the\s+)?month\s+of\s+|mes\s+de\s+)?"
 _BEFORE_YEAR = r"(?:(?:el\s+)?año\s+(?:de\s+)?|(?:the\s+)?year\s+)?"
 
+_ROMAN = r"(?P<roman>I{1,3}|I?V|VI{1,3}|I?X|XI{1,2})"
+_ROMANS = "I II III IV V VI VII VIII IX X XI XII".split()
+
 # If the format does not determine which number is the day, the fields are `first` and `second`.
 _FORMATS = [
     rf"{_YEAR}{_SIGN}(?P<month>\d\d?){_SIGN}{_DAY}",
     rf"(?P<first>\d\d?){_SIGN}(?P<second>\d\d?){_SIGN}{_ANY_YEAR}",
     rf"(?P<first>\d\d?)\s(?P<second>\d\d?)\s{_YEAR}",
     rf"{_DAY}(?:{_OF})?{_MONTH}(?:{_OF}{_ANY_YEAR})?",
-    rf"{_MONTH}\s+{_DAY}(?:\s*,\s*|\s+){_YEAR}",
+    rf"{_DAY}[-/. ]?(?P<name>{one_of(MONTHS)})\.?[-/. ']{{0,2}}{_ANY_YEAR}",
+    rf"{_DAY}[-/. ]{_ROMAN}[-/. ]{_ANY_YEAR}",
+    r"(?P<year>(?:19|20)\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])",
+    r"(?P<first>\d\d)(?P<second>\d\d)(?P<year>(?:19|20)\d\d)",
+    rf"{_MONTH}\s+{_DAY}(?:\s*,\s*|\s+){_ANY_YEAR}",
+    rf"{_MONTH}[-/']+{_ANY_YEAR}",
     rf"{_BEFORE_MONTH}{_MONTH}(?:{_OF}{_YEAR})?",
     rf"(?P<month>\d\d?){_SIGN}{_YEAR}",
     rf"{_YEAR}{_SIGN}(?P<month>\d\d?)",
@@ -79,7 +88,15 @@ _PATTERNS = {
     for language in MONTHS
 }
 _RANGE = re.compile(
-    r"(.+?)(\s+(?:-|–|a|al|y|to|and|hasta|until|through)\s+|\s*[–—]\s*|(?<=\d{4})-(?=\d{4}$))(.+)",
+    r"(.+?)(\s+(?:-|–|a|al|y|to|and|hasta|until|through)\s+|\s*[–—]\s*|(?<=\d{4})-(?=\d{4}$)"
+    r"|(?<=[/.]\d\d)-(?=\d)|(?<=[/.]\d{4})-(?=\d))(.+)",
+    re.IGNORECASE,
+)
+
+# A time after a date, wholly or its hours.
+TIME = re.compile(
+    r"(?:T|\s*,\s*|\s+(?:a\s+las\s+|at\s+)?)\d{1,2}(?:[:.h]\d\d(?::\d\d)?(?:[.,]\d+)?)?"
+    r"\s*(?:h(?:oras|s)?\.?|Z|[ap]\.?m\.?|[+-]\d\d:?\d\d)?\Z",
     re.IGNORECASE,
 )
 
@@ -90,19 +107,23 @@ _NO_YEAR = 2000
 # The range of a document's latest date after the shift, and the largest shift with a shared key.
 _FIRST_DAY, _DAYS = date(1990, 1, 1), 14_610
 _FARTHEST = 5 * 365
+# The last year that two digits mean where no other date tells more.
+_LATEST_YEAR = 2068
 
 
-def find_latest(texts: Iterable[str], language: str, day_first: bool) -> date | None:
+def find_latest(
+    texts: Iterable[str], language: str, day_first: bool, latest_year: int | None = None
+) -> date | None:
     """The latest of the dates in texts; a date with a year is preferred to dates without.
 
     Args:
         texts: one date, or range of dates, each.
-        language, day_first: as in `DateShift`.
+        language, day_first, latest_year: as in `DateShift`.
 
     Returns:
         None if no text can be parsed as a date.
     """
-    reader = DateShift(0, language, day_first)
+    reader = DateShift(0, language, day_first, latest_year)
     days = [day for text in texts for day in reader.read(text)]
     return max(days)[1] if days else None
 
@@ -130,25 +151,33 @@ def draw_shift(key: DocumentKey, latest: date | None, *, is_shared: bool) -> int
 class DateShift:
     """Shift dates; parts missing in a date (the year, the day) are missing in the result too.
 
-    A month without a day counts as its 15th, and a year alone as its 1st of July. Years of two
-    digits are from 1969 to 2068.
+    A month without a day counts as its 15th, and a year alone as its 1st of July. A day that its
+    month does not have (29/02/2019) counts as the month's last. Years of two digits are the last
+    ones that are not after `latest_year`, or without it from 1969 to 2068. A time after a date
+    stays.
 
     Attributes:
         days: number of days.
         language: "en" or "es": preferred language for month names that exist in both languages.
         day_first: whether 12/03/2019 is the 12th of March. If only the other order is a valid date,
             that order is used.
+        latest_year: the last year that a year of two digits can mean.
     """
 
     days: int
     language: str
     day_first: bool
+    latest_year: int | None = None
 
     def __call__(self, text: str) -> str | None:
         """The shifted date, or range of dates; None if it cannot be parsed."""
         match = self._match(text)
         if match:
             return self._move(match)
+        time = TIME.search(text)
+        if time:
+            moved = self(text[: time.start()])
+            return None if moved is None else moved + time[0]
         parts = _RANGE.fullmatch(text)
         if parts is None:
             return None
@@ -168,7 +197,7 @@ class DateShift:
             return [] if parts is None else self.read(parts[1]) + self.read(parts[3])
         fields, _ = self._find_fields(match)
         try:
-            return [("year" in fields, _read_date(fields))] if fields.keys() - {"weekday"} else []
+            return [("year" in fields, self._read(fields))] if fields.keys() - {"weekday"} else []
         except ValueError:
             return []
 
@@ -190,7 +219,7 @@ class DateShift:
     def _move(self, match: re.Match[str]) -> str | None:
         fields, places = self._find_fields(match)
         try:
-            moved = _read_date(fields) + timedelta(self.days)
+            moved = self._read(fields) + timedelta(self.days)
         except (ValueError, OverflowError):
             return None
         text = match.string
@@ -199,24 +228,31 @@ class DateShift:
             text = text[:start] + written[name] + text[end:]
         return text
 
+    def _read(self, fields: dict[str, str]) -> date:
+        """The day of a date's fields.
+
+        Raises:
+            ValueError: if there is no such month.
+        """
+        year = int(fields.get("year", _NO_YEAR))
+        if len(fields.get("year", "")) == 2:
+            latest = _LATEST_YEAR if self.latest_year is None else self.latest_year
+            year = latest - (latest - year) % 100
+        if "name" in fields:
+            month = find_month(fields["name"], "en")
+        elif "roman" in fields:
+            month = _ROMANS.index(fields["roman"].upper()) + 1
+        else:
+            month = int(fields.get("month", 7))
+        default_day = 15 if fields.keys() & {"name", "month"} else 1
+        day = int(fields.get("day", default_day))
+        if not 1 <= day <= 31:
+            raise ValueError(day)
+        return date(year, month, min(day, monthrange(year, month)[1]))
+
     def _is_day_first(self, fields: dict[str, str]) -> bool:
         first, second = int(fields["first"]), int(fields["second"])
         return self.day_first if (first > 12) == (second > 12) else first > 12
-
-
-def _read_date(fields: dict[str, str]) -> date:
-    """The day of a date's fields.
-
-    Raises:
-        ValueError: if there is no such day.
-    """
-    year = int(fields.get("year", _NO_YEAR))
-    if len(fields.get("year", "")) == 2:
-        year += 2000 if year < 69 else 1900
-    name = fields.get("name")
-    month = int(fields.get("month", 7)) if name is None else find_month(name, "en")
-    default_day = 15 if "name" in fields or "month" in fields else 1
-    return date(year, month, int(fields.get("day", default_day)))
 
 
 def _write_date(fields: dict[str, str], moved: date, days: int, language: str) -> dict[str, str]:
@@ -232,6 +268,8 @@ def _write_date(fields: dict[str, str], moved: date, days: int, language: str) -
         "year": f"{moved.year:04}"[-len(fields.get("year", "0000")) :],
         "ordinal": _ORDINALS.get(moved.day, "th"),
     }
+    if "roman" in fields:
+        written["roman"] = match_case(_ROMANS[moved.month - 1], fields["roman"])
     if "name" in fields:
         row, _ = _find_name(fields["name"], MONTHS, language)
         written["name"] = _match_title(row[moved.month - 1], fields["name"])

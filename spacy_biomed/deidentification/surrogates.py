@@ -23,6 +23,11 @@ _AGE = re.compile(
     rf"(?P<years>\d+)(?:[.,]\d+)?(?P<shorter>\s*-?\s*(?:{_SHORTER})\b)?", re.IGNORECASE
 )
 
+_FOUR_DIGITS = re.compile(r"\d{4}")
+# How long after the latest date of a document another of its dates may be (an appointment), and the
+# last year of birth where no other date tells more.
+_YEARS_AHEAD, _LATEST_BIRTH = 5, 2029
+
 
 class Surrogates:
     """The surrogates for the mentions of one document.
@@ -34,8 +39,10 @@ class Surrogates:
         day_first: whether 12/03/2019 is the 12th of March.
         age_limit: ages from this value on become this value; lower ages stay. 0: no age stays.
         names: all mentions of people's names, in text order.
-        dates: all mentions of dates, if no other document has this key; None if other documents
-            share the key and the shift of dates.
+        dates: all mentions of dates but births, if no other document has this key; None if other
+            documents share the key and the shift of dates.
+        births: all mentions of dates of birth. Their kind in `__call__` is "birth". A year of two
+            digits in them is not after the other dates.
     """
 
     def __init__(
@@ -47,15 +54,24 @@ class Surrogates:
         age_limit: int,
         names: Iterable[str],
         dates: Iterable[str] | None,
+        births: Iterable[str] = (),
     ):
-        latest = None if dates is None else find_latest(dates, language, day_first)
-        days = draw_shift(key, latest, is_shared=dates is None)
+        visits = list(dates or ())
+        with_years = [one for one in visits if _FOUR_DIGITS.search(one)]
+        known = find_latest(with_years or visits, language, day_first)
+        year = known.year + _YEARS_AHEAD if with_years and known else None
+        birth_year = known.year if visits and known else _LATEST_BIRTH
+        latest = find_latest(visits, language, day_first, year) or find_latest(
+            births, language, day_first, birth_year
+        )
+        days = draw_shift(key, None if dates is None else latest, is_shared=dates is None)
         formats = FormatSurrogates(key)
         places = PlaceSurrogates(key, language, formats)
         self._makers: dict[str, Callable[[str], str | None]] = {
             "age": partial(limit_age, limit=age_limit),
             "name": NameSurrogates(key, language, formats, names),
-            "date": DateShift(days, language, day_first),
+            "date": DateShift(days, language, day_first, year),
+            "birth": DateShift(days, language, day_first, birth_year),
             "phone": formats,
             "id": formats,
             "email": formats,

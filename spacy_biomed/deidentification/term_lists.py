@@ -6,6 +6,7 @@ import re
 import unicodedata
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from ..corpora.mention_replacement import read_terms
 
@@ -38,6 +39,39 @@ def terms(language: str, name: str) -> tuple[str, ...]:
 def known(name: str) -> frozenset[str]:
     """The terms of the lists of this name in all languages, normalised."""
     return frozenset(normalize(term) for language in LANGUAGES for term in terms(language, name))
+
+
+class NameWords(NamedTuple):
+    """What is known of the words of a language, all without accents and in lower case.
+
+    Attributes:
+        given, surnames: names of people.
+        ordinary: words of clinical texts, some of which are also names ("Rosa", "Delgado").
+    """
+
+    given: frozenset[str]
+    surnames: frozenset[str]
+    ordinary: frozenset[str]
+
+    def is_name(self, word: str) -> bool:
+        """Whether a word is a name, and perhaps an ordinary word too."""
+        return word in self.given or word in self.surnames
+
+    def is_clear_name(self, word: str) -> bool:
+        """Whether a word is a name, and no ordinary word."""
+        return self.is_name(word) and word not in self.ordinary
+
+
+@cache
+def name_words(language: str) -> NameWords:
+    """The words of a language, as normalised."""
+    lists = ("known_given", "known_surnames", "ordinary_words")
+    return NameWords(*(frozenset(terms(language, name)) for name in lists))
+
+
+def is_name(word: str) -> bool:
+    """Whether a normalised word is a person's name in any language."""
+    return any(name_words(language).is_name(word) for language in LANGUAGES)
 
 
 @cache

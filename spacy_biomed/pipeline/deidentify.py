@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, cast, get_args
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, cast, get_args
 
 from spacy.language import Language
 from spacy.pipeline import Pipe
@@ -16,9 +16,21 @@ from spacy.util import SimpleFrozenDict
 from ..annotations.deidentified import DEIDENTIFIED, Replacement
 from ..corpora.gold import DOCUMENT_ID
 from ..deidentification.document_key import DocumentKey, derive_key
+from ..deidentification.mentions import (
+    BRIDGED,
+    EXTENDED,
+    Mention,
+    bridge,
+    extend,
+    extend_to_capitals,
+    find_again,
+    merge_overlapping,
+    refine,
+)
 from ..deidentification.phi_kinds import EXAMPLES, KINDS_OF_LABELS, identifying_labels, merge_kinds
+from ..deidentification.plain_text import PlainText
 from ..deidentification.surrogates import Surrogates
-from ..deidentification.term_lists import LANGUAGES, WORD
+from ..deidentification.term_lists import LANGUAGES
 from ..errors import BiomedError, list_choices
 from .deidentification_scores import score_deidentification
 from .described import Described, ShownScores
@@ -35,53 +47,19 @@ DEFAULT_CONFIG = """
 @scorers = "spacy_biomed.deidentification_scorer.v1"
 """
 
-# Shorter names would match in too many places.
-SHORTEST_PROPAGATED = 3
-FEWEST_DIGITS = 5
-SHORTEST_PART = 4
 SHORTEST_SECRET = 16
-# Kinds whose mentions are searched elsewhere in the document, and kinds that get initials.
-PROPAGATED = frozenset({"name", "phone", "id", "place", "institution", "email", "url"})
-EXTENDED = frozenset({"name", "place", "institution"})
-# Kinds of which two mentions with only particles between them are one ("3 años y 8 meses").
-BRIDGED = ("age", "place", "institution", "profession", "other")
-_PARTICLES = r"de|del|la|las|el|los|en|su|sus|para|con|of|the"
-_JOINING = re.compile(rf"[ .,]*(?:(?:{_PARTICLES})[ .,]+){{1,3}}", re.IGNORECASE)
-_JOINING_AGES = re.compile(rf"[ .,]*(?:(?:{_PARTICLES}|y|and)[ .,]+){{1,3}}", re.IGNORECASE)
-
-# An initial or an abbreviation of capitals, a number of a door or floor, the acronym of an
-# institution. "A", "E", "I", "O" and "Y" may be words.
-_INITIAL = r"(?:(?:[A-Z]\.){2,}|(?:[B-DF-HJ-NP-XZ]|[A-Z](?=\.\s?[A-Z]\b))(?!\w))"
-_JOINED_BEFORE = re.compile(rf"(?<!\w)(?:{_INITIAL}\.?[ ]?)+$")
-_INITIALS_AFTER = re.compile(rf"(?:[ .,-]{{1,2}}{_INITIAL})+")
-_JOINED_AFTER = re.compile(
-    rf"(?:[ .,-]{{1,2}}{_INITIAL}"
-    r"|[ .,-]{1,2}\d{1,2}\s?[ºª]?[ ]?[A-Z]?(?![\w/%]|[.,]\d|\.?[ ]?[a-z])"
-    r"|[ ]\(?[A-Z]{2,10}\)?(?=[\s.,;)]|$))+"
-)
-# Other words of a name in capitals: those after it, and, in a sentence, those before it.
-# Departments and the names of what follows in an address are none.
-_CAPITALISED = (
-    r"(?!(?:Servicio|Departamento|Dpto|Secci[óo]n|Unidad|[ÁA]rea|Doctora?|Correo|Tel[ée]fono|Tfno"
-    r"|Department|Division|Section|Unit|Doctor|E-?mail|Fax|Phone|Tel"
-    r"|Aparato|Cirug[íi]a|Cuidados|Medicina|Medicine|Nutrici[óo]n|Surgery"
-    r"|\w+(?:log[íi]a|iatr[íi]a|ology|iatrics))\b)[A-ZÀ-ÖØ-Þ][\w'’-]+"
-)
-_CAPITALS_AFTER = re.compile(rf"(?:[ ](?:(?:de|del|la|las|los)[ ]){{0,2}}{_CAPITALISED})+")
-_CAPITALS_BEFORE = re.compile(rf"(?<=[a-zß-öø-ÿ,][ ])(?:{_CAPITALISED}[ ])+$")
-# Characters before a mention that are looked at.
-_FARTHEST = 40
 # Maximum number of labels named in a message.
 _NAMED_LABELS = 8
 MAKE_SECRET = '`python -c "import secrets; print(secrets.token_hex())"`'
 
 
-class Mention(NamedTuple):
-    """A span of text to replace, in characters, end exclusive."""
-
-    start: int
-    end: int
-    label: str
+# Characters before a date that are looked at, and what is before a date of birth.
+_FARTHEST = 40
+_BIRTH = re.compile(
+    r"(?:\bf\.?\s?n\b|\bfnac|nacimiento|\bnac\b|\bnacid[oa]|\bnaci[óo]|\bborn|\bbirth|\bDOB\b)"
+    r"[^\n.;\d]{0,20}[.:\s]*\Z",
+    re.IGNORECASE,
+)
 
 
 class BiomedDeidentifier(Described, Pipe):
@@ -217,9 +195,10 @@ class BiomedDeidentifier(Described, Pipe):
         if layer is not None:
             self.check_pipeline()
             text = doc.text
-            mentions = self._find_mentions(text, layer)
+            plain = PlainText(text)
+            mentions = self._find_mentions(plain, layer)
             key = self._document_key(doc, text) if self.mode == "surrogates" else None
-            doc._.set(DEIDENTIFIED, self._replace(text, mentions, key))
+            doc._.set(DEIDENTIFIED, self._replace(plain, mentions, key))
         return doc
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
@@ -288,31 +267,48 @@ class BiomedDeidentifier(Described, Pipe):
         is_complete = doc.has_annotation("ENT_IOB", require_complete=True)
         return doc.ents if is_complete or not doc.text.strip() else None
 
-    def _find_mentions(self, text: str, layer: Iterable[Span]) -> list[Mention]:
+    def _find_mentions(self, plain: PlainText, layer: Iterable[Span]) -> list[Mention]:
         """The disjoint mentions to replace, in text order."""
-        found = [Mention(span.start_char, span.end_char, span.label_) for span in layer]
-        found = [one for one in found if self.kind(one.label) != "keep" and one.start < one.end]
-        if self._propagate:
-            found += find_again(text, [one for one in found if self.kind(one.label) in PROPAGATED])
-            names = [one for one in found if self.kind(one.label) == "name"]
-            found += find_again(text, split_names(text, names))
+        given = [Mention(span.start_char, span.end_char, span.label_) for span in layer]
+        given = [one for one in given if self.kind(one.label) != "keep" and one.start < one.end]
+        found = [Mention(*plain.to_plain(one.start, one.end), one.label) for one in given]
+        # Mentions whose borders nothing changes are replaced as they are.
+        places = {one: (old.start, old.end) for one, old in zip(found, given, strict=True)}
+        kept = found
         if self._extend:
-            found = [extend(text, one, self.kind(one.label)) for one in found]
-            borders = merge_overlapping(found)
-            named = [one for one in found if self.kind(one.label) in EXTENDED]
-            found += [extend_to_capitals(text, one, borders) for one in named]
-            for kind in BRIDGED:
-                found += bridge(text, [one for one in found if self.kind(one.label) == kind], kind)
-        return merge_overlapping(found)
+            kept = refine(plain, [one for one in found if one.start < one.end], self.kind)
+        if self._propagate:
+            kept += find_again(plain, kept, self.kind, self._language)
+        if self._extend:
+            kept = self._widen(plain.text, kept)
+        return merge_overlapping(
+            Mention(*(places.get(one) or plain.to_original(one.start, one.end)), one.label)
+            for one in kept
+        )
+
+    def _widen(self, text: str, found: list[Mention]) -> list[Mention]:
+        """Mentions with the rest of their words and what joins them."""
+        found = [extend(text, one, self.kind(one.label)) for one in found]
+        borders = merge_overlapping(found)
+        named = [one for one in found if self.kind(one.label) in EXTENDED]
+        found += [extend_to_capitals(text, one, borders) for one in named]
+        for kind in BRIDGED:
+            found += bridge(text, [one for one in found if self.kind(one.label) == kind], kind)
+        return found
 
     def _replace(
-        self, text: str, mentions: list[Mention], key: DocumentKey | None
+        self, plain: PlainText, mentions: list[Mention], key: DocumentKey | None
     ) -> list[tuple[int, int, str, str]]:
         """The value to set as `doc._.deidentified`; without a key, all mentions become tags."""
-        kinds = [self.kind(one.label) for one in mentions]
-        originals = [text[one.start : one.end] for one in mentions]
         surrogates: list[str | None] = [None] * len(mentions)
         if key is not None:
+            places = [plain.to_plain(one.start, one.end) for one in mentions]
+            originals = [plain.lines[start:end] for start, end in places]
+            kinds = [self.kind(one.label) for one in mentions]
+            kinds = [
+                "birth" if kind == "date" and _is_birth(plain.text, start) else kind
+                for kind, (start, _) in zip(kinds, places, strict=True)
+            ]
             pairs = list(zip(kinds, originals, strict=True))
             has_shift_per_text = self._key_from == "text"
             make = Surrogates(
@@ -324,6 +320,7 @@ class BiomedDeidentifier(Described, Pipe):
                 dates=[one for kind, one in pairs if kind == "date"]
                 if has_shift_per_text
                 else None,
+                births=[one for kind, one in pairs if kind == "birth"],
             )
             surrogates = [make(kind, one) for kind, one in pairs]
         return [
@@ -403,112 +400,9 @@ make_biomed_deidentify = register_factory(
 )
 
 
-def find_again(text: str, names: Iterable[Mention]) -> list[Mention]:
-    """Find all other exact occurrences of found mentions in a text, as whole words."""
-    labels = {text[one.start : one.end]: one.label for one in names}
-    found = []
-    for name, label in labels.items():
-        digits = sum(map(str.isdigit, name))
-        if sum(map(str.isalpha, name)) < SHORTEST_PROPAGATED and digits < FEWEST_DIGITS:
-            continue
-        start = text.find(name)
-        while start >= 0:
-            end = start + len(name)
-            if not (_is_within_word(text, start) or _is_within_word(text, end)):
-                found.append(Mention(start, end, label))
-            start = text.find(name, start + 1)
-    return found
-
-
-def split_names(text: str, names: Iterable[Mention]) -> list[Mention]:
-    """The capitalised words of names that have several, if they are long enough to be searched."""
-    return [
-        Mention(one.start + word.start(), one.start + word.end(), one.label)
-        for one in names
-        for word in WORD.finditer(text[one.start : one.end])
-        if len(word[0]) >= SHORTEST_PART
-        and word[0][0].isupper()
-        and word[0] != text[one.start : one.end]
-    ]
-
-
-def extend(text: str, mention: Mention, kind: str) -> Mention:
-    """A mention with the rest of its first and last word, and what joins it by its form.
-
-    A place or an institution gets the initials, numbers and abbreviations beside it: they are
-    rarely anything else, and telling when they are left. A name gets initials; a number after it
-    may be an age.
-    """
-    start, end = mention.start, mention.end
-    while start > 0 and _is_within_word(text, start):
-        start -= 1
-    while end < len(text) and _is_within_word(text, end):
-        end += 1
-    if kind in EXTENDED:
-        before = _JOINED_BEFORE.search(text[max(start - _FARTHEST, 0) : start])
-        after = (_INITIALS_AFTER if kind == "name" else _JOINED_AFTER).match(text, end)
-        start -= len(before[0]) if before else 0
-        end = after.end() if after else end
-    return Mention(start, end, mention.label)
-
-
-def extend_to_capitals(text: str, mention: Mention, others: Sequence[Mention]) -> Mention:
-    """A mention with the capitalised words beside it that are in no other mention.
-
-    Of a name, place or institution that was found in part they are the rest.
-
-    Args:
-        others: disjoint mentions in text order, this one among them or within one of them.
-    """
-    first = max((one.end for one in others if one.end <= mention.start), default=0)
-    last = min((one.start for one in others if one.start >= mention.end), default=len(text))
-    before = _CAPITALS_BEFORE.search(text, max(mention.start - _FARTHEST, first), mention.start)
-    after = _CAPITALS_AFTER.match(text, mention.end, last)
-    start = before.start() if before else mention.start
-    return Mention(start, after.end() if after else mention.end, mention.label)
-
-
-def bridge(text: str, mentions: Iterable[Mention], kind: str) -> list[Mention]:
-    """The gaps between neighbouring mentions of one label that consist of particles, with both."""
-    joining = _JOINING_AGES if kind == "age" else _JOINING
-    found = []
-    last: Mention | None = None
-    for one in merge_overlapping(mentions):
-        if (
-            last is not None
-            and last.label == one.label
-            and joining.fullmatch(text, last.end, one.start)
-        ):
-            found.append(Mention(last.start, one.end, one.label))
-        last = one
-    return found
-
-
-def _is_within_word(text: str, offset: int) -> bool:
-    around = text[max(offset - 1, 0) : offset + 1]
-    return len(around) == 2 and around.isalnum()
-
-
-def merge_overlapping(mentions: Iterable[Mention]) -> list[Mention]:
-    """Merge mentions that share characters, from the first start to the last end.
-
-    A merged mention has the label of the longest; if several are equally long, of the first.
-
-    Returns:
-        disjoint mentions, in text order.
-    """
-    merged: list[Mention] = []
-    length = 0
-    for one in sorted(mentions, key=lambda one: (one.start, -one.end)):
-        if merged and one.start < merged[-1].end:
-            last = merged[-1]
-            label = one.label if one.end - one.start > length else last.label
-            length = max(length, one.end - one.start)
-            merged[-1] = Mention(last.start, max(last.end, one.end), label)
-        else:
-            merged.append(one)
-            length = one.end - one.start
-    return merged
+def _is_birth(text: str, start: int) -> bool:
+    """Whether what is before a date says that it is one of birth."""
+    return _BIRTH.search(text, max(start - _FARTHEST, 0), start) is not None
 
 
 def add_deidentifier(

@@ -78,7 +78,7 @@ def test_english_forms_are_found(text, found):
 
 
 CLINICAL_ES = """TA 120/80, dolor 5/10, escala 3/5, 1/2 comprimido, 12,5 mg cada 8 h, 10-20 mg.
-Leucocitos 12500, plaquetas 250.000, Hb 13.5, pH 7.35, Na 140, glucosa 100-200. 30/02/2019.
+Leucocitos 12500, plaquetas 250.000, Hb 13.5, pH 7.35, Na 140, glucosa 100-200..
 T3N0M0, HLA-B27, CIE 250.00, a los 3 días, 2.5.10, INR 2.0-3.0, FG 90 ml/min, en 2000 ml.
 Nitroglicerina SL, Cobalto Co-60. Dolor en MSD. Ventana pericárdica. UCB, KCI, control a 3M."""
 CLINICAL_EN = """BP 120/80, pain 5/10, 3/4, 1/2 tablet, 12.5 mg q8h, 10-20 mg, glucose 100-200.

@@ -10,16 +10,12 @@ from spacy.vocab import Vocab
 
 from spacy_biomed.annotations.deidentified import Deidentified
 from spacy_biomed.deidentification.document_key import derive_key
+from spacy_biomed.deidentification.mentions import Mention, find_again, merge_overlapping
 from spacy_biomed.deidentification.phi_kinds import KINDS_OF_LABELS
 from spacy_biomed.deidentification.term_lists import terms
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.packaging.compression import write_compressed
-from spacy_biomed.pipeline.deidentify import (
-    BiomedDeidentifier,
-    Mention,
-    find_again,
-    merge_overlapping,
-)
+from spacy_biomed.pipeline.deidentify import BiomedDeidentifier
 
 PAGE = Path(__file__).parents[2] / "docs" / "tasks" / "deidentification.md"
 DEIDENTIFY, VARIABLE = "biomed_deidentify", "SPACY_BIOMED_SECRET"

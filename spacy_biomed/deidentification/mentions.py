@@ -1,0 +1,427 @@
+"""Mentions of personal data in a plain text: their borders, and where else they occur."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from .pattern_phrases import KIN
+from .pattern_rules import is_eponym, is_other_number
+from .plain_text import PlainText, fold
+from .surrogate_dates import TIME
+from .term_lists import name_words, word_list
+
+# Kinds whose mentions have capitalised words and initials beside them.
+EXTENDED = frozenset({"name", "place", "institution"})
+# Kinds of which two mentions with only particles between them are one ("3 años y 8 meses").
+BRIDGED = ("age", "place", "institution", "profession", "other")
+# Kinds that have digits, or are none.
+NUMBERS = frozenset({"id", "phone"})
+_PARTICLES = r"de|del|la|las|el|los|en|su|sus|para|con|of|the"
+_JOINING = re.compile(rf"[ .,]*(?:(?:{_PARTICLES})[ .,]+){{1,3}}", re.IGNORECASE)
+_JOINING_AGES = re.compile(rf"[ .,]*(?:(?:{_PARTICLES}|y|and)[ .,]+){{1,3}}", re.IGNORECASE)
+
+# An initial or an abbreviation of capitals, a number of a door or floor, the acronym of an
+# institution. "A", "E", "I", "O" and "Y" may be words.
+_INITIAL = r"(?:(?:[A-Z]\.){2,}|(?:[B-DF-HJ-NP-XZ]|[A-Z](?=\.[ ]?[A-Z]\b))(?!\w))"
+_JOINED_BEFORE = re.compile(rf"(?<!\w)(?:{_INITIAL}\.?[ ]?)+$")
+_INITIALS_AFTER = re.compile(rf"[ .,-]{{1,2}}(?P<initials>{_INITIAL})")
+_JOINED_AFTER = re.compile(
+    rf"[ .,-]{{1,2}}(?P<initials>{_INITIAL})"
+    r"|[ .,-]{1,2}\d{1,3}\s?[ºª]?[ ]?[A-Za-z]?(?![\w/%]|[.,]\d|\.?[ ]?[a-z])"
+    r"|[ ](?P<acronym>\(?[A-Z]{2,10}\)?)(?=[\s.,;)]|$)"
+)
+# Abbreviations of what follows a name in a header.
+_FIELDS = frozenset({"F.N.", "N.H.C.", "H.C.", "D.N.I.", "A.P.", "A.F.", "T.A.", "M.C.", "E.A."})
+_BEFORE_VALUE = re.compile(r"\.?\s*[\d:]")
+# Other words of a name in capitals: those after it, and, in a sentence, those before it.
+# Departments and the names of what follows in an address are none.
+_CAPITALISED = (
+    r"(?!(?:Servicio|Departamento|Dpto|Secci[óo]n|Unidad|[ÁA]rea|Doctora?|Correo|Tel[ée]fono|Tfno"
+    r"|Department|Division|Section|Unit|Doctor|E-?mail|Fax|Phone|Tel"
+    r"|Aparato|Cirug[íi]a|Cuidados|Medicina|Medicine|Nutrici[óo]n|Surgery"
+    r"|\w+(?:log[íi]a|iatr[íi]a|ology|iatrics))\b)[A-ZÀ-ÖØ-Þ][\w'-]+"
+)
+_CAPITALS_AFTER = re.compile(rf"(?:[ ](?:(?:de|del|la|las|los)[ ]){{0,2}}{_CAPITALISED})+")
+_CAPITALS_BEFORE = re.compile(rf"(?<=[a-zß-öø-ÿ,][ ])(?:{_CAPITALISED}[ ])+$")
+# Characters before a mention that are looked at.
+_FARTHEST = 40
+_RELATIVE = re.compile(rf"{KIN}|famili|matern|patern|\d", re.IGNORECASE)
+_WORD = re.compile(r"[^\W\d_]+")
+
+# Shorter names and numbers would match in too many places; those of three letters have to be known.
+_SHORTEST, _SHORTEST_KNOWN, _FEWEST_DIGITS = 4, 3, 5
+# Names of at least this length are found within words too, as in "jecheverria".
+_SHORTEST_WITHIN = 6
+_BETWEEN_PARTS = re.compile(r",?[ ]|[,._-]|[ ](?:(?:de|del|la|las|los)[ ]){1,2}")
+_BETWEEN_DIGITS = " .-/"
+_DOTTED = re.compile(r"\b(?:[A-ZÀ-Þ]\.[ -]?){2,5}|\b[A-ZÀ-Þ]{3,6}\b")
+
+
+_SIGNS = " \"'<>{}[]|=:;,*^~\\"
+
+
+class Mention(NamedTuple):
+    """A span of text to replace, in characters, end exclusive."""
+
+    start: int
+    end: int
+    label: str
+
+
+Kind = Callable[[str], str]
+
+
+def refine(plain: PlainText, mentions: Iterable[Mention], kind: Kind) -> list[Mention]:
+    """Mentions without what is not personal: line ends, words of clinical texts around a name.
+
+    Left out are mentions without a letter or digit, the numbers of papers and samples, places in a
+    term ("fiebre de Malta"), and relatives that none of the words names.
+    """
+    refined = []
+    for mention in mentions:
+        for start, end in _split_lines(plain.text, mention, kind(mention.label)):
+            if kind(mention.label) == "name":
+                start, end = _trim_name(plain, start, end)
+            elif kind(mention.label) == "date":
+                time = TIME.search(plain.text, start, end)
+                end = time.start() if time and time.start() > start else end
+            start, end = _strip_signs(plain.text, start, end)
+            one = Mention(start, end, mention.label)
+            if not _is_harmless(plain.text, one, kind(mention.label)):
+                refined.append(one)
+    return refined
+
+
+def _split_lines(text: str, mention: Mention, kind: str) -> Iterator[tuple[int, int]]:
+    """The parts of a mention on each of its lines; of a number only those with digits."""
+    if "\n" not in text[mention.start : mention.end]:
+        yield mention.start, mention.end
+        return
+    for line in re.finditer(r"[^\n]+", text[mention.start : mention.end]):
+        start = mention.start + line.start()
+        is_field = text[mention.start + line.end() :].lstrip(" ")[:1] == ":" and line.start() > 0
+        if not (is_field or (kind in NUMBERS and not re.search(r"\d", line[0]))):
+            yield start, start + len(line[0].rstrip())
+
+
+def _strip_signs(text: str, start: int, end: int) -> tuple[int, int]:
+    """The borders without quotes, brackets and other signs of a format."""
+    while start < end and text[start] in _SIGNS:
+        start += 1
+    while start < end and text[end - 1] in _SIGNS:
+        end -= 1
+    return start, end
+
+
+def _is_harmless(text: str, mention: Mention, kind: str) -> bool:
+    value = text[mention.start : mention.end]
+    if not any(map(str.isalnum, value)):
+        return True
+    if kind in NUMBERS:
+        return is_other_number(text, mention.start)
+    if kind == "place":
+        return is_eponym(text, mention.start) and " " not in value
+    if kind == "institution":
+        return fold(value).strip(".,") in word_list("no_institutions")
+    return "FAMILIAR" in mention.label and len(value) < 4 and not _RELATIVE.search(value)
+
+
+def _trim_name(plain: PlainText, start: int, end: int) -> tuple[int, int]:
+    """A name without the ordinary words around it: "Vino María Pérez" and "Ana Ruiz Diabetes"."""
+    words = list(_WORD.finditer(plain.folded, start, end))
+    ordinary = [_is_only_ordinary(word[0]) for word in words]
+    if all(ordinary):
+        return start, end
+    names = [place for place, is_one in enumerate(ordinary) if not is_one]
+    first, last = names[0], names[-1]
+    following = plain.text[end : end + 2]
+    goes_on = following[:1] == ":" or (following[:1] == " " and following[1:].islower())
+    has_dots = plain.text[words[last].end() : end].count(".") > 1
+    if last + 1 < len(words) and (goes_on or len(words) - last > 2 or has_dots or first > 0):
+        end = words[last].end()
+    is_known = any(known_name(word[0]) for word in words[first : last + 1])
+    return (words[first].start() if is_known else start), end
+
+
+def known_name(word: str) -> bool:
+    """Whether a folded word is a name in a list of any language."""
+    return any(name_words(language).is_name(word) for language in ("es", "en"))
+
+
+def _is_only_ordinary(word: str) -> bool:
+    """Whether a folded word is one of clinical texts and no name or initial."""
+    if len(word) < 3 or word in word_list("particles"):
+        return False
+    return not known_name(word) and word in name_words("es").ordinary
+
+
+# Where else mentions occur
+
+
+def find_again(
+    plain: PlainText, mentions: Sequence[Mention], kind: Kind, language: str
+) -> list[Mention]:
+    """Other occurrences of mentions, whatever their case and accents.
+
+    Of a name every word is looked for, in any order, with initials and within longer words; of a
+    number its digits, whatever is between them; of anything else all of it, as whole words. Ordinary
+    words of clinical texts count only as they were written, or beside another word of a name.
+    """
+    by_kind: dict[str, list[Mention]] = {}
+    for one in mentions:
+        by_kind.setdefault(kind(one.label), []).append(one)
+    names = by_kind.get("name", [])
+    found = [*_find_names(plain, names, language), *_find_initials(plain, names, language)]
+    found += _find_initials(plain, by_kind.get("institution", []), language)
+    for number in NUMBERS:
+        found += _find_digits(plain.text, by_kind.get(number, []))
+    for other in ("name", "place", "institution", "email", "url", "id"):
+        found += _find_whole(plain, by_kind.get(other, []), language)
+    return found
+
+
+def _find_whole(plain: PlainText, mentions: Iterable[Mention], language: str) -> Iterator[Mention]:
+    ordinary = name_words(language).ordinary
+    labels = {plain.text[one.start : one.end]: one.label for one in mentions}
+    for value, label in labels.items():
+        name = fold(value)
+        if sum(map(str.isalpha, name)) < 3 and sum(map(str.isdigit, name)) < _FEWEST_DIGITS:
+            continue
+        is_ordinary = all(word in ordinary for word in _WORD.findall(name))
+        start = plain.folded.find(name)
+        while start >= 0:
+            end = start + len(name)
+            is_same = plain.text[start:end] == value
+            if (is_same or not is_ordinary) and _has_borders(plain.text, start, end):
+                yield Mention(start, end, label)
+            start = plain.folded.find(name, start + 1)
+
+
+def _find_digits(text: str, mentions: Iterable[Mention]) -> Iterator[Mention]:
+    """The same digits, with other signs between them or letters beside them."""
+    labels = {
+        "".join(filter(str.isdigit, text[one.start : one.end])): one.label for one in mentions
+    }
+    labels = {digits: label for digits, label in labels.items() if len(digits) >= _FEWEST_DIGITS}
+    if not labels:
+        return
+    places = [place for place, char in enumerate(text) if char.isdigit()]
+    every = "".join(text[place] for place in places)
+    for digits, label in labels.items():
+        at = every.find(digits)
+        while at >= 0:
+            start, end = places[at], places[at + len(digits) - 1] + 1
+            between = [char for char in text[start:end] if not char.isdigit()]
+            borders = text[start - 1 : start].isdigit() or text[end : end + 1].isdigit()
+            if not borders and len(between) < len(digits) and set(between) <= set(_BETWEEN_DIGITS):
+                yield Mention(start, end, label)
+            at = every.find(digits, at + 1)
+
+
+class _Part(NamedTuple):
+    """A word of a name: its label, how it was written, and whether it is also an ordinary word."""
+
+    label: str
+    written: set[str]
+    is_ordinary: bool
+
+
+def _split_names(plain: PlainText, names: Iterable[Mention], language: str) -> dict[str, _Part]:
+    """The words of names that are long enough to be looked for, folded."""
+    parts: dict[str, _Part] = {}
+    ordinary = name_words(language).ordinary
+    for one in names:
+        for word in _WORD.finditer(plain.folded, one.start, one.end):
+            form = word[0]
+            shortest = _SHORTEST_KNOWN if known_name(form) else _SHORTEST
+            if len(form) < shortest or form in word_list("particles"):
+                continue
+            part = parts.setdefault(form, _Part(one.label, set(), form in ordinary))
+            written = plain.text[word.start() : word.end()]
+            if written[0].isupper() and len(form) >= _SHORTEST:
+                part.written.add(written)
+    return parts
+
+
+def _find_names(plain: PlainText, names: Sequence[Mention], language: str) -> Iterator[Mention]:
+    parts = _split_names(plain, names, language)
+    if not parts:
+        return
+    words = [word for word in _WORD.finditer(plain.folded) if word[0] in parts]
+    run: list[re.Match[str]] = []
+    for word in words:
+        if run and not _BETWEEN_PARTS.fullmatch(plain.folded, run[-1].end(), word.start()):
+            yield from _take_run(plain, run, parts)
+            run = []
+        run.append(word)
+    yield from _take_run(plain, run, parts)
+    for form, part in parts.items():
+        if not part.is_ordinary and len(form) >= _SHORTEST:
+            yield from _find_within(plain, form, part.label)
+
+
+def _take_run(
+    plain: PlainText, run: Sequence[re.Match[str]], parts: dict[str, _Part]
+) -> Iterator[Mention]:
+    """The words of a run of name parts: all of it if it has several, else if it is a name alone."""
+    clear = [
+        word
+        for word in run
+        if not parts[word[0]].is_ordinary
+        or plain.text[word.start() : word.end()] in parts[word[0]].written
+    ]
+    if clear or len({word[0] for word in run}) > 1:
+        taken = run if len(run) > 1 else clear
+        yield Mention(taken[0].start(), taken[-1].end(), parts[taken[0][0]].label)
+
+
+def _find_within(plain: PlainText, form: str, label: str) -> Iterator[Mention]:
+    """A name within a longer word: after an initial, or where capitals begin another word."""
+    start = plain.folded.find(form)
+    while start >= 0:
+        end = start + len(form)
+        text = plain.text
+        begins = not text[start - 1 : start].isalpha() or (
+            text[start].isupper() and text[start - 1].islower()
+        )
+        ends = not text[end : end + 1].isalpha() or text[end].isupper() != text[end - 1].isupper()
+        is_within = text[start - 1 : start].isalpha() or text[end : end + 1].isalpha()
+        if is_within and ((begins and ends) or len(form) >= _SHORTEST_WITHIN):
+            yield Mention(start, end, label)
+        start = plain.folded.find(form, start + 1)
+
+
+def _find_initials(
+    plain: PlainText, names: Iterable[Mention], language: str
+) -> Iterator[Mention]:
+    """The initials of names: "J.E.R." and, of three letters or more, "JER"."""
+    labels: dict[str, str] = {}
+    for one in names:
+        words = [
+            word[0]
+            for word in _WORD.finditer(plain.text, one.start, one.end)
+            if word[0][0].isupper() and len(word[0]) > 1
+        ]
+        letters = fold("".join(word[0] for word in words))
+        if 2 <= len(letters) <= 6:
+            labels.setdefault(letters, one.label)
+    if not labels:
+        return
+    for match in _DOTTED.finditer(plain.text):
+        letters = fold("".join(filter(str.isalpha, match[0])))
+        if letters in labels and ("." in match[0] or letters not in name_words(language).ordinary):
+            yield Mention(match.start(), match.start() + len(match[0].rstrip(" -")), labels[letters])
+
+
+def _has_borders(text: str, start: int, end: int) -> bool:
+    return not (_is_within_word(text, start) or _is_within_word(text, end))
+
+
+# Borders
+
+
+def extend(text: str, mention: Mention, kind: str) -> Mention:
+    """A mention with the rest of its first and last word, and what joins it by its form.
+
+    A place or an institution gets the initials, numbers and abbreviations beside it: they are
+    rarely anything else, and telling when they are left. A name gets initials; a number after it
+    may be an age.
+    """
+    start, end = mention.start, mention.end
+    while start > 0 and _is_within_word(text, start):
+        start -= 1
+    while end < len(text) and _is_within_word(text, end):
+        end += 1
+    if kind in EXTENDED:
+        before = _JOINED_BEFORE.search(text, max(start - _FARTHEST, 0), start)
+        start = before.start() if before else start
+        form = _INITIALS_AFTER if kind == "name" else _JOINED_AFTER
+        while (after := form.match(text, end)) and not _is_of_next(text, after):
+            end = after.end()
+    return Mention(start, end, mention.label)
+
+
+def _is_of_next(text: str, match: re.Match[str]) -> bool:
+    """Whether initials are the name of the next field, or an acronym is one of clinical texts."""
+    groups = match.groupdict()
+    acronym = groups.get("acronym")
+    if acronym is not None:
+        return acronym.lower() in name_words("es").ordinary
+    initials = groups.get("initials")
+    return initials in _FIELDS or (
+        initials is not None and _BEFORE_VALUE.match(text, match.end()) is not None
+    )
+
+
+def extend_to_capitals(text: str, mention: Mention, others: Sequence[Mention]) -> Mention:
+    """A mention with the capitalised words beside it that are in no other mention.
+
+    Of a name, place or institution that was found in part they are the rest. Ordinary words at the
+    end, and in front, begin something else.
+
+    Args:
+        others: disjoint mentions in text order, this one among them or within one of them.
+    """
+    first = max((one.end for one in others if one.end <= mention.start), default=0)
+    last = min((one.start for one in others if one.start >= mention.end), default=len(text))
+    before = _CAPITALS_BEFORE.search(text, max(mention.start - _FARTHEST, first), mention.start)
+    after = _CAPITALS_AFTER.match(text, mention.end, last)
+    start, end = mention.start, mention.end
+    if before:
+        names = [word for word in _WORD.finditer(text, before.start(), start) if not _is_plain(word)]
+        start = names[0].start() if names else start
+    if after:
+        names = [word for word in _WORD.finditer(text, end, after.end()) if not _is_plain(word)]
+        end = names[-1].end() if names else end
+    return Mention(start, end, mention.label)
+
+
+def _is_plain(word: re.Match[str]) -> bool:
+    """Whether a word cannot end or begin a name: an ordinary one, or a particle."""
+    form = fold(word[0])
+    return _is_only_ordinary(form) or form in word_list("particles")
+
+
+def bridge(text: str, mentions: Iterable[Mention], kind: str) -> list[Mention]:
+    """The gaps between neighbouring mentions of one label that consist of particles, with both."""
+    joining = _JOINING_AGES if kind == "age" else _JOINING
+    found = []
+    last: Mention | None = None
+    for one in merge_overlapping(mentions):
+        if (
+            last is not None
+            and last.label == one.label
+            and joining.fullmatch(text, last.end, one.start)
+        ):
+            found.append(Mention(last.start, one.end, one.label))
+        last = one
+    return found
+
+
+def _is_within_word(text: str, offset: int) -> bool:
+    around = text[max(offset - 1, 0) : offset + 1]
+    return len(around) == 2 and around.isalnum()
+
+
+def merge_overlapping(mentions: Iterable[Mention]) -> list[Mention]:
+    """Merge mentions that share characters, from the first start to the last end.
+
+    A merged mention has the label of the longest; if several are equally long, of the first.
+
+    Returns:
+        disjoint mentions, in text order.
+    """
+    merged: list[Mention] = []
+    length = 0
+    for one in sorted(mentions, key=lambda one: (one.start, -one.end)):
+        if merged and one.start < merged[-1].end:
+            last = merged[-1]
+            label = one.label if one.end - one.start > length else last.label
+            length = max(length, one.end - one.start)
+            merged[-1] = Mention(last.start, max(last.end, one.end), label)
+        else:
+            merged.append(one)
+            length = one.end - one.start
+    return merged

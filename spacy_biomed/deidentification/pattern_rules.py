@@ -1,0 +1,87 @@
+"""A rule of a pattern: a form, what it stands for, and what has to be true besides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+# Where a rule has found a pattern: start, end, and the pattern's name.
+Found = Iterator[tuple[int, int, str]]
+
+
+class Rule(NamedTuple):
+    """A form of personal data.
+
+    Attributes:
+        pattern: what it is, one of `pattern_matches.PATTERNS`.
+        form: regular expression on the plain text; its group `value`, if it has one, is the
+            personal data, and the rest only tells that it is.
+        is_right: what else a match has to be, such as a number with right check digits; None for
+            nothing.
+    """
+
+    pattern: str
+    form: re.Pattern[str]
+    is_right: Callable[[re.Match[str]], bool] | None = None
+
+
+def rule(
+    pattern: str,
+    form: str,
+    is_right: Callable[[re.Match[str]], bool] | None = None,
+    flags: int = 0,
+) -> Rule:
+    """A rule from the text of its regular expression."""
+    return Rule(pattern, re.compile(form, flags), is_right)
+
+
+def apply_rules(rules: Iterable[Rule], text: str) -> Found:
+    """Everything that rules find in a plain text, rule after rule."""
+    for pattern, form, is_right in rules:
+        group = "value" if "value" in form.groupindex else 0
+        for match in form.finditer(text):
+            if is_right is None or is_right(match):
+                yield *match.span(group), pattern
+
+
+# Nouns of medicine that are named after people and places, and what stands before the name.
+EPONYMS = (
+    r"fiebre|virus|gripe|escala|criterios?|clasificaci[óo]n|s[íi]ndrome|enfermedad|signos?|test"
+    r"|[íi]ndice|consenso|declaraci[óo]n|encefalitis|bacilos?|azul|rosa|verde|rojo|botones|bot[óo]n"
+    r"|b[áa]lsamo|variante|cepas?|mal|protocolo|score|escore|grados?|maniobra|prueba|anastomosis"
+    r"|t[ée]cnica|tinci[óo]n|tri[áa]da|tr[íi]ada|fractura|ley|efecto|fen[óo]meno|cuerpos|c[ée]lulas"
+    r"|tumor|linfoma|sarcoma|anemia|tiroiditis|gangrena|corea|colitis|esofagitis|par[áa]lisis"
+    r"|operaci[óo]n|incisi[óo]n|m[ée]todo|f[óo]rmula|ecuaci[óo]n|glomerulonefritis|quiste|ganglio"
+    r"|ap[óo]sito|sonda|cat[ée]ter|pr[óo]tesis|drenaje|pinzas?|valva|bolsa|cl[íi]nica del dolor"
+    r"|fever|disease|syndrome|sign|scale|criteria|classification"
+)
+_BEFORE_EPONYM = re.compile(
+    rf"\b(?:{EPONYMS})(?:\s+[a-zß-ÿ]+)?\s+(?:(?:seg[úu]n\s+)?(?:de\s+la\s+|del?\s+|of\s+)?)\Z",
+    re.IGNORECASE,
+)
+# What stands before a number that names no person.
+_BEFORE_OTHER_NUMBER = re.compile(
+    r"\b(?:PMID|PMCID|PMC|DOI|ISBN|ISSN|NCT|EudraCT|OMIM|ORPHA|Orphanet|SNOMED(?: CT)?|CIE|ICD"
+    r"|MeSH|CAS|GenBank|UniProt|muestras?|samples?|specimens?|lotes?|batch|lot|ref|referencia"
+    r"|cat[áa]logo|versi[óo]n|modelo|model|OR|RR|HR|IC|CI)"
+    r"(?:\s*[-:.#=(]|\s+n[º°o.]+|\s+(?:number|n[úu]mero))*\s*[\"']?\Z",
+    re.IGNORECASE,
+)
+# Characters before a match that are looked at.
+_FARTHEST = 40
+
+
+def is_eponym(text: str, start: int) -> bool:
+    """Whether a name at a place in a plain text belongs to a term, as in "fiebre de Malta"."""
+    return _BEFORE_EPONYM.search(text, max(start - _FARTHEST, 0), start) is not None
+
+
+def is_other_number(text: str, start: int) -> bool:
+    """Whether what is before a number says that it is none of a person, as in "PMID: 31245678"."""
+    return _BEFORE_OTHER_NUMBER.search(text, max(start - _FARTHEST, 0), start) is not None
+
+
+def is_of_person(match: re.Match[str]) -> bool:
+    """Whether nothing before a number says that it names something else than a person."""
+    return not is_other_number(match.string, match.start())

@@ -1,0 +1,171 @@
+"""A text as a reader sees it: what rules read, with the place of each character in the original."""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from array import array
+from bisect import bisect_left
+from functools import cached_property
+
+from .term_lists import is_name, normalize
+
+# One character for one: typographic hyphens, slashes and quotes, full-width forms, spaces, and
+# Cyrillic and Greek letters that look like Latin ones.
+_CYRILLIC = dict(zip("АВЕЅІЈКМНОРСТХУаеѕіјорсухһԁ", "ABESIJKMHOPCTXYaesijopcyxhd", strict=True))
+_GREEK = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧο", "ABEZHIKMNOPTYXo", strict=True))
+_SPACES = "\t\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+_LIKE = {
+    **_CYRILLIC,
+    **_GREEK,
+    **{chr(0xFF01 + i): chr(0x21 + i) for i in range(94)},
+    **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63", "-"),
+    **dict.fromkeys("\u2044\u2215", "/"),
+    **dict.fromkeys("\u2018\u2019\u02bc", "'"),
+    **dict.fromkeys("\v\f\x85\u2028\u2029", "\n"),
+    **dict.fromkeys(_SPACES, " "),
+}
+_TABLE = str.maketrans(_LIKE)
+
+_INVISIBLE = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff"
+_LETTER = r"[^\W\d_]"
+# What is shorter in the plain text than in the original.
+_LONGER = re.compile(
+    rf"(?P<hyphen>(?:(?<={_LETTER})(?:-|\u00ad)[ {_INVISIBLE}]*\r?\n[ ]*(?=[a-zß-ÿ]))"
+    rf"|(?<=[A-ZÀ-Þ]{{2}})-[ ]*\r?\n[ ]*(?=[A-ZÀ-Þ]{{2}}))"
+    rf"|(?P<spaced>(?<!\S){_LETTER}(?:[ ]{_LETTER}){{2,}}(?!\S{_LETTER}|{_LETTER}))"
+    r"|(?P<accents>\w[\u0300-\u036f]+)"
+    r"|(?P<end>\r\n?)"
+    rf"|(?P<blank>[ {_INVISIBLE}]*[{_INVISIBLE}][ {_INVISIBLE}]*|[ ]{{2,}})"
+)
+
+# Lines that begin with something of their own: a field or heading with a colon, an item, a cell.
+_OWN_LINE = re.compile(
+    r"\s*(?:[-*•·|>{\[<\"]|\d{1,2}[.)]\s|[^\W\d_][\w.º]*(?:[ /][\w.º]+){0,4}[ ]?:)"
+)
+_FIRST_WORD = re.compile(r"\s*(\S+)")
+_LAST_WORD = re.compile(r"([^\W\d_]+)\W*\Z")
+# Narrower texts are lists and forms: no program wraps lines so early.
+_NARROWEST = 30
+
+
+class PlainText:
+    """A text without what a reader does not see, for rules of names and numbers.
+
+    Spaces of any kind and number are one space, typographic hyphens a hyphen, letters with combining
+    accents one letter, and look-alikes from other alphabets Latin letters. Invisible characters,
+    the hyphen of a word broken at a line end, and the spaces of a word written with spaces between
+    its letters are absent. A line end is a space where the line was only wrapped, else "\\n".
+
+    Attributes:
+        text: the plain text.
+        lines: the same, but each line end is "\\n".
+    """
+
+    text: str
+    lines: str
+
+    def __init__(self, original: str):
+        self._places: array | None = None
+        # Ends of the characters that are longer than one in the original.
+        self._ends: dict[int, int] = {}
+        self.lines = self._shorten(original.translate(_TABLE))
+        self.text = self._join_wrapped()
+
+    @cached_property
+    def folded(self) -> str:
+        """The plain text in lower case and without accents, character by character."""
+        return fold(self.text)
+
+    def to_original(self, start: int, end: int) -> tuple[int, int]:
+        """The place in the original of a part of the plain text that is not empty."""
+        if self._places is None:
+            return start, end
+        last = self._places[end - 1]
+        return self._places[start], self._ends.get(end - 1, last + 1)
+
+    def to_plain(self, start: int, end: int) -> tuple[int, int]:
+        """The part of the plain text that has the characters of a part of the original."""
+        if self._places is None:
+            return start, end
+        first = bisect_left(self._places, start)
+        if first and self._ends.get(first - 1, 0) > start:
+            first -= 1
+        return first, bisect_left(self._places, end)
+
+    def _shorten(self, text: str) -> str:
+        parts: list[str] = []
+        places, last = array("L"), 0
+        for match in _LONGER.finditer(text):
+            start, end = match.span()
+            parts.append(text[last:start])
+            places.extend(range(last, start))
+            last = end
+            if match["spaced"]:
+                parts.append(match[0].replace(" ", ""))
+                places.extend(range(start, end, 2))
+                continue
+            short = _shorten_match(match)
+            parts.append(short)
+            places.extend([start] * len(short))
+            if short:
+                self._ends[len(places) - 1] = end
+        if not parts:
+            return text
+        places.extend(range(last, len(text)))
+        self._places = places
+        return "".join([*parts, text[last:]])
+
+    def _join_wrapped(self) -> str:
+        lines = self.lines.split("\n")
+        if len(lines) == 1:
+            return self.lines
+        # Rows of one length are a table.
+        lengths = {len(line) for line in lines[:-1] if line.strip()}
+        width = max(map(len, lines)) if len(lengths) != 1 or len(lines) < 3 else sys.maxsize
+        joined = [lines[0]]
+        for line, following in zip(lines, lines[1:], strict=False):
+            joined += " " if _is_wrapped(line, following, width) else "\n", following
+        return "".join(joined)
+
+
+def _shorten_match(match: re.Match[str]) -> str:
+    if match["accents"]:
+        composed = unicodedata.normalize("NFC", match[0])
+        return composed if len(composed) == 1 else match[0][0]
+    if match["end"]:
+        return "\n"
+    return " " if match["blank"] and " " in match[0] else ""
+
+
+def _is_wrapped(line: str, following: str, width: int) -> bool:
+    """Whether a line ends because it was full, or within a name, and not because it was finished.
+
+    Args:
+        width: of the longest line.
+    """
+    first = _FIRST_WORD.match(following)
+    if first is None or not line.strip() or _OWN_LINE.match(following):
+        return False
+    if line.rstrip()[-1] in ".:;!?|" or first[1][0].islower():
+        return first[1][0].islower() and line.rstrip()[-1] not in ":;!?|"
+    if width >= _NARROWEST and len(line.rstrip()) + 1 + len(first[1]) > width:
+        return True
+    last = _LAST_WORD.search(line[-40:])
+    words = [last[1] if last else "", first[1].rstrip(".,;")]
+    return all(word[:1].isupper() and is_name(normalize(word)) for word in words)
+
+
+# Letters of one character without their accents, so that a folded text has the same offsets.
+_UNACCENTED = {
+    code: base
+    for code in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))
+    if len(base := normalize(chr(code))) == 1
+}
+
+
+def fold(text: str) -> str:
+    """Lower case without accents, of the same length as the text."""
+    folded = text.translate(_UNACCENTED).lower()
+    return folded if len(folded) == len(text) else "".join(char.lower()[0] for char in text)

@@ -10,7 +10,7 @@ from .pattern_phrases import KIN
 from .pattern_rules import is_eponym, is_other_number
 from .plain_text import PlainText, fold
 from .surrogate_dates import TIME
-from .term_lists import name_words, word_list
+from .term_lists import is_name, name_words, word_list
 
 # Kinds whose mentions have capitalised words and initials beside them.
 EXTENDED = frozenset({"name", "place", "institution"})
@@ -73,7 +73,9 @@ class Mention(NamedTuple):
 Kind = Callable[[str], str]
 
 
-def refine(plain: PlainText, mentions: Iterable[Mention], kind: Kind) -> list[Mention]:
+def refine(
+    plain: PlainText, mentions: Iterable[Mention], kind: Kind, language: str
+) -> list[Mention]:
     """Mentions without what is not personal: line ends, words of clinical texts around a name.
 
     Left out are mentions without a letter or digit, the numbers of papers and samples, places in a
@@ -83,7 +85,7 @@ def refine(plain: PlainText, mentions: Iterable[Mention], kind: Kind) -> list[Me
     for mention in mentions:
         for start, end in _split_lines(plain.text, mention, kind(mention.label)):
             if kind(mention.label) == "name":
-                start, end = _trim_name(plain, start, end)
+                start, end = _trim_name(plain, start, end, language)
             elif kind(mention.label) == "date":
                 time = TIME.search(plain.text, start, end)
                 end = time.start() if time and time.start() > start else end
@@ -128,10 +130,10 @@ def _is_harmless(text: str, mention: Mention, kind: str) -> bool:
     return "FAMILIAR" in mention.label and len(value) < 4 and not _RELATIVE.search(value)
 
 
-def _trim_name(plain: PlainText, start: int, end: int) -> tuple[int, int]:
+def _trim_name(plain: PlainText, start: int, end: int, language: str) -> tuple[int, int]:
     """A name without the ordinary words around it: "Vino María Pérez" and "Ana Ruiz Diabetes"."""
     words = list(_WORD.finditer(plain.folded, start, end))
-    ordinary = [_is_only_ordinary(word[0]) for word in words]
+    ordinary = [_is_only_ordinary(word[0], language) for word in words]
     if all(ordinary):
         return start, end
     names = [place for place, is_one in enumerate(ordinary) if not is_one]
@@ -141,20 +143,16 @@ def _trim_name(plain: PlainText, start: int, end: int) -> tuple[int, int]:
     has_dots = plain.text[words[last].end() : end].count(".") > 1
     if last + 1 < len(words) and (goes_on or len(words) - last > 2 or has_dots or first > 0):
         end = words[last].end()
-    is_known = any(known_name(word[0]) for word in words[first : last + 1])
-    return (words[first].start() if is_known else start), end
+    is_known = any(is_name(word[0]) for word in words[first : last + 1])
+    is_field = plain.text[max(start - 2, 0) : start].rstrip()[-1:] in (":", ".")
+    return (words[first].start() if is_known and not is_field else start), end
 
 
-def known_name(word: str) -> bool:
-    """Whether a folded word is a name in a list of any language."""
-    return any(name_words(language).is_name(word) for language in ("es", "en"))
-
-
-def _is_only_ordinary(word: str) -> bool:
-    """Whether a folded word is one of clinical texts and no name or initial."""
+def _is_only_ordinary(word: str, language: str) -> bool:
+    """Whether a folded word is one of clinical texts and no name, particle or initial."""
     if len(word) < 3 or word in word_list("particles"):
         return False
-    return not known_name(word) and word in name_words("es").ordinary
+    return word in name_words(language).ordinary and not is_name(word)
 
 
 # Where else mentions occur
@@ -235,7 +233,7 @@ def _split_names(plain: PlainText, names: Iterable[Mention], language: str) -> d
     for one in names:
         for word in _WORD.finditer(plain.folded, one.start, one.end):
             form = word[0]
-            shortest = _SHORTEST_KNOWN if known_name(form) else _SHORTEST
+            shortest = _SHORTEST_KNOWN if is_name(form) else _SHORTEST
             if len(form) < shortest or form in word_list("particles"):
                 continue
             part = parts.setdefault(form, _Part(one.label, set(), form in ordinary))
@@ -293,9 +291,7 @@ def _find_within(plain: PlainText, form: str, label: str) -> Iterator[Mention]:
         start = plain.folded.find(form, start + 1)
 
 
-def _find_initials(
-    plain: PlainText, names: Iterable[Mention], language: str
-) -> Iterator[Mention]:
+def _find_initials(plain: PlainText, names: Iterable[Mention], language: str) -> Iterator[Mention]:
     """The initials of names: "J.E.R." and, of three letters or more, "JER"."""
     labels: dict[str, str] = {}
     for one in names:
@@ -312,7 +308,9 @@ def _find_initials(
     for match in _DOTTED.finditer(plain.text):
         letters = fold("".join(filter(str.isalpha, match[0])))
         if letters in labels and ("." in match[0] or letters not in name_words(language).ordinary):
-            yield Mention(match.start(), match.start() + len(match[0].rstrip(" -")), labels[letters])
+            yield Mention(
+                match.start(), match.start() + len(match[0].rstrip(" -")), labels[letters]
+            )
 
 
 def _has_borders(text: str, start: int, end: int) -> bool:
@@ -322,7 +320,7 @@ def _has_borders(text: str, start: int, end: int) -> bool:
 # Borders
 
 
-def extend(text: str, mention: Mention, kind: str) -> Mention:
+def extend(text: str, mention: Mention, kind: str, language: str) -> Mention:
     """A mention with the rest of its first and last word, and what joins it by its form.
 
     A place or an institution gets the initials, numbers and abbreviations beside it: they are
@@ -332,30 +330,33 @@ def extend(text: str, mention: Mention, kind: str) -> Mention:
     start, end = mention.start, mention.end
     while start > 0 and _is_within_word(text, start):
         start -= 1
-    while end < len(text) and _is_within_word(text, end):
+    # The time of "2019-03-12T08:15" stays.
+    while end < len(text) and _is_within_word(text, end) and kind != "date":
         end += 1
     if kind in EXTENDED:
         before = _JOINED_BEFORE.search(text, max(start - _FARTHEST, 0), start)
         start = before.start() if before else start
         form = _INITIALS_AFTER if kind == "name" else _JOINED_AFTER
-        while (after := form.match(text, end)) and not _is_of_next(text, after):
+        while (after := form.match(text, end)) and not _is_of_next(text, after, language):
             end = after.end()
     return Mention(start, end, mention.label)
 
 
-def _is_of_next(text: str, match: re.Match[str]) -> bool:
+def _is_of_next(text: str, match: re.Match[str], language: str) -> bool:
     """Whether initials are the name of the next field, or an acronym is one of clinical texts."""
     groups = match.groupdict()
     acronym = groups.get("acronym")
     if acronym is not None:
-        return acronym.lower() in name_words("es").ordinary
+        return acronym.lower() in name_words(language).ordinary
     initials = groups.get("initials")
     return initials in _FIELDS or (
         initials is not None and _BEFORE_VALUE.match(text, match.end()) is not None
     )
 
 
-def extend_to_capitals(text: str, mention: Mention, others: Sequence[Mention]) -> Mention:
+def extend_to_capitals(
+    text: str, mention: Mention, others: Sequence[Mention], language: str
+) -> Mention:
     """A mention with the capitalised words beside it that are in no other mention.
 
     Of a name, place or institution that was found in part they are the rest. Ordinary words at the
@@ -370,18 +371,22 @@ def extend_to_capitals(text: str, mention: Mention, others: Sequence[Mention]) -
     after = _CAPITALS_AFTER.match(text, mention.end, last)
     start, end = mention.start, mention.end
     if before:
-        names = [word for word in _WORD.finditer(text, before.start(), start) if not _is_plain(word)]
+        names = _find_proper(text, before.start(), start, language)
         start = names[0].start() if names else start
     if after:
-        names = [word for word in _WORD.finditer(text, end, after.end()) if not _is_plain(word)]
+        names = _find_proper(text, end, after.end(), language)
         end = names[-1].end() if names else end
     return Mention(start, end, mention.label)
 
 
-def _is_plain(word: re.Match[str]) -> bool:
-    """Whether a word cannot end or begin a name: an ordinary one, or a particle."""
-    form = fold(word[0])
-    return _is_only_ordinary(form) or form in word_list("particles")
+def _find_proper(text: str, start: int, end: int, language: str) -> list[re.Match[str]]:
+    """The words that can begin or end a name: neither ordinary ones nor particles."""
+    return [
+        word
+        for word in _WORD.finditer(text, start, end)
+        if not _is_only_ordinary(form := fold(word[0]), language)
+        and form not in word_list("particles")
+    ]
 
 
 def bridge(text: str, mentions: Iterable[Mention], kind: str) -> list[Mention]:

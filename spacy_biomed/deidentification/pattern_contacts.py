@@ -8,13 +8,12 @@ from ipaddress import ip_address
 import phonenumbers
 from spacy.lang.lex_attrs import like_url
 
-from .pattern_rules import Found, Rule, apply_rules, is_of_person, rule
+from .pattern_rules import Found, Rule, apply_rules, caseless, is_of_person, rule
+from .plain_text import PlainText
 from .term_lists import is_name, normalized_words
 
 # An incomplete address ("name@hospital") is an address too: nothing else is written like it.
-_EMAIL = rule(
-    "email", r"(?<![\w.+-])[\w.+-]*\w\s?@\s?\w[\w-]*(?:[ ]?\.[ ]?[a-z]\w+)*(?:\.\w+)*"
-)
+_EMAIL = rule("email", r"(?<![\w.+-])[\w.+-]*\w\s?@\s?\w[\w-]*(?:[ ]?\.[ ]?[a-z]\w+)*(?:\.\w+)*")
 _ENDINGS = (
     "dcm|dicom|nii|jpe?g|png|tiff?|bmp|gif|mp4|avi|mov|mp3|wav|pdf|docx?|odt|rtf|txt|xlsx?|csv|tsv"
     "|pptx?|zip|rar|7z|xml|json|hl7|html?|edf|ecg"
@@ -37,11 +36,10 @@ def _is_address(match: re.Match[str]) -> bool:
 
 _ADDRESSES = [
     # Only what says that it is an address: in notes, "intervención.es" is two sentences.
-    rule(
+    caseless(
         "url",
         r"\b(?:(?:https?|ftp)://|www\.)[^\s<>\"']*[\w/]",
         lambda match: like_url(match[0]),
-        re.IGNORECASE,
     ),
     rule("url", r"(?<![\w.,])[1-9]\d{0,2}(?:\.\d{1,3}){3}(?![\w.,]\w|\w)", _is_address),
     rule("file", rf"(?<![\w.])[\w.-]{{3,80}}\.(?i:{_ENDINGS})\b", _names_somebody),
@@ -106,7 +104,7 @@ def _after(pattern: str, cue: str) -> Rule:
     """A number of six digits or more after a word such as "tel."."""
     value = r"(?P<value>(?:\+[ ]?|\()?\d(?:[ ().\-/]{0,3}\d){5,14})(?!\d)"
     signs = r"\.?(?:\s*n[ºo°]?\.?)?[\s:.\"'=>|]{0,6}"
-    return rule(pattern, rf"\b(?:{cue})\b{signs}{value}", flags=re.IGNORECASE)
+    return caseless(pattern, rf"\b(?:{cue})\b{signs}{value}")
 
 
 _SPANISH_CODE = r"(?:0[1-9]|[1-4]\d|5[0-2])\d{3}"
@@ -116,10 +114,9 @@ _STATES = (
 )
 _POSTAL_CODES = {
     "es": [
-        rule(
+        caseless(
             "postal_code",
             r"\b(?:C\.?\s?P\.?|c[óo]digo postal)[\s:.\"'=>|]{0,6}(?P<value>\d{5})\b",
-            flags=re.IGNORECASE,
         ),
         # Between the end of an address and a town: a laboratory value has its name before it.
         rule(
@@ -135,11 +132,7 @@ _POSTAL_CODES = {
             rf"(?:{'|'.join(_STATES.split())})\.?,?[ ](?P<value>\d{{5}}(?:-\d{{4}})?)\b(?![ ]?\()",
             lambda match: "," in match[0] or not match[0].split()[0].isupper(),
         ),
-        rule(
-            "postal_code",
-            r"\bzip(?: code)?[\s:]{0,4}(?P<value>\d{5}(?:-\d{4})?)\b",
-            flags=re.IGNORECASE,
-        ),
+        caseless("postal_code", r"\bzip(?: code)?[\s:]{0,4}(?P<value>\d{5}(?:-\d{4})?)\b"),
         # British: the letters C, I, K, M, O and V never come last, so "B12 5MG" is none.
         rule(
             "postal_code",
@@ -154,20 +147,29 @@ _PHONES = {
 }
 
 
-def find_addresses(text: str, language: str) -> Found:
+def find_addresses(plain: PlainText, language: str) -> Found:
     """Find e-mail addresses, also with a space beside the @, web addresses that begin with a
     protocol or www, IP addresses, and files whose name has a person's name or a number.
     """
-    if "@" in text:
-        yield from apply_rules([_EMAIL], text)
-    yield from apply_rules(_ADDRESSES, text)
+    if "@" in plain.text:
+        yield from apply_rules([_EMAIL], plain)
+    yield from apply_rules(_ADDRESSES, plain)
 
 
-def find_phones(text: str, language: str) -> Found:
+def find_phones(plain: PlainText, language: str) -> Found:
     """Find numbers that are in use in the language's country, or are called a telephone or fax."""
-    yield from apply_rules(_PHONES[language], text)
+    for start, end, pattern in apply_rules(_PHONES[language], plain):
+        if not (plain.has_wide_gaps(start, end) and _is_row(plain.text, start, end)):
+            yield start, end, pattern
 
 
-def find_postal_codes(text: str, language: str) -> Found:
+def _is_row(text: str, start: int, end: int) -> bool:
+    """Whether the line of a number has no letters."""
+    line_end = text.find("\n", end)
+    line = text[text.rfind("\n", 0, start) + 1 : line_end if line_end >= 0 else len(text)]
+    return not any(map(str.isalpha, line))
+
+
+def find_postal_codes(plain: PlainText, language: str) -> Found:
     """Find postal codes beside the name of a town or state, or called so; British ones anywhere."""
-    yield from apply_rules(_POSTAL_CODES[language], text)
+    yield from apply_rules(_POSTAL_CODES[language], plain)

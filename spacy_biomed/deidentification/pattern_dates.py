@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 
-from .pattern_rules import Found, apply_rules, rule
+from .pattern_rules import Found, Rule, apply_rules, caseless, rule
+from .plain_text import PlainText
 from .surrogate_dates import MONTHS, find_month, one_of
 from .term_lists import normalize
 
@@ -160,24 +163,25 @@ def _is_cued_date(match: re.Match[str], language: str) -> bool:
     return not is_fraction and _is_date(match, language)
 
 
-def _of(is_right, language):
-    return lambda match: is_right(match, language)
+def _worded(form: str, is_right: Callable[[re.Match[str], str], bool], language: str) -> Rule:
+    def check(match: re.Match[str]) -> bool:
+        return is_right(match, language)
+
+    # Of English months the capital tells: "may", "march".
+    if language == "en":
+        return rule("date", form, check, re.IGNORECASE)
+    return caseless("date", form, check)
 
 
 _DATES = {
     language: [
-        *(rule("date", form, _of(_is_date, language)) for form in _NUMERIC),
+        *(rule("date", form, partial(_is_date, language=language)) for form in _NUMERIC),
         *(
-            rule("date", form.replace("{month}", month), _of(_is_date, language), re.IGNORECASE)
+            _worded(form.replace("{month}", month), _is_date, language)
             for form in _WORDED[language]
         ),
         *(
-            rule(
-                "date",
-                form.replace("{cues}", _DATE_CUES[language]),
-                _of(_is_cued_date, language),
-                re.IGNORECASE,
-            )
+            _worded(form.replace("{cues}", _DATE_CUES[language]), _is_cued_date, language)
             for form in _BY_CUE
         ),
     ]
@@ -188,20 +192,19 @@ _SEGMENT_DATE = rule(
     "date", r"(?<=[|^])\d{8}(?=\d{0,6}[|^~\s]|$)", lambda match: is_compact_date(match[0])
 )
 _AGE_RULES = {
-    language: [rule("age", form, flags=re.IGNORECASE) for form in forms]
-    for language, forms in _AGES.items()
+    language: [caseless("age", form) for form in forms] for language, forms in _AGES.items()
 }
 
 
-def find_dates(text: str, language: str) -> Found:
+def find_dates(plain: PlainText, language: str) -> Found:
     """Find dates, also of a day that a month does not have; months, years and eight digits alone
     only after words such as "since".
     """
-    yield from apply_rules(_DATES[language], text)
-    if "|" in text:
-        yield from apply_rules([_SEGMENT_DATE], text)
+    yield from apply_rules(_DATES[language], plain)
+    if "|" in plain.text:
+        yield from apply_rules([_SEGMENT_DATE], plain)
 
 
-def find_ages(text: str, language: str) -> Found:
+def find_ages(plain: PlainText, language: str) -> Found:
     """Find numbers of years, months and so on that are called an age."""
-    yield from apply_rules(_AGE_RULES[language], text)
+    yield from apply_rules(_AGE_RULES[language], plain)

@@ -12,6 +12,8 @@ from stdnum.us import ssn
 
 from .pattern_dates import is_compact_date
 from .pattern_rules import Found, Rule, apply_rules, is_of_person, rule
+from .plain_text import PlainText
+from .term_lists import name_words
 
 # Digits in groups, and letters joined to them.
 _VALUE = (
@@ -115,7 +117,9 @@ _EVERYWHERE: list[tuple[str, str, Callable[[str], bool]]] = [
 ]
 
 # Registers of studies, genes, terms and papers.
-_REGISTERS = re.compile(r"(?:NCT|PM|PMC|PMID|[NXY][MPRG]|RS|CVE|GS[EM]|SRR|ENS|ORPHA|OMIM|DOI|CD|C|D)\W?\d")
+_REGISTERS = re.compile(
+    r"(?:NCT|PM|PMC|PMID|[NXY][MPRG]|RS|CVE|GS[EM]|SRR|ENS|ORPHA|OMIM|DOI|CD|C|D)\W?\d"
+)
 _PROVINCES = (
     "A AB AL AV B BA BI BU C CA CC CE CO CR CS CU GC GE GI GR GU H HU IB J L LE LO LU LR M MA ML MU "
     "NA O OR OU P PM PO S SA SE SG SO SS T TE TF TO V VA VI Z ZA"
@@ -131,6 +135,12 @@ def _is_serial(match: re.Match[str]) -> bool:
     """Whether it is no postal code after "s/n", which means "without number" in an address."""
     digits = sum(map(str.isdigit, match["value"]))
     return digits >= 6 or (digits >= 2 and not match["value"].isdigit())
+
+
+def _is_plate(match: re.Match[str]) -> bool:
+    """Whether the letters are no acronym, and no other number follows, as in a row of values."""
+    is_row = re.compile(r"[ |;,]{1,3}\d").match(match.string, match.end()) is not None
+    return not is_row and match[0][-3:].lower() not in name_words("es").ordinary
 
 
 def _is_segment(match: re.Match[str]) -> bool:
@@ -155,7 +165,7 @@ _THINGS = [
         r"(?P<value>(?=[\w/-]*\d)[A-Z0-9][A-Za-z0-9]+(?:[-/ .](?=[A-Z]*\d)[A-Z0-9]+)*)(?!\w)",
         _is_serial,
     ),
-    rule("vehicle", rf"{_GROUPED}\d{{4}}[ -]?[BCDFGHJKLMNPRSTVWXYZ]{{3}}{_END}"),
+    rule("vehicle", rf"{_GROUPED}\d{{4}}[ -]?[BCDFGHJKLMNPRSTVWXYZ]{{3}}{_END}", _is_plate),
     rule("vehicle", rf"(?<![\w-])(?:{'|'.join(_PROVINCES.split())})-\d{{4}}-?[A-Z]{{1,2}}{_END}"),
     rule(
         "vehicle",
@@ -181,8 +191,8 @@ _RULES = {
 }
 
 
-def find_identifiers(text: str, language: str) -> Found:
+def find_identifiers(plain: PlainText, language: str) -> Found:
     """Find identifiers whose check digits are right, or that a word such as "NHC" introduces; also
     serial numbers, number plates, rooms, and numbers with letters joined to them.
     """
-    yield from apply_rules(_RULES[language], text)
+    yield from apply_rules(_RULES[language], plain)

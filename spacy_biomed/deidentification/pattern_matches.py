@@ -7,7 +7,7 @@ use, or a word before it says what it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from ..errors import BiomedError
@@ -73,7 +73,7 @@ class PatternMatch(NamedTuple):
     pattern: str
 
 
-_Finder = Callable[[str, str], Found]
+_Finder = Callable[[PlainText, str], Found]
 # A match of an earlier finder is preferred to an overlapping one of a later finder, of which the
 # part before it stays.
 _FINDERS: tuple[_Finder, ...] = (
@@ -105,16 +105,17 @@ def find_patterns(text: str, language: str) -> list[PatternMatch]:
         [('12/03/2019', 'date'), ('12345678Z', 'national_id')]
     """
     plain = PlainText(text)
-    found = find_in_plain(plain.text, language)
+    found = find_in_plain(plain, language)
     return [PatternMatch(*plain.to_original(one.start, one.end), one.pattern) for one in found]
 
 
-def find_in_plain(text: str, language: str) -> list[PatternMatch]:
-    """Find the same in a plain text (`PlainText`)."""
+def find_in_plain(plain: PlainText, language: str) -> list[PatternMatch]:
+    """Find the same, with offsets of the plain text."""
+    text = plain.text
     taken = bytearray(len(text))
     found: list[PatternMatch] = []
     for find in _FINDERS:
-        for start, end, pattern in find(text, language):
+        for start, end, pattern in find(plain, language):
             line_end = text.find("\n", start, end)
             end = end if line_end < 0 else start + len(text[start:line_end].rstrip())
             if pattern in CUT and start < end and not taken[start]:

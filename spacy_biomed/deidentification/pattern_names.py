@@ -5,14 +5,15 @@ and in segments of HL7.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from .pattern_rules import Found, is_eponym
-from .plain_text import fold
+from .pattern_rules import Found, fold_form, is_eponym
+from .plain_text import PlainText
 from .term_lists import NameWords, name_words
 
 _WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
-_PARTICLES = frozenset("de del la las los y i da do dos van von el san santa".split())
+_PARTICLES = frozenset(["de", "del", "la", "las", "los", "y", "i", "da", "do", "dos", "van", "von", "el", "san", "santa"])
 # What is between two words of a name.
 _GAPS = frozenset([" ", "-", ". ", " - "])
 _MAX_PARTICLES = 3
@@ -21,40 +22,41 @@ _MAX_WORDS = 7
 
 # Titles, after which any word that is not ordinary is a name.
 _TITLES = (
-    r"dr|dra|d|dña|dna|d[ªa]|don|doña|sr|sra|srta|sres|doctora?|mr|mrs|ms|miss|hermana|padre|fdo"
-    r"|firmado|firma|alias|apodad[oa]|mote|llamad[oa]|llaman|conocid[oa] como|de nombre|a nombre de|nurse"
+    r"dr|dra|d|dña|d[ªa]|don|doña|sr|sra|srta|sres|doctora?|mr|mrs|ms|miss|fdo|firmad[oa]|firma|alias"
+    r"|apodad[oa]|mote|llamad[oa]|llaman|conocid[oa] como|de nombre|a nombre de"
 )
 # Names of fields, and of people, after which one word of a name has to be known.
 _FIELDS = (
-    r"nombres?|apellidos?|apellido\d?|nombre y apellidos|paciente|patient|name|surname|forename"
-    r"|first_?name|last_?name|given|family|m[ée]dic[oa]|facultativ[oa]|enfermer[oa]|cirujan[oa]|tutora?"
-    r"|remitid[oa] por|atendid[oa] por|informad[oa] por|solicitado por|realizado por|validado por"
-    r"|acompañad[oa] (?:de|por)|responsable|cl[íi]nico responsable|contacto|titular|aseguad[oa]"
-    r"|hij[oa]s?|herman[oa]s?|espos[oa]|marido|mujer|madre|padre|pareja|novi[oa]|abuel[oa]|t[íi][oa]"
-    r"|cuñad[oa]|sobrin[oa]|prim[oa]|niet[oa]|suegr[oa]|vecin[oa]|cuidador[a]?|son|daughter|wife"
-    r"|husband|mother|father|sister|brother|seen by|signed|signed by|referred by|reviewed by"
+    r"nombres?|apellidos?\d?|nombre y apellidos|paciente|patient|name|surname|forename|first_?name"
+    r"|last_?name|given|family|m[ée]dic[oa]|facultativ[oa]|enfermer[oa]|cirujan[oa]|tutora?"
+    r"|(?:remitid|atendid|informad|solicitad|realizad|validad)[oa] por|acompañad[oa] (?:de|por)"
+    r"|responsable|contacto|titular|asegurad[oa]|hij[oa]s?|herman[oa]s?|espos[oa]|marido|mujer|madre"
+    r"|padre|pareja|novi[oa]|abuel[oa]|t[íi][oa]|cuñad[oa]|sobrin[oa]|prim[oa]|niet[oa]|suegr[oa]"
+    r"|vecin[oa]|cuidador[a]?|nurse|son|daughter|wife|husband|mother|father|sister|brother"
+    r"|(?:seen|signed|referred|reviewed) by|signed"
 )
 _CUE = re.compile(
-    rf"(?<![^\W_])(?:(?P<title>{_TITLES})|(?P<field>{_FIELDS}))(?![^\W\d_])"
-    r"(?:[.:\s\"'«“=>|<(/ªº_,-]|es\b|is\b|de_|sra?\b\.?){1,8}(?=[^\W\d_])",
-    re.IGNORECASE,
+    fold_form(
+        rf"(?<![^\W_])(?:(?P<title>{_TITLES})|(?P<field>{_FIELDS}))(?![^\W\d_])"
+        r"(?:[.:\s\"'«“=>|<(/ªº_,-]|es\b|is\b|de_|sra?\b\.?|mayor\b|menor\b){1,8}(?=[^\W\d_])"
+    )
 )
-# Words after a name that only a person does.
+# Words after a name of what only a person does.
 _DOES = re.compile(
-    r" (?:(?:no|se|ya|ha|había|fue|est[áa]) )?(?:refier[ea]n?|acud[ei]\w*|ingres[aó]|present[aó]|consult[aó]|viv[ei]\w*"
-    r"|cuenta|niega|nieg\w+|dice|coment[aó]|vuelve|volvi[óo]|llam[aó]|fall?eci[óo]|toma|tomaba|vino|viene|es alta"
-    r"|es dad[oa]|padece|reconoce|acepta|firma|firm[óo]|solicit[aó]|explica|tiene|debuta|sufr[eió]+|precis[aó]"
-    r"|denies|reports|presents|complains|returned|lives|states|was admitted|was seen)\b",
-    re.IGNORECASE,
+    r" (?:(?:no|se|ya|ha|habia|fue|esta) )?(?:refier[ea]n?|acud[ei]\w*|ingres[ao]|present[ao]|consult[ao]"
+    r"|viv[ei]\w*|cuenta|nieg\w+|dice|coment[ao]|vuelve|volvio|llam[ao]|falleci?o|fallece|tom[ao]|tomaba"
+    r"|vino|viene|es alta|es dad[oa]|padece|reconoce|acepta|firm[ao]|solicit[ao]|explica|tiene|debuta"
+    r"|sufr[eio]+|precis[ao]|denies|reports|presents|complains|returned|lives|states|was admitted"
+    r"|was seen)\b"
 )
 _NO_PERSON_BEFORE = re.compile(
-    r"(?:\b(?:san|santa|santo|virgen|nuestra señora|hospital\w*|cl[íi]nica|centro|fundaci[óo]n|instituto"
+    r"\b(?:san|santa|santo|virgen|nuestra senora|hospital\w*|clinica|centro|fundacion|instituto"
     r"|universidad|calle|c/|plaza|avda?|avenida|paseo|colegio|iglesia|parroquia|residencia)\.?"
-    r"(?: (?:de|del|la|los|las|el))* )\Z",
-    re.IGNORECASE,
+    r"(?: (?:de|del|la|los|las|el)){0,3} \Z"
 )
+_INITIALS = re.compile(r"(?:[A-ZÀ-Þ]\.[ -]?){1,5}")
 _SEGMENT = re.compile(r"^\W?[A-Z][A-Z0-9]{2}\|.*", re.MULTILINE)
-_COMPONENT = re.compile(r"(?<=[|^])[^\W\d_][^|^~\d\n]{2,40}(?=\^)|(?<=\^)[^\W\d_][^|^~\d\n]{2,40}(?=[|^~]|$)")
+_COMPONENT = re.compile(r"(?<=[|^])[^\W\d_][^|^~\d\n]{2,40}(?=\^)|(?<=\^)[^\W\d_][^|^~\d\n]{2,40}")
 
 
 class _Word(NamedTuple):
@@ -62,7 +64,7 @@ class _Word(NamedTuple):
 
     Attributes:
         start, end: in the text.
-        form: normalised.
+        form: folded.
         shape: "l" for lower case, "u" for capitals, "t" for a capital first, "i" for an initial.
         known: "given", "surname" or "" for a name that is known.
         is_ordinary: whether it is also, or only, a word of clinical texts.
@@ -79,7 +81,7 @@ class _Word(NamedTuple):
         return bool(self.known) and not self.is_ordinary
 
 
-def find_names(text: str, language: str) -> Found:
+def find_names(plain: PlainText, language: str) -> Found:
     """Find names of people.
 
     These are a known given name with the names after it; known surnames with a given name or an
@@ -88,68 +90,77 @@ def find_names(text: str, language: str) -> Found:
     ("refiere"); and the words of components in segments of HL7. Where capitals tell nothing, all
     words of a name have to be known.
     """
-    finder = _Finder(text, language)
+    finder = _Finder(plain, language)
     yield from ((start, end, "name") for start, end in finder.find())
 
 
 class _Finder:
-    def __init__(self, text: str, language: str):
-        self._text = text
+    def __init__(self, plain: PlainText, language: str):
+        self._text, self._folded = plain.text, plain.folded
         self._known: NameWords = name_words(language)
-        self._words = [self._describe(match) for match in _WORD.finditer(text)]
-        self._at = {word.start: place for place, word in enumerate(self._words)}
+        self._places = [match.span() for match in _WORD.finditer(self._folded)]
+        self._at = {start: place for place, (start, _) in enumerate(self._places)}
+        self._words: dict[int, _Word] = {}
 
-    def find(self):
+    def find(self) -> Iterator[tuple[int, int]]:
         """(start, end) of each name; some may overlap."""
-        for match in _CUE.finditer(self._text):
+        for match in _CUE.finditer(self._folded):
             place = self._at.get(match.end())
             if place is not None and not is_eponym(self._text, match.start()):
                 found = self._after_cue(place, bool(match["title"]))
                 if found:
                     yield found
-        words, place = self._words, 0
-        while place < len(words):
-            end = self._end_of_run(place) if self._can_begin(place) else place
-            if end > place and not self._is_other(words[place].start):
-                yield words[place].start, words[end - 1].end
-            place = max(end, place + 1)
+        yield from self._in_runs()
         yield from self._in_commas()
         if "^" in self._text:
             yield from self._in_segments()
 
-    def _describe(self, match: re.Match[str]) -> _Word:
-        word = match[0]
-        form = fold(word)
-        known = ""
+    def _in_runs(self) -> Iterator[tuple[int, int]]:
+        """A known given name with the names after it, and a name before what a person does."""
+        done = 0
+        for place, (start, end) in enumerate(self._places):
+            if place >= done and self._is_known(self._folded[start:end]):
+                done = self._end_of_run(place)
+                if done > place and not self._is_other(start):
+                    yield start, self._places[done - 1][1]
+
+    def _is_known(self, form: str) -> bool:
+        parts = re.split("['-]", form) if "-" in form or "'" in form else [form]
+        return form not in _PARTICLES and any(map(self._known.is_name, parts))
+
+    def _word(self, place: int) -> _Word:
+        word = self._words.get(place)
+        if word is None:
+            word = self._words[place] = self._describe(*self._places[place])
+        return word
+
+    def _describe(self, start: int, end: int) -> _Word:
+        written, form = self._text[start:end], self._folded[start:end]
         parts = [form, *re.split("['-]", form)] if "-" in form or "'" in form else [form]
+        known = ""
         for part in parts:
             if part in self._known.given:
                 known = known or "given"
             elif part in self._known.surnames:
                 known = known or "surname"
-        if len(word) == 1:
-            shape = "i" if word.isupper() else "l"
-        elif word.isupper():
-            shape = "u"
+        if written.isupper():
+            shape = "u" if len(written) > 1 else "i"
         else:
-            shape = "t" if word[0].isupper() else "l"
-        return _Word(*match.span(), form, shape, known, parts[-1] in self._known.ordinary)
+            shape = "t" if written[0].isupper() else "l"
+        return _Word(start, end, form, shape, known, parts[-1] in self._known.ordinary)
 
     def _joins(self, place: int) -> bool:
         """Whether a word follows the one before it as the words of a name do."""
-        words = self._words
-        if place >= len(words):
+        if not 0 < place < len(self._places):
             return False
-        gap = self._text[words[place - 1].end : words[place].start]
-        return gap in _GAPS and (gap != ". " or words[place - 1].shape == "i")
+        gap = self._text[self._places[place - 1][1] : self._places[place][0]]
+        return gap in _GAPS and (gap != ". " or self._word(place - 1).shape == "i")
 
     def _continues(self, place: int, first: _Word) -> bool:
         """Whether a word can be a further one of a name that begins with another word."""
-        word = self._words[place]
-        if first.shape == "l":
-            return word.shape == "l" and word.is_clear()
-        if word.shape == "l":
-            return False
+        word = self._word(place)
+        if first.shape == "l" or word.shape == "l":
+            return first.shape == word.shape and word.is_clear()
         if word.shape == "i":
             return self._text[word.end : word.end + 1] == "."
         if word.known:
@@ -158,26 +169,14 @@ class _Finder:
             return False
         return word.shape == "t" or (first.shape == "u" and len(word.form) > 2)
 
-    def _end_of_run(self, place: int) -> int:
-        """The end of the name whose first word is at a place; the place itself if it is none."""
-        end = self._extend(place)
-        words = [word for word in self._words[place:end] if word.form not in _PARTICLES]
-        if len([word for word in words if word.shape != "i"]) > 1:
-            return end
-        first = self._words[place]
-        if first.shape == "t" and not first.is_ordinary and _DOES.match(self._text, first.end):
-            return place + 1
-        return place
-
     def _extend(self, place: int) -> int:
         """The end of the words that continue a name."""
-        first, end = self._words[place], place + 1
-        while end < len(self._words) and end - place < _MAX_WORDS and self._joins(end):
+        first, end = self._word(place), place + 1
+        while end - place < _MAX_WORDS and self._joins(end):
             last = end
             while (
                 last - end < _MAX_PARTICLES
-                and self._words[last].form in _PARTICLES
-                and last + 1 < len(self._words)
+                and self._word(last).form in _PARTICLES
                 and self._joins(last + 1)
             ):
                 last += 1
@@ -186,86 +185,96 @@ class _Finder:
             end = last + 1
         return end
 
-    def _can_begin(self, place: int) -> bool:
-        word = self._words[place]
-        if not word.known or word.form in _PARTICLES:
-            return False
-        if word.known == "given":
-            following = self._words[place + 1] if place + 1 < len(self._words) else None
-            # "Dolores Blanco": both are ordinary words too, and both are capitalised.
-            return not word.is_ordinary or (
-                word.shape in "tu" and following is not None and following.is_clear()
+    def _end_of_run(self, place: int) -> int:
+        """The end of the name whose first word is at a place; the place itself if it is none."""
+        first, end = self._word(place), self._extend(place)
+        words = [self._word(one) for one in range(place, end)]
+        names = [one for one in words if one.form not in _PARTICLES and one.shape != "i"]
+        if len(names) > 1:
+            # "Dolores Blanco": both are ordinary words too, and both are capitalised. Surnames may
+            # be first, as in a list: "Ochoa Ibáñez Marta".
+            is_name = any(one.is_clear() for one in names) and any(
+                one.known == "given" and (one.is_clear() or one is first) for one in names
             )
-        # Surnames first, as in a list: "Ochoa Ibáñez Marta".
-        end = self._extend(place)
-        return not word.is_ordinary and (
-            any(one.known == "given" and one.is_clear() for one in self._words[place:end])
-            or (end == place + 1 and _DOES.match(self._text, word.end) is not None)
-        )
+            if is_name:
+                return end
+        is_alone = first.shape == "t" and first.is_clear()
+        return place + 1 if is_alone and _DOES.match(self._folded, first.end) else place
 
     def _after_cue(self, place: int, is_title: bool) -> tuple[int, int] | None:
-        word = self._words[place]
-        while word.form in _PARTICLES and place + 1 < len(self._words) and self._joins(place + 1):
-            if word.shape == "l" and word.form in ("y", "de", "del", "el", "la") and not is_title:
+        word = self._word(place)
+        while word.form in _PARTICLES and self._joins(place + 1):
+            if word.shape == "l" and not is_title:
                 return None
             place += 1
-            word = self._words[place]
-        is_name = word.is_clear() or (word.known and word.shape != "l")
-        if is_title and word.shape != "i":
-            is_name = is_name or (not word.is_ordinary and word.shape in "tu" and len(word.form) > 2)
-            is_name = is_name or (word.shape == "l" and self._is_unknown_name(place))
-        elif word.shape == "i":
+            word = self._word(place)
+        if word.shape == "i":
             # "Paciente J.E.R.", "Sra. M. Ochoa"
-            initials = re.compile(r"(?:[A-ZÀ-Þ]\.[ -]?){2,5}").match(self._text, word.start)
-            if initials and not re.match(r"\s*[\d:]", self._text[initials.end() :]):
-                return word.start, initials.start() + len(initials[0].rstrip(" -"))
+            initials = self._read_initials(word.start)
+            if initials is not None and initials[1] - initials[0] > 2:
+                return initials
             return self._after_cue(place + 1, is_title) if self._joins(place + 1) else None
-        elif not is_name and word.shape == "t" and not word.is_ordinary:
-            end = self._extend(place)
-            is_name = any(one.known for one in self._words[place + 1 : end])
-        if not is_name:
+        end = self._extend(place)
+        is_name = word.is_clear() or bool(word.known and word.shape != "l")
+        if not is_name and not word.is_ordinary:
+            if is_title:
+                is_name = word.shape != "l" or self._is_after_doctor(word)
+                is_name = is_name and len(word.form) > 2
+            else:
+                following = range(place + 1, end)
+                is_name = word.shape == "t" and any(self._word(one).known for one in following)
+        return (word.start, self._places[end - 1][1]) if is_name else None
+
+    def _is_after_doctor(self, word: _Word) -> bool:
+        """Whether a title of people is before a word in lower case: "dra. echeverria"."""
+        title = self._folded[max(word.start - 6, 0) : word.start]
+        return len(word.form) > 3 and bool(re.search(r"\b(?:dra?|sra?|srta|dna)\.? $", title))
+
+    def _read_initials(self, start: int) -> tuple[int, int] | None:
+        """The place of initials, unless a value follows them, as after "F.N."."""
+        match = _INITIALS.match(self._text, start)
+        if match is None or re.compile(r"\s*[\d:]").match(self._text, match.end()):
             return None
-        return word.start, self._words[self._extend(place) - 1].end
+        return start, start + len(match[0].rstrip(" -"))
 
-    def _is_unknown_name(self, place: int) -> bool:
-        """Whether a word in lower case after a title is a name: "dra. echeverria"."""
-        word = self._words[place]
-        title = self._text[max(word.start - 6, 0) : word.start].lower()
-        return (
-            not word.is_ordinary
-            and len(word.form) > 3
-            and re.search(r"\b(?:dra?|sra?|srta|dña)\.? $", title) is not None
-        )
-
-    def _in_commas(self):
-        """Surnames, a comma, and a given name or initials: "OCHOA IBÁÑEZ, Marta", "Iglesias, C."."""
-        words = self._words
-        for place in range(1, len(words)):
-            word, before = words[place], words[place - 1]
-            if self._text[before.end : word.start] not in (", ", ","):
+    def _in_commas(self) -> Iterator[tuple[int, int]]:
+        """Surnames, a comma, and a given name or initials: "OCHOA, Marta", "Iglesias, C."."""
+        for comma in re.finditer(r"(?<=[^\W\d_]), ?(?=[^\W\d_])", self._text):
+            place = self._at.get(comma.end(), 0)
+            before, word = self._word(place - 1), self._word(place)
+            if place == 0 or before.shape not in "tu" or before.is_ordinary:
                 continue
-            first = place - 1
-            while first and self._joins(first) and words[first - 1].shape == before.shape and (
-                words[first - 1].known or not words[first - 1].is_ordinary
-            ) and words[first - 1].form not in _PARTICLES and place - first < 3:
-                first -= 1
-            if before.shape in "tu" and not before.is_ordinary and not self._is_other(words[first].start):
-                if word.known == "given" and word.shape in "tu" and not word.is_ordinary:
-                    if before.known == "surname" or len(before.form) > 4 or first < place - 1:
-                        yield words[first].start, words[self._extend(place) - 1].end
-                elif before.known == "surname" and word.shape == "i":
-                    initials = re.compile(r"(?:[A-ZÀ-Þ]\.[ -]?){1,3}").match(self._text, word.start)
-                    if initials and not re.match(r"\s*[\d:]", self._text[initials.end() :]):
-                        yield words[first].start, initials.start() + len(initials[0].rstrip(" -"))
+            first = self._start_of_surnames(place - 1)
+            start = self._places[first][0]
+            if self._is_other(start):
+                continue
+            if before.known == "surname" and word.shape == "i":
+                initials = self._read_initials(word.start)
+                if initials is not None:
+                    yield start, initials[1]
+            elif word.known == "given" and word.shape in "tu" and not word.is_ordinary:
+                if before.known == "surname" or len(before.form) > 4 or first < place - 1:
+                    yield start, self._places[self._extend(place) - 1][1]
 
-    def _in_segments(self):
+    def _start_of_surnames(self, place: int) -> int:
+        """The first of up to three surnames that end at a place."""
+        last, first = self._word(place), place
+        while first > max(place - 2, 0) and self._joins(first):
+            word = self._word(first - 1)
+            if word.shape != last.shape or word.is_ordinary and not word.known:
+                break
+            first -= 1
+        return first
+
+    def _in_segments(self) -> Iterator[tuple[int, int]]:
         for line in _SEGMENT.finditer(self._text):
             for match in _COMPONENT.finditer(self._text, line.start(), line.end()):
-                words = re.findall(r"\w+", fold(match[0]))
-                if any(map(self._known.is_name, words)) or not self._known.ordinary.issuperset(words):
+                words = re.findall(r"\w+", self._folded[slice(*match.span())])
+                is_known = any(map(self._known.is_name, words))
+                if is_known or not self._known.ordinary.issuperset(words):
                     yield match.span()
 
     def _is_other(self, start: int) -> bool:
         """Whether a name belongs to an institution, an address or a term."""
-        before = self._text[max(start - 40, 0) : start]
-        return bool(_NO_PERSON_BEFORE.search(before)) or is_eponym(self._text, start)
+        before = self._folded[max(start - 40, 0) : start]
+        return _NO_PERSON_BEFORE.search(before) is not None or is_eponym(self._text, start)

@@ -7,8 +7,8 @@ from __future__ import annotations
 import re
 
 from .pattern_dates import COUNT, UNIT
-from .pattern_rules import Found, Rule, apply_rules, is_eponym, rule
-from .plain_text import fold
+from .pattern_rules import Found, Rule, apply_rules, caseless, is_eponym, rule
+from .plain_text import PlainText, fold
 from .term_lists import name_words, shared_terms, word_list
 
 _UPPER, _LOWER = "A-ZÁÉÍÓÚÜÑÀÈÒÇ", "a-záéíóúüñàèòç"
@@ -173,12 +173,14 @@ def _trim(text: str, start: int, end: int, language: str) -> int:
     return start + len(value) if has_name else start
 
 
-_JOINING_WORDS = frozenset("de del la las el los en y i e d da do dos".split())
+_JOINING_WORDS = frozenset(["de", "del", "la", "las", "el", "los", "en", "y", "i", "e", "d", "da", "do", "dos"])
 
 
 def _is_street(match: re.Match[str]) -> bool:
     """Whether a street has a name: a capitalised word that is not ordinary, or a number after it."""
-    _, *words = re.findall(r"[^\W\d_][\w'-]*|\d+", match[0].removeprefix("C/").removeprefix("c/") and match[0])
+    _, *words = re.findall(
+        r"[^\W\d_][\w'-]*|\d+", match[0].removeprefix("C/").removeprefix("c/") and match[0]
+    )
     ordinary = name_words("es").ordinary
     keyword = match[0].split()[0]
     if keyword.lower().startswith("c/"):
@@ -186,17 +188,30 @@ def _is_street(match: re.Match[str]) -> bool:
     names = [word for word in words if not word.isdigit() and fold(word) not in _JOINING_WORDS]
     if not names:
         return False
-    has_number = re.search(r"(?:\b|\D)\d{1,4}[ºª]?(?:[ ]?[a-zA-Z]\b)?|\bs/n\b", match[0]) is not None
+    has_number = (
+        re.search(r"(?:\b|\D)\d{1,4}[ºª]?(?:[ ]?[a-zA-Z]\b)?|\bs/n\b", match[0]) is not None
+    )
     first = names[0]
-    if keyword[0].isupper() and not match[0].isupper() and first[0].isupper() and not first.isupper():
+    if (
+        keyword[0].isupper()
+        and not match[0].isupper()
+        and first[0].isupper()
+        and not first.isupper()
+    ):
         return has_number or fold(first) not in ordinary or any(map(_is_title, names[1:]))
     if has_number:
         # "c/ 8 h", "c/ dia 3": only addresses have a sign or nothing after the number.
-        return re.search(r"[a-z]{3}[^\d]*(?:,|\bn[º.]|[ ])[ ]?\d{1,4}", match[0], re.I) is not None and (
-            not keyword.lower().startswith("c/") or any(fold(w) not in ordinary for w in names) or "," in match[0]
+        return re.search(
+            r"[a-z]{3}[^\d]*(?:,|\bn[º.]|[ ])[ ]?\d{1,4}", match[0], re.I
+        ) is not None and (
+            not keyword.lower().startswith("c/")
+            or any(fold(w) not in ordinary for w in names)
+            or "," in match[0]
         )
-    return any(fold(name) not in ordinary for name in names) and match[0].isupper() and not (
-        keyword.lower() in ("carrera", "camino", "ronda", "cuesta")
+    return (
+        any(fold(name) not in ordinary for name in names)
+        and match[0].isupper()
+        and keyword.lower() not in ("carrera", "camino", "ronda", "cuesta")
     )
 
 
@@ -214,23 +229,19 @@ _RULES: dict[str, list[Rule]] = {
     "en": [rule("address", form) for form in _ADDRESSES["en"]],
 }
 _COMPANIES = [rule("institution", form) for form in _name_companies()]
-_OPTIONAL = [
-    rule(pattern, form, flags=re.IGNORECASE)
-    for pattern, forms in _CASELESS.items()
-    for form in forms
-]
+_OPTIONAL = [caseless(pattern, form) for pattern, forms in _CASELESS.items() for form in forms]
 
 
-def find_phrases(text: str, language: str) -> Found:
+def find_phrases(plain: PlainText, language: str) -> Found:
     """Find addresses and institutions by their first or last word, acronyms of hospitals, and
     companies by a list or their legal form; in Spanish also relatives, marital status, origin and
     sex.
     """
-    yield from apply_rules(_RULES[language], text)
-    for start, end, pattern in apply_rules(_INSTITUTION_RULES[language], text):
-        if language == "es" and " " in text[start:end]:
-            end = _trim(text, start, end, language)
+    yield from apply_rules(_RULES[language], plain)
+    for start, end, pattern in apply_rules(_INSTITUTION_RULES[language], plain):
+        if language == "es" and " " in plain.text[start:end]:
+            end = _trim(plain.text, start, end, language)
         yield start, end, pattern
-    yield from apply_rules(_COMPANIES, text)
+    yield from apply_rules(_COMPANIES, plain)
     if language == "es":
-        yield from apply_rules(_OPTIONAL, text)
+        yield from apply_rules(_OPTIONAL, plain)

@@ -8,7 +8,7 @@ import re
 from functools import cache
 
 from .pattern_rules import Found, Rule, apply_rules, is_eponym, rule
-from .plain_text import fold
+from .plain_text import PlainText, fold
 from .term_lists import name_words, normalize, terms
 
 LISTS = ("places", "regions", "countries")
@@ -55,11 +55,19 @@ def _forms(language: str) -> list[Rule]:
         rf"(?<=[.)\n])[ ](?P<value>{country})(?=\s*[.\n)]|$)",
     ]
     if language == "es":
-        forms.append(rf"\b\d{{5}}[ ,-]{{1,3}}(?P<value>{town})")
-    return [rule("place", form) for form in forms]
+        code = r"(?:0[1-9]|[1-4]\d|5[0-2])\d{3}"
+        forms.append(rf"(?<![\d.,]){code}[ ,-]{{1,3}}(?P<value>{town})(?![\w'-]| ?\d)")
+    return [rule("place", form, _is_town) for form in forms]
 
 
-def find_places(text: str, language: str) -> Found:
+def _is_town(match: re.Match[str]) -> bool:
+    """Whether the first word is no ordinary one: "12345 Ferritina" is a row of values."""
+    first = re.split(r"[ ,®™]", fold(match["value"]))[0]
+    names = name_words("es")
+    return first not in names.ordinary or first in _known("es")[1] or names.is_name(first)
+
+
+def find_places(plain: PlainText, language: str) -> Found:
     """Find places.
 
     These are names of the lists after a preposition, in Spanish after a comma or bracket too;
@@ -67,14 +75,14 @@ def find_places(text: str, language: str) -> Found:
     company and its town, and in Spanish after a postal code. A name in lower case must be no
     ordinary word, and no part of a term ("fiebre de Malta").
     """
-    folded = fold(text)
+    text, folded = plain.text, plain.folded
     places, firsts = _known(language)
     for match in _expected(language).finditer(text):
         if folded[slice(*match.span(1))] in firsts and not is_eponym(text, match.end()):
             end = _longest(text, folded, match.end(), places, name_words(language).ordinary)
             if end:
                 yield match.end(), end, "place"
-    for start, end, pattern in apply_rules(_forms(language), text):
+    for start, end, pattern in apply_rules(_forms(language), plain):
         value = text[start:end].split()
         ordinary = name_words(language).ordinary
         while len(value) > 1 and fold(value[-1]) in ordinary and fold(value[-1]) not in places:

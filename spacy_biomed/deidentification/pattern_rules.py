@@ -6,8 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from .plain_text import PlainText, fold
+
 # Where a rule has found a pattern: start, end, and the pattern's name.
 Found = Iterator[tuple[int, int, str]]
+Check = Callable[[re.Match[str]], bool]
 
 
 class Rule(NamedTuple):
@@ -19,28 +22,43 @@ class Rule(NamedTuple):
             personal data, and the rest only tells that it is.
         is_right: what else a match has to be, such as a number with right check digits; None for
             nothing.
+        is_folded: whether the form is one of the folded text, so that case and accents are all one.
     """
 
     pattern: str
     form: re.Pattern[str]
-    is_right: Callable[[re.Match[str]], bool] | None = None
+    is_right: Check | None = None
+    is_folded: bool = False
 
 
-def rule(
-    pattern: str,
-    form: str,
-    is_right: Callable[[re.Match[str]], bool] | None = None,
-    flags: int = 0,
-) -> Rule:
+def rule(pattern: str, form: str, is_right: Check | None = None, flags: int = 0) -> Rule:
     """A rule from the text of its regular expression."""
     return Rule(pattern, re.compile(form, flags), is_right)
 
 
-def apply_rules(rules: Iterable[Rule], text: str) -> Found:
-    """Everything that rules find in a plain text, rule after rule."""
-    for pattern, form, is_right in rules:
+def caseless(pattern: str, form: str, is_right: Check | None = None) -> Rule:
+    """A rule for any case, with accents or without; its text may have both.
+
+    It is read in the folded text: `re.IGNORECASE` takes three times as long.
+    """
+    return Rule(pattern, re.compile(fold_form(form)), is_right, is_folded=True)
+
+
+def fold_form(form: str) -> str:
+    """A regular expression for folded text: without accents and capitals, but in escapes."""
+    return re.sub(r"\\.|\(\?P|[A-ZÀ-ɏ]+|[à-ɏ]+", _fold_part, form)
+
+
+def _fold_part(match: re.Match[str]) -> str:
+    is_syntax = match[0][0] in "\\("
+    return match[0] if is_syntax else fold(match[0])
+
+
+def apply_rules(rules: Iterable[Rule], plain: PlainText) -> Found:
+    """Everything that rules find in a text, rule after rule."""
+    for pattern, form, is_right, is_folded in rules:
         group = "value" if "value" in form.groupindex else 0
-        for match in form.finditer(text):
+        for match in form.finditer(plain.folded if is_folded else plain.text):
             if is_right is None or is_right(match):
                 yield *match.span(group), pattern
 

@@ -9,7 +9,7 @@ from array import array
 from bisect import bisect_left
 from functools import cached_property
 
-from .term_lists import is_name, normalize
+from .term_lists import is_clear_name, normalize
 
 # One character for one: typographic hyphens, slashes and quotes, full-width forms, spaces, and
 # Cyrillic and Greek letters that look like Latin ones.
@@ -67,6 +67,7 @@ class PlainText:
     lines: str
 
     def __init__(self, original: str):
+        self._original = original
         self._places: array | None = None
         # Ends of the characters that are longer than one in the original.
         self._ends: dict[int, int] = {}
@@ -77,6 +78,11 @@ class PlainText:
     def folded(self) -> str:
         """The plain text in lower case and without accents, character by character."""
         return fold(self.text)
+
+    def has_wide_gaps(self, start: int, end: int) -> bool:
+        """Whether a part of the plain text has tabs or several spaces for one in the original."""
+        first, last = self.to_original(start, end)
+        return last - first > end - start or "\t" in self._original[first:last]
 
     def to_original(self, start: int, end: int) -> tuple[int, int]:
         """The place in the original of a part of the plain text that is not empty."""
@@ -154,7 +160,7 @@ def _is_wrapped(line: str, following: str, width: int) -> bool:
         return True
     last = _LAST_WORD.search(line[-40:])
     words = [last[1] if last else "", first[1].rstrip(".,;")]
-    return all(word[:1].isupper() and is_name(normalize(word)) for word in words)
+    return all(word[:1].isupper() and is_clear_name(normalize(word)) for word in words)
 
 
 # Letters of one character without their accents, so that a folded text has the same offsets.

@@ -52,7 +52,7 @@ _BEFORE_MONTH = r"(?:(?:the\s+)?month\s+of\s+|mes\s+de\s+)?"
 _BEFORE_YEAR = r"(?:(?:el\s+)?año\s+(?:de\s+)?|(?:the\s+)?year\s+)?"
 
 _ROMAN = r"(?P<roman>I{1,3}|I?V|VI{1,3}|I?X|XI{1,2})"
-_ROMANS = "I II III IV V VI VII VIII IX X XI XII".split()
+_ROMANS = ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"]
 
 # If the format does not determine which number is the day, the fields are `first` and `second`.
 _FORMATS = [

@@ -74,6 +74,11 @@ def is_name(word: str) -> bool:
     return any(name_words(language).is_name(word) for language in LANGUAGES)
 
 
+def is_clear_name(word: str) -> bool:
+    """Whether a normalised word is a name in any language, and no ordinary word in it."""
+    return any(name_words(language).is_clear_name(word) for language in LANGUAGES)
+
+
 @cache
 def shared_terms(name: str) -> tuple[str, ...]:
     """Read a list for all languages, such as companies."""

@@ -272,13 +272,14 @@ class BiomedDeidentifier(Described, Pipe):
         given = [Mention(span.start_char, span.end_char, span.label_) for span in layer]
         given = [one for one in given if self.kind(one.label) != "keep" and one.start < one.end]
         found = [Mention(*plain.to_plain(one.start, one.end), one.label) for one in given]
-        # Mentions whose borders nothing changes are replaced as they are.
+        # Mentions whose borders nothing changes are replaced as they are, also invisible ones.
         places = {one: (old.start, old.end) for one, old in zip(found, given, strict=True)}
         kept = found
         if self._extend:
-            kept = refine(plain, [one for one in found if one.start < one.end], self.kind)
+            visible = [one for one in found if one.start < one.end]
+            kept = refine(plain, visible, self.kind, self._language)
         if self._propagate:
-            kept += find_again(plain, kept, self.kind, self._language)
+            kept = kept + find_again(plain, kept, self.kind, self._language)
         if self._extend:
             kept = self._widen(plain.text, kept)
         return merge_overlapping(
@@ -288,10 +289,10 @@ class BiomedDeidentifier(Described, Pipe):
 
     def _widen(self, text: str, found: list[Mention]) -> list[Mention]:
         """Mentions with the rest of their words and what joins them."""
-        found = [extend(text, one, self.kind(one.label)) for one in found]
+        found = [extend(text, one, self.kind(one.label), self._language) for one in found]
         borders = merge_overlapping(found)
         named = [one for one in found if self.kind(one.label) in EXTENDED]
-        found += [extend_to_capitals(text, one, borders) for one in named]
+        found += [extend_to_capitals(text, one, borders, self._language) for one in named]
         for kind in BRIDGED:
             found += bridge(text, [one for one in found if self.kind(one.label) == kind], kind)
         return found

@@ -31,6 +31,7 @@ from .described import ShownScores
 from .encoder_head import Compared, EncoderHead, check_share, validate_source
 from .factories import register_factory
 from .label_scores import LabelScores
+from .mention_form import form_spans
 from .mention_layer import (
     GoldLayer,
     align_spans,
@@ -358,13 +359,14 @@ class BiomedNER(EncoderHead):
         hashes = [self.vocab.strings.add(label) for label in self.cfg["labels"]]
         key = self.cfg["spans_key"]
         for doc, found in zip(docs, mentions, strict=True):
-            spans = [
-                Span(doc, start, end, label=hashes[label])
-                for start, end, label in zip(*map(np.ndarray.tolist, found.spans), strict=True)
-            ]
-            confidence = found.confidence.tolist()
-            for span, probability in zip(spans, confidence, strict=True):
-                set_confidence(span, probability)
+            spans, confidence = [], []
+            for start, end, label, probability in zip(
+                *map(np.ndarray.tolist, found.spans), found.confidence.tolist(), strict=True
+            ):
+                for span in form_spans(Span(doc, start, end, label=hashes[label])):
+                    set_confidence(span, probability)
+                    spans.append(span)
+                    confidence.append(probability)
             if key is None:
                 doc.set_ents(spans)
             else:

@@ -39,11 +39,12 @@ def make_component(**settings):
 
 def surrogate_texts(component, *mentions, note="", document_id=None):
     """The surrogates of mentions (kind, text) in a note."""
-    words = [note, *(text for _, text in mentions)]
-    doc = Doc(Vocab(), words=[word or "-" for word in words])
+    # Between two mentions is a word, so that they are not read as one name.
+    words = [note or "-", *(word for _, text in mentions for word in (text, "no"))]
+    doc = Doc(Vocab(), words=words)
     doc.user_data["document_id"] = document_id
     labels = [LABELS[kind] for kind, _ in mentions]
-    doc.spans["phi"] = [Span(doc, i, i + 1, label) for i, label in enumerate(labels, start=1)]
+    doc.spans["phi"] = [Span(doc, 2 * i + 1, 2 * i + 2, label) for i, label in enumerate(labels)]
     return [one.text for one in component(doc)._.deidentified.replacements]
 
 

@@ -304,11 +304,24 @@ def test_other_limits_of_age():
         ("en", "Tuesday", "Sunday"),
         ("en", "12 de marzo de 2019", "22 de marzo de 2020"),
         ("en", "2008 to 2010", "2009 to 2011"),
-        ("es", "30/02/2019", None),
+        ("es", "12.03.19", "22.03.20"),
+        ("es", "12MAR2019", "22MAR2020"),
+        ("es", "12-mar-19", "22-mar-20"),
+        ("es", "12-III-2019", "22-III-2020"),
+        ("es", "20190312", "20200322"),
+        ("es", "12032019", "22032020"),
+        ("es", "mar-19", "mar-20"),
+        ("es", "12/03/2019-15/03/2019", "22/03/2020-25/03/2020"),
+        ("es", "12/03/2019, 14:30h", "22/03/2020, 14:30h"),
+        ("es", "2019-03-12T08:15:00Z", "2020-03-22T08:15:00Z"),
+        # Days that the month does not have count as its last.
+        ("es", "30/02/2019", "10/03/2020"),
+        ("es", "31/04/2019", "10/05/2020"),
+        ("es", "32/04/2019", None),
         ("es", "verano de 2003", None),
         ("es", "26708/2017", None),
         ("es", "31/12/9999", None),
-        ("en", "2019-03-12 10:30", None),
+        ("en", "2019-03-12 10:30", "2020-03-22 10:30"),
         ("en", "", None),
     ],
 )
@@ -357,7 +370,7 @@ def test_the_latest_date_is_found_in_any_format_and_one_with_a_year_goes_first()
     assert latest("12/03/2019", "en mayo", "3 de abril de 2019", "2018") == date(2019, 4, 3)
     assert latest("2010-2012", "lunes") == date(2012, 7, 1)
     assert latest("12 de marzo", "martes 3 de abril") == date(2000, 4, 3)
-    assert latest("lunes", "el verano", "30/02/2019", "") is None
+    assert latest("lunes", "el verano", "30/13/2019", "") is None
     assert latest("12/03/2019") != find_latest(["12/03/2019"], "en", False)
 
 

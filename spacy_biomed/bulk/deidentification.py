@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from spacy.language import Language
 
+from ..deidentification.encoded_text import repair
 from ..deidentification.pattern_matches import PATTERN_LANGUAGES
 from ..errors import BiomedError
 from ..pipeline.deidentify import BiomedDeidentifier, add_deidentifier, find_deidentifier
 from ..pipeline.phi_patterns import add_patterns, remove_patterns
+from .sources import Item, Part
 from .text_documents import MADE_BY
 
 # Of the working folder, which is never taken for an output.
@@ -29,6 +32,7 @@ class Deidentification:
         kinds: label to kind, added to the pipeline's.
         patterns: whether `biomed_phi_patterns` runs; None to add it where the language has any.
         secret_file: file with the secret; None for the environment variable.
+        repair: whether texts that are still encoded are decoded first (`encoded_text.repair`).
     """
 
     by_patient: bool = False
@@ -36,9 +40,10 @@ class Deidentification:
     kinds: dict[str, str] = field(default_factory=dict)
     patterns: bool | None = None
     secret_file: str | None = None
+    repair: bool = False
 
     @classmethod
-    def read(cls, fields: dict[str, Any] | None) -> Deidentification | None:
+    def from_fields(cls, fields: dict[str, Any] | None) -> Deidentification | None:
         """Create it from its fields; None from None."""
         return None if fields is None else cls(**fields)
 
@@ -62,16 +67,45 @@ class Deidentification:
             component.make_key("")
         return component
 
+    def read(self, part: Part) -> Part:
+        """The part whose texts are to be de-identified: decoded, if that is asked for."""
+        return RepairedTexts(part) if self.repair else part
+
     def describe(self, nlp: Language) -> dict[str, Any]:
         """The settings that the result depends on; nothing that tells the secret."""
         component = find_deidentifier(nlp)
         has_key = component.mode == "surrogates"
         return {
+            "repair": self.repair,
             "mode": component.mode,
             "kinds": self.kinds,
             "components": nlp.pipe_names,
             "secret": component.make_key("").digest(16, "secret").hex() if has_key else "",
         }
+
+
+class RepairedTexts(Part):
+    """A part with texts as `encoded_text.repair` decodes them."""
+
+    def __init__(self, part: Part):
+        super().__init__(part.path, part.name, part.how)
+        self._part, self.can_seek = part, part.can_seek
+
+    def find_offsets(self) -> Iterator[int]:
+        return self._part.find_offsets()
+
+    def read_from(self, offset: int, row: int) -> Iterator[Item]:
+        for item in self._part.read_from(offset, row):
+            yield item._replace(text=repair(item.text))
+
+    def state(self) -> str:
+        return self._part.state()
+
+    def checksum(self) -> str:
+        return self._part.checksum()
+
+    def place(self, row: int) -> str:
+        return self._part.place(row)
 
 
 def read_secret(path: Path) -> str:

@@ -101,7 +101,7 @@ def _open(work: ShardWork) -> ShardAnnotator:
             f"{output}: another process does not find the run there that was begun; put the output "
             "on a file system that all of them share"
         )
-    deidentification = Deidentification.read(work.deidentification)
+    deidentification = Deidentification.from_fields(work.deidentification)
     columns, layout = Columns(*work.columns), Layout(*work.layout)
     parts = find_parts(source, columns, layout, is_copied=deidentification is not None)
     if find_states(parts) != work.states:
@@ -116,6 +116,7 @@ def _open(work: ShardWork) -> ShardAnnotator:
         )
     if deidentification is not None:
         deidentification.prepare(nlp)
+        parts = [deidentification.read(part) for part in parts]
     return ShardAnnotator(
         nlp,
         parts,

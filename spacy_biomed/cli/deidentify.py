@@ -78,6 +78,12 @@ def deidentify(
     delimiter: str = DELIMITER,
     quoting: str = QUOTING,
     code: Path = CODE,
+    repair: bool = typer.Option(
+        None,
+        "--repair/--no-repair",
+        help="Decode texts that look encoded (Jos&eacute;, Jos=C3=A9, JosÃ©, words hyphenated at "
+        "line ends), or take them as they are; else they are refused.",
+    ),
     rename: bool = typer.Option(
         None,
         "--rename/--keep-names",
@@ -132,13 +138,14 @@ def deidentify(
         _read_kinds(kind),
         patterns,
         None if secret_file is None else os.path.abspath(secret_file),
+        bool(repair),
     )
     nlp = load_pipeline(pipeline, code)
     component = asked.prepare(nlp)
     if rename:
         component.make_key("")
     check_same_format(texts, output)
-    part = find_texts(texts, columns, layout)
+    part = asked.read(find_texts(texts, columns, layout))
     settings = BulkSettings(
         columns,
         layout,
@@ -149,6 +156,8 @@ def deidentify(
         max_errors,
     )
     del nlp
+    if repair is None:
+        _refuse_encoded(part)
     # Begun before the work, so that a place that cannot be written is reported at once.
     total = 0
     writing = _writing(texts, output, columns, layout, annotations, vault, key)
@@ -174,6 +183,22 @@ def deidentify(
             "--rename (or --keep-names, to say that they do not)"
         )
     check_failed(output, total, failed, listed, max_errors)
+
+
+def _refuse_encoded(part: Part) -> None:
+    """Refuse texts in which names are encoded, before the work."""
+    from ..deidentification.encoded_text import find_encodings
+
+    total, found = 0, []
+    for row, item in enumerate(part.read_from(0, 0)):
+        total += 1
+        found += [(part.place(row), name) for name in find_encodings(item.text)[:1]]
+    if found:
+        place, name = found[0]
+        raise BiomedError(
+            f"{place}: this text looks encoded ({name}), as {len(found)} of {total} do, and names "
+            "in it would stay: decode it with --repair, or take it as it is with --no-repair"
+        )
 
 
 def _check_places(

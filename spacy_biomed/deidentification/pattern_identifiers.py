@@ -170,7 +170,7 @@ _THINGS = [
     rule(
         "vehicle",
         r"\b(?i:matr[íi]culas?|placas? de matr[íi]cula|license plate|number plate|reg(?:istration)? no)"
-        r"[\s:.\"'=>|]{1,5}(?P<value>(?=[\w -]{0,8}\d)[A-Za-z0-9]{1,4}(?:[ -]?[A-Z0-9]{1,4}){1,3})(?!\w)",
+        r"[\s:.\"'=>|]{1,5}(?P<value>(?=[\w -]{0,8}\d)[A-Za-z0-9]{1,7}(?:[ -][A-Z0-9]{1,4}){0,3})(?!\w)",
     ),
     rule(
         "room",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Column, Table
 
+from ..errors import BiomedError
 from ..outputs import replacing_file
 from ._shared.input_options import (
     CODE,
@@ -28,7 +30,12 @@ if TYPE_CHECKING:
 
 def benchmark(
     pipeline: str = typer.Argument(help="Pipeline: a directory or an installed package."),
-    texts: Path = typer.Argument(help="Texts: a file or folder, as of annotate."),
+    texts: Path = typer.Argument(None, help="Texts: a file or folder, as of annotate."),
+    robustness: Path = typer.Option(
+        None,
+        help="Converted corpus (.spacy) to score with changed texts: in capitals, without accents, "
+        "... instead of measuring speed.",
+    ),
     against: str = typer.Option(None, help="Another pipeline, measured in turn with the first."),
     repeats: int = typer.Option(5, min=1, help="How often everything is measured."),
     threads: int = typer.Option(
@@ -44,14 +51,24 @@ def benchmark(
     code: Path = CODE,
     output: Path = typer.Option(None, help="JSON file to write all figures to."),
 ) -> None:
-    """Measure a pipeline: speed, latency, loading, memory and size.
+    """Measure a pipeline: speed, latency, loading, memory and size; or its robustness.
 
     Each pipeline runs in separate processes. Words are the tokens of its tokenizer. Figures are
     medians of the repeats, followed by the smallest and the largest value.
 
+    With --robustness the pipeline is scored on a corpus whose texts are changed: in capitals, in
+    lower case, without accents, with other spaces, hyphens and line ends.
+
     Example: python -m spacy biomed benchmark compressed/ncbi_disease corpus/ncbi_disease/test.spacy
     --against training/ncbi_disease/model-best --threads 2
     """
+    if robustness is not None:
+        if texts is not None or against is not None:
+            raise BiomedError("--robustness scores one pipeline on its corpus: give no other texts")
+        _measure_robustness(pipeline, robustness, code, output)
+        return
+    if texts is None:
+        raise BiomedError("give the texts to measure with, or a corpus with --robustness")
     from ..bulk.sources import Columns, read_texts
     from ..evaluation.benchmark import count_parts, measure_pipelines, to_json
 
@@ -82,6 +99,44 @@ def benchmark(
         engines = "".join(f", {name} in {engine}" for name, engine in figures.engines.items())
         typer.echo(f"{figures.pipeline}: {size}{engines}")
     console.print(_table(measured))
+    if output is not None:
+        typer.echo(f"✔ Wrote {output}")
+
+
+def _measure_robustness(
+    pipeline: str, corpus: Path, code: Path | None, output: Path | None
+) -> None:
+    """Score a pipeline on changed texts, and print and write the scores."""
+    from ..evaluation.robustness import CHANGES, measure_robustness
+    from ..pipeline.pipeline_loading import load_pipeline
+    from ..training.corpus import read_docs
+
+    nlp = load_pipeline(pipeline, code)
+    console = Console()
+    with (
+        nullcontext() if output is None else replacing_file(output, [corpus, pipeline]) as partial,
+        Progress(console=console, transient=True) as bar,
+    ):
+        task = bar.add_task("Scoring", total=len(CHANGES))
+        measured = measure_robustness(
+            nlp,
+            read_docs(corpus, nlp.vocab),
+            progress=lambda change: bar.update(task, advance=1, description=change),
+        )
+        if partial is not None:
+            content = {"corpus": corpus.parent.name, "rows": [asdict(row) for row in measured]}
+            partial.write_text(json.dumps(content, indent=2), encoding="utf8")
+    names = [
+        "precision",
+        "recall",
+        "F1",
+        *(["clean documents"] if measured[0].clean is not None else []),
+    ]
+    table = Table("text", *(Column(name, justify="right") for name in names))
+    for row in measured:
+        shares = [row.precision, row.recall, row.f1, *([] if row.clean is None else [row.clean])]
+        table.add_row(row.change, *(f"{100 * share:.1f}" for share in shares))
+    console.print(table)
     if output is not None:
         typer.echo(f"✔ Wrote {output}")
 

@@ -17,6 +17,9 @@ def card(
     other_metrics: list[str] = typer.Option(
         [], help="NAME=FILE: the metrics of another test part, shown as well; repeatable."
     ),
+    robustness: list[Path] = typer.Option(
+        [], help="JSON file that `benchmark --robustness --output` wrote; repeatable."
+    ),
     name: str = typer.Option("", help="The package's name without language; else the corpus's."),
     version: str = typer.Option("0.1.0", help="The package's version."),
 ) -> None:
@@ -33,6 +36,7 @@ def card(
         corpus=corpus,
         metrics=metrics,
         other_metrics=_parse_metrics(other_metrics),
+        robustness=robustness,
         name=name or None,
         pipeline_version=version,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from itertools import islice
@@ -42,6 +42,7 @@ def write_described_pipeline(
     corpus: Path,
     metrics: Path,
     other_metrics: Mapping[str, Path] | None = None,
+    robustness: Sequence[Path] = (),
     name: str | None = None,
     pipeline_version: str = "0.1.0",
 ) -> dict[str, Any]:
@@ -57,6 +58,7 @@ def write_described_pipeline(
         corpus: folder of the converted corpus that it was trained and tested on.
         metrics: JSON file that `spacy evaluate` wrote for the corpus's test part.
         other_metrics: the same for other test parts, by their names; the card shows them as well.
+        robustness: JSON files that `spacy biomed benchmark --robustness` wrote.
         name: the package's name without its language; by default the corpus's.
         pipeline_version: the package's version.
 
@@ -69,7 +71,7 @@ def write_described_pipeline(
     """
     _check_package(name, pipeline_version)
     others = other_metrics or {}
-    sources = [pipeline, corpus, metrics, *others.values()]
+    sources = [pipeline, corpus, metrics, *others.values(), *robustness]
     check_replaceable(output, MADE_BY, sources)
     if not (pipeline / "meta.json").is_file():
         raise BiomedError(f"{pipeline}: no pipeline there; `python -m spacy train` makes one")
@@ -78,6 +80,10 @@ def write_described_pipeline(
         read_fields(path, (), "python -m spacy evaluate --output")
         for path in (metrics, *others.values())
     )
+    measured = [
+        read_fields(path, ("corpus", "rows"), "python -m spacy biomed benchmark --robustness")
+        for path in robustness
+    ]
     meta = read_fields(pipeline / "meta.json", ("lang", "pipeline"), "python -m spacy train")
     config = read_pipeline_config(pipeline / "config.cfg")
     heads = find_heads(config)
@@ -105,6 +111,7 @@ def write_described_pipeline(
             meta,
             heads,
             others=named_scores,
+            robustness=measured,
             of_pairs=_has_pairs(corpus),
             confidences=_read_confidences(pipeline, config),
         )

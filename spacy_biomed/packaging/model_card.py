@@ -45,6 +45,7 @@ def create_card(
     heads: Sequence[Head],
     *,
     others: Mapping[str, dict[str, Any]] | None = None,
+    robustness: Sequence[Mapping[str, Any]] = (),
     of_pairs: bool = False,
     confidences: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Card:
@@ -54,6 +55,7 @@ def create_card(
         meta: the meta of the packaged pipeline.
         heads: the components whose scores the card shows.
         others: scores on other test parts, by their names.
+        robustness: corpora, each with rows of scores on changed texts (`Robustness`).
         of_pairs: whether the components annotate pairs of texts.
         confidences: the `cfg` of each `biomed_ner`, by its name.
     """
@@ -81,6 +83,7 @@ def create_card(
         columns=COLUMNS,
         corpora=[source for source in meta["sources"] if "encoder: " not in source["name"]],
         others=others or {},
+        robustness=robustness,
         of_pairs=of_pairs,
         confidences=confidences or {},
         reliability_rows=_reliability_rows,

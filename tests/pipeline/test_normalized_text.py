@@ -7,6 +7,7 @@ import spacy
 from spacy.training import Example
 
 from spacy_biomed.corpora.tokenizer import create_tokenizer
+from spacy_biomed.evaluation.robustness import measure_robustness
 from spacy_biomed.packaging.compression import write_compressed
 from spacy_biomed.training.optimizer import AdamW_v1
 
@@ -147,3 +148,9 @@ def test_training_reads_spaces_as_prediction_does(nlp, tiny_bert):
 
     plain = loss(TEXT, make_example)
     assert loss(TEXT.replace(" ", "  "), spaced) == pytest.approx(plain, rel=1e-4)
+
+
+def test_robustness_counts_entities_at_their_place_in_the_original_text(pipeline):
+    reference = make_example(pipeline).reference
+    rows = measure_robustness(pipeline, [reference], ["as it is", "two spaces", "tabs"])
+    assert [row.f1 for row in rows] == [1.0, 1.0, 1.0]

@@ -1,0 +1,46 @@
+import pytest
+import spacy
+from spacy.tokens import Span
+
+from spacy_biomed import BiomedError
+from spacy_biomed.evaluation.robustness import CHANGES, measure_robustness
+
+TEXT = "Marta Ochoa ingresa por disnea; vive en Getafe - Madrid. Vuelve en mayo."
+
+
+@pytest.fixture
+def nlp():
+    """A pipeline that finds names exactly as they are listed."""
+    nlp = spacy.blank("es")
+    ruler = nlp.add_pipe("entity_ruler")
+    ruler.add_patterns([{"label": "NOMBRE", "pattern": "Marta Ochoa"}])
+    return nlp
+
+
+@pytest.fixture
+def reference(nlp):
+    doc = nlp.make_doc(TEXT)
+    doc.ents = [Span(doc, 0, 2, label="NOMBRE")]
+    return doc
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_mentions_of_a_changed_text_keep_their_letters(change):
+    parts = CHANGES[change](TEXT)
+    assert len(parts) == len(TEXT)
+    assert "".join(parts) != TEXT or change in ("as it is", "decomposed accents", "without accents")
+
+
+def test_a_pipeline_that_knows_only_one_spelling_is_scored_by_it(nlp, reference):
+    nlp.add_pipe("biomed_deidentify")
+    rows = measure_robustness(nlp, [reference], ["as it is", "in capitals", "two spaces"])
+    assert [row.change for row in rows] == ["as it is", "in capitals", "two spaces"]
+    assert (rows[0].recall, rows[0].clean) == (1.0, 1.0)
+    assert (rows[1].recall, rows[1].clean) == (0.0, 0.0)
+
+
+def test_without_anything_to_score_it_says_so(nlp, reference):
+    with pytest.raises(BiomedError, match="neither biomed_ner nor biomed_deidentify"):
+        measure_robustness(nlp, [reference])
+    with pytest.raises(BiomedError, match="no document"):
+        measure_robustness(nlp, [nlp.make_doc(TEXT)])

@@ -190,18 +190,21 @@ def _replace(found: re.Match[str]) -> str:
 def _lower_capitals(text: str) -> str:
     if _CAPITALS.search(text) is None:
         return text
-    if _is_capitals(text):
+    if _has_mostly_capitals(text):
         return _WORD.sub(_lower, text)
     if "\n" in text:
         text = "\n".join(
-            _WORD.sub(_lower, line) if _CAPITALS.search(line) and _is_capitals(line) else line
-            for line in text.split("\n")
+            _WORD.sub(_lower, line) if is_in_capitals(line) else line for line in text.split("\n")
         )
     return _lower_runs(text)
 
 
-def _is_capitals(text: str) -> bool:
-    """Whether at least two of three letters are capitals."""
+def is_in_capitals(text: str) -> bool:
+    """Whether a text has two long words in capitals, and two of three letters are capitals."""
+    return _CAPITALS.search(text) is not None and _has_mostly_capitals(text)
+
+
+def _has_mostly_capitals(text: str) -> bool:
     return len(_CAPITAL.findall(text)) > 2 * len(_SMALL.findall(text))
 
 

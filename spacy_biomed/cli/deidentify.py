@@ -17,7 +17,7 @@ from ..errors import BiomedError
 from ..files.compression import strip_compression
 from ..outputs import MARKER, remove_directory, replace_text, replacing_file
 from ._shared.bad_input import explaining_interruption
-from ._shared.display import create_bar
+from ._shared.display import create_bar, explain_capitals
 from ._shared.input_options import (
     CODE,
     DELIMITER,
@@ -120,6 +120,7 @@ def deidentify(
     from ..bulk.sources import Columns, is_text, printable
     from ..bulk.text_documents import check_same_format, find_texts
     from ..deidentification.vault import read_vault_key
+    from ..pipeline.encoder_pipe import reads_capitals
     from ..pipeline.pipeline_loading import load_pipeline
 
     written = [path for path in (annotations, vault) if path is not None]
@@ -155,9 +156,8 @@ def deidentify(
         n_process,
         max_errors,
     )
+    _check_texts(part, repair is not None, reads_capitals(nlp))
     del nlp
-    if repair is None:
-        _refuse_encoded(part)
     # Begun before the work, so that a place that cannot be written is reported at once.
     total = 0
     writing = _writing(texts, output, columns, layout, annotations, vault, key)
@@ -185,20 +185,31 @@ def deidentify(
     check_failed(output, total, failed, listed, max_errors)
 
 
-def _refuse_encoded(part: Part) -> None:
-    """Refuse texts in which names are encoded, before the work."""
-    from ..deidentification.encoded_text import find_encodings
+def _check_texts(part: Part, is_any_allowed: bool, knows_capitals: bool) -> None:
+    """Refuse texts in which names are encoded, and warn of those in capitals, before the work.
 
-    total, found = 0, []
+    Args:
+        is_any_allowed: whether encoded texts are taken as they are.
+        knows_capitals: whether the pipeline finds names in capitals as well.
+    """
+    from ..deidentification.encoded_text import find_encodings
+    from ..normalization import is_in_capitals
+
+    total, capitals = 0, 0
+    found: list[tuple[str, str]] = []
     for row, item in enumerate(part.read_from(0, 0)):
         total += 1
-        found += [(part.place(row), name) for name in find_encodings(item.text)[:1]]
+        capitals += is_in_capitals(item.text)
+        if not is_any_allowed:
+            found += [(part.place(row), name) for name in find_encodings(item.text)[:1]]
     if found:
         place, name = found[0]
         raise BiomedError(
             f"{place}: this text looks encoded ({name}), as {len(found)} of {total} do, and names "
             "in it would stay: decode it with --repair, or take it as it is with --no-repair"
         )
+    if capitals and not knows_capitals:
+        typer.echo(explain_capitals(capitals, total), err=True)
 
 
 def _check_places(

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..errors import BiomedError
-from ._shared.display import create_table, track_deidentification
+from ._shared.display import create_table, explain_capitals, track_deidentification
 
 if TYPE_CHECKING:
     from ..evaluation.leakage import LeakageReport
@@ -33,7 +33,9 @@ def leakage(
     corpus/meddocan/test.spacy --mode surrogates
     """
     from ..evaluation.leakage import measure_leakage
+    from ..normalization import is_in_capitals
     from ..pipeline.deidentify import add_deidentifier
+    from ..pipeline.encoder_pipe import reads_capitals
     from ..pipeline.pipeline_loading import load_pipeline
     from ..training.corpus import read_docs
 
@@ -51,6 +53,9 @@ def leakage(
         is_drawn=deidentifier.is_drawn,
     )
     console.print(_table(report))
+    capitals = sum(is_in_capitals(doc.text) for doc in gold)
+    if capitals and not reads_capitals(nlp):
+        console.print(explain_capitals(capitals, len(gold)))
     console.print(f"{report.leaking_documents} of {report.documents} documents leak")
 
 

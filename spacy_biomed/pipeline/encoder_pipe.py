@@ -220,6 +220,12 @@ class EncoderPipe(TrainablePipe):
         return self
 
 
+def reads_capitals(nlp: Language) -> bool:
+    """Whether an encoder of a pipeline reads text in capitals as if it were in small letters."""
+    encoders = (pipe for _, pipe in nlp.pipeline if isinstance(pipe, EncoderPipe))
+    return any(encoder.model.attrs.get("normalize") for encoder in encoders)
+
+
 def is_listener(node: Model) -> bool:
     """Whether a layer is a listener of this package or of spacy-transformers.
 

@@ -495,3 +495,12 @@ def test_leakage_counts_what_can_still_be_read(run, tmp_path):
             ["all labels", "4", "0", "0", "1", "25.00%"],
         ]
         assert "1 of 3 documents leak" in result.output
+
+
+def test_texts_in_capitals_are_counted_where_the_pipeline_does_not_read_them(run, tmp_path):
+    (tmp_path / "notes.txt").write_text(f"{NOTES[0]}\n{NOTES[2].upper()}\n", encoding="utf8")
+    result = run("deidentify", "notes.txt", "clean.txt")
+    assert result.exit_code == 0, result.output
+    assert "1 of 2 documents (50%) are mostly in capitals" in result.stderr
+    (tmp_path / "notes.txt").write_text(f"{NOTES[0]}\n", encoding="utf8")
+    assert "capitals" not in run("deidentify", "notes.txt", "clean.txt").stderr

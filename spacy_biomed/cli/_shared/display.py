@@ -95,3 +95,12 @@ def showing_runs(
 
     with Live(show(), console=console, transient=True, auto_refresh=False) as live:
         yield finish
+
+
+def explain_capitals(count: int, total: int) -> str:
+    """The warning that a pipeline does not know the case of some of the texts."""
+    return (
+        f"⚠ {count} of {total} documents ({count / total:.0%}) are mostly in capitals, which this "
+        "pipeline does not read as it reads other text: names in them may stay; train it with "
+        "`normalize = true`"
+    )

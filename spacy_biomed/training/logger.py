@@ -11,7 +11,6 @@ from typing import IO, Any
 
 import srsly
 from spacy.language import Language
-from spacy.training.loggers import setup_table
 from tqdm import tqdm
 from wasabi import row
 
@@ -37,10 +36,10 @@ def RichLogger_v1(
         progress_bar: whether to show a bar, first of the steps up to an evaluation and then of
             those up to `max_steps`, if the standard error is a terminal.
         jsonl: file that gets a JSON object for each evaluation: epoch, step, words (seen so far),
-            words_per_second (since the last evaluation, evaluations not counted; null if that is
-            not known, as for the first step and where a run was continued), seconds (since the
-            start), losses, score, and all scores that are numbers. A new run replaces the file of
-            an earlier run. A run that is continued continues the file.
+            words_per_second (since the last evaluation, evaluations not counted), seconds (since
+            the start), losses, score, and all scores that are numbers. The speed is null after the
+            first step and where a run was continued. A new run replaces the file of an earlier run.
+            A run that is continued continues the file.
         console_output: whether to print at all.
     """
 
@@ -99,7 +98,8 @@ class EvaluationTable:
         columns = ["E", "#", *losses, *self._scores, "Score", "Best", "Words/s", "Left"]
         # An encoder, a head and three scores fit into 80 columns.
         least = [2, 5, *(8 for _ in losses), *(6 for _ in self._scores), 6, 4, 7, 5]
-        header, self._widths, _ = setup_table(cols=columns, widths=least)
+        header = [one if len(one) <= 13 else f"{one[:10]}..." for one in map(str.upper, columns)]
+        self._widths = [max(*pair) for pair in zip(map(len, header), least, strict=True)]
         self._write_row(header)
         self._write_row(["-" * width for width in self._widths])
 

@@ -12,9 +12,12 @@ import hashlib
 import json
 import multiprocessing
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -201,7 +204,8 @@ def _make_in_processes(
         turns.put(gpus[number % len(gpus)] if gpus else -1)
     pool = ProcessPoolExecutor(jobs, context, _start_process, (turns, jobs))
     try:
-        made = {pool.submit(_make_in_process, run, output): run for run in runs}
+        with _ignoring_interruptions():
+            made = {pool.submit(_make_in_process, run, output): run for run in runs}
         for future in as_completed(made):
             future.result()
             progress(made[future])
@@ -210,8 +214,28 @@ def _make_in_processes(
             "the process of a training was killed, as when memory runs out; give the same command "
             "again, with fewer --jobs: it resumes"
         ) from error
+    except KeyboardInterrupt:
+        for process in multiprocessing.active_children():
+            process.terminate()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _ignoring_interruptions() -> Iterator[None]:
+    """Ignore Ctrl-C, in the processes that are started within the context too.
+
+    A terminal sends it to each of them, and each would print a traceback.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are set in the main thread only
+        return
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 _gpu = -1  # of this process

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from ..errors import BiomedError
+from ..errors import BiomedError, add_hint, suggest
 from .pattern_contacts import find_addresses, find_phones, find_postal_codes
 from .pattern_dates import find_ages, find_dates
 from .pattern_identifiers import find_identifiers
@@ -154,4 +154,5 @@ def check_patterns(names: Iterable[str]) -> None:
     """Raise BiomedError if a name is not that of a pattern."""
     for name in names:
         if name not in PATTERNS:
-            raise BiomedError(f"no pattern {name}; use some of {', '.join(PATTERNS)}")
+            problem = f"no pattern {name}; use some of {', '.join(PATTERNS)}"
+            raise BiomedError(add_hint(problem, suggest(name, PATTERNS)))

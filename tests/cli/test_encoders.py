@@ -91,7 +91,7 @@ def test_an_encoder_that_is_not_on_the_hub_shows_where_to_get_it() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--language", "fr"], "no --language 'fr' in the catalogue: use en, es, multilingual"),
+        (["--language", "fr"], "no --language 'fr' in the catalogue: use en, es or multilingual"),
         (["beto", "--language", "es"], "--language filter"),
     ],
 )

@@ -89,7 +89,7 @@ def test_a_malformed_line_is_named(tmp_path, text, scheme, line, what):
 
 def test_an_unknown_scheme_is_named(tmp_path):
     (tmp_path / "train.tsv").write_text("Aspirin\tO\n")
-    with pytest.raises(BiomedError, match="unknown scheme 'bio': use one of iob1, iob2, bioes"):
+    with pytest.raises(BiomedError, match="unknown scheme 'bio': use iob1, iob2 or bioes"):
         list(read_columns(tmp_path, scheme="bio"))
 
 

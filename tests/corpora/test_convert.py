@@ -175,7 +175,7 @@ def test_an_output_that_is_a_file_is_refused(tmp_path):
     ("arguments", "what"),
     [
         ({"name": "no-such-corpus"}, "no corpus named 'no-such-corpus'"),
-        ({"name": "own", "format": "docx"}, "unknown format 'docx'; choose one of columns"),
+        ({"name": "own", "format": "docx"}, "unknown format 'docx'; use columns"),
         ({"name": "own", "format": "columns", "language": "xyz"}, "no language 'xyz'"),
         ({"name": "own", "format": "columns", "source": "absent"}, "no such file or folder"),
         ({"name": "ncbi_disease", "source": "absent"}, "unpack ncbi_disease there"),

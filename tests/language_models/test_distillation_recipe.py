@@ -101,7 +101,7 @@ def test_another_objective_is_another_run(read):
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        ('name = "distil"', "there is no objective 'distil'; use one of distilbert, tinybert, "),
+        ('name = "distil"', "there is no objective 'distil'; use distilbert, tinybert, "),
         ('name = "compact"\ntemperature = 2', "'compact' has no setting temperature; remove it"),
         (
             'name = "distilbert"\nmlm_wieght = 2',

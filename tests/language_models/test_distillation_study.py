@@ -208,5 +208,5 @@ def test_a_student_is_made_anew_if_what_it_is_made_of_has_changed(
 
 
 def test_an_objective_that_is_none_is_refused(make_recipe, tmp_path):
-    with pytest.raises(BiomedError, match="there is no objective 'tiny'; use some of distilbert"):
+    with pytest.raises(BiomedError, match="there is no objective 'tiny'; use distilbert"):
         plan_students(make_recipe(), tmp_path, ["tiny"])

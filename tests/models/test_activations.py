@@ -30,5 +30,5 @@ def test_an_activation_and_its_gradient(name, function):
 
 
 def test_an_unknown_activation_is_named():
-    with pytest.raises(BiomedError, match="unknown activation 'silu': use one of tanh, relu, gelu"):
+    with pytest.raises(BiomedError, match="unknown activation 'silu': use tanh, relu or gelu"):
         create_activation("silu")

@@ -319,7 +319,7 @@ def test_what_does_not_fit_is_found_before_the_first_training(read, corpora, ove
 
 
 def test_a_metric_that_is_not_there_is_an_error_that_names_those_that_are(run, read):
-    with pytest.raises(BiomedError, match=r"corpora.drugs.metric: no score 'acc'; there are .*f"):
+    with pytest.raises(BiomedError, match=r"corpora.drugs.metric: no score 'acc'; use .*f"):
         run(read(**{"corpora.drugs.metric": "acc"}))
 
 

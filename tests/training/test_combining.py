@@ -180,7 +180,7 @@ def test_corpora_that_do_not_go_together_are_refused(make_corpus, tmp_path):
         combine_corpora([one, one], output)
     with pytest.raises(BiomedError, match="is what is read"):
         combine_corpora([one], one)
-    with pytest.raises(BiomedError, match="--map three: no such corpus among one"):
+    with pytest.raises(BiomedError, match="--map three: no such corpus; use one"):
         combine_corpora([one], output, label_maps={"three": parse_label_map(["A=B"])})
     with pytest.raises(BiomedError, match="--map one: no mention of the corpus is a 'A'"):
         combine_corpora([one], output, label_maps={"one": parse_label_map(["A=B"])})

@@ -178,7 +178,7 @@ def test_similarities_of_two_corpora_get_their_heads_name(own):
     [
         ([], {}, "--tasks names no corpus"),
         (["drugs", "drugs"], {}, "--tasks names 'drugs' 2 times"),
-        (["none"], {}, "none/corpus.json: not there"),
+        (["none"], {}, "none: no such folder; .*--format"),
         (["drugs"], {"schedule": "random"}, "--schedule random: use round_robin or proportional"),
     ],
 )

@@ -42,7 +42,7 @@ def train(
     training/ncbi_disease --gpu-id 0
     """
     from ..pipeline.pipeline_loading import import_code
-    from ..training.config import check_sections, read_config
+    from ..training.config import check_learn_rate, check_sections, read_config
     from ..training.config_errors import explaining_config_errors
     from ..training.config_settings import check_settings, find_unknown
 
@@ -61,7 +61,9 @@ def train(
         settings = read_config(config, overrides)
         check_sections(config, settings, ("nlp", "components", "training"))
         # Before the work, so that an output that cannot be written is reported at once.
-        check_training_output(output, settings.interpolate())
+        interpolated = settings.interpolate()
+        check_learn_rate(interpolated)
+        check_training_output(output, interpolated)
         msg.divider("Initializing pipeline")
         nlp = init_nlp(settings, use_gpu=gpu_id)
         msg.good("Initialized pipeline")

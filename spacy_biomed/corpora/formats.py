@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import BiomedError, list_choices, quote
-from .documents import Document, check_characters
+from .documents import Document, Mention, Relation, check_characters
 from .repairs import leaving_out, with_changes
+
+Labelled = TypeVar("Labelled", Mention, Relation)
 
 # Module and function of each format's reader, and the function's further arguments.
 FORMATS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -74,8 +76,37 @@ def read_documents(
         raise BiomedError(f"format {format} has documents of its own: leave --n-sents out")
     elif tag_label is not None:
         raise BiomedError(f"format {format} has no tags: leave --tag-label out")
+    # The types of marked arguments may be unknown.
+    layers = ("relations",) if module == "marked_relations" else ("mentions", "relations")
     for path in paths:
-        for document in with_changes(reader(Path(path), encoding=encoding, **arguments)):
-            with leaving_out():
-                check_characters(document)
-                yield document
+        documents = reader(Path(path), encoding=encoding, **arguments)
+        yield from with_changes(_check(documents, layers))
+
+
+def _check(documents: Iterable[Document], layers: Sequence[str]) -> Iterator[Document]:
+    """Check characters and labels; what is wrong is left out, or an error."""
+    for document in documents:
+        with leaving_out():
+            check_characters(document)
+            if any(not name.strip() for name in document.cats or ()):
+                raise _unlabelled(document, "a class")
+            for layer in layers:
+                found = getattr(document, layer)
+                if any(not one.label.strip() for one in found or ()):
+                    setattr(document, layer, list(_keep_labelled(document, found)))
+            yield document
+
+
+def _keep_labelled(document: Document, found: Iterable[Labelled]) -> Iterator[Labelled]:
+    for one in found:
+        with leaving_out():
+            if not one.label.strip():
+                raise _unlabelled(document, f"the {type(one).__name__.lower()} {quote(one.id)}")
+            yield one
+
+
+def _unlabelled(document: Document, what: str) -> BiomedError:
+    return BiomedError(
+        f"{document.source}: {what} of document {quote(document.id)} has an empty label; give it "
+        "one"
+    )

@@ -7,6 +7,7 @@ cased encoder reads "Aspirin BRCA1" as "aspirin [UNK]".
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from tokenizers import Tokenizer
 
@@ -44,6 +45,20 @@ def check_casing(tokenizer: Tokenizer, source: str, *, cased: bool | None = None
             f"{source}: its vocabulary is uncased, and its tokenizer keeps capitals, so that words "
             'with them become unknown: put "do_lower_case": true into its tokenizer_config.json'
         )
+
+
+def share_of_unknown(tokenizer: Tokenizer, words: Counter[str]) -> float:
+    """The share of words that the unknown token stands for, at least in part.
+
+    Args:
+        words: how often each word occurs.
+    """
+    unknown = tokenizer.token_to_id(getattr(tokenizer.model, "unk_token", None) or "")
+    if unknown is None or not words:
+        return 0.0
+    encodings = tokenizer.encode_batch(list(words), add_special_tokens=False)
+    counts = zip(words.values(), encodings, strict=True)
+    return sum(count for count, one in counts if unknown in one.ids) / words.total()
 
 
 def lowercases(tokenizer: Tokenizer) -> bool:

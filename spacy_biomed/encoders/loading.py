@@ -120,11 +120,13 @@ def _load_fast_tokenizer(name: str, source: str, revision: str | None) -> PreTra
     with explaining(name, source, revision):
         # The config first: transformers looks for the tokenizer's class in it too.
         read_config(source, revision)
-        _refuse_code(source, TOKENIZER_SETTINGS, get_tokenizer_config(source, **where))
+        settings = get_tokenizer_config(source, **where)
+        _refuse_code(source, TOKENIZER_SETTINGS, settings)
         entry = None if Path(source).is_dir() and name == source else find_encoder(name)
-        cased = entry.cased if entry is not None else None
-        if cased is not None and entry.vocabulary == "WordPiece":
-            where["do_lower_case"] = not cased  # which old files do not say
+        cased = entry.cased if entry is not None and entry.vocabulary == "WordPiece" else None
+        lowers = _find_lower_case(source, where) if cased is None else not cased
+        if lowers is not None and (cased is not None or "do_lower_case" not in settings):
+            where["do_lower_case"] = lowers  # which old files do not say; transformers assumes True
         tokenizer = AutoTokenizer.from_pretrained(
             source, use_fast=True, trust_remote_code=False, **where
         )
@@ -135,6 +137,18 @@ def _load_fast_tokenizer(name: str, source: str, revision: str | None) -> PreTra
         )
     check_casing(tokenizer.backend_tokenizer, source, cased=cased)
     return tokenizer
+
+
+def _find_lower_case(source: str, where: dict[str, Any]) -> bool | None:
+    """Whether BERT's tokenizer writes in lower case, by a tokenizer.json; None without one."""
+    from transformers.utils import cached_file
+
+    try:
+        path = cached_file(source, TOKENIZER, **where)
+    except OSError:
+        return None
+    normalizer = json.loads(Path(path).read_text(encoding="utf8")).get("normalizer") or {}
+    return normalizer.get("lowercase")
 
 
 def read_config(source: str | Path, revision: str | None = None) -> PretrainedConfig:

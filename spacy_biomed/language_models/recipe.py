@@ -70,7 +70,7 @@ _TAGS = ("documents", "files", "existing", "learned", "fresh")
 class Section(BaseModel):
     """A section of a recipe; it is immutable, and unknown settings are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Text(Section):

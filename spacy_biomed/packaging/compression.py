@@ -18,7 +18,7 @@ from thinc.api import Config, Model, to_numpy
 
 from ..encoders.onnx.engine_choice import usable_engines
 from ..encoders.onnx.onnx_model import SETTINGS
-from ..errors import BiomedError, list_choices
+from ..errors import BiomedError, DamagedPipelineError, list_choices
 from ..evaluation.pipeline_worker import directory_size, spread
 from ..outputs import check_replaceable
 from ..pipeline.checksums import replacing_pipeline
@@ -202,8 +202,12 @@ def compress_pipeline(
             )
             cosines = []
             for engine in ["PyTorch"] if precision == "fp16" else _engines_of(partial):
-                compressed = _load_in_engine(partial, find_encoders(nlp), engine)
-                cosine, difference = compare_encoders(nlp, compressed, texts)
+                try:
+                    compressed = _load_in_engine(partial, find_encoders(nlp), engine)
+                    cosine, difference = compare_encoders(nlp, compressed, texts)
+                except DamagedPipelineError:
+                    cosines.append(np.nan)
+                    break
                 cosines.append(cosine)
                 report.difference = max(report.difference, difference)
                 if check and examples:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -19,10 +22,15 @@ from thinc.api import CupyOps, Model, get_array_module
 
 from ..encoders.batching.concurrency import map_ahead
 from ..encoders.batching.encoded import EncodedBackprop, EncodedBatch, set_encoding
+from ..encoders.casing import share_of_unknown
 from ..encoders.listener import EncoderListener
 from ..encoders.stock import forget_stock, install_extensions, to_stock
 from .checksums import check_component, forget_checksums
 from .doc_batches import MAX_TOKENS, batch_docs
+
+# The share of words that an encoder may not know without a warning, and the number of documents
+# whose words are counted.
+MOST_UNKNOWN, _SAMPLE = 0.01, 200
 
 if TYPE_CHECKING:
     from spacy_transformers.layers import TransformerListener
@@ -78,13 +86,27 @@ class EncoderPipe(TrainablePipe):
     ) -> None:
         """Load the encoder named in the model's settings, unless it is already loaded.
 
-        Also link the heads that were added one by one and are not linked yet.
+        Warn if it does not know many words of the examples. Also link the heads that were added one
+        by one and are not linked yet.
         """
         self.model.initialize()
+        self._warn_of_unknown(islice(get_examples(), _SAMPLE))
         for _, component in nlp.pipeline if nlp is not None else ():
             if component is not self:
                 self.find_listeners(component)
         self.tell_width()
+
+    def _warn_of_unknown(self, examples: Iterable[Example]) -> None:
+        docs = (example.reference for example in examples)
+        words = Counter(token.text for doc in docs for token in doc if not token.is_space)
+        share = share_of_unknown(self.model.shims[0].tokenizer.tokenizer, words)
+        if share > MOST_UNKNOWN:
+            warnings.warn(
+                f"the encoder of '{self.name}' does not know {100 * share:.1f}% of the words of "
+                "the training corpus and reads them all as the same token: is it an encoder for "
+                "texts of this language, with capitals as here?",
+                stacklevel=3,
+            )
 
     @property
     def listeners(self) -> list[Listener]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -477,6 +478,29 @@ def check_sections(path: Path, config: Config, sections: Sequence[str]) -> None:
             raise BiomedError(
                 f"{path}: has no section [{section}], so it is no training config; "
                 "`spacy biomed init-config` writes one"
+            )
+
+
+def check_learn_rate(config: dict[str, Any]) -> None:
+    """Check the learning rate of a config, a number or the settings of a schedule.
+
+    Args:
+        config: with all variables filled in.
+
+    Raises:
+        BiomedError: if a rate is negative, infinite or not a number.
+    """
+    section = "training.optimizer"
+    rate = config["training"].get("optimizer", {}).get("learn_rate")
+    rates = {"learn_rate": rate}
+    if isinstance(rate, dict):
+        section += ".learn_rate"
+        rates = {name: value for name, value in rate.items() if "rate" in name}
+    for name, value in rates.items():
+        is_rate = isinstance(value, int | float) and 0 <= value < math.inf
+        if not is_rate and not isinstance(value, dict | None):
+            raise BiomedError(
+                f"[{section}] {name} = {value}: use a number of 0 or more, such as 0.00005"
             )
 
 

@@ -33,7 +33,7 @@ from spacy.util import registry, resolve_dot_names
 from thinc.api import fix_random_seed, set_gpu_allocator
 from wasabi import Printer
 
-from ..errors import BiomedError
+from ..errors import BiomedError, DamagedPipelineError
 from ..outputs import (
     check_replaceable,
     claim_directory,
@@ -316,8 +316,14 @@ class _Run:
     def _evaluate(self) -> dict[str, Any]:
         """Evaluate, with the averaged weights if the optimizer averages. Returns what is logged."""
         progress = self.progress
-        with self.nlp.use_params(self.optimizer.averages):
-            score, other_scores = self.evaluate()
+        try:
+            with self.nlp.use_params(self.optimizer.averages):
+                score, other_scores = self.evaluate()
+        except DamagedPipelineError as error:
+            raise BiomedError(
+                f"after step {progress.step} the scores are not finite numbers: training has "
+                "diverged; lower the learning rate (--vars.learn_rate)"
+            ) from error
         progress.scores.append(score)
         return {
             "step": progress.step,

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from spacy_biomed.cli import app
 from spacy_biomed.outputs import MARKER
+from spacy_biomed.pipeline.checksums import CHECKSUMS
 
 OVERRIDES = {"vars.max_steps": 30, "vars.eval_frequency": 5, "vars.learn_rate": 0.005}
 OPTIONS = [part for name, value in OVERRIDES.items() for part in (f"--{name}", str(value))]
@@ -32,7 +33,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file() and path.name != MARKER
+        if path.is_file() and path.name not in (MARKER, CHECKSUMS)
     }
 
 
@@ -184,3 +185,23 @@ def test_without_a_gpu_one_is_refused_in_one_line(tiny_config, tmp_path, monkeyp
     monkeypatch.setattr("spacy.require_gpu", fail)
     result = CliRunner().invoke(app, ["train", str(tiny_config), "-o", str(tmp_path), "-g", "0"])
     assert error_line(result) == "--gpu-id 0: No GPU devices detected; -1 trains on the CPU"
+
+
+@pytest.mark.parametrize("rate", ["inf", "nan", "-1", "-1e-5"])
+def test_a_learning_rate_that_is_no_rate_is_refused_with_its_line(tiny_config, tmp_path, rate):
+    arguments = [
+        "train",
+        str(tiny_config),
+        "-o",
+        str(tmp_path / "out"),
+        f"--vars.learn_rate={rate}",
+    ]
+    line = error_line(CliRunner().invoke(app, arguments))
+    assert line.startswith(f"{tiny_config}:") and "initial_rate = " in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_training_that_diverges_says_what_to_do(tiny_config, tmp_path):
+    options = ["--vars.learn_rate=1e30", "--vars.max_steps=6", "--vars.eval_frequency=3"]
+    result = CliRunner().invoke(app, ["train", str(tiny_config), "-o", str(tmp_path), *options])
+    assert "training has diverged; lower the learning rate" in error_line(result)

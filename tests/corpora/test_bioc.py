@@ -5,6 +5,7 @@ import pytest
 
 from spacy_biomed.corpora.documents import Relation
 from spacy_biomed.corpora.readers.bioc import read_bioc
+from spacy_biomed.corpora.repairs import keeping_log
 from spacy_biomed.errors import BiomedError
 
 TITLE = "Lung and breast cancer"
@@ -250,3 +251,14 @@ def test_relations_of_pubtator3_are_between_the_concepts_of_their_roles(tmp_path
     (tmp_path / "a.json").write_text(json.dumps({"PubTator3": [document_json(relation)]}))
     (document,) = read_bioc(tmp_path / "a.json")
     assert document.relations == [Relation("Bind", "G1", "G2", "R1")]
+
+
+@pytest.mark.parametrize("write", [write_json, write_xml])
+@pytest.mark.parametrize("text", ["", "nowhere"])
+def test_annotations_of_no_length_are_left_out_and_the_others_stay(tmp_path, write, text):
+    annotations = [annotation(), annotation("T2", locations=((5, 0),), text=text)]
+    path = write(tmp_path, passage(annotations=annotations))
+    with keeping_log("skip") as log:
+        (document,) = read_bioc(path)
+    assert [mention.id for mention in document.mentions] == ["T1"]
+    assert [change.kind for change in log.changes] == ["left out"]

@@ -4,6 +4,7 @@ import pytest
 
 from spacy_biomed.corpora.documents import Relation
 from spacy_biomed.corpora.readers.pubtator import read_pubtator
+from spacy_biomed.corpora.repairs import keeping_log
 from spacy_biomed.errors import BiomedError
 
 ONE = (
@@ -98,3 +99,15 @@ def test_an_empty_a_missing_and_a_wrongly_encoded_file_are_named(tmp_path):
     (tmp_path / "part.txt").write_bytes("1|t|a\n1|a|ñ".encode("latin-1"))
     with pytest.raises(BiomedError, match=r"part\.txt:2: the byte at offset 10 is not UTF-8"):
         list(read_pubtator(tmp_path / "part.txt"))
+
+
+def test_further_lines_of_an_abstract_are_left_out_with_what_they_have(tmp_path):
+    text = (
+        "1|t|Naloxone\n1|a|First line.\nSecond line of naloxone.\n1|a|Third line.\n"
+        "1\t0\t8\tNaloxone\tC\n1\t36\t44\tnaloxone\tC\n\n2|t|Next\n2|a|One.\n"
+    )
+    with keeping_log("skip") as log:
+        first, second = read(tmp_path, text)
+    assert first.text == "Naloxone First line." and second.text == "Next One."
+    assert [mention.read(first.text) for mention in first.mentions] == ["Naloxone"]
+    assert [change.line for change in log.changes] == [3, 4, 6]

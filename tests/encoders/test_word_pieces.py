@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from tokenizers import AddedToken, Tokenizer
+from tokenizers import AddedToken, Regex, Tokenizer, pre_tokenizers
 from tokenizers.normalizers import BertNormalizer
 from transformers import AutoTokenizer
 
@@ -12,6 +12,7 @@ from spacy_biomed.encoders.batching import word_pieces
 from spacy_biomed.encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from spacy_biomed.encoders.batching.word_pieces import WordPieces, splits_at_spaces
 from spacy_biomed.encoders.loading import load_pretrained
+from spacy_biomed.errors import BiomedError
 
 AWKWARD = {
     "plain": "Aspirin reduced the risk of cancer.",
@@ -249,3 +250,12 @@ def test_nobody_waits_for_a_thread_that_learns_words(tiny_bert):
     with tokenizer._known_words._lock:
         for texts in (["known"], ["known and new"]):
             assert_same_pieces(tokenizer(texts), by_the_library(tokenizer, texts))
+
+
+@pytest.mark.parametrize("others", [[], ["aspirin"]])
+def test_a_pattern_that_takes_too_long_is_an_error_of_one_line(tiny_bert, others):
+    backend = Tokenizer.from_file(str(tiny_bert / "tokenizer.json"))
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex("(a+)+$"), "isolated")
+    tokenizer = WordPieceTokenizer(backend)
+    with pytest.raises(BiomedError, match=r"a pattern in its tokenizer\.json takes too long"):
+        tokenizer([*others, "a" * 60 + "b"])

@@ -185,6 +185,43 @@ def test_entities_of_a_span_group_are_related(make_pipeline):
     assert facts(nlp(doc)) == [("Aspirin", "DRUG", "cancer", "DISEASE", "TREATS")]
 
 
+SIGNS = [
+    "<< Lab: Na 140 >> then [[ see note ]]: Aspirin reduced the cancer",
+    "seen by @SMITH$ and @JONES$: Aspirin reduced the cancer",
+]
+
+
+@pytest.mark.parametrize("text", SIGNS)
+def test_signs_of_a_note_are_no_marks_where_entities_were_annotated(make_pipeline, text):
+    def annotated(nlp):
+        signed = make_example(nlp, text, [(0, 1, "TREATS")])
+        return [*(make_example(nlp, *one) for one in ENTITIES), signed]
+
+    nlp = trained(make_pipeline, examples=annotated)
+    assert nlp.get_pipe(RELATIONS).cfg["reads_marks"] is False
+    expected = [("Aspirin", "DRUG", "cancer", "DISEASE", "TREATS")]
+    assert facts(nlp(text)) == expected
+    example = annotated(nlp)[-1]
+    assert score_relations([example], ["TREATS"])["relations_micro_r"] == 0.0
+    example.predicted = example.reference.copy()
+    assert score_relations([example], ["TREATS"])["relations_micro_f"] == 1.0
+
+
+@pytest.mark.parametrize("text", SIGNS)
+def test_a_converted_note_with_such_signs_keeps_its_entities(tmp_path, text):
+    start, end = text.index("Aspirin"), text.index("cancer")
+    spans = [
+        {"id": "T1", "start": start, "end": start + 7, "label": "DRUG"},
+        {"id": "T2", "start": end, "end": end + 6, "label": "DISEASE"},
+    ]
+    relation = {"label": "TREATS", "head": "T1", "tail": "T2"}
+    row = {"text": text, "spans": spans, "relations": [relation]}
+    (tmp_path / "train.jsonl").write_text(json.dumps(row), encoding="utf8")
+    convert_corpus("mine", tmp_path, tmp_path / "out", format="jsonl")
+    (doc,) = DocBin().from_disk(tmp_path / "out" / "train.spacy").get_docs(Vocab())
+    assert [ent.text for ent in doc.ents] == ["Aspirin", "cancer"]
+
+
 def test_what_was_learned_on_marked_sentences_is_found_between_entities(make_pipeline):
     def marked_alone(nlp):
         return [make_marked(nlp, text, *([label] if label else [])) for text, label in MARKED]

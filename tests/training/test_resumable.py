@@ -15,6 +15,7 @@ from stock_heads import needs_stock
 from thinc.api import Config
 
 from spacy_biomed.outputs import MARKER
+from spacy_biomed.pipeline.checksums import CHECKSUMS
 from spacy_biomed.training.checkpoint import Checkpoint
 from spacy_biomed.training.config import fill_config
 from spacy_biomed.training.resumable import train
@@ -231,7 +232,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != MARKER
+        if path.is_file() and path.name not in (MARKER, CHECKSUMS)
     }
 
 

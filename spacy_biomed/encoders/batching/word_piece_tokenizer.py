@@ -5,12 +5,15 @@ Only the `tokenizers` library is needed: a pipeline without torch uses this code
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 from tokenizers import Tokenizer
 
+from ...errors import BiomedError
 from ...normalization import normalize_text
 from .word_pieces import KnownWords, WordPieces, splits_at_spaces
 
@@ -95,10 +98,11 @@ class WordPieceTokenizer:
         return pieces
 
     def _tokenize(self, texts: list[str]) -> WordPieces:
-        if len(texts) == 1:  # a batch of one takes half as long again
-            encodings = [self.tokenizer.encode(texts[0], add_special_tokens=False)]
-        else:
-            encodings = self.tokenizer.encode_batch(texts, add_special_tokens=False)
+        with _explaining_panics():
+            if len(texts) == 1:  # a batch of one takes half as long again
+                encodings = [self.tokenizer.encode(texts[0], add_special_tokens=False)]
+            else:
+                encodings = self.tokenizer.encode_batch(texts, add_special_tokens=False)
         lengths = np.fromiter(map(len, encodings), dtype="int64", count=len(texts))
         total = int(lengths.sum())
         flat_ids = chain.from_iterable(encoding.ids for encoding in encodings)
@@ -108,6 +112,23 @@ class WordPieceTokenizer:
         )
         offsets = np.fromiter(flat_offsets, dtype="int64", count=2 * total).reshape(total, 2)
         return WordPieces(ids, offsets[:, 0], offsets[:, 1], lengths)
+
+
+@contextmanager
+def _explaining_panics() -> Iterator[None]:
+    """Turn a panic of the tokenizers library, which is not an Exception, into an error of a line.
+
+    It panics where a pattern of a tokenizer.json takes too many steps on a text, as (a+)+$ does.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise BiomedError(
+            "the encoder's tokenizer fails on a text: a pattern in its tokenizer.json takes too "
+            "long; get tokenizer.json from the encoder's authors again"
+        ) from error
 
 
 def _special_ids(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:

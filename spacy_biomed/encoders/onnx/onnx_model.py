@@ -20,7 +20,7 @@ from spacy.tokens import Doc
 from thinc.api import Model, Optimizer, Shim
 from thinc.types import Floats2d
 
-from ...errors import BiomedError
+from ...errors import BiomedError, DamagedPipelineError
 from ..batching.concurrency import default_threads, map_concurrently
 from ..batching.encoded import EncodedBatch
 from ..batching.padding import SequenceBatch
@@ -244,7 +244,7 @@ class OnnxShim(Shim):
         except BiomedError:
             raise
         except Exception as error:  # engines and tokenizers raise nothing more specific
-            raise BiomedError(
+            raise DamagedPipelineError(
                 f"{place}: not a readable exported encoder ({first_line(error)}); "
                 "export it again with `python -m spacy biomed compress`"
             ) from error

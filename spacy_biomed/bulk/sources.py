@@ -265,6 +265,8 @@ class JsonList(Part):
                 raise BiomedError(f"{where}: not JSON ({problem.msg}); mend the file") from None
             except RecursionError:
                 raise BiomedError(f"{self.path}: JSON that is nested too deeply") from None
+            except ValueError as problem:
+                raise BiomedError(f"{self.path}: {problem}") from None
         return rows
 
     @staticmethod
@@ -431,8 +433,11 @@ class TextFolder(Part):
         """SHA-256 of the names and the contents."""
         return _hash(
             piece
-            for name, _ in self.files
-            for piece in (f"{name}\n".encode("utf-8", "surrogateescape"), self._digest(name))
+            for name, error in self.files
+            for piece in (
+                f"{name}\n".encode("utf-8", "surrogateescape"),
+                error.encode() or self._digest(name),
+            )
         )
 
     def _digest(self, name: str) -> bytes:

@@ -14,6 +14,7 @@ from error_lines import error_line
 from typer.testing import CliRunner
 
 from spacy_biomed.cli import app
+from spacy_biomed.pipeline.pipeline_loading import import_code
 
 CODE = """
 from spacy.language import Language
@@ -58,7 +59,7 @@ def count_records(output: Path) -> int:
     """The documents of an output, whichever of the two commands wrote it."""
     if output.is_dir():
         files = [*output.glob("part-*.jsonl"), *output.rglob("*.txt")]
-        return sum(len(file.read_text().splitlines()) for file in files)
+        return sum(len(file.read_bytes().splitlines()) for file in files)
     with output.open(newline="") as file:
         return len(list(csv.DictReader(file)))
 
@@ -105,10 +106,12 @@ def test_without_quoting_each_line_is_a_record(run, tmp_path, command):
     (tmp_path / "notes.csv").write_text(STRAY)
     result = run(command, "notes.csv", output_of(command), "--quoting", "none")
     assert result.exit_code == 0, result.output
-    assert count_records(tmp_path / output_of(command)) == 5
     assert "5 records were read" in result.output or ": 5 documents" in result.output
     if command == "deidentify":
-        assert '"[NOMBRE] opens\n' in (tmp_path / "out.csv").read_text()
+        lines = (tmp_path / "out.csv").read_text().splitlines()
+        assert lines == ["text", '"[NOMBRE] opens', "two", '"three" closes', "four", "five"]
+    else:
+        assert count_records(tmp_path / "out.jsonl") == 5
 
 
 def test_the_text_of_a_field_is_copied_with_its_line_ends_and_quotes(run, tmp_path):
@@ -322,7 +325,7 @@ def test_a_file_of_code_is_imported_before_the_pipeline(run, finder, tmp_path):
     (tmp_path / "own.py").write_text(CODE)
     (tmp_path / "a.txt").write_text("Marta\n")
     nlp = spacy.load(finder)
-    exec(CODE)
+    import_code(tmp_path / "own.py")
     nlp.add_pipe("test_own_code")
     nlp.to_disk(tmp_path / "own")
     for command, output in [("annotate", "out.jsonl"), ("deidentify", "out.txt")]:
@@ -393,7 +396,7 @@ def test_a_subfolder_that_cannot_be_read_is_an_error(run, tmp_path, monkeypatch,
     scan = os.scandir
 
     def refuse(path):
-        if Path(path).name == "closed":
+        if str(path).endswith("closed"):
             raise PermissionError(13, "Permission denied", str(path))
         return scan(path)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from spacy.tokens import Doc
 
@@ -119,12 +119,17 @@ def register_extensions() -> None:
 
 
 def _get_deidentified(doc: Doc) -> Deidentified | None:
-    replaced = doc.user_data.get(_KEY)
+    replaced = _stored(doc).get(_KEY)
     return None if replaced is None else Deidentified(doc.text, replaced)
 
 
 def _set_replaced(doc: Doc, replaced: Iterable[tuple[int, int, str, str]]) -> None:
-    doc.user_data[_KEY] = list(replaced)
+    _stored(doc)[_KEY] = list(replaced)
+
+
+def _stored(doc: Doc) -> dict[Any, Any]:
+    """`doc.user_data`, whose keys may be tuples, as those of spaCy's extensions are."""
+    return doc.user_data
 
 
 register_extensions()

@@ -61,7 +61,7 @@ def write_form(
         name=f"{nlp.meta['lang']}_{nlp.meta['name']}",
         version=nlp.meta["version"],
         lang=nlp.lang,
-        example=find_example(nlp.lang),
+        example=find_example(nlp.lang or ""),
         labels=sorted({label for own in nlp.pipe_labels.values() for label in own}),
         max_characters=max_characters,
         has_token=has_token,

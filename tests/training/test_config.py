@@ -98,7 +98,7 @@ def test_a_filled_config_makes_a_pipeline(converted, settings):
             "ents_f",
             (0.0002, 400),
             {"scheme": "biluo", "learn_rate_factor": 3.0, "model.hidden_width": 128},
-            {"word_piece_dropout": 0.1, "window": 256, "context": 16},
+            {"word_piece_dropout": 0.1, "window": 256, "context": 16, "normalize": True},
             {"use_averages": True},
         ),
         (

@@ -13,6 +13,9 @@ from ..config_lines import find_unknown_name, locate_string
 from ..errors import BiomedError, add_hint, escape, quote, suggest, suggest_sibling
 from .checksums import CHECKSUMS, check_checksums
 
+# Where the config of a pipeline lists its components, as `find_unknown_name` calls it.
+SECTION = "[components]"
+
 
 def load_pipeline(name: str, code: Path | str | None = None) -> Language:
     """Load a pipeline with `spacy.load`.
@@ -46,8 +49,8 @@ def _explain(name: str, error: Exception) -> str:
         return add_hint(
             problem, suggest(name, get_installed_models()) or suggest_sibling(Path(name))
         )
-    if unknown := find_unknown_name(str(error)):
-        missing, kind = unknown
+    missing, kind = find_unknown_name(str(error)) or ("", SECTION)
+    if kind != SECTION:  # a config without the section of a component is damaged
         return (
             f"{_place(name, missing)}: '{escape(missing)}' is not among the {kind}; install the "
             "package that provides it, or import it with --code FILE if the command has this option"

@@ -485,7 +485,7 @@ def test_a_check_corpus_without_annotations_is_refused(
 
 def test_an_unknown_precision_is_refused(pipeline, earlier):
     assert refuse(str(pipeline), earlier, precision="int4") == (
-        "--precision int4: use int8, fp32 or fp16"
+        "--precision int4: use fp32, int8 or fp16; did you mean int8?"
     )
 
 

@@ -205,8 +205,8 @@ def _check_texts(part: Part, is_any_allowed: bool, knows_capitals: bool) -> None
     if found:
         place, name = found[0]
         raise BiomedError(
-            f"{place}: this text looks encoded ({name}), as {len(found)} of {total} do, and names "
-            "in it would stay: decode it with --repair, or take it as it is with --no-repair"
+            f"{place}: this text looks encoded ({name}), as {len(found)} of {total} do, and its "
+            "names would stay: decode it with --repair, or take it as it is with --no-repair"
         )
     if capitals and not knows_capitals:
         typer.echo(explain_capitals(capitals, total), err=True)

@@ -14,7 +14,8 @@ _QUOTED = re.compile(r"(?:=(?:C3=[89AB]|[CDEF])[0-9A-F](?![0-9A-F]))")
 _SOFT_BREAK = re.compile(r"=\r?\n")
 # Letters of UTF-8 that were read as Latin-1 or cp1252.
 _MISREAD = re.compile(
-    "[\u00c2\u00c3][\u0080-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013-\u2122]"
+    "[\u00c2\u00c3]"
+    "[\u0080-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013-\u2122]"
 )
 _HYPHENATED = re.compile(r"(?<=[^\W\d_])-[ \t]*\r?\n[ \t]*(?=[a-zß-ÿ])")
 # A text with fewer hyphens at line ends may have compounds there.

@@ -164,8 +164,9 @@ def find_again(
     """Other occurrences of mentions, whatever their case and accents.
 
     Of a name every word is looked for, in any order, with initials and within longer words; of a
-    number its digits, whatever is between them; of anything else all of it, as whole words. Ordinary
-    words of clinical texts count only as they were written, or beside another word of a name.
+    number its digits, whatever is between them; of anything else all of it, as whole words.
+    Ordinary words of clinical texts count only as they were written, or beside another word of a
+    name.
     """
     by_kind: dict[str, list[Mention]] = {}
     for one in mentions:
@@ -248,9 +249,10 @@ def _find_names(plain: PlainText, names: Sequence[Mention], language: str) -> It
     if not parts:
         return
     words = [word for word in _WORD.finditer(plain.folded) if word[0] in parts]
+    given = name_words(language).given
     run: list[re.Match[str]] = []
     for word in words:
-        if run and not _BETWEEN_PARTS.fullmatch(plain.folded, run[-1].end(), word.start()):
+        if run and not _joins(plain.folded, run, word, given):
             yield from _take_run(plain, run, parts)
             run = []
         run.append(word)
@@ -258,6 +260,19 @@ def _find_names(plain: PlainText, names: Sequence[Mention], language: str) -> It
     for form, part in parts.items():
         if not part.is_ordinary and len(form) >= _SHORTEST:
             yield from _find_within(plain, form, part.label)
+
+
+def _joins(
+    text: str, run: Sequence[re.Match[str]], word: re.Match[str], given: frozenset[str]
+) -> bool:
+    """Whether a word belongs to the same name as those before it.
+
+    After a comma it does if they are surnames: "Ochoa, Marta", but not "Marta Ochoa, Ana Ruiz".
+    """
+    between = text[run[-1].end() : word.start()]
+    if "," in between and len(run) > 1 and any(one[0] in given for one in run):
+        return False
+    return _BETWEEN_PARTS.fullmatch(between) is not None
 
 
 def _take_run(

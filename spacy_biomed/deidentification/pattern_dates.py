@@ -41,28 +41,36 @@ _CUES = {
 # Words before eight digits, or a day and a month, that are a date.
 _DATE_CUES = {
     "en": r"date|dob|birth|born|admitted|discharged|admission|discharge|on|since|until|seen",
-    "es": r"fecha|f\.?\s?n(?:ac)?\b|nacimiento|nacid[oa]|nac|ingres[oa]\w*|alta|exitus|el|d[íi]a|desde"
+    "es": r"fecha|f\.?\s?n(?:ac)?\b|nacimiento|nacid[oa]|nac|ingres[oa]\w*|alta|exitus|el|d[íi]a"
+    "|desde"
     r"|hasta|visto|vista|consulta|cita|citad[oa]",
 }
 # What follows a number from 1900 to 2099 that is a quantity.
 _NO_QUANTITY = (
-    r"(?![ ]?(?:%|[µμmk]?[glLUu]\b|m[gl]\b|UI\b|IU\b|mcg|cc\b|kcal|cal\b|cel|cop|cells|copies|pacient"
+    r"(?![ ]?(?:%|[µμmk]?[glLUu]\b|m[gl]\b|UI\b|IU\b|mcg|cc\b|kcal|cal\b|cel|cop|cells|copies"
+    r"|pacient"
     r"|patient|c[ée]lulas|días|days|horas|hours|h\b|/))"
 )
 _DAY_IN_WORDS = (
-    r"(?:uno|primero|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|once|doce|trece|catorce|quince"
+    r"(?:uno|primero|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|once|doce|trece|catorce"
+    r"|quince"
     r"|diecis[ée]is|diecisiete|dieciocho|diecinueve|veinte|veinti\w+|treinta(?: y uno)?)"
 )
-_YEAR_IN_WORDS = r"(?:dos mil|mil novecientos)(?: (?:y|veinti\w+|dieci\w+|\w+enta|\w+nte|\w+nce|diez|doce|trece|catorce|uno|dos|tres|cuatro|cinco|seis|siete|ocho|nueve)\b)*"
+_YEAR_IN_WORDS = (
+    r"(?:dos mil|mil novecientos)(?: (?:y|veinti\w+|dieci\w+|\w+enta|\w+nte|\w+nce|diez|doce"
+    r"|trece|catorce|uno|dos|tres|cuatro|cinco|seis|siete|ocho|nueve)\b)*"
+)
 _WORDED = {
     "es": (
         rf"\b{_DAY}[º°]?(?:\s+de\s+|\s*[-/. ]\s*){{month}}\b"
         rf"(?:\.?(?:\s+del?\s+(?:a[ñn]o\s+)?|\s*[-/,. ]\s*){_YEAR})?",
-        rf"\b{_DAY}(?:\s+de\s+|[ ]?[-/. ]?[ ]?){{month}}(?:\.?\s+del?\s+(?:a[ñn]o\s+)?'?|\.?[ ]?[-/. ']{{0,2}})"
+        rf"\b{_DAY}(?:\s+de\s+|[ ]?[-/. ]?[ ]?){{month}}(?:\.?\s+del?\s+(?:a[ñn]o\s+)?'?"
+        rf"|\.?[ ]?[-/. ']{{0,2}})"
         rf"(?:{_YEAR}|{_SHORT}){_AFTER}{_NO_QUANTITY}",
         rf"\b{{month}}\b\.?(?:\s+del?\s+(?:a[ñn]o\s+)?|\s*[-/,. ]\s*){_YEAR}\b",
         rf"(?<![\w-]){{month}}\.?(?:[-/']|\s+del\s+(?:a[ñn]o\s+)?'?){_SHORT}{_AFTER}{_NO_QUANTITY}",
-        rf"\b{_DAY_IN_WORDS}\s+de\s+{{month}}\b(?:\s+del?\s+(?:a[ñn]o\s+)?(?:{_YEAR}|{_YEAR_IN_WORDS}))?",
+        rf"\b{_DAY_IN_WORDS}\s+de\s+{{month}}\b(?:\s+del?\s+(?:a[ñn]o\s+)?(?:{_YEAR}"
+        rf"|{_YEAR_IN_WORDS}))?",
         rf"\b(?:{_CUES['es']})\s+(?P<value>{{month}})\b",
         rf"\b(?:en|desde|hasta|durante|a[ñn]o(?: de)?|del)\s+(?P<value>{_YEAR})"
         rf"{_AFTER}{_NO_QUANTITY}",
@@ -80,12 +88,14 @@ _AFTER_CUE = r"[\s:.\"'=>|_a-z]{1,14}"
 _BY_CUE = (
     rf"(?<![^\W_])(?:{{cues}}){_AFTER_CUE}(?P<value>\d{{8}}){_AFTER}",
     rf"\b(?:{{cues}})\s+(?:d[íi]a\s+)?(?P<value>{_FIRST}[/-]{_SECOND})"
-    rf"(?![\w/-])(?![.,]\d)(?!\s+(?:de\b|d[íi]as?\b|h\b|part|medio|distal|proximal|superior|inferior))",
+    rf"(?![\w/-])(?![.,]\d)(?!\s+(?:de\b|d[íi]as?\b|h\b|part|medio|distal|proximal|superior"
+    rf"|inferior))",
     rf"(?<![^\W_])(?:{{cues}})[\s:.\"'=>|]{{1,4}}(?P<value>{_FIRST}[ ]{_SECOND}[ ]{_YEAR}){_AFTER}",
 )
 # Numbers and units of Spanish ages, which are in other patterns too.
 COUNT = (
-    r"(?:\d{1,3}|un[oa]?|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|once|doce|trece|catorce|quince"
+    r"(?:\d{1,3}|un[oa]?|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|once|doce|trece"
+    r"|catorce|quince"
     r"|diecis[ée]is|diecisiete|dieciocho|diecinueve|veinte|veinti\w+|(?:treinta|cuarenta|cincuenta"
     r"|sesenta|setenta|ochenta|noventa)(?: y \w+)?)"
 )

@@ -1,4 +1,4 @@
-"""Patterns of identifiers of people and of what they own, with check digits where they have them."""
+"""Patterns of identifiers of people and of what they own, some with check digits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from .term_lists import name_words
 
 # Digits in groups, and letters joined to them.
 _VALUE = (
-    r"(?P<value>(?:[A-Z]{1,4}[-/ ]?|[a-z]{1,3}-?)?\d(?:[-/. ]?\d|[-/]?[A-Z](?![a-zà-ÿ])|[a-z](?!\w))*)"
+    r"(?P<value>(?:[A-Z]{1,4}[-/ ]?|[a-z]{1,3}-?)?\d(?:[-/. ]?\d|[-/]?[A-Z](?![a-zà-ÿ])"
+    r"|[a-z](?!\w))*)"
     r"(?!\w)(?![ ]?[%/]|[.,]\d)"
 )
 # Signs between the name of an identifier and its value, also of JSON and XML.
@@ -28,7 +29,8 @@ _CUES = {
     "es": {
         "record": r"NHC|N\.H\.C|(?:n[ºo°.]*\s*(?:de\s+)?)?h(?:istoria|\.ª|ª|ist\.)\s*"
         r"(?:cl[íi]nica|cl[íi]n?\.)"
-        r"|historia(?: n[ºo°.]*)?|expediente|HC|(?:id|num|n[ºo°.]*)[_ ]?(?:de[l_ ])?(?:paciente|historia)"
+        r"|historia(?: n[ºo°.]*)?|expediente|HC|(?:id|num|n[ºo°.]*)[_ ]?(?:de[l_ ])?(?:paciente"
+        r"|historia)"
         r"|idpaciente|numhistoria|patient_?id|MRN",
         "insurance": r"NASS|NUSS|n[ºo°.]*\s*(?:de\s+)?(?:afiliaci[óo]n|seguridad social|s\.?\s?s\b)"
         r"|seguridad social|afiliaci[óo]n|p[óo]liza|aseguramiento",
@@ -121,8 +123,8 @@ _REGISTERS = re.compile(
     r"(?:NCT|PM|PMC|PMID|[NXY][MPRG]|RS|CVE|GS[EM]|SRR|ENS|ORPHA|OMIM|DOI|CD|C|D)\W?\d"
 )
 _PROVINCES = (
-    "A AB AL AV B BA BI BU C CA CC CE CO CR CS CU GC GE GI GR GU H HU IB J L LE LO LU LR M MA ML MU "
-    "NA O OR OU P PM PO S SA SE SG SO SS T TE TF TO V VA VI Z ZA"
+    "A AB AL AV B BA BI BU C CA CC CE CO CR CS CU GC GE GI GR GU H HU IB J L LE LO LU LR M MA ML "
+    "MU NA O OR OU P PM PO S SA SE SG SO SS T TE TF TO V VA VI Z ZA"
 )
 _BED = r"\d{1,4}(?:[ -]?[A-Za-z]\b|[-/.]\d{1,3})?(?![\w%])(?![.,]\d)"
 
@@ -160,7 +162,8 @@ _THINGS = [
     rule("record", r"(?<=[|^~])[A-Z]{0,4}\d{5,}[A-Z]?(?=[|^~\s]|$)", _is_segment),
     rule(
         "device",
-        r"(?<![\w/])(?i:n[ºo°.]*\s*(?:de\s+)?serie|n[úu]mero de serie|serial(?:\s+(?:number|no))?|s/n|n/s"
+        r"(?<![\w/])(?i:n[ºo°.]*\s*(?:de\s+)?serie|n[úu]mero de serie|serial(?:\s+(?:number"
+        r"|no))?|s/n|n/s"
         r"|SN|IMEI|UDI|bastidor|VIN)(?!\w)[\s:.#º\"'=>|-]{0,6}"
         r"(?P<value>(?=[\w/-]*\d)[A-Z0-9][A-Za-z0-9]+(?:[-/ .](?=[A-Z]*\d)[A-Z0-9]+)*)(?!\w)",
         _is_serial,
@@ -169,8 +172,10 @@ _THINGS = [
     rule("vehicle", rf"(?<![\w-])(?:{'|'.join(_PROVINCES.split())})-\d{{4}}-?[A-Z]{{1,2}}{_END}"),
     rule(
         "vehicle",
-        r"\b(?i:matr[íi]culas?|placas? de matr[íi]cula|license plate|number plate|reg(?:istration)? no)"
-        r"[\s:.\"'=>|]{1,5}(?P<value>(?=[\w -]{0,8}\d)[A-Za-z0-9]{1,7}(?:[ -][A-Z0-9]{1,4}){0,3})(?!\w)",
+        r"\b(?i:matr[íi]culas?|placas? de matr[íi]cula|license plate|number plate"
+        r"|reg(?:istration)? no)"
+        r"[\s:.\"'=>"
+        r"|]{1,5}(?P<value>(?=[\w -]{0,8}\d)[A-Za-z0-9]{1,7}(?:[ -][A-Z0-9]{1,4}){0,3})(?!\w)",
     ),
     rule(
         "room",

@@ -13,7 +13,25 @@ from .plain_text import PlainText
 from .term_lists import NameWords, name_words
 
 _WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
-_PARTICLES = frozenset(["de", "del", "la", "las", "los", "y", "i", "da", "do", "dos", "van", "von", "el", "san", "santa"])
+_PARTICLES = frozenset(
+    [
+        "de",
+        "del",
+        "la",
+        "las",
+        "los",
+        "y",
+        "i",
+        "da",
+        "do",
+        "dos",
+        "van",
+        "von",
+        "el",
+        "san",
+        "santa",
+    ]
+)
 # What is between two words of a name.
 _GAPS = frozenset([" ", "-", ". ", " - "])
 _MAX_PARTICLES = 3
@@ -22,7 +40,8 @@ _MAX_WORDS = 7
 
 # Titles, after which any word that is not ordinary is a name.
 _TITLES = (
-    r"dr|dra|d|dña|d[ªa]|don|doña|sr|sra|srta|sres|doctora?|mr|mrs|ms|miss|fdo|firmad[oa]|firma|alias"
+    r"dr|dra|d|dña|d[ªa]|don|doña|sr|sra|srta|sres|doctora?|mr|mrs|ms|miss|fdo|firmad[oa]|firma"
+    r"|alias"
     r"|apodad[oa]|mote|llamad[oa]|llaman|conocid[oa] como|de nombre|a nombre de"
 )
 # Names of fields, and of people, after which one word of a name has to be known.
@@ -30,7 +49,8 @@ _FIELDS = (
     r"nombres?|apellidos?\d?|nombre y apellidos|paciente|patient|name|surname|forename|first_?name"
     r"|last_?name|given|family|m[ée]dic[oa]|facultativ[oa]|enfermer[oa]|cirujan[oa]|tutora?"
     r"|(?:remitid|atendid|informad|solicitad|realizad|validad)[oa] por|acompañad[oa] (?:de|por)"
-    r"|responsable|contacto|titular|asegurad[oa]|hij[oa]s?|herman[oa]s?|espos[oa]|marido|mujer|madre"
+    r"|responsable|contacto|titular|asegurad[oa]|hij[oa]s?|herman[oa]s?|espos[oa]|marido|mujer"
+    r"|madre"
     r"|padre|pareja|novi[oa]|abuel[oa]|t[íi][oa]|cuñad[oa]|sobrin[oa]|prim[oa]|niet[oa]|suegr[oa]"
     r"|vecin[oa]|cuidador[a]?|nurse|son|daughter|wife|husband|mother|father|sister|brother"
     r"|(?:seen|signed|referred|reviewed) by|signed"
@@ -43,9 +63,12 @@ _CUE = re.compile(
 )
 # Words after a name of what only a person does.
 _DOES = re.compile(
-    r" (?:(?:no|se|ya|ha|habia|fue|esta) )?(?:refier[ea]n?|acud[ei]\w*|ingres[ao]|present[ao]|consult[ao]"
-    r"|viv[ei]\w*|cuenta|nieg\w+|dice|coment[ao]|vuelve|volvio|llam[ao]|falleci?o|fallece|tom[ao]|tomaba"
-    r"|vino|viene|es alta|es dad[oa]|padece|reconoce|acepta|firm[ao]|solicit[ao]|explica|tiene|debuta"
+    r" (?:(?:no|se|ya|ha|habia|fue|esta) )?(?:refier[ea]n?|acud[ei]\w*|ingres[ao]|present[ao]"
+    r"|consult[ao]"
+    r"|viv[ei]\w*|cuenta|nieg\w+|dice|coment[ao]|vuelve|volvio|llam[ao]|falleci?o|fallece"
+    r"|tom[ao]|tomaba"
+    r"|vino|viene|es alta|es dad[oa]|padece|reconoce|acepta|firm[ao]|solicit[ao]|explica|tiene"
+    r"|debuta"
     r"|sufr[eio]+|precis[ao]|denies|reports|presents|complains|returned|lives|states|was admitted"
     r"|was seen)\b"
 )
@@ -246,15 +269,19 @@ class _Finder:
                 continue
             first = self._start_of_surnames(place - 1)
             start = self._places[first][0]
-            if self._is_other(start):
+            # "Marta Ochoa, Ana Ruiz" are two people.
+            is_list = first < place - 1 and self._word(first).form not in self._known.surnames
+            if self._is_other(start) or (is_list and self._word(first).known):
                 continue
             if before.known == "surname" and word.shape == "i":
                 initials = self._read_initials(word.start)
                 if initials is not None:
                     yield start, initials[1]
-            elif word.known == "given" and word.shape in "tu" and not word.is_ordinary:
-                if before.known == "surname" or len(before.form) > 4 or first < place - 1:
-                    yield start, self._places[self._extend(place) - 1][1]
+                continue
+            is_given = word.known == "given" and word.shape in "tu" and not word.is_ordinary
+            is_long = len(before.form) > 4 or first < place - 1
+            if is_given and (before.known == "surname" or is_long):
+                yield start, self._places[self._extend(place) - 1][1]
 
     def _start_of_surnames(self, place: int) -> int:
         """The first of up to three surnames that end at a place."""

@@ -35,12 +35,15 @@ _INSTITUTIONS = {
         rf"\b(?:{_KEYWORDS}|Servicio (?:[{_UPPER}][\w-]+ )+de Salud|H\.(?=[ ](?:U\.|La|Cl)))"
         rf"(?:[ ](?:{_JOINING['es']}[ ])*{_NAME})+",
         # In capitals, or in lower case; `_trim` takes what is a name.
-        r"\b(?:hospital|HOSPITAL|(?<=la )cl[íi]nica|CL[ÍI]NICA|centro de salud|CENTRO DE SALUD|residencia|RESIDENCIA"
-        r"|ambulatorio|AMBULATORIO|policl[íi]nica|POLICL[ÍI]NICA|sanatorio|SANATORIO|C\.?S\.?|c\.s\.|CAP)"
+        r"\b(?:hospital|HOSPITAL|(?<=la )cl[íi]nica|CL[ÍI]NICA|centro de salud|CENTRO DE SALUD"
+        r"|residencia|RESIDENCIA"
+        r"|ambulatorio|AMBULATORIO|policl[íi]nica|POLICL[ÍI]NICA|sanatorio|SANATORIO|C\.?S\.?"
+        r"|c\.s\.|CAP)"
         rf"(?:[ ](?i:{_JOINING['es']}))*(?:[ ][^\W\d_][\w-]+|[ ]\d\d? de [a-zA-Z]+){{1,4}}",
         # Acronyms of hospitals, where a hospital is to be expected.
         r"\b(?:(?i:en|al|del|desde) (?i:el |la )?|(?i:hospital|hosp\.|centro):? )(?P<value>"
-        r"H[A-Z]{2,6}|CH[A-Z]{2,5}|C[HS][A-Z]{1,4}|HUGTiP|CAP [A-Z]\w+|[A-Z]{1,3}HU[A-Z]{0,3})(?![\w-])",
+        r"H[A-Z]{2,6}|CH[A-Z]{2,5}|C[HS][A-Z]{1,4}|HUGTiP|CAP [A-Z]\w+"
+        r"|[A-Z]{1,3}HU[A-Z]{0,3})(?![\w-])",
     ),
     "en": (
         rf"\b(?:[{_UPPER}][\w'.-]*[ ]+(?:{_JOINING['en']}[ ]+)?){{1,8}}"
@@ -59,13 +62,15 @@ _STREETS = (
 _ADDRESSES = {
     # To the end of the sentence or line, or a postal code.
     "es": (
-        rf"\b(?i:{_STREETS})[ ]?(?=[\w\"“«'])(?:[^\n.;()]|(?<=[\wº])\.(?=[ ]?[\wº])){{3,60}}?"
+        rf"\b(?P<street>(?i:{_STREETS}))[ ]?(?=[\w\"“«'])"
+        r"(?P<name>(?:[^\n.;()]|(?<=[\wº])\.(?=[ ]?[\wº])){3,60}?)"
         r"(?=[ ]?(?:\.[ ]|\.?\n|;|\(|\b\d{5}\b|\.?\Z|(?<=\d)[ ][a-z]|(?<=\d[a-z])[ ][a-z]))",
     ),
     "en": (
         rf"\b\d{{1,5}}[A-Za-z]?(?:[ ]+(?:[NSEW]\.?|[{_UPPER}][\w'.-]*)){{1,4}}[ ]+"
         r"(?i:Street|St|Avenue|Ave|Road|Rd|Lane|Ln|Drive|Dr|Boulevard|Blvd|Court|Ct|Place|Pl|Square"
-        r"|Terrace|Way|Close|Crescent)\b\.?(?:,?[ ]+(?:Apt|Apartment|Suite|Unit|Flat|#)\.?[ ]*\w+)?",
+        r"|Terrace|Way|Close|Crescent)\b\.?(?:,?[ ]+(?:Apt|Apartment|Suite|Unit|Flat"
+        r"|#)\.?[ ]*\w+)?",
         r"\b\d{1,5}[a-z]?(?: [a-z'-]{3,15}){1,3} (?:street|avenue|road|boulevard|lane)\b",
         r"\bP\.?[ ]?O\.?[ ]+Box[ ]+\d+",
     ),
@@ -83,7 +88,8 @@ _RELATIVES = (
     r"|herman[oa]s?|mediana|pequeñ[oa]s?)"
     rf"|[ ](?:de|con)[ ](?:(?:su|la|el|una?|otr[oa])[ ]){{1,2}}{KIN}"
     rf"|[ ]de[ ]{COUNT}(?:[ ]y[ ]{COUNT})?[ ]{UNIT})*\b",
-    rf"\b(?:(?:el|la)[ ])?(?:mayor|menor|mediano|mediana|únic[oa]|{_ORDINAL})[ ]de[ ]{COUNT}[ ]{KIN}\b",
+    rf"\b(?:(?:el|la)[ ])?(?:mayor|menor|mediano|mediana|únic[oa]"
+    rf"|{_ORDINAL})[ ]de[ ]{COUNT}[ ]{KIN}\b",
     # "médico de familia" is a profession.
     r"(?<!de )\bfamilia\b",
     r"\b(?:neonato|neonata|reci[ée]n nacid[oa])\b",
@@ -92,7 +98,8 @@ _RELATIVES = (
 _OCCUPATIONS = (
     r"\b(?:abogad[oa]|administrativ[oa]|agricultor[a]?|albañil|ama de casa|arquitect[oa]"
     r"|artesan[oa]|azafat[oa]|barrender[oa]|bomber[oa]s?|cajer[oa]|camarer[oa]|camioner[oa]"
-    r"|carnicer[oa]|carpinter[oa]|cartero|cazador[a]?|chapista|chófer|cociner[oa]|comercial|conductor[a]?"
+    r"|carnicer[oa]|carpinter[oa]|cartero|cazador[a]?|chapista|chófer|cociner[oa]|comercial"
+    r"|conductor[a]?"
     r"|conserje|contable|costurera|deportista(?: profesional)?|dependienta|economista|electricista"
     r"|emplead[oa] (?:en|de) \w+(?: \w+)?|encofrador|estudiante|florista|fontaner[oa]|fotógraf[oa]"
     r"|funcionari[oa]|futbolista|ganader[oa]|granjer[oa]|guardia civil|herrero|hostelería"
@@ -139,7 +146,8 @@ def _name_companies() -> tuple[str, ...]:
 # What an institution may be called that is general, and what names none.
 _GENERAL = re.compile(
     r"(?:general|cl[ií]nico|universitari[oa]|comarcal|regional|provincial|nacional|militar|infantil"
-    r"|materno|salud|psiqui[aá]tric[oa]|penitenciari[oa]|central|civil|norte|sur|este|oeste|medicina)"
+    r"|materno|salud|psiqui[aá]tric[oa]|penitenciari[oa]|central|civil|norte|sur|este|oeste"
+    r"|medicina)"
 )
 _LAST_WORD = re.compile(r"[ ]([^\s]+)\Z")
 
@@ -173,50 +181,42 @@ def _trim(text: str, start: int, end: int, language: str) -> int:
     return start + len(value) if has_name else start
 
 
-_JOINING_WORDS = frozenset(["de", "del", "la", "las", "el", "los", "en", "y", "i", "e", "d", "da", "do", "dos"])
+_JOINING_WORDS = frozenset(
+    ["de", "del", "la", "las", "el", "los", "en", "y", "i", "e", "d", "da", "do", "dos"]
+)
+
+
+_HOUSE = re.compile(r"(?:[,º.]|\b)[ ]?\d{1,4}[ºª]?(?:[ ]?[a-zA-Z]\b)?|\bs/n\b")
 
 
 def _is_street(match: re.Match[str]) -> bool:
-    """Whether a street has a name: a capitalised word that is not ordinary, or a number after it."""
-    _, *words = re.findall(
-        r"[^\W\d_][\w'-]*|\d+", match[0].removeprefix("C/").removeprefix("c/") and match[0]
-    )
-    ordinary = name_words("es").ordinary
-    keyword = match[0].split()[0]
-    if keyword.lower().startswith("c/"):
-        words = re.findall(r"[^\W\d_][\w'-]*|\d+", match[0][2:])
-    names = [word for word in words if not word.isdigit() and fold(word) not in _JOINING_WORDS]
-    if not names:
+    """Whether a street has a name: a capitalised word that is not ordinary, or a house number.
+
+    "C/ TAC craneal" (with a scan) and "c/ 8 h" (every eight hours) are no streets.
+    """
+    keyword, value = match["street"], match["name"]
+    names = [
+        word for word in re.findall(r"[^\W\d_][\w'-]*", value) if fold(word) not in _JOINING_WORDS
+    ]
+    if not any(len(word) > 1 for word in names):
         return False
-    has_number = (
-        re.search(r"(?:\b|\D)\d{1,4}[ºª]?(?:[ ]?[a-zA-Z]\b)?|\bs/n\b", match[0]) is not None
-    )
-    first = names[0]
-    if (
-        keyword[0].isupper()
-        and not match[0].isupper()
-        and first[0].isupper()
-        and not first.isupper()
-    ):
-        return has_number or fold(first) not in ordinary or any(map(_is_title, names[1:]))
-    if has_number:
-        # "c/ 8 h", "c/ dia 3": only addresses have a sign or nothing after the number.
-        return re.search(
-            r"[a-z]{3}[^\d]*(?:,|\bn[º.]|[ ])[ ]?\d{1,4}", match[0], re.I
-        ) is not None and (
-            not keyword.lower().startswith("c/")
-            or any(fold(w) not in ordinary for w in names)
-            or "," in match[0]
-        )
-    return (
-        any(fold(name) not in ordinary for name in names)
-        and match[0].isupper()
-        and keyword.lower() not in ("carrera", "camino", "ronda", "cuesta")
-    )
+    ordinary = name_words("es").ordinary
+    proper = [word for word in names if fold(word) not in ordinary]
+    has_house = _HOUSE.search(value) is not None
+    if keyword[0].isupper() and not match[0].isupper() and names[0][0].isupper():
+        is_acronym = names[0].isupper() and names[0] not in proper
+        is_named = bool(proper) and names[0] in proper
+        return not is_acronym and (has_house or is_named or _has_title(names[1:]))
+    if has_house:
+        return bool(proper) or "," in value or not keyword.lower().startswith("c/")
+    return bool(proper) and match[0].isupper() and keyword.lower() in _PLAIN_STREETS
 
 
-def _is_title(word: str) -> bool:
-    return word[:1].isupper() and not word.isupper()
+_PLAIN_STREETS = frozenset(["calle", "avda.", "avda", "avenida", "plaza", "paseo", "carretera"])
+
+
+def _has_title(words: list[str]) -> bool:
+    return any(word[:1].isupper() and not word.isupper() for word in words)
 
 
 _CASELESS = {"relative": _RELATIVES, "status": _STATUS, "sex": _SEX, "profession": _OCCUPATIONS}

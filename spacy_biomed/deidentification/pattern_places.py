@@ -16,7 +16,8 @@ LISTS = ("places", "regions", "countries")
 # may be surnames or other words ("Reading", "Salta").
 _BEFORE = {
     "es": (
-        r"(?:\b(?:en|de|desde|hacia|a|por|y|o|natural|procedente|provincia|residente)[ ]|[,(/:-][ ]?)"
+        r"(?:\b(?:en|de|desde|hacia|a|por|y|o|natural|procedente|provincia|residente)[ ]"
+        r"|[,(/:-][ ]?)"
     ),
     "en": r"(?:\b(?:in|from|near|to|outside|via|visited)[ ](?:the[ ])?)",
 }

@@ -7,7 +7,7 @@ import sys
 import unicodedata
 from array import array
 from bisect import bisect_left
-from functools import cached_property
+from functools import cache, cached_property
 
 from .term_lists import is_clear_name, normalize
 
@@ -15,7 +15,7 @@ from .term_lists import is_clear_name, normalize
 # Cyrillic and Greek letters that look like Latin ones.
 _CYRILLIC = dict(zip("АВЕЅІЈКМНОРСТХУаеѕіјорсухһԁ", "ABESIJKMHOPCTXYaesijopcyxhd", strict=True))
 _GREEK = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧο", "ABEZHIKMNOPTYXo", strict=True))
-_SPACES = "\t\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+_SPACES = "\t\u00a0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _LIKE = {
     **_CYRILLIC,
     **_GREEK,
@@ -28,17 +28,43 @@ _LIKE = {
 }
 _TABLE = str.maketrans(_LIKE)
 
-_INVISIBLE = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff"
-_LETTER = r"[^\W\d_]"
-# What is shorter in the plain text than in the original.
-_LONGER = re.compile(
-    rf"(?P<hyphen>(?:(?<={_LETTER})(?:-|\u00ad)[ {_INVISIBLE}]*\r?\n[ ]*(?=[a-zß-ÿ]))"
-    rf"|(?<=[A-ZÀ-Þ]{{2}})-[ ]*\r?\n[ ]*(?=[A-ZÀ-Þ]{{2}}))"
-    rf"|(?P<spaced>(?<!\S){_LETTER}(?:[ ]{_LETTER}){{2,}}(?!\S{_LETTER}|{_LETTER}))"
-    r"|(?P<accents>\w[\u0300-\u036f]+)"
-    r"|(?P<end>\r\n?)"
-    rf"|(?P<blank>[ {_INVISIBLE}]*[{_INVISIBLE}][ {_INVISIBLE}]*|[ ]{{2,}})"
+_INVISIBLE = (
+    r"\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f"
+    r"\ufe00-\ufe0f\ufeff"
 )
+_LETTER = r"[^\W\d_]"
+# What is shorter in the plain text than in the original: for each kind what tells that a text has
+# any, and its form.
+_LONGER = {
+    "hyphen": (
+        r"[-\u00ad][ {invisible}]*\r?\n",
+        r"(?<={letter})[-\u00ad][ {invisible}]*\r?\n[ ]*(?=[a-zß-ÿ])"
+        r"|(?<=[A-ZÀ-Þ]{{2}})-[ ]*\r?\n[ ]*(?=[A-ZÀ-Þ]{{2}})",
+    ),
+    "spaced": (
+        r"[ ]{letter}[ ]{letter}(?!\w)",
+        r"(?<!\S){letter}(?:[ ]{letter}){{2,}}(?!\S{letter}|{letter})",
+    ),
+    "accents": (r"[\u0300-\u036f]", r"\w[\u0300-\u036f]+"),
+    "end": (r"\r", r"\r\n?"),
+    "blank": (
+        r"[{invisible}]|[ ][ ]",
+        r"[ {invisible}]*[{invisible}][ {invisible}]*|[ ]{{2,}}",
+    ),
+}
+
+
+def _compile(kind: str, place: int) -> str:
+    return _LONGER[kind][place].format(letter=_LETTER, invisible=_INVISIBLE)
+
+
+_SIGNS_OF = {kind: re.compile(_compile(kind, 0)) for kind in _LONGER}
+
+
+@cache
+def _find_longer(kinds: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?P<{kind}>{_compile(kind, 1)})" for kind in kinds))
+
 
 # Lines that begin with something of their own: a field or heading with a colon, an item, a cell.
 _OWN_LINE = re.compile(
@@ -53,10 +79,10 @@ _NARROWEST = 30
 class PlainText:
     """A text without what a reader does not see, for rules of names and numbers.
 
-    Spaces of any kind and number are one space, typographic hyphens a hyphen, letters with combining
-    accents one letter, and look-alikes from other alphabets Latin letters. Invisible characters,
-    the hyphen of a word broken at a line end, and the spaces of a word written with spaces between
-    its letters are absent. A line end is a space where the line was only wrapped, else "\\n".
+    Spaces of any kind and number are one space, typographic hyphens a hyphen, letters with
+    combining accents one letter, and look-alikes from other alphabets Latin letters. Invisible
+    characters, the hyphen of a word broken at a line end, and the spaces of a word written with
+    spaces between its letters are absent. A line end is a space where the line was only wrapped, else "\\n".
 
     Attributes:
         text: the plain text.
@@ -103,12 +129,13 @@ class PlainText:
     def _shorten(self, text: str) -> str:
         parts: list[str] = []
         places, last = array("L"), 0
-        for match in _LONGER.finditer(text):
+        kinds = tuple(kind for kind, sign in _SIGNS_OF.items() if sign.search(text))
+        for match in _find_longer(kinds).finditer(text) if kinds else ():
             start, end = match.span()
             parts.append(text[last:start])
             places.extend(range(last, start))
             last = end
-            if match["spaced"]:
+            if match.lastgroup == "spaced":
                 parts.append(match[0].replace(" ", ""))
                 places.extend(range(start, end, 2))
                 continue
@@ -137,12 +164,12 @@ class PlainText:
 
 
 def _shorten_match(match: re.Match[str]) -> str:
-    if match["accents"]:
+    if match.lastgroup == "accents":
         composed = unicodedata.normalize("NFC", match[0])
         return composed if len(composed) == 1 else match[0][0]
-    if match["end"]:
+    if match.lastgroup == "end":
         return "\n"
-    return " " if match["blank"] and " " in match[0] else ""
+    return " " if match.lastgroup == "blank" and " " in match[0] else ""
 
 
 def _is_wrapped(line: str, following: str, width: int) -> bool:

@@ -94,12 +94,14 @@ class BiomedDeidentifier(Described, Pipe):
         spans_key: span group of the mentions; None for `doc.ents`.
         kinds: label to kind, for unknown labels and for known labels with a different treatment.
         propagate: whether to replace all other occurrences of a found name, place, institution,
-            number or address in the document: the same letters as whole words, at least three
-            letters or five digits; of a name of several words also each capitalised word of it with
-            at least four letters.
-        extend: whether to replace a word wholly of which a mention is a part, and the initials,
-            numbers and abbreviations that join a name, a place or an institution ("H. U.", "4º L",
-            "S.A."), and the particles between two mentions of one label ("3 años y 8 meses").
+            number or address in the document, whatever their case and accents: of a name each word
+            of at least four letters (three, if it is a known name) and its initials, of a number
+            its digits, of anything else all of it (`mentions.find_again`).
+        extend: whether to correct the borders of mentions. A word of which a mention is a part is
+            replaced wholly, with the initials, numbers and abbreviations that join a name, a place
+            or an institution ("H. U.", "4º L", "S.A."), and the particles between two mentions of
+            one label ("3 años y 8 meses"). Ordinary words around a name, and what is on another
+            line, stay (`mentions.refine`).
         language: language of the surrogates, "en" or "es"; by default the pipeline's, else English.
         day_first: whether 12/03/2019 is the 12th of March; by default for every language except
             English.

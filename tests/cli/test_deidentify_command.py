@@ -16,7 +16,7 @@ from spacy_biomed.cli import app
 from spacy_biomed.outputs import replacing_directory
 
 NOTES = ["Marta Ochoa vino el 12/03/2019.", "", "Alta: 14/03/2019. Fdo.: Marta Ochoa, Ana Ruiz"]
-TAGGED = ["[NOMBRE] vino el [FECHA].", "", "Alta: [FECHA]. Fdo.: [NOMBRE], Ana Ruiz"]
+TAGGED = ["[NOMBRE] vino el [FECHA].", "", "Alta: [FECHA]. Fdo.: [NOMBRE], [NOMBRE]"]
 PATTERNS = [
     {"label": "NOMBRE", "pattern": [{"TEXT": "Marta"}, {"TEXT": "Ochoa"}]},
     {"label": "FECHA", "pattern": [{"TEXT": {"REGEX": r"^\d+/\d+/\d+$"}}]},
@@ -504,3 +504,16 @@ def test_texts_in_capitals_are_counted_where_the_pipeline_does_not_read_them(run
     assert "1 of 2 documents (50%) are mostly in capitals" in result.stderr
     (tmp_path / "notes.txt").write_text(f"{NOTES[0]}\n", encoding="utf8")
     assert "capitals" not in run("deidentify", "notes.txt", "clean.txt").stderr
+
+
+def test_texts_that_look_encoded_are_refused_with_a_count_or_repaired(run, tmp_path):
+    notes = ["Marta Ochoa vino.", "Ana Ib&aacute;&ntilde;ez vino.", "Jos=C3=A9 Ruiz, JosÃ© vino."]
+    (tmp_path / "notes.txt").write_text("".join(f"{note}\n" for note in notes), encoding="utf8")
+    line = error_line(run("deidentify", "notes.txt", "clean.txt"))
+    assert "notes.txt:2: this text looks encoded (HTML entities), as 2 of 3 do" in line
+    assert "--repair" in line and not (tmp_path / "clean.txt").exists()
+    assert run("deidentify", "notes.txt", "clean.txt", "--repair").exit_code == 0
+    clean = (tmp_path / "clean.txt").read_text(encoding="utf8")
+    assert clean == "[NOMBRE] vino.\n[NOMBRE] vino.\n[NOMBRE], [NOMBRE] vino.\n"
+    assert run("deidentify", "notes.txt", "as_is.txt", "--no-repair").exit_code == 0
+    assert "&ntilde;" in (tmp_path / "as_is.txt").read_text(encoding="utf8")

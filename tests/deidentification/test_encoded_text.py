@@ -18,11 +18,7 @@ def test_the_example_of_the_function():
         ("Jos=C3=A9 N=C3=BA=C3=B1ez", "José Núñez", "quoted-printable"),
         ("Jos=E9 Ib=E1=\n=F1ez", "José Ibáñez", "quoted-printable"),
         ("JosÃ© NÃºÃ±ez", "José Núñez", "UTF-8 read as Latin-1"),
-        (
-            "Eche-\nverría y Go-\nmez de Mon-\ntes",
-            "Echeverría y Gomez de Montes",
-            "words hyphenated",
-        ),
+        ("Eche-\nverría, Go-\nmez y Mon-\ntes", "Echeverría, Gomez y Montes", "words hyphenated"),
     ],
 )
 def test_encoded_texts_are_found_and_decoded(text, decoded, how):
@@ -33,12 +29,7 @@ def test_encoded_texts_are_found_and_decoded(text, decoded, how):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "pH=7.35, Na=140, T=38",
-        "R&D; A&B; TA < 120 &lt; 130",
-        "São Paulo, Âmbar",
-        "anti-\ninflamatorio",
-    ],
+    ["pH=7.35, Na=140, T=38", "R&D; TA < 120 &lt; 130", "São Paulo, Âmbar", "anti-\ninflamatorio"],
 )
 def test_other_texts_stay(text):
     assert find_encodings(text) == []

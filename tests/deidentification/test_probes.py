@@ -27,7 +27,7 @@ def read(name):
             note = note.replace("\\n", "\n").replace("\\t", "\t")
             for code in ("00ad", "200b", "2060", "00a0", "2011", "0301", "0430"):
                 note = note.replace(f"\\u{code}", chr(int(code, 16)))
-            yield note, rest.split(" ; ")
+            yield note, rest.replace("\\n", "\n").split(" ; ")
 
 
 def test_at_most_ten_probes_stay(nlp):

@@ -157,6 +157,8 @@ def annotate_collection(
     os.environ.setdefault(ENGINE_VARIABLE, ENGINE)
     is_copied = deidentification is not None
     parts = find_parts(source, settings.columns, settings.layout, is_copied=is_copied)
+    if deidentification is not None:
+        parts = [deidentification.read(part) for part in parts]
     nlp = load_pipeline(pipeline, settings.code)
     if deidentification is not None:
         deidentification.prepare(nlp)

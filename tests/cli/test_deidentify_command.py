@@ -91,6 +91,7 @@ def test_annotations_have_the_offsets_in_both_texts(run, tmp_path):
         ("12/03/2019", "FECHA"),
         ("14/03/2019", "FECHA"),
         ("Marta Ochoa", "NOMBRE"),
+        ("Ana Ruiz", "NOMBRE"),
     ]
     assert "Marta" not in (tmp_path / "replaced.jsonl").read_text(encoding="utf8")
 

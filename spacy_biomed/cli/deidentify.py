@@ -303,23 +303,27 @@ def _find(
         os.umask(old)
 
 
-def _read_found(work: Path) -> Iterator[tuple[int, list]]:
-    """What replaces the mentions of each document, by the number of the document."""
+def _read_found(work: Path) -> Iterator[tuple[int, str, list]]:
+    """The number of each document, the hash of its text, and what replaces its mentions."""
     for part in sorted(work.glob("part-*.jsonl"), key=lambda path: (len(path.name), path.name)):
         with part.open(encoding="utf8") as lines:
             for line in lines:
-                number, replaced = json.loads(line)
-                yield number, replaced
+                number, text_hash, replaced = json.loads(line)
+                yield number, text_hash, replaced
 
 
-def _combine(part: Part, found: Iterable[tuple[int, list]]) -> Iterator[tuple[Item, Deidentified]]:
+def _combine(
+    part: Part, found: Iterable[tuple[int, str, list]]
+) -> Iterator[tuple[Item, Deidentified]]:
     """The documents that did not fail, in order."""
     from ..annotations.deidentified import Deidentified
+    from ..bulk.sinks.replacements import hash_text
 
     items = enumerate(part.read_from(0, 0))
-    for number, replaced in found:
+    for number, text_hash, replaced in found:
         item = next((item for row, item in items if row == number), None)
-        if item is None or item.error:
+        # Offsets in another text would leave names in it.
+        if item is None or item.error or hash_text(item.text) != text_hash:
             raise BiomedError(f"{part.path}: changes while it is read: leave it alone")
         yield item, Deidentified(item.text, map(tuple, replaced))
 

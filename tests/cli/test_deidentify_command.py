@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -518,3 +519,20 @@ def test_texts_that_look_encoded_are_refused_with_a_count_or_repaired(run, tmp_p
     assert clean == "[NOMBRE] vino.\n[NOMBRE] vino.\n[NOMBRE], [NOMBRE] vino.\n"
     assert run("deidentify", "notes.txt", "as_is.txt", "--no-repair").exit_code == 0
     assert "&ntilde;" in (tmp_path / "as_is.txt").read_text(encoding="utf8")
+
+
+def test_a_text_that_changes_after_its_mentions_were_found_is_not_written(
+    run, tmp_path, monkeypatch
+):
+    deidentify_command = import_module("spacy_biomed.cli.deidentify")
+    notes = tmp_path / "notes.txt"
+    read_found = deidentify_command._read_found
+
+    def change(work):
+        notes.write_text(notes.read_text().replace("Marta", "Hoy Marta"), encoding="utf8")
+        return read_found(work)
+
+    monkeypatch.setattr(deidentify_command, "_read_found", change)
+    line = error_line(run("deidentify", "notes.txt", "clean.txt"))
+    assert "notes.txt: changes while it is read" in line
+    assert not (tmp_path / "clean.txt").exists()

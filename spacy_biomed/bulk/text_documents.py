@@ -13,7 +13,7 @@ from ..errors import BiomedError
 from ..files.compression import open_binary, reading
 from ..files.parquet import read_shape
 from ..files.records import Layout, format_fields, read_header, read_objects
-from ..outputs import replacing_directory, replacing_file
+from ..outputs import check_replaceable, replacing_directory, replacing_file
 from .sources import Columns, Item, JsonList, Part, Reading, TextFolder, find_kind, find_parts
 
 MADE_BY = "spacy biomed deidentify"
@@ -85,7 +85,9 @@ def writing_texts(
             characters that its encoding lacks.
     """
     if source.is_dir():
-        with replacing_directory(output, MADE_BY, [source]) as folder:
+        check_replaceable(output, MADE_BY, [source])
+        # Without its sources: their names may be those of patients.
+        with replacing_directory(output, MADE_BY) as folder:
             yield lambda item, text: _write_note(folder / item.id, text, layout)
         return
     check_same_format(source, output)

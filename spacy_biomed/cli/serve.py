@@ -31,6 +31,9 @@ def serve(
     max_body: int = typer.Option(5_000_000, min=1, help="Bytes of a request."),
     max_waiting: int = typer.Option(1_000, min=1, help="Documents that wait; then 429."),
     timeout: float = typer.Option(60.0, callback=above_zero, help="Seconds for a request."),
+    max_wait: float = typer.Option(
+        10.0, callback=above_zero, help="Seconds that a request waits its turn; then 429."
+    ),
     batch_size: int = typer.Option(64, min=1, help="Documents of a batch."),
 ) -> None:
     """Annotate and de-identify texts over HTTP.
@@ -50,6 +53,7 @@ def serve(
         max_body=max_body,
         max_waiting=max_waiting,
         timeout=timeout,
+        max_wait=max_wait,
         batch_documents=batch_size,
     )
     token = _read_token(token_file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -46,6 +47,8 @@ _CAPITALISED = (
 _CAPITALS_AFTER = re.compile(rf"(?:[ ](?:(?:de|del|la|las|los)[ ]){{0,2}}{_CAPITALISED})+")
 _CAPITALS_BEFORE = re.compile(rf"(?<=[a-zß-öø-ÿ,][ ])(?:{_CAPITALISED}[ ])+$")
 # Characters before a mention that are looked at.
+# Of what joins a mention after it, so that a text of initials takes no longer than another.
+_LONGEST_JOINED = 100
 _FARTHEST = 40
 _RELATIVE = re.compile(rf"{KIN}|famili|matern|patern|\d", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
@@ -352,7 +355,8 @@ def extend(text: str, mention: Mention, kind: str, language: str) -> Mention:
         before = _JOINED_BEFORE.search(text, max(start - _FARTHEST, 0), start)
         start = before.start() if before else start
         form = _INITIALS_AFTER if kind == "name" else _JOINED_AFTER
-        while (after := form.match(text, end)) and not _is_of_next(text, after, language):
+        farthest = end + _LONGEST_JOINED
+        while (after := form.match(text, end, farthest)) and not _is_of_next(text, after, language):
             end = after.end()
     return Mention(start, end, mention.label)
 
@@ -380,8 +384,10 @@ def extend_to_capitals(
     Args:
         others: disjoint mentions in text order, this one among them or within one of them.
     """
-    first = max((one.end for one in others if one.end <= mention.start), default=0)
-    last = min((one.start for one in others if one.start >= mention.end), default=len(text))
+    place = bisect_right(others, mention.start, key=lambda one: one.end)
+    first = others[place - 1].end if place else 0
+    place = bisect_left(others, mention.end, key=lambda one: one.start)
+    last = others[place].start if place < len(others) else len(text)
     before = _CAPITALS_BEFORE.search(text, max(mention.start - _FARTHEST, first), mention.start)
     after = _CAPITALS_AFTER.match(text, mention.end, last)
     start, end = mention.start, mention.end

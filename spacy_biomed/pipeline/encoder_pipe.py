@@ -96,6 +96,12 @@ class EncoderPipe(TrainablePipe):
                 self.find_listeners(component)
         self.tell_width()
 
+    def forget_words(self) -> None:
+        """Let go of the words of the texts that were encoded, which make the next ones faster."""
+        tokenizer = self.model.shims[0].tokenizer
+        if tokenizer is not None:
+            tokenizer.forget_words()
+
     def _warn_of_unknown(self, examples: Iterable[Example]) -> None:
         docs = (example.reference for example in examples)
         words = Counter(token.text for doc in docs for token in doc if not token.is_space)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 from typing import Literal, cast
 
@@ -145,18 +146,29 @@ class PhiPatterns(Described, Pipe):
 
     def _unite(self, doc: Doc, mentions: Iterable[Span], found: list[Span]) -> list[Span]:
         """The mentions and the found spans together; see the class."""
-        others = list(mentions)
+        others = sorted(mentions)
+        longest = max(map(len, others), default=0)
         for span in found:
-            met = [one for one in others if one.start < span.end and span.start < one.end]
+            # What meets it begins in this stretch.
+            first = bisect_right(others, span.start - longest, key=_get_start)
+            last = bisect_left(others, span.end, key=_get_start)
+            near = others[first:last]
+            met = [one for one in near if span.start < one.end]
             personal = [one for one in met if self._kinds.get(one.label_, "other") != "keep"]
             if any(one.start <= span.start and span.end <= one.end for one in personal):
                 continue
             parts = [span, *personal]
-            longest = max(parts, key=len)
+            longest_part = max(parts, key=len)
             start, end = min(one.start for one in parts), max(one.end for one in parts)
-            others = [one for one in others if one not in met]
-            others.append(Span(doc, start, end, longest.label))
+            united = Span(doc, start, end, longest_part.label)
+            others[first:last] = [one for one in near if one.end <= span.start]
+            insort(others, united, key=_get_start)
+            longest = max(longest, len(united))
         return sorted(others)
+
+
+def _get_start(span: Span) -> int:
+    return span.start
 
 
 def _place(span: Span) -> tuple[int, int, int]:

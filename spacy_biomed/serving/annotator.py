@@ -14,6 +14,7 @@ from ..bulk.sources import Item
 from ..corpora.gold import DOCUMENT_ID
 from ..errors import BiomedError
 from ..pipeline.deidentify import FACTORY, BiomedDeidentifier, add_deidentifier
+from ..pipeline.encoder_pipe import EncoderPipe
 from .batching import Answer, Failed, Job
 
 
@@ -60,11 +61,20 @@ class Annotator:
         Returns:
             what the job's `write` makes of each document, or what failed.
         """
-        # What the pipeline's vocabulary learns from the texts is forgotten with the batch.
+        items = [Item(job.id, job.text) for job in jobs]
+        # In int8 without measured ranges, what is found in a text depends on its batch. Which
+        # words are personal must not.
+        is_alone = any(job.write == self.write_deidentified for job in jobs)
+        # What the pipeline learns from the texts is forgotten with the batch.
         with self._nlp.memory_zone():
-            items = [Item(job.id, job.text) for job in jobs]
-            docs = annotate_items(self._nlp, items, batch_size=max(len(items), 1))
-            return [_answer(job, doc) for job, doc in zip(jobs, docs, strict=True)]
+            docs = annotate_items(
+                self._nlp, items, batch_size=1 if is_alone else max(len(items), 1)
+            )
+            answers = [_answer(job, doc) for job, doc in zip(jobs, docs, strict=True)]
+        for _, pipe in self._nlp.components:
+            if isinstance(pipe, EncoderPipe):
+                pipe.forget_words()
+        return answers
 
     def write_findings(self, id: str, doc: Doc) -> bytes:
         """What was found, as `spacy biomed annotate` writes it to JSON lines, without a number."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -79,6 +80,8 @@ class _Request:
 
 
 _Batch = list[tuple[_Request, int]]
+# Of a batch whose speed counts.
+_FEWEST_CHARACTERS = 1_000
 
 
 class Batcher:
@@ -100,6 +103,8 @@ class Batcher:
         self._waiting = 0
         self._handed: SimpleQueue[tuple[asyncio.AbstractEventLoop, _Batch] | None] = SimpleQueue()
         self._busy_since: float | None = None
+        # Characters in a second of the last batch.
+        self._speed = math.inf
         self._gathering: asyncio.TimerHandle | None = None
         # A daemon, so that a component that never returns does not keep the process alive.
         self._thread = Thread(target=self._run, name="annotation", daemon=True)
@@ -118,7 +123,7 @@ class Batcher:
         """Annotate documents. Whatever ends it, those that no batch has taken leave the queue.
 
         Raises:
-            Overloaded: if too many documents wait.
+            Overloaded: if too many documents wait, or no batch has taken one in time.
             TookTooLong: if the answers are not there in time. What has begun goes on.
             BatchFailed: if a batch with one of the documents failed as a whole.
         """
@@ -131,9 +136,7 @@ class Batcher:
         self._waiting += len(jobs)
         self._gather()
         try:
-            await asyncio.wait([request.done], timeout=self._limits.timeout)
-            if not request.done.done():
-                raise TookTooLong
+            await self._wait(request)
             answers = request.done.result()
             if isinstance(answers, BatchFailed):
                 raise answers
@@ -144,6 +147,17 @@ class Batcher:
                 self._requests.remove(request)
                 self._waiting -= len(request.waiting)
                 request.waiting.clear()
+
+    async def _wait(self, request: _Request) -> None:
+        """Wait until a request is done; raise if it is not begun, or not done, in time."""
+        limits = self._limits
+        max_wait = min(limits.max_wait, limits.timeout)
+        await asyncio.wait([request.done], timeout=max_wait)
+        if len(request.waiting) == len(request.jobs):
+            raise Overloaded
+        await asyncio.wait([request.done], timeout=limits.timeout - max_wait)
+        if not request.done.done():
+            raise TookTooLong
 
     async def close(self, timeout: float) -> bool:
         """End the thread after its batch; wait so many seconds for it.
@@ -182,10 +196,11 @@ class Batcher:
         """Take a batch out of the queue."""
         batch: _Batch = []
         characters = 0
+        most = min(self._limits.batch_characters, self._speed * self._limits.batch_time)
         while self._requests and len(batch) < self._limits.batch_documents:
             request = self._requests[0]
             characters += len(request.jobs[request.waiting[0]].text)
-            if batch and characters > self._limits.batch_characters:
+            if batch and characters > most:
                 break
             batch.append((request, request.waiting.popleft()))
             self._requests.popleft()
@@ -193,6 +208,12 @@ class Batcher:
                 self._requests.append(request)
         self._waiting -= len(batch)
         return batch
+
+    def _measure(self, batch: _Batch) -> None:
+        """Note the speed of a batch that has just ended."""
+        characters = sum(len(request.jobs[place].text) for request, place in batch)
+        if characters > _FEWEST_CHARACTERS:  # of little text, the time is that of other things
+            self._speed = characters / max(self.busy_time, 1e-3)
 
     def _run(self) -> None:
         """Annotate batches; in the thread."""
@@ -211,6 +232,7 @@ class Batcher:
 
     def _finish(self, batch: _Batch, answers: list[Answer] | BatchFailed) -> None:
         """Give the answers of a batch to its requests, and begin the next one."""
+        self._measure(batch)
         self._busy_since = None
         for number, (request, place) in enumerate(batch):
             if request.done.done():  # it was given up, or an earlier document failed

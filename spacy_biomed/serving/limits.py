@@ -19,6 +19,9 @@ class ServerLimits:
         max_held: bytes of the bodies of all requests that are not yet answered, which bounds the
             memory of the server.
         timeout: seconds for a request to arrive, and again for it to be annotated.
+        max_wait: seconds that a request may wait for the pipeline to begin with it.
+        batch_time: seconds that a batch may take, by the speed of those before it; a single text
+            may take longer.
         batch_documents, batch_characters: of a batch; a longer text is a batch by itself.
         gathering_time: seconds that an idle pipeline waits for more requests to share its batch.
     """
@@ -29,6 +32,8 @@ class ServerLimits:
     max_waiting: int = 1_000
     max_held: int = 100_000_000
     timeout: float = 60.0
+    max_wait: float = 10.0
+    batch_time: float = 2.0
     batch_documents: int = 64
     batch_characters: int = 100_000
     gathering_time: float = 0.002

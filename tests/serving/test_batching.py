@@ -148,9 +148,10 @@ def test_the_end_of_its_time_frees_a_request_and_its_places_while_the_thread_goe
         long = asyncio.ensure_future(batcher.annotate(jobs("long")))
         await begun(work)
         waiting = asyncio.ensure_future(batcher.annotate(jobs("a", "b", "c")))
-        for request in (long, waiting):
-            with pytest.raises(TookTooLong):
-                await request
+        with pytest.raises(TookTooLong):
+            await long
+        with pytest.raises(Overloaded):
+            await waiting
         assert batcher.waiting == 0
         assert batcher.busy_time > 0
         later = asyncio.ensure_future(batcher.annotate(jobs("d", "e", "f")))
@@ -160,6 +161,52 @@ def test_the_end_of_its_time_frees_a_request_and_its_places_while_the_thread_goe
 
     assert run(talk, work, timeout=1.0, max_waiting=3, max_documents=3) == [b"d", b"e", b"f"]
     assert work.batches == [["long"], ["d", "e", "f"]]
+
+
+def test_a_request_that_no_batch_takes_in_time_is_refused_and_what_has_begun_is_answered():
+    work = Work(is_held=True)
+
+    async def talk(batcher):
+        begins = asyncio.ensure_future(batcher.annotate(jobs("a")))
+        await begun(work)
+        waiting = [asyncio.ensure_future(batcher.annotate(jobs(text))) for text in "bc"]
+        refused = await asyncio.gather(*waiting, return_exceptions=True)
+        assert batcher.waiting == 0
+        work.go.set()
+        return [type(one) for one in refused], await begins
+
+    assert run(talk, work, max_wait=0.2) == ([Overloaded, Overloaded], [b"a"])
+    assert work.batches == [["a"]]
+
+
+def test_a_request_of_which_a_document_has_begun_is_not_refused():
+    work = Work(is_held=True)
+
+    async def talk(batcher):
+        request = asyncio.ensure_future(batcher.annotate(jobs("a", "b")))
+        await begun(work)
+        await asyncio.sleep(0.3)
+        work.go.set()
+        return await request
+
+    assert run(talk, work, max_wait=0.1, batch_documents=1) == [b"a", b"b"]
+
+
+def test_the_next_batch_has_as_much_text_as_fits_in_its_time(monkeypatch):
+    work = Work()
+    texts = ["a" * 2000] * 8
+
+    async def talk(batcher):
+        monkeypatch.setattr(Batcher, "busy_time", 4.0)  # 500 characters in a second
+        await batcher.annotate(jobs(texts[0]))
+        return await batcher.annotate(jobs(*texts))
+
+    assert len(run(talk, work, batch_time=12.0)) == 8
+    assert [len(batch) for batch in work.batches] == [
+        1,
+        3,
+        5,
+    ]  # the speed then is that of the last batch
 
 
 def test_a_request_that_is_given_up_leaves_the_queue():

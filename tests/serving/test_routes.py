@@ -12,6 +12,7 @@ from fastapi.testclient import TestClient
 from served_pipelines import BREAKS
 from spacy.language import Language
 from spacy.tokens import Doc, Span
+from spacy.util import minibatch
 
 from spacy_biomed.annotations.relation_layer import SpanRelation
 from spacy_biomed.bulk.findings import describe, find_layers
@@ -107,6 +108,28 @@ def test_deidentification_adds_the_component_where_labels_are_personal_data(post
     DeidentifiedBatch.model_validate(batch)
     assert batch["documents"][0]["text"] == "[NAME] took [DRUG]."
     assert "error" in batch["documents"][1]
+
+
+def test_texts_are_de_identified_one_by_one_so_that_a_text_has_one_answer(ask, rules):
+    batches = []
+
+    class Counting:
+        def __call__(self, doc):
+            return doc
+
+        def pipe(self, stream, *, batch_size):
+            for batch in minibatch(stream, batch_size):
+                batches.append(len(batch))
+                yield from batch
+
+    Language.factory("test_counts_batches", func=lambda nlp, name: Counting())
+    rules.add_pipe("test_counts_batches")
+    body = {"documents": [{"text": "Ochoa"}] * 3}
+    ask(lambda client: client.post("/deidentify/batch", json=body))
+    assert batches == [1, 1, 1]
+    batches.clear()
+    ask(lambda client: client.post("/annotate/batch", json=body))
+    assert batches == [3]
 
 
 def test_the_pipelines_own_deidentifier_keeps_its_settings_and_gives_the_same(post, rules):

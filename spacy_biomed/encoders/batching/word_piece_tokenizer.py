@@ -83,6 +83,11 @@ class WordPieceTokenizer:
             return self._tokenize(texts)
         return self._known_words.look_up(texts, self._tokenize)
 
+    def forget_words(self) -> None:
+        """Let go of the words of texts, which are otherwise kept for the next ones."""
+        if self._known_words is not None:
+            self._known_words.forget()
+
     def read_normalized(self, texts: list[str]) -> WordPieces:
         """The word pieces of normalised texts; offsets are those of the texts as given."""
         normalized = [normalize_text(text) for text in texts]

@@ -94,6 +94,10 @@ class KnownWords:
             np.add.reduceat(counts, first_words),
         )
 
+    def forget(self) -> None:
+        """Start anew, without any words."""
+        self._words = _Words()
+
     def _learn(self, words: list[str], tokenize: Tokenize) -> _Words | None:
         """A collection with all these words; None if they are too many, or another thread learns.
 

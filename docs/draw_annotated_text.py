@@ -12,8 +12,6 @@ from pathlib import Path
 import spacy
 from spacy.tokens import Doc, Span
 
-from spacy_biomed.serving.page import COLOURS
-
 REPOSITORY = Path(__file__).parents[1]
 PICTURE = REPOSITORY / "docs" / "annotated_text.svg"
 SENTENCES = {
@@ -22,6 +20,18 @@ SENTENCES = {
     "en_biomed_ner": "Gefitinib inhibits EGFR in patients with lung cancer, and in mice without "
     "the T790M mutation.",
 }
+
+# One for each label in turn. Black text on each has a contrast of 7 or more.
+COLOURS = (
+    "#9ad0f5",
+    "#ffc48a",
+    "#b5e3a1",
+    "#f7a8b8",
+    "#d5b8f5",
+    "#ffe27a",
+    "#8fe0d4",
+    "#e3c4a8",
+)
 
 # In pixels. The letters of a text and of a label have fixed widths, whatever the font.
 WIDTH, MARGIN, LINE, PADDING = 800, 24, 38, 5

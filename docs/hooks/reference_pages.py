@@ -16,6 +16,7 @@ ROOMS = [
     "deidentification",
     "encoders",
     "evaluation",
+    "files",
     "language_models",
     "models",
     "packaging",

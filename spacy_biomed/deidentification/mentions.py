@@ -47,9 +47,9 @@ _CAPITALISED = (
 _CAPITALS_AFTER = re.compile(rf"(?:[ ](?:(?:de|del|la|las|los)[ ]){{0,2}}{_CAPITALISED})+")
 _CAPITALS_BEFORE = re.compile(rf"(?<=[a-zß-öø-ÿ,][ ])(?:{_CAPITALISED}[ ])+$")
 # Characters before a mention that are looked at.
+_FARTHEST = 40
 # Of what joins a mention after it, so that a text of initials takes no longer than another.
 _LONGEST_JOINED = 100
-_FARTHEST = 40
 _RELATIVE = re.compile(rf"{KIN}|famili|matern|patern|\d", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
 

@@ -82,7 +82,8 @@ class PlainText:
     Spaces of any kind and number are one space, typographic hyphens a hyphen, letters with
     combining accents one letter, and look-alikes from other alphabets Latin letters. Invisible
     characters, the hyphen of a word broken at a line end, and the spaces of a word written with
-    spaces between its letters are absent. A line end is a space where the line was only wrapped, else "\\n".
+    spaces between its letters are absent. A line end is a space where the line was only
+    wrapped, else "\\n".
 
     Attributes:
         text: the plain text.

@@ -35,8 +35,9 @@ class PhiPatterns(Described, Pipe):
     faxes, postal codes, dates, ages, and identifiers of Spain (DNI, NIE, social security, health
     card, collegiate number, clinical history), of the United States and of Great Britain (SSN, NHS
     number, medical record), IBAN and payment cards. Of names it finds known ones and those after a
-    title or the name of a field, so it does not replace a recogniser. A value that could be a harmless number has to pass a check, or a word such as "NHC"
-    introduces it; doses, blood pressures, scores and ratios stay.
+    title or the name of a field, so it does not replace a recogniser. A value that could be a
+    harmless number has to pass a check, or a word such as "NHC" introduces it; doses, blood
+    pressures, scores and ratios stay.
 
     The spans join the layer of mentions. Where a span lies within a mention, the mention stays.
     Mentions that it overlaps in part are joined with it to one mention from the first start to the

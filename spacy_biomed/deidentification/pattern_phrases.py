@@ -33,7 +33,7 @@ _KEYWORDS = (
 _INSTITUTIONS = {
     "es": (
         rf"\b(?:{_KEYWORDS}|Servicio (?:[{_UPPER}][\w-]+ )+de Salud|H\.(?=[ ](?:U\.|La|Cl)))"
-        rf"(?:[ ](?:{_JOINING['es']}[ ])*{_NAME})+",
+        rf"(?:[ ](?:{_JOINING['es']}[ ]){{0,4}}{_NAME}){{1,12}}",
         # In capitals, or in lower case; `_trim` takes what is a name.
         r"\b(?:hospital|HOSPITAL|(?<=la )cl[íi]nica|CL[ÍI]NICA|centro de salud|CENTRO DE SALUD"
         r"|residencia|RESIDENCIA"

@@ -37,8 +37,8 @@ _LETTER = r"[^\W\d_]"
 # any, and its form.
 _LONGER = {
     "hyphen": (
-        r"[-\u00ad][ {invisible}]*\r?\n",
-        r"(?<={letter})[-\u00ad][ {invisible}]*\r?\n[ ]*(?=[a-zß-ÿ])"
+        r"[-\u00ad][ {invisible}]{{0,3}}\r?\n",
+        r"(?<={letter})[-\u00ad][ {invisible}]{{0,3}}\r?\n[ ]*(?=[a-zß-ÿ])"
         r"|(?<=[A-ZÀ-Þ]{{2}})-[ ]*\r?\n[ ]*(?=[A-ZÀ-Þ]{{2}})",
     ),
     "spaced": (

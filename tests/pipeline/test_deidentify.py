@@ -549,3 +549,34 @@ def test_a_word_of_a_name_is_found_wherever_it_stands():
     assert deidentify(text, [(0, 11, "NOMBRE")]).text == (
         "[NOMBRE] vino. La Sra. [NOMBRE] no volvió; [NOMBRE]."
     )
+
+
+def test_a_year_of_two_digits_is_read_by_the_other_dates():
+    text = "F.N. 12/03/45, ingresa el 10/02/2019"
+    spans = [(5, 13, "FECHA"), (26, 36, "FECHA")]
+    new = deidentify(text, spans, mode="surrogates", secret_variable=None, language="es").text
+    born, admitted = new[5:13], new[26:36]
+    # The birth counts as 1945: the latest date is the admission, and becomes a day of forty years.
+    assert 1990 <= int(admitted[-4:]) <= 2029
+    assert (int(admitted[-4:]) - int(born[-2:])) % 100 in (73, 74)
+
+
+def test_capitals_accents_and_order_of_a_name_have_one_surrogate():
+    text = "Marta Ochoa vino. OCHOA, MARTA; ochoa."
+    settings = {"mode": "surrogates", "secret_variable": None, "language": "es"}
+    new = deidentify(text, [(0, 11, "NOMBRE")], **settings).replacements
+    given, surname = new[0].text.split(maxsplit=1)
+    assert [one.text for one in new[1:]] == [
+        f"{surname}, {given}".upper(),
+        surname.lower(),
+    ]
+
+
+def test_a_mention_ends_at_a_line_end_but_not_where_a_line_was_wrapped():
+    assert deidentify("NHC 331\nMadre sana", [(4, 13, "IDENTIFICADOR")]).text == (
+        "NHC [IDENTIFICADOR]\nMadre sana"
+    )
+    wrapped = "El paciente Juan\nPérez ingresa por disnea"
+    assert deidentify(wrapped, [(12, 22, "NOMBRE")]).text == (
+        "El paciente [NOMBRE] ingresa por disnea"
+    )

@@ -87,7 +87,7 @@ def test_one_corpus_shows_all_that_is_known() -> None:
     ("arguments", "message"),
     [
         (["--task", "parsing"], "no --task 'parsing' in the catalogue: use deidentification"),
-        (["--language", "de"], "no --language 'de' in the catalogue: use en, es, fr"),
+        (["--language", "de"], "no --language 'de' in the catalogue: use en, es or fr"),
         (["jnlpba", "--task", "ner"], "--task filter"),
     ],
 )

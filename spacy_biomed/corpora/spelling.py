@@ -56,6 +56,7 @@ SPELLINGS: tuple[Spelling, ...] = (
     _spelling({**dict(zip(_GREEK, _LATIN, strict=True)), "μ": "u", "ß": "b"}),
     _spelling({**dict(zip(_GREEK, _LATIN, strict=True)), "φ": "ph", "χ": "ch", "θ": "th"}),
     _spelling({**dict(zip(_GREEK, _NAMES, strict=True)), "ß": "ss"}),
+    _spelling({"'": "", '"': ""}),  # some programs drop quotes, or double them
 )
 
 

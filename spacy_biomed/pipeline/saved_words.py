@@ -13,6 +13,7 @@ from spacy.language import Language
 
 from ..errors import BiomedError
 from ..outputs import replace_text
+from .checksums import CHECKSUMS, forget_checksums, write_checksums
 from .pipeline_loading import load_pipeline
 
 # Its components, when they are loaded, add the strings that they need; `list_needed_strings` has
@@ -91,9 +92,13 @@ def strip_directory(path: Path, *, force: bool = False) -> tuple[int, int]:
         )
     strings = list_needed_strings(nlp)
     before = 0
+    has_checksums = (path / CHECKSUMS).is_file()
+    forget_checksums(path)
     for file in find_strings(path):
         before += len(srsly.read_json(file)) if file.is_file() else 0
         replace_text(file, srsly.json_dumps(strings))
+    if has_checksums:
+        write_checksums(path)
     return before, len(strings)
 
 

@@ -18,8 +18,8 @@ ROWS = {
     "class": {"text": "Aspirin for cancer", "cats": {"": 1.0}},
     "relation": {
         "text": "Aspirin for cancer",
-        "spans": SPANS[:1] * 2,
-        "relations": [{"label": "", "head": "T1", "tail": "T1"}],
+        "spans": SPANS[:1],
+        "relations": [{"label": "", "head_span": SPANS[0], "child_span": SPANS[0]}],
     },
 }
 

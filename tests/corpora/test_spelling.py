@@ -38,6 +38,8 @@ SAME = [
     ("náusea", unicodedata.normalize("NFD", "náusea")),
     (unicodedata.normalize("NFD", "náusea"), "náusea"),
     ("TNF-α", "TNF-?"),
+    ('"TATA" box', " TATA  box"),
+    ("Sjögren's", "Sjogren''s"),
 ]
 OTHER = [
     ("TNF-α", "TNF-β"),

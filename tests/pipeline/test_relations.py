@@ -202,20 +202,18 @@ def test_signs_of_a_note_are_no_marks_where_entities_were_annotated(make_pipelin
     expected = [("Aspirin", "DRUG", "cancer", "DISEASE", "TREATS")]
     assert facts(nlp(text)) == expected
     example = annotated(nlp)[-1]
-    assert score_relations([example], ["TREATS"])["relations_micro_r"] == 0.0
+    assert score_relations([example], labels=["TREATS"])["relations_micro_r"] == 0.0
     example.predicted = example.reference.copy()
-    assert score_relations([example], ["TREATS"])["relations_micro_f"] == 1.0
+    assert score_relations([example], labels=["TREATS"])["relations_micro_f"] == 1.0
 
 
 @pytest.mark.parametrize("text", SIGNS)
 def test_a_converted_note_with_such_signs_keeps_its_entities(tmp_path, text):
     start, end = text.index("Aspirin"), text.index("cancer")
-    spans = [
-        {"id": "T1", "start": start, "end": start + 7, "label": "DRUG"},
-        {"id": "T2", "start": end, "end": end + 6, "label": "DISEASE"},
-    ]
-    relation = {"label": "TREATS", "head": "T1", "tail": "T2"}
-    row = {"text": text, "spans": spans, "relations": [relation]}
+    head = {"start": start, "end": start + 7, "label": "DRUG"}
+    tail = {"start": end, "end": end + 6, "label": "DISEASE"}
+    relation = {"label": "TREATS", "head_span": head, "child_span": tail}
+    row = {"text": text, "spans": [head, tail], "relations": [relation]}
     (tmp_path / "train.jsonl").write_text(json.dumps(row), encoding="utf8")
     convert_corpus("mine", tmp_path, tmp_path / "out", format="jsonl")
     (doc,) = DocBin().from_disk(tmp_path / "out" / "train.spacy").get_docs(Vocab())

@@ -11,6 +11,7 @@ from spacy.tokens import DocBin
 from spacy.training import Example
 
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.pipeline.checksums import CHECKSUMS, check_checksums, write_checksums
 from spacy_biomed.pipeline.saved_words import (
     remove_words,
     strip_directory,
@@ -215,3 +216,11 @@ def test_the_de_identified_text_is_stored_without_the_names():
     doc = nlp("Echeverria came. Then Ibarretxe left.")
     stored = DocBin(store_user_data=True, docs=[nlp(doc._.deidentified.text)])
     assert not {"Echeverria", "Ibarretxe"} & stored.strings
+
+
+def test_a_stripped_pipeline_has_the_checksums_of_its_new_files(trained, tmp_path):
+    trained.to_disk(tmp_path / "out")
+    write_checksums(tmp_path / "out")
+    strip_directory(tmp_path / "out")
+    check_checksums(tmp_path / "out")
+    assert (tmp_path / "out" / CHECKSUMS).is_file()

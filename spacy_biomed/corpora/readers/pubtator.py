@@ -7,7 +7,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ...errors import BiomedError, quote
-from ..documents import Document, Mention, Relation, list_files, number_lines, parse_offset
+from ..documents import (
+    Document,
+    Mention,
+    Relation,
+    check_mention,
+    list_files,
+    number_lines,
+    parse_offset,
+)
 from ..repairs import leaving_out, locate
 
 SUFFIXES = (".txt", ".pubtator", ".tsv")
@@ -121,5 +129,7 @@ def _finish(document: Document, covered: list[_Covered]) -> Document:
     """Check the mentions against the complete text, and add them."""
     for mention, string, where in covered:
         with leaving_out():
+            if mention.start >= len(document.text):  # of a line that was left out, if of any
+                check_mention(document.text, mention, string, where)
             document.mentions.append(locate(document.text, mention, string, where))
     return document

@@ -14,7 +14,7 @@ from spacy.tokens import DocBin
 from typer.testing import CliRunner
 
 from spacy_biomed.cli import app
-from spacy_biomed.outputs import replacing_directory
+from spacy_biomed.outputs import MARKER, replacing_directory
 
 NOTES = ["Marta Ochoa vino el 12/03/2019.", "", "Alta: 14/03/2019. Fdo.: Marta Ochoa, Ana Ruiz"]
 TAGGED = ["[NOMBRE] vino el [FECHA].", "", "Alta: [FECHA]. Fdo.: [NOMBRE], [NOMBRE]"]
@@ -337,6 +337,7 @@ def test_renamed_files_have_names_that_follow_from_the_secret(run, tmp_path, mon
     first = names()
     assert len(first) == 2 and all(re.fullmatch(r"[0-9a-f]{32}\.txt", name) for name in first)
     assert {(tmp_path / "clean" / name).read_text() for name in first} == {"[NOMBRE]", "Nada"}
+    assert "notes" not in (tmp_path / "clean" / MARKER).read_text()
     assert names() == first
     monkeypatch.setenv("SPACY_BIOMED_SECRET", "another secret, long enough")
     assert not names() & first

@@ -1,7 +1,9 @@
 import doctest
+import random
 
 import pytest
 import spacy
+from spacy.tokens import Span
 
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.pipeline import phi_patterns
@@ -93,3 +95,38 @@ def test_the_component_is_saved_with_the_pipeline(tmp_path):
     nlp.to_disk(tmp_path)
     doc = spacy.load(tmp_path)("Ana, 12/03/2019, tel. 912345678")
     assert found(doc.ents) == [("Ana", "NOMBRE"), ("12/03/2019", "DATE")]
+
+
+def unite_one_with_all(doc, mentions, found):
+    """The mentions and the found spans together, each found span compared with every mention."""
+    others = list(mentions)
+    for span in found:
+        met = [one for one in others if one.start < span.end and span.start < one.end]
+        personal = [one for one in met if one.label_ != "ENFERMEDAD"]
+        if any(one.start <= span.start and span.end <= one.end for one in personal):
+            continue
+        parts = [span, *personal]
+        start, end = min(one.start for one in parts), max(one.end for one in parts)
+        others = [one for one in others if one not in met]
+        others.append(Span(doc, start, end, max(parts, key=len).label))
+    return sorted(others)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_only_what_is_near_is_compared_and_nothing_is_missed(seed):
+    rng = random.Random(seed)
+    nlp = make_nlp(spans_key="phi", kinds={"ENFERMEDAD": "keep"})
+    doc = nlp.make_doc("a " * 60)
+
+    def draw(labels, count):
+        starts = [rng.randrange(55) for _ in range(count)]
+        return [
+            Span(doc, one, one + rng.randrange(1, 6), label=rng.choice(labels)) for one in starts
+        ]
+
+    mentions = sorted(draw(["NOMBRE", "ENFERMEDAD", "LUGAR"], 20))
+    found = draw(["FECHA", "ID"], 15)
+    united = nlp.get_pipe("biomed_phi_patterns")._unite(doc, mentions, found)
+    # Of two equally long ones, either may give the label.
+    expected = unite_one_with_all(doc, mentions, found)
+    assert [(one.start, one.end) for one in united] == [(one.start, one.end) for one in expected]

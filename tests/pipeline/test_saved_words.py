@@ -9,7 +9,9 @@ from spacy.kb import InMemoryLookupKB
 from spacy.language import Language
 from spacy.tokens import DocBin
 from spacy.training import Example
+from typer.testing import CliRunner
 
+from spacy_biomed.cli import app
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.pipeline.checksums import CHECKSUMS, check_checksums, write_checksums
 from spacy_biomed.pipeline.saved_words import (
@@ -167,6 +169,15 @@ def test_a_directory_is_stripped_in_place_and_again_without_a_change(trained, tm
     assert not find_word(tmp_path / "out", "Ochoa")
     assert describe(spacy.load(tmp_path / "out")(TEXT)) == expected
     assert strip_directory(tmp_path / "out") == (after, after)
+
+
+def test_the_command_says_how_many_strings_there_are(trained, tmp_path):
+    read_words(trained)
+    trained.to_disk(tmp_path / "out")
+    result = CliRunner().invoke(app, ["strip", str(tmp_path / "out")])
+    assert result.exit_code == 0
+    assert " strings before, " in result.output
+    assert not find_word(tmp_path / "out", "Ochoa")
 
 
 @pytest.mark.parametrize("name", ["missing", "empty"])

@@ -71,6 +71,7 @@ def test_the_defaults_of_the_page_are_the_commands():
         "max-documents": limits.max_documents,
         "max-body": limits.max_body,
         "max-waiting": limits.max_waiting,
+        "max-wait": limits.max_wait,
         "timeout": limits.timeout,
         "batch-size": limits.batch_documents,
     }

@@ -14,7 +14,8 @@ from .term_lists import normalize
 _MONTH = {language: rf"(?P<name>{one_of({language: MONTHS[language]})})" for language in MONTHS}
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
 # A date may follow another one, as in "12/03/2019-15/03/2019", and a time may follow a date.
-_BEFORE = r"(?:(?<![\w/])(?<!\d[.,-])|(?<=[/.-]\d{4}-)|(?<=/\d\d-))"
+# The digit is asked for first, since most characters are none.
+_BEFORE = r"(?=\d)(?:(?<![\w/])(?<!\d[.,-])|(?<=[/.-]\d{4}-)|(?<=/\d\d-))"
 _AFTER = r"(?![\w/])(?!-\d(?!\d?[/.]\d))(?![.,]\d(?!\d?[:.]\d\d\b))"
 _DAY, _NUMBER = r"(?P<day>\d{1,2})", r"(?P<month>\d{1,2})"
 _FIRST, _SECOND = r"(?P<first>\d{1,2})", r"(?P<second>\d{1,2})"

@@ -98,7 +98,7 @@ def _is_card(number: str) -> bool:
     return luhn.is_valid(re.sub(r"\D", "", number))
 
 
-_GROUPED = r"(?<![\w.,/-])(?<!\d )"
+_GROUPED = r"(?=[\dX-Zx-z])(?<![\w.,/-])(?<!\d )"
 _END = r"(?![\w/-])(?![.,]\d)"
 _WITH_CHECKS: dict[str, list[tuple[str, str, Callable[[str], bool]]]] = {
     "es": [
@@ -158,7 +158,11 @@ def is_hl7(match: re.Match[str]) -> bool:
 
 _THINGS = [
     # Letters joined to a number, as in "ES4482913".
-    rule("record", rf"(?<![\w./-])[A-Z]{{2,4}}-?\d{{7,12}}{_END}", _is_no_register),
+    rule(
+        "record",
+        rf"(?=[A-Z]{{2,4}}-?\d)(?<![\w./-])[A-Z]{{2,4}}-?\d{{7,12}}{_END}",
+        _is_no_register,
+    ),
     rule("record", r"(?<=[|^~])[A-Z]{0,4}\d{5,}[A-Z]?(?=[|^~\s]|$)", _is_segment),
     rule(
         "device",
@@ -169,7 +173,10 @@ _THINGS = [
         _is_serial,
     ),
     rule("vehicle", rf"{_GROUPED}\d{{4}}[ -]?[BCDFGHJKLMNPRSTVWXYZ]{{3}}{_END}", _is_plate),
-    rule("vehicle", rf"(?<![\w-])(?:{'|'.join(_PROVINCES.split())})-\d{{4}}-?[A-Z]{{1,2}}{_END}"),
+    rule(
+        "vehicle",
+        rf"(?=[A-Z]{{1,2}}-\d)(?<![\w-])(?:{'|'.join(_PROVINCES.split())})-\d{{4}}-?[A-Z]{{1,2}}{_END}",
+    ),
     rule(
         "vehicle",
         r"\b(?i:matr[íi]culas?|placas? de matr[íi]cula|license plate|number plate"

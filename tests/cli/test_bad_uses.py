@@ -216,7 +216,11 @@ COMMANDS = {
     ),
     "scores": Command(
         {"PIPELINE": "pipeline", "METRICS": "metrics.json"},
-        {"PIPELINE": UNDESCRIBABLE, "METRICS": [*INPUT_FILES, *JSONS]},
+        {
+            # It does not read the meta.
+            "PIPELINE": [one for one in UNDESCRIBABLE if not str(one).endswith("_meta")],
+            "METRICS": [*INPUT_FILES, *JSONS],
+        },
     ),
     "clean": Command(
         {"SOURCE": "texts.txt", "--output": "new.txt", "--lang": "en"},

@@ -15,6 +15,8 @@ from ..errors import BiomedError
 
 # Of a cased vocabulary about a third has capitals, of an uncased one nothing but special tokens.
 LEAST_SHARE = 0.01
+# A smaller vocabulary may have been learned from texts that happen to have few capitals.
+LEAST_WORDS = 1000
 _SPECIAL = re.compile(r"\[.*\]|<.*>")
 _CAPITAL = re.compile("[A-Z]")
 
@@ -40,7 +42,7 @@ def check_casing(tokenizer: Tokenizer, source: str, *, cased: bool | None = None
             "tokenizer_config.json"
         )
     is_uncased = not any(map(_CAPITAL.search, words)) if cased is None else not cased
-    if is_uncased and not lowers and _has_letters(words) and _has_unknown(tokenizer):
+    if is_uncased and not lowers and len(words) >= LEAST_WORDS and _has_unknown(tokenizer):
         raise BiomedError(
             f"{source}: its vocabulary is uncased, and its tokenizer keeps capitals, so that words "
             'with them become unknown: put "do_lower_case": true into its tokenizer_config.json'
@@ -72,10 +74,6 @@ def is_cased(word: str) -> bool:
     Byte-level vocabularies have every single letter.
     """
     return len(word.removeprefix("##")) > 1 and bool(_CAPITAL.search(word))
-
-
-def _has_letters(words: list[str]) -> bool:
-    return any(re.search("[a-z]", word) for word in words)
 
 
 def _has_unknown(tokenizer: Tokenizer) -> bool:

@@ -69,7 +69,7 @@ def _explain(name: str, error: Exception) -> str:
 
 def _find_dotted(error: Exception) -> str | None:
     """The name of a component whose section of the config spaCy takes for one inside another."""
-    for one in error.errors if isinstance(error, ConfigValidationError) else ():
+    for one in (isinstance(error, ConfigValidationError) and error.errors) or ():
         section, *names = one["loc"]
         if section == "components" and len(names) > 1 and one["msg"].endswith("is not defined"):
             return ".".join(names)

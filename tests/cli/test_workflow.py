@@ -96,6 +96,9 @@ def test_a_workflow_that_is_called_after_a_task_configures_its_head():
     assert task_of("config") == ""
     for name in ALIASES:
         steps = [step.replace("config_" + name, "config") for step in PROJECT["workflows"][name]]
+        if name == "ner":  # whose cards have its robustness
+            steps = [step.replace("describe_ner", "describe") for step in steps]
+            steps.remove("robustness")
         assert steps == PROJECT["workflows"]["pipeline"]
 
 

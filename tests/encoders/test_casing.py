@@ -15,7 +15,7 @@ from spacy_biomed.errors import BiomedError
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 CASED = ["Aspirin", "BRCA1", "The", "the", "aspirin", "was", "No", "##s", "A", "a"]
-UNCASED = ["aspirin", "brca1", "the", "was", "no", "##s", "a"]
+UNCASED = ["aspirin", "brca1", "the", "was", "no", "##s", "a", *(f"##{i}" for i in range(1000))]
 
 
 @pytest.fixture

@@ -78,6 +78,11 @@ def entities_of_first_pieces(pieces, doc):
     return [tuple(entity) for entity in found]
 
 
+def with_letters(entities, doc):
+    """Those that have a letter or digit: `biomed_ner` finds no others."""
+    return [one for one in entities if any(map(str.isalnum, doc.text[one[0] : one[1]]))]
+
+
 def offsets(doc):
     return [(ent.start_char, ent.end_char, ent.label_) for ent in doc.ents]
 
@@ -90,7 +95,7 @@ def test_a_token_classifier_finds_what_it_finds_in_transformers(save_classifier,
     assert sum(len(doc.ents) for doc in docs) > 1000
     assert {ent.label_ for doc in docs for ent in doc.ents} == {"DRUG", "DISEASE"}
     for doc, pieces in zip(docs, tag(sentences), strict=True):
-        assert offsets(doc) == entities_of_first_pieces(pieces, doc)
+        assert offsets(doc) == with_letters(entities_of_first_pieces(pieces, doc), doc)
 
 
 @pytest.mark.parametrize("problem", ["single_label_classification", "multi_label_classification"])
@@ -181,7 +186,7 @@ def test_labels_without_parts_are_entities_of_neighbouring_tokens(save_classifie
         for piece in pieces:
             if piece["entity"] != "O":
                 piece["entity"] = f"I-{piece['entity']}"
-        assert offsets(doc) == entities_of_first_pieces(pieces, doc)
+        assert offsets(doc) == with_letters(entities_of_first_pieces(pieces, doc), doc)
 
 
 def run(*arguments):

@@ -472,7 +472,7 @@ def test_schedule_and_epochs_that_are_given_are_stronger_than_the_recipes(tmp_pa
     assert config["vars"]["max_steps"] == 2 * 6
     with pytest.raises(BiomedError, match="--batch-words: .*not of words"):
         create_multitask_config(
-            folders, encoder="any", template="papers/peng_multitask", batch_words=9
+            folders, encoder=str(tiny_bert), template="papers/peng_multitask", batch_words=9
         )
 
 

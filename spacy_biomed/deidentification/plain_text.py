@@ -186,6 +186,8 @@ def _is_wrapped(line: str, following: str, width: int) -> bool:
         return first[1][0].islower() and line.rstrip()[-1] not in ":;!?|"
     if width >= _NARROWEST and len(line.rstrip()) + 1 + len(first[1]) > width:
         return True
+    if not any(word[:1].islower() for word in line.split()):
+        return False  # a list of names, one in each line
     last = _LAST_WORD.search(line[-40:])
     words = [last[1] if last else "", first[1].rstrip(".,;")]
     return all(word[:1].isupper() and is_clear_name(normalize(word)) for word in words)

@@ -25,6 +25,8 @@ def find_word(word: str, *roots: object) -> bool:
         if isinstance(one, str | bytes) and _has(one, word):
             return True
         left += gc.get_referents(one)
+        if isinstance(one, dict):  # whose keys are left out if they are strings
+            left += one
     return False
 
 

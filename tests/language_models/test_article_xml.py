@@ -192,7 +192,7 @@ def test_notes_of_mimic_are_rows_of_which_errors_are_left_out(tmp_path):
     path = tmp_path / "NOTEEVENTS.csv.gz"
     path.write_bytes(gzip.compress(content.encode()))
     assert read(path, text_field="TEXT") == [
-        'Pt "stable".\nNo pain, no fever.',
+        'Pt "stable".\r\nNo pain, no fever.',
         "Discharged.",
     ]
     with pytest.raises(BiomedError, match=r"gz:3: no field text, but ROW_ID, CATEGORY, ISERROR"):
@@ -202,7 +202,7 @@ def test_notes_of_mimic_are_rows_of_which_errors_are_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('text\n"a', "a.csv:2: no CSV; check the quotation marks"),
+        ('text\n"a', "a.csv:2: a quotation mark opens a field here and does not close"),
         ("text,id\na", "a.csv:2: 1 fields and not 2, as the first line has"),
     ],
 )

@@ -224,8 +224,9 @@ def run_spacy(config: Config, output: Path) -> str:
 
 
 def rows(printed: str) -> list[list[str]]:
-    """The rows of the evaluations: epoch, step, losses, scores."""
-    return [line.split() for line in printed.splitlines() if line[:3].strip().isdigit()]
+    """The rows of the evaluations: epoch, step, losses, scores; not speed and time."""
+    lines = [line.split() for line in printed.splitlines() if line[:3].strip().isdigit()]
+    return [line[:-2] for line in lines]
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -80,8 +79,10 @@ class _Request:
 
 
 _Batch = list[tuple[_Request, int]]
-# Of a batch whose speed counts.
+# A batch with less text than this says nothing of the speed.
 _FEWEST_CHARACTERS = 1_000
+# Characters in a second before any is measured. The first batch may have to wait for an engine.
+_FIRST_SPEED = 2_000
 
 
 class Batcher:
@@ -104,7 +105,7 @@ class Batcher:
         self._handed: SimpleQueue[tuple[asyncio.AbstractEventLoop, _Batch] | None] = SimpleQueue()
         self._busy_since: float | None = None
         # Characters in a second of the last batch.
-        self._speed = math.inf
+        self._speed: float = _FIRST_SPEED
         self._gathering: asyncio.TimerHandle | None = None
         # A daemon, so that a component that never returns does not keep the process alive.
         self._thread = Thread(target=self._run, name="annotation", daemon=True)

@@ -23,6 +23,8 @@ from .limits import ServerLimits
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 # Bytes of a request's first line and headers.
 _LONGEST_HEAD = 16_384
+# Seconds that a connection stays open between two requests.
+_LONGEST_IDLE = 75
 
 
 def serve_pipeline(
@@ -71,6 +73,8 @@ def serve_pipeline(
             server_header=False,
             proxy_headers=False,
             h11_max_incomplete_event_size=_LONGEST_HEAD,
+            # Longer than clients keep theirs, or they send to a connection that is being closed.
+            timeout_keep_alive=_LONGEST_IDLE,
             # Everything that has begun is answered after the time that a request has.
             timeout_graceful_shutdown=math.ceil(2 * limits.timeout) + 1,
         )

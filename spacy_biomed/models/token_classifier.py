@@ -129,7 +129,7 @@ def forward(
     rows = [output.dataXd if isinstance(output, Ragged) else output for output in outputs]
     row_counts = [len(row) for row in rows]
     doc_lengths = ops.asarray1i(row_counts)
-    token_lengths = _token_lengths(ops, outputs)
+    row_lengths = token_lengths = _token_lengths(ops, outputs)
     width = rows[0].shape[1]
     words = _read_words(tok2vec, docs)
     if features is None:
@@ -161,7 +161,7 @@ def forward(
             d_kept, d_data = d_data, ops.xp.zeros_like(everything)
             d_data[ops.asarray(kept)] = d_kept
         if features is not None:
-            d_vectors = ops.reduce_sum(ops.as_contig(d_data[:, width:]), token_lengths)
+            d_vectors = ops.reduce_sum(ops.as_contig(d_data[:, width:]), row_lengths)
             backprop_features(split_at(d_vectors, borders([len(doc) for doc in docs])))
             d_data = ops.as_contig(d_data[:, :width])
         d_rows = split_at(d_data, borders(row_counts))

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import spacy
 from thinc.api import Model
 from thinc.types import Ragged
 
@@ -10,7 +11,13 @@ from spacy_biomed.models.token_classifier import TokenClassifier_v1, add_outputs
 WIDTH, TAGS = 3, 4
 
 
-def vectors(lengths, ragged):
+class NormalizingListener(Model):
+    """Listens to an encoder that does not read the second of two spaces."""
+
+    encoder = Model("encoder", lambda model, docs, is_train: None, attrs={"normalize": True})
+
+
+def vectors(lengths, ragged, kind=Model):
     """A layer that gives documents of so many rows fixed vectors, and keeps their gradient."""
     rng = np.random.default_rng(0)
     data = [rng.normal(size=(length, WIDTH)).astype("float32") for length in lengths]
@@ -24,7 +31,7 @@ def vectors(lengths, ragged):
         outputs = [Ragged(x, np.array(n, dtype="i")) for x, n in zip(data, pieces, strict=True)]
         return outputs, lambda d: received.extend(one.dataXd for one in d) or []
 
-    return Model("vectors", forward, dims={"nO": WIDTH}), data, pieces, received
+    return kind("vectors", forward, dims={"nO": WIDTH}), data, pieces, received
 
 
 def neighbours(rows, window):
@@ -158,6 +165,33 @@ def test_features_of_tokens_stand_beside_the_vectors_of_their_rows(ragged):
     expected = np.zeros((len(counts), WIDTH))
     np.add.at(expected, token, d_X[:, WIDTH:])
     np.testing.assert_allclose(np.concatenate(d_features), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_of_features_stay_at_their_tokens_where_some_are_not_read():
+    """What a token that is not read would shift: the gradients of all tokens after it."""
+    nlp = spacy.blank("en")
+    docs = [nlp("BRCA1  and  TP53 in"), nlp("aspirin  trials")]
+    lengths = [len(doc) for doc in docs]
+    read = np.array([not token.is_space for doc in docs for token in doc])
+    tok2vec, data, _, received = vectors(lengths, False, NormalizingListener)
+    features, values, _, d_features = vectors(lengths, False)
+    model = TokenClassifier_v1(tok2vec, features=features, dropout=0.0, nO=TAGS)
+    model.initialize(X=docs)
+    W = np.random.default_rng(1).normal(size=(TAGS, 2 * WIDTH)).astype("float32")
+    model.get_ref("output").set_param("W", W)
+
+    scores, backprop = model.begin_update(docs)
+    X = np.concatenate([np.concatenate(data), np.concatenate(values)], axis=1)[read]
+    assert scores.lengths.tolist() == read.astype(int).tolist() and not read.all()
+    np.testing.assert_allclose(scores.dataXd, X @ W.T, rtol=1e-4, atol=1e-5)
+
+    d_scores = np.random.default_rng(2).normal(size=scores.dataXd.shape).astype("float32")
+    backprop(Ragged(d_scores.copy(), scores.lengths))
+    expected = np.zeros((len(read), 2 * WIDTH))
+    expected[read] = d_scores @ W
+    np.testing.assert_allclose(np.concatenate(received), expected[:, :WIDTH], rtol=1e-4, atol=1e-5)
+    found = np.concatenate(d_features)
+    np.testing.assert_allclose(found, expected[:, WIDTH:], rtol=1e-4, atol=1e-5)
 
 
 def test_a_listener_with_one_row_for_the_document_is_refused():

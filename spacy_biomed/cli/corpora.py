@@ -4,6 +4,7 @@ import json
 import os
 import re
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -22,24 +23,46 @@ _PIPED_WIDTH = 120
 
 def corpora(
     name: str | None = typer.Argument(None, help="Show everything known about this corpus"),
+    folder: Path | None = typer.Argument(
+        None, help="Folder to download it to; else assets/NAME.", show_default=False
+    ),
+    download: bool = typer.Option(
+        False, "--download", help="Download its files, or check those that are there."
+    ),
     task: str | None = typer.Option(None, "--task", "-t", help="Only corpora of this task"),
     language: str | None = typer.Option(None, "--language", "-l", help="Only this language: en"),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table"),
 ) -> None:
-    """List the corpora that the package knows, or show one of them.
+    """List the corpora that the package knows, or show or download one of them.
 
     Examples: python -m spacy biomed corpora --task ner --language es,
-    python -m spacy biomed corpora ncbi_disease
+    python -m spacy biomed corpora ncbi_disease,
+    python -m spacy biomed corpora ncbi_disease --download
     """
     from ..corpora.corpus_catalogue import all_corpora, find_corpus
 
+    if download != (folder is not None) and not (download and name):
+        raise BiomedError("give the corpus to download, and --download: NAME --download [FOLDER]")
     if name is not None:
         check_no_filters(task=task, language=language)
         entry = find_corpus(name)
+        if download:
+            _download(entry, folder or Path("assets", entry.name))
+            return
         print_json(entry) if as_json else print_fields(entry.name, _describe(entry))
         return
     entries = select(all_corpora(), task=task, language=language)
     print_json(entries) if as_json else _print_table(entries)
+
+
+def _download(entry: CorpusEntry, folder: Path) -> None:
+    from ..corpora.downloads import download_corpus
+
+    downloaded = download_corpus(entry, folder)
+    if downloaded:
+        typer.echo(f"✔ Downloaded {', '.join(map(str, downloaded))}")
+    else:
+        typer.echo(f"✔ {folder} has the files of {entry.name} already, as published")
 
 
 def check_no_filters(**filters: str | None) -> None:
@@ -192,4 +215,4 @@ def _where_files_go(entry: CorpusEntry) -> str:
     folder = f"assets/{entry.name}/"
     if entry.access == "ships":
         return f"{folder} comes with the project."
-    return f"`python -m spacy project assets` downloads them to {folder}"
+    return f"`python -m spacy biomed corpora {entry.name} --download` downloads them to {folder}"

@@ -32,8 +32,9 @@ class CorpusEntry:
         split_sizes: part to its content, in words ("923 sentences, 787 mentions").
         metric: how the papers score it.
         source: the owners' page, or who they are.
-        access: "download", "data use agreement" (files come from the owners, see `instructions`) or
-            "ships" (comes with the project).
+        access: "download" (`downloads.download_corpus`), "by hand" (public, but no command can
+            download it, see `instructions`), "data use agreement" (files come from the owners, see
+            `instructions`) or "ships" (comes with the project).
         instructions: where to put files that cannot be downloaded; "" if nothing is to be done.
         papers: which of the five papers evaluate on it, numbered as in `docs/corpora.md`.
         format: the reader, one of `formats.FORMATS`; None if there is no reader for it.
@@ -43,6 +44,8 @@ class CorpusEntry:
         repository, commit: a public git repository with the files, and the commit to use.
         repository_paths: path in the corpus folder ("." is the folder itself) to path in
             `repository`.
+        sha256: path in the corpus folder to the checksum of the file (`files.digests.hash_file`) or
+            folder (`digest_files`). What has none is checked by `commit` alone.
     """
 
     name: str
@@ -65,6 +68,7 @@ class CorpusEntry:
     repository: str | None = None
     commit: str | None = None
     repository_paths: dict[str, str] = field(default_factory=dict)
+    sha256: dict[str, str] = field(default_factory=dict)
     notes: str = ""
 
 

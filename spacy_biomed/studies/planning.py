@@ -20,7 +20,7 @@ from ..corpora.corpus_catalogue import find_corpus
 from ..encoders.encoder_catalogue import find_encoder
 from ..encoders.loading import is_on_disk, load_pretrained
 from ..errors import BiomedError
-from ..training.checkpoint import digest_files
+from ..files.digests import digest_files
 from ..training.config import (
     BASE,
     Recipe,

@@ -21,6 +21,7 @@ from thinc.api import Model, Optimizer, PyTorchShim, get_current_ops, to_numpy
 
 from ..encoders.thinc_shims import get_loss_scale, get_module
 from ..errors import BiomedError
+from ..files.digests import digest_files
 from ..outputs import find_paths, replacing_file
 
 # Version, words and second normal deviate of Python's generator, as of `random.getstate`.
@@ -202,19 +203,6 @@ def fingerprint(nlp: Language) -> dict[str, str]:
 
 def _digest(content: Any) -> str:
     return hashlib.sha256(srsly.json_dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def digest_files(path: Path) -> str:
-    """A digest of the contents of a file, or of the names and contents of a folder's files."""
-    digest = hashlib.sha256()
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    for file in files:
-        if file.is_file():
-            digest.update(str(file.relative_to(path)).encode())
-            with file.open("rb") as content:
-                while chunk := content.read(1 << 20):
-                    digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _nodes(nlp: Language) -> Iterator[tuple[str, Model]]:

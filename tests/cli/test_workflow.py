@@ -10,7 +10,6 @@ import typer
 from weasel.util.config import load_project_config
 
 from spacy_biomed.cli import app
-from spacy_biomed.corpora.corpus_catalogue import find_corpus
 from spacy_biomed.training.corpus_task import list_learners
 
 REPOSITORY = Path(__file__).parents[2]
@@ -24,7 +23,7 @@ NESTED = re.compile(r"python -m spacy project run (\S+) \.(.*)")
 # Workflows of one task.
 ALIASES = ("ner", "textcat", "pair", "similarity", "relations", "qa")
 
-# Made by the user or by `spacy project assets`, or part of the repository.
+# Made by the user or by `spacy biomed corpora --download`, or part of the repository.
 GIVEN = ("assets/",)
 
 
@@ -134,16 +133,6 @@ def test_every_command_that_is_not_repeated_says_what_it_makes():
 def test_configs_and_folders_of_the_repository_that_a_script_names_are_there(name, line):
     for path in re.findall(r"(?:configs|assets/terms)/[\w./]+", fill(line)):
         assert (REPOSITORY / path).exists(), path
-
-
-def test_every_corpus_of_the_assets_is_in_the_catalogue():
-    names = {asset["dest"].split("/")[1] for asset in PROJECT["assets"]}
-    assert {find_corpus(name).name for name in names} == names
-
-
-def test_every_asset_has_a_checksum():
-    for asset in PROJECT["assets"]:
-        assert re.fullmatch(r"[0-9a-f]{32}", asset["checksum"]), asset["dest"]
 
 
 def test_the_wheels_of_the_starters_are_those_that_are_installed():

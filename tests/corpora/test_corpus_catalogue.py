@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from spacy_biomed.corpora.corpus_catalogue import DATA_USE_AGREEMENT, all_corpora, find_corpus
+from spacy_biomed.corpora.downloads import download_corpus
 from spacy_biomed.corpora.formats import FORMATS
 from spacy_biomed.corpora.readers import medrqe, nli
 from spacy_biomed.errors import BiomedError
@@ -28,6 +29,12 @@ STAGED = [
     "nlm_gene",
     "s800",
     "pharmaconer",
+    "bc5cdr_ids",
+    "ncbi_disease_ids",
+    "gnormplus",
+    "bioid",
+    "bionlp13pc",
+    "bionlp11id",
 ]
 
 IN_THE_PAPERS = [
@@ -105,7 +112,7 @@ def test_a_name_like_no_other_gets_the_command_that_lists_them() -> None:
 def test_every_entry_says_what_the_catalogue_is_asked_for(entry) -> None:
     for field in ("title", "task", "language", "metric", "licence", "source"):
         assert getattr(entry, field), field
-    assert entry.access in {"download", DATA_USE_AGREEMENT, "ships"}
+    assert entry.access in {"download", "by hand", DATA_USE_AGREEMENT, "ships"}
     assert entry.format is None or entry.format in FORMATS
     assert set(entry.splits) <= {"train", "dev", "test"} or set(entry.splits) == {"all"}
     assert all(paths for paths in entry.splits.values())
@@ -114,10 +121,10 @@ def test_every_entry_says_what_the_catalogue_is_asked_for(entry) -> None:
 
 @pytest.mark.parametrize(
     "entry",
-    [entry for entry in all_corpora() if entry.access == DATA_USE_AGREEMENT],
+    [entry for entry in all_corpora() if entry.access in ("by hand", DATA_USE_AGREEMENT)],
     ids=lambda entry: entry.name,
 )
-def test_files_under_an_agreement_have_a_place(entry) -> None:
+def test_files_that_no_command_downloads_have_a_place(entry) -> None:
     assert f"assets/{entry.name}/" in entry.instructions
 
 
@@ -126,11 +133,9 @@ def test_files_under_an_agreement_have_a_place(entry) -> None:
     [entry for entry in all_corpora() if entry.access == "download"],
     ids=lambda entry: entry.name,
 )
-def test_a_download_has_a_pinned_repository_or_a_place_for_its_files(entry) -> None:
-    if entry.repository and not entry.instructions:
-        assert len(entry.commit) == 40
-    else:
-        assert f"assets/{entry.name}/" in entry.instructions
+def test_a_download_has_a_pinned_repository(entry) -> None:
+    assert entry.repository and len(entry.commit) == 40
+    assert not entry.instructions
 
 
 @pytest.mark.parametrize("name", ["starter_en", "starter_es", "starter_hallmarks"])
@@ -160,11 +165,13 @@ def test_corpora_without_a_published_part_do_not_claim_it() -> None:
 
 
 @pytest.mark.parametrize("name", STAGED)
-def test_the_paths_of_the_splits_exist(name: str, corpora_dir) -> None:
-    folder = corpora_dir(name)
-    for paths in find_corpus(name).splits.values():
+def test_the_paths_of_the_splits_exist_and_are_as_published(name: str, corpora_dir) -> None:
+    folder, entry = corpora_dir(name), find_corpus(name)
+    for paths in entry.splits.values():
         for path in paths:
             assert (folder / path).exists(), path
+    assert entry.sha256
+    assert download_corpus(entry, folder) == []  # as it checks all of them
 
 
 @pytest.mark.skipif(

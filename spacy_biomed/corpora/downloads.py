@@ -1,0 +1,115 @@
+"""Download the files of a corpus from the public git repository that the catalogue names.
+
+Only the files of the corpus are fetched, from one commit, by the command `git`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..errors import BiomedError, escape
+from ..files.digests import digest_files, hash_file
+from ..outputs import scratch_directory
+from .corpus_catalogue import CorpusEntry
+
+_ROOT = "."
+
+
+def download_corpus(entry: CorpusEntry, folder: Path) -> list[Path]:
+    """Download a corpus, or check the files that are there.
+
+    Args:
+        folder: where the corpus belongs, such as `assets/NAME`.
+
+    Returns:
+        the files and folders that were downloaded; empty if all were there, as published.
+
+    Raises:
+        BiomedError: if the corpus cannot be downloaded by a command, other files are in its place,
+            the download fails, or its files are not as published. Nothing is left of the download.
+    """
+    if entry.access == "ships":
+        raise BiomedError(f"{entry.name}: comes with the project, in assets/{entry.name}/")
+    paths = _find_paths(entry)
+    if paths and all((folder / path).exists() for path in paths):
+        _check(entry, folder, "is not as published; remove it to download it again")
+        return []
+    if entry.access != "download":
+        raise BiomedError(
+            f"{entry.name}: no command can download it ({entry.access}): {entry.instructions} "
+            f"Its source is {entry.source}"
+        )
+    for path in paths:
+        if (folder / path).exists():
+            raise BiomedError(f"{folder / path}: is there already; remove it to download it again")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with scratch_directory(folder) as scratch:
+        _fetch(entry, paths, scratch)
+        arranged = scratch / "corpus"
+        for path, source in paths.items():
+            _move(scratch / "repository" / source, arranged / path, entry)
+        _check(entry, arranged, "is not as published: removed what was downloaded; try again")
+        for path in paths:
+            _move(arranged / path, folder / path, entry)
+    return [folder / path for path in paths]
+
+
+def _find_paths(entry: CorpusEntry) -> dict[str, str]:
+    """Path in the corpus folder to path in the repository of every file or folder of a corpus."""
+    parts = {path for paths in entry.splits.values() for path in paths} - {_ROOT}
+    named = {path for path in entry.repository_paths if path != _ROOT}
+    base = entry.repository_paths.get(_ROOT, _ROOT)
+    return {
+        path: entry.repository_paths.get(path, f"{base}/{path}") for path in sorted(named or parts)
+    }
+
+
+def _check(entry: CorpusEntry, folder: Path, problem: str) -> None:
+    """Compare the files with the checksums of the catalogue; those without one pass."""
+    for path, checksum in entry.sha256.items():
+        place = folder / path
+        found = digest_files(place) if place.is_dir() else hash_file(place)
+        if found != checksum:
+            raise BiomedError(f"{entry.name}: {path} {problem} (SHA-256 {found}, not {checksum})")
+
+
+def _fetch(entry: CorpusEntry, paths: Mapping[str, str], scratch: Path) -> None:
+    """Check out the paths of the repository at its commit into `scratch/repository`."""
+    repository = scratch / "repository"
+    commands: list[list[str]] = [
+        ["init", "--quiet", str(repository)],
+        ["remote", "add", "origin", entry.repository or ""],
+        ["fetch", "--quiet", "--depth", "1", "--filter=blob:none", "origin", entry.commit or ""],
+        ["sparse-checkout", "set", "--no-cone", *(f"/{path}" for path in paths.values())],
+        ["checkout", "--quiet", "FETCH_HEAD"],
+    ]
+    for number, command in enumerate(commands):
+        place = ["-C", str(repository)] if number else []
+        # Bytes as they are committed, whatever the user's settings say; no question for a password.
+        done = _run(["git", "-c", "core.autocrlf=false", *place, *command])
+        if done.returncode:
+            reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+            raise BiomedError(
+                f"{entry.name}: {entry.repository} at {entry.commit} could not be downloaded "
+                f"({escape(reason, 300)}); check the connection and try again"
+            )
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, errors="replace", env=environment, check=False
+        )
+    except FileNotFoundError as error:
+        raise BiomedError("downloads need the command git: install it") from error
+
+
+def _move(source: Path, target: Path, entry: CorpusEntry) -> None:
+    if not source.exists():
+        raise BiomedError(f"{entry.name}: {source.name} is not in {entry.repository}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(source, target)

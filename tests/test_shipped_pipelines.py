@@ -5,13 +5,11 @@ Each is there twice: in int8, and below it in PyTorch, for training.
 
 import json
 import re
-import shlex
 from itertools import islice
 from pathlib import Path
 
 import pytest
 import spacy
-import srsly
 import torch
 from safetensors.torch import load_file
 from spacy.training import Example
@@ -19,12 +17,13 @@ from without_training import WITHOUT_TRAINING, run
 
 from spacy_biomed.cli import app
 from spacy_biomed.corpora import convert_corpus
+from spacy_biomed.packaging.building import plan
+from spacy_biomed.packaging.pipeline_recipe import read_pipeline_recipe
 from spacy_biomed.training.corpus import read_docs
 from spacy_biomed.training.updating import create_update
 
 REPOSITORY = Path(__file__).parents[1]
 PIPELINES = REPOSITORY / "assets" / "pipelines"
-PROJECT = srsly.read_yaml(REPOSITORY / "project.yml")
 NAMES = ["en_biomed_ner", "es_clinical_ner"]
 
 # Number of scored documents of a test part, and tolerance of their F1.
@@ -149,16 +148,18 @@ def test_a_pipeline_is_as_good_on_a_real_test_part(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "assets").mkdir()
     (tmp_path / "assets" / corpus).symlink_to(corpora_dir(corpus))
-    convert(corpus)
+    test = convert(name, corpus) / "test.spacy"
     nlp = spacy.load(PIPELINES / name)
-    docs = islice(read_docs(Path("corpus/public") / corpus / "test.spacy", nlp.vocab), DOCUMENTS)
+    docs = islice(read_docs(test, nlp.vocab), DOCUMENTS)
     scores = nlp.evaluate([Example(nlp.make_doc(doc.text), doc) for doc in docs])
     found = {label: scores["ents_per_type"][label]["f"] for label in measured}
     assert all(found[label] > f - CHANCE for label, f in measured.items()), found
 
 
-def convert(corpus):
-    """Convert a corpus with the workflow's command."""
-    lines = [line for command in PROJECT["commands"] for line in command["script"]]
-    (line,) = (line for line in lines if f" corpus/public/{corpus}" in line and " convert " in line)
-    app(shlex.split(line)[4:], standalone_mode=False)
+def convert(name, corpus):
+    """Convert a corpus with the command of a pipeline's recipe."""
+    recipe = read_pipeline_recipe(REPOSITORY / "configs" / "pipelines" / f"{name}.cfg")
+    commands = plan(recipe, Path("build"))
+    command = next(one for one in commands if one.words[1:3] == ("convert", corpus))
+    app(command.words[1:], standalone_mode=False)
+    return command.outputs[0]

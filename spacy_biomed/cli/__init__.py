@@ -10,6 +10,7 @@ from spacy.cli import app as spacy_app
 from ._shared.bad_input import OneLineGroup
 from .annotate import annotate
 from .benchmark import benchmark
+from .build import build
 from .calibrate import calibrate
 from .card import card
 from .clean import clean
@@ -82,6 +83,7 @@ app.command("leakage")(leakage)
 app.command("scores")(scores)
 app.command("card")(card)
 app.command("strip")(strip)
+app.command("build", context_settings=CONFIG_OVERRIDES)(build)
 app.command("install")(install)
 
 spacy_app.add_typer(app, name="biomed")

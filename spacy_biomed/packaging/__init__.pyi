@@ -1,18 +1,23 @@
+from .building import build
 from .calibration import calibrate_pipeline, write_calibration
 from .compression import CompressionReport, compress_pipeline
 from .described_pipeline import write_described_pipeline
 from .half_weights import halve_encoder, halve_heads
 from .model_card import create_card
 from .model_import import import_model
+from .pipeline_recipe import PipelineRecipe, read_pipeline_recipe
 
 __all__ = [
     "CompressionReport",
+    "PipelineRecipe",
+    "build",
     "calibrate_pipeline",
     "compress_pipeline",
     "create_card",
     "halve_encoder",
     "halve_heads",
     "import_model",
+    "read_pipeline_recipe",
     "write_calibration",
     "write_described_pipeline",
 ]

@@ -1,0 +1,219 @@
+"""The recipe of pipelines: the corpora, teachers, texts and settings that they are made of.
+
+`configs/pipelines/` has the recipes of the included pipelines. An error is reported in one line
+with the file and the number of the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    PrivateAttr,
+    model_validator,
+)
+
+from ..errors import BiomedError, quote
+from ..language_models.recipe import Section, advise_on_name, describe_place, read_sections
+
+Name = Annotated[str, Field(pattern=r"^\w[\w-]*$")]
+PackageName = Annotated[str, Field(pattern=r"^[a-z]{2,3}_[A-Za-z0-9]\w*$")]
+Paths = Annotated[list[Path], Field(min_length=1)]
+
+
+class SourceCorpus(Section):
+    """[corpora.NAME]: a corpus that is trained on, and how `spacy biomed convert` reads it.
+
+    Attributes:
+        name: of the catalogue; by default the section's.
+        folder: with the corpus' files; by default `assets/NAME`.
+        map: label to its new name, to "" or to "?" and a name, as in `LabelMap`.
+        train, dev, test: files or folders of each part; by default the catalogue's. Without dev, a
+            random tenth of the training part is one.
+    """
+
+    name: str | None = None
+    folder: Path | None = None
+    format: str | None = None
+    language: str | None = None
+    encoding: str | None = None
+    n_sents: PositiveInt = 1
+    tag_label: str | None = None
+    labels: list[str] = []
+    map: dict[str, str] = {}
+    train: list[Path] = []
+    dev: list[Path] = []
+    test: list[Path] = []
+    on_error: Literal["stop", "skip"] = "stop"
+    seed: NonNegativeInt = 0
+
+
+class Combination(Section):
+    """[corpus]: the corpora as one.
+
+    Attributes:
+        name: of its folder, and in the card.
+        train_first: whether texts of both a training and a development part are trained on.
+    """
+
+    name: Name
+    train_first: bool = True
+
+
+class Training(Section):
+    """The settings of a training; None for those of the template.
+
+    Attributes:
+        learn_rate: the highest.
+        batch_words: tokens in a batch.
+        template: a template's name, or a config to fill.
+        config: other settings by their dotted names, such as training.dropout.
+    """
+
+    epochs: PositiveInt | None = None
+    batch_words: PositiveInt | None = None
+    learn_rate: PositiveFloat | None = None
+    template: str | None = None
+    config: dict[str, Any] = {}
+
+
+class TeacherSection(Training):
+    """[teachers.NAME]: a larger pipeline, from whose probabilities students learn.
+
+    Attributes:
+        encoder: that it is trained from. Null, for one that only the command line names: there is
+            no such teacher without it.
+        pipeline: a trained pipeline in place of the encoder: a directory or an installed package.
+        seeds: a teacher is trained with each.
+    """
+
+    encoder: str | None = None
+    pipeline: str | None = None
+    seeds: Annotated[list[NonNegativeInt], Field(min_length=1)] = [0]
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> TeacherSection:
+        if self.encoder and self.pipeline:
+            raise ValueError("give a teacher either an encoder or a pipeline")
+        return self
+
+
+class Texts(Section):
+    """[texts]: unlabelled text, a document a line, that teachers annotate for their students.
+
+    Attributes:
+        words: how many are drawn; 0 for all.
+    """
+
+    paths: Paths
+    words: NonNegativeInt = 0
+    seed: NonNegativeInt = 0
+
+
+class Student(Training):
+    """[students.NAME]: a pipeline that is built; NAME is its package's, with the language.
+
+    Attributes:
+        encoder: that it is trained from.
+        source: a trained pipeline that goes on learning, in place of an encoder.
+        teachers: names of teachers; by default all. Without one it learns from the corpora alone.
+        precision: of the wheel's encoder.
+        max_loss: largest loss of F1 on the development part, in points.
+        unseen_share: see `spacy biomed calibrate`.
+        target_recall: see `spacy biomed calibrate`.
+        place: folder that step "ship" puts the pipeline into.
+    """
+
+    encoder: str | None = None
+    source: str | None = None
+    teachers: list[str] | None = None
+    seed: NonNegativeInt = 0
+    precision: Literal["int8", "fp32"] = "int8"
+    max_loss: NonNegativeFloat = 1.0
+    unseen_share: Annotated[float, Field(gt=0, lt=1)] | None = None
+    target_recall: list[str] = []
+    place: Path | None = None
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> Student:
+        if (self.encoder is None) == (self.source is None):
+            raise ValueError("give a student either an encoder or a source to go on from")
+        return self
+
+
+class Card(Section):
+    """[card]: what the wheels and their cards say.
+
+    Attributes:
+        tests: corpora whose test parts are scored; by default all.
+        robustness: corpora whose test parts are scored with changed texts too.
+    """
+
+    version: str = "0.1.0"
+    tests: list[str] | None = None
+    robustness: list[str] = []
+
+
+class PipelineRecipe(Section):
+    """The sections of a recipe; [vars] may have any variables, used as ${vars.name}."""
+
+    vars: dict[str, Any] = {}
+    corpus: Combination
+    corpora: Annotated[dict[Name, SourceCorpus], Field(min_length=1)]
+    texts: Texts | None = None
+    teachers: dict[Name, TeacherSection] = {}
+    students: Annotated[dict[PackageName, Student], Field(min_length=1)]
+    card: Card = Card()
+
+    _path: Path = PrivateAttr(default=Path())
+    _text: str = PrivateAttr(default="")
+
+    @model_validator(mode="after")
+    def _names_fit(self) -> PipelineRecipe:
+        if self.corpus.name in self.corpora:
+            raise ValueError(f"corpus.name = {quote(self.corpus.name)}: is one of the corpora")
+        for setting, names in (("tests", self.card.tests), ("robustness", self.card.robustness)):
+            _check_names(f"card.{setting}", names or (), self.corpora)
+        for name, student in self.students.items():
+            _check_names(f"students.{name}.teachers", student.teachers or (), self.teachers)
+        return self
+
+    def error(self, setting: str, problem: str) -> BiomedError:
+        """An error about a setting, with the recipe's file and line."""
+        return BiomedError(f"{describe_place(self._path, self._text, setting)}{setting}: {problem}")
+
+    def teachers_of(self, student: str) -> dict[str, TeacherSection]:
+        """The teachers of a student, without those that the command line does not name."""
+        names = self.students[student].teachers
+        return {
+            name: teacher
+            for name, teacher in self.teachers.items()
+            if (teacher.encoder or teacher.pipeline) and (names is None or name in names)
+        }
+
+
+def read_pipeline_recipe(path: Path, overrides: Mapping[str, Any] | None = None) -> PipelineRecipe:
+    """Read and check a recipe.
+
+    Args:
+        overrides: settings by their dotted names, as on the command line.
+
+    Raises:
+        BiomedError: if it cannot be read, or something in it is wrong or missing.
+    """
+    recipe, text = read_sections(path, PipelineRecipe, overrides, kind="recipe")
+    recipe._path, recipe._text = path, text
+    return recipe
+
+
+def _check_names(setting: str, names: Any, known: Mapping[str, Any]) -> None:
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{setting} has {quote(name)}: {advise_on_name(name, known)}")

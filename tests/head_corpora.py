@@ -11,9 +11,9 @@ from spacy.tokens import Doc, DocBin, Span
 from thinc.api import Config
 
 import spacy_biomed
+from spacy_biomed.annotations.marked_arguments import find_marked_arguments
 from spacy_biomed.annotations.relation_layer import SpanRelation
 from spacy_biomed.annotations.seen import SEEN_KEY
-from spacy_biomed.corpora.marked_arguments import find_marked_arguments
 from spacy_biomed.training.multitask_config import create_multitask_config
 
 NLP = spacy.blank("en")

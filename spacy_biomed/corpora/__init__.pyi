@@ -16,7 +16,6 @@ from .documents import (
 from .formats import read_documents
 from .gold import create_doc, create_gold_doc
 from .label_map import LabelMap, keep_labels, map_labels, parse_label_map
-from .marked_arguments import find_marked_arguments, mark_arguments
 from .mention_replacement import read_terms, replace_mentions
 from .questions import create_question
 from .repairs import Change, ChangeLog, keeping_log, leaving_out, locate
@@ -43,7 +42,6 @@ __all__ = [
     "create_question",
     "create_tokenizer",
     "find_corpus",
-    "find_marked_arguments",
     "find_parts",
     "find_repeats",
     "join_fragments",
@@ -53,7 +51,6 @@ __all__ = [
     "list_files",
     "locate",
     "map_labels",
-    "mark_arguments",
     "parse_label_map",
     "parse_offset",
     "read_documents",

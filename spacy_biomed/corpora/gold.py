@@ -15,10 +15,10 @@ from spacy.tokens import Doc, Span
 from spacy.util import get_words_and_spaces
 
 from ..annotations.annotation_scope import AnnotationScope, set_scope
+from ..annotations.marked_arguments import find_marked_arguments
 from ..annotations.pairs import mark_pair
 from ..annotations.relation_layer import SpanRelation
 from .documents import Document, Mention, Offsets, Relation
-from .marked_arguments import find_marked_arguments
 
 UNALIGNED_MENTIONS = "unaligned_mentions"
 UNALIGNED_ANSWERS = "unaligned_answers"

@@ -10,9 +10,9 @@ from spacy.attrs import IDX, LENGTH, SENT_START
 from spacy.tokens import Doc, Span
 from thinc.types import Ints1d
 
+from ..annotations.marked_arguments import Argument, Style, find_marked_arguments, mark_arguments
 from ..annotations.pairs import PAIR_SEPARATOR
 from ..annotations.relation_layer import SpanRelation
-from ..corpora.marked_arguments import Argument, Style, find_marked_arguments, mark_arguments
 from ..encoders.batching.stretches import ranges
 
 

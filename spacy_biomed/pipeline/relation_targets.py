@@ -9,8 +9,8 @@ import numpy as np
 from spacy.training import Example
 from thinc.types import Floats2d
 
+from ..annotations.marked_arguments import Argument
 from ..annotations.relation_layer import SpanRelation
-from ..corpora.marked_arguments import Argument
 from ..errors import BiomedError, quote
 from .relation_candidates import Candidate, find_marked, get_arguments, order_arguments
 

@@ -15,8 +15,8 @@ from thinc.api import Model, to_numpy
 from thinc.types import Floats2d, Ints1d
 
 from ..annotations.layer_copies import copy_taught
+from ..annotations.marked_arguments import STYLES, Argument, Style
 from ..annotations.relation_layer import RELATIONS, SpanRelation
-from ..corpora.marked_arguments import STYLES, Argument, Style
 from ..encoders.batching.encoded import EncodedBatch
 from ..encoders.batching.windows import batch_by_length
 from ..encoders.finite import check_scores

@@ -4,7 +4,7 @@ import spacy
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from spacy_biomed.corpora.marked_arguments import Argument
+from spacy_biomed.annotations.marked_arguments import Argument
 from spacy_biomed.pipeline.relation_candidates import find_candidates
 
 TEXT = "Aspirin and ibuprofen block COX-1 . TNF rises ."

@@ -10,9 +10,9 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import SGD, Adam, Model
 
+from spacy_biomed.annotations.marked_arguments import find_marked_arguments
 from spacy_biomed.annotations.relation_layer import SpanRelation
 from spacy_biomed.corpora.convert import convert_corpus
-from spacy_biomed.corpora.marked_arguments import find_marked_arguments
 from spacy_biomed.encoders.batching.encoded import get_encoding
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.models.relation_classifier import RelationClassifier_v1

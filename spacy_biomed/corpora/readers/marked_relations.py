@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from ...annotations.marked_arguments import find_marked_arguments
 from ...errors import BiomedError, quote
 from ..documents import Document, Mention, Relation, list_files, number_lines
-from ..marked_arguments import find_marked_arguments
 from ..repairs import leaving_out
 from .json_fields import get_field, read_json_lines
 

@@ -1,6 +1,10 @@
 import pytest
 
-from spacy_biomed.corpora.marked_arguments import Argument, find_marked_arguments, mark_arguments
+from spacy_biomed.annotations.marked_arguments import (
+    Argument,
+    find_marked_arguments,
+    mark_arguments,
+)
 
 
 def words(text):

@@ -45,8 +45,8 @@ from rich.table import Table
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
+from spacy_biomed.annotations.document_keys import ANSWER_KEY, UNALIGNED_MENTIONS
 from spacy_biomed.annotations.pairs import PAIR_KEY, get_pair
-from spacy_biomed.corpora.gold import ANSWER_KEY, UNALIGNED_MENTIONS
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.evaluation.workers import Worker, serve
 from spacy_biomed.training.corpus import read_docs

@@ -30,8 +30,8 @@ from transformers import (
     get_linear_schedule_with_warmup,
 )
 
+from spacy_biomed.annotations.document_keys import ANSWER_KEY
 from spacy_biomed.annotations.pairs import get_pair
-from spacy_biomed.corpora.gold import ANSWER_KEY
 from spacy_biomed.training.corpus import read_docs
 
 Sequence = dict[str, Any]  # inputs of a model: input_ids, attention_mask, labels, ...

@@ -17,9 +17,9 @@ from spacy.training.initialize import init_nlp
 from spacy.vocab import Vocab
 
 from spacy_biomed.annotations.annotation_scope import EVERY_LABEL, get_scope
+from spacy_biomed.annotations.document_keys import ANSWER_KEY, UNALIGNED_MENTIONS
 from spacy_biomed.annotations.pairs import PAIR_KEY, get_pair
 from spacy_biomed.corpora.convert import convert_corpus
-from spacy_biomed.corpora.gold import ANSWER_KEY, UNALIGNED_MENTIONS
 from spacy_biomed.training.config import fill_config
 from spacy_biomed.training.corpus import read_docs
 

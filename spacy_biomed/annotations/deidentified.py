@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from spacy.tokens import Doc
 
+from .document_keys import declare_extension
+
 DEIDENTIFIED = "deidentified"
 # Of `doc.user_data`, as spaCy names the values of extensions: `Span.as_doc` does not copy them,
 # since they are those of the whole document.
@@ -115,7 +117,7 @@ def register_extensions() -> None:
     survive `DocBin(store_user_data=True)` and `Doc.to_disk`. So does the original text, since it is
     the text of the Doc.
     """
-    Doc.set_extension(DEIDENTIFIED, getter=_get_deidentified, setter=_set_replaced, force=True)
+    declare_extension(DEIDENTIFIED, _get_deidentified, _set_replaced)
 
 
 def _get_deidentified(doc: Doc) -> Deidentified | None:

@@ -8,6 +8,8 @@ from typing import NamedTuple, cast
 
 from spacy.tokens import Doc, Span
 
+from .document_keys import declare_extension
+
 RELATIONS = "relations"
 
 
@@ -40,7 +42,7 @@ def register_extensions() -> None:
     The values are stored in `doc.user_data` as character offsets and labels, so they survive
     `DocBin(store_user_data=True)` and `Doc.to_disk`.
     """
-    Doc.set_extension(RELATIONS, getter=_get_relations, setter=_set_relations, force=True)
+    declare_extension(RELATIONS, _get_relations, _set_relations)
 
 
 def _get_relations(doc: Doc) -> list[SpanRelation] | None:

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
+from ..annotations.document_keys import ANSWER_KEY
 from ..annotations.pairs import PAIR_KEY
 from ..annotations.relation_layer import RELATIONS
-from ..corpora.gold import ANSWER_KEY
 
 CONFIDENCE = "confidence"
 # Extensions that are written as a field of their own.

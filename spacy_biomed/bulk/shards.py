@@ -13,7 +13,7 @@ from traceback import extract_tb
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from ..corpora.gold import DOCUMENT_ID
+from ..annotations.document_keys import DOCUMENT_ID
 from ..errors import BiomedError, DamagedPipelineError
 from ..outputs import write_part, write_part_folder
 from ..pipeline.mention_layer import keep_confident

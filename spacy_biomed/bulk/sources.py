@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from spacy.vocab import Vocab
 
-from ..corpora.gold import DOCUMENT_ID
+from ..annotations.document_keys import DOCUMENT_ID
 from ..corpora.readers.pubtator import TEXT_LINE, parse_documents
 from ..decompression import max_line
 from ..errors import BiomedError, escape

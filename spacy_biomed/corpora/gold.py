@@ -6,7 +6,6 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 from spacy.attrs import SENT_START
@@ -15,47 +14,24 @@ from spacy.tokens import Doc, Span
 from spacy.util import get_words_and_spaces
 
 from ..annotations.annotation_scope import AnnotationScope, set_scope
+from ..annotations.document_keys import (
+    ANSWER_KEY,
+    DOCUMENT_ID,
+    PART_OF,
+    UNALIGNED_ANSWERS,
+    UnalignedMention,
+    set_unaligned,
+)
 from ..annotations.marked_arguments import find_marked_arguments
 from ..annotations.pairs import mark_pair
 from ..annotations.relation_layer import SpanRelation
 from .documents import Document, Mention, Offsets, Relation
 
-UNALIGNED_MENTIONS = "unaligned_mentions"
-UNALIGNED_ANSWERS = "unaligned_answers"
-DOCUMENT_ID = "document_id"
-PART_OF = "part_of"
-ANSWER_KEY = "answer"
-
 # Separators in files that give a mention several concepts in one value.
 _BETWEEN_CONCEPTS = re.compile(r"[|;,]")
 
-UnalignedMention = tuple[int, int, str]
 # A mention's label and fragments: mentions with the same key are one mention.
 MentionKey = tuple[str, tuple[Offsets, ...]]
-
-
-def register_extensions() -> None:
-    """Declare `doc._.unaligned_mentions` and `doc._.unaligned_answers`.
-
-    `unaligned_mentions` has `(start character, end character, label)` of each gold mention that is
-    in no layer of the `Doc` because no span of tokens represents it. `unaligned_answers` has the
-    same for answers that are not in `doc.spans["answer"]`. Evaluation counts them as missed. The
-    values are in `doc.user_data`, so `DocBin(store_user_data=True)` keeps them.
-    """
-    for name in (UNALIGNED_MENTIONS, UNALIGNED_ANSWERS):
-        getter, setter = partial(_get_unaligned, name=name), partial(_set_unaligned, name=name)
-        Doc.set_extension(name, getter=getter, setter=setter, force=True)
-
-
-def _get_unaligned(doc: Doc, *, name: str) -> list[UnalignedMention]:
-    return [(start, end, label) for start, end, label in doc.user_data.get(name, ())]
-
-
-def _set_unaligned(doc: Doc, mentions: Sequence[UnalignedMention], *, name: str) -> None:
-    doc.user_data[name] = [tuple(mention) for mention in mentions]
-
-
-register_extensions()
 
 
 @dataclass(slots=True)
@@ -234,7 +210,7 @@ def annotate(doc: Doc, document: Document, spans_key: str | None = None) -> Anno
     answers = place_mentions(doc, document.answers or (), flat=False)
     if document.answers is not None:
         doc.spans[ANSWER_KEY] = answers.spans
-        _set_unaligned(doc, answers.unaligned, name=UNALIGNED_ANSWERS)
+        set_unaligned(doc, answers.unaligned, name=UNALIGNED_ANSWERS)
     if document.relations is not None and _marks_arguments(document):
         arguments = place_mentions(doc, document.mentions or (), flat=False)
         doc._.relations, lost = place_relations(document, arguments.placed)
@@ -245,7 +221,7 @@ def annotate(doc: Doc, document: Document, spans_key: str | None = None) -> Anno
             doc.set_ents(mentions.spans, default="outside")
         else:
             doc.spans[spans_key] = mentions.spans
-        _set_unaligned(doc, mentions.unaligned, name=UNALIGNED_MENTIONS)
+        set_unaligned(doc, mentions.unaligned)
         set_scope(doc, _scope(document), spans_key)
     doc._.relations, lost = place_relations(document, mentions.placed)
     return Annotated(mentions, answers, lost)

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from spacy.tokens import Doc
-
+from ..annotations.document_keys import ANSWER_KEY, split_id
 from ..annotations.pairs import join_pair
 from ..errors import BiomedError
 from .documents import Document, Mention
-from .gold import ANSWER_KEY, DOCUMENT_ID
-
-QUESTION_ID = "question_id"
 
 
 def create_question(
@@ -39,30 +35,6 @@ def create_question(
         (_, (shift, _)) = pair
         mentions = [Mention(ANSWER_KEY, (span,)).move(shift) for span in sorted(set(answers))]
     return Document(id=id, text=text, pair=pair, answers=mentions, source=where)
-
-
-def question_id(doc: Doc) -> str | None:
-    """Get the id of the question that a document asks; None if it has none.
-
-    The id is `doc.user_data["question_id"]` if that is set. Otherwise it is the document's id up to
-    its last colon: readers append a colon and the number of the context to the id of a question
-    with several contexts.
-    """
-    if QUESTION_ID in doc.user_data:
-        return doc.user_data[QUESTION_ID]
-    id = doc.user_data.get(DOCUMENT_ID)
-    return None if id is None else split_id(id)
-
-
-def split_id(document_id: str) -> str:
-    """Get the question's id from a document's id: the part before its last colon, if it has one.
-
-    Examples:
-        >>> split_id("55031181e9bde69634000014:2")
-        '55031181e9bde69634000014'
-    """
-    question, colon, _ = document_id.rpartition(":")
-    return question if colon else document_id
 
 
 def group_questions(documents: Sequence[Document]) -> list[list[int]]:

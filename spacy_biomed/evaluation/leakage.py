@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass, field
 from spacy.tokens import Doc
 
 from ..annotations.deidentified import Deidentified, Replacement
-from ..corpora.gold import UNALIGNED_MENTIONS
+from ..annotations.document_keys import UNALIGNED_MENTIONS
 from ..deidentification.term_lists import normalize, word_list
 from ..errors import BiomedError
 

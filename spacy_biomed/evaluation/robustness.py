@@ -10,7 +10,7 @@ from itertools import accumulate
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from ..corpora.gold import UNALIGNED_MENTIONS
+from ..annotations.document_keys import UNALIGNED_MENTIONS
 from ..errors import BiomedError
 from ..pipeline.deidentification_scores import DeidentificationScores
 from ..pipeline.deidentify import BiomedDeidentifier

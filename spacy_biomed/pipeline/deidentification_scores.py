@@ -10,7 +10,7 @@ import numpy as np
 from spacy.training import Example
 
 from ..annotations.deidentified import Replacement
-from ..corpora.gold import UNALIGNED_MENTIONS
+from ..annotations.document_keys import UNALIGNED_MENTIONS
 from .mention_layer import gold_spans
 
 # A mention as (start, end, label), in characters, end exclusive.

@@ -14,7 +14,7 @@ from spacy.training import Example
 from spacy.util import SimpleFrozenDict
 
 from ..annotations.deidentified import DEIDENTIFIED, Replacement
-from ..corpora.gold import DOCUMENT_ID
+from ..annotations.document_keys import DOCUMENT_ID
 from ..deidentification.document_key import DocumentKey, derive_key
 from ..deidentification.mentions import (
     BRIDGED,

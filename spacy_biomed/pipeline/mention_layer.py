@@ -12,10 +12,10 @@ from spacy.tokens import Doc, Span, SpanGroup
 from thinc.types import Ints1d
 
 from ..annotations.annotation_scope import AnnotationScope, get_scope, set_scope
+from ..annotations.document_keys import ANSWER_KEY
 from ..annotations.layer_copies import copy_entities, copy_group, copy_spans
 from ..annotations.pairs import PAIR_KEY
 from ..annotations.relation_layer import RELATIONS
-from ..corpora.gold import ANSWER_KEY
 
 CONFIDENCE = "confidence"
 # Span groups that are not of entities.

@@ -17,10 +17,10 @@ from thinc.api import Model, Optimizer, to_numpy
 from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
 
 from ..annotations.annotation_scope import annotates_any, get_scope
+from ..annotations.document_keys import UNALIGNED_MENTIONS
 from ..annotations.layer_copies import copy_group, copy_taught
 from ..annotations.seen import SEEN_KEY
 from ..annotations.taught import explain_classes, get_taught, taught_classes
-from ..corpora.gold import UNALIGNED_MENTIONS
 from ..encoders.batching.alignment import token_offsets
 from ..errors import BiomedError, list_choices, quote
 from ..models.confidence_curves import LabelCurves

@@ -14,10 +14,9 @@ from spacy.vocab import Vocab
 from thinc.api import Model, to_numpy
 from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
 
+from ..annotations.document_keys import ANSWER_KEY, UNALIGNED_ANSWERS, question_id
 from ..annotations.layer_copies import copy_group
 from ..annotations.pairs import PAIR_KEY, get_pair
-from ..corpora.gold import ANSWER_KEY, UNALIGNED_ANSWERS
-from ..corpora.questions import question_id
 from ..encoders.batching.alignment import token_offsets
 from ..errors import BiomedError
 from ..models.answer_spans import DocPlaces, best_spans, find_places, log_softmax, log_sum_exp

@@ -16,9 +16,9 @@ from spacy.vocab import Vocab
 from thinc.api import Model, get_array_module, to_numpy
 from thinc.types import Floats1d, Floats2d
 
+from ..annotations.document_keys import PART_OF
 from ..annotations.pairs import mark_pair
 from ..annotations.taught import get_taught, taught_classes
-from ..corpora.gold import PART_OF
 from ..errors import BiomedError, quote
 from .described import ShownScores
 from .encoder_head import CatsHead, Compared, check_share, quote_text, validate_source

@@ -8,10 +8,10 @@ from typing import Any
 from spacy.language import Language
 from spacy.tokens import Doc
 
+from ..annotations.document_keys import DOCUMENT_ID
 from ..bulk.findings import describe, find_layers
 from ..bulk.shards import annotate_items, explain_failure
 from ..bulk.sources import Item
-from ..corpora.gold import DOCUMENT_ID
 from ..errors import BiomedError
 from ..pipeline.deidentify import FACTORY, BiomedDeidentifier, add_deidentifier
 from ..pipeline.encoder_pipe import EncoderPipe

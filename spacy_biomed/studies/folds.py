@@ -7,8 +7,8 @@ from pathlib import Path
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
+from ..annotations.document_keys import PART_OF
 from ..corpora.convert import ATTRIBUTES
-from ..corpora.gold import PART_OF
 from ..training.config import read_description, write_description
 from ..training.corpus import read_docs
 

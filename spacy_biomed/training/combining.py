@@ -18,11 +18,12 @@ from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
 from ..annotations.annotation_scope import AnnotationScope, get_scope, set_scope
+from ..annotations.document_keys import DOCUMENT_ID, UNALIGNED_MENTIONS
 from ..annotations.seen import SeenMentions, mentions_of
 from ..corpora.conversion_report import PartReport
 from ..corpora.convert import ATTRIBUTES, create_pipeline
 from ..corpora.documents import Mention
-from ..corpora.gold import DOCUMENT_ID, UNALIGNED_MENTIONS, place_mentions
+from ..corpora.gold import place_mentions
 from ..corpora.label_map import LabelMap
 from ..corpora.repeated_texts import (
     KnownText,

@@ -6,9 +6,9 @@ from spacy.training import Example
 from thinc.api import Adam, Model
 from thinc.types import Ragged
 
+from spacy_biomed.annotations.document_keys import UNALIGNED_MENTIONS
 from spacy_biomed.annotations.seen import SEEN_KEY
 from spacy_biomed.annotations.taught import set_taught
-from spacy_biomed.corpora.gold import UNALIGNED_MENTIONS
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.models.tagging import MISSING
 from spacy_biomed.pipeline.ner import score_mentions, token_log_probs

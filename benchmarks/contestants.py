@@ -115,11 +115,7 @@ class SpacyPipeline:
     Attributes:
         precision: number format of a `biomed_transformer`; None for its setting.
         engine: library that runs an exported encoder; None for pipelines without one.
-        exclude: components to leave out.
         gpu: whether it runs on the GPU.
-        settings: values of the pipeline's config in place of its own, such as
-            {"components.biomed_transformer.model.window": 256}.
-        batch_size: documents in a batch, set by `resize`; None for the pipeline's.
 
     Raises:
         ValueError: if the engine cannot run the encoder here.
@@ -130,9 +126,7 @@ class SpacyPipeline:
         path: str,
         precision: str | None = None,
         engine: str | None = None,
-        exclude: Iterable[str] = (),
         gpu: bool = False,
-        settings: dict[str, Any] | None = None,
     ):
         import spacy
 
@@ -140,8 +134,7 @@ class SpacyPipeline:
             spacy.require_gpu()
         if engine is not None:
             os.environ["SPACY_BIOMED_ENGINE"] = engine
-        self.nlp = spacy.load(path, exclude=exclude, config=settings or {})
-        self.batch_size: int | None = None
+        self.nlp = spacy.load(path)
         if precision is not None:
             find_shim(self.nlp).computes_in = precision
         if engine is not None and find_shim(self.nlp).choice.engine != engine:
@@ -149,18 +142,11 @@ class SpacyPipeline:
 
     def stream(self, texts: list[str]) -> Iterable[Any]:
         """Annotate texts in batches, as documented for the library."""
-        return self.nlp.pipe(texts, batch_size=self.batch_size)
-
-    def single(self, text: str) -> Any:
-        return self.nlp(text)
+        return self.nlp.pipe(texts)
 
     def count(self, annotated: Any) -> int:
         """The number of entities in a result of `stream`."""
         return len(annotated.ents)
-
-    def resize(self, batch_size: int | None) -> None:
-        """Set the number of documents in a batch."""
-        self.batch_size = batch_size
 
     def prepare(self, texts: list[str]) -> Callable[[], Any]:
         """A function that runs a round."""
@@ -194,30 +180,6 @@ class EncoderAlone(SpacyPipeline):
             for arguments, _ in calls:
                 encode(*arguments)
             wait_for_gpu()
-
-        return run
-
-
-class FreeEncoder(SpacyPipeline):
-    """One of our pipelines or the stock pipeline, whose encoder computes nothing in a round.
-
-    The encoder returns earlier results: with zeros the head would find other and more mentions.
-    """
-
-    def prepare(self, texts: list[str]) -> Callable[[], Any]:
-        if "transformer" in self.nlp.pipe_names:
-            encoder, method = self.nlp.get_pipe("transformer").model.transformer, "forward"
-        else:
-            encoder, method = find_shim(self.nlp), "encode"
-        compute = getattr(encoder, method)
-        with record_calls(encoder, method) as calls:
-            deque(self.stream(texts), maxlen=0)
-
-        def run() -> None:
-            results = (result for _, result in calls)
-            setattr(encoder, method, lambda *inputs, **named: next(results))
-            deque(self.stream(texts), maxlen=0)
-            setattr(encoder, method, compute)
 
         return run
 
@@ -308,9 +270,6 @@ class TransformersPipeline:
     def stream(self, texts: list[str]) -> Iterable[Any]:
         return self.pipeline(texts)
 
-    def single(self, text: str) -> Any:
-        return self.pipeline(text)
-
     count = staticmethod(len)
     prepare = SpacyPipeline.prepare
 
@@ -339,7 +298,6 @@ class EdsNlp:
     def stream(self, texts: list[str]) -> Iterable[Any]:
         return self.nlp.pipe(texts)
 
-    single = SpacyPipeline.single
     count = SpacyPipeline.count
     prepare = SpacyPipeline.prepare
 
@@ -347,7 +305,6 @@ class EdsNlp:
 KINDS = {
     "pipeline": SpacyPipeline,
     "encoder alone": EncoderAlone,
-    "free encoder": FreeEncoder,
     "transformers": TransformersPipeline,
     "EDS-NLP": EdsNlp,
 }
@@ -636,32 +593,12 @@ class Process:
         self.rounds[name]()
         return time.perf_counter() - start
 
-    def entities(self, texts: list[str]) -> list[list[list[Any]]]:
-        """Start, end and label of the entities of each text, in characters."""
-        return [
-            [[ent.start_char, ent.end_char, ent.label_] for ent in doc.ents]
-            for doc in self.contestant.stream(texts)
-        ]
-
-    def resize(self, batch_size: int | None) -> None:
-        """Set the documents in a batch of a `SpacyPipeline`."""
-        self.contestant.resize(batch_size)
-
     def operations(self) -> float:
         """The operations of a round of `EncoderAlone`."""
         return self.contestant.operations
 
     def peak_memory(self) -> int:
         return peak_memory()
-
-    def singly(self, name: str, count: int) -> list[float]:
-        """Annotate the first texts of a set one by one; return the seconds of each."""
-        seconds = []
-        for text in islice(cycle(self.texts[name]), count):
-            start = time.perf_counter()
-            self.contestant.single(text)
-            seconds.append(time.perf_counter() - start)
-        return seconds
 
     def cycle(self, texts: list[str]) -> None:
         """Set the texts that `zone` annotates repeatedly."""

@@ -6,9 +6,9 @@ reads a fine-tuned pipeline with `biomed_transformer` and creates the contestant
 pipeline in PyTorch in bf16; compressed to int8, static int8 and fp32, in ONNX Runtime, and the last
 two in OpenVINO (which computes fp32 files in bf16 if the processor has instructions for it);
 spacy-transformers with spaCy's `ner`; transformers' `pipeline("token-classification")`; EDS-NLP's
-`eds.ner_crf`; our encoder alone on the padded batches of the pipeline; and our pipeline and the
-stock pipeline with an encoder that computes nothing. All have the same encoder. Then the same is
-measured for encoders with random weights: BERT-base, and 4 layers of width 312.
+`eds.ner_crf`; and our encoder alone on the padded batches of the pipeline. All have the same
+encoder. Then the same is measured for encoders with random weights: BERT-base, and 4 layers of
+width 312. `spacy biomed benchmark` measures start, latency, memory and size.
 
 On a GPU (`--device cuda`) the contestants are our pipeline in PyTorch, stock spacy-transformers,
 transformers' pipeline and our encoder alone, and of the encoders with random weights BERT-base. The
@@ -25,8 +25,7 @@ EDS-NLP needs a separate virtual environment:
     build/edsnlp/bin/pip install "edsnlp[ml]" "torch==2.13.0" "transformers<5"
 
 Contestants that cannot run, such as EDS-NLP without it or OpenVINO where it is not installed, are
-listed as missing. Nothing is
-downloaded.
+listed as missing. Nothing is downloaded.
 """
 
 import argparse
@@ -34,9 +33,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryFile
 from typing import Any
-from zipfile import ZIP_DEFLATED, ZipFile
 
 from comparisons import (
     CONTESTANTS,
@@ -45,24 +42,19 @@ from comparisons import (
     TextSet,
     add_options,
     add_work_option,
-    advance,
     ask_once,
     console,
-    divide,
     memory_checks,
     print_checks,
     read_annotated,
     read_text_set,
     run_program,
     work_directory,
-    worker_environment,
     write_results,
 )
 from contestants import REPOSITORY, Annotated
-from rich.table import Table
 
-from spacy_biomed.evaluation.benchmark import describe_machine, measure_first_sentence
-from spacy_biomed.evaluation.workers import WorkerFailed
+from spacy_biomed.evaluation.benchmark import describe_machine
 
 SENTENCES, DOCUMENTS = "ncbi_disease", ("meddocan", "cantemist")
 SHAPES = "random weights"
@@ -80,12 +72,9 @@ COMPRESSED = {
 }
 STOCK, TRANSFORMERS, EDSNLP = "stock spacy-transformers", "transformers pipeline", "EDS-NLP ner_crf"
 ENCODER_INT8, ENCODER_BF16 = "encoder alone, int8", "encoder alone, bf16"
-FREE, STOCK_FREE = "ours, encoder free", "stock, encoder free"
 PIPELINES = [*COMPRESSED, BF16, STOCK, TRANSFORMERS, EDSNLP]
 BASE, SMALL, BASE_STOCK = "BERT-base", "4 layers x 312", "stock, BERT-base"
 BASE_BF16, BASE_ENCODER = "ours, PyTorch bf16, BERT-base", "encoder alone, bf16, BERT-base"
-
-LATENCY = 40  # documents to annotate one by one in each round
 
 
 def main() -> None:
@@ -98,7 +87,7 @@ def main() -> None:
     finally:
         contest.close()
     checks = (make_gpu_checks if on_gpu else make_checks)(contest, measured)
-    print_results(contest, measured)
+    print_results(contest)
     print_checks(checks)
     write_results(args.output, args, checks, texts=contest.to_json(), **measured)
 
@@ -129,11 +118,6 @@ def parse_arguments() -> argparse.Namespace:
         default=str(REPOSITORY / "build" / "edsnlp" / "bin" / "python"),
         help="interpreter of EDS-NLP's environment",
     )
-    parser.add_argument(
-        "--wheel-python",
-        help="interpreter of an environment with spacy-biomed but without PyTorch, to measure the "
-        "start of the int8 pipeline there as well",
-    )
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--peak", type=float, help="TFLOPS that the GPU has in bf16")
     parser.add_argument(
@@ -150,12 +134,10 @@ def measure(contest: Contest, args: argparse.Namespace, work: Path) -> dict[str,
     """Run all rounds.
 
     Returns:
-        latencies, start-up times, sizes and scores.
+        the scores, and the versions in EDS-NLP's environment.
     """
     sets, shapes, annotated, paths = prepare(args, work)
     measured = measure_fine_tuned(contest, args, sets, paths, annotated)
-    measured["first_seconds"] = measure_starts(contest, args, paths)
-    measured["packed_bytes"] = {name: packed_size(Path(paths[name])) for name in ("int8", "fp32")}
     if shapes:
         start_shapes(contest, paths)
         contest.run(shapes, [*of_shape(BASE), *of_shape(SMALL), BASE_STOCK])
@@ -199,7 +181,7 @@ def measure_on_gpu(contest: Contest, args: argparse.Namespace, work: Path) -> di
     """Run all rounds on a GPU.
 
     Returns:
-        latencies, the memory that was reserved, and the share of the peak.
+        the memory that was reserved, and the share of the peak.
     """
     sets, shapes, annotated, paths = prepare(args, work)
     ours = {"path": args.pipeline, "precision": "bf16"}
@@ -212,10 +194,7 @@ def measure_on_gpu(contest: Contest, args: argparse.Namespace, work: Path) -> di
     load_on_gpu(contest, args, loads)
     for texts in sets:
         contest.run(texts, list(loads))
-    latencies = measure_latency(contest, args.texts[0])
     measured = {
-        "latency_seconds": latencies,
-        "first_seconds": {},
         "gpu_bytes": ask_all(contest, "peak_memory"),
         "peak_shares": {sets[-1].name: peak_share(contest, args, sets[-1], ENCODER_BF16)},
     }
@@ -292,19 +271,18 @@ def measure_fine_tuned(
     paths: dict[str, str],
     annotated: list[Annotated],
 ) -> dict[str, Any]:
-    """Measure speeds, latencies and scores of the contestants with the fine-tuned encoder."""
+    """Measure speeds and scores of the contestants with the fine-tuned encoder."""
     versions = start_contestants(contest, args, paths, annotated)
     for texts in sets:
-        extras = [ENCODER_INT8, ENCODER_BF16, FREE, STOCK_FREE] if texts.name == SENTENCES else []
+        extras = [ENCODER_INT8, ENCODER_BF16] if texts.name == SENTENCES else []
         contest.run(texts, PIPELINES + extras)
-    latencies = measure_latency(contest, args.texts[0])
     test = str(args.corpora / args.trained_on / "test.spacy")
     scores = {
         name: contest.ask(name, "score", corpus=test)
         for name in contest.among([*COMPRESSED, BF16], f"{args.trained_on}: scores")
     }
     contest.close()
-    return {"latency_seconds": latencies, "scores": scores, "edsnlp_versions": versions}
+    return {"scores": scores, "edsnlp_versions": versions}
 
 
 def start_contestants(
@@ -329,8 +307,6 @@ def start_contestants(
         EDSNLP: {"kind": "EDS-NLP", **peers},
         ENCODER_INT8: {"kind": "encoder alone", **int8},
         ENCODER_BF16: {"kind": "encoder alone", **ours},
-        FREE: {"kind": "free encoder", **int8},
-        STOCK_FREE: {"kind": "free encoder", "path": paths["stock"]},
     }
     for name in loads:
         python = args.edsnlp_python if name == EDSNLP else sys.executable
@@ -361,61 +337,12 @@ def start_shapes(contest: Contest, paths: dict[str, str]) -> None:
         contest.ask(name, "load", kind="pipeline", **loads[name])
 
 
-def measure_latency(contest: Contest, texts: str) -> dict[str, list[float]]:
-    """Annotate the first documents of a set one by one, contestants in turns.
-
-    Returns:
-        the seconds of each.
-    """
-    seconds: dict[str, list[float]] = {name: [] for name in PIPELINES if name in contest.workers}
-    for i in range(contest.repeats):
-        for name in contest.among(list(seconds), f"one by one: round {i + 1}"):
-            seconds[name] += contest.ask(name, "singly", name=texts, count=LATENCY) or []
-    return seconds
-
-
-def measure_starts(
-    contest: Contest, args: argparse.Namespace, paths: dict[str, str]
-) -> dict[str, list[float]]:
-    """Measure the seconds from the start of a process to its first annotated sentence, in turns."""
-    starts = {INT8: (paths["int8"], sys.executable), STOCK: (paths["stock"], sys.executable)}
-    if args.wheel_python:
-        starts[f"{INT8}, without PyTorch"] = (paths["int8"], args.wheel_python)
-    environment = worker_environment(args.threads)
-    seconds: dict[str, list[float]] = {name: [] for name in starts}
-    for i in advance(range(1 + args.repeats), "Starts"):
-        for name, (path, python) in starts.items():
-            if name in contest.missing:
-                continue
-            try:
-                _, first = measure_first_sentence(path, environment, python)
-            except (OSError, WorkerFailed) as error:
-                contest.missing[name] = f"start: {error}"
-                continue
-            if i:  # the first start reads the files into the cache
-                seconds[name].append(first)
-    return {name: own for name, own in seconds.items() if own}
-
-
-def packed_size(directory: Path) -> int:
-    """The bytes of a directory after compression as in a wheel."""
-    with TemporaryFile() as file:
-        with ZipFile(file, "w", ZIP_DEFLATED) as archive:
-            for path in sorted(directory.rglob("*")):
-                archive.write(path, path.relative_to(directory))
-        return file.tell()
-
-
 def make_checks(contest: Contest, measured: dict[str, Any]) -> list[Check]:
     """The measured figures with their targets.
 
     The targets of the fastest engine are those for processors without AMX.
     """
     speed = contest.ratio
-    starts = {name: median(own) for name, own in measured["first_seconds"].items()}
-    latency = {name: median(own) for name, own in measured["latency_seconds"].items() if own}
-    sizes = measured["packed_bytes"]
-    int8, without = starts.get(INT8), starts.get(f"{INT8}, without PyTorch")
 
     def fastest(texts: str, ours: Iterable[str], other: str) -> float | None:
         ratios = [speed(texts, one, other) for one in ours]
@@ -439,15 +366,7 @@ def make_checks(contest: Contest, measured: dict[str, Any]) -> list[Check]:
         Check(f"PyTorch bf16 vs stock, {SENTENCES}", speed(SENTENCES, BF16, STOCK), None),
         Check("int8 vs its encoder alone", speed(SENTENCES, INT8, ENCODER_INT8), 0.9),
         Check("bf16 vs its encoder alone", speed(SENTENCES, BF16, ENCODER_BF16), None),
-        Check("encoder free, vs stock's", speed(SENTENCES, FREE, STOCK_FREE), 2),
-        Check("encoder free", contest.words_per_second(SENTENCES, FREE), 120_000, " words/s"),
-        Check("one short document vs stock", divide(latency.get(STOCK), latency.get(INT8)), 4),
-        Check("start to first sentence, int8 vs stock", divide(starts.get(STOCK), int8), 3),
-        Check(
-            "the same, int8 where PyTorch is not installed", divide(starts.get(STOCK), without), 3
-        ),
         Check("int8 vs transformers' pipeline", speed(SENTENCES, INT8, TRANSFORMERS), None),
-        Check("size of int8 vs fp32, packed", divide(sizes["int8"], sizes["fp32"]), 0.3, "", False),
         *score_checks(measured["scores"]),
     ]
 
@@ -463,26 +382,12 @@ def score_checks(scores: dict[str, Any]) -> list[Check]:
     ]
 
 
-def print_results(contest: Contest, measured: dict[str, Any]) -> None:
+def print_results(contest: Contest) -> None:
     machine = describe_machine()
     console.print(
         f"{machine['processor']}, {contest.threads} threads, {contest.repeats} rounds each"
     )
     contest.print_speeds()
-    table = Table(title="Milliseconds: median (least to most)", title_justify="left")
-    for title in ("", "one short document", "start to first sentence"):
-        table.add_column(title, justify="right" if title else "left")
-    latencies, starts = measured["latency_seconds"], measured["first_seconds"]
-    for name in {**latencies, **starts}:
-        table.add_row(name, *(milliseconds(own.get(name)) for own in (latencies, starts)))
-    console.print(table)
-
-
-def milliseconds(seconds: list[float] | None) -> str:
-    if not seconds:
-        return ""
-    middle, least, most = (1e3 * of(seconds) for of in (median, min, max))
-    return f"{middle:,.1f} ({least:,.1f} to {most:,.1f})"
 
 
 if __name__ == "__main__":

@@ -4,22 +4,21 @@
 
 All three fine-tune the same encoder for named entities on the same batches of 32 sentences: ours
 with the template `ner`, and stock spacy-transformers with `ner`, both in spaCy's training loop; and
-the usual loop of transformers' Trainer with a token classifier (`plain_transformers.py`), in fp32.
+the usual loop of transformers' Trainer with a token classifier (`finetuning.py`), in fp32.
 Each runs in a separate process, and they take turns: some steps each, on the same batches, while
 the others wait. Speeds are medians of these rounds. On a GPU (`--device cuda`) the output also has
 the memory that PyTorch reserves there.
 
-`benchmarks/accuracy.py` compares the accuracy of ours and of the plain loop. Nothing is downloaded.
+Nothing is downloaded.
 """
 
 import argparse
-import random
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import cycle, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from comparisons import (
     Check,
@@ -34,16 +33,13 @@ from comparisons import (
     write_results,
 )
 from contestants import peak_memory, stock_config, wait_for_gpu
-from finetuning import Schedule, first_batches, our_config
+from finetuning import PlainTrainer, Schedule, first_batches, our_config
 from spacy.vocab import Vocab
 from thinc.api import Config
 
 from spacy_biomed.evaluation.workers import serve
 from spacy_biomed.training.config import read_description
 from spacy_biomed.training.corpus import read_docs
-
-if TYPE_CHECKING:
-    from plain_transformers import PlainTrainer
 
 OURS, STOCK, PLAIN = "ours", "stock spacy-transformers", "plain transformers loop, fp32"
 
@@ -94,33 +90,13 @@ class SpacyTrainer:
 
     def steps(self, count: int) -> Iterator[Any]:
         """Train on the first `count` batches repeatedly; yield after each step."""
-        return self._train(cycle(first_batches(self._read(), self.schedule, count)))
-
-    def train(self, batch_words: int) -> Iterator[Any]:
-        """Train on the whole corpus in batches of so many words; yield after each step."""
-        from spacy.training.batchers import minibatch_by_words
-
-        examples, order = self._read(), random.Random(self.schedule.seed)
-
-        def read() -> Iterator[list[Any]]:
-            while True:
-                order.shuffle(examples)
-                yield from minibatch_by_words(examples, batch_words)
-
-        return self._train(read())
-
-    def _read(self) -> list[Any]:
-        from spacy.util import resolve_dot_names
-
-        [corpus] = resolve_dot_names(self.nlp.config.interpolate(), ["corpora.train"])
-        return list(corpus(self.nlp))
-
-    def _train(self, batches: Iterable[list[Any]]) -> Iterator[Any]:
         from spacy.schemas import ConfigSchemaTraining
         from spacy.training.loop import train_while_improving
-        from spacy.util import registry
+        from spacy.util import registry, resolve_dot_names
 
         config = self.nlp.config.interpolate()
+        [corpus] = resolve_dot_names(config, ["corpora.train"])
+        batches = cycle(first_batches(list(corpus(self.nlp)), self.schedule, count))
         settings = registry.resolve(config["training"], schema=ConfigSchemaTraining)
         return train_while_improving(
             self.nlp,
@@ -158,14 +134,8 @@ def create_stock(corpus: Path, encoder: str, schedule: Schedule, device: str) ->
     return SpacyTrainer(config, schedule, device)
 
 
-def create_plain(corpus: Path, encoder: str, schedule: Schedule, device: str) -> "PlainTrainer":
-    """A token classifier of transformers."""
-    from plain_transformers import PlainEntities
-
-    return PlainEntities(corpus, encoder, schedule, device)
-
-
-TRAINERS = {OURS: create_ours, STOCK: create_stock, PLAIN: create_plain}
+# A class for each contestant, or a function that makes one.
+TRAINERS = {OURS: create_ours, STOCK: create_stock, PLAIN: PlainTrainer}
 
 
 class Process:

@@ -23,7 +23,9 @@ USES = {
     "_scale": {"encoders/thinc_shims.py"},
     "_growth_tracker": {"encoders/thinc_shims.py"},
     "_version": {"encoders/torch/torch_weights.py"},
-    "_attn_implementation": {"encoders/loading.py"},
+    "_attn_implementation": {"encoders/capabilities.py"},
+    "_commit_hash": {"encoders/loading.py"},
+    "_temp_dir": {"bulk/ray_driver.py"},
     "_save_checkpoint": {"language_models/trainer.py"},
     "_prepare_inputs": {"language_models/trainer.py"},
     "_n_gpu": {"language_models/trainer.py"},
@@ -33,11 +35,19 @@ PUBLIC = {"_asdict"}
 
 
 def private_names(tree: ast.AST) -> set[str]:
-    """Names with one underscore that are read from something, or imported."""
+    """Names with one underscore that are read from something, imported, or given as a keyword."""
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             names.add(node.attr)
+        elif isinstance(node, ast.Call):
+            names.update(keyword.arg for keyword in node.keywords if keyword.arg)
+            if isinstance(node.func, ast.Name) and node.func.id in (
+                "getattr",
+                "setattr",
+                "hasattr",
+            ):
+                names.update(arg.value for arg in node.args[1:2] if isinstance(arg, ast.Constant))
         elif isinstance(node, ast.ImportFrom) and not node.level:
             names.update([*(node.module or "").split("."), *(alias.name for alias in node.names)])
     return {name for name in names if name.startswith("_") and not name.startswith("__")}
@@ -49,10 +59,13 @@ def defined_names(tree: ast.AST) -> set[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
-        elif isinstance(node, ast.Attribute | ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.attr if isinstance(node, ast.Attribute) else node.id)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            names.add(node.value)  # of __slots__
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            if isinstance(node.value, ast.Name) and node.value.id == "self":
+                names.add(node.attr)
+        elif isinstance(node, ast.List | ast.Tuple):  # of __slots__
+            names.update(one.value for one in node.elts if isinstance(one, ast.Constant))
     return names
 
 

@@ -27,9 +27,13 @@ def first_position(encoder: Any) -> int:
 
 def can_pack(encoder: Any) -> bool:
     """Whether sequences in one line can be kept from attending to each other, given positions."""
-    config = encoder.config
-    attention = getattr(config, "_attn_implementation", None)
-    return config.model_type in PACKING_MODEL_TYPES and attention in PACKING_ATTENTION
+    attention = attention_implementation(encoder.config)
+    return encoder.config.model_type in PACKING_MODEL_TYPES and attention in PACKING_ATTENTION
+
+
+def attention_implementation(config: Any) -> str:
+    """How an encoder computes attention, such as "sdpa" or "eager"; or a kernel on the hub."""
+    return str(config._attn_implementation)
 
 
 def count_segments(encoder: Any) -> int:

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from ..errors import BiomedError, DamagedPipelineError, add_hint, escape, suggest_sibling
 from .batching.word_piece_tokenizer import WordPieceTokenizer
-from .capabilities import count_segments, max_sequence_length
+from .capabilities import attention_implementation, count_segments, max_sequence_length
 from .casing import check_casing
 from .encoder_catalogue import find_encoder, suggest_encoders
 from .finite import check_weights
@@ -174,14 +174,14 @@ def read_config(source: str | Path, revision: str | None = None) -> PretrainedCo
     if hasattr(config, "reference_compile"):
         config.reference_compile = False
     # transformers 4 stores the commit itself.
-    if not Path(source).is_dir() and getattr(config, "_commit_hash", None) is None:
+    if not Path(source).is_dir() and commit_of(config) is None:
         config._commit_hash = _find_commit(str(source), revision) or revision
     return config
 
 
-def attention_implementation(config: PretrainedConfig) -> str:
-    """How an encoder computes attention, such as "sdpa" or "eager"; or a kernel on the hub."""
-    return str(config._attn_implementation)
+def commit_of(config: PretrainedConfig) -> str | None:
+    """The commit on the hub that a config was read from; None for that of a directory."""
+    return getattr(config, "_commit_hash", None)
 
 
 def _find_commit(hub_id: str, revision: str | None) -> str | None:
@@ -229,7 +229,7 @@ def read_weights(
     # The files of the config's commit, which a directory does not have: for a branch without
     # safetensors, transformers asks a service on the hub to convert the weights, and loads the
     # result.
-    where = files_of(source, getattr(config, "_commit_hash", None))
+    where = files_of(source, commit_of(config))
     try:
         model, found = kind.from_pretrained(
             source,

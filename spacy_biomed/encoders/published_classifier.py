@@ -14,6 +14,7 @@ from ..errors import BiomedError, escape
 from .batching.word_piece_tokenizer import WordPieceTokenizer
 from .loading import (
     choose_attention,
+    commit_of,
     explaining,
     files_of,
     has_only_pickles,
@@ -117,7 +118,7 @@ def load_classifier(name: str, revision: str | None = None) -> PublishedClassifi
         output=_read_layer(model, layers.output),
         classes=[str(config.id2label[i]) for i in range(config.num_labels)],
         is_exclusive=config.problem_type != "multi_label_classification",
-        revision=getattr(config, "_commit_hash", None),
+        revision=commit_of(config),
     )
 
 
@@ -139,7 +140,7 @@ def _find_kind(source: str, config: PretrainedConfig) -> str:
 
 def _read_model(kind: str, source: str, config: PretrainedConfig) -> PreTrainedModel:
     loader = getattr(transformers, f"AutoModel{kind}")
-    where = files_of(source, getattr(config, "_commit_hash", None))
+    where = files_of(source, commit_of(config))
     if has_only_pickles(source, where):
         model, missing = read_pickled_classifier(loader, source, where["revision"])
     else:

@@ -84,7 +84,13 @@ def load_language_model(
     import torch
     from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoModelForMaskedLM
 
-    from ..encoders.loading import load_pretrained, read_config, read_weights, without_warnings
+    from ..encoders.loading import (
+        commit_of,
+        load_pretrained,
+        read_config,
+        read_weights,
+        without_warnings,
+    )
 
     tokenizer, encoder = load_pretrained(name, revision)
     if tokenizer.mask is None:
@@ -102,7 +108,7 @@ def load_language_model(
         model, missing = read_weights(
             AutoModelForMaskedLM,
             config.name_or_path,
-            read_config(config.name_or_path, getattr(config, "_commit_hash", None)),
+            read_config(config.name_or_path, commit_of(config)),
             **_attention(config, on_cpu),
         )
     return tokenizer, model, bool(missing)

@@ -32,11 +32,16 @@ from ..batching.encoded import EncodedBatch
 from ..batching.padding import SequenceBatch
 from ..batching.sequences import make_sequences
 from ..batching.word_piece_tokenizer import WordPieceTokenizer
-from ..capabilities import can_pack, count_segments, first_position, max_sequence_length
+from ..capabilities import (
+    attention_implementation,
+    can_pack,
+    count_segments,
+    first_position,
+    max_sequence_length,
+)
 from ..finite import check_scores
 from ..loading import (
     FILES,
-    attention_implementation,
     load_directory,
     load_pretrained,
     save_encoder,

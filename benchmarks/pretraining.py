@@ -40,7 +40,7 @@ from transformers import TrainerCallback
 
 from spacy_biomed.evaluation.workers import serve
 from spacy_biomed.language_models.recipe import PretrainingRecipe, read_recipe
-from spacy_biomed.language_models.sources import read_documents
+from spacy_biomed.language_models.text_sources import read_documents
 
 if TYPE_CHECKING:
     from transformers import Trainer
@@ -100,7 +100,7 @@ def make_ours(recipe: PretrainingRecipe) -> "Trainer":
     """Create the trainer of `spacy biomed pretrain`."""
     from spacy_biomed.language_models.packed_sequences import prepare_text
     from spacy_biomed.language_models.pretraining import prepare_model
-    from spacy_biomed.language_models.runs import TEXT, start_processes
+    from spacy_biomed.language_models.run_folders import TEXT, start_processes
     from spacy_biomed.language_models.trainer import MaskedLanguageModelTrainer
 
     tokenizer, model, _ = prepare_model(recipe, start_processes(recipe))

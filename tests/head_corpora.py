@@ -13,7 +13,7 @@ from thinc.api import Config
 import spacy_biomed
 from spacy_biomed.annotations.marked_arguments import find_marked_arguments
 from spacy_biomed.annotations.relation_layer import SpanRelation
-from spacy_biomed.annotations.seen import SEEN_KEY
+from spacy_biomed.annotations.seen_mentions import SEEN_KEY
 from spacy_biomed.training.multitask_config import create_multitask_config
 
 NLP = spacy.blank("en")

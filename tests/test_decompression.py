@@ -15,7 +15,7 @@ from pyarrow import parquet
 from spacy_biomed.decompression import LINE_VARIABLE, RATIO_VARIABLE
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.files import open_binary
-from spacy_biomed.language_models.sources import read_documents
+from spacy_biomed.language_models.text_sources import read_documents
 from spacy_biomed.training.corpus import read_doc_bin
 
 GIGABYTE = 2**30

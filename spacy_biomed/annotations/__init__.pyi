@@ -3,8 +3,8 @@ from .deidentified import Deidentified, Replacement
 from .marked_arguments import find_marked_arguments, mark_arguments
 from .pairs import get_pair, join_pair, mark_pair, pair
 from .relation_layer import SpanRelation
-from .seen import SeenMentions
-from .taught import get_taught, set_taught, taught_classes
+from .seen_mentions import SeenMentions
+from .soft_labels import get_soft_labels, set_soft_labels, soft_label_classes
 
 __all__ = [
     "AnnotationScope",
@@ -16,12 +16,12 @@ __all__ = [
     "find_marked_arguments",
     "get_pair",
     "get_scope",
-    "get_taught",
+    "get_soft_labels",
     "join_pair",
     "mark_arguments",
     "mark_pair",
     "pair",
     "set_scope",
-    "set_taught",
-    "taught_classes",
+    "set_soft_labels",
+    "soft_label_classes",
 ]

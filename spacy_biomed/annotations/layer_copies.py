@@ -11,10 +11,10 @@ from spacy.tokens import Doc, Span
 
 from .annotation_scope import ANNOTATION_SCOPES
 from .pairs import PAIR_KEY
-from .taught import TAUGHT_KEY
+from .soft_labels import SOFT_LABELS_KEY
 
 # Keys of `doc.user_data` that belong to the layers of all components.
-_OF_ALL_LAYERS = frozenset({ANNOTATION_SCOPES, TAUGHT_KEY})
+_OF_ALL_LAYERS = frozenset({ANNOTATION_SCOPES, SOFT_LABELS_KEY})
 
 
 def copy_bare(doc: Doc, annotation_keys: Collection[str] = ()) -> Doc:
@@ -42,22 +42,22 @@ def copy_classes(reader: TrainablePipe, source: Doc, target: Doc, prefix: str) -
         whether any class, number or teacher's probabilities were copied.
     """
     copy_group(source, PAIR_KEY, target)
-    is_taught = copy_taught(reader.name, source, target)
+    is_taught = copy_soft_labels(reader.name, source, target)
     cats = {prefix + label: value for label, value in source.cats.items()}
     labels = reader.labels
     target.cats = {label: cats[label] for label in cats if not labels or label in labels}
     return bool(target.cats) or is_taught
 
 
-def copy_taught(component: str, source: Doc, target: Doc) -> bool:
+def copy_soft_labels(component: str, source: Doc, target: Doc) -> bool:
     """Copy the probabilities of a component's teacher.
 
     Returns:
         whether there are any.
     """
-    taught = source.user_data.get(TAUGHT_KEY, {}).get(component)
+    taught = source.user_data.get(SOFT_LABELS_KEY, {}).get(component)
     if taught is not None:
-        target.user_data[TAUGHT_KEY] = {component: taught}
+        target.user_data[SOFT_LABELS_KEY] = {component: taught}
     return taught is not None
 
 

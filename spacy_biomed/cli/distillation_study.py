@@ -44,7 +44,7 @@ def distillation(
         from ..language_models.distillation_recipe import DistillationRecipe
         from ..language_models.objectives import OBJECTIVES
         from ..language_models.recipe import read_recipe
-        from ..language_models.sources import read_documents
+        from ..language_models.text_sources import read_documents
         from ..studies.distillation_study import make_students
         from ..studies.planning import plan_study
         from ..studies.study_config import Row, find_study, read_study

@@ -44,7 +44,7 @@ def teach(
     Example: python -m spacy biomed teach training/ncbi_disease/model-best corpus/ncbi_disease
     corpus/ncbi_disease_taught --texts abstracts.txt.xz --max-words 1000000
     """
-    from ..language_models.sources import read_documents, sample_documents
+    from ..language_models.text_sources import read_documents, sample_documents
     from ..pipeline.pipeline_loading import find_trainable, load_pipeline
     from ..training.teaching import create_taught_corpus
 

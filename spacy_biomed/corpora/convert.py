@@ -17,7 +17,7 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import DocBin
 
-from ..annotations.seen import SeenMentions
+from ..annotations.seen_mentions import SeenMentions
 from ..errors import BiomedError, quote
 from ..outputs import check_replaceable, replacing_directory
 from .conversion_report import ConversionReport, PartReport, compare_parts, find_unseen_share

@@ -19,7 +19,7 @@ from .batching.encoded import (
     get_encoding,
     release_encoding,
 )
-from .batching.stretches import borders, split_at
+from .batching.ragged import borders, split_at
 
 Pooling = Literal["first", "mean", "pieces", "cls"]
 
@@ -193,7 +193,7 @@ def _pool_once(model: EncoderListener, docs: list[Doc], batch: EncodedBatch) -> 
         outputs, _ = POOLINGS[pooling](model.ops, batch)
         encoding = get_encoding(docs[0])
         # Kept only for later listeners: documents that keep their encodings do not keep it.
-        if encoding is not None and encoding.readers > 0:
+        if encoding is not None and encoding.listeners > 0:
             batch.pooled[pooling] = outputs
     return outputs
 

@@ -8,11 +8,11 @@ from .language_identification import LanguageIdentifier
 from .objectives import Needs, Objective, Outputs, Shape
 from .pretraining import pretrain
 from .recipe import PretrainingRecipe, TrainingRecipe, read_recipe
-from .runs import RunReport
+from .run_folders import RunReport
 from .sentence_filters import SentenceFilter, Thresholds
 from .sentence_splitting import SentenceSplitter
-from .sources import read_documents, sample_documents
 from .students import create_smaller, take_layers
+from .text_sources import read_documents, sample_documents
 from .text_start import start_from_text
 from .vocabulary import learn_vocabulary, read_tokenizer, save_tokenizer
 

@@ -37,7 +37,7 @@ from .deduplication import DuplicateIndex, Sketch, Sketcher, hash_text, normaliz
 from .language_identification import LanguageIdentifier
 from .sentence_filters import SentenceFilter
 from .sentence_splitting import SentenceSplitter
-from .sources import kind_of, read_documents
+from .text_sources import kind_of, read_documents
 
 # Invisible characters: byte-order marks, zero-width spaces and joiners, soft hyphens.
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")

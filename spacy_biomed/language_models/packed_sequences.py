@@ -32,7 +32,7 @@ from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..errors import BiomedError
 from ..outputs import replacing_directory
 from .recipe import TrainingRecipe
-from .sources import find_files, read_documents
+from .text_sources import find_files, read_documents
 
 # Maximum number of documents, and about the maximum number of characters, to tokenize at a time.
 _BATCH_DOCUMENTS = 1000

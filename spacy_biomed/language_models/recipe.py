@@ -77,7 +77,7 @@ class Text(Section):
     """[text]: the training and validation text.
 
     Attributes:
-        paths: files or folders, as `sources.read_documents` reads them.
+        paths: files or folders, as `text_sources.read_documents` reads them.
         field: field or column with the text, for files with several fields.
         validation: files or folders for the validation loss, or the number of random documents of
             the training text to set aside for it.

@@ -21,7 +21,7 @@ from tokenizers.trainers import BpeTrainer, WordPieceTrainer
 
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..errors import BiomedError
-from .sources import read_documents
+from .text_sources import read_documents
 
 # In this order, so that the padding id is 0, as in BERT.
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -43,7 +43,7 @@ class Documents:
     """The documents of files, which are read again in each iteration.
 
     Attributes:
-        paths, field: as `paths` and `text_field` of `sources.read_documents`.
+        paths, field: as `paths` and `text_field` of `text_sources.read_documents`.
         progress: called with the number of documents read since the last call.
     """
 

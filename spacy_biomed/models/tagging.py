@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from thinc.types import Floats1d, Floats2d, Ints1d
 
-from ..encoders.batching.stretches import ranges
+from ..encoders.batching.ragged import ranges
 
 Scheme = Literal["biluo", "bio"]
 Decoding = Literal["viterbi", "argmax"]

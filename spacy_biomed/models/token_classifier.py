@@ -9,7 +9,7 @@ from spacy.tokens import Doc
 from thinc.api import Dropout, Linear, Model, Ops, chain, to_numpy
 from thinc.types import Floats2d, Ints1d, Ints2d, Ragged
 
-from ..encoders.batching.stretches import borders, split_at
+from ..encoders.batching.ragged import borders, split_at
 from ..errors import BiomedError
 from ..normalization import normalize_text
 from .activations import create_activation

@@ -14,7 +14,7 @@ from spacy.tokens import Doc
 from thinc.api import CupyOps, Model, get_array_module
 from thinc.types import Floats2d, Ints1d, Ints2d
 
-from ..encoders.batching.stretches import borders, split_at
+from ..encoders.batching.ragged import borders, split_at
 
 # Words whose vectors are kept: with vectors of 64 numbers these take 8 MB.
 MOST_WORDS = 2**15

@@ -11,7 +11,7 @@ from spacy.training import Example
 from spacy.util import filter_spans
 from thinc.types import Floats1d, Floats2d, Ints1d
 
-from ..annotations.seen import SEEN_KEY
+from ..annotations.seen_mentions import SEEN_KEY
 from ..encoders.batching.alignment import token_offsets
 from ..errors import BiomedError
 from ..models.tagging import Spans

@@ -189,7 +189,7 @@ class EncoderPipe(TrainablePipe):
         stays = self.cfg["keep_encodings"] or not all(
             isinstance(listener, EncoderListener) for listener in listeners
         )
-        encodings = predictions.split(readers=0 if stays else len(listeners))
+        encodings = predictions.split(listeners=0 if stays else len(listeners))
         for doc, encoding in zip(docs, encodings, strict=True):
             set_encoding(doc, encoding)
             forget_stock(doc)

@@ -18,9 +18,9 @@ from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
 
 from ..annotations.annotation_scope import annotates_any, get_scope
 from ..annotations.document_keys import UNALIGNED_MENTIONS
-from ..annotations.layer_copies import copy_group, copy_taught
-from ..annotations.seen import SEEN_KEY
-from ..annotations.taught import explain_classes, get_taught, taught_classes
+from ..annotations.layer_copies import copy_group, copy_soft_labels
+from ..annotations.seen_mentions import SEEN_KEY
+from ..annotations.soft_labels import explain_classes, get_soft_labels, soft_label_classes
 from ..encoders.batching.alignment import token_offsets
 from ..errors import BiomedError, list_choices, quote
 from ..models.confidence_curves import LabelCurves
@@ -175,7 +175,7 @@ class BiomedNER(EncoderHead):
         A partly annotated `doc.ents` is not copied to a span group, which cannot mark tokens as not
         annotated.
         """
-        is_taught = copy_taught(reader.name, source, target)
+        is_taught = copy_soft_labels(reader.name, source, target)
         if not copy_mentions(source, target, reader.cfg.get("spans_key"), is_partial=False):
             return is_taught
         if UNALIGNED_MENTIONS in source.user_data:  # these count in the scores
@@ -381,7 +381,7 @@ class BiomedNER(EncoderHead):
         is_gold = gold_spans(reference, key) is not None
         if is_gold and annotates_any(reference, self.cfg["labels"], key):
             return True
-        return bool(taught_classes(reference, self.name))
+        return bool(soft_label_classes(reference, self.name))
 
     def get_loss(self, examples: Iterable[Example], scores: Ragged) -> tuple[float, Floats2d]:
         """Mean cross-entropy over the annotated rows of the batch, and its gradient.
@@ -447,7 +447,7 @@ class BiomedNER(EncoderHead):
         has_gold = tags != MISSING
         targets[has_gold, tags[has_gold]] = 1.0
         truth = Truth(targets, allowed)
-        taught = get_taught(example.reference, self.name, self.classes(), may_lack=True)
+        taught = get_soft_labels(example.reference, self.name, self.classes(), may_lack=True)
         return truth if taught is None else self._ask_teacher(example, tags, truth, taught)
 
     def _ask_teacher(self, example: Example, tags: Ints1d, gold: Truth, taught: Floats2d) -> Truth:
@@ -486,7 +486,7 @@ class BiomedNER(EncoderHead):
         Raises:
             BiomedError: if it knows only some of a label's tags, since its tag scheme is different.
         """
-        taught, classes = taught_classes(reference, self.name), self.classes()
+        taught, classes = soft_label_classes(reference, self.name), self.classes()
         is_unknown = ~np.isin(classes, taught)
         label_of_tag = self.tag_scheme.label_of_tag
         in_part = np.intersect1d(label_of_tag[is_unknown], label_of_tag[~is_unknown])
@@ -605,7 +605,7 @@ class BiomedNER(EncoderHead):
         for example in examples:
             for span in gold_spans(example.reference, self.cfg["spans_key"]) or ():
                 found.setdefault(span.label_, span.text)
-            for tag in taught_classes(example.reference, self.name):
+            for tag in soft_label_classes(example.reference, self.name):
                 if tag != "O":
                     found.setdefault(tag[2:], tag)
         return found

@@ -13,7 +13,7 @@ from thinc.types import Ints1d
 from ..annotations.marked_arguments import Argument, Style, find_marked_arguments, mark_arguments
 from ..annotations.pairs import PAIR_SEPARATOR
 from ..annotations.relation_layer import SpanRelation
-from ..encoders.batching.stretches import ranges
+from ..encoders.batching.ragged import ranges
 
 
 class Candidate(NamedTuple):

@@ -14,7 +14,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model, to_numpy
 from thinc.types import Floats2d, Ints1d
 
-from ..annotations.layer_copies import copy_taught
+from ..annotations.layer_copies import copy_soft_labels
 from ..annotations.marked_arguments import STYLES, Argument, Style
 from ..annotations.relation_layer import RELATIONS, SpanRelation
 from ..encoders.batching.encoded import EncodedBatch
@@ -172,7 +172,7 @@ class BiomedRelations(EncoderHead):
         Entities are copied to the layer that the component reads, so that a head of entities that
         reads the same layer learns from them too.
         """
-        copy_taught(reader.name, source, target)
+        copy_soft_labels(reader.name, source, target)
         # Marked sentences have no entities.
         copy_mentions(source, target, reader.cfg.get("spans_key"), is_partial=True)
         if source.has_annotation("SENT_START"):

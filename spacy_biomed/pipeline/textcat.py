@@ -18,7 +18,7 @@ from thinc.types import Floats1d, Floats2d
 
 from ..annotations.document_keys import PART_OF
 from ..annotations.pairs import mark_pair
-from ..annotations.taught import get_taught, taught_classes
+from ..annotations.soft_labels import get_soft_labels, soft_label_classes
 from ..errors import BiomedError, quote
 from .described import ShownScores
 from .encoder_head import CatsHead, Compared, check_share, quote_text, validate_source
@@ -190,7 +190,7 @@ class BiomedTextCategorizer(CatsHead):
     def has_annotation(self, example: Example) -> bool:
         reference = example.reference
         is_gold = not reference.cats.keys().isdisjoint(self.labels)
-        return is_gold or bool(taught_classes(reference, self.name))
+        return is_gold or bool(soft_label_classes(reference, self.name))
 
     def get_loss(self, examples: Iterable[Example], scores: Floats2d) -> tuple[float, Floats2d]:
         """Mean cross-entropy over the annotated labels of the batch, and its gradient.
@@ -221,7 +221,7 @@ class BiomedTextCategorizer(CatsHead):
         if len(example.predicted) == 0:  # nothing was encoded
             return np.full(len(self.labels), np.nan, dtype="float32")
         gold = gold_probabilities(example.reference, self.labels, exclusive)
-        rows = get_taught(example.reference, self.name, self.classes())
+        rows = get_soft_labels(example.reference, self.name, self.classes())
         if rows is None:
             return gold
         (taught,) = rows
@@ -278,7 +278,7 @@ class BiomedTextCategorizer(CatsHead):
         found: set[str] = set()
         for example in examples:
             found.update(example.reference.cats)
-            found.update(taught_classes(example.reference, self.name))
+            found.update(soft_label_classes(example.reference, self.name))
         return sorted(found)
 
     def _check_labels(self, positive_label: str | None) -> None:

@@ -19,7 +19,7 @@ from spacy.vocab import Vocab
 
 from ..annotations.annotation_scope import AnnotationScope, get_scope, set_scope
 from ..annotations.document_keys import DOCUMENT_ID, UNALIGNED_MENTIONS
-from ..annotations.seen import SeenMentions, mentions_of
+from ..annotations.seen_mentions import SeenMentions, mentions_of
 from ..corpora.conversion_report import PartReport
 from ..corpora.convert import ATTRIBUTES, create_pipeline
 from ..corpora.documents import Mention

@@ -10,7 +10,7 @@ from spacy.tokens import Doc, Span
 from ..annotations.annotation_scope import AnnotationScope, get_scope, set_scope
 from ..annotations.pairs import PAIR_KEY
 from ..annotations.relation_layer import RELATIONS
-from ..annotations.taught import TAUGHT_KEY
+from ..annotations.soft_labels import SOFT_LABELS_KEY
 from ..errors import BiomedError
 
 
@@ -45,7 +45,7 @@ def check_mentions_only(doc: Doc) -> None:
     """Raise BiomedError if a document has an annotation of the whole text, such as classes."""
     others = {"classes": bool(doc.cats), "pairs": PAIR_KEY in doc.spans}
     others["relations"] = RELATIONS in doc.user_data
-    others["a teacher's probabilities"] = TAUGHT_KEY in doc.user_data
+    others["a teacher's probabilities"] = SOFT_LABELS_KEY in doc.user_data
     found = [name for name, is_there in others.items() if is_there]
     if found:
         raise BiomedError(

@@ -18,7 +18,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.util import minibatch
 from thinc.types import Floats2d
 
-from ..annotations.taught import Teacher, merge_tags, set_taught
+from ..annotations.soft_labels import Teacher, merge_tags, set_soft_labels
 from ..corpora.convert import ATTRIBUTES
 from ..errors import BiomedError
 from ..outputs import check_replaceable, replacing_directory
@@ -188,5 +188,5 @@ def teach(
             for number, doc in enumerate(batch):
                 given = [(classes, rows[number]) for classes, rows in opinions]
                 classes, probabilities = given[0] if len(given) == 1 else merge_tags(given)
-                set_taught(doc, name, classes, probabilities)
+                set_soft_labels(doc, name, classes, probabilities)
         yield from batch

@@ -31,14 +31,14 @@ def batch():
 
 
 def test_a_batch_splits_into_its_documents(batch):
-    first, empty, blank = batch.split(readers=3)
+    first, empty, blank = batch.split(listeners=3)
     assert first.hidden.tolist() == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]
     assert (first.ids.tolist(), first.indices.tolist()) == ([0, 10, 11, 12, 1], [1, 2, 3])
     assert first.piece_counts.tolist() == [2, 1]
     assert empty.hidden.shape == (0, 2) and len(empty.ids) == len(empty.piece_counts) == 0
     assert blank.hidden.tolist() == [[10, 11], [12, 13]]
     assert (blank.indices.tolist(), blank.piece_counts.tolist()) == ([], [0])
-    assert {encoding.readers for encoding in (first, empty, blank)} == {3}
+    assert {encoding.listeners for encoding in (first, empty, blank)} == {3}
 
 
 def test_documents_make_the_batch_again(batch):
@@ -59,7 +59,7 @@ def test_all_documents_of_a_batch_give_it_back_and_others_a_batch_of_their_own(b
 
 
 def test_a_copied_document_has_its_own_rows_alone(batch):
-    own = batch.split(readers=2)[0]
+    own = batch.split(listeners=2)[0]
     copied = copy.deepcopy(own)
     check_same(copied, own)
     assert copied.batch is None
@@ -75,7 +75,7 @@ def test_rows_count_from_the_beginning_of_the_batch(batch):
 
 def test_a_document_lets_go_after_its_last_reader(batch):
     doc = spacy.blank("en")("a b")
-    set_encoding(doc, batch.split(readers=2)[0])
+    set_encoding(doc, batch.split(listeners=2)[0])
     release_encoding(doc)
     assert get_encoding(doc) is not None
     release_encoding(doc)
@@ -84,7 +84,7 @@ def test_a_document_lets_go_after_its_last_reader(batch):
     release_encoding(doc)  # nothing to let go of
 
 
-def test_an_encoding_without_readers_stays(batch):
+def test_an_encoding_without_listeners_stays(batch):
     doc = spacy.blank("en")("a b")
     set_encoding(doc, batch.split()[0])
     release_encoding(doc)
@@ -96,7 +96,7 @@ def check_same(encoding: EncodedDoc, expected: EncodedDoc):
     np.testing.assert_array_equal(encoding.ids, expected.ids)
     np.testing.assert_array_equal(encoding.indices, expected.indices)
     np.testing.assert_array_equal(encoding.piece_counts, expected.piece_counts)
-    assert encoding.readers == expected.readers
+    assert encoding.listeners == expected.listeners
     assert [encoding.id_to_token(i) for i in encoding.ids.tolist()] == [
         expected.id_to_token(i) for i in expected.ids.tolist()
     ]
@@ -105,7 +105,7 @@ def check_same(encoding: EncodedDoc, expected: EncodedDoc):
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_document_with_its_encoding_survives_bytes(batch, place):
     nlp = spacy.blank("en")
-    doc, expected = nlp("a b"), batch.split(readers=1)[place]
+    doc, expected = nlp("a b"), batch.split(listeners=1)[place]
     set_encoding(doc, expected)
     check_same(get_encoding(Doc(nlp.vocab).from_bytes(doc.to_bytes())), expected)
     doc_bin = DocBin(docs=[doc], store_user_data=True)

@@ -51,7 +51,7 @@ def expected_vectors(hidden, pooling):
 @pytest.mark.parametrize("pooling", ["first", "mean", "pieces", "cls"])
 def test_what_one_listener_pooled_the_next_one_finds(docs, batch, pooling):
     first, second, other = (EncoderListener_v1(one) for one in (pooling, pooling, "first"))
-    for doc, encoding in zip(docs, batch.split(readers=3), strict=True):
+    for doc, encoding in zip(docs, batch.split(listeners=3), strict=True):
         set_encoding(doc, encoding)
     found = first.predict(docs)
     assert second.predict(docs) is found
@@ -184,7 +184,7 @@ def test_backprop_leaves_the_heads_gradient_as_it_was(docs, batch, pooling):
 @pytest.mark.parametrize("pooling", ["first", "mean", "pieces", "cls"])
 def test_prediction_reads_off_the_documents_what_training_receives(docs, batch, pooling):
     expected, _, _ = listen(batch, docs, pooling)
-    for doc, encoding in zip(docs, batch.split(readers=1), strict=True):
+    for doc, encoding in zip(docs, batch.split(listeners=1), strict=True):
         set_encoding(doc, encoding)
     np.testing.assert_array_equal(flat(EncoderListener_v1(pooling).predict(docs)), flat(expected))
 
@@ -201,7 +201,7 @@ def test_documents_of_white_space_alone_can_be_pooled(batch, pooling):
 
 def test_encodings_are_let_go_after_the_last_reader(docs, batch):
     listeners = [EncoderListener_v1(), EncoderListener_v1("mean")]
-    for doc, encoding in zip(docs, batch.split(readers=2), strict=True):
+    for doc, encoding in zip(docs, batch.split(listeners=2), strict=True):
         set_encoding(doc, encoding)
     listeners[0].predict(docs)
     assert all(get_encoding(doc) is not None for doc in docs)
@@ -210,7 +210,7 @@ def test_encodings_are_let_go_after_the_last_reader(docs, batch):
 
 
 def test_a_frozen_encoder_is_read_off_the_documents_in_training(docs, batch):
-    for doc, encoding in zip(docs, batch.split(readers=1), strict=True):
+    for doc, encoding in zip(docs, batch.split(listeners=1), strict=True):
         set_encoding(doc, encoding)
     outputs, backprop = EncoderListener_v1().begin_update(docs)
     assert len(outputs[0]) == 3
@@ -253,7 +253,7 @@ def test_a_head_is_sized_with_zeros_of_the_right_shape(docs, pooling, lengths):
 
 def test_documents_without_an_encoding_are_encoded_among_the_others(docs, batch):
     expected, _, _ = listen(batch, docs, "mean")
-    parts, encoded = batch.split(readers=1), []
+    parts, encoded = batch.split(listeners=1), []
     for i in (0, 3):
         set_encoding(docs[i], parts[i])
 
@@ -293,7 +293,7 @@ def test_a_batch_that_is_skipped_sends_no_gradient_and_is_gone(docs, batch):
 
 
 def test_skipped_documents_let_go_of_the_encodings_of_a_frozen_encoder(docs, batch):
-    for doc, encoding in zip(docs, batch.split(readers=2), strict=True):
+    for doc, encoding in zip(docs, batch.split(listeners=2), strict=True):
         set_encoding(doc, encoding)
     first, second = EncoderListener_v1(), EncoderListener_v1()
     first.skip(docs)

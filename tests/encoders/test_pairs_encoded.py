@@ -186,7 +186,7 @@ def test_words_that_are_cut_off_have_zeros(tiny_bert, make_any_model, nlp):
         assert kept.tolist() == list(range(len(kept)))
         assert 0 < len(kept) < len(text)
     assert counts.sum() == 18
-    [encoding] = batch.split(readers=1)
+    [encoding] = batch.split(listeners=1)
     set_encoding(doc, encoding)
     [vectors] = EncoderListener_v1().predict([doc])
     np.testing.assert_array_equal(vectors.any(axis=1), counts > 0)

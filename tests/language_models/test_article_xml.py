@@ -8,7 +8,7 @@ import pytest
 from damaged_corpora import damage
 
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.language_models.sources import read_documents
+from spacy_biomed.language_models.text_sources import read_documents
 
 PUBMED = """<?xml version="1.0" encoding="utf-8"?>
 <!DOCTYPE PubmedArticleSet SYSTEM "https://example.org/pubmed.dtd">

@@ -19,7 +19,7 @@ from spacy_biomed.language_models.cleaning_report import (
 )
 from spacy_biomed.language_models.deduplication import NearDuplicates
 from spacy_biomed.language_models.sentence_filters import Thresholds
-from spacy_biomed.language_models.sources import read_documents
+from spacy_biomed.language_models.text_sources import read_documents
 
 REPOSITORY = Path(__file__).parents[2]
 

@@ -22,7 +22,7 @@ from spacy_biomed.language_models.initialization import (
 from spacy_biomed.language_models.objectives import OBJECTIVES
 from spacy_biomed.language_models.pretraining import prepare_model
 from spacy_biomed.language_models.recipe import FreshEncoder
-from spacy_biomed.language_models.runs import start_processes
+from spacy_biomed.language_models.run_folders import start_processes
 from spacy_biomed.language_models.vocabulary import learn_word_pieces
 from spacy_biomed.studies import distillation_study
 from spacy_biomed.studies.distillation_study import (

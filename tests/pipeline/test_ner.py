@@ -7,8 +7,8 @@ from thinc.api import Adam, Model
 from thinc.types import Ragged
 
 from spacy_biomed.annotations.document_keys import UNALIGNED_MENTIONS
-from spacy_biomed.annotations.seen import SEEN_KEY
-from spacy_biomed.annotations.taught import set_taught
+from spacy_biomed.annotations.seen_mentions import SEEN_KEY
+from spacy_biomed.annotations.soft_labels import set_soft_labels
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.models.tagging import MISSING
 from spacy_biomed.pipeline.ner import score_mentions, token_log_probs
@@ -231,7 +231,7 @@ def test_the_target_of_a_token_is_mixed_of_gold_and_what_a_teacher_finds_probabl
     annotated = make_example(nlp, "a b", [(0, 1, "A")])  # B-A, O
     unlabelled, nothing = make_example(nlp, "c d", None), make_example(nlp, "e", None)
     for example in (annotated, unlabelled):
-        set_taught(example.reference, NER, ["O", "B-A", "I-A"], taught)
+        set_soft_labels(example.reference, NER, ["O", "B-A", "I-A"], taught)
     targets = np.zeros((5, 3))
     targets[:2] = 0.25 * taught + 0.75 * np.array([[0, 1, 0], [1, 0, 0]])
     targets[2:4] = taught
@@ -250,7 +250,7 @@ def test_a_teacher_of_other_tokens_teaches_those_that_are_the_same(make_pipeline
     _, head = ready(make_pipeline, labels=["A"], scheme="bio")
     nlp = spacy.blank("en")
     reference = Doc(nlp.vocab, words=["a", "b-c"], spaces=[True, False])
-    set_taught(reference, NER, ["O", "B-A", "I-A"], np.array([[0.25, 0.75, 0], [0, 0, 1.0]]))
+    set_soft_labels(reference, NER, ["O", "B-A", "I-A"], np.array([[0.25, 0.75, 0], [0, 0, 1.0]]))
     example = Example(Doc(nlp.vocab, ["a", "b", "-", "c"], [True, False, False, False]), reference)
     scores, ones = np.zeros((4, 3), dtype="float32"), np.ones(4, dtype="i")
     _, d_scores = head.get_loss([example], Ragged(scores, ones))
@@ -261,7 +261,7 @@ def test_a_teacher_of_other_tokens_teaches_those_that_are_the_same(make_pipeline
 def test_a_student_of_unlabelled_text_has_its_teachers_labels(make_pipeline):
     nlp = make_pipeline({NER: {"scheme": "bio"}})
     example = make_example(nlp, "a", None)
-    set_taught(example.reference, NER, ["O", "B-X", "I-X"], np.array([[1.0, 0, 0]]))
+    set_soft_labels(example.reference, NER, ["O", "B-X", "I-X"], np.array([[1.0, 0, 0]]))
     nlp.initialize(lambda: [example])
     assert nlp.get_pipe(NER).labels == ("X",)
 

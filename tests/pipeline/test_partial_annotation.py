@@ -8,7 +8,7 @@ from spacy.training import Example
 from thinc.types import Ragged
 
 from spacy_biomed.annotations.annotation_scope import AnnotationScope, set_scope
-from spacy_biomed.annotations.taught import set_taught
+from spacy_biomed.annotations.soft_labels import set_soft_labels
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.pipeline.ner import score_mentions
 from spacy_biomed.training.optimizer import AdamW_v1
@@ -163,7 +163,7 @@ def test_a_teacher_fills_in_what_the_gold_leaves_open(make_head):
         ],
         dtype="float32",
     )
-    set_taught(example.reference, NER, TAGS, taught)
+    set_soft_labels(example.reference, NER, TAGS, taught)
     # The first token is a mention. The second is outside or a B, and so is the third, for which a
     # teacher says that it is neither. Nothing is known of the fourth.
     targets = np.stack(
@@ -193,7 +193,7 @@ def make_taught(mentions, labels=None, *, is_annotated=True):
     if not is_annotated:
         nlp = spacy.blank("en")
         example = Example(nlp.make_doc("a"), nlp.make_doc("a"))
-    set_taught(example.reference, NER, TAGS[:3], np.array([TAUGHT]))
+    set_soft_labels(example.reference, NER, TAGS[:3], np.array([TAUGHT]))
     return example
 
 
@@ -273,7 +273,7 @@ def test_the_gradient_with_such_a_teacher_is_that_of_finite_differences(make_hea
 )
 def test_a_teacher_of_other_tags_than_the_students_is_refused(make_head, taught):
     example = make_example("a", [])
-    set_taught(example.reference, NER, taught, np.full((1, len(taught)), 1 / len(taught)))
+    set_soft_labels(example.reference, NER, taught, np.full((1, len(taught)), 1 / len(taught)))
     with pytest.raises(BiomedError, match="give both the same labels and, for entities, the same"):
         get_loss(make_head(), [example], random_scores(1))
 

@@ -9,7 +9,7 @@ from thinc.api import SGD, Adam
 from transformers import AutoModel
 
 from spacy_biomed.annotations.document_keys import PART_OF
-from spacy_biomed.annotations.taught import Teacher, set_taught
+from spacy_biomed.annotations.soft_labels import Teacher, set_soft_labels
 from spacy_biomed.encoders.batching.encoded import get_encoding
 from spacy_biomed.encoders.batching.windows import make_windows
 from spacy_biomed.errors import BiomedError
@@ -257,7 +257,7 @@ def test_targets_are_mixed_of_gold_and_what_a_teacher_finds_probable(make_pipeli
     both, unlabelled, nothing = annotated(nlp, gold, None, None)
     taught = np.array([[0.125, 0.25, 0.625]])  # of C, A, B
     for example in (both, unlabelled):
-        set_taught(example.reference, TEXTCAT, ["C", "A", "B"], taught)
+        set_soft_labels(example.reference, TEXTCAT, ["C", "A", "B"], taught)
     scores = np.random.default_rng(1).normal(size=(3, 3)).astype("float32")
     _, d_scores = head.get_loss([both, unlabelled, nothing], scores)
     own = np.array([0.25, 0.625, 0.125])
@@ -271,7 +271,7 @@ def test_targets_are_mixed_of_gold_and_what_a_teacher_finds_probable(make_pipeli
 def test_a_teacher_fills_in_for_labels_that_are_missing(make_pipeline):
     nlp, head = ready(make_pipeline, teacher_share=0.0)
     [example] = annotated(nlp, {"A": 1.0})
-    set_taught(example.reference, TEXTCAT, ["A", "B", "C"], np.array([[0.0, 0.25, 0.5]]))
+    set_soft_labels(example.reference, TEXTCAT, ["A", "B", "C"], np.array([[0.0, 0.25, 0.5]]))
     _, d_scores = head.get_loss([example], np.zeros((1, 3), dtype="float32"))
     np.testing.assert_allclose(3 * d_scores, [[0.5 - 1.0, 0.5 - 0.25, 0.0]], atol=1e-6)
 
@@ -279,7 +279,7 @@ def test_a_teacher_fills_in_for_labels_that_are_missing(make_pipeline):
 def test_a_teacher_whose_classes_do_not_exclude_each_other_is_refused(make_pipeline):
     nlp, head = ready(make_pipeline, exclusive=True)
     [example] = annotated(nlp, None)
-    set_taught(example.reference, TEXTCAT, ["A", "B", "C"], np.array([[0.75, 0.75, 0.0]]))
+    set_soft_labels(example.reference, TEXTCAT, ["A", "B", "C"], np.array([[0.75, 0.75, 0.0]]))
     with pytest.raises(BiomedError, match="biomed_textcat.*same setting `exclusive`"):
         head.get_loss([example], np.zeros((1, 3), dtype="float32"))
 
@@ -422,7 +422,7 @@ def test_it_can_teach(make_pipeline):
 def test_a_student_of_unlabelled_text_has_its_teachers_labels(make_pipeline):
     nlp = make_pipeline({TEXTCAT: {"exclusive": True}})
     example = make_example(nlp, "a")
-    set_taught(example.reference, TEXTCAT, ["X", "W"], np.array([[0.25, 0.75]]))
+    set_soft_labels(example.reference, TEXTCAT, ["X", "W"], np.array([[0.25, 0.75]]))
     nlp.initialize(lambda: [example])
     assert nlp.get_pipe(TEXTCAT).labels == ("W", "X")
     optimizer = AdamW_v1(1e-2)

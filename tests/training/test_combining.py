@@ -6,7 +6,7 @@ import pytest
 import spacy
 
 from spacy_biomed.annotations.annotation_scope import get_scope
-from spacy_biomed.annotations.seen import SEEN_KEY
+from spacy_biomed.annotations.seen_mentions import SEEN_KEY
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.corpora.label_map import parse_label_map
 from spacy_biomed.errors import BiomedError

@@ -16,8 +16,8 @@ from spacy_biomed.annotations.annotation_scope import (
 from spacy_biomed.annotations.layer_copies import copy_bare
 from spacy_biomed.annotations.pairs import PAIR_KEY, join_pair, mark_pair
 from spacy_biomed.annotations.relation_layer import SpanRelation
-from spacy_biomed.annotations.seen import SEEN_KEY
-from spacy_biomed.annotations.taught import get_taught, set_taught
+from spacy_biomed.annotations.seen_mentions import SEEN_KEY
+from spacy_biomed.annotations.soft_labels import get_soft_labels, set_soft_labels
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.pipeline.component_classes import find_head, list_annotation_keys
 from spacy_biomed.training.multitask import TASK_KEY, MultiTaskCorpus_v1
@@ -64,7 +64,7 @@ def full(nlp):
     doc._.relations = [SpanRelation(doc[:1], doc[5:], "PREVENTS")]
     doc.user_data["document_id"] = "seven"
     for name in ("drugs", "topics"):
-        set_taught(doc, name, ["O"], np.ones((6, 1)))
+        set_soft_labels(doc, name, ["O"], np.ones((6, 1)))
     return doc
 
 
@@ -87,8 +87,8 @@ def test_flat_entities_become_the_span_group_of_their_component(nlp, write, full
     assert not reference.has_annotation("SENT_START")
     assert reference.cats == {}
     assert reference._.relations is None
-    assert get_taught(reference, "drugs", ["O"]).shape == (6, 1)
-    assert get_taught(reference, "topics", ["O"]) is None
+    assert get_soft_labels(reference, "drugs", ["O"]).shape == (6, 1)
+    assert get_soft_labels(reference, "topics", ["O"]) is None
 
 
 def test_a_span_group_of_the_components_key_is_taken_as_it_is(nlp, write, full):
@@ -144,8 +144,8 @@ def test_classes_are_those_of_the_component_once_it_has_labels(nlp, write, full)
     assert example.reference.cats == {"A": 1.0, "B": 0.0}
     assert spans(example.reference.spans[PAIR_KEY]) == [(0, 2, ""), (3, 6, "")]
     assert set(example.reference.spans) == {PAIR_KEY}
-    assert get_taught(example.reference, "topics", ["O"]) is not None
-    assert get_taught(example.reference, "drugs", ["O"]) is None
+    assert get_soft_labels(example.reference, "topics", ["O"]) is not None
+    assert get_soft_labels(example.reference, "drugs", ["O"]) is None
 
 
 def test_classes_of_the_same_name_are_refused(nlp, write, full):

@@ -5,7 +5,7 @@ import pytest
 import spacy
 from spacy.training import Example
 
-from spacy_biomed.annotations.taught import get_taught, merge_tags
+from spacy_biomed.annotations.soft_labels import get_soft_labels, merge_tags
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.training.corpus import read_docs
@@ -55,7 +55,7 @@ def test_the_training_part_is_the_corpus_and_the_texts_with_the_teachers_probabi
     tags = teacher.get_pipe(NER).classes()
     assert tags == ["O", "B-C", "I-C", "B-D", "I-D"]
     for doc in taught:
-        probabilities = get_taught(doc, NER, tags)
+        probabilities = get_soft_labels(doc, NER, tags)
         found = teacher(doc.text)
         assert probabilities.shape == (len(doc), len(tags))
         np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=2e-3)
@@ -94,7 +94,9 @@ def test_annotated_documents_are_repeated_and_texts_are_not(teacher, converted, 
     taught = list(read_docs(tmp_path / "taught" / "train.spacy", teacher.vocab))
     assert [doc.text for doc in taught] == [t for text in gold for t in 3 * [text]] + SENTENCES
     assert (report.annotated, report.unlabelled) == (len(gold), len(SENTENCES))
-    first, second = (get_taught(doc, NER, teacher.get_pipe(NER).classes()) for doc in taught[:2])
+    first, second = (
+        get_soft_labels(doc, NER, teacher.get_pipe(NER).classes()) for doc in taught[:2]
+    )
     assert np.array_equal(first, second)
 
 
@@ -159,7 +161,7 @@ def check_merged(corpus, teachers):
             (rows,) = nlp.get_pipe(name).probabilities([nlp.get_pipe("biomed_transformer")(text)])
             opinions.append((nlp.get_pipe(name).classes(), rows))
         classes, expected = merge_tags(opinions)
-        np.testing.assert_allclose(get_taught(doc, NER, classes), expected, atol=1e-3)
+        np.testing.assert_allclose(get_soft_labels(doc, NER, classes), expected, atol=1e-3)
 
 
 def test_pipelines_of_different_labels_teach_one_student_all_of_them(
@@ -226,7 +228,7 @@ def test_a_student_learns_classes_of_unlabelled_texts_from_its_teacher(
     assert [doc.text for doc in docs[4:] if not doc.cats] == SENTENCES
     for doc in docs:
         found = teacher(doc.text).cats
-        [probabilities] = get_taught(doc, TEXTCAT, list(found))
+        [probabilities] = get_soft_labels(doc, TEXTCAT, list(found))
         assert list(found.values()) == pytest.approx(probabilities.tolist(), abs=1e-3)
 
     unlabelled = docs[4:]
@@ -244,5 +246,5 @@ def test_entities_and_classes_are_taught_in_one_corpus(teacher, converted, tmp_p
     report = create_taught_corpus([teacher], converted, TEXTS, tmp_path / "taught")
     assert report.components == [NER, TEXTCAT]
     for doc in read_docs(tmp_path / "taught" / "train.spacy", teacher.vocab):
-        assert get_taught(doc, NER, teacher.get_pipe(NER).classes()).shape == (len(doc), 5)
-        assert get_taught(doc, TEXTCAT, ["A", "B"]).shape == (1, 2)
+        assert get_soft_labels(doc, NER, teacher.get_pipe(NER).classes()).shape == (len(doc), 5)
+        assert get_soft_labels(doc, TEXTCAT, ["A", "B"]).shape == (1, 2)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from ...errors import BiomedError, escape, install_command, quote
 from ..documents import BYTE_ORDER_MARK, Document, Mention, Relation, decode
 from ..repairs import NOT_ANNOTATED, leaving_out, locate, note
+from .archives import PackedFile, list_packed_files
 from .json_fields import parse_json
-from .packed_files import PackedFile, list_packed_files
 from .xml_elements import Element, decode_xml, parse_xml
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from spacy.attrs import IDX, LENGTH
 from spacy.tokens import Doc
 from thinc.types import Ints1d
 
-from .stretches import ranges
+from .ragged import ranges
 from .word_pieces import WordPieces
 
 

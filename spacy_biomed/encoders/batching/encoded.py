@@ -11,7 +11,7 @@ from spacy.tokens import Doc
 from thinc.api import get_array_module, to_numpy
 from thinc.types import Floats2d, Ints1d
 
-from .stretches import borders, split_at
+from .ragged import borders, split_at
 
 # Where a document keeps its encoding until the last listener has read it.
 ENCODING_KEY = "spacy_biomed_encoding"
@@ -30,7 +30,7 @@ class EncodedDoc:
         indices: (aligned,) the rows of the first token's word pieces, then of the second's, ...
         piece_counts: (tokens,) word pieces of each token.
         id_to_token: gives a vocabulary id's word piece.
-        readers: listeners that still have to read it; the document drops it after the last.
+        listeners: how many listeners still have to read it; the document drops it after the last.
         batch, place: the batch whose arrays it views, and its place in it; None once it is copied.
     """
 
@@ -39,14 +39,14 @@ class EncodedDoc:
     indices: Ints1d
     piece_counts: Ints1d
     id_to_token: Callable[[int], str]
-    readers: int = 0
+    listeners: int = 0
     batch: EncodedBatch | None = field(default=None, repr=False, compare=False)
     place: int = field(default=0, repr=False, compare=False)
 
     def __deepcopy__(self, memo: dict) -> EncodedDoc:
         """A copy that does not keep the arrays of the whole batch alive."""
         arrays = {name: getattr(self, name).copy() for name in ENCODED_ARRAYS}
-        return EncodedDoc(**arrays, id_to_token=self.id_to_token, readers=self.readers)
+        return EncodedDoc(**arrays, id_to_token=self.id_to_token, listeners=self.listeners)
 
 
 @dataclass(slots=True)
@@ -94,11 +94,11 @@ class EncodedBatch:
             id_to_token=docs[0].id_to_token,
         )
 
-    def split(self, readers: int = 0) -> list[EncodedDoc]:
+    def split(self, listeners: int = 0) -> list[EncodedDoc]:
         """One `EncodedDoc` per document, viewing this batch's arrays."""
         if len(self) == 1:  # nothing to look for
             arrays = (self.hidden, self.ids, self.indices, self.piece_counts)
-            return [EncodedDoc(*arrays, self.id_to_token, readers, self)]
+            return [EncodedDoc(*arrays, self.id_to_token, listeners, self)]
         rows = borders(self.row_counts)
         tokens = borders(self.token_counts)
         parts = zip(
@@ -109,7 +109,7 @@ class EncodedBatch:
             strict=True,
         )
         return [
-            EncodedDoc(*arrays, self.id_to_token, readers, self, place)
+            EncodedDoc(*arrays, self.id_to_token, listeners, self, place)
             for place, arrays in enumerate(parts)
         ]
 
@@ -137,7 +137,7 @@ def encode_encoding(obj: object, chain: Callable | None = None) -> object:
         return obj if chain is None else chain(obj)
     values = {name: to_numpy(getattr(obj, name)) for name in ENCODED_ARRAYS}
     known = {str(i): obj.id_to_token(i) for i in set(obj.ids.tolist())}
-    return {"__encoded_doc__": True, "readers": obj.readers, "known": known, **values}
+    return {"__encoded_doc__": True, "readers": obj.listeners, "known": known, **values}
 
 
 @srsly.msgpack_decoders("spacy_biomed.EncodedDoc.v1")
@@ -146,7 +146,7 @@ def decode_encoding(obj: object, chain: Callable | None = None) -> object:
         return obj if chain is None else chain(obj)
     known = {int(i): piece for i, piece in obj["known"].items()}
     arrays = {name: obj[name] for name in ENCODED_ARRAYS}
-    return EncodedDoc(**arrays, id_to_token=known.__getitem__, readers=obj["readers"])
+    return EncodedDoc(**arrays, id_to_token=known.__getitem__, listeners=obj["readers"])
 
 
 # Takes the gradient with respect to `EncodedBatch.hidden`, (rows, width); None stands for zeros.
@@ -159,14 +159,14 @@ def get_encoding(doc: Doc) -> EncodedDoc | None:
 
 
 def set_encoding(doc: Doc, encoding: EncodedDoc) -> None:
-    """Give a document its encoding, which stays until `encoding.readers` listeners have read it."""
+    """Give a document its encoding, which stays until so many listeners have read it."""
     doc.user_data[ENCODING_KEY] = encoding
 
 
 def release_encoding(doc: Doc) -> None:
-    """Decrement the number of readers; after the last, the document drops its encoding."""
+    """Decrement the number of listeners; after the last, the document drops its encoding."""
     encoding = get_encoding(doc)
-    if encoding is not None and encoding.readers > 0:
-        encoding.readers -= 1
-        if encoding.readers == 0:
+    if encoding is not None and encoding.listeners > 0:
+        encoding.listeners -= 1
+        if encoding.listeners == 0:
             del doc.user_data[ENCODING_KEY]

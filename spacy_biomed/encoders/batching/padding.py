@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from thinc.types import Ints1d, Ints2d
 
+from .ragged import borders, ranges, split_at
 from .row_layout import AFTER, SECOND, RowLayout
 from .row_packing import Placement
-from .stretches import borders, ranges, split_at
 from .windows import Windows
 
 # The three stretches of rows that a window reads: everything before the (second) text of its

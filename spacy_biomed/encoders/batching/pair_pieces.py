@@ -12,7 +12,7 @@ from thinc.types import Ints1d
 
 from ...annotations.pairs import PAIR_KEY, PAIR_SEPARATOR, get_pair
 from ...errors import BiomedError
-from .stretches import ranges
+from .ragged import ranges
 from .word_piece_tokenizer import WordPieceTokenizer
 from .word_pieces import WordPieces
 

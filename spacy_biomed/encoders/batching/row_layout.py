@@ -8,7 +8,7 @@ import numpy as np
 from thinc.types import Ints1d, Ints2d
 
 from .pair_pieces import TextPieces
-from .stretches import ranges
+from .ragged import ranges
 from .word_piece_tokenizer import PairTemplate, WordPieceTokenizer
 
 # The stretches of a document's rows, in order. A single text has all its word pieces in the second

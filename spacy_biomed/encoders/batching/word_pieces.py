@@ -18,7 +18,7 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from .stretches import ranges
+from .ragged import ranges
 
 # Words and word pieces that are kept, in some 4 MB.
 MOST_WORDS, MOST_PIECES = 2**14, 2**16

@@ -7,7 +7,7 @@ import spacy
 from spacy.tokens import DocBin, Span
 from spacy.training import Example
 
-from spacy_biomed.annotations.seen import SEEN_KEY, SeenMentions
+from spacy_biomed.annotations.seen_mentions import SEEN_KEY, SeenMentions
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.pipeline.ner import score_mentions
 

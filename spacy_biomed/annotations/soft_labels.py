@@ -14,7 +14,7 @@ from thinc.types import Floats2d
 
 from ..errors import BiomedError
 
-TAUGHT_KEY = "spacy_biomed_taught"
+SOFT_LABELS_KEY = "spacy_biomed_taught"
 
 # Minimum probability when teachers are combined, about the smallest that half precision can store.
 _LEAST = 1e-6
@@ -33,7 +33,7 @@ class Teacher(Protocol):
         """(rows, classes) for each document, with one row per token, or one for the document."""
 
 
-def set_taught(doc: Doc, name: str, classes: list[str], probabilities: Floats2d) -> None:
+def set_soft_labels(doc: Doc, name: str, classes: list[str], probabilities: Floats2d) -> None:
     """Store a teacher's probabilities on a document.
 
     Args:
@@ -41,18 +41,18 @@ def set_taught(doc: Doc, name: str, classes: list[str], probabilities: Floats2d)
         classes: the classes of the columns.
         probabilities: (rows, classes), with one row per token, or one for the document.
     """
-    taught = doc.user_data.setdefault(TAUGHT_KEY, {})
+    taught = doc.user_data.setdefault(SOFT_LABELS_KEY, {})
     # Half precision has a relative error of a thousandth, and takes half the space.
     taught[name] = {"classes": classes, "probabilities": probabilities.astype("float16")}
 
 
-def taught_classes(doc: Doc, name: str) -> list[str]:
+def soft_label_classes(doc: Doc, name: str) -> list[str]:
     """The classes with probabilities of a teacher; empty if the document has none."""
-    taught = doc.user_data.get(TAUGHT_KEY, {}).get(name)
+    taught = doc.user_data.get(SOFT_LABELS_KEY, {}).get(name)
     return list(taught["classes"]) if taught else []
 
 
-def get_taught(
+def get_soft_labels(
     doc: Doc, name: str, classes: list[str], *, may_lack: bool = False
 ) -> Floats2d | None:
     """A teacher's probabilities, (rows, classes), in the student's order; None if there are none.
@@ -64,12 +64,14 @@ def get_taught(
     Raises:
         BiomedError: if the teacher's classes are not the student's.
     """
-    known = taught_classes(doc, name)
+    known = soft_label_classes(doc, name)
     if not known:
         return None
     if not set(known) <= set(classes) or (len(known) < len(classes) and not may_lack):
         raise explain_classes(name, known, classes)
-    probabilities = np.asarray(doc.user_data[TAUGHT_KEY][name]["probabilities"], dtype="float32")
+    probabilities = np.asarray(
+        doc.user_data[SOFT_LABELS_KEY][name]["probabilities"], dtype="float32"
+    )
     if len(known) == len(classes):
         return probabilities[:, [known.index(label) for label in classes]]
     taught = np.zeros((len(probabilities), len(classes)), dtype="float32")

@@ -3,7 +3,12 @@ import pytest
 import spacy
 from spacy.tokens import DocBin
 
-from spacy_biomed.annotations.taught import get_taught, merge_tags, set_taught, taught_classes
+from spacy_biomed.annotations.soft_labels import (
+    get_soft_labels,
+    merge_tags,
+    set_soft_labels,
+    soft_label_classes,
+)
 from spacy_biomed.errors import BiomedError
 
 PROBABILITIES = np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]], dtype="float32")
@@ -11,26 +16,26 @@ PROBABILITIES = np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]], dtype="float32")
 
 def test_probabilities_come_back_from_a_corpus_in_the_students_order():
     doc = spacy.blank("en").make_doc("lung cancer")
-    set_taught(doc, "biomed_ner", ["O", "B-D", "I-D"], PROBABILITIES)
+    set_soft_labels(doc, "biomed_ner", ["O", "B-D", "I-D"], PROBABILITIES)
     data = DocBin(store_user_data=True, docs=[doc]).to_bytes()
     (again,) = DocBin().from_bytes(data).get_docs(spacy.blank("en").vocab)
-    taught = get_taught(again, "biomed_ner", ["I-D", "O", "B-D"])
+    taught = get_soft_labels(again, "biomed_ner", ["I-D", "O", "B-D"])
     np.testing.assert_array_equal(taught, PROBABILITIES[:, [2, 0, 1]])
-    assert taught_classes(again, "biomed_ner") == ["O", "B-D", "I-D"]
+    assert soft_label_classes(again, "biomed_ner") == ["O", "B-D", "I-D"]
 
 
 def test_each_component_has_its_own():
     doc = spacy.blank("en").make_doc("lung cancer")
-    set_taught(doc, "one", ["O"], np.ones((2, 1), dtype="float32"))
-    assert get_taught(doc, "another", ["O"]) is None
-    assert taught_classes(doc, "another") == []
+    set_soft_labels(doc, "one", ["O"], np.ones((2, 1), dtype="float32"))
+    assert get_soft_labels(doc, "another", ["O"]) is None
+    assert soft_label_classes(doc, "another") == []
 
 
 def test_a_teacher_of_other_classes_is_refused():
     doc = spacy.blank("en").make_doc("lung cancer")
-    set_taught(doc, "biomed_ner", ["O", "B-D", "I-D"], PROBABILITIES)
+    set_soft_labels(doc, "biomed_ner", ["O", "B-D", "I-D"], PROBABILITIES)
     with pytest.raises(BiomedError, match="O, B-D, I-D, and the student O, U-D"):
-        get_taught(doc, "biomed_ner", ["O", "U-D"])
+        get_soft_labels(doc, "biomed_ner", ["O", "U-D"])
 
 
 def test_teachers_of_labels_of_their_own_are_put_together_by_their_odds():
@@ -59,9 +64,9 @@ def test_a_teacher_that_is_quite_sure_leaves_no_other_numbers_than_probabilities
 
 def test_a_teacher_that_lacks_classes_gives_them_no_probability_where_it_may():
     doc = spacy.blank("en").make_doc("lung cancer")
-    set_taught(doc, "biomed_ner", ["O", "B-D", "I-D"], PROBABILITIES)
+    set_soft_labels(doc, "biomed_ner", ["O", "B-D", "I-D"], PROBABILITIES)
     classes = ["O", "B-C", "B-D", "I-D"]
-    taught = get_taught(doc, "biomed_ner", classes, may_lack=True)
+    taught = get_soft_labels(doc, "biomed_ner", classes, may_lack=True)
     np.testing.assert_array_equal(taught, np.insert(PROBABILITIES, 1, 0.0, axis=1))
     with pytest.raises(BiomedError, match="and the student O, B-C, B-D, I-D"):
-        get_taught(doc, "biomed_ner", classes)
+        get_soft_labels(doc, "biomed_ner", classes)

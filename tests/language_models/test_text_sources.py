@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 from spacy_biomed.errors import BiomedError, install_command
 from spacy_biomed.files import open_binary
-from spacy_biomed.language_models.sources import read_documents, sample_documents
+from spacy_biomed.language_models.text_sources import read_documents, sample_documents
 
 TEXTS = ["Aspirin reduced the risk.", "Náuseas, vómitos y 39 °C.", "β-catenin\u2028was found."]
 JSON_LINES = "".join(

@@ -42,9 +42,9 @@ def train(
     training/ncbi_disease --gpu-id 0
     """
     from ..pipeline.pipeline_loading import import_code
+    from ..settings.config_errors import explaining_config_errors
+    from ..settings.unknown_settings import check_settings, find_unknown
     from ..training.config import check_learn_rate, check_sections, read_config
-    from ..training.config_errors import explaining_config_errors
-    from ..training.config_settings import check_settings, find_unknown
 
     overrides = parse_overrides(context)
     with importing_extra("training needs PyTorch"):

@@ -16,8 +16,9 @@ from pydantic import (
 )
 
 from ..errors import BiomedError, list_choices, quote
+from ..settings.sections import Section, advise_on_name
 from .objectives import OBJECTIVES, Objective, Shape
-from .recipe import Existing, Section, TrainingRecipe, advise_on_name
+from .recipe import Existing, TrainingRecipe
 
 
 class Student(Section):

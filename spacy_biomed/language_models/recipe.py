@@ -6,18 +6,12 @@ recipe is reported in one line with its file and line number.
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Callable, Iterable, Mapping
-from configparser import Error as ConfigParserError
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from confection import Config, ConfigValidationError
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
     NonNegativeFloat,
@@ -26,22 +20,13 @@ from pydantic import (
     PositiveInt,
     PrivateAttr,
     Tag,
-    ValidationError,
     field_validator,
     model_validator,
 )
 
-from ..config_lines import (
-    find_line_number,
-    find_missing_variable,
-    locate_setting_or_section,
-    suggest_setting,
-)
 from ..encoders.torch.precision import Precision
-from ..errors import BiomedError, escape, quote, suggest
-
-# A section or setting in a message about sections that do not fit together.
-_MENTIONED = re.compile(r"\[?\b(\w+\.\w+|(?<=\[)\w+(?=\]))")
+from ..errors import BiomedError
+from ..settings.sections import Section, describe_place, read_sections
 
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 Paths = Annotated[
@@ -58,19 +43,6 @@ def _choose(tag: str, other: str, is_first: Callable[[Any], bool]) -> Discrimina
 
 def _has_name(section: Any) -> bool:
     return "name" in section if isinstance(section, Mapping) else hasattr(section, "name")
-
-
-# Sections whose settings have no schema.
-_VARIABLES = ("paths", "vars")
-
-# Parts of pydantic's error locations that are no settings.
-_TAGS = ("documents", "files", "existing", "learned", "fresh")
-
-
-class Section(BaseModel):
-    """A section of a recipe; it is immutable, and unknown settings are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Text(Section):
@@ -366,156 +338,3 @@ def read_recipe(
     recipe._source, recipe._text = path, text
     recipe.check_paths()
     return recipe
-
-
-AnySections = TypeVar("AnySections", bound=BaseModel)
-
-
-def read_sections(
-    path: Path,
-    schema: type[AnySections],
-    overrides: Mapping[str, Any] | None = None,
-    *,
-    kind: str,
-    prepare: Callable[[Config], Config] | None = None,
-) -> tuple[AnySections, str]:
-    """Read a config and check it against a schema.
-
-    Args:
-        path: the file.
-        schema: its sections.
-        overrides: settings by their dotted names, as on the command line.
-        kind: what such a file is called in messages.
-        prepare: completes the config before overrides and variables are filled in.
-
-    Returns:
-        the sections, and the text of the file.
-
-    Raises:
-        BiomedError: if the file cannot be read, or something in it is wrong or missing.
-    """
-    text = read_config_text(path, kind)
-    try:
-        whole = text
-        if prepare is not None:
-            whole = prepare(Config().from_str(text, interpolate=False)).to_str()
-        whole = _check_overrides(path, whole, schema, overrides or {})
-        config = Config().from_str(whole, overrides=dict(overrides or {}))
-        return schema.model_validate(_without_nulls(config)), text
-    except BiomedError:
-        raise
-    except ValidationError as error:
-        raise BiomedError(_explain(path, text, schema, error, kind)) from error
-    except (ConfigValidationError, ConfigParserError, ValueError) as error:
-        raise BiomedError(_explain_syntax(path, text, error)) from error
-
-
-def _check_overrides(
-    path: Path, text: str, schema: type[BaseModel], overrides: Mapping[str, Any]
-) -> str:
-    """Check that overrides are of sections, and of variables, that are there.
-
-    Returns:
-        the config's text, with the sections that it leaves out and that overrides have settings of.
-    """
-    config = Config().from_str(text, interpolate=False)
-    for name in overrides:
-        first, *others = name.split(".")[:-1]
-        if first in schema.model_fields:
-            config.setdefault(first, {})
-        section: Any = config.get(first)
-        for part in others:
-            section = section.get(part) if isinstance(section, Mapping) else None
-        is_variable = first in _VARIABLES and name.rpartition(".")[2] not in (section or ())
-        if not isinstance(section, Mapping) or is_variable:
-            problem = (
-                "no such setting" if is_variable else f"no section [{name.rpartition('.')[0]}]"
-            )
-            raise BiomedError(f"--{name}: {problem} in {path}; {suggest_setting(name, config)}")
-    return config.to_str(interpolate=False)
-
-
-def read_config_text(path: Path, kind: str) -> str:
-    """Read the text of a config; raise BiomedError if that fails."""
-    if not os.path.isfile(path):
-        raise BiomedError(f"{path}: no such file; give a {kind} (.cfg)")
-    try:
-        return path.read_text(encoding="utf8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BiomedError(f"{path}: cannot be read ({error}); give a {kind} (.cfg)") from error
-
-
-def _without_nulls(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove settings that are null, which means that they are not given."""
-    return {
-        key: _without_nulls(value) if isinstance(value, Mapping) else value
-        for key, value in section.items()
-        if value is not None
-    }
-
-
-def _explain(
-    path: Path, text: str, schema: type[BaseModel], error: ValidationError, kind: str
-) -> str:
-    """The message about the first error, in one line."""
-    # A wrong name is reported first, since it may explain a missing setting.
-    first = min(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
-    names = [part for part in first["loc"] if isinstance(part, str) and part not in _TAGS]
-    setting = ".".join(names)
-    mentioned = _MENTIONED.search(first["msg"])
-    name = setting or (mentioned.group(1) if mentioned else "")
-    place = describe_place(path, text, name)
-    if first["type"] == "missing":
-        variable = _variable_of(text, name)
-        given = f"give --{variable}" if variable else "add it"
-        return f"{place}{setting or kind}: is missing; {given}"
-    if first["type"] == "extra_forbidden":
-        known = _all_settings(schema) - {names[-1]}
-        return f"{place}{setting}: no such setting; {advise_on_name(names[-1], known)}"
-    problem = first["msg"].removeprefix("Value error, ")
-    problem = problem[:1].lower() + problem[1:]
-    if first["type"] == "value_error":
-        return f"{place}{setting + ': ' if setting else ''}{problem}"
-    return f"{place}{setting} = {quote(first['input'])}: {problem}; correct it"
-
-
-def advise_on_name(name: str, known: Iterable[str], most: int = 2) -> str:
-    """What to do about an unknown name: take one of at most `most` similar names, or remove it."""
-    return suggest(name, known, most) or "remove it"
-
-
-def _explain_syntax(path: Path, text: str, error: Exception) -> str:
-    """The message about an error that confection finds before sections are validated."""
-    message = " ".join(str(error).split())
-    if missing := find_missing_variable(message):
-        setting, variable = missing
-        line = locate_setting_or_section(text, setting)
-        return (
-            f"{path}:{line}: {setting}: ${{{variable}}} refers to a setting that is not there; "
-            "correct its name, or add it"
-        )
-    line = find_line_number(message)
-    number = f":{line}" if line else ""
-    return f"{path}{number}: {escape(message, 160)}; correct it"
-
-
-def describe_place(path: Path, text: str, setting: str) -> str:
-    """The file and line of a setting, as a message begins; without line if there is none."""
-    line = locate_setting_or_section(text, setting)
-    return f"{path}:{line}: " if line else f"{path}: "
-
-
-def _variable_of(text: str, setting: str) -> str | None:
-    """The variable in the value of a setting: `paths.text` for ${paths.text}."""
-    line = locate_setting_or_section(text, setting)
-    if line is None:
-        return None
-    match = re.search(r"\$\{([\w.]+)\}", text.splitlines()[line - 1])
-    return match.group(1) if match else None
-
-
-def _all_settings(schema: type[BaseModel]) -> set[str]:
-    """The names of all sections that a recipe can have, and of their settings."""
-    described = schema.model_json_schema()
-    parts = [described, *described.get("$defs", {}).values()]
-    return {name for part in parts for name in part.get("properties", ())}

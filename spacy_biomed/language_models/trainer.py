@@ -34,10 +34,11 @@ from ..encoders.loading import without_warnings, without_weights_bar
 from ..encoders.torch.dropout import use_byte_dropout
 from ..encoders.torch.precision import resolve_precision
 from ..outputs import delete_directory
+from ..settings.sections import advise_on_name
 from .batches import TrainingBatches, ValidationBatches
 from .masking import Masking
 from .packed_sequences import PackedText
-from .recipe import TrainingRecipe, advise_on_name
+from .recipe import TrainingRecipe
 
 # Default number of padded word pieces that a device computes at once.
 _CPU_PIECES, _GPU_PIECES = 4096, 32768

@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from ..errors import BiomedError, quote
-from ..language_models.recipe import Section, advise_on_name, describe_place, read_sections
+from ..settings.sections import Section, advise_on_name, describe_place, read_sections
 
 Name = Annotated[str, Field(pattern=r"^\w[\w-]*$")]
 PackageName = Annotated[str, Field(pattern=r"^[a-z]{2,3}_[A-Za-z0-9]\w*$")]

@@ -9,8 +9,8 @@ from spacy.language import Language
 from spacy.util import get_installed_models, get_package_path, import_file, is_package
 from thinc.api import ConfigValidationError
 
-from ..config_lines import find_unknown_name, locate_string
 from ..errors import BiomedError, add_hint, escape, quote, suggest, suggest_sibling
+from ..settings.config_lines import find_unknown_name, locate_string
 from .checksums import CHECKSUMS, check_checksums
 
 # Where the config of a pipeline lists its components, as `find_unknown_name` calls it.

@@ -15,12 +15,13 @@ from spacy.language import DEFAULT_CONFIG
 from spacy.vocab import Vocab
 from thinc.api import Config
 
-from ..config_lines import suggest_setting
 from ..corpora.corpus_catalogue import find_corpus
 from ..encoders.encoder_catalogue import find_encoder
 from ..encoders.loading import is_on_disk, load_pretrained
 from ..errors import BiomedError
 from ..files.digests import digest_files
+from ..settings.config_lines import suggest_setting
+from ..settings.unknown_settings import find_dropped
 from ..training.config import (
     BASE,
     Recipe,
@@ -30,7 +31,6 @@ from ..training.config import (
     read_description,
     read_template,
 )
-from ..training.config_settings import find_dropped
 from ..training.corpus import read_doc_bin, read_docs
 from ..training.corpus_task import find_learner, list_learners
 from ..training.multitask_config import create_multitask_config

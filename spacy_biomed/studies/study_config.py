@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from ..errors import BiomedError, quote
-from ..language_models.recipe import (
+from ..settings.sections import (
     Section,
     advise_on_name,
     describe_place,

@@ -6,14 +6,14 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from configparser import Error as ConfigParserError
-from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from catalogue import RegistryError
+from pydantic import Field, StrictBool, ValidationError
 from spacy.language import FactoryMeta, Language
 from spacy.training.batchers import minibatch_by_words
 from spacy.util import load_config, registry
@@ -25,10 +25,14 @@ from ..encoders.loading import is_on_disk, suggest_encoder
 from ..errors import BiomedError, add_hint, escape, quote, suggest, suggest_sibling
 from ..pipeline.component_classes import find_head
 from ..pipeline.encoder_head import EncoderHead
-from .config_errors import explain_config_error
+from ..settings.config_errors import explain_config_error
+from ..settings.sections import Section, explain_validation
 from .corpus import read_docs
 from .corpus_task import find_learner, list_learners
 from .sub_sentences import split_doc
+
+# A whole number from 1.
+Count = Annotated[int, Field(strict=True, ge=1)]
 
 TEMPLATES = Path(__file__).with_name("configs")
 
@@ -45,8 +49,7 @@ BY_WORDS = "spacy.batch_by_words.v1"
 NO_CORPUS = {"@readers": "spacy_biomed.NoCorpus.v1"}
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
+class Recipe(Section):
     """What a template says about a training in its section `[recipe]`, which is not in the config.
 
     Attributes:
@@ -61,12 +64,12 @@ class Recipe:
             examples.
     """
 
-    epochs: int = 10
-    warmup_share: float = 0.1
-    evaluation_steps: int | None = None
-    development_part: bool = True
-    batchers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    max_words: Mapping[str, int] = field(default_factory=dict)
+    epochs: Count = 10
+    warmup_share: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    evaluation_steps: Count | None = None
+    development_part: StrictBool = True
+    batchers: dict[str, dict[str, Any]] = {}
+    max_words: dict[str, Count] = {}
 
     @classmethod
     def take(cls, config: Config) -> Recipe:
@@ -75,39 +78,11 @@ class Recipe:
         Raises:
             BiomedError: if it has another setting, or a setting has another kind of value.
         """
-        settings = config.pop("recipe", {})
-        unknown = sorted(set(settings).difference(cls.__slots__))
-        if unknown:
-            raise BiomedError(
-                f"[recipe] of the template has {quote(unknown[0])}; its settings are "
-                f"{', '.join(cls.__slots__)}"
-            )
-        recipe = cls(**settings)
-        recipe.check()
-        return recipe
-
-    def check(self) -> None:
-        """See that each setting has a possible value.
-
-        Raises:
-            BiomedError: if one has not.
-        """
-        count = "a whole number from 1"
-        self._check("epochs", _is_count(self.epochs), count)
-        share = self.warmup_share
-        is_share = isinstance(share, int | float) and 0 <= share < 1
-        self._check("warmup_share", is_share, "a number from 0 to less than 1")
-        steps = self.evaluation_steps
-        self._check("evaluation_steps", steps is None or _is_count(steps), f"null or {count}")
-        self._check("development_part", isinstance(self.development_part, bool), "true or false")
-        has_sections = _has_only(self.batchers, lambda one: isinstance(one, Mapping))
-        self._check("batchers", has_sections, "a section for each batcher")
-        self._check("max_words", _has_only(self.max_words, _is_count), "a section of whole numbers")
-
-    def _check(self, name: str, is_possible: bool, kind: str) -> None:
-        if not is_possible:
-            value = quote(getattr(self, name))
-            raise BiomedError(f"[recipe] of the template has {name} = {value}: use {kind}")
+        try:
+            return cls.model_validate(config.pop("recipe", {}))
+        except ValidationError as error:
+            _, problem = explain_validation(cls, error, "recipe")
+            raise BiomedError(f"[recipe] of the template: {problem}") from error
 
     def fill(self, variables: dict[str, Any], steps: int, epochs: int) -> None:
         """Fill in the variables of a config that are numbers of steps.
@@ -123,14 +98,6 @@ class Recipe:
         warmup = max(round(self.warmup_share * total), 1) if self.warmup_share else 0
         variables["max_steps"], variables["warmup_steps"] = total, warmup
         variables["eval_frequency"] = min(frequency, total) if self.development_part else total
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-
-
-def _has_only(section: object, test: Callable[[object], bool]) -> bool:
-    return isinstance(section, Mapping) and all(map(test, section.values()))
 
 
 def fill_config(

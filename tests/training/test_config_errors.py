@@ -5,8 +5,8 @@ import spacy
 from spacy.util import load_config, load_model_from_config
 
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.settings.config_errors import explain_config_error, explaining_config_errors
 from spacy_biomed.training.config import TEMPLATES, fill_config
-from spacy_biomed.training.config_errors import explain_config_error, explaining_config_errors
 
 
 def explain(path):

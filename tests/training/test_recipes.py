@@ -320,20 +320,21 @@ def test_words_of_a_batch_are_no_setting_of_a_recipe(tmp_path, tiny_bert):
 def test_another_setting_of_a_recipe_is_bad_input(tmp_path, tiny_bert):
     corpus = write_corpus(tmp_path / "ner", "ner")
     (tmp_path / "own.cfg").write_text("[recipe]\nepoch = 3\n")
-    with pytest.raises(BiomedError, match=r"\[recipe\] .*'epoch'; its settings are epochs, "):
+    with pytest.raises(BiomedError, match=r"\[recipe\] .*epoch: no such setting; did you mean"):
         fill_config(corpus, encoder=str(tiny_bert), template=tmp_path / "own.cfg")
 
 
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("epochs = 0", "epochs = 0: use a whole number from 1"),
-        ('epochs = "ten"', "epochs = 'ten': use a whole number"),
-        ("warmup_share = 1.5", "warmup_share = 1.5: use a number from 0"),
-        ("evaluation_steps = 2.5", "evaluation_steps = 2.5: use null or a whole number"),
-        ('development_part = "no"', "development_part = 'no': use true or false"),
-        ("max_words = 3", "max_words = 3: use a section of whole numbers"),
-        ("batchers = 3", "batchers = 3: use a section"),
+        ("epochs = 0", "epochs = 0: input should be greater than or equal to 1; correct it"),
+        ("epochs = true", "epochs = True: input should be a valid integer"),
+        ('epochs = "ten"', "epochs = 'ten': input should be a valid integer"),
+        ("warmup_share = 1.5", "warmup_share = 1.5: input should be less than 1"),
+        ("evaluation_steps = 2.5", "evaluation_steps = 2.5: input should be a valid integer"),
+        ('development_part = "no"', "development_part = 'no': input should be a valid boolean"),
+        ("max_words = 3", "max_words = 3: input should be a valid dictionary"),
+        ("batchers = 3", "batchers = 3: input should be a valid dictionary"),
     ],
 )
 def test_values_that_a_recipe_cannot_have_are_bad_input(tmp_path, tiny_bert, setting, message):

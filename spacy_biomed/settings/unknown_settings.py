@@ -10,8 +10,8 @@ from spacy.language import DEFAULT_CONFIG
 from spacy.util import dict_to_dot, dot_to_object
 from thinc.api import Config
 
-from ..config_lines import locate, suggest_setting
 from ..errors import BiomedError, suggest
+from .config_lines import locate, suggest_setting
 
 # The sections that spaCy knows. Others have variables, for these to refer to.
 SECTIONS = ("nlp", "components", "corpora", "training", "initialize", "pretraining")

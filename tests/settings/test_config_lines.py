@@ -3,7 +3,7 @@
 import pytest
 from confection import Config
 
-from spacy_biomed.config_lines import (
+from spacy_biomed.settings.config_lines import (
     find_line_number,
     find_missing_variable,
     locate,

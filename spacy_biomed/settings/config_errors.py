@@ -12,7 +12,8 @@ from pathlib import Path
 from catalogue import RegistryError
 from thinc.api import ConfigValidationError
 
-from ..config_lines import (
+from ..errors import BiomedError, escape, suggest
+from .config_lines import (
     find_line_number,
     find_missing_variable,
     find_unknown_name,
@@ -20,7 +21,6 @@ from ..config_lines import (
     locate_mentioned,
     locate_string,
 )
-from ..errors import BiomedError, escape, suggest
 
 # What there is instead of a name that spaCy does not find, in its message.
 _AVAILABLE = re.compile(r"Available (?:names|factories|components): (.*)")

@@ -1,0 +1,1 @@
+"""Configs: sections checked by pydantic, the lines of settings, errors in one line."""

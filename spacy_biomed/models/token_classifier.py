@@ -6,15 +6,30 @@ from collections.abc import Callable
 
 import numpy as np
 from spacy.tokens import Doc
-from thinc.api import Dropout, Linear, Model, Ops, chain, to_numpy
+from thinc.api import Dropout, Linear, Model, Ops, Optimizer, Shim, chain, to_numpy
 from thinc.types import Floats2d, Ints1d, Ints2d, Ragged
 
 from ..encoders.batching.ragged import borders, split_at
 from ..errors import BiomedError
 from ..normalization import normalize_text
 from .activations import create_activation
-from .exported_layers import ExportedLayers
 from .window_linear import WindowLinear
+
+
+class FormerCopy(Shim):
+    """The place of a copy of the layers in int8 that compressed pipelines once had; not read."""
+
+    def to_bytes(self) -> bytes:
+        return b""
+
+    def from_bytes(self, data: bytes) -> FormerCopy:
+        return self
+
+    def finish_update(self, optimizer: Optimizer) -> None:
+        """Do nothing: it has no weights."""
+
+    def to_device(self, device_type: str, device_id: int) -> None:
+        """Do nothing: it has no weights."""
 
 
 def TokenClassifier_v1(
@@ -42,8 +57,7 @@ def TokenClassifier_v1(
 
     Returns:
         a model that returns one Ragged for the whole batch: data (rows, tags), and lengths
-        (tokens,), the number of rows of each token. In prediction on the CPU it uses the exported
-        copy of its layers, if it has one.
+        (tokens,), the number of rows of each token.
 
     Raises:
         BiomedError: if `tok2vec` gives one row for each document.
@@ -65,7 +79,7 @@ def TokenClassifier_v1(
         init=init,
         layers=layers,
         dims={"nO": nO},
-        shims=[ExportedLayers(window_size)],
+        shims=[FormerCopy(None)],
         refs={"tok2vec": tok2vec, "first": first, "output": output, "features": features},
     )
 
@@ -107,7 +121,6 @@ def add_outputs(model: Model[list[Doc], Ragged], count: int, *, like: int, offse
         "W": xp.concatenate([blocks, copies], axis=1).reshape(-1, weights.shape[1]),
         "b": xp.concatenate([biases, xp.repeat(biases[[like]], count) + offset]),
     }
-    model.shims[0].clear()
     for name in grown:  # the size of a layer with weights cannot be changed
         output.set_param(name, None)
     for node in (model, model.layers[1], output):
@@ -150,9 +163,6 @@ def forward(
             [kept_of.sum() for kept_of in split_at(kept, borders(row_counts))]
         )
         everything, data = data, data[ops.asarray(kept)]
-    exported = model.shims[0]
-    if not is_train and exported.can_predict(data):
-        return Ragged(exported.predict(data, doc_lengths), token_lengths), lambda d_scores: []
     scores, backprop_scores = classify(Ragged(data, doc_lengths), is_train)
 
     def backprop(d_scores: Ragged) -> list:

@@ -125,8 +125,7 @@ def compress_pipeline(
 ) -> CompressionReport:
     """Write a copy of a pipeline whose encoder runs without PyTorch, or with weights in fp16.
 
-    Each `biomed_transformer` becomes a `biomed_onnx_transformer` of the same name. With "int8" and
-    without `calibrate`, token classifiers predict with a copy of their layers in int8. Nothing else
+    Each `biomed_transformer` becomes a `biomed_onnx_transformer` of the same name. Nothing else
     changes, except that words of the training texts are not written (`saved_words`). With "fp16"
     the components stay the same and can be trained further; the weights of encoders and of this
     package's heads take half the space.
@@ -308,12 +307,8 @@ def write_compressed(
     quantize_embeddings: bool,
     calibration: Sequence[Doc] = (),
 ) -> None:
-    """Write the pipeline to a directory with its encoders exported.
-
-    In int8 without calibration the layers of token classifiers are exported too.
-    """
+    """Write the pipeline to a directory with its encoders exported."""
     from ..encoders.onnx.onnx_export import export_encoder
-    from .int8_heads import quantize_heads
 
     encoders = find_encoders(nlp)
     write_pipeline(nlp, path, exclude=encoders)
@@ -339,9 +334,6 @@ def write_compressed(
             calibration=calibration,
         )
         srsly.write_json(path / name / "cfg", encoder.cfg)
-    # With calibration no text's results depend on the other texts of its batch.
-    if precision == "int8" and not calibration:
-        quantize_heads(nlp, path)
     config.to_disk(path / "config.cfg")
     # PyTorch, which `spacy biomed card` required, is no longer needed.
     meta = srsly.read_json(path / "meta.json")

@@ -194,13 +194,12 @@ def _quantize(source: Path, target: Path, embeddings: bool, calibration: list[In
         _quantize_embeddings(target)
 
 
-def quantize_products(source: Path, target: Path, *, exclude: Sequence[str] = ()) -> None:
+def quantize_products(source: Path, target: Path) -> None:
     """Quantise the matrix products of an ONNX model, with one range for each input and run.
 
     Args:
         source: the model.
         target: where to write it to.
-        exclude: names of nodes that stay as they are.
     """
     from onnx import TensorProto
     from onnxruntime.quantization import QuantType, quantize_dynamic
@@ -210,7 +209,6 @@ def quantize_products(source: Path, target: Path, *, exclude: Sequence[str] = ()
             str(source),
             str(target),
             op_types_to_quantize=["MatMul", "Gemm", "Attention"],
-            nodes_to_exclude=list(exclude),
             per_channel=True,
             reduce_range=True,
             weight_type=QuantType.QInt8,

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from spacy.attrs import IDX, IS_SPACE, LENGTH
 from spacy.tokens import Doc
-from thinc.types import Ints1d
+
+from .arrays import Ints1d
 
 # Characters that take no room: soft hyphens, joiners, marks of direction, variation selectors.
 INVISIBLE = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"

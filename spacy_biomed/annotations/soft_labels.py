@@ -10,8 +10,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 from spacy.tokens import Doc
-from thinc.types import Floats2d
 
+from ..arrays import Floats2d
 from ..errors import BiomedError
 
 SOFT_LABELS_KEY = "spacy_biomed_taught"

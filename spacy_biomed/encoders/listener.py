@@ -10,8 +10,9 @@ import numpy as np
 from spacy.errors import Errors
 from spacy.tokens import Doc
 from thinc.api import Model, Ops
-from thinc.types import Floats2d, Ragged
+from thinc.types import Ragged
 
+from ..arrays import Floats2d
 from ..errors import BiomedError, list_choices
 from .batching.encoded import (
     EncodedBackprop,

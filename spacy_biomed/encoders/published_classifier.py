@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 import transformers
-from thinc.types import Floats1d, Floats2d
 
+from ..arrays import Floats1d, Floats2d
 from ..errors import BiomedError, escape
 from .batching.word_piece_tokenizer import WordPieceTokenizer
 from .loading import (

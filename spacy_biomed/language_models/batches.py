@@ -11,9 +11,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from thinc.types import Ints1d
 from torch.utils.data import Dataset
 
+from ..arrays import Ints1d
 from .masking import Masking
 from .packed_sequences import PackedText
 

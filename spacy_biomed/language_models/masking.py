@@ -13,8 +13,8 @@ from typing import TypedDict
 
 import numpy as np
 from numpy.random import Generator, Philox
-from thinc.types import Ints1d, Ints2d
 
+from ..arrays import Ints1d, Ints2d
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from .packed_sequences import Sequence
 

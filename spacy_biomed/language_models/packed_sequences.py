@@ -25,9 +25,9 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from thinc.types import Ints1d
 from tokenizers import Encoding
 
+from ..arrays import Ints1d
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..errors import BiomedError
 from ..outputs import replacing_directory
@@ -215,7 +215,7 @@ def pack_documents(
         (directory / _WORD_STARTS).open("wb") as word_starts,
         (directory / _CUTS).open("wb") as cuts,
     ):
-        cuts.write(_cut(np.zeros(1)))
+        cuts.write(_cut(np.zeros(1, dtype="int64")))
         for encoding in _encode(documents, tokenizer, progress):
             size = len(encoding)
             ids.write(np.array(encoding.ids + separator, dtype=dtype).tobytes())

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Literal
 
 from thinc.api import Model
-from thinc.types import Floats2d
 
+from ..arrays import Floats2d
 from ..errors import BiomedError, list_choices
 
 Activation = Literal["tanh", "relu", "gelu"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from spacy.tokens import Doc
 from thinc.api import Model
-from thinc.types import Floats2d, Ragged
+from thinc.types import Ragged
 
+from ..arrays import Floats2d
 from .token_classifier import TokenClassifier_v1
 
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from spacy.attrs import IS_SPACE
 from spacy.tokens import Doc
-from thinc.types import Floats1d, Ints1d
 
 from ..annotations.pairs import get_pair
+from ..arrays import Floats1d, Ints1d
 
 
 class DocPlaces(NamedTuple):

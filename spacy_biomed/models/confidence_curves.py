@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from thinc.types import Floats1d, Ints1d
+
+from ..arrays import Floats1d, Ints1d
 
 # Predictions of a block of which isotonic regression takes the share of correct ones, and how many
 # predictions of average quality are added to each: no share is 0 or 1.

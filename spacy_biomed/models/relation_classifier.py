@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from spacy.tokens import Doc
 from thinc.api import Dropout, Linear, Model, chain, list2array
-from thinc.types import Floats2d
 
+from ..arrays import Floats2d
 from ..encoders.listener import EncoderListener
 from ..errors import BiomedError
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
-from thinc.types import Floats1d, Floats2d, Ints1d
 
+from ..arrays import Floats1d, Floats2d, Ints1d
 from ..encoders.batching.ragged import ranges
 
 Scheme = Literal["biluo", "bio"]

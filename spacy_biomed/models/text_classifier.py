@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from spacy.tokens import Doc
 from thinc.api import Dropout, Linear, Model, chain
-from thinc.types import Floats2d
 
+from ..arrays import Floats2d
 from ..encoders.listener import EncoderListener
 from ..errors import BiomedError
 from .activations import Activation, create_activation

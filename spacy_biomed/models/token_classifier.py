@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import numpy as np
 from spacy.tokens import Doc
 from thinc.api import Dropout, Linear, Model, Ops, Optimizer, Shim, chain, to_numpy
-from thinc.types import Floats2d, Ints1d, Ints2d, Ragged
+from thinc.types import Ragged
 
+from ..arrays import Floats2d, Ints1d, Ints2d
 from ..encoders.batching.ragged import borders, split_at
 from ..errors import BiomedError
 from ..normalization import normalize_text
@@ -184,9 +186,9 @@ def forward(
     return Ragged(scores, token_lengths), backprop
 
 
-def _token_lengths(ops: Ops, outputs: list[Floats2d] | list[Ragged]) -> Ints1d:
+def _token_lengths(ops: Ops, outputs: Sequence[Floats2d | Ragged]) -> Ints1d:
     if isinstance(outputs[0], Ragged):
-        return ops.xp.concatenate([output.lengths for output in outputs])
+        return ops.xp.concatenate([cast(Ragged, output).lengths for output in outputs])
     return ops.alloc1i(sum(len(output) for output in outputs)) + 1
 
 
@@ -234,7 +236,7 @@ class NormalizedWords:
 
     def to_array(self, columns: list[int | str]) -> Ints2d:
         words = [word or token.text for word, token in zip(self._words, self._doc, strict=True)]
-        return Doc(self._doc.vocab, words=words).to_array(columns)
+        return cast(Ints2d, Doc(self._doc.vocab, words=words).to_array(columns))
 
     def __len__(self) -> int:
         return len(self._doc)

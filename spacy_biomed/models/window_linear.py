@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 from thinc.api import Model, Ops, glorot_uniform_init
-from thinc.types import Floats2d, Ints1d, Ragged
+from thinc.types import Ragged
 
+from ..arrays import Floats2d, Ints1d
 from ..encoders.batching.concurrency import matmul
 
 

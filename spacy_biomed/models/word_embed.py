@@ -12,8 +12,8 @@ import numpy as np
 from spacy.ml.models.tok2vec import MultiHashEmbed
 from spacy.tokens import Doc
 from thinc.api import CupyOps, Model, get_array_module
-from thinc.types import Floats2d, Ints1d, Ints2d
 
+from ..arrays import Floats2d, Ints1d, Ints2d
 from ..encoders.batching.ragged import borders, split_at
 
 # Words whose vectors are kept: with vectors of 64 numbers these take 8 MB.

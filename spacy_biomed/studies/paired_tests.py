@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from thinc.types import Floats3d
 
+from ..arrays import Floats3d
 from ..pipeline.similarity import correlate
 
 # What each document contributes, by label, as in `EncoderHead.tally`.
@@ -142,7 +142,7 @@ def _stack(systems: Sequence[Tallies]) -> tuple[list[Floats3d], list[str]]:
     labels = sorted({label for tallies in systems for one in tallies for label in one})
     numbers = max((len(n) for tallies in systems for t in tallies for n in t.values()), default=0)
     index = {label: place for place, label in enumerate(labels)}
-    arrays = []
+    arrays: list[Floats3d] = []
     for tallies in systems:
         array = np.zeros((len(tallies), len(labels), numbers))
         for document, one in enumerate(tallies):

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from thinc.api import Model, Optimizer, torch2xp, xp2torch
 from thinc.backends import get_array_ops
-from thinc.types import FloatsXd, Generator
+from thinc.types import Generator
+
+from ..arrays import FloatsXd
 
 if TYPE_CHECKING:
     import torch

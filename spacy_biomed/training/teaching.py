@@ -16,9 +16,9 @@ from typing import Any
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 from spacy.util import minibatch
-from thinc.types import Floats2d
 
 from ..annotations.soft_labels import Teacher, merge_tags, set_soft_labels
+from ..arrays import Floats2d
 from ..corpora.convert import ATTRIBUTES
 from ..errors import BiomedError
 from ..outputs import check_replaceable, replacing_directory

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from spacy.attrs import IDX, LENGTH
 from spacy.tokens import Doc
-from thinc.types import Ints1d
 
+from ...arrays import Ints1d
 from .ragged import ranges
 from .word_pieces import WordPieces
 

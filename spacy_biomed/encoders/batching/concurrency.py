@@ -18,8 +18,9 @@ from threading import Lock
 from typing import TypeVar
 
 import numpy as np
-from thinc.types import Floats2d
 from threadpoolctl import LibController, ThreadpoolController
+
+from ...arrays import Floats2d
 
 # Products of fewer rows are not worth a separate thread.
 _LEAST_ROWS = 256

@@ -9,8 +9,8 @@ import numpy as np
 import srsly
 from spacy.tokens import Doc
 from thinc.api import get_array_module, to_numpy
-from thinc.types import Floats2d, Ints1d
 
+from ...arrays import Floats2d, Ints1d
 from .ragged import borders, split_at
 
 # Where a document keeps its encoding until the last listener has read it.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from thinc.types import Ints1d, Ints2d
 
+from ...arrays import Ints1d, Ints2d
 from .ragged import borders, ranges, split_at
 from .row_layout import AFTER, SECOND, RowLayout
 from .row_packing import Placement

@@ -8,9 +8,9 @@ from typing import Literal
 
 import numpy as np
 from spacy.tokens import Doc, Span
-from thinc.types import Ints1d
 
 from ...annotations.pairs import PAIR_KEY, PAIR_SEPARATOR, get_pair
+from ...arrays import Ints1d
 from ...errors import BiomedError
 from .ragged import ranges
 from .word_piece_tokenizer import WordPieceTokenizer

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from thinc.types import Ints1d
+
+from ...arrays import Ints1d
 
 
-def borders(counts: Ints1d) -> Ints1d:
+def borders(counts: Ints1d | Sequence[int]) -> Ints1d:
     """Where consecutive stretches of these lengths begin, and where the last one ends: (n + 1,)."""
     return np.concatenate([[0], np.cumsum(counts)])
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from thinc.types import Ints1d, Ints2d
 
+from ...arrays import Ints1d, Ints2d
 from .pair_pieces import TextPieces
 from .ragged import ranges
 from .word_piece_tokenizer import PairTemplate, WordPieceTokenizer

@@ -7,7 +7,8 @@ from bisect import bisect_left, insort
 from dataclasses import dataclass
 
 import numpy as np
-from thinc.types import Ints1d
+
+from ...arrays import Ints1d
 
 # Places planned for each filled place: the ends of lines stay empty.
 _SLACK = 1.1

@@ -8,8 +8,8 @@ from functools import partial
 
 import numpy as np
 from spacy.tokens import Doc
-from thinc.types import Floats2d, Ints1d
 
+from ...arrays import Floats2d, Ints1d
 from ...errors import BiomedError
 from .alignment import align_tokens
 from .encoded import EncodedBatch

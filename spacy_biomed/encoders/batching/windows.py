@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 import numpy as np
-from thinc.types import Ints1d
+
+from ...arrays import Ints1d
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def batch_by_length(lengths: Ints1d, budget: int) -> list[Ints1d]:
         fit into memory fails at once. A longer sequence becomes a separate batch.
     """
     order = np.argsort(-lengths, kind="stable")
-    batches = []
+    batches: list[Ints1d] = []
     start = 0
     while start < len(order):
         size = max(int(budget // max(lengths[order[start]], 1)), 1)

@@ -12,12 +12,12 @@ from itertools import chain
 from threading import Lock
 
 import numpy as np
-from thinc.types import Ints1d
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
+from ...arrays import Ints1d
 from .ragged import ranges
 
 # Words and word pieces that are kept, in some 4 MB.

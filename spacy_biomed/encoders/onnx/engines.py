@@ -8,8 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Literal, Protocol, cast
 
-from thinc.types import Floats3d, Ints2d
-
+from ...arrays import Floats3d, Ints2d
 from ...errors import BiomedError
 
 EngineName = Literal["onnxruntime", "openvino"]

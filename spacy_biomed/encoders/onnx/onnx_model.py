@@ -18,8 +18,8 @@ import srsly
 from spacy.errors import Errors
 from spacy.tokens import Doc
 from thinc.api import Model, Optimizer, Shim
-from thinc.types import Floats2d
 
+from ...arrays import Floats2d
 from ...errors import BiomedError, DamagedPipelineError
 from ..batching.concurrency import default_threads, map_concurrently
 from ..batching.encoded import EncodedBatch
@@ -301,8 +301,8 @@ def make_inputs(batch: SequenceBatch, *, with_segments: bool) -> Inputs:
     """The inputs of an exported encoder by name."""
     inputs = dict(zip(INPUTS, (batch.ids, batch.mask), strict=True))
     if with_segments:
-        no_segments = batch.segments is None
-        inputs[SEGMENTS] = np.zeros_like(batch.ids) if no_segments else batch.segments
+        segments = batch.segments
+        inputs[SEGMENTS] = np.zeros_like(batch.ids) if segments is None else segments
     return inputs
 
 

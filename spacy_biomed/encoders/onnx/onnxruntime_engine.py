@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import onnxruntime
-from thinc.types import Floats3d
 
+from ...arrays import Floats3d
 from .engines import EnginePrecision, Inputs, Signature
 
 # The fused kernel takes ten times as long as the separate addition and normalisation.

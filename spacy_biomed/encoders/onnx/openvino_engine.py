@@ -9,8 +9,8 @@ from io import BytesIO
 from threading import local
 
 import numpy as np
-from thinc.types import Floats3d
 
+from ...arrays import Floats3d
 from .engines import EnginePrecision, Inputs, Signature
 
 # OpenVINO reports to its makers that it was imported, unless this module, which pip installs with

@@ -24,8 +24,8 @@ from onnxruntime.quantization import (
     QuantType,
     quantize_static,
 )
-from thinc.types import Floats1d
 
+from ...arrays import Floats1d
 from .engines import Inputs
 
 # How much of the range of large inputs moves to the weights: alpha of SmoothQuant's equation 4. On

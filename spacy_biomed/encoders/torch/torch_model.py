@@ -24,8 +24,8 @@ from thinc.api import (
     torch2xp,
     xp2torch,
 )
-from thinc.types import Floats2d
 
+from ...arrays import Floats2d
 from ...errors import BiomedError
 from ..batching.concurrency import Item, Result, map_concurrently
 from ..batching.encoded import EncodedBatch

@@ -80,7 +80,9 @@ def build(
             skipped(command)
             continue
         for path in command.outputs:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            # `spacy package` needs its folder, and the others the one that they write to.
+            folder = path if command.words[0] == "package" else path.parent
+            folder.mkdir(parents=True, exist_ok=True)
         run(command)
         known[str(command)] = _digest(command)
         replace_text(record, json.dumps(known, indent=1))

@@ -199,7 +199,10 @@ def _describe_origin(
         sources.append({"name": f"encoder: {encoder.name}", "url": url, "license": licence})
         licences.append(f"encoder: {licence or 'not stated'}")
     for source in earlier.get("sources", ()):
-        sources.append({**source, "name": f"{earlier['name']}: {source['name']}"})
+        # Before, the name of the earlier pipeline stood before its sources.
+        source = {**source, "name": source["name"].split(f"{earlier['name']}: ")[-1]}
+        if source["name"] not in {known["name"] for known in sources}:
+            sources.append(source)
     licences.append(earlier.get("license", ""))
     training = {
         "corpus": description["name"],

@@ -181,7 +181,8 @@ def annotate_collection(
         }
         if settings.min_confidence:
             fixed["min_confidence"] = settings.min_confidence
-        manifest = open_manifest(output, parts, described, fixed)
+        states = find_states(parts)
+        manifest = open_manifest(output, parts, states, described, fixed)
         finished = read_finished(output, len(manifest.shards))
         continued = len(finished)
         watch = _Watch(manifest, finished, on_progress)
@@ -195,7 +196,7 @@ def annotate_collection(
             format,
             batch_size,
             threads,
-            find_states(parts),
+            states,
             described,
             hash_manifest(output),
             settings.layout,
@@ -213,6 +214,9 @@ def annotate_collection(
                     finished[one.shard] = one
                     watch.errors += len(one.errors)
                     watch.check(output, settings.max_errors)
+            again = find_parts(source, settings.columns, settings.layout, is_copied=is_copied)
+            if find_states(again) != states:
+                raise parts[0].has_changed()
         except BaseException as error:
             with suppress(BiomedError, OSError):
                 write_results(output, finished)

@@ -14,7 +14,7 @@ from ..deidentification.pattern_matches import PATTERN_LANGUAGES
 from ..errors import BiomedError
 from ..pipeline.deidentify import BiomedDeidentifier, add_deidentifier, find_deidentifier
 from ..pipeline.phi_patterns import add_patterns, remove_patterns
-from .sources import Item, Part
+from .sources import Item, Part, Shard
 from .text_documents import MADE_BY
 
 # Of the working folder, which is never taken for an output.
@@ -88,8 +88,8 @@ class RepairedTexts(Part):
     """A part with texts as `encoded_text.repair` decodes them."""
 
     def __init__(self, part: Part):
-        super().__init__(part.path, part.name, part.how)
         self._part, self.can_seek = part, part.can_seek
+        super().__init__(part.path, part.name, part.how)
 
     def find_offsets(self) -> Iterator[int]:
         return self._part.find_offsets()
@@ -98,8 +98,11 @@ class RepairedTexts(Part):
         for item in self._part.read_from(offset, row):
             yield item._replace(text=repair(item.text))
 
-    def state(self) -> str:
-        return self._part.state()
+    def find_state(self) -> str:
+        return self._part.find_state()
+
+    def check_same(self, shard: Shard | None = None) -> None:
+        self._part.check_same(shard)
 
     def checksum(self) -> str:
         return self._part.checksum()

@@ -2,12 +2,14 @@
 
 The output has two files for this. `_manifest.json` is written once, before the first document, and
 fixes input, pipeline, settings and shards. `_finished.jsonl` gets a line for each finished shard,
-flushed to disk, after the shard's files are in their place. Neither has text or paths.
+flushed to disk, after the shard's files are in their place. Neither has text or paths. The manifest
+and each of these lines have their own SHA-256, so that damage is not taken for content.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
@@ -25,7 +27,7 @@ from .sources import Part, Shard, plan_shards
 
 MANIFEST, FINISHED, ERRORS = "_manifest.json", "_finished.jsonl", "_errors.jsonl"
 
-_FORMAT = 1
+_FORMAT = 2
 _PACKAGES = ("spacy-biomed", "spacy", "thinc", "onnxruntime", "openvino", "torch", "pyarrow")
 _BLOCK = 1 << 20
 
@@ -68,6 +70,7 @@ class Manifest:
         shards = ",\n".join(f"    {json.dumps(list(shard))}" for shard in self.shards)
         head = {
             "format": _FORMAT,
+            "sha256": self.checksum(),
             "pipeline": self.pipeline,
             "settings": self.settings,
             "parts": self.parts,
@@ -77,15 +80,24 @@ class Manifest:
             + f',\n  "shards": [\n{shards}\n  ]\n}}\n'
         )
 
+    def checksum(self) -> str:
+        """SHA-256 of the content."""
+        return _hash_values([self.pipeline, self.settings, self.parts, self.shards])
+
 
 def open_manifest(
-    output: Path, parts: list[Part], pipeline: dict[str, str], settings: dict[str, Any]
+    output: Path,
+    parts: list[Part],
+    states: dict[str, str],
+    pipeline: dict[str, str],
+    settings: dict[str, Any],
 ) -> Manifest:
     """Read the manifest of an output that is to be continued, or write that of a new one.
 
     Args:
         output: the output folder.
         parts: of the input.
+        states: of the parts by name, before they were read.
         pipeline: see `describe_pipeline`.
         settings: everything else that the output depends on, with `shard_size`.
 
@@ -95,13 +107,13 @@ def open_manifest(
     """
     path = output / MANIFEST
     if not path.exists():
-        manifest = _create_manifest(parts, pipeline, settings)
+        shards = plan_shards(parts, settings["shard_size"])
+        manifest = Manifest(pipeline, settings, _describe_parts(parts, states), shards)
         write_part(output, MANIFEST, manifest.to_json().encode())
         return manifest
     manifest = _read_manifest(path)
     _check_same(output, "the pipeline", manifest.pipeline, pipeline)
     _check_same(output, "the settings", manifest.settings, settings)
-    states = {part.name: part.state() for part in parts}
     if states != {part["name"]: part["state"] for part in manifest.parts}:
         # Files that were only copied or touched have the same content.
         found = _describe_parts(parts, states)
@@ -132,37 +144,83 @@ def describe_pipeline(nlp: Language) -> dict[str, str]:
     return {
         "name": f"{nlp.meta['lang']}_{nlp.meta['name']}",
         "version": nlp.meta["version"],
-        "sha256": _hash_folder(nlp.path) if nlp.path is not None else "",
+        "sha256": _hash_pipeline(nlp.path) if nlp.path is not None else "",
         **versions,
     }
 
 
 def read_finished(output: Path, shards: int) -> dict[int, FinishedShard]:
-    """The finished shards of an output by number, whose files are all there.
+    """The finished shards of an output by number, whose files are as they were written.
 
-    An incomplete last line, as a kill leaves it, is removed from the file.
+    A shard whose files or line have changed is not finished. An incomplete last line, as a kill
+    leaves it, is removed from the file.
 
     Args:
         shards: the number of all shards.
+
+    Raises:
+        BiomedError: if the file cannot be read, or there are parts of no shard.
     """
     path = output / FINISHED
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
+    _check_no_others(output, shards)
+    if not path.exists():
         return {}
-    complete, _, rest = content.rpartition(b"\n")
-    if rest:
-        with path.open("rb+") as file:
-            file.truncate(len(content) - len(rest))
-    try:
-        read = [FinishedShard(**json.loads(line)) for line in complete.splitlines()]
-    except (ValueError, TypeError) as error:
-        raise BiomedError(f"{path}: damaged; name another output, or restore the file") from error
+    with reading(path):
+        content = path.read_bytes()
+        complete, _, rest = content.rpartition(b"\n")
+        if rest:
+            with path.open("rb+") as file:
+                file.truncate(len(content) - len(rest))
+    read = filter(None, map(_read_line, complete.split(b"\n")))
     return {
         one.shard: one
         for one in read
-        if one.shard < shards and all((output / file).exists() for file in one.files)
+        if one.shard < shards
+        and all(_hash_written(output / file) == digest for file, digest in one.files.items())
     }
+
+
+def _check_no_others(output: Path, shards: int) -> None:
+    """Refuse copies of parts, which would be read with the parts of the run."""
+    names = {part_name(number) for number in range(shards)}
+    for path in (*output.glob("part-*"), *output.glob("[!p]*/part-*")):
+        if path.name.partition(".")[0] not in names:
+            raise BiomedError(f"{path}: not a part of this run; move it away")
+
+
+def _read_line(line: bytes) -> FinishedShard | None:
+    """A line of `_finished.jsonl`; None if it is damaged."""
+    try:
+        fields = json.loads(line)
+        return FinishedShard(**fields) if fields.pop("sha256") == _hash_values(fields) else None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _hash_written(path: Path) -> str:
+    """SHA-256 of a file, or of a folder (`FinishedShard.files`); "" if it cannot be read."""
+    try:
+        if not path.is_dir():
+            return hash_file(path)
+        names = sorted(os.listdir(path))
+        return hash_folder({name: hash_file(path / name) for name in names})
+    except (BiomedError, OSError):
+        return ""
+
+
+def hash_folder(files: dict[str, str]) -> str:
+    """SHA-256 of the lines that `sha256sum *` prints in a folder.
+
+    Args:
+        files: the SHA-256 of each file by its name.
+    """
+    lines = (f"{files[name]}  {name}\n" for name in sorted(files))
+    return sha256(os.fsencode("".join(lines))).hexdigest()
+
+
+def part_name(number: int) -> str:
+    """The name of a shard's files, without an ending."""
+    return f"part-{number:05}"
 
 
 def record_finished(output: Path, finished: FinishedShard) -> None:
@@ -171,7 +229,7 @@ def record_finished(output: Path, finished: FinishedShard) -> None:
     Raises:
         BiomedError: if it cannot be written.
     """
-    append_text(output / FINISHED, _to_line(asdict(finished)))
+    append_text(output / FINISHED, _to_finished_line(finished))
 
 
 def write_results(output: Path, finished: dict[int, FinishedShard]) -> None:
@@ -181,26 +239,26 @@ def write_results(output: Path, finished: dict[int, FinishedShard]) -> None:
         BiomedError: if they cannot be written.
     """
     ordered = [finished[number] for number in sorted(finished)]
-    lines = "".join(_to_line(asdict(one)) for one in ordered)
-    if ordered and (output / FINISHED).read_text(encoding="utf8") != lines:
-        write_part(output, FINISHED, lines.encode())
-    errors = "".join(_to_line(error) for one in ordered for error in one.errors)
+    lines = "".join(map(_to_finished_line, ordered)).encode()
+    if ordered and (output / FINISHED).read_bytes() != lines:
+        write_part(output, FINISHED, lines)
+    errors = "".join(_to_line(error) for one in ordered for error in one.errors).encode()
     place = output / ERRORS
-    if not place.exists() or place.read_text(encoding="utf8") != errors:
-        write_part(output, ERRORS, errors.encode())
+    if not place.exists() or place.read_bytes() != errors:
+        write_part(output, ERRORS, errors)
+
+
+def _to_finished_line(finished: FinishedShard) -> str:
+    fields = asdict(finished)
+    return _to_line({"sha256": _hash_values(fields), **fields})
 
 
 def _to_line(value: dict[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False) + "\n"
 
 
-def _create_manifest(
-    parts: list[Part], pipeline: dict[str, str], settings: dict[str, Any]
-) -> Manifest:
-    states = {part.name: part.state() for part in parts}
-    shards = plan_shards(parts, settings["shard_size"])
-    found = _describe_parts(parts, states)
-    return Manifest(pipeline, settings, found, shards)
+def _hash_values(values: Any) -> str:
+    return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def _read_manifest(path: Path) -> Manifest:
@@ -208,9 +266,13 @@ def _read_manifest(path: Path) -> Manifest:
         content = json.loads(path.read_text(encoding="utf8"))
         if content.pop("format") != _FORMAT:
             raise ValueError("another format")
+        digest = content.pop("sha256")
         content["shards"] = [Shard(*shard) for shard in content["shards"]]
-        return Manifest(**content)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        manifest = Manifest(**content)
+        if manifest.checksum() != digest:
+            raise ValueError("damaged")
+        return manifest
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise BiomedError(f"{path}: damaged, or of another version; name another output") from error
 
 
@@ -233,7 +295,7 @@ def _check_same(output: Path, what: str, old: dict[str, Any], new: dict[str, Any
         )
 
 
-def _hash_folder(folder: Path) -> str:
+def _hash_pipeline(folder: Path) -> str:
     """SHA-256 of the paths and contents of all files below a folder."""
     digest = sha256()
     with reading(folder):

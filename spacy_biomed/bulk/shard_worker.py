@@ -105,7 +105,7 @@ def _open(work: ShardWork) -> ShardAnnotator:
     columns, layout = Columns(*work.columns), Layout(*work.layout)
     parts = find_parts(source, columns, layout, is_copied=deidentification is not None)
     if find_states(parts) != work.states:
-        raise BiomedError(f"{source}: changes while it is read: leave it alone")
+        raise parts[0].has_changed()
     nlp = load_pipeline(work.pipeline, work.code)
     described = describe_pipeline(nlp)
     changed = [name for name in described if described[name] != work.described.get(name)]
@@ -129,8 +129,8 @@ def _open(work: ShardWork) -> ShardAnnotator:
 
 
 def find_states(parts: list[Part]) -> dict[str, str]:
-    """The state of each part of an input by its name."""
-    return {part.name: part.state() for part in parts}
+    """The state of each part of an input, when it was found, by its name."""
+    return {part.name: part.state for part in parts}
 
 
 def hash_manifest(output: Path) -> str:

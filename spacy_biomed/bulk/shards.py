@@ -14,11 +14,11 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from ..annotations.document_keys import DOCUMENT_ID
-from ..errors import BiomedError, DamagedPipelineError
+from ..errors import DamagedPipelineError
 from ..outputs import write_part, write_part_folder
 from ..pipeline.mention_layer import keep_confident
 from .findings import Layers, describe, find_layers
-from .manifest import FinishedShard
+from .manifest import FinishedShard, hash_folder, part_name
 from .sinks import Sink, create_sink
 from .sources import Item, Part, Shard, printable
 
@@ -84,9 +84,11 @@ class ShardAnnotator:
         Raises:
             BiomedError: if the input cannot be read or the output cannot be written.
         """
-        items = list(self.parts[shard.part].read(shard))
+        part = self.parts[shard.part]
+        items = list(part.read(shard))
         if len(items) != shard.rows:
-            raise BiomedError(f"{self.parts[shard.part].path}: changes while it is read: leave it")
+            raise part.has_changed()
+        part.check_same(shard)
         if not self._has_learned:
             learn_words(self.nlp, items)
             self._has_learned = True
@@ -107,15 +109,16 @@ class ShardAnnotator:
         )
         # Of documents that failed, the length is not known.
         self._characters += REMEMBERED_CHARACTERS if errors else counts.get("characters", 0)
-        part = f"part-{number:05}"
-        files = sink.files(part) if counts["documents"] else {}
+        name = part_name(number)
+        files = sink.files(name) if counts["documents"] else {}
+        hashes = {file: sha256(content).hexdigest() for file, content in files.items()}
         if sink.is_folder and files:
-            write_part_folder(self.output, part, files)
-            checksums = {part: _hash(b"".join(_name_and_hash(files)))}
+            write_part_folder(self.output, name, files)
+            checksums = {name: hash_folder(hashes)}
         else:
-            for name, content in files.items():
-                write_part(self.output, name, content)
-            checksums = {name: _hash(content) for name, content in files.items()}
+            for file, content in files.items():
+                write_part(self.output, file, content)
+            checksums = hashes
         return FinishedShard(number, counts, checksums, errors)
 
 
@@ -170,15 +173,6 @@ def fill(
 def _count(found: dict) -> dict[str, int]:
     counted = {name: len(value) for name, value in found.items() if isinstance(value, list)}
     return {"documents": 1, "words": found["words"], "characters": found["characters"], **counted}
-
-
-def _name_and_hash(files: dict[str, bytes]) -> Iterator[bytes]:
-    for name in sorted(files):
-        yield f"{_hash(files[name])}  {name}\n".encode()
-
-
-def _hash(content: bytes) -> str:
-    return sha256(content).hexdigest()
 
 
 def learn_words(nlp: Language, items: list[Item]) -> None:

@@ -128,6 +128,7 @@ class Part(ABC):
         path: the file or folder.
         how: how it is read.
         name: the path within the input; the name of the input itself if it is one part.
+        state: see `find_state`, when it was found.
     """
 
     can_seek = False
@@ -136,6 +137,7 @@ class Part(ABC):
         self.path, self.name, self.how = path, name, how
         self._stream: Iterator[Item] | None = None
         self._row = 0
+        self.state = self.find_state()
 
     @abstractmethod
     def find_offsets(self) -> Iterator[int]:
@@ -160,10 +162,28 @@ class Part(ABC):
         self._row = shard.row + shard.rows
         yield from islice(self._stream, shard.rows)
 
-    def state(self) -> str:
+    def find_state(self) -> str:
         """Size in bytes and time of modification, one of which changes with the content."""
         with reading(self.path):
             return _describe_file(self.path)
+
+    def check_same(self, shard: Shard | None = None) -> None:
+        """Compare the part with what it was when it was found.
+
+        Args:
+            shard: rows that have just been read; None for the whole part.
+
+        Raises:
+            BiomedError: if it has changed.
+        """
+        if self.find_state() != self.state:
+            raise self.has_changed()
+
+    def has_changed(self) -> BiomedError:
+        """The error of a part that changes while it is read."""
+        return BiomedError(
+            f"{self.path}: changes while it is read: restore it, or name another output"
+        )
 
     def checksum(self) -> str:
         """SHA-256 of the content."""
@@ -393,8 +413,8 @@ class TextFolder(Part):
     can_seek = True
 
     def __init__(self, path: Path, name: str, how: Reading, files: list[FoundFile]):
-        super().__init__(path, name, how)
         self.files = files
+        super().__init__(path, name, how)
 
     def find_offsets(self) -> Iterator[int]:
         return iter(range(len(self.files)))
@@ -419,15 +439,22 @@ class TextFolder(Part):
         text, error = decode(content, self.how.layout)
         return Item(printable(id) if error else id, text, error)
 
-    def state(self) -> str:
+    def find_state(self) -> str:
         """A checksum of the files' names, sizes and times of modification."""
+        self._states = self._describe(self.files)
+        return _hash(
+            f"{file.name} {state}\n".encode("utf-8", "surrogateescape")
+            for file, state in zip(self.files, self._states, strict=True)
+        )
+
+    def check_same(self, shard: Shard | None = None) -> None:
+        rows = slice(shard.row, shard.row + shard.rows) if shard else slice(None)
+        if self._describe(self.files[rows]) != self._states[rows]:
+            raise self.has_changed()
+
+    def _describe(self, files: list[FoundFile]) -> list[str]:
         with reading(self.path):
-            return _hash(
-                f"{name} {error or _describe_file(self.path / name)}\n".encode(
-                    "utf-8", "surrogateescape"
-                )
-                for name, error in self.files
-            )
+            return [error or _describe_file(self.path / name) for name, error in files]
 
     def checksum(self) -> str:
         """SHA-256 of the names and the contents."""

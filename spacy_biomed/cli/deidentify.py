@@ -324,8 +324,9 @@ def _combine(
         item = next((item for row, item in items if row == number), None)
         # Offsets in another text would leave names in it.
         if item is None or item.error or hash_text(item.text) != text_hash:
-            raise BiomedError(f"{part.path}: changes while it is read: leave it alone")
+            raise part.has_changed()
         yield item, Deidentified(item.text, map(tuple, replaced))
+    part.check_same()
 
 
 def _rename(

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,7 +21,8 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 
 from spacy_biomed import BiomedError
-from spacy_biomed.bulk import BulkSettings, Columns, annotate_collection, shards
+from spacy_biomed.bulk import BulkSettings, Columns, annotate_collection, annotating, shards
+from spacy_biomed.bulk.manifest import FinishedShard
 from spacy_biomed.bulk.sources import Part, find_parts, plan_shards
 
 TEXTS = ["aspirin for cancer", "nothing", "no aspirin", "", "cancer, cancer", "end"]
@@ -380,14 +382,103 @@ def test_an_output_of_another_command_or_in_the_input_is_refused(ruler, notes, t
         annotate_collection(str(ruler), notes, tmp_path / "out.docx", SMALL)
 
 
-def test_a_damaged_record_of_finished_shards_is_refused(ruler, notes, tmp_path):
+@pytest.mark.parametrize("output", ["out.jsonl", "out.brat", "out.parquet"])
+def test_a_finished_shard_that_was_damaged_is_annotated_again(ruler, notes, tmp_path, output):
+    output = tmp_path / output
+    annotate_collection(str(ruler), notes, output, SMALL)
+    whole = snapshot(output)
+    parts = [name for name in whole if "part-00001" in name and (output / name).is_file()]
+    assert parts
+    for name in [*parts, "_finished.jsonl"]:
+        content = (output / name).read_bytes()
+        if not content:
+            continue
+        middle = len(content) // 2
+        changed = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+        for damaged in (b"", content[:-1], changed):
+            (output / name).write_bytes(damaged)
+            report = annotate_collection(str(ruler), notes, output, SMALL)
+            assert report.continued == (0 if name.startswith("_") and not damaged else 2)
+            assert snapshot(output) == whole
+
+
+@pytest.mark.parametrize("name", ["part-00003.jsonl", "part-00001 (copy).jsonl"])
+def test_copies_of_parts_are_refused(ruler, notes, tmp_path, name):
+    annotate_collection(str(ruler), notes, tmp_path / "out.jsonl", SMALL)
+    shutil.copy(tmp_path / "out.jsonl" / "part-00001.jsonl", tmp_path / "out.jsonl" / name)
+    with pytest.raises(BiomedError, match="not a part of this run"):
+        annotate_collection(str(ruler), notes, tmp_path / "out.jsonl", SMALL)
+
+
+def test_a_damaged_manifest_is_refused(ruler, notes, tmp_path):
     annotate_collection(str(ruler), notes, tmp_path / "out", SMALL)
-    for name in ("_finished.jsonl", "_manifest.json"):
-        content = (tmp_path / "out" / name).read_bytes()
-        (tmp_path / "out" / name).write_bytes(b"[]\n")
+    manifest = tmp_path / "out" / "_manifest.json"
+    content = manifest.read_text()
+    assert content.count("[0, 0, 0, 2, 0]") == 1
+    for damaged in ("[]\n", content[:-4], content.replace("[0, 0, 0, 2, 0]", "[0, 0, 0, 1, 0]")):
+        manifest.write_text(damaged)
         with pytest.raises(BiomedError, match="damaged"):
             annotate_collection(str(ruler), notes, tmp_path / "out", SMALL)
-        (tmp_path / "out" / name).write_bytes(content)
+
+
+@pytest.mark.parametrize("n_process", [1, 2])
+@pytest.mark.parametrize("change", ["rewritten", "halved", "grown", "replaced", "removed"])
+def test_an_input_that_changes_during_a_run_stops_it(
+    ruler, notes, tmp_path, monkeypatch, change, n_process
+):
+    """And what was read before is right, if the input is restored."""
+    write(notes, TEXTS * 4)
+    annotate_collection(str(ruler), notes, tmp_path / "whole", SMALL)
+    content, times = notes.read_bytes(), notes.stat()
+    record = annotating.record_finished
+
+    def change_input(output: Path, finished: FinishedShard) -> None:
+        record(output, finished)
+        if finished.shard != 3:
+            return
+        if change == "replaced":
+            (tmp_path / "new").write_bytes(content.replace(b"cancer", b"cramps"))
+            os.replace(tmp_path / "new", notes)
+        elif change == "removed":
+            notes.unlink()
+        else:
+            new = {
+                "rewritten": content.replace(b"aspirin", b"nothing"),
+                "halved": content[: len(content) // 2],
+                "grown": content + b'{"id": "n", "text": "aspirin"}\n',
+            }
+            notes.write_bytes(new[change])
+
+    settings = replace(SMALL, n_process=n_process)
+    with monkeypatch.context() as patched, pytest.raises(BiomedError) as error:
+        patched.setattr(annotating, "record_finished", change_input)
+        annotate_collection(str(ruler), notes, tmp_path / "out", settings)
+    assert re.search("changes while it is read|cannot be read|no such file", str(error.value))
+    notes.write_bytes(content)
+    os.utime(notes, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert annotate_collection(str(ruler), notes, tmp_path / "out", settings).continued > 0
+    assert snapshot(tmp_path / "out") == snapshot(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("change", ["rewritten", "added", "removed"])
+def test_a_folder_that_changes_during_a_run_stops_it(ruler, tmp_path, monkeypatch, change):
+    (tmp_path / "notes").mkdir()
+    for number, text in enumerate(TEXTS):
+        (tmp_path / "notes" / f"{number}.txt").write_text(text)
+    record = annotating.record_finished
+
+    def change_input(output: Path, finished: FinishedShard) -> None:
+        record(output, finished)
+        name = {"rewritten": "2.txt", "added": "9.txt", "removed": "5.txt"}[change]
+        file = tmp_path / "notes" / name
+        if change == "removed":
+            file.unlink(missing_ok=True)
+        else:
+            file.write_text("another")
+
+    monkeypatch.setattr(annotating, "record_finished", change_input)
+    with pytest.raises(BiomedError, match="changes while it is read|cannot be read"):
+        annotate_collection(str(ruler), tmp_path / "notes", tmp_path / "out", SMALL)
 
 
 def test_words_are_forgotten_after_so_many_characters(notes, ruler, tmp_path, monkeypatch):

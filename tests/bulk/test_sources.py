@@ -243,12 +243,12 @@ def test_a_file_of_a_folder_that_is_not_utf8_is_an_error(tmp_path):
 @pytest.mark.parametrize("name", WRITERS)
 def test_the_checksum_is_of_the_content_and_the_state_of_the_file(tmp_path, name):
     (part,) = find_parts(WRITERS[name](tmp_path / name), Columns())
-    before = part.state(), part.checksum()
+    before = part.find_state(), part.checksum()
     file = next(part.path.glob("*.txt")) if part.path.is_dir() else part.path
     content = file.read_bytes()
     file.write_bytes(content + b" ")
     assert part.checksum() != before[1]
-    assert part.state() != before[0]
+    assert part.find_state() != before[0]
     file.write_bytes(content)
     assert part.checksum() == before[1]
 

@@ -9,11 +9,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ..deidentification.vault import check_identifier, identifier_place
 from ..errors import BiomedError
 from ..files.compression import open_binary, reading
 from ..files.parquet import read_shape
 from ..files.records import Layout, format_fields, read_header, read_objects
-from ..outputs import check_replaceable, replacing_directory, replacing_file
+from ..outputs import check_replaceable, replace_text, replacing_directory, replacing_file
 from .sources import Columns, Item, JsonList, Part, Reading, TextFolder, find_kind, find_parts
 
 MADE_BY = "spacy biomed deidentify"
@@ -68,7 +69,7 @@ def _first_object(path: Path, layout: Layout) -> dict[str, Any]:
 
 @contextmanager
 def writing_texts(
-    source: Path, output: Path, columns: Columns, layout: Layout = Layout()
+    source: Path, output: Path, columns: Columns, layout: Layout = Layout(), identifier: str = ""
 ) -> Iterator[Writer]:
     """Yield a function that writes a document of a source with another text.
 
@@ -79,6 +80,8 @@ def writing_texts(
         source, output: file or folder.
         columns: of the source.
         layout: of the source.
+        identifier: of the vault that is written with the output; "" for none. That of an earlier
+            output is removed.
 
     Raises:
         BiomedError: if the output is the source, or in it, or of another format, or a text has
@@ -88,16 +91,32 @@ def writing_texts(
         check_replaceable(output, MADE_BY, [source])
         # Without its sources: their names may be those of patients.
         with replacing_directory(output, MADE_BY) as folder:
+            if identifier:
+                identifier_place(folder).write_text(f"{identifier}\n", encoding="utf8")
             yield lambda item, text: _write_note(folder / item.id, text, layout)
         return
     check_same_format(source, output)
     with ExitStack() as stack:
+        stack.enter_context(_writing_identifier(output, identifier))
         partial = stack.enter_context(replacing_file(output, [source]))
+        stack.enter_context(_writing_identifier(output, ""))
         if find_kind(source.name) == ".parquet":
             yield stack.enter_context(_writing_parquet(source, partial, columns))
             return
         file = stack.enter_context(open_binary(partial, "wb", output.suffix.lower()))
         yield stack.enter_context(_writing_lines(source, output, file, columns, layout))
+
+
+@contextmanager
+def _writing_identifier(output: Path, identifier: str) -> Iterator[None]:
+    """Write an identifier at the end of the context, or remove an earlier one."""
+    place = identifier_place(output)
+    check_identifier(place)
+    yield
+    if identifier:
+        replace_text(place, f"{identifier}\n")
+    elif place.exists():
+        place.unlink()
 
 
 def check_same_format(source: Path, output: Path) -> None:

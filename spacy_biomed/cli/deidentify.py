@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -93,7 +94,7 @@ def deidentify(
         None, help="File with the secret; else the environment variable SPACY_BIOMED_SECRET."
     ),
     vault: Path = typer.Option(
-        None, help="Encrypted file to write with the originals, for `reidentify`."
+        None, help="New encrypted file to write with the originals, for `reidentify`."
     ),
     vault_key_file: Path = typer.Option(
         None, help="File with the vault's key; else the variable SPACY_BIOMED_VAULT_KEY."
@@ -119,7 +120,7 @@ def deidentify(
     from ..bulk.deidentification import DEIDENTIFIED_BY, Deidentification
     from ..bulk.sources import Columns, is_text, printable
     from ..bulk.text_documents import check_same_format, find_texts
-    from ..deidentification.vault import read_vault_key
+    from ..deidentification.vault import check_new, read_vault_key
     from ..pipeline.encoder_pipe import reads_capitals
     from ..pipeline.pipeline_loading import load_pipeline
 
@@ -130,7 +131,10 @@ def deidentify(
     _check_options(texts, text_field, keep, rename)
     if vault is None and vault_key_file is not None:
         raise BiomedError(f"{vault_key_file}: the key of a vault, but there is no --vault")
-    key = None if vault is None else read_vault_key(vault_key_file)
+    key = None
+    if vault is not None:
+        check_new(vault)
+        key = read_vault_key(vault_key_file)
     layout = read_layout(encoding, delimiter, quoting)
     columns = Columns(text_field, None, tuple(keep), patient_column)
     asked = Deidentification(
@@ -216,11 +220,13 @@ def _check_places(
     sources: list[Path], output: Path, annotations: Path | None, vault: Path | None
 ) -> None:
     """Refuse to write to what is read, or twice to one place."""
+    from ..deidentification.vault import identifier_place
+
     if any(_overlap(output, source) for source in sources):
         raise BiomedError(
             f"{output}: this is what is read, or in it, or around it; name another output"
         )
-    others = [*sources, output]
+    others = [*sources, output, identifier_place(output)]
     for option, path in (("--annotations", annotations), ("--vault", vault)):
         if path is None:
             continue
@@ -358,13 +364,15 @@ def _writing(
     from ..deidentification.vault import writing_vault
 
     with ExitStack() as stack:
-        write_text = stack.enter_context(writing_texts(texts, output, columns, layout))
+        identifier = "" if vault is None else secrets.token_hex(16)
+        documents = writing_texts(texts, output, columns, layout, identifier)
+        write_text = stack.enter_context(documents)
         notes = lock = None
         if annotations is not None:
             partial = stack.enter_context(replacing_file(annotations))
             notes = stack.enter_context(partial.open("w", encoding="utf8"))
         if vault is not None and key is not None:
-            lock = stack.enter_context(writing_vault(vault, key))
+            lock = stack.enter_context(writing_vault(vault, key, identifier))
 
         def write(item: Item, deidentified: Deidentified) -> None:
             write_text(item, deidentified.text)
@@ -374,7 +382,7 @@ def _writing(
                 row = {**name, **item.fields, "replacements": replacements}
                 notes.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
             if lock is not None:
-                lock(deidentified)
+                lock(item.id if texts.is_dir() else "", deidentified)
 
         yield write
 

@@ -24,7 +24,8 @@ def reidentify(
 ) -> None:
     """Restore the original texts from de-identified texts and their vault.
 
-    Texts that were changed, left out or put in another order are refused.
+    Texts that were changed or left out are refused, and a vault that was written with other texts.
+    Rows have to be in their order; files are found by their names.
 
     Example: python -m spacy biomed reidentify deidentified.jsonl vault restored.jsonl
     """
@@ -32,17 +33,19 @@ def reidentify(
     from ..bulk.text_documents import check_same_format, find_texts, list_columns, writing_texts
     from ..deidentification.vault import open_vault, read_vault_key
 
-    stored = open_vault(vault, read_vault_key(vault_key_file))
+    key = read_vault_key(vault_key_file)
     layout = read_layout(encoding, delimiter, quoting)
     check_same_format(texts, output)
     columns = Columns(text_field, keep=list_columns(texts, text_field, layout))
     part = find_texts(texts, columns, layout)
+    stored = open_vault(vault, key, texts)
     number = -1
     with writing_texts(texts, output, columns, layout) as write:
         for number, item in enumerate(part.read_from(0, 0)):
             if item.error:
                 raise BiomedError(f"{item.id}: {item.error}")
-            write(item, stored.restore(number, item.id, item.text))
+            name = item.id if texts.is_dir() else str(number)
+            write(item, stored.restore(name, item.id, item.text))
         if number + 1 != len(stored):
             raise BiomedError(
                 f"{texts}: {number + 1} documents, and {vault} has {len(stored)}; give all of them"

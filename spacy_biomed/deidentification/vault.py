@@ -1,14 +1,16 @@
 """Encrypted originals of de-identified texts, from which the texts can be restored.
 
 Each line is a token of Fernet (AES in CBC mode with HMAC-SHA256, of the package `cryptography`) for
-a document: the number of the document, a hash of its de-identified text, and the offsets there and
-the original of each replacement. So no line can be changed, or used for another document.
+a document: a random identifier, which the output has too, the name of the document there, a hash of
+its de-identified text, and the offsets there and the original of each replacement. So no line can
+be changed, or used for another document or output.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from ..annotations.deidentified import Deidentified
 
 KEY_VARIABLE = "SPACY_BIOMED_VAULT_KEY"
+IDENTIFIER = ".vault-id"
 _MAKE_KEY = (
     '`python -c "from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())"`'
 )
@@ -52,66 +55,87 @@ def read_vault_key(file: Path | None) -> bytes:
     return key
 
 
+def check_new(vault: Path) -> None:
+    """Raise BiomedError if something is at the place of a vault that is to be written."""
+    if os.path.lexists(vault):
+        raise BiomedError(
+            f"{vault}: is there, and a vault is never replaced, since nothing else has its "
+            "originals; name another file, or move it away with its texts"
+        )
+
+
 @contextmanager
-def writing_vault(vault: Path, key: bytes) -> Iterator[Callable[[Deidentified], None]]:
+def writing_vault(
+    vault: Path, key: bytes, identifier: str
+) -> Iterator[Callable[[str, Deidentified], None]]:
     """Yields a function that adds a document; the file, of mode 600, appears at the end.
 
     Args:
-        vault: file to write.
+        vault: file to write, which must not exist.
         key: see `read_vault_key`.
+        identifier: random, also written with the output (`identifier_place`).
+
+    Yields:
+        a function of a document and its name: that of its file, or "" for the next row.
+
+    Raises:
+        BiomedError: if there is such a file, or it cannot be written.
     """
     cipher, numbers = _create_cipher(key, "the key"), count()
     with replacing_file(vault) as partial:
+        check_new(vault)
         partial.chmod(0o600)
         with partial.open("wb") as file:
 
-            def add(document: Deidentified) -> None:
+            def add(name: str, document: Deidentified) -> None:
                 originals = [
                     (one.new_start, one.new_end, document.original[one.start : one.end])
                     for one in document.replacements
                 ]
-                row = [next(numbers), _hash(document.text), originals]
+                name = name or str(next(numbers))
+                row = [identifier, name, _hash(document.text), originals]
                 file.write(cipher.encrypt(json.dumps(row).encode()) + b"\n")
 
             yield add
 
 
 class Vault:
-    """The originals of de-identified documents, in their order.
+    """The originals of the documents of an output.
 
     Attributes:
         path: file of the vault.
     """
 
-    def __init__(self, path: Path, lines: list[bytes], cipher: Fernet):
-        self.path, self._lines, self._cipher = path, lines, cipher
+    def __init__(self, path: Path, key: bytes, output: Path, identifier: str):
+        self.path, self._cipher = path, _create_cipher(key, "the key")
+        self._tokens: dict[str, bytes] = {}
+        for number, token in enumerate(path.read_bytes().splitlines(), start=1):
+            written, name, _, _ = self._decrypt(token, f"{path}:{number}")
+            if written != identifier:
+                raise BiomedError(
+                    f"{path}: the vault of another output than {output}; give the one that was "
+                    "written with it"
+                )
+            self._tokens[name] = token
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self._tokens)
 
-    def restore(self, number: int, place: str, text: str) -> str:
+    def restore(self, name: str, place: str, text: str) -> str:
         """The original of a de-identified text.
 
         Args:
-            number: of the document, from 0.
+            name: of the document's file, or the number of its row, from 0.
             place: of the document, for messages.
             text: as it was written with the vault.
 
         Raises:
-            BiomedError: if the text is not that of the vault, or the key is another.
+            BiomedError: if the vault has no such document, or another text.
         """
-        from cryptography.fernet import InvalidToken
-
-        if number >= len(self):
-            raise BiomedError(f"{place}: {self.path} has {len(self)} documents; give its texts")
-        try:
-            stored, digest, originals = json.loads(self._cipher.decrypt(self._lines[number]))
-        except InvalidToken:
-            raise BiomedError(
-                f"{self.path}:{number + 1}: cannot be decrypted; give the key that it was written "
-                "with"
-            ) from None
-        if (stored, digest) != (number, _hash(text)):
+        if name not in self._tokens:
+            raise BiomedError(f"{place}: not one of the {len(self)} documents of {self.path}")
+        _, _, digest, originals = self._decrypt(self._tokens[name], str(self.path))
+        if digest != _hash(text):
             raise BiomedError(
                 f"{place}: not the text that {self.path} was written with; give the unchanged "
                 "texts, in their order"
@@ -120,18 +144,61 @@ class Vault:
             text = text[:start] + original + text[end:]
         return text
 
+    def _decrypt(self, token: bytes, where: str) -> tuple[str, str, str, list]:
+        from cryptography.fernet import InvalidToken
 
-def open_vault(path: Path, key: bytes) -> Vault:
-    """Read a vault.
+        try:
+            identifier, name, digest, originals = json.loads(self._cipher.decrypt(token))
+        except (InvalidToken, ValueError):
+            raise BiomedError(
+                f"{where}: cannot be decrypted; give the key that it was written with"
+            ) from None
+        return identifier, name, digest, originals
+
+
+def open_vault(path: Path, key: bytes, output: Path) -> Vault:
+    """Read the vault of an output.
+
+    Args:
+        path: the vault.
+        key: see `read_vault_key`.
+        output: file or folder that was written with it.
 
     Raises:
-        BiomedError: if the file cannot be read.
+        BiomedError: if a file cannot be read, the key is another, or the vault is of another
+            output.
     """
+    place = identifier_place(output)
     try:
-        lines = path.read_bytes().splitlines()
+        identifier = place.read_text(encoding="utf8")
+    except (OSError, UnicodeDecodeError):
+        raise BiomedError(
+            f"{place}: cannot be read; it has the identifier of the vault of {output}, and "
+            "belongs where that is"
+        ) from None
+    try:
+        return Vault(path, key, output, identifier.strip())
     except OSError as error:
         raise BiomedError(f"{path}: cannot be read ({error.strerror}); check the path") from error
-    return Vault(path, lines, _create_cipher(key, "the key"))
+
+
+def identifier_place(output: Path) -> Path:
+    """The file with the identifier of an output's vault: in a folder, or beside a file."""
+    return output / IDENTIFIER if output.is_dir() else output.with_name(output.name + IDENTIFIER)
+
+
+def check_identifier(place: Path) -> None:
+    """Raise BiomedError if something else than an identifier is at its place."""
+    if os.path.lexists(place):
+        try:
+            is_one = re.fullmatch("[0-9a-f]{32}\n", place.read_text(encoding="utf8"))
+        except (OSError, UnicodeDecodeError):
+            is_one = None
+        if is_one is None:
+            raise BiomedError(
+                f"{place}: the identifier of a vault would be here, and this is none: move it "
+                "away, or name another output"
+            )
 
 
 def _hash(text: str) -> str:

@@ -199,13 +199,85 @@ def test_texts_that_are_not_those_of_the_vault_are_refused(run, tmp_path, monkey
     monkeypatch.setenv("SPACY_BIOMED_VAULT_KEY", Fernet.generate_key().decode())
     (tmp_path / "notes.txt").write_text("Marta Ochoa\nJuan Ruiz hoy\n")
     assert run[0]("notes.txt", "out.txt", "--vault", "vault").exit_code == 0
-    (tmp_path / "swapped.txt").write_text("[NOMBRE] hoy\n[NOMBRE]\n")
-    message = error_line(run[1]("reidentify", "swapped.txt", "vault", "back.txt"))
-    assert message.startswith("swapped.txt:1: not the text that vault was written with")
-    (tmp_path / "short.txt").write_text("[NOMBRE]\n")
-    message = error_line(run[1]("reidentify", "short.txt", "vault", "back.txt"))
+    (tmp_path / "out.txt").write_text("[NOMBRE] hoy\n[NOMBRE]\n")
+    message = error_line(run[1]("reidentify", "out.txt", "vault", "back.txt"))
+    assert message.startswith("out.txt:1: not the text that vault was written with")
+    (tmp_path / "out.txt").write_text("[NOMBRE]\n")
+    message = error_line(run[1]("reidentify", "out.txt", "vault", "back.txt"))
     assert "1 documents, and vault has 2" in message
+    (tmp_path / "out.txt").write_text("[NOMBRE]\n[NOMBRE] hoy\n[NOMBRE]\n")
+    message = error_line(run[1]("reidentify", "out.txt", "vault", "back.txt"))
+    assert message.startswith("out.txt:3: not one of the 2 documents of vault")
     assert not (tmp_path / "back.txt").exists()
+
+
+@pytest.mark.parametrize("place", ["notes.txt", "notes.jsonl", "notes"])
+def test_a_vault_restores_the_texts_of_its_own_output_alone(run, tmp_path, monkeypatch, place):
+    """Also where the de-identified texts of two patients are the same."""
+    monkeypatch.setenv("SPACY_BIOMED_VAULT_KEY", Fernet.generate_key().decode())
+    ending = place.removeprefix("notes")
+    for number, name in enumerate(NAMES[:2], start=1):
+        if ending == ".jsonl":
+            (tmp_path / place).write_text(json.dumps({"text": name}) + "\n")
+        elif ending:
+            (tmp_path / place).write_text(f"{name}\n")
+        else:
+            (tmp_path / place).mkdir(exist_ok=True)
+            (tmp_path / place / "1.txt").write_text(name)
+        result = run[0](place, f"out{number}{ending}", "--vault", f"vault{number}")
+        assert result.exit_code == 0, result.output
+    back = f"back{ending}"
+    message = error_line(run[1]("reidentify", f"out1{ending}", "vault2", back))
+    assert message.startswith(f"vault2: the vault of another output than out1{ending}")
+    assert not (tmp_path / back).exists()
+    assert run[1]("reidentify", f"out1{ending}", "vault1", back).exit_code == 0
+    restored = tmp_path / back if ending else tmp_path / back / "1.txt"
+    assert NAMES[0] in restored.read_text() and NAMES[1] not in restored.read_text()
+    # The same output without a vault, or with another, is no longer that of the first.
+    assert run[0](place, f"out1{ending}").exit_code == 0
+    message = error_line(run[1]("reidentify", f"out1{ending}", "vault1", back))
+    assert ".vault-id: cannot be read" in message
+
+
+def test_a_vault_is_never_replaced(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("SPACY_BIOMED_VAULT_KEY", Fernet.generate_key().decode())
+    (tmp_path / "notes.txt").write_text("Marta Ochoa\n")
+    assert run[0]("notes.txt", "out.txt", "--vault", "vault").exit_code == 0
+    before = (tmp_path / "vault").read_bytes()
+    message = error_line(run[0]("notes.txt", "other.txt", "--vault", "vault"))
+    assert message.startswith("vault: is there, and a vault is never replaced")
+    assert (tmp_path / "vault").read_bytes() == before
+    assert not (tmp_path / "other.txt").exists()
+    (tmp_path / "other.txt.vault-id").write_text("my own notes")
+    message = error_line(run[0]("notes.txt", "other.txt", "--vault", "new"))
+    assert message.startswith("other.txt.vault-id: the identifier of a vault would be here")
+
+
+def test_lines_of_another_vault_are_refused(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("SPACY_BIOMED_VAULT_KEY", Fernet.generate_key().decode())
+    (tmp_path / "notes.txt").write_text("Marta Ochoa\nJuan Ruiz\n")
+    for name in ("a", "b"):
+        assert run[0]("notes.txt", f"{name}.txt", "--vault", f"{name}.vault").exit_code == 0
+    first, second = (
+        (tmp_path / f"{name}.vault").read_bytes().splitlines(keepends=True) for name in "ab"
+    )
+    (tmp_path / "mixed.vault").write_bytes(first[0] + second[1])
+    message = error_line(run[1]("reidentify", "a.txt", "mixed.vault", "back.txt"))
+    assert message.startswith("mixed.vault: the vault of another output")
+
+
+def test_files_with_new_names_are_restored_whatever_their_order(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("SPACY_BIOMED_VAULT_KEY", Fernet.generate_key().decode())
+    notes = {f"{number}.txt": f"{NAMES[number % 3]}, {number}" for number in range(9)}
+    (tmp_path / "notes").mkdir()
+    for name, text in notes.items():
+        (tmp_path / "notes" / name).write_text(text)
+    assert run[0]("notes", "out", "--rename", "--vault", "vault").exit_code == 0
+    numbers = [file.read_text()[-1] for file in sorted((tmp_path / "out").glob("*.txt"))]
+    assert numbers != sorted(numbers)
+    assert run[1]("reidentify", "out", "vault", "back").exit_code == 0
+    restored = sorted(file.read_text() for file in (tmp_path / "back").glob("*.txt"))
+    assert restored == sorted(notes.values())
 
 
 def test_a_vault_needs_a_key_and_a_place_of_its_own(run, tmp_path, monkeypatch):

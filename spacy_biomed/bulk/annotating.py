@@ -24,6 +24,7 @@ from .manifest import (
     ERRORS,
     FinishedShard,
     Manifest,
+    check_no_others,
     describe_pipeline,
     hash_file,
     open_manifest,
@@ -217,6 +218,7 @@ def annotate_collection(
             again = find_parts(source, settings.columns, settings.layout, is_copied=is_copied)
             if find_states(again) != states:
                 raise parts[0].has_changed()
+            check_no_others(output, finished)
         except BaseException as error:
             with suppress(BiomedError, OSError):
                 write_results(output, finished)

@@ -159,10 +159,9 @@ def read_finished(output: Path, shards: int) -> dict[int, FinishedShard]:
         shards: the number of all shards.
 
     Raises:
-        BiomedError: if the file cannot be read, or there are parts of no shard.
+        BiomedError: if the file cannot be read.
     """
     path = output / FINISHED
-    _check_no_others(output, shards)
     if not path.exists():
         return {}
     with reading(path):
@@ -180,12 +179,11 @@ def read_finished(output: Path, shards: int) -> dict[int, FinishedShard]:
     }
 
 
-def _check_no_others(output: Path, shards: int) -> None:
-    """Refuse copies of parts, which would be read with the parts of the run."""
-    names = {part_name(number) for number in range(shards)}
-    for path in (*output.glob("part-*"), *output.glob("[!p]*/part-*")):
-        if path.name.partition(".")[0] not in names:
-            raise BiomedError(f"{path}: not a part of this run; move it away")
+def check_no_others(output: Path, finished: dict[int, FinishedShard]) -> None:
+    """Raise BiomedError if there are other parts, which would be read with those of the shards."""
+    names = {output / file for one in finished.values() for file in one.files}
+    for path in sorted({*output.glob("part-*"), *output.glob("[!p]*/part-*")} - names):
+        raise BiomedError(f"{path}: not a part of this run; move it away")
 
 
 def _read_line(line: bytes) -> FinishedShard | None:

@@ -44,13 +44,25 @@ def open_binary(path: Path, mode: Literal["rb", "wb"], ending: str) -> BinaryIO:
     if mode == "rb":
         return open_bounded(path, _DECOMPRESSORS[ending])
     if ending == ".gz":
-        return cast(BinaryIO, gzip.open(path, mode, compresslevel=6))
+        return cast(BinaryIO, _Gzip(path))
     if ending == ".xz":
         # Half the memory of the default preset, with a few per cent more size.
         return cast(BinaryIO, lzma.open(path, mode, preset=4))
     import pyarrow
 
     return cast(BinaryIO, pyarrow.output_stream(str(path), compression="zstd"))
+
+
+class _Gzip(gzip.GzipFile):
+    """A file to write without a name and a time in it: equal content gives equal bytes."""
+
+    def __init__(self, path: Path):
+        self._file = path.open("wb")
+        super().__init__("", "wb", 6, self._file, 0)
+
+    def close(self) -> None:
+        with self._file:
+            super().close()
 
 
 @contextmanager

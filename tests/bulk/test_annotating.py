@@ -404,10 +404,13 @@ def test_a_finished_shard_that_was_damaged_is_annotated_again(ruler, notes, tmp_
 
 @pytest.mark.parametrize("name", ["part-00003.jsonl", "part-00001 (copy).jsonl"])
 def test_copies_of_parts_are_refused(ruler, notes, tmp_path, name):
-    annotate_collection(str(ruler), notes, tmp_path / "out.jsonl", SMALL)
-    shutil.copy(tmp_path / "out.jsonl" / "part-00001.jsonl", tmp_path / "out.jsonl" / name)
+    output = tmp_path / "out.jsonl"
+    annotate_collection(str(ruler), notes, output, SMALL)
+    shutil.copy(output / "part-00001.jsonl", output / name)
     with pytest.raises(BiomedError, match="not a part of this run"):
-        annotate_collection(str(ruler), notes, tmp_path / "out.jsonl", SMALL)
+        annotate_collection(str(ruler), notes, output, SMALL)
+    (output / name).unlink()
+    assert annotate_collection(str(ruler), notes, output, SMALL).continued == 3
 
 
 def test_a_damaged_manifest_is_refused(ruler, notes, tmp_path):

@@ -66,6 +66,8 @@ def test_text_files_stay_line_by_line(run, tmp_path):
     assert run("deidentify", "notes.txt", "clean.txt.gz").exit_code == 0
     with gzip.open("clean.txt.gz", "rt", encoding="utf8") as file:
         assert file.read().split("\n") == [*TAGGED, ""]
+    # Neither the time nor a name is in it.
+    assert (tmp_path / "clean.txt.gz").read_bytes()[3:8] == bytes(5)
 
 
 def test_of_json_only_the_text_is_written_and_what_is_kept(run, tmp_path):

@@ -65,8 +65,8 @@ def annotate(
         min_confidence: entities of a lower confidence are left out, from 0 to 1.
 
     Raises:
-        BiomedError: if the source cannot be read, or pyarrow is not installed. A document that
-            fails is in `errors`.
+        BiomedError: if the source cannot be read or changes, or pyarrow is not installed. A
+            document that fails is in `errors`.
 
     Examples:
         >>> import spacy, spacy_biomed
@@ -111,7 +111,7 @@ def _read(
     if isinstance(source, Path | str):
         parts = find_parts(Path(source), columns)
         for shard in plan_shards(parts, size):
-            yield list(parts[shard.part].read(shard))
+            yield parts[shard.part].load_rows(shard)
         return
     items = (
         Item(str(number), given) if isinstance(given, str) else Item(given[0], given[1])

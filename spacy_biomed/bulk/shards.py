@@ -84,11 +84,7 @@ class ShardAnnotator:
         Raises:
             BiomedError: if the input cannot be read or the output cannot be written.
         """
-        part = self.parts[shard.part]
-        items = list(part.read(shard))
-        if len(items) != shard.rows:
-            raise part.has_changed()
-        part.check_same(shard)
+        items = self.parts[shard.part].load_rows(shard)
         if not self._has_learned:
             learn_words(self.nlp, items)
             self._has_learned = True

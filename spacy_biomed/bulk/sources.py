@@ -162,6 +162,18 @@ class Part(ABC):
         self._row = shard.row + shard.rows
         yield from islice(self._stream, shard.rows)
 
+    def load_rows(self, shard: Shard) -> list[Item]:
+        """The rows of a shard.
+
+        Raises:
+            BiomedError: if the part has changed since it was found, or cannot be read.
+        """
+        items = list(self.read(shard))
+        if len(items) != shard.rows:
+            raise self.has_changed()
+        self.check_same(shard)
+        return items
+
     def find_state(self) -> str:
         """Size in bytes and time of modification, one of which changes with the content."""
         with reading(self.path):

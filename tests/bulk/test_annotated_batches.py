@@ -51,6 +51,15 @@ def test_pairs_are_identifier_and_text(nlp):
     assert [batch.entities["document"].to_pylist() for batch in batches] == [[0, 0], [2]]
 
 
+def test_a_file_that_changes_while_it_is_read_is_an_error(nlp, tmp_path):
+    (tmp_path / "notes.txt").write_text("aspirin\n" * 6)
+    batches = spacy_biomed.annotate(nlp, tmp_path / "notes.txt", rows=2)
+    next(batches)
+    (tmp_path / "notes.txt").write_text("cancer\n" * 3)
+    with pytest.raises(BiomedError, match="changes while it is read"):
+        list(batches)
+
+
 def test_a_generator_is_read_no_further_than_needed(nlp):
     taken = []
 

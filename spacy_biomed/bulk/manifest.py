@@ -271,7 +271,9 @@ def _read_manifest(path: Path) -> Manifest:
             raise ValueError("damaged")
         return manifest
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise BiomedError(f"{path}: damaged, or of another version; name another output") from error
+        raise BiomedError(
+            f"{path}: damaged, or of another version; delete {path.parent}, or name another output"
+        ) from error
 
 
 def _describe_parts(parts: list[Part], states: dict[str, str]) -> list[dict[str, Any]]:

@@ -1,0 +1,28 @@
+"""`doc.spans["sections"]` and `span._.section`: the sections of a note."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from spacy.tokens import Span
+
+SECTIONS = "sections"
+SECTION = "section"
+
+
+def install_section() -> None:
+    """Declare `span._.section`: the name of the section that a span starts in.
+
+    It is None before the first heading, and where nobody looked for sections.
+    """
+    if not Span.has_extension(SECTION):
+        Span.set_extension(SECTION, getter=get_section)
+
+
+def get_section(span: Span) -> str | None:
+    """`span._.section`, without the time that `span._` takes."""
+    sections = span.doc.spans.get(SECTIONS)
+    if not sections:
+        return None
+    place = bisect_right(sections, span.start, key=lambda section: section.start)
+    return sections[place - 1].label_ if place else None

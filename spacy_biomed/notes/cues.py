@@ -1,0 +1,240 @@
+"""Cues of negation and other contexts, and how far they reach."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+from spacy.strings import hash_string
+
+from ..errors import BiomedError, quote
+from .term_files import expand, remove_accents
+
+CATEGORIES = ("negated", "uncertain", "historical", "hypothetical", "family")
+# Of these, only the one with the nearest cue holds.
+_RIVALS = ("negated", "uncertain")
+
+_GROUP = re.compile(
+    r"(?P<kind>none|stop)?(?: ?\b(?P<category>{}))?(?: (?P<direction>forward|backward|both))?"
+    r"(?: (?P<reach>\d+))?".format("|".join(CATEGORIES))
+)
+_FAR = 1 << 30
+_END = 0  # not the hash of a word
+
+
+class _Group(NamedTuple):
+    """What the terms of a group do.
+
+    Attributes:
+        kind: "cue"; "stop" for terms that end scopes; "none" for terms that only look like cues.
+        category: one of `CATEGORIES`; None for all, in a group of stops.
+        forward, backward: the directions of the scopes that the terms begin, or end.
+        reach: the most words between a cue and what it applies to.
+    """
+
+    kind: str
+    category: str | None
+    forward: bool
+    backward: bool
+    reach: int
+
+
+# First word, end (exclusive) and groups of a term that was found.
+_Found = tuple[int, int, list[_Group]]
+
+
+def parse_group(name: str) -> _Group:
+    """Read the name of a group.
+
+    Args:
+        name: a category, a direction ("forward", "backward", "both") and perhaps a reach in words:
+            "negated forward", "negated backward 3". Or "stop", for terms that end scopes, perhaps
+            with a category and a direction: "stop negated", "stop uncertain forward". Or "none",
+            for terms that only look like cues.
+
+    Raises:
+        BiomedError: for other names.
+    """
+    found = _GROUP.fullmatch(name)
+    if found is None or not (found["kind"] or (found["category"] and found["direction"])):
+        raise BiomedError(
+            f"no group of cues is called {quote(name)}: use a category ({', '.join(CATEGORIES)}) "
+            'with a direction (forward, backward, both), as in "negated forward"; "stop"; or "none"'
+        )
+    return _Group(
+        found["kind"] or "cue",
+        found["category"],
+        found["direction"] != "backward",
+        found["direction"] != "forward",
+        int(found["reach"] or _FAR),
+    )
+
+
+class CueMatcher:
+    """Finds which mentions are in the scope of cues, in the manner of NegEx and ConText.
+
+    A cue ("no evidence of", "ruled out") reaches forward, backward or both ways, to the next stop
+    ("but") or the end of the sentence. Of terms that overlap, the first counts, and of these the
+    longest; a term that only looks like a cue ("not only") thus hides the cue within it. A term
+    that a mention overlaps does not count. A mention is negated or uncertain, not both: the nearest
+    cue decides, "uncertain" if both are as near.
+
+    Sources of the method: Chapman et al. 2001, "A Simple Algorithm for Identifying Negated Findings
+    and Diseases in Discharge Summaries"; Harkema et al. 2009, "ConText: An Algorithm for Determining
+    Negation, Experiencer, and Temporal Status from Clinical Reports".
+
+    Words are compared in small letters, with or without accents. The time is linear in the number
+    of words.
+
+    Args:
+        groups: terms by group (`parse_group`). A term may be in several groups.
+        own: more terms by group; a term that `groups` has too is only in these groups.
+        tokenize: a function from a term to its words.
+
+    Raises:
+        BiomedError: if there is no group of a name.
+    """
+
+    def __init__(
+        self,
+        groups: Mapping[str, Iterable[str]],
+        own: Mapping[str, Iterable[str]],
+        tokenize: Callable[[str], list[str]],
+    ):
+        # From a word to what may follow it, and so on; `_END` has the groups of a whole term.
+        self._root: dict[int | None, Any] = {}
+        for terms in (groups, own):
+            for words, found in _read_terms(terms, tokenize).items():
+                node = self._root
+                for word in words:
+                    node = node.setdefault(hash_string(word), {})
+                node[_END] = found
+
+    def find(
+        self,
+        words: Sequence[int],
+        sentences: Sequence[int],
+        mentions: Sequence[tuple[int, int]],
+    ) -> list[set[str]]:
+        """Find the categories of mentions.
+
+        Args:
+            words: hashes of the words in small letters.
+            sentences: the number of each word's sentence, ascending.
+            mentions: first word and end (exclusive) of each, in order of their first words.
+
+        Returns:
+            the categories of each mention.
+        """
+        taken = {place for start, end in mentions for place in range(start, end)}
+        terms = self._match([None if place in taken else one for place, one in enumerate(words)])
+        if not terms:
+            return [set() for _ in mentions]
+        distances: list[dict[str, int]] = [{} for _ in mentions]
+        _sweep(terms, sentences, mentions, distances)
+        # Backward is forward in the text as read from its end.
+        size = len(words)
+        turned = [
+            (size - end, size - start, [_turn(group) for group in groups])
+            for start, end, groups in reversed(terms)
+        ]
+        order = sorted(range(len(mentions)), key=lambda place: -mentions[place][1])
+        _sweep(
+            turned,
+            sentences[::-1],
+            [(size - mentions[place][1], size - mentions[place][0]) for place in order],
+            [distances[place] for place in order],
+        )
+        return [_settle(one) for one in distances]
+
+    def _match(self, words: Sequence[int | None]) -> list[_Found]:
+        """The first and longest terms that do not overlap."""
+        found: list[_Found] = []
+        past = 0
+        for start in [place for place, word in enumerate(words) if word in self._root]:
+            if start < past:
+                continue
+            node, end = self._root, start
+            while end < len(words) and (node := node.get(words[end])) is not None:
+                end += 1
+                if _END in node:
+                    past, groups = end, node[_END]
+            if past > start:
+                found.append((start, past, groups))
+        return found
+
+
+def _read_terms(
+    groups: Mapping[str, Iterable[str]], tokenize: Callable[[str], list[str]]
+) -> dict[tuple[str, ...], list[_Group]]:
+    """The groups of each term, by its words in each spelling."""
+    read: dict[tuple[str, ...], list[_Group]] = {}
+    for name, terms in groups.items():
+        group = parse_group(name)
+        for term in terms:
+            for one in expand(term):
+                for words in product(*map(_spellings, tokenize(one))):
+                    read.setdefault(words, []).append(group)
+    return read
+
+
+def _spellings(word: str) -> set[str]:
+    """A word in small letters, with its accents in either Unicode form, and without them."""
+    word = word.lower()
+    return {word, unicodedata.normalize("NFD", word), remove_accents(word)}
+
+
+def _turn(group: _Group) -> _Group:
+    """The group as of a text that is read from its end."""
+    return group._replace(forward=group.backward, backward=group.forward)
+
+
+def _settle(distances: Mapping[str, int]) -> set[str]:
+    """The categories, of rivals only the one with the nearest cue."""
+    categories = set(distances)
+    if categories.issuperset(_RIVALS):
+        negated, uncertain = (distances[name] for name in _RIVALS)
+        categories.remove("uncertain" if negated < uncertain else "negated")
+    return categories
+
+
+def _sweep(
+    terms: Sequence[_Found],
+    sentences: Sequence[int],
+    mentions: Sequence[tuple[int, int]],
+    distances: Sequence[dict[str, int]],
+) -> None:
+    """Add the categories of cues before mentions, both in the order of the text.
+
+    Args:
+        distances: of each mention, the words from the nearest cue of a category to it.
+    """
+    # Of a category: the end of the nearest cue, the last word that a cue reaches, the sentence.
+    scopes: dict[str, tuple[int, int, int]] = {}
+    waiting = 0
+    for (start, _), nearest in zip(mentions, distances, strict=True):
+        while waiting < len(terms) and terms[waiting][1] <= start:
+            first, end, groups = terms[waiting]
+            waiting += 1
+            for group in groups:
+                if group.forward:
+                    _apply(group, scopes, end, sentences[first])
+        for category, (end, last, sentence) in scopes.items():
+            if start <= last and sentence == sentences[start]:
+                nearest[category] = min(start - end, nearest.get(category, _FAR))
+
+
+def _apply(
+    group: _Group, scopes: dict[str, tuple[int, int, int]], end: int, sentence: int
+) -> None:
+    """Begin or end scopes."""
+    if group.kind == "stop":
+        for category in [group.category] if group.category else list(scopes):
+            scopes.pop(category, None)
+    elif group.kind == "cue" and group.category is not None:
+        _, last, earlier = scopes.get(group.category, (0, 0, -1))
+        last = last if earlier == sentence else 0
+        scopes[group.category] = (end, max(last, end + group.reach), sentence)

@@ -1,0 +1,92 @@
+"""The headings of a note's sections."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import NamedTuple
+
+from .term_files import read_groups, remove_accents
+
+# The section of a heading that no table has.
+OTHER = "other"
+
+# A heading begins a line or follows a stop, and ends with a colon or a dash, or with its line.
+_HEADING = re.compile(
+    r"(?:^|(?<=[.;!?]) )[ \t]*"
+    r"(?P<mark>(?:[#*•·–-]+|\(?(?:\d{1,2}|[IVX]{1,4}|[a-hA-H])(?:[.)º°]+-?|-)|\s)*)"
+    r"(?P<name>[^\W\d_][^:\n\r|\t]{0,70}?)[ \t]*(?:\([^()\n]{0,40}\))?[ \t*]*"
+    r"(?P<end>:|\.?[ \t]+[-–—](?= )|\.[-–—]+|\.?[ \t]*$)",
+    re.MULTILINE,
+)
+_LINE_REST = re.compile(r"[ \t]*(?:[\r\n]|\Z)")
+_MOST_WORDS = 7
+_WORD = re.compile(r"[^\W_]+")
+
+
+class Heading(NamedTuple):
+    """A heading: its place in characters, the end exclusive, and the name of its section."""
+
+    start: int
+    end: int
+    section: str
+
+
+def normalize_heading(name: str) -> str:
+    """The words of a heading in small letters, without accents and signs."""
+    return " ".join(_WORD.findall(remove_accents(name).lower()))
+
+
+@cache
+def read_headings(language: str) -> Mapping[str, str]:
+    """The sections of known headings, as normalised; capitals stay where a name needs them.
+
+    Args:
+        language: one of `NOTE_LANGUAGES`.
+    """
+    groups = read_groups(language, "headings")
+    return {key_of(name): section for section, names in groups.items() for name in names}
+
+
+def key_of(name: str) -> str:
+    """The key of a name in a table of headings: abbreviations such as "AF" keep their capitals."""
+    return name if _is_abbreviation(name) else normalize_heading(name)
+
+
+def _is_abbreviation(name: str) -> bool:
+    return name.isupper() and name.isalpha() and len(name) < 5
+
+
+def find_headings(text: str, table: Mapping[str, str]) -> Iterator[Heading]:
+    """Find the headings of a text.
+
+    A heading is at the start of a line or of a sentence, perhaps after a number or a bullet. Its
+    name is in the table, and a colon, a dash or the end of the line follows. Two more forms end the
+    section before them, whatever their name: a line in capitals, and a line that ends with a colon.
+
+    Args:
+        table: the sections by normalised name (`normalize_heading`).
+
+    Yields:
+        the headings in order, those of unknown name with the section "other".
+    """
+    for found in _HEADING.finditer(text):
+        section = _find_section(found, table)
+        if section is not None:
+            yield Heading(found.start("name"), found.end("end"), section)
+
+
+def _find_section(found: re.Match[str], table: Mapping[str, str]) -> str | None:
+    name, end = found["name"].strip(" *"), found["end"].strip()
+    section = table.get(key_of(name)) or table.get(normalize_heading(name))
+    begins_line = found.string[max(found.start() - 1, 0) : found.start()] in ("", "\n", "\r")
+    if section is not None:
+        # Within a line, as at the end of a sentence, a word alone is not a heading.
+        return section if end == ":" or begins_line else None
+    words = _WORD.findall(name)
+    if not begins_line or len(words) > _MOST_WORDS or len(name) < 4:
+        return None
+    if _LINE_REST.match(found.string, found.end()) and (end == ":" or name.isupper()):
+        return OTHER
+    return OTHER if end == ":" and name.isupper() and len(words) > 1 else None

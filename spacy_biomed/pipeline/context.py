@@ -1,0 +1,150 @@
+"""The component `biomed_context`: what a text says of its mentions, by rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from spacy.attrs import IS_SPACE, LOWER, SENT_START
+from spacy.language import Language
+from spacy.pipeline import Pipe
+from spacy.tokens import Doc, Span
+from spacy.util import SimpleFrozenDict
+
+from ..annotations.assertions import ASSERTIONS, install_assertions, set_assertions
+from ..annotations.sections import SECTIONS, get_section, install_section
+from ..errors import BiomedError
+from ..notes.cues import CATEGORIES, CueMatcher, parse_group
+from ..notes.term_files import read_groups
+from .described import Described
+from .factories import register_factory
+from .sentences import choose_language
+
+FACTORY = "biomed_context"
+
+# Labels of findings and diseases: only these are history where a section is.
+CONDITIONS = (
+    *("DISEASE", "DISORDER", "DIAGNOSTICO", "MORFOLOGIA_NEOPLASIA", "CONDITION", "PROBLEM"),
+    *("DISO", "ENFERMEDAD", "SINTOMA", "SYMPTOM", "SIGN", "FINDING"),
+)
+# Section: the category of all its mentions.
+SECTION_CATEGORIES = {"family_history": "family", "past_history": "historical"}
+
+
+class BiomedContext(Described, Pipe):
+    """Say of each entity whether it is negated, uncertain, past, hypothetical, or of a relative.
+
+    The rules are those of NegEx and ConText (`notes.CueMatcher`): cues such as "no evidence of" or
+    "descartado", how far they reach, and what ends their scope. The terms are in
+    `spacy_biomed/notes/terms/`. Entities in a section of family history are of a relative, and
+    conditions in one of past history are past, if `biomed_sections` is before this component.
+
+    A component that sets sentences has to be before this one: `biomed_sentences`, or another.
+
+    Declares `span._.is_negated`, `is_uncertain`, `is_historical`, `is_hypothetical` and
+    `is_family`: True or False, None for spans that were not looked at.
+
+    Attributes:
+        name: name of the component in the pipeline.
+        language: "en" or "es", for the terms; by default the pipeline's.
+        spans_key: span group of the entities; None for `doc.ents`.
+        labels: labels of the entities to look at; None for all.
+        cues: more terms by group: "negated forward", "uncertain backward 3", "stop", "none" and so
+            on (`notes.cues.parse_group`). A term that exists already moves to the new group.
+        conditions: labels that are history in a section of past history; by default `CONDITIONS`.
+        nlp: the pipeline of the component, whose tokenizer divides the terms.
+
+    Examples:
+        >>> import spacy
+        >>> nlp = spacy.blank("en")
+        >>> sentences = nlp.add_pipe("biomed_sentences")
+        >>> ruler = nlp.add_pipe("entity_ruler")
+        >>> ruler.add_patterns([{"label": "DISEASE", "pattern": "metastasis"}])
+        >>> context = nlp.add_pipe("biomed_context")
+        >>> nlp("No evidence of metastasis.").ents[0]._.is_negated
+        True
+    """
+
+    default_name = FACTORY
+
+    def __init__(
+        self,
+        name: str = FACTORY,
+        *,
+        language: Literal["en", "es"] | None = None,
+        spans_key: str | None = None,
+        labels: list[str] | None = None,
+        cues: dict[str, list[str]] = SimpleFrozenDict(),
+        conditions: list[str] | None = None,
+        nlp: Language,
+    ):
+        install_assertions()
+        install_section()
+        self.name = name
+        self.nlp = nlp
+        self._spans_key = spans_key
+        self._labels = None if labels is None else frozenset(labels)
+        self._conditions = frozenset(CONDITIONS if conditions is None else conditions)
+        try:
+            for group in cues:
+                parse_group(group)
+        except BiomedError as error:
+            raise BiomedError(f"[components.{name}] {error}") from error
+        self._groups = read_groups(choose_language(name, language, nlp), "cues")
+        self._own = dict(cues)
+        self._matcher: CueMatcher | None = None
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Set the assertions of the entities.
+
+        Raises:
+            BiomedError: if no component has set sentences.
+        """
+        spans = doc.ents if self._spans_key is None else doc.spans.get(self._spans_key, ())
+        looked_at = [one for one in spans if self._labels is None or one.label_ in self._labels]
+        if looked_at:
+            if len(doc) > 1 and not doc.has_annotation("SENT_START"):
+                raise BiomedError(
+                    f"[components.{self.name}] no component has set sentences: add biomed_sentences "
+                    "before it"
+                )
+            looked_at.sort()
+            self._look(doc, looked_at)
+        return doc
+
+    def _look(self, doc: Doc, spans: Sequence[Span]) -> None:
+        if self._matcher is None:  # the tokenizer is the final one only now
+            self._matcher = CueMatcher(
+                self._groups,
+                self._own,
+                lambda term: [token.text for token in self.nlp.tokenizer(term)],
+            )
+        words = doc.to_array([LOWER, SENT_START, IS_SPACE])
+        sentences = np.cumsum(words[:, 1] == 1)
+        is_word = words[:, 2] == 0
+        places = np.concatenate([[0], np.cumsum(is_word)])
+        mentions = [(int(places[span.start]), int(places[span.end])) for span in spans]
+        found = self._matcher.find(
+            words[is_word, 0].tolist(), sentences[is_word].tolist(), mentions
+        )
+        has_sections = SECTIONS in doc.spans
+        for span, categories in zip(spans, found, strict=True):
+            if has_sections:
+                category = SECTION_CATEGORIES.get(get_section(span) or "")
+                if category == "family" or (category and span.label_ in self._conditions):
+                    categories.add(category)
+            set_assertions(
+                span,
+                {
+                    name: category in categories
+                    for name, category in zip(ASSERTIONS, CATEGORIES, strict=True)
+                },
+            )
+
+
+make_biomed_context = register_factory(
+    FACTORY,
+    BiomedContext,
+    assigns=[f"span._.{name}" for name in ASSERTIONS],
+)

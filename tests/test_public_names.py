@@ -24,6 +24,7 @@ ROOMS = [
     "spacy_biomed.files",
     "spacy_biomed.language_models",
     "spacy_biomed.models",
+    "spacy_biomed.notes",
     "spacy_biomed.packaging",
     "spacy_biomed.pipeline",
     "spacy_biomed.serving",

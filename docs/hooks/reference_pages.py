@@ -19,6 +19,7 @@ ROOMS = [
     "files",
     "language_models",
     "models",
+    "notes",
     "packaging",
     "pipeline",
     "serving",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from spacy.tokens import Span
+from spacy.tokens import Doc, Span
 
 ASSERTIONS = ("is_negated", "is_uncertain", "is_historical", "is_hypothetical", "is_family")
 _STORED = "assertions"
@@ -40,6 +40,21 @@ def set_assertions(span: Span, found: Mapping[str, bool]) -> None:
     """Set all five of a span, which are kept by `Span.as_doc` and `Doc.to_disk`."""
     user_data: dict[Any, Any] = span.doc.user_data
     user_data[_key(span)] = dict(found)
+
+
+def mark_assertions(doc: Doc) -> dict[str, Any]:
+    """The entities of a document for displaCy, with what the text says of them in the labels.
+
+    Use it as `displacy.render(mark_assertions(doc), style="ent", manual=True)`. A negated DISEASE
+    has the label "DISEASE (negated)".
+    """
+    ents = []
+    for span in doc.ents:
+        found = get_assertions(span) or {}
+        said = ", ".join(name.removeprefix("is_") for name in ASSERTIONS if found.get(name))
+        label = f"{span.label_} ({said})" if said else span.label_
+        ents.append({"start": span.start_char, "end": span.end_char, "label": label})
+    return {"text": doc.text, "ents": ents, "title": None}
 
 
 def _key(span: Span) -> tuple[str, str, int, int]:

@@ -9,13 +9,15 @@ from typing import Any, NamedTuple
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
+from ..annotations.assertions import ASSERTIONS, get_assertions
 from ..annotations.document_keys import ANSWER_KEY
 from ..annotations.pairs import PAIR_KEY
 from ..annotations.relation_layer import RELATIONS
+from ..annotations.sections import SECTION, SECTIONS, get_section
 
 CONFIDENCE = "confidence"
 # Extensions that are written as a field of their own.
-_OWN_FIELDS = frozenset({CONFIDENCE})
+_OWN_FIELDS = frozenset({CONFIDENCE, SECTION, *ASSERTIONS})
 
 
 class Layers(NamedTuple):
@@ -25,18 +27,28 @@ class Layers(NamedTuple):
         cats: classes, `doc.cats`.
         relations: `doc._.relations`.
         answers: `doc.spans["answer"]`.
+        sections: `span._.section`.
+        assertions: `span._.is_negated` and the others.
     """
 
     cats: bool
     relations: bool
     answers: bool
+    sections: bool = False
+    assertions: bool = False
 
 
 def find_layers(nlp: Language) -> Layers:
     """The layers that the components of a pipeline declare."""
     assigned = {name for pipe in nlp.pipe_names for name in nlp.get_pipe_meta(pipe).assigns}
     has_answers = any(nlp.get_pipe_meta(pipe).factory == "biomed_qa" for pipe in nlp.pipe_names)
-    return Layers("doc.cats" in assigned, "doc._.relations" in assigned, has_answers)
+    return Layers(
+        "doc.cats" in assigned,
+        "doc._.relations" in assigned,
+        has_answers,
+        f"span._.{SECTION}" in assigned,
+        f"span._.{ASSERTIONS[0]}" in assigned,
+    )
 
 
 def describe(doc: Doc, layers: Layers) -> dict[str, Any]:
@@ -47,13 +59,14 @@ def describe(doc: Doc, layers: Layers) -> dict[str, Any]:
         pipeline has these layers. Offsets are in characters of the text. An entity has `start`,
         `end`, `text`, `label`, `group` (the key in `doc.spans`; None for `doc.ents`), `confidence`
         (None from components that give no probability) and `attributes` (strings by name: `id`,
-        `kb_id` and the values of `span._`).
+        `kb_id` and the values of `span._`); and `section` (None outside of sections), `is_negated`
+        and the other assertions (None where nobody looked) where the pipeline has these layers.
     """
     stored = _list_stored(doc)
-    entities = [_describe_span(span, None, stored) for span in doc.ents]
-    for key in sorted(doc.spans):
-        if key != PAIR_KEY and not (layers.answers and key == ANSWER_KEY):
-            entities += [_describe_span(span, key, stored) for span in doc.spans[key]]
+    entities = [_describe_span(span, None, stored, layers) for span in doc.ents]
+    others = {PAIR_KEY, *([ANSWER_KEY] * layers.answers), *([SECTIONS] * layers.sections)}
+    for key in sorted(set(doc.spans) - others):
+        entities += [_describe_span(span, key, stored, layers) for span in doc.spans[key]]
     found: dict[str, Any] = {
         "characters": _count_characters(doc),
         "words": len(doc),
@@ -89,8 +102,10 @@ def _list_stored(doc: Doc) -> list[str]:
     return sorted(names - _OWN_FIELDS)
 
 
-def _describe_span(span: Span, group: str | None, stored: list[str]) -> dict[str, Any]:
-    return {
+def _describe_span(
+    span: Span, group: str | None, stored: list[str], layers: Layers
+) -> dict[str, Any]:
+    described = {
         **_locate(span),
         "text": span.text,
         "label": span.label_,
@@ -98,6 +113,11 @@ def _describe_span(span: Span, group: str | None, stored: list[str]) -> dict[str
         CONFIDENCE: _confidence(span),
         "attributes": _attributes(span, stored),
     }
+    if layers.sections:
+        described[SECTION] = get_section(span)
+    if layers.assertions:
+        described |= get_assertions(span) or dict.fromkeys(ASSERTIONS)
+    return described
 
 
 def _locate(span: Span, prefix: str = "") -> dict[str, int]:

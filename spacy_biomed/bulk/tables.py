@@ -6,6 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..annotations.assertions import ASSERTIONS
+from ..annotations.sections import SECTION
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -60,6 +63,10 @@ class TableBuilder:
         self._columns = {name: dict(_COLUMNS[name]) for name in list_tables(layers)}
         if layers.cats:
             self._columns["documents"]["cats"] = "map"
+        if layers.sections:
+            self._columns["entities"][SECTION] = "string"
+        if layers.assertions:
+            self._columns["entities"] |= dict.fromkeys(ASSERTIONS, "bool_")
         self._columns["documents"] |= dict.fromkeys(keep, "string")
         self._values: dict[str, dict[str, list[Any]]] = {
             table: {name: [] for name in columns} for table, columns in self._columns.items()

@@ -79,7 +79,7 @@ class CueMatcher:
     A cue ("no evidence of", "ruled out") reaches forward, backward or both ways, to the next stop
     ("but") or the end of the sentence. Of terms that overlap, the first counts, and of these the
     longest; a term that only looks like a cue ("not only") thus hides the cue within it. A term
-    that a mention overlaps does not count. A mention is negated or uncertain, not both: the nearest
+    that overlaps a mention counts only if it is the whole mention ("mother"). A mention is negated or uncertain, not both: the nearest
     cue decides, "uncertain" if both are as near.
 
     Sources of the method: Chapman et al. 2001, "A Simple Algorithm for Identifying Negated Findings
@@ -129,8 +129,7 @@ class CueMatcher:
         Returns:
             the categories of each mention.
         """
-        taken = {place for start, end in mentions for place in range(start, end)}
-        terms = self._match([None if place in taken else one for place, one in enumerate(words)])
+        terms = self._match(words, mentions)
         if not terms:
             return [set() for _ in mentions]
         distances: list[dict[str, int]] = [{} for _ in mentions]
@@ -150,17 +149,25 @@ class CueMatcher:
         )
         return [_settle(one) for one in distances]
 
-    def _match(self, words: Sequence[int | None]) -> list[_Found]:
+    def _match(
+        self, words: Sequence[int], mentions: Sequence[tuple[int, int]]
+    ) -> list[_Found]:
         """The first and longest terms that do not overlap."""
+        ends = dict(mentions)
+        taken = {place for start, end in mentions for place in range(start, end)}
         found: list[_Found] = []
         past = 0
         for start in [place for place, word in enumerate(words) if word in self._root]:
-            if start < past:
+            if start < past or (start in taken and start not in ends):
                 continue
             node, end = self._root, start
-            while end < len(words) and (node := node.get(words[end])) is not None:
+            limit = ends.get(start)
+            while end < (limit or len(words)) and (limit or end not in taken):
+                node = node.get(words[end])
+                if node is None:
+                    break
                 end += 1
-                if _END in node:
+                if _END in node and limit in (None, end):
                     past, groups = end, node[_END]
             if past > start:
                 found.append((start, past, groups))

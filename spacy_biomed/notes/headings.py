@@ -14,10 +14,10 @@ OTHER = "other"
 
 # A heading begins a line or follows a stop, and ends with a colon or a dash, or with its line.
 _HEADING = re.compile(
-    r"(?:^|(?<=[.;!?]) )[ \t]*"
-    r"(?P<mark>(?:[#*•·–-]+|\(?(?:\d{1,2}|[IVX]{1,4}|[a-hA-H])(?:[.)º°]+-?|-)|\s)*)"
-    r"(?P<name>[^\W\d_][^:\n\r|\t]{0,70}?)[ \t]*(?:\([^()\n]{0,40}\))?[ \t*]*"
-    r"(?P<end>:|\.?[ \t]+[-–—](?= )|\.[-–—]+|\.?[ \t]*$)",
+    r"(?:^|(?<=[.;!?]) )"
+    r"(?:[#*•·–\- \t]|\(?(?:\d{1,2}|[IVX]{1,4}|[a-hA-H])(?:[.)º°]-?|-)){0,8}"
+    r"(?P<name>[^\W\d_][^:\n\r|\t]{0,70}?)[ \t]{0,3}(?:\([^()\n]{0,40}\))?[ \t*]{0,3}"
+    r"(?P<end>:|\.?[ \t]{1,3}[-–—](?= )|\.[-–—]|\.?[ \t]*$)",
     re.MULTILINE,
 )
 _LINE_REST = re.compile(r"[ \t]*(?:[\r\n]|\Z)")

@@ -8,9 +8,10 @@ from itertools import groupby
 
 from .term_files import read_groups
 
-# A line is wrapped prose only in a paragraph of this width, in characters.
-NARROWEST, WIDEST = 45, 160
-# Lines that are as wide as the paragraph, which show that it is wrapped before a capital too.
+# Before a small letter, a line of this width goes on in the next.
+_WIDE_LINE = 30
+# Before a capital or a digit, only in a paragraph of this width, with so many full lines.
+_NARROWEST, _WIDEST = 45, 160
 _LEAST_FULL_LINES = 2
 
 _LINE = re.compile(r"[^\r\n\v\f\x85\u2028\u2029]+")
@@ -18,13 +19,12 @@ _LINE_END = re.compile(r"\r\n?|[\n\v\f\x85\u2028\u2029]")
 _ITEM = re.compile(r"\s*(?:[-*•·–—>+#¿]|\(?(?:\d{1,2}|[a-z]|[ivx]{1,4})[.)](?!\d)|\d{1,2}[-º°])")
 _ROW = re.compile(r"\t|\||\S {3,}\S")
 _FIELD = re.compile(r"\s*[^\W\d_][^:\n]{0,50}:(?!\d)")
-_LINE_STOP = re.compile(r"[.:;!?…][\"'”’»)\]]*\s*\Z")
-_FIRST_WORD = re.compile(r"\s*(\S+)")
+_LINE_STOP = re.compile(r"[.:!?…][\"'”’»)\]]*\s*\Z")
 
 # The end of a sentence in a line: closing signs belong to it, and the next word may touch it where
 # a capital and a small letter show that a space is missing.
 _STOP = re.compile(
-    r"(?:[.?!…]+[\"'”’»)\]]*(?=\s)|(?<=[^\W\d_]{3})[.?!](?=[^\W\d_a-zà-ÿ][a-zà-ÿ]))"
+    r"(?<![.?!…])(?:[.?!…]+[\"'”’»)\]]*(?=\s)|(?<=[^\W\d_]{3})[.?!](?=[^\W\d_a-zà-ÿ][a-zà-ÿ]))"
     r"\s*(?=([\"'“‘«¿¡(\[*•–-]*\s?(\w)?))"
 )
 _LAST_WORD = re.compile(r"\S*\Z")
@@ -37,11 +37,17 @@ def find_sentence_starts(text: str, language: str) -> list[int]:
 
     A sentence ends with a full stop, a question mark or an exclamation mark, and with its line. It
     does not end after an abbreviation, an initial or the number of a list item, in a parenthesis,
-    or before a small letter after a short word. Its line does not end it where the text is plainly
-    wrapped prose: the paragraph is 45 to 160 characters wide, the next word would have made the
-    line wider than any line of the paragraph, and that word begins with a small letter, or at least
-    two thirds of the paragraph's lines are full in this way. List items, fields ("Name: value"),
-    headings in capitals, and rows of tables are never wrapped.
+    or before a small letter after a short word.
+
+    A line goes on in the next one, and does not end a sentence, if it is plainly wrapped prose:
+
+    - its last word is a preposition, an article, or an abbreviation that needs a next word,
+    - or it has 30 characters or more and the next line begins with a small letter,
+    - or the next word would have made it wider than any line of its paragraph, which is 45 to 160
+      characters wide, and that is true of two thirds of the paragraph's lines, at least two.
+
+    It ends where it ends with a full stop or a colon, where one of the two lines is in capitals or
+    the row of a table, and where the next is a list item or a field ("Name: value").
 
     Args:
         language: one of `NOTE_LANGUAGES`, for its abbreviations.
@@ -51,17 +57,21 @@ def find_sentence_starts(text: str, language: str) -> list[int]:
     """
     groups = read_groups(language, "abbreviations")
     always, small = frozenset(groups["always"]), frozenset(groups["before a small letter"])
+    open_words = frozenset(groups["open"])
     starts = []
-    for start, end in _join_lines(text):
+    for start, end in _join_lines(text, always, open_words):
         starts += _split(text, start, end, always, small)
     return starts
 
 
-def _join_lines(text: str) -> Iterator[tuple[int, int]]:
+def _join_lines(
+    text: str, always: Collection[str], open_words: Collection[str]
+) -> Iterator[tuple[int, int]]:
     """The lines of a text, those of wrapped prose as one."""
     for paragraph in _paragraphs(text):
         start = paragraph[0][0]
-        for (_, end), goes_on in zip(paragraph, _find_wrapped(text, paragraph), strict=True):
+        wrapped = _find_wrapped([text[slice(*line)] for line in paragraph], always, open_words)
+        for (_, end), goes_on in zip(paragraph, wrapped, strict=True):
             if not goes_on:
                 yield start, end
                 following = _LINE_END.match(text, end)
@@ -83,37 +93,47 @@ def _paragraphs(text: str) -> Iterator[list[tuple[int, int]]]:
         yield [(start, end) for _, start, end in members]
 
 
-def _find_wrapped(text: str, lines: list[tuple[int, int]]) -> list[bool]:
+def _find_wrapped(
+    lines: list[str], always: Collection[str], open_words: Collection[str]
+) -> list[bool]:
     """Whether each line of a paragraph goes on in the next."""
-    shown = [text[start:end].rstrip() for start, end in lines]
-    width = max(map(len, shown))
-    if len(lines) == 1 or not NARROWEST <= width <= WIDEST:
-        return [False] * len(lines)
-    full, before_small = [], []
-    for line, following in zip(shown, shown[1:], strict=False):
-        word = _FIRST_WORD.match(following)
-        assert word is not None  # no line is blank
-        is_full = len(line) + 1 + len(word[1]) > width and len(line) >= NARROWEST
-        full.append(is_full and not _stands_alone(line, following))
-        before_small.append(word[1][0].islower())
-    is_prose = sum(full) >= max(_LEAST_FULL_LINES, 2 / 3 * len(full))
+    lines = [line.rstrip() for line in lines]
+    width = max(map(len, lines))
+    pairs = list(zip(lines, lines[1:], strict=False))
+    full = [len(line) + 1 + len(following.split(None, 1)[0]) > width for line, following in pairs]
+    is_prose = (
+        _NARROWEST <= width <= _WIDEST and sum(full) >= max(_LEAST_FULL_LINES, 2 / 3 * len(full))
+    )
     wrapped = [
-        fills and (is_small or is_prose) for fills, is_small in zip(full, before_small, strict=True)
+        _goes_on(line, following, always, open_words, is_prose and is_full)
+        for (line, following), is_full in zip(pairs, full, strict=True)
     ]
     return [*wrapped, False]
 
 
-def _stands_alone(line: str, following: str) -> bool:
-    """Whether a line cannot be wrapped: a heading or a row, or one before an item or a field."""
-    return bool(
-        _LINE_STOP.search(line)
-        or line.isupper()
+def _goes_on(
+    line: str,
+    following: str,
+    always: Collection[str],
+    open_words: Collection[str],
+    is_full: bool,
+) -> bool:
+    """Whether a line goes on in the following one; see `find_sentence_starts`."""
+    if (
+        line.isupper()
+        or following.isupper()
         or _ROW.search(line)
         or _ROW.search(following)
         or _ITEM.match(following)
         or _FIELD.match(following)
-        or following.isupper()
-    )
+    ):
+        return False
+    last = line.split()[-1].lower()
+    if last in open_words or (last.endswith(".") and last[:-1] in always):
+        return True
+    if _LINE_STOP.search(line):
+        return False
+    return is_full or (len(line) >= _WIDE_LINE and following.lstrip()[0].islower())
 
 
 def _split(
@@ -123,7 +143,7 @@ def _split(
     start += len(text[start:end]) - len(text[start:end].lstrip())
     yield start
     for stop in _STOP.finditer(text, start, end):
-        if stop.end() < end and _ends(text, start, stop, always, small):
+        if stop.end() < end and text[stop.end()] not in ",;:)" and _ends(text, start, stop, always, small):
             start = stop.end()
             yield start
 

@@ -1,5 +1,6 @@
 from .calibrating import Calibration, calibrate
 from .consistency import BiomedConsistency
+from .context import BiomedContext
 from .deidentify import BiomedDeidentifier, add_deidentifier
 from .described import Described, ShownScores
 from .encoder_head import EncoderHead
@@ -12,16 +13,21 @@ from .qa_scores import Question, score_questions
 from .recall_targets import LabelRecall
 from .relation_candidates import Candidate, find_candidates
 from .relations import BiomedRelations, relation_scorer_v1, score_relations
+from .sections import BiomedSections
+from .sentences import BiomedSentences
 from .similarity import BiomedSimilarity, score_similarity, similarity_scorer_v1
 from .textcat import BiomedTextCategorizer, classification_scorer_v1, score_classes
 from .transformer import SharedEncoder
 
 __all__ = [
     "BiomedConsistency",
+    "BiomedContext",
     "BiomedDeidentifier",
     "BiomedNER",
     "BiomedQA",
     "BiomedRelations",
+    "BiomedSections",
+    "BiomedSentences",
     "BiomedSimilarity",
     "BiomedTextCategorizer",
     "Calibration",

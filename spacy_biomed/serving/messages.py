@@ -68,6 +68,14 @@ class Entity(_Answer):
     group: str | None = Field(description="Key of `doc.spans`; null for `doc.ents`.")
     confidence: float | None = Field(description="Probability; null from rules.")
     attributes: dict[str, str]
+    section: str | None = Field(None, description="Where the pipeline finds sections.")
+    is_negated: bool | None = Field(
+        None, description="This and the next four: where the pipeline looks at the context."
+    )
+    is_uncertain: bool | None = None
+    is_historical: bool | None = None
+    is_hypothetical: bool | None = None
+    is_family: bool | None = None
 
 
 class Relation(_Answer):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...annotations.assertions import ASSERTIONS
 from ...annotations.document_keys import ANSWER_KEY
+from ...annotations.sections import SECTION
 
 _Place = tuple[int, int, str]
 
@@ -18,7 +20,7 @@ class FoundMention:
         number: 1 for the first of the document.
         start, end: in code points of the text.
         confidence: probability; None from components that give none.
-        attributes: strings by name.
+        attributes: strings by name; also the section, and each assertion that is true.
     """
 
     number: int
@@ -66,7 +68,7 @@ def list_mentions(
 
     for span in [*found["entities"], *found.get("answers", ())]:
         label = span.get("label", ANSWER_KEY)
-        add(span["start"], span["end"], label, span["confidence"], span.get("attributes", {}))
+        add(span["start"], span["end"], label, span["confidence"], _list_attributes(span))
     relations: list[FoundRelation] = []
     for relation in found.get("relations", ()):
         head, tail = (
@@ -80,3 +82,9 @@ def list_mentions(
                 )
             )
     return list(mentions.values()), relations
+
+
+def _list_attributes(span: dict[str, Any]) -> dict[str, str]:
+    section = {SECTION: span[SECTION]} if span.get(SECTION) else {}
+    assertions = {name: "true" for name in ASSERTIONS if span.get(name)}
+    return {**span.get("attributes", {}), **section, **assertions}

@@ -4,6 +4,7 @@ const byId = (id) => document.getElementById(id);
 const [form, text, confidence] = ["form", "text", "confidence"].map(byId);
 const pipelineLabels = JSON.parse(form.dataset.labels);
 const COLOURS = 12;
+const ASSERTIONS = ["negated", "uncertain", "historical", "hypothetical", "family"];
 
 // What the server answered, the text that its offsets count in, and the labels that are off.
 let answer = null;
@@ -167,12 +168,19 @@ function drawLayer(group, entities) {
   ];
 }
 
+/** What the text says of an entity: "negated", and so on. */
+const assert = (one) => ASSERTIONS.filter((name) => one[`is_${name}`]);
+
 function drawEntities(entities) {
-  const columns = ["Text", "Label", "Confidence", "Start", "End"];
+  const hasContext = entities.some((one) => "is_negated" in one);
+  const hasSections = entities.some((one) => "section" in one);
+  const columns = ["Text", "Label", "Confidence", "Start", "End",
+    ...(hasSections ? ["Section"] : []), ...(hasContext ? ["Context"] : [])];
   const hasAttributes = entities.some((one) => Object.keys(one.attributes).length);
   const rows = entities.map((one) => [
     one.text, one.group === null ? one.label : `${one.label} (${one.group})`,
     one.confidence, String(one.start), String(one.end),
+    ...(hasSections ? [one.section] : []), ...(hasContext ? [assert(one).join(", ")] : []),
     ...(hasAttributes
       ? [Object.entries(one.attributes).map(([name, value]) => `${name} = ${value}`).join("; ")]
       : []),
@@ -202,10 +210,12 @@ function drawMarks(spans) {
     const sure = typeof one.confidence === "number" ? `, confidence ${one.confidence.toFixed(2)}` : "";
     const part = characters.slice(one.start, one.end).join("");
     // A tag names its label itself.
-    const name = part.includes(one.label) ? [] : [create("span", { class: "name" }, one.label)];
+    const shown = [...(part.includes(one.label) ? [] : [one.label]), ...assert(one)].join(", ");
+    const name = shown ? [create("span", { class: "name" }, shown)] : [];
+    const style = colour(one.label) + (one.is_negated ? " negated" : "");
     box.append(
       characters.slice(last, one.start).join(""),
-      create("mark", { class: colour(one.label), title: one.label + sure }, part, ...name),
+      create("mark", { class: style, title: one.label + sure }, part, ...name),
     );
     last = one.end;
   }

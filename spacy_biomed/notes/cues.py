@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
-from spacy.strings import hash_string
+from spacy.strings import get_string_id
 
 from ..errors import BiomedError, quote
 from .term_files import expand, remove_accents
@@ -79,12 +79,12 @@ class CueMatcher:
     A cue ("no evidence of", "ruled out") reaches forward, backward or both ways, to the next stop
     ("but") or the end of the sentence. Of terms that overlap, the first counts, and of these the
     longest; a term that only looks like a cue ("not only") thus hides the cue within it. A term
-    that overlaps a mention counts only if it is the whole mention ("mother"). A mention is negated or uncertain, not both: the nearest
-    cue decides, "uncertain" if both are as near.
+    that overlaps a mention counts only if it is the whole mention ("mother"). A mention
+    is negated or uncertain, not both: the nearest cue decides, "uncertain" if both are as near.
 
     Sources of the method: Chapman et al. 2001, "A Simple Algorithm for Identifying Negated Findings
-    and Diseases in Discharge Summaries"; Harkema et al. 2009, "ConText: An Algorithm for Determining
-    Negation, Experiencer, and Temporal Status from Clinical Reports".
+    and Diseases in Discharge Summaries"; Harkema et al. 2009, "ConText: An Algorithm for
+    Determining Negation, Experiencer, and Temporal Status from Clinical Reports".
 
     Words are compared in small letters, with or without accents. The time is linear in the number
     of words.
@@ -110,7 +110,7 @@ class CueMatcher:
             for words, found in _read_terms(terms, tokenize).items():
                 node = self._root
                 for word in words:
-                    node = node.setdefault(hash_string(word), {})
+                    node = node.setdefault(get_string_id(word), {})
                 node[_END] = found
 
     def find(
@@ -149,9 +149,7 @@ class CueMatcher:
         )
         return [_settle(one) for one in distances]
 
-    def _match(
-        self, words: Sequence[int], mentions: Sequence[tuple[int, int]]
-    ) -> list[_Found]:
+    def _match(self, words: Sequence[int], mentions: Sequence[tuple[int, int]]) -> list[_Found]:
         """The first and longest terms that do not overlap."""
         ends = dict(mentions)
         taken = {place for start, end in mentions for place in range(start, end)}
@@ -160,11 +158,11 @@ class CueMatcher:
         for start in [place for place, word in enumerate(words) if word in self._root]:
             if start < past or (start in taken and start not in ends):
                 continue
-            node, end = self._root, start
+            node: Any = self._root
+            end = start
             limit = ends.get(start)
             while end < (limit or len(words)) and (limit or end not in taken):
-                node = node.get(words[end])
-                if node is None:
+                if (node := node.get(words[end])) is None:
                     break
                 end += 1
                 if _END in node and limit in (None, end):
@@ -234,9 +232,7 @@ def _sweep(
                 nearest[category] = min(start - end, nearest.get(category, _FAR))
 
 
-def _apply(
-    group: _Group, scopes: dict[str, tuple[int, int, int]], end: int, sentence: int
-) -> None:
+def _apply(group: _Group, scopes: dict[str, tuple[int, int, int]], end: int, sentence: int) -> None:
     """Begin or end scopes."""
     if group.kind == "stop":
         for category in [group.category] if group.category else list(scopes):

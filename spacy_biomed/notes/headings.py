@@ -14,7 +14,7 @@ OTHER = "other"
 
 # A heading begins a line or follows a stop, and ends with a colon or a dash, or with its line.
 _HEADING = re.compile(
-    r"(?:^|(?<=[.;!?]) )"
+    r"(?:^[ \t]{0,40}|(?<=[.;!?]) )"
     r"(?:[#*•·–\- \t]|\(?(?:\d{1,2}|[IVX]{1,4}|[a-hA-H])(?:[.)º°]-?|-)){0,8}"
     r"(?P<name>[^\W\d_][^:\n\r|\t]{0,70}?)[ \t]{0,3}(?:\([^()\n]{0,40}\))?[ \t*]{0,3}"
     r"(?P<end>:|\.?[ \t]{1,3}[-–—](?= )|\.[-–—]|\.?[ \t]*$)",

@@ -58,7 +58,7 @@ def find_sentence_starts(text: str, language: str) -> list[int]:
     groups = read_groups(language, "abbreviations")
     always, small = frozenset(groups["always"]), frozenset(groups["before a small letter"])
     open_words = frozenset(groups["open"])
-    starts = []
+    starts: list[int] = []
     for start, end in _join_lines(text, always, open_words):
         starts += _split(text, start, end, always, small)
     return starts
@@ -101,8 +101,8 @@ def _find_wrapped(
     width = max(map(len, lines))
     pairs = list(zip(lines, lines[1:], strict=False))
     full = [len(line) + 1 + len(following.split(None, 1)[0]) > width for line, following in pairs]
-    is_prose = (
-        _NARROWEST <= width <= _WIDEST and sum(full) >= max(_LEAST_FULL_LINES, 2 / 3 * len(full))
+    is_prose = _NARROWEST <= width <= _WIDEST and sum(full) >= max(
+        _LEAST_FULL_LINES, 2 / 3 * len(full)
     )
     wrapped = [
         _goes_on(line, following, always, open_words, is_prose and is_full)
@@ -143,7 +143,11 @@ def _split(
     start += len(text[start:end]) - len(text[start:end].lstrip())
     yield start
     for stop in _STOP.finditer(text, start, end):
-        if stop.end() < end and text[stop.end()] not in ",;:)" and _ends(text, start, stop, always, small):
+        if (
+            stop.end() < end
+            and text[stop.end()] not in ",;:)"
+            and _ends(text, start, stop, always, small)
+        ):
             start = stop.end()
             yield start
 

@@ -106,8 +106,8 @@ class BiomedContext(Described, Pipe):
         if looked_at:
             if len(doc) > 1 and not doc.has_annotation("SENT_START"):
                 raise BiomedError(
-                    f"[components.{self.name}] no component has set sentences: add biomed_sentences "
-                    "before it"
+                    f"[components.{self.name}] no component has set sentences: add "
+                    "biomed_sentences before it"
                 )
             looked_at.sort()
             self._look(doc, looked_at)

@@ -69,7 +69,7 @@ class BiomedSections(Described, Pipe):
         text = doc.text
         end = Heading(len(text), len(text), "")
         doc.spans[SECTIONS] = [
-            _strip(doc.char_span(one.start, next.start, one.section, alignment_mode="expand"))
+            _find_span(doc, one.start, next.start, one.section)
             for one, next in pairwise([*find_headings(text, self._table), end])
         ]
         return doc
@@ -80,9 +80,11 @@ make_biomed_sections = register_factory(
 )
 
 
-def _strip(span: Span) -> Span:
-    """The span without white space at its end."""
+def _find_span(doc: Doc, start: int, stop: int, section: str) -> Span:
+    """The tokens of a section, without white space at its end."""
+    span = doc.char_span(start, stop, section, alignment_mode="expand")
+    assert span is not None  # a heading has a letter
     end = span.end
-    while span.doc[end - 1].is_space:
+    while doc[end - 1].is_space:
         end -= 1
-    return Span(span.doc, span.start, end, span.label)
+    return Span(doc, span.start, end, section)

@@ -82,7 +82,7 @@ def choose_language(name: str, language: str | None, nlp: Language | None) -> st
     chosen = language or (nlp.lang if nlp is not None else None) or "en"
     if chosen not in NOTE_LANGUAGES:
         raise BiomedError(
-            f"[components.{name}] there are no rules for the language {chosen}: leave the component "
-            f"out, or set language to {' or '.join(NOTE_LANGUAGES)}"
+            f"[components.{name}] there are no rules for the language {chosen}: leave the "
+            f"component out, or set language to {' or '.join(NOTE_LANGUAGES)}"
         )
     return chosen

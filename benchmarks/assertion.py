@@ -1,0 +1,266 @@
+"""Measure sentences and assertions of notes by the rules, and by other packages where installed.
+
+Prints precision, recall and F1 of negation, uncertainty and so on, with the mentions given, on the
+parts that were kept apart: the even reports of `context_en` and SAMPLE-007 and SAMPLE-008 of
+`nubes`; `--dev` takes the other parts, on which the terms were chosen. Then the boundaries of
+sentences. Run from the root of the repository, with the corpora that `../shared/bin/stage` unpacks:
+
+    python benchmarks/assertion.py CORPORA
+    python benchmarks/assertion.py CORPORA --time assets/pipelines/es_clinical_ner
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
+
+import spacy
+from spacy.tokens import Doc
+
+from spacy_biomed.annotations import ASSERTIONS
+from spacy_biomed.notes import find_sentence_starts
+
+STARTER = Path("assets/starter_notes")
+TOKENIZER = {"nlp": {"tokenizer": {"@tokenizers": "spacy_biomed.Tokenizer.v1"}}}
+SCOPED = {"DISO", "PROC", "SUBS"}
+Counts = dict[str, Counter]
+ADDED = ("biomed_sentences", "biomed_sections", "biomed_context")
+
+
+class Given(NamedTuple):
+    """A text with its mentions: start, end, and the gold value of each assertion that is known."""
+
+    text: str
+    mentions: list[tuple[int, int, dict[str, bool]]]
+
+
+def read_context(path: Path, is_dev: bool) -> Iterator[Given]:
+    """Read sentences with one condition, which is in capitals."""
+    with path.open(encoding="utf8", newline="") as file:
+        for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+            start = row["sentence"].find(row["concept"].upper())
+            if (int(row["report"]) % 2 == 1) == is_dev and start >= 0:
+                end = start + len(row["concept"])
+                text = row["sentence"][:start] + row["concept"] + row["sentence"][end:]
+                gold = {
+                    "is_negated": row["negation"] == "Negated",
+                    "is_historical": row["temporality"] == "Historical",
+                    "is_hypothetical": row["temporality"] == "Not particular",
+                }
+                yield Given(text, [(start, end, gold)])
+
+
+def read_nubes(folder: Path, is_dev: bool) -> Iterator[Given]:
+    """Read sentences with the mentions in scopes: the scope's cue says what they are."""
+    for path in sorted(folder.glob("SAMPLE-*/*.ann")):
+        if (path.parent.name[-1] in "78") != is_dev:
+            yield from _read_annotated(path)
+
+
+def _read_annotated(path: Path) -> Iterator[Given]:
+    """The sentences of a brat file, a line each."""
+    spans, scopes = {}, {"is_negated": [], "is_uncertain": []}
+    for line in path.read_text(encoding="utf8").splitlines():
+        name, found = line.split("\t")[:2]
+        kind, *rest = found.split()
+        if name.startswith("T"):
+            spans[name] = (kind, int(rest[0]), int(rest[-1]))
+        elif kind in ("Scope", "DiscScope"):
+            ends = [spans[end.partition(":")[2]] for end in rest]
+            for cue, scope in (ends, ends[::-1]):
+                if cue[0].endswith("Marker") and not scope[0].endswith("Marker"):
+                    name = "is_negated" if cue[0].startswith("Neg") else "is_uncertain"
+                    scopes[name].append(scope[1:])
+    first = 0
+    for text in path.with_suffix(".txt").read_text(encoding="utf8").split("\n"):
+        inside = [(start, end) for kind, start, end in spans.values() if kind in SCOPED]
+        inside = [(start, end) for start, end in inside if first <= start < first + len(text)]
+        mentions = [
+            (
+                start - first,
+                end - first,
+                {
+                    name: any(low <= start and end <= high for low, high in places)
+                    for name, places in scopes.items()
+                },
+            )
+            for start, end in inside
+        ]
+        if mentions:
+            yield Given(text, mentions)
+        first += len(text) + 1
+
+
+def read_starter(language: str) -> Iterator[Given]:
+    for line in (STARTER / f"{language}.jsonl").read_text(encoding="utf8").splitlines():
+        note = json.loads(line)
+        mentions = [
+            (one["start"], one["end"], {name: name in one["assertions"] for name in ASSERTIONS})
+            for one in note["spans"]
+        ]
+        yield Given(note["text"], mentions)
+
+
+def ours(language: str) -> Callable[[Doc], Doc]:
+    nlp = spacy.blank(language, config=TOKENIZER)
+    parts = [nlp.add_pipe(f"biomed_{name}") for name in ("sentences", "sections", "context")]
+
+    def annotate(doc: Doc) -> Doc:
+        for part in parts:
+            doc = part(doc)
+        return doc
+
+    return annotate
+
+
+def negspacy(language: str) -> Callable[[Doc], Doc]:
+    from negspacy.negation import Negex
+    from negspacy.termsets import termset
+
+    nlp = spacy.blank(language)
+    terms = termset("en_clinical" if language == "en" else "es_clinical").get_patterns()
+    negex = Negex(nlp, "negex", terms, ["PROBLEM"], "negex", [], False)
+    sentencizer = nlp.add_pipe("sentencizer")
+    return lambda doc: negex(sentencizer(doc))
+
+
+def medspacy(language: str) -> Callable[[Doc], Doc]:
+    from medspacy.context import ConText
+
+    nlp = spacy.blank(language)
+    context, sentencizer = ConText(nlp), nlp.add_pipe("sentencizer")
+    return lambda doc: context(sentencizer(doc))
+
+
+# A function that makes each contestant, and the extensions that it sets.
+CONTESTANTS = {
+    "biomed_context": (ours, {name: name for name in ASSERTIONS}),
+    "negspacy": (negspacy, {"is_negated": "negex"}),
+    "medspacy": (medspacy, {name: name for name in ASSERTIONS}),
+}
+
+
+def measure(contestant: str, texts: list[Given], language: str) -> Counts:
+    """Count the right, the wrong and the missed values of each assertion that is annotated."""
+    make, extensions = CONTESTANTS[contestant]
+    annotate = make(language)
+    nlp = spacy.blank(language, config=TOKENIZER)
+    counts: Counts = {}
+    for text, mentions in texts:
+        doc = nlp.make_doc(text)
+        placed = [
+            (doc.char_span(start, end, "PROBLEM", alignment_mode="expand"), gold)
+            for start, end, gold in mentions
+        ]
+        for span, gold in placed:  # each alone, since mentions overlap
+            doc.ents = [span]
+            ent = annotate(doc).ents[0]
+            for name, wanted in gold.items():
+                if name in extensions and (found := bool(ent._.get(extensions[name]))) | wanted:
+                    key = "right" if found and wanted else "wrong" if found else "missed"
+                    counts.setdefault(name, Counter())[key] += 1
+    return counts
+
+
+def show(title: str, counts: Counter) -> None:
+    right, wrong, missed = (counts[key] for key in ("right", "wrong", "missed"))
+    precision, recall = right / max(right + wrong, 1), right / max(right + missed, 1)
+    f1 = 2 * right / max(2 * right + wrong + missed, 1)
+    print(f"{title:44} {right + missed:6,} gold  P {precision:.3f}  R {recall:.3f}  F1 {f1:.3f}")
+
+
+def splitters(language: str) -> dict[str, Callable[[str], set[int]]]:
+    """Functions from a text to the starts of its sentences."""
+    nlp = spacy.blank(language)
+    nlp.add_pipe("sentencizer")
+    nlp.max_length = 10**9
+    found = {
+        "biomed_sentences": lambda text: set(find_sentence_starts(text, language)),
+        "sentencizer": lambda text: {one.start_char for one in nlp(text).sents},
+    }
+    if find_spec("pysbd"):
+        import pysbd
+
+        splitter = pysbd.Segmenter(language=language, clean=False, char_span=True)
+        found["pysbd"] = lambda text: {one.start for one in splitter.segment(text)}
+    return found
+
+
+def measure_sentences(texts: list[tuple[str, set[int]]], language: str, title: str) -> None:
+    for name, split in splitters(language).items():
+        counts: Counter = Counter()
+        for text, gold in texts:
+            # A start in white space is that of the next word.
+            found = {at + len(text[at:]) - len(text[at:].lstrip()) for at in split(text)}
+            counts += Counter(right=len(found & gold), wrong=len(found - gold))
+            counts["missed"] += len(gold - found)
+        show(f"{title}, {name}", counts)
+
+
+def read_lines(folder: Path, is_dev: bool) -> Iterator[tuple[str, set[int]]]:
+    """The texts of NUBes with spaces for line ends, each line a sentence."""
+    for path in sorted(folder.glob("SAMPLE-*/*.txt")):
+        if (path.parent.name[-1] in "78") != is_dev:
+            lines = path.read_text(encoding="utf8").splitlines()
+            lines = [line.strip() for line in lines if line.strip()]
+            starts = {len(" ".join(lines[:place])) + bool(place) for place in range(len(lines))}
+            yield " ".join(lines), starts
+
+
+def measure_time(pipeline: str, texts: list[str]) -> None:
+    """Print the share of a pipeline's time that the three components take, the median of five."""
+    nlp = spacy.load(pipeline)
+    for name in ("sentences", "sections", "context"):
+        nlp.add_pipe(f"biomed_{name}", first=name == "sentences")
+    times = []
+    for _ in range(6):
+        start = perf_counter()
+        docs = list(nlp.pipe(texts, disable=[name for name in nlp.pipe_names if name in ADDED]))
+        middle = perf_counter()
+        for doc in docs:
+            for name in ADDED:
+                doc = nlp.get_pipe(name)(doc)
+        times.append((perf_counter() - middle) / (middle - start))
+    print(f"{pipeline}: {sorted(times[1:])[2]:.1%} of the time without them")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("corpora", type=Path, help="folder with context_en and nubes")
+    parser.add_argument(
+        "--dev", action="store_true", help="the parts that the terms were chosen on"
+    )
+    parser.add_argument("--time", metavar="PIPELINE", help="measure only the time, of a pipeline")
+    given = parser.parse_args()
+    nubes = given.corpora / "nubes"
+    if given.time:
+        measure_time(given.time, [text for text, _ in read_lines(nubes, True)][:100])
+        return
+    parts = {
+        ("en", "context_en"): read_context(given.corpora / "context_en/context.tsv", given.dev),
+        ("es", "nubes"): read_nubes(nubes, given.dev),
+        ("en", "starter_notes"): read_starter("en"),
+        ("es", "starter_notes"): read_starter("es"),
+    }
+    for (language, corpus), texts in parts.items():
+        kept = list(texts)
+        for name in CONTESTANTS:
+            if name == "biomed_context" or find_spec(name):
+                for assertion, counts in measure(name, kept, language).items():
+                    show(f"{corpus} {language}, {name}, {assertion}", counts)
+    for language in ("en", "es"):
+        lines = (STARTER / f"{language}.jsonl").read_text(encoding="utf8").splitlines()
+        notes = [(note["text"], set(note["sentences"])) for note in map(json.loads, lines)]
+        measure_sentences(notes, language, f"sentences of starter_notes {language}")
+    measure_sentences(list(read_lines(nubes, given.dev)), "es", "sentences of nubes")
+
+
+if __name__ == "__main__":
+    main()

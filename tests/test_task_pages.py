@@ -116,6 +116,16 @@ def check_annotation_tools(names: dict[str, Any], printed: list[str]) -> None:
     assert len(names["doc"].ents) == len(printed)
 
 
+def check_assertion(names: dict[str, Any], printed: list[str]) -> None:
+    said = {ent.text: ent._ for ent in names["doc"].ents}
+    assert len(printed) == len(names["doc"].ents)
+    assert said["asma"].is_family and said["neumonía"].is_uncertain
+    assert said["penicilina"].is_negated and said["fiebre"].is_hypothetical
+    (rows,) = Path("facts.csv/entities").glob("*.csv")
+    columns = rows.read_text(encoding="utf8").partition("\n")[0].split(",")
+    assert {"section", "is_negated", "is_family"} <= set(columns)
+
+
 def check_deidentification(names: dict[str, Any], printed: list[str]) -> None:
     deidentified = names["doc"]._.deidentified
     assert printed == [deidentified.text]
@@ -183,6 +193,7 @@ def check_updating(names: dict[str, Any], printed: list[str]) -> None:
 # Checks of the variables and printed lines of each page's snippets.
 CHECKS: dict[str, Callable[[dict[str, Any], list[str]], None]] = {
     "annotation_tools": check_annotation_tools,
+    "assertion": check_assertion,
     "deidentification": check_deidentification,
     "entities": check_entities,
     "multitask": check_multitask,

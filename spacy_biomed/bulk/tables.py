@@ -66,7 +66,7 @@ class TableBuilder:
         if layers.sections:
             self._columns["entities"][SECTION] = "string"
         if layers.assertions:
-            self._columns["entities"] |= dict.fromkeys(ASSERTIONS, "bool_")
+            self._columns["entities"] |= dict.fromkeys(ASSERTIONS, "bool")
         self._columns["documents"] |= dict.fromkeys(keep, "string")
         self._values: dict[str, dict[str, list[Any]]] = {
             table: {name: [] for name in columns} for table, columns in self._columns.items()

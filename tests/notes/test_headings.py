@@ -1,0 +1,52 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from spacy_biomed.notes.headings import find_headings, read_headings
+
+STARTER = Path(__file__).parents[2] / "assets" / "starter_notes"
+
+
+def sections(text, language="es"):
+    return [
+        (one.section, text[one.start : one.end])
+        for one in find_headings(text, read_headings(language))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "heading"),
+    [
+        ("ANTECEDENTES FAMILIARES: padre con HTA", "ANTECEDENTES FAMILIARES:"),
+        ("  2.- Antecedentes familiares\nPadre con HTA", "Antecedentes familiares"),
+        ("Sin fiebre. AF: padre con HTA", "AF:"),
+        ("Antecedentes familiares (rama materna): HTA", "Antecedentes familiares (rama materna):"),
+        ("**Antecedentes familiares**: HTA", "Antecedentes familiares**:"),
+        ("antecedentes familiares.- HTA", "antecedentes familiares.-"),
+    ],
+)
+def test_a_heading_has_many_forms(text, heading):
+    assert sections(text) == [("family_history", heading)]
+
+
+def test_an_abbreviation_needs_its_capitals():
+    assert sections("af: padre") == []
+
+
+def test_words_of_a_sentence_are_no_heading():
+    assert sections("Refiere alergias a penicilina. Alergias y asma en la familia") == []
+
+
+def test_an_unknown_heading_ends_the_section_before_it():
+    text = "AF: padre con HTA\nESCALA DE BARTHEL\n60\nCosas varias:\nnada\nTA: 120/80"
+    assert [section for section, _ in sections(text)] == ["family_history", "other", "other"]
+
+
+@pytest.mark.parametrize("language", ["en", "es"])
+def test_the_sections_of_the_starter_notes_are_found(language):
+    for line in (STARTER / f"{language}.jsonl").read_text(encoding="utf8").splitlines():
+        note = json.loads(line)
+        gold = [(one["start"], one["label"]) for one in note["sections"]]
+        found = find_headings(note["text"], read_headings(language))
+        assert [(one.start, one.section) for one in found] == gold

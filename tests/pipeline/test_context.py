@@ -1,0 +1,211 @@
+"""The components `biomed_sentences`, `biomed_sections` and `biomed_context`."""
+
+import csv
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.tokens import DocBin
+from without_training import WITHOUT_TRAINING, run
+
+from spacy_biomed import BiomedError
+from spacy_biomed.annotations import ASSERTIONS, mark_assertions
+from spacy_biomed.bulk.findings import describe, find_layers
+from spacy_biomed.bulk.sinks.mentions import list_mentions
+from spacy_biomed.bulk.sources import Item
+from spacy_biomed.bulk.tables import TableBuilder
+
+REPOSITORY = Path(__file__).parents[2]
+CORPORA = REPOSITORY.parent / "shared" / "corpora"
+TOKENIZER = {"nlp": {"tokenizer": {"@tokenizers": "spacy_biomed.Tokenizer.v1"}}}
+NOTE = "ANTECEDENTES FAMILIARES: asma.\nANTECEDENTES: gota, toma aspirina.\nEVOLUCIÓN: no fiebre."
+
+
+def create(language="es", *, label="DIAGNOSTICO", words=("asma", "gota", "fiebre"), **settings):
+    nlp = spacy.blank(language, config=TOKENIZER)
+    for name in ("sentences", "sections"):
+        nlp.add_pipe(f"biomed_{name}")
+    ruler = nlp.add_pipe("entity_ruler")
+    ruler.add_patterns([{"label": label, "pattern": word} for word in words])
+    ruler.add_patterns([{"label": "FARMACO", "pattern": "aspirina"}])
+    nlp.add_pipe("biomed_context", config=settings)
+    return nlp
+
+
+def said(span):
+    return [name for name in ASSERTIONS if span._.get(name)]
+
+
+def test_sections_say_what_is_family_and_past():
+    ents = create()(NOTE).ents
+    assert [(ent.text, ent._.section, said(ent)) for ent in ents] == [
+        ("asma", "family_history", ["is_family"]),
+        ("gota", "past_history", ["is_historical"]),
+        ("aspirina", "past_history", []),
+        ("fiebre", "hospital_course", ["is_negated"]),
+    ]
+
+
+def test_entities_of_other_labels_are_left_open():
+    doc = create(labels=["FARMACO"])(NOTE)
+    assert [ent._.is_negated for ent in doc.ents] == [None, None, False, None]
+
+
+def test_a_span_group_can_be_looked_at():
+    nlp = create(spans_key="mine")
+    nlp.get_pipe("entity_ruler").add_patterns([])
+    doc = nlp.make_doc("No tiene asma.")
+    doc.spans["mine"] = [doc[2:3]]
+    doc = nlp.get_pipe("biomed_context")(nlp.get_pipe("biomed_sentences")(doc))
+    assert doc.spans["mine"][0]._.is_negated is True
+
+
+def test_own_cues_are_settings_that_are_saved(tmp_path):
+    nlp = create(cues={"none": ["no"], "uncertain forward": ["pinta de"]})
+    nlp.to_disk(tmp_path / "nlp")
+    ents = spacy.load(tmp_path / "nlp")("no fiebre; pinta de gota").ents
+    assert [said(ent) for ent in ents] == [[], ["is_uncertain"]]
+
+
+@pytest.mark.parametrize("line_end", [" ", "\n", "   "])
+def test_white_space_in_a_cue_does_not_count(line_end):
+    nlp = create("en", label="DISEASE", words=["metastasis"])
+    (ent,) = nlp(f"The scan of the whole chest showed no{line_end}evidence of metastasis.").ents
+    assert said(ent) == ["is_negated"]
+
+
+def test_without_sentences_the_component_says_what_to_add():
+    nlp = create()
+    nlp.remove_pipe("biomed_sentences")
+    with pytest.raises(BiomedError, match="add biomed_sentences before it"):
+        nlp("no fiebre")
+
+
+@pytest.mark.parametrize("name", ["sentences", "sections", "context"])
+def test_a_language_without_rules_is_refused(name):
+    with pytest.raises(BiomedError, match="there are no rules for the language de"):
+        spacy.blank("de").add_pipe(f"biomed_{name}")
+
+
+def test_a_wrong_group_of_cues_is_refused_with_the_component():
+    with pytest.raises(BiomedError, match=r"\[components.biomed_context\] no group of cues"):
+        create(cues={"denied": ["x"]})
+
+
+@pytest.mark.parametrize("text", ["", " ", "fiebre", "\n\n"])
+def test_texts_of_hardly_anything(text):
+    doc = create()(text)
+    assert [said(ent) for ent in doc.ents] == [[]] * len(doc.ents)
+
+
+def test_assertions_and_sections_are_stored_with_the_document():
+    nlp = create()
+    doc = nlp(NOTE)
+    read = next(
+        DocBin().from_bytes(DocBin(docs=[doc], store_user_data=True).to_bytes()).get_docs(nlp.vocab)
+    )
+    assert [(ent._.section, said(ent)) for ent in read.ents] == [
+        (ent._.section, said(ent)) for ent in doc.ents
+    ]
+    part = doc[doc.ents[1].start - 1 :].as_doc(copy_user_data=True)
+    assert said(part.ents[0]) == ["is_historical"]
+
+
+def test_annotation_has_the_columns():
+    nlp = create()
+    doc, layers = nlp(NOTE), find_layers(nlp)
+    found = describe(doc, layers)
+    assert [(one["group"], one["section"]) for one in found["entities"][:2]] == [
+        (None, "family_history"),
+        (None, "past_history"),
+    ]
+    builder = TableBuilder(layers)
+    builder.add(0, Item("n"), found)
+    rows = dict(builder.tables())["entities"].to_pylist()
+    assert [row["is_negated"] for row in rows] == [False, False, False, True]
+    assert [row["is_family"] for row in rows] == [True, False, False, False]
+    mentions, _ = list_mentions(doc.text, found)
+    assert mentions[3].attributes == {"section": "hospital_course", "is_negated": "true"}
+
+
+def test_annotation_without_the_components_has_no_such_columns():
+    nlp = spacy.blank("es")
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "X", "pattern": "gota"}])
+    (entity,) = describe(nlp("no gota"), find_layers(nlp))["entities"]
+    assert not {"section", *ASSERTIONS} & set(entity)
+
+
+def test_displacy_shows_what_is_negated():
+    doc = create()("No fiebre, posible gota.")
+    labels = [ent["label"] for ent in mark_assertions(doc)["ents"]]
+    assert labels == ["DIAGNOSTICO (negated)", "DIAGNOSTICO (uncertain)"]
+
+
+def test_relations_keep_to_the_sentences():
+    nlp = create()
+    assert [sent.text.strip() for sent in nlp(NOTE).sents] == NOTE.split("\n")
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "text"),
+    [
+        ("en_biomed_ner", "No evidence of metastasis"),
+        ("es_clinical_ner", "sin antecedentes de diabetes"),
+        ("es_clinical_ner", "niega alergias a penicilina"),
+    ],
+)
+def test_the_included_pipelines_mark_what_is_negated_without_torch(pipeline, text):
+    code = (
+        WITHOUT_TRAINING
+        + f"nlp = spacy.load({str(REPOSITORY / 'assets' / 'pipelines' / pipeline)!r})\n"
+        + "nlp.add_pipe('biomed_sentences', first=True)\n"
+        + "nlp.add_pipe('biomed_sections')\nnlp.add_pipe('biomed_context')\n"
+        + f"ents = nlp({text!r}).ents\n"
+        + "print(len(ents) > 0, all(ent._.is_negated for ent in ents))"
+    )
+    assert run(code).split() == ["True", "True"]
+
+
+def f1(pairs):
+    right = sum(found and gold for found, gold in pairs)
+    return 2 * right / sum(found + gold for found, gold in pairs)
+
+
+@pytest.mark.parametrize(("language", "least"), [("en", 0.95), ("es", 0.93)])
+def test_the_starter_notes(language, least):
+    nlp = create(language, label="PROBLEM", words=())
+    lines = (REPOSITORY / "assets" / "starter_notes" / f"{language}.jsonl").read_text("utf8")
+    pairs = {name: [] for name in ASSERTIONS}
+    for note in map(json.loads, lines.splitlines()):
+        doc = nlp.make_doc(note["text"])
+        doc.ents = [doc.char_span(one["start"], one["end"], "PROBLEM") for one in note["spans"]]
+        nlp.remove_pipe("entity_ruler") if "entity_ruler" in nlp.pipe_names else None
+        for ent, one in zip(nlp(doc).ents, note["spans"], strict=True):
+            for name in ASSERTIONS:
+                pairs[name].append((bool(ent._.get(name)), name in one["assertions"]))
+    assert min(map(f1, pairs.values())) >= least
+
+
+def test_english_conditions():
+    path = CORPORA / "context_en.tar.xz"
+    if not path.exists():
+        pytest.skip("needs ../shared/corpora/context_en.tar.xz")
+    with tarfile.open(path) as archive:
+        member = next(one for one in archive.getmembers() if one.name.endswith(".tsv"))
+        rows = archive.extractfile(member).read().decode().splitlines()
+    nlp = create("en", label="PROBLEM", words=())
+    nlp.remove_pipe("entity_ruler")
+    negated, historical = [], []
+    for row in csv.DictReader(rows, delimiter="\t", quoting=csv.QUOTE_NONE):
+        start = row["sentence"].find(row["concept"].upper())
+        if start >= 0:
+            end = start + len(row["concept"])
+            doc = nlp.make_doc(row["sentence"][:start] + row["concept"] + row["sentence"][end:])
+            doc.ents = [doc.char_span(start, end, "PROBLEM", alignment_mode="expand")]
+            ent = nlp(doc).ents[0]
+            negated.append((ent._.is_negated, row["negation"] == "Negated"))
+            historical.append((ent._.is_historical, row["temporality"] == "Historical"))
+    assert f1(negated) >= 0.95
+    assert f1(historical) >= 0.70

@@ -120,7 +120,7 @@ def check_assertion(names: dict[str, Any], printed: list[str]) -> None:
     said = {ent.text: ent._ for ent in names["doc"].ents}
     assert len(printed) == len(names["doc"].ents)
     assert said["asma"].is_family and said["neumonía"].is_uncertain
-    assert said["penicilina"].is_negated and said["fiebre"].is_hypothetical
+    assert said["alergias"].is_negated and said["fiebre"].is_hypothetical
     (rows,) = Path("facts.csv/entities").glob("*.csv")
     columns = rows.read_text(encoding="utf8").partition("\n")[0].split(",")
     assert {"section", "is_negated", "is_family"} <= set(columns)
@@ -209,7 +209,7 @@ CHECKS: dict[str, Callable[[dict[str, Any], list[str]], None]] = {
 def test_what_a_page_says_to_try_works_as_it_stands(page, tmp_path, monkeypatch):
     section = read_section(page.read_text(encoding="utf8"))
     assert {block.kind for block in find_blocks(section)} == {"commands", "python"}
-    assert "python -m spacy biomed train " in section
+    assert "python -m spacy biomed train " in section or page.stem == "assertion"  # by rules
     copy_inputs(section, tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import spacy
 from spacy.tokens import Doc
 
-from spacy_biomed.annotations import ASSERTIONS
+from spacy_biomed.annotations.assertions import ASSERTIONS
 from spacy_biomed.notes import find_sentence_starts
 
 STARTER = Path("assets/starter_notes")

@@ -1,5 +1,5 @@
 from .annotation_scope import AnnotationScope, annotates_any, get_scope, set_scope
-from .assertions import ASSERTIONS, get_assertions, mark_assertions, set_assertions
+from .assertions import get_assertions, mark_assertions, set_assertions
 from .deidentified import Deidentified, Replacement
 from .marked_arguments import find_marked_arguments, mark_arguments
 from .pairs import get_pair, join_pair, mark_pair, pair
@@ -9,7 +9,6 @@ from .seen_mentions import SeenMentions
 from .soft_labels import get_soft_labels, set_soft_labels, soft_label_classes
 
 __all__ = [
-    "ASSERTIONS",
     "AnnotationScope",
     "Deidentified",
     "Replacement",

@@ -1,12 +1,11 @@
 from .cues import CueMatcher
 from .headings import Heading, find_headings
 from .sentence_starts import find_sentence_starts
-from .term_files import NOTE_LANGUAGES, expand, read_groups
+from .term_files import expand, read_groups
 
 __all__ = [
     "CueMatcher",
     "Heading",
-    "NOTE_LANGUAGES",
     "expand",
     "find_headings",
     "find_sentence_starts",

@@ -11,7 +11,7 @@ from spacy.tokens import DocBin
 from without_training import WITHOUT_TRAINING, run
 
 from spacy_biomed import BiomedError
-from spacy_biomed.annotations import ASSERTIONS, mark_assertions
+from spacy_biomed.annotations.assertions import ASSERTIONS, mark_assertions
 from spacy_biomed.bulk.findings import describe, find_layers
 from spacy_biomed.bulk.sinks.mentions import list_mentions
 from spacy_biomed.bulk.sources import Item

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -36,6 +37,19 @@ def benchmark(
         help="Converted corpus (.spacy) to score with changed texts: in capitals, without accents, "
         "... instead of measuring speed.",
     ),
+    corpora: Path = typer.Option(
+        None, help="Folder of converted corpora, to score on all of their test parts instead."
+    ),
+    label_map: list[str] = typer.Option(
+        [],
+        "--map",
+        help="CORPUS:LABEL=NAME: score a corpus's label as a label of the pipeline; repeatable.",
+    ),
+    trained_on: list[Path] = typer.Option(
+        [],
+        help="With --corpora: training part (.spacy) of the pipeline, to score mentions that are "
+        "in it and others apart; repeatable.",
+    ),
     against: str = typer.Option(None, help="Another pipeline, measured in turn with the first."),
     repeats: int = typer.Option(5, min=1, help="How often everything is measured."),
     threads: int = typer.Option(
@@ -51,7 +65,7 @@ def benchmark(
     code: Path = CODE,
     output: Path = typer.Option(None, help="JSON file to write all figures to."),
 ) -> None:
-    """Measure a pipeline: speed, latency, loading, memory and size; or its robustness.
+    """Measure a pipeline: speed, latency, loading, memory and size; or its scores.
 
     Each pipeline runs in separate processes. Words are the tokens of its tokenizer. Figures are
     medians of the repeats, followed by the smallest and the largest value.
@@ -59,40 +73,70 @@ def benchmark(
     With --robustness the pipeline is scored on a corpus whose texts are changed: in capitals, in
     lower case, without accents, with other spaces, hyphens and line ends.
 
+    With --corpora it is scored on many corpora: exact F1, and lenient F1, in which each boundary
+    may differ by one character. Labels that a corpus or the pipeline lacks are left out.
+
     Example: python -m spacy biomed benchmark compressed/ncbi_disease corpus/ncbi_disease/test.spacy
     --against training/ncbi_disease/model-best --threads 2
     """
+    scored = [option for option in (robustness, corpora) if option is not None]
+    if len(scored) > 1 or (scored and (texts is not None or against is not None)):
+        raise BiomedError(
+            "--robustness and --corpora score one pipeline on their corpora: give one of them, and "
+            "no other texts"
+        )
+    if corpora is None and (label_map or trained_on):
+        raise BiomedError("--map and --trained-on are for --corpora DIR: give it too")
     if robustness is not None:
-        if texts is not None or against is not None:
-            raise BiomedError("--robustness scores one pipeline on its corpus: give no other texts")
         _measure_robustness(pipeline, robustness, code, output)
         return
+    if corpora is not None:
+        _measure_corpora(pipeline, corpora, label_map, trained_on, code, output)
+        return
     if texts is None:
-        raise BiomedError("give the texts to measure with, or a corpus with --robustness")
+        raise BiomedError(
+            "give the texts to measure with, or corpora with --robustness or --corpora"
+        )
     from ..bulk.sources import Columns, read_texts
-    from ..evaluation.benchmark import count_parts, measure_pipelines, to_json
 
     read = read_texts(texts, Columns(text_column), read_layout(encoding, delimiter, quoting))
     pipelines = [pipeline] if against is None else [pipeline, against]
+    settings = {"repeats": repeats, "threads": threads}
+    _measure_speed(pipelines, texts, read, batch_size, code, output, settings)
+
+
+def _measure_speed(
+    pipelines: list[str],
+    texts: Path,
+    read: list[str],
+    batch_size: int | None,
+    code: Path | None,
+    output: Path | None,
+    settings: dict[str, Any],
+) -> None:
+    """Measure pipelines on texts, and print and write the figures.
+
+    Args:
+        pipelines: one, or two to compare.
+        texts: where `read` was read from.
+        settings: `repeats` and `threads`.
+    """
+    from ..evaluation.benchmark import count_parts, measure_pipelines, to_json
+
     sources: list[Path | str] = [texts, *pipelines]
     console = Console()
-    # Before the work, so that a file that cannot be written is reported at once.
-    with (
-        nullcontext() if output is None else replacing_file(output, sources) as partial,
-        Progress(console=console, transient=True) as bar,
-    ):
-        task = bar.add_task("Measuring", total=count_parts(len(pipelines), repeats))
+    total = count_parts(len(pipelines), settings["repeats"])
+    with _measuring(console, "Measuring", total, output, sources) as (partial, progress):
         measured = measure_pipelines(
             pipelines,
             read,
-            repeats=repeats,
-            threads=threads,
             batch_size=batch_size,
             code=None if code is None else str(code),
-            progress=lambda part: bar.update(task, advance=1, description=part),
+            progress=progress,
+            **settings,
         )
         if partial is not None:
-            content = to_json(measured, texts=texts, repeats=repeats, threads=threads)
+            content = to_json(measured, texts=texts, **settings)
             partial.write_text(json.dumps(content, indent=2), encoding="utf8")
     for figures in measured:
         size = f"{figures.documents:,} documents, {figures.words:,} words"
@@ -113,16 +157,11 @@ def _measure_robustness(
 
     nlp = load_pipeline(pipeline, code)
     console = Console()
-    with (
-        nullcontext() if output is None else replacing_file(output, [corpus, pipeline]) as partial,
-        Progress(console=console, transient=True) as bar,
+    with _measuring(console, "Scoring", len(CHANGES), output, [corpus, pipeline]) as (
+        partial,
+        progress,
     ):
-        task = bar.add_task("Scoring", total=len(CHANGES))
-        measured = measure_robustness(
-            nlp,
-            read_docs(corpus, nlp.vocab),
-            progress=lambda change: bar.update(task, advance=1, description=change),
-        )
+        measured = measure_robustness(nlp, read_docs(corpus, nlp.vocab), progress=progress)
         if partial is not None:
             content = {"corpus": corpus.parent.name, "rows": [asdict(row) for row in measured]}
             partial.write_text(json.dumps(content, indent=2), encoding="utf8")
@@ -139,6 +178,64 @@ def _measure_robustness(
     console.print(table)
     if output is not None:
         typer.echo(f"✔ Wrote {output}")
+
+
+def _measure_corpora(
+    pipeline: str,
+    folder: Path,
+    pairs: Sequence[str],
+    trained_on: Sequence[Path],
+    code: Path | None,
+    output: Path | None,
+) -> None:
+    """Score a pipeline on the corpora of a folder, and print and write the scores."""
+    from ..evaluation.cross_corpus import find_corpora, measure_corpora, parse_label_maps
+    from ..pipeline.pipeline_loading import load_pipeline
+
+    corpora, maps = find_corpora(folder), parse_label_maps(pairs)
+    nlp = load_pipeline(pipeline, code)
+    console = Console()
+    sources: list[Path | str] = [folder, pipeline, *trained_on]
+    with _measuring(console, "Scoring", len(corpora), output, sources) as (partial, progress):
+        measured = measure_corpora(nlp, corpora, maps, trained_on, progress)
+        scored = {row.corpus for row in measured}
+        left_out = [corpus.name for corpus in corpora if corpus.name not in scored]
+        if partial is not None:
+            rows = [asdict(row) for row in measured]
+            content = {"pipeline": pipeline, "rows": rows, "left_out": left_out}
+            partial.write_text(json.dumps(content, indent=2), encoding="utf8")
+    names = [name.replace(" ", "\n") for name in ("mentions", *measured[0].scores)]
+    columns = [Column(name, justify="right", no_wrap=True) for name in names]
+    # Narrow, so that all columns fit into a terminal of 80 characters.
+    table = Table("corpus", "label", *columns, title="F1", box=None, padding=(0, 1, 0, 0))
+    for row in measured:
+        shares = ["" if one is None else f"{100 * one['f']:.1f}" for one in row.scores.values()]
+        table.add_row(row.corpus, row.label or "all", f"{row.mentions:,}", *shares)
+    console.print(table)
+    if left_out:
+        typer.echo(f"Left out, without a label of the pipeline: {', '.join(left_out)}")
+    if output is not None:
+        typer.echo(f"✔ Wrote {output}")
+
+
+@contextmanager
+def _measuring(
+    console: Console,
+    title: str,
+    total: int,
+    output: Path | None,
+    sources: Sequence[Path | str],
+) -> Iterator[tuple[Path | None, Callable[[str], None]]]:
+    """A file to write instead of the output, if there is one, and what moves the progress bar.
+
+    The file is created before the work, so that one that cannot be written is reported at once.
+    """
+    with (
+        nullcontext() if output is None else replacing_file(output, sources) as partial,
+        Progress(console=console, transient=True) as bar,
+    ):
+        task = bar.add_task(title, total=total)
+        yield partial, lambda part: bar.update(task, advance=1, description=part)
 
 
 def _table(measured: list[PipelineFigures]) -> Table:

@@ -60,3 +60,22 @@ def test_bad_input_is_one_line(files, tmp_path, run_spacy, change, message):
     [line] = done.stderr.strip().splitlines()
     assert message in line
     assert not output.exists()
+
+
+def test_a_pipeline_is_scored_on_all_corpora_of_a_folder(tiny_corpus, tmp_path, run_spacy):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "C", "pattern": "Aspirin"}])
+    nlp.to_disk(tmp_path / "pipeline")
+    output = tmp_path / "scores.json"
+    options = ["--corpora", tiny_corpus.parent, "--map", "tiny:D=C", "--output", output]
+    options += ["--trained-on", tiny_corpus / "train.spacy"]
+    done = run_spacy("biomed", "benchmark", tmp_path / "pipeline", *options)
+    assert done.returncode == 0, done.stderr
+    assert "lenient" in done.stdout and "33.3" in done.stdout
+    content = json.loads(output.read_text(encoding="utf8"))
+    (row,) = content["rows"]
+    assert (row["corpus"], row["label"], row["mentions"]) == ("tiny", "C", 5)
+    # Aspirin is a C in the training part; lung cancer, stroke and diabetes are Ds there.
+    assert [row["scores"][name]["r"] for name in ("exact", "exact seen")] == [0.2, 0.5]
+    assert row["scores"]["lenient unseen"] == {"p": 0.0, "r": 0.0, "f": 0.0}
+    assert content["left_out"] == []

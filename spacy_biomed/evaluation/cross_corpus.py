@@ -1,0 +1,242 @@
+"""One pipeline on many corpora: exact and lenient F1, also of mentions not seen in training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from ..annotations.annotation_scope import AnnotationScope
+from ..annotations.seen import SEEN_KEY, SeenMentions
+from ..corpora.gold import UNALIGNED_MENTIONS
+from ..corpora.label_map import LabelMap, parse_label_map
+from ..errors import BiomedError, list_choices, quote
+from ..pipeline.label_scores import LabelScores
+from ..pipeline.mention_finders import list_finders
+from ..pipeline.mention_layer import GoldLayer
+from ..training.config import read_description
+from ..training.corpus import read_docs
+
+Mention = tuple[int, int, str]
+
+MATCHES = ("exact", "lenient")
+# Of mentions whose lower-cased text is a mention of the label in the training part, and others.
+SEEN, UNSEEN = "seen", "unseen"
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusScore:
+    """The scores of a pipeline on one label of a corpus, or on all that are scored.
+
+    Attributes:
+        corpus: the name of the corpus's folder.
+        label: a label of the pipeline; None for all together (micro average).
+        mentions: number of gold mentions.
+        scores: precision, recall and F1 (`p`, `r`, `f`, from 0 to 1) by measure: "exact" and
+            "lenient", and with a training part "exact seen", "exact unseen", ...; None if there
+            is neither a gold nor a predicted mention.
+    """
+
+    corpus: str
+    label: str | None
+    mentions: int
+    scores: dict[str, dict[str, float] | None]
+
+
+def measure_corpora(
+    nlp: Language,
+    corpora: Sequence[Path],
+    label_maps: Mapping[str, LabelMap] | None = None,
+    trained_on: Sequence[Path] = (),
+    progress: Callable[[str], None] = lambda corpus: None,
+) -> list[CorpusScore]:
+    """Score the entities (`doc.ents`) of a pipeline on the test parts of corpora.
+
+    Only labels that both the corpus annotates and the pipeline knows are scored; corpora without
+    such a label have no scores. What a corpus leaves open is not counted, as in `score_mentions`.
+
+    A lenient match has the right label, and each of its boundaries differs by at most one character
+    from a gold mention's that no other prediction has found. This is the protocol of Sänger et al.
+    (2024): HunFlair2 in a cross-corpus evaluation of biomedical named entity recognition and
+    normalization tools, Bioinformatics 40(10), btae564. There the first such gold mention counts,
+    here exact matches come first.
+
+    Args:
+        nlp: a pipeline that finds entities.
+        corpora: folders of converted corpora, as `find_corpora` returns them.
+        label_maps: labels of a corpus to labels of the pipeline, by the name of its folder.
+        trained_on: .spacy files that the pipeline was trained on, to score seen and unseen
+            mentions apart.
+        progress: called with the name of each corpus before it is measured.
+
+    Raises:
+        BiomedError: if the pipeline finds no entities, if a map is of no corpus or no label of it,
+            if a file is missing or damaged, or if there is nothing to score.
+    """
+    known = frozenset(list_finders(nlp, None, None).labels)
+    if not known:
+        raise BiomedError("the pipeline has no component with labels that finds entities")
+    maps = label_maps or {}
+    names = [folder.name for folder in corpora]
+    if unknown := sorted(set(maps).difference(names)):
+        raise BiomedError(f"--map: {list_choices(unknown[0], names)}")
+    seen = _learn_mentions(nlp, trained_on) if trained_on else None
+    scores: list[CorpusScore] = []
+    for folder in corpora:
+        progress(folder.name)
+        label_map = maps.get(folder.name, LabelMap({}))
+        description = read_description(folder)
+        annotated = description.get("annotated_labels") or description.get("labels") or ()
+        label_map.check(annotated, f"--map {folder.name}:")
+        if scored := label_map.rename_all(annotated) & known:
+            references = read_docs(folder / "test.spacy", nlp.vocab)
+            counts = _count(nlp, references, label_map, scored, seen)
+            scores += _make_rows(folder.name, scored, counts)
+    if not scores:
+        raise BiomedError(
+            f"no corpus has test documents with a label of the pipeline: {', '.join(sorted(known))}"
+            "; rename labels with --map CORPUS:LABEL=NAME"
+        )
+    return scores
+
+
+def find_corpora(folder: Path) -> list[Path]:
+    """The converted corpora with a test part in a folder, sorted by name.
+
+    Raises:
+        BiomedError: if there are none.
+    """
+    found = sorted(test.parent for test in folder.glob("*/test.spacy"))
+    found = [corpus for corpus in found if (corpus / "corpus.json").is_file()]
+    if not found:
+        raise BiomedError(
+            f"{folder}: no folder there has corpus.json and test.spacy; "
+            "`python -m spacy biomed convert` writes them"
+        )
+    return found
+
+
+def parse_label_maps(pairs: Sequence[str]) -> dict[str, LabelMap]:
+    """Read `CORPUS:LABEL=NAME`, with label and name as in `parse_label_map`.
+
+    Raises:
+        BiomedError: if a pair has no corpus, or its label is not mapped as there.
+    """
+    by_corpus: dict[str, list[str]] = {}
+    for pair in pairs:
+        corpus, colon, mapped = pair.partition(":")
+        if not (corpus and colon):
+            raise BiomedError(f"--map {quote(pair)}: write CORPUS:LABEL=NAME")
+        by_corpus.setdefault(corpus, []).append(mapped)
+    return {
+        corpus: parse_label_map(mapped, f"--map {corpus}:") for corpus, mapped in by_corpus.items()
+    }
+
+
+def match_leniently(gold: set[Mention], predicted: set[Mention]) -> set[Mention]:
+    """Replace predictions by the gold mentions that they match leniently.
+
+    Args:
+        gold, predicted: first character, end (exclusive) and label of each mention.
+
+    Returns:
+        as many mentions as are predicted.
+    """
+    free, matched = gold - predicted, gold & predicted
+    for start, end, label in sorted(predicted - gold):
+        near = [(start + i, end + j, label) for i in (-1, 0, 1) for j in (-1, 0, 1)]
+        found = next((mention for mention in near if mention in free), (start, end, label))
+        free.discard(found)
+        matched.add(found)
+    return matched
+
+
+def _learn_mentions(nlp: Language, files: Iterable[Path]) -> SeenMentions:
+    seen = SeenMentions(nlp.vocab)
+    for file in files:
+        for doc in read_docs(file, nlp.vocab):
+            seen.learn(doc)
+    return seen
+
+
+def _count(
+    nlp: Language,
+    references: Iterable[Doc],
+    label_map: LabelMap,
+    scored: frozenset[str],
+    seen: SeenMentions | None,
+) -> dict[str, LabelScores]:
+    """The counts of each measure; nothing if no document is annotated."""
+    counts: dict[str, LabelScores] = {}
+
+    def add(measure: str, gold: set[Mention], predicted: set[Mention]) -> None:
+        counts.setdefault(measure, LabelScores(scored)).add(gold, predicted)
+
+    pairs = ((doc.text, doc) for doc in references if doc.has_annotation("ENT_IOB"))
+    for doc, reference in nlp.pipe(pairs, as_tuples=True):
+        layer = _map_layer(reference, label_map, scored)
+        found = {_key(span) for span in doc.ents}
+        if seen is not None:
+            seen.mark(reference)
+            known = {_key(span) for span in reference.spans[SEEN_KEY]}
+        for match in MATCHES:
+            matched = found if match == "exact" else match_leniently(layer.mentions, found)
+            predicted = {mention for mention in matched if layer.judge(*mention) is not None}
+            add(match, layer.mentions, predicted)
+            if seen is not None:
+                add(f"{match} {SEEN}", layer.mentions & known, predicted & known)
+                add(f"{match} {UNSEEN}", layer.mentions - known, predicted - known)
+    return counts
+
+
+def _map_layer(reference: Doc, label_map: LabelMap, scored: frozenset[str]) -> GoldLayer:
+    """The entities of a document, with the pipeline's labels and only those that are scored."""
+    layer = GoldLayer.read(reference, None)
+    assert layer is not None  # has_annotation, in `_count`
+    lost = {tuple(mention) for mention in reference.user_data.get(UNALIGNED_MENTIONS, ())}
+    gold = {*layer.mentions, *lost}
+    mentions: set[Mention] = {
+        (start, end, renamed)
+        for start, end, label in gold
+        if (renamed := label_map.rename(label)) and renamed in scored
+    }
+    uncertain = [
+        (start, end, region)
+        for start, end, label in gold
+        if (region := label_map.uncertain_as(label)) is not None
+    ]
+    uncertain += [
+        (start, end, renamed)
+        for start, end, label in layer.scope.uncertain
+        if (renamed := label_map.rename(label)) is not None
+    ]
+    own = layer.scope.labels
+    labels = scored if own is None else scored & label_map.rename_all(own)
+    return GoldLayer(mentions, AnnotationScope(labels, tuple(uncertain)), layer.missing)
+
+
+def _make_rows(
+    corpus: str, scored: frozenset[str], counts: Mapping[str, LabelScores]
+) -> list[CorpusScore]:
+    """The rows of a corpus: each label, and all if there are several."""
+    if not counts:
+        return []
+
+    def row(label: str | None) -> CorpusScore:
+        own: dict[str, Any] = {
+            measure: one.overall if label is None else one.by_label[label]
+            for measure, one in counts.items()
+        }
+        mentions = own["exact"].tp + own["exact"].fn
+        scores = {name: one.to_dict() if len(one) else None for name, one in own.items()}
+        return CorpusScore(corpus, label, mentions, scores)
+
+    return [row(label) for label in (*sorted(scored), *([None] if len(scored) > 1 else []))]
+
+
+def _key(span: Any) -> Mention:
+    return span.start_char, span.end_char, span.label_

@@ -27,6 +27,8 @@ from .init_config import init_config
 from .install import install
 from .leakage import leakage
 from .pretrain import pretrain
+from .pull import pull
+from .push import push
 from .reidentify import reidentify
 from .scores import scores
 from .serve import serve
@@ -85,5 +87,7 @@ app.command("card")(card)
 app.command("strip")(strip)
 app.command("build", context_settings=CONFIG_OVERRIDES)(build)
 app.command("install")(install)
+app.command("push")(push)
+app.command("pull")(pull)
 
 spacy_app.add_typer(app, name="biomed")

@@ -21,15 +21,7 @@ def install(
 
     Example: python -m spacy biomed install packages/ncbi_disease
     """
-    wheels = []
-    for folder in folders:
-        found = sorted(folder.rglob("*.whl"), key=lambda path: path.stat().st_mtime)
-        if not found:
-            raise BiomedError(
-                f"{folder}: no wheel there; `python -m spacy package PIPELINE {folder} --build "
-                "wheel` builds one"
-            )
-        wheels.append(_check(found[-1]))
+    wheels = [find_wheel(folder) for folder in folders]
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
     command += ["--force-reinstall", *map(str, wheels)]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
@@ -47,6 +39,17 @@ def install(
         "    python -m pip wheel --no-deps -w wheels .\n"
         f"    python -m pip install --find-links wheels {names}"
     )
+
+
+def find_wheel(folder: Path) -> Path:
+    """The newest wheel under a folder; raise BiomedError if there is none, or it is damaged."""
+    found = sorted(folder.rglob("*.whl"), key=lambda path: path.stat().st_mtime)
+    if not found:
+        raise BiomedError(
+            f"{folder}: no wheel there; `python -m spacy package PIPELINE {folder} --build "
+            "wheel` builds one"
+        )
+    return _check(found[-1])
 
 
 def _check(wheel: Path) -> Path:

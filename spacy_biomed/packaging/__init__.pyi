@@ -3,6 +3,7 @@ from .calibration import calibrate_pipeline, write_calibration
 from .compression import CompressionReport, compress_pipeline
 from .described_pipeline import write_described_pipeline
 from .half_weights import halve_encoder, halve_heads
+from .hub import Shipment, prepare_shipment, pull_pipeline, push_pipeline
 from .model_card import create_card
 from .model_import import import_model
 from .pipeline_recipe import PipelineRecipe, read_pipeline_recipe
@@ -10,6 +11,7 @@ from .pipeline_recipe import PipelineRecipe, read_pipeline_recipe
 __all__ = [
     "CompressionReport",
     "PipelineRecipe",
+    "Shipment",
     "build",
     "calibrate_pipeline",
     "compress_pipeline",
@@ -17,6 +19,9 @@ __all__ = [
     "halve_encoder",
     "halve_heads",
     "import_model",
+    "prepare_shipment",
+    "pull_pipeline",
+    "push_pipeline",
     "read_pipeline_recipe",
     "write_calibration",
     "write_described_pipeline",

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ..errors import BiomedError, DamagedPipelineError, quote
 from ..outputs import replacing_directory
@@ -71,6 +71,26 @@ def check_checksums(directory: Path) -> None:
                 "copy or install the pipeline again. If you have changed the file yourself, delete "
                 f"{CHECKSUMS}"
             )
+
+
+def list_files(directory: Path) -> list[str]:
+    """The names of a pipeline's files: those with a checksum, the checksums, meta and model card.
+
+    Raises:
+        DamagedPipelineError: if there are no checksums, or if one is of a file elsewhere or of a
+            hidden file.
+    """
+    sums = directory / CHECKSUMS
+    if not sums.is_file():
+        raise DamagedPipelineError(
+            f"{directory}: has no {CHECKSUMS}; `python -m spacy biomed card` writes it"
+        )
+    names = [name for name, _ in _read(sums)]
+    for name in names:
+        path = PurePosixPath(name)
+        if path.is_absolute() or "\\" in name or any(part[0] == "." for part in path.parts):
+            raise DamagedPipelineError(f"{sums}: {quote(name)} is not a file of the pipeline")
+    return [*names, CHECKSUMS, *_REWRITTEN]
 
 
 def check_component(path: Path) -> None:

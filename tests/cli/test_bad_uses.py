@@ -198,6 +198,17 @@ COMMANDS = {
         },
         optional=["--repeats", "--output"],
     ),
+    "benchmark --corpora": Command(
+        {"PIPELINE": "pipeline", "--corpora": "sources", "--output": "new.json"},
+        {
+            "--corpora": [*INPUT_FOLDERS, "corpus"],
+            "--map": [*CHOICES, "x:", ":A=B", "drugs:A", "drugs:=B", "drugs:A=?"],
+            "--trained-on": SOME_PIPELINES,
+            "--robustness": ["corpus/diseases/test.spacy"],
+            "--against": ["pipeline"],
+        },
+        optional=["--output"],
+    ),
     "card": Command(
         {
             "PIPELINE": "pipeline",
@@ -431,6 +442,22 @@ COMMANDS = {
             "--masking.probability": RATES,
         },
         more=SETTINGS,
+    ),
+    "pull": Command(
+        {"SOURCE": f"me/tiny@{'0' * 40}", "OUTPUT": "new"},
+        {
+            "SOURCE": [*CHOICES, *NO_PATHS, "me/tiny", "me/tiny@main", "@", f"a/b/c@{'0' * 40}"],
+            "OUTPUT": OUTPUT_FOLDERS,
+        },
+    ),
+    "push": Command(
+        {"PIPELINE": "pipeline", "REPO_ID": "me/tiny"},
+        {
+            "PIPELINE": UNDESCRIBABLE,
+            "REPO_ID": [*CHOICES, "a/b/c", "me/..", "/", "a b/c", "me/tiny.git"],
+            "--wheel": [*INPUT_FOLDERS, *WHEELS],
+        },
+        more=[["--private=x"]],
     ),
     "serve": Command(
         {"PIPELINE": "pipeline"},

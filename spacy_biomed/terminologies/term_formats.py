@@ -1,0 +1,268 @@
+"""The formats in which terminologies are published."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree.ElementTree import Element, ParseError, iterparse
+
+from ..errors import BiomedError, list_choices, quote
+from ..files.compression import open_binary, reading
+
+# SNOMED CT's codes of a fully specified name, and of the relation "is a".
+_FULL_NAME, _IS_A = "900000000000003001", "116680003"
+_TAG = re.compile(r"(.+) \(([^()]+)\)")
+_OBO_SYNONYM = re.compile(r'"((?:[^"\\]|\\.)*)" (?!BROAD)')
+# Of names.dmp; the others are of authorities and of type material.
+_NAME_CLASSES = frozenset(
+    "scientific name|synonym|equivalent name|common name|genbank common name|acronym|blast name"
+    "|genbank acronym|genbank synonym|includes|anamorph|teleomorph".split("|")
+)
+_UMLS_LANGUAGES = {"en": "ENG", "es": "SPA", "fr": "FRE", "de": "GER", "pt": "POR", "it": "ITA"}
+
+
+class Term(NamedTuple):
+    """A concept of a terminology.
+
+    Attributes:
+        names: the preferred name first.
+        type: such as a semantic type, a semantic tag or a rank; "" without one.
+        parent: id of a broader concept; "" without one.
+    """
+
+    id: str
+    names: tuple[str, ...]
+    type: str = ""
+    parent: str = ""
+
+
+class Source(NamedTuple):
+    """A terminology to read.
+
+    Attributes:
+        path: file or folder.
+        language: ISO 639-1 code of the names to read, where a format has several; None for all.
+        meta: what the file says of itself, which its reader sets: `version`, `licence`.
+    """
+
+    path: Path
+    language: str | None
+    meta: dict[str, str]
+
+    def find(self, pattern: str, *, needed: bool = True) -> Path | None:
+        """The file that fits a pattern, in or below the folder; the path itself if it is a file."""
+        if self.path.is_file():
+            if needed:
+                return self.path
+            return next(iter(sorted(self.path.parent.glob(pattern))), None)
+        found = sorted(self.path.rglob(pattern))
+        if needed and not found:
+            raise BiomedError(f"{self.path}: no file {pattern} there; give the unpacked release")
+        return found[0] if found else None
+
+
+def read_terms(
+    path: Path, format: str, language: str | None = None
+) -> tuple[list[Term], dict[str, str]]:
+    """Read a terminology.
+
+    Args:
+        path: the file, which may be compressed (.gz, .xz), or a folder for "rrf", "rf2" and
+            "taxonomy".
+        format: one of `FORMATS`.
+        language: of the names, for "rrf" and "rf2".
+
+    Returns:
+        the concepts, each once, with names that differ; and what the file says of its version and
+        licence.
+
+    Raises:
+        BiomedError: if the format is unknown, or the file cannot be read or has no concepts.
+    """
+    if format not in FORMATS:
+        raise BiomedError(f"--format {quote(format)}: {list_choices(format, FORMATS)}")
+    if not path.exists():
+        raise BiomedError(f"{path}: no such file or folder; check the path")
+    source = Source(path, language, {})
+    merged: dict[str, Term] = {}
+    for term in FORMATS[format](source):
+        known = merged.get(term.id)
+        names = (*(known.names if known else ()), *term.names)
+        names = tuple(dict.fromkeys(name for name in map(str.strip, names) if name))
+        if term.id and names:
+            merged[term.id] = (known or term)._replace(names=names)
+    if not merged:
+        raise BiomedError(f"{path}: no concepts of the format {format}; check --format and file")
+    return list(merged.values()), source.meta
+
+
+def _read_lines(path: Path) -> Iterator[str]:
+    """The lines of a text file in UTF-8, without their ends."""
+    with reading(path), open_binary(path, "rb", path.suffix) as stream:
+        for line in io.TextIOWrapper(stream, "utf-8-sig", newline="\n"):
+            yield line.rstrip("\r\n")
+
+
+def _split_lines(path: Path | None, separator: str, least: int) -> Iterator[list[str]]:
+    """The fields of each line, of which there are at least so many."""
+    for number, line in enumerate(_read_lines(path), 1) if path else ():
+        fields = line.split(separator)
+        if len(fields) < least:
+            raise BiomedError(
+                f"{path}:{number}: {len(fields)} fields and not {least}; check --format and file"
+            )
+        yield fields
+
+
+def _read_csv(source: Source) -> Iterator[Term]:
+    rows = csv.reader(_read_lines(source.path), strict=True)
+    header = next(rows, [])
+    if not {"id", "name"} <= set(header):
+        raise BiomedError(
+            f"{source.path}:1: no columns id and name; write a header such as "
+            "id,name,synonyms,type,parent"
+        )
+    try:
+        for row in filter(None, rows):
+            if len(row) != len(header):
+                raise csv.Error(f"{len(row)} fields and not {len(header)}")
+            cells = dict(zip(header, map(str.strip, row), strict=True))
+            names = (cells["name"], *cells.get("synonyms", "").split("|"))
+            yield Term(cells["id"], names, cells.get("type", ""), cells.get("parent", ""))
+    except csv.Error as error:
+        raise BiomedError(f"{source.path}:{rows.line_num}: {error}; correct the line") from error
+
+
+def _read_obo(source: Source) -> Iterator[Term]:
+    stanza: dict[str, list[str]] = defaultdict(list)
+    kind = ""
+    for line in (*_read_lines(source.path), "[]"):
+        if not line.startswith("["):
+            tag, _, value = line.partition(": ")
+            stanza[tag].append(value)
+            continue
+        if not kind:
+            source.meta["version"] = next(iter(stanza["data-version"]), "")
+            licences = [one for one in stanza["property_value"] if "license" in one]
+            source.meta["licence"] = licences[0].split(maxsplit=1)[1] if licences else ""
+        elif kind == "[Term]" and "true" not in stanza["is_obsolete"]:
+            found = map(_OBO_SYNONYM.match, stanza["synonym"])
+            synonyms = [one[1].replace('\\"', '"') for one in found if one]
+            parent, kinds = ([*stanza[tag], ""][0] for tag in ("is_a", "namespace"))
+            yield Term(stanza["id"][0], (*stanza["name"], *synonyms), kinds, parent.split(" ")[0])
+        stanza, kind = defaultdict(list), line
+
+
+def _read_owl_json(source: Source) -> Iterator[Term]:
+    """OBO Graphs, as OWL ontologies are published in JSON."""
+    try:
+        (graph, *_) = json.loads("".join(_read_lines(source.path)))["graphs"]
+        source.meta["version"] = graph.get("meta", {}).get("version", "")
+        edges: list[dict[str, str]] = graph.get("edges", [])
+        parents = {_shorten(one["sub"]): one["obj"] for one in edges if one["pred"] == "is_a"}
+        for node in graph["nodes"]:
+            meta: dict[str, Any] = node.get("meta", {})
+            if node.get("type") == "CLASS" and node.get("lbl") and not meta.get("deprecated"):
+                synonyms = meta.get("synonyms", [])
+                names = [one["val"] for one in synonyms if one["pred"] != "hasBroadSynonym"]
+                id = _shorten(node["id"])
+                yield Term(id, (node["lbl"], *names), "", _shorten(parents.get(id, "")))
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise BiomedError(f"{source.path}: not OBO Graphs in JSON ({error!r})") from error
+
+
+def _shorten(iri: str) -> str:
+    """HP:0000001 of http://purl.obolibrary.org/obo/HP_0000001."""
+    return iri.rpartition("/")[2].replace("_", ":", 1)
+
+
+def _read_rrf(source: Source) -> Iterator[Term]:
+    """UMLS; the semantic types are in MRSTY.RRF."""
+    types = {row[0]: row[3] for row in _split_lines(source.find("MRSTY.RRF", needed=False), "|", 4)}
+    language = _UMLS_LANGUAGES.get(source.language or "", (source.language or "").upper())
+    names: dict[str, list[str]] = defaultdict(list)
+    for row in _split_lines(source.find("MRCONSO.RRF"), "|", 17):
+        if language in ("", row[1]) and row[16] == "N":
+            is_preferred = (row[2], row[4], row[6]) == ("P", "PF", "Y")
+            names[row[0]].insert(0 if is_preferred else len(names[row[0]]), row[14])
+    return (Term(id, tuple(found), types.get(id, "")) for id, found in names.items())
+
+
+def _read_rf2(source: Source) -> Iterator[Term]:
+    """SNOMED CT; the tag of the full name is the type."""
+    concepts = _split_lines(source.find("sct2_Concept_*Snapshot*.txt", needed=False), "\t", 3)
+    inactive = {row[0] for row in concepts if row[2] == "0"}
+    relations = _split_lines(
+        source.find("sct2_Relationship_*Snapshot*.txt", needed=False), "\t", 8
+    )
+    parents = {row[4]: row[5] for row in relations if row[2] == "1" and row[7] == _IS_A}
+    names: dict[str, list[str]] = defaultdict(list)
+    types: dict[str, str] = {}
+    for row in _split_lines(source.find("sct2_Description_*Snapshot*.txt"), "\t", 8):
+        id, name = row[4], row[7]
+        if row[2] != "1" or id in inactive or source.language not in (None, row[5]):
+            continue
+        tagged = _TAG.fullmatch(name) if row[6] == _FULL_NAME else None
+        if tagged:
+            types[id] = tagged[2]
+        names[id].insert(0 if tagged else len(names[id]), tagged[1] if tagged else name)
+    for id, found in names.items():
+        yield Term(id, tuple(found), types.get(id, ""), parents.get(id, ""))
+
+
+def _read_mesh(source: Source) -> Iterator[Term]:
+    """MeSH descriptors or supplementary records; the first letter of the tree is the type."""
+    trees: dict[str, str] = {}
+    rows: list[tuple[str, tuple[str, ...], list[str], str]] = []
+    for record in _iterate_xml(source.path, ("DescriptorRecord", "SupplementalRecord")):
+        kind = record.tag if record.tag.startswith("S") else "Descriptor"
+        id = record.findtext(f"{kind}UI", "")
+        terms = (one.text or "" for one in record.iterfind(".//Term/String"))
+        own = [one.text or "" for one in record.iterfind("TreeNumberList/TreeNumber")]
+        trees |= dict.fromkeys(own, id)
+        mapped = record.findtext(".//DescriptorReferredTo/DescriptorUI", "").lstrip("*")
+        rows.append((id, (record.findtext(f"{kind}Name/String", ""), *terms), own, mapped))
+    for id, names, own, mapped in rows:
+        above = own[0].rpartition(".")[0] if own else ""
+        yield Term(id, names, own[0][0] if own and own[0] else "", trees.get(above, mapped))
+
+
+def _iterate_xml(path: Path, tags: Iterable[str]) -> Iterator[Element]:
+    with reading(path), open_binary(path, "rb", path.suffix) as stream:
+        try:
+            for _, element in iterparse(stream):
+                if element.tag in tags:
+                    yield element
+                    element.clear()
+        except ParseError as error:
+            raise BiomedError(f"{path}: not readable as XML ({error})") from error
+
+
+def _read_taxonomy(source: Source) -> Iterator[Term]:
+    """The dump of the NCBI Taxonomy; the rank is the type."""
+    nodes = _split_lines(source.find("nodes.dmp"), "\t|\t", 3)
+    places = {row[0]: (row[2].removesuffix("\t|"), row[1]) for row in nodes}
+    source.meta["licence"] = "public domain"
+    names: dict[str, list[str]] = {id: [] for id in places}
+    for id, name, _, kind in _split_lines(source.find("names.dmp"), "\t|\t", 4):
+        kind = kind.removesuffix("\t|")
+        if id in names and kind in _NAME_CLASSES:
+            names[id].insert(0 if kind == "scientific name" else len(names[id]), name)
+    return (Term(id, tuple(found), *places[id]) for id, found in names.items())
+
+
+FORMATS: dict[str, Callable[[Source], Iterable[Term]]] = {
+    "csv": _read_csv,
+    "obo": _read_obo,
+    "owl-json": _read_owl_json,
+    "rrf": _read_rrf,
+    "rf2": _read_rf2,
+    "mesh-xml": _read_mesh,
+    "taxonomy": _read_taxonomy,
+}

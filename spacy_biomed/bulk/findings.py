@@ -14,10 +14,11 @@ from ..annotations.document_keys import ANSWER_KEY
 from ..annotations.pairs import PAIR_KEY
 from ..annotations.relation_layer import RELATIONS
 from ..annotations.sections import SECTION, SECTIONS, get_section
+from .tables import ENTITY_FIELDS
 
 CONFIDENCE = "confidence"
 # Extensions that are written as a field of their own.
-_OWN_FIELDS = frozenset({CONFIDENCE, SECTION, *ASSERTIONS})
+_OWN_FIELDS = frozenset({CONFIDENCE, SECTION, *ASSERTIONS, *ENTITY_FIELDS})
 
 
 class Layers(NamedTuple):
@@ -29,6 +30,7 @@ class Layers(NamedTuple):
         answers: `doc.spans["answer"]`.
         sections: `span._.section`.
         assertions: `span._.is_negated` and the others.
+        fields: of `ENTITY_FIELDS`, those that entities have.
     """
 
     cats: bool
@@ -36,18 +38,21 @@ class Layers(NamedTuple):
     answers: bool
     sections: bool = False
     assertions: bool = False
+    fields: tuple[str, ...] = ()
 
 
 def find_layers(nlp: Language) -> Layers:
     """The layers that the components of a pipeline declare."""
     assigned = {name for pipe in nlp.pipe_names for name in nlp.get_pipe_meta(pipe).assigns}
     has_answers = any(nlp.get_pipe_meta(pipe).factory == "biomed_qa" for pipe in nlp.pipe_names)
+    fields = tuple(name for name in ENTITY_FIELDS if f"span._.{name}" in assigned)
     return Layers(
         "doc.cats" in assigned,
         "doc._.relations" in assigned,
         has_answers,
         f"span._.{SECTION}" in assigned,
         f"span._.{ASSERTIONS[0]}" in assigned,
+        fields,
     )
 
 
@@ -60,7 +65,8 @@ def describe(doc: Doc, layers: Layers) -> dict[str, Any]:
         `end`, `text`, `label`, `group` (the key in `doc.spans`; None for `doc.ents`), `confidence`
         (None from components that give no probability) and `attributes` (strings by name: `id`,
         `kb_id` and the values of `span._`); and `section` (None outside of sections), `is_negated`
-        and the other assertions (None where nobody looked) where the pipeline has these layers.
+        and the other assertions (None where nobody looked) and the
+        `fields` where the pipeline has these layers.
     """
     stored = _list_stored(doc)
     entities = [_describe_span(span, None, stored, layers) for span in doc.ents]
@@ -111,6 +117,7 @@ def _describe_span(
         "label": span.label_,
         "group": group,
         CONFIDENCE: _confidence(span),
+        **{name: span._.get(name) for name in layers.fields},
         "attributes": _attributes(span, stored),
     }
     if layers.sections:

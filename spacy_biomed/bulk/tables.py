@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from .findings import Layers
     from .sources import Item
 
+# Extensions of entities that are a column where a component sets them, with their types.
+ENTITY_FIELDS = {"code": "string", "code_name": "string", "code_confidence": "float32"}
+
 # Type of each column of the tables, as `pyarrow` names them.
 _KEYS = {"document": "int64", "id": "string"}
 _SPAN = {"start": "int64", "end": "int64", "text": "string"}
@@ -61,6 +64,7 @@ class TableBuilder:
 
     def __init__(self, layers: Layers, keep: tuple[str, ...] = ()):
         self._columns = {name: dict(_COLUMNS[name]) for name in list_tables(layers)}
+        self._columns["entities"] |= {name: ENTITY_FIELDS[name] for name in layers.fields}
         if layers.cats:
             self._columns["documents"]["cats"] = "map"
         if layers.sections:

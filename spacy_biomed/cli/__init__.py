@@ -35,6 +35,7 @@ from .serve import serve
 from .strip import strip
 from .study import study
 from .teach import teach
+from .terminology import terminology
 from .train import CONFIG_OVERRIDES, train
 from .version import print_versions
 from .vocabulary import vocabulary
@@ -75,6 +76,7 @@ app.command("distill", context_settings=CONFIG_OVERRIDES)(distill)
 app.command("teach")(teach)
 app.add_typer(study, name="study")
 app.command("compress")(compress)
+app.add_typer(terminology, name="terminology")
 app.command("calibrate")(calibrate)
 app.command("benchmark")(benchmark)
 app.command("annotate")(annotate)

@@ -69,6 +69,10 @@ def convert(
     copies: int | None = typer.Option(
         None, min=1, help="How many copies --replace-mentions adds; else 1."
     ),
+    identifier: str = typer.Option(
+        "concept",
+        help="The attribute of mentions that is the identifier of their concept, as ent.kb_id_.",
+    ),
     on_error: str = typer.Option(
         "stop",
         help="What to do about an annotation or a document that is wrong: stop, or skip it.",
@@ -118,6 +122,7 @@ def convert(
         copies=copies or 1,
         seed=seed,
         on_error=cast("OnError", on_error),
+        identifier=identifier,
         progress=_show_progress,
     )
     Console().print(_table(report))

@@ -24,7 +24,7 @@ from .conversion_report import ConversionReport, PartReport, compare_parts, find
 from .corpus_catalogue import CorpusEntry, find_corpus
 from .documents import Document
 from .formats import FORMATS, read_documents
-from .gold import annotate, create_doc
+from .gold import CONCEPT, annotate, create_doc
 from .label_map import LabelMap, find_mention_labels, keep_labels, map_labels
 from .mention_replacement import replace_mentions
 from .repairs import ChangeLog, OnError, keeping_log
@@ -34,7 +34,7 @@ from .tokenizer import create_tokenizer
 MADE_BY = "spacy biomed convert"
 
 # The attributes of tokens that conversion sets; others would only make the files larger.
-ATTRIBUTES = ("ENT_IOB", "ENT_TYPE", "SENT_START")
+ATTRIBUTES = ("ENT_IOB", "ENT_TYPE", "ENT_KB_ID", "SENT_START")
 
 Progress = Callable[[Sequence[Document], str], Iterable[Document]]
 
@@ -57,6 +57,7 @@ def convert_corpus(
     copies: int = 1,
     seed: int = 0,
     on_error: OnError = "stop",
+    identifier: str = CONCEPT,
     progress: Progress | None = None,
 ) -> ConversionReport:
     """Convert a corpus and write `{train,dev,test}.spacy`, `corpus.json` and `conversion.json`.
@@ -79,6 +80,7 @@ def convert_corpus(
             the training documents for dev, and for a corpus in one piece another tenth for test.
         on_error: what to do about an annotation, a line or a document that is wrong and cannot be
             repaired: "stop", or "skip" it. `conversion.json` lists what was repaired and left out.
+        identifier: the attribute of mentions that becomes `ent.kb_id_` (docs/tasks/linking.md).
         progress: called with documents and a description, to show the progress.
 
     Raises:
@@ -109,7 +111,7 @@ def convert_corpus(
     parts, annotated_labels = _choose_labels(parts, entry, label_map, labels)
     if replace_mentions is not None:
         parts["train"] = _multiply(name, parts, Path(replace_mentions), copies, seed)
-    bins = _place(parts, reports, language, spans_key, progress)
+    bins = _place(parts, reports, language, spans_key, identifier, progress)
     compare_parts(parts, reports)
     published = None if labels or label_map else entry
     report = ConversionReport(
@@ -208,6 +210,7 @@ def _place(
     reports: Mapping[str, PartReport],
     language: str,
     spans_key: str | None,
+    identifier: str,
     progress: Progress | None,
 ) -> dict[str, DocBin]:
     """Create the Docs of each part, with their annotations, and count them in the reports."""
@@ -218,7 +221,7 @@ def _place(
         bins[part] = DocBin(attrs=ATTRIBUTES, store_user_data=True)
         for document in progress(documents, part) if progress else documents:
             doc = create_doc(nlp, document)
-            annotated = annotate(doc, document, spans_key)
+            annotated = annotate(doc, document, spans_key, identifier)
             (seen.learn if part == "train" else seen.mark)(doc)
             reports[part].count(document, doc, annotated)
             bins[part].add(doc)

@@ -27,6 +27,13 @@ from ..annotations.pairs import mark_pair
 from ..annotations.relation_layer import SpanRelation
 from .documents import Document, Mention, Offsets, Relation
 
+# The attribute of mentions with the identifier of their concept, as PubTator's reader calls it.
+CONCEPT = "concept"
+
+# What spaCy has for a mention whose concept is in no knowledge base, and files for it.
+NIL = "NIL"
+_NO_CONCEPT = frozenset({"-", "-1", "<null>", "none", "null", "nil", "cui-less"})
+
 # Separators in files that give a mention several concepts in one value.
 _BETWEEN_CONCEPTS = re.compile(r"[|;,]")
 
@@ -64,10 +71,13 @@ class Placement:
         return sorted((mention.start, mention.end, mention.label) for mention in mentions)
 
 
-def place_mentions(doc: Doc, mentions: Sequence[Mention], *, flat: bool) -> Placement:
+def place_mentions(
+    doc: Doc, mentions: Sequence[Mention], *, flat: bool, identifier: str = CONCEPT
+) -> Placement:
     """Find the span of tokens of each mention.
 
     Args:
+        identifier: the attribute of mentions that becomes the span's `kb_id_`.
         mentions: a mention that the source gives twice (same label, same characters) counts once.
         flat: whether no two spans may share a token. Of such mentions the longest stays, and of
             equally long mentions the first.
@@ -77,7 +87,9 @@ def place_mentions(doc: Doc, mentions: Sequence[Mention], *, flat: bool) -> Plac
     taken: set[int] = set()
     # The sort is stable: equally long mentions at the same place keep the source's order.
     for mention in sorted(unique.values(), key=lambda one: (one.start - one.end, one.start)):
-        span = doc.char_span(mention.start, mention.end, label=mention.label)
+        concept = mention.attributes.get(identifier, "").strip()
+        kb_id = NIL if concept.lower() in _NO_CONCEPT else concept
+        span = doc.char_span(mention.start, mention.end, label=mention.label, kb_id=kb_id)
         if mention.is_discontinuous:
             placement.discontinuous.append(mention)
         elif span is None:
@@ -191,7 +203,9 @@ class Annotated:
     lost_relations: list[Relation]
 
 
-def annotate(doc: Doc, document: Document, spans_key: str | None = None) -> Annotated:
+def annotate(
+    doc: Doc, document: Document, spans_key: str | None = None, identifier: str = CONCEPT
+) -> Annotated:
     """Set the annotations of a document on its Doc.
 
     Classes and scores are set in `doc.cats`, the two texts of a pair in `doc.spans["pair"]`,
@@ -202,6 +216,7 @@ def annotate(doc: Doc, document: Document, spans_key: str | None = None) -> Anno
 
     Args:
         spans_key: the span group for mentions, which may overlap; None for `doc.ents`.
+        identifier: as for `place_mentions`.
     """
     if document.cats is not None:
         doc.cats = dict(document.cats)
@@ -215,7 +230,8 @@ def annotate(doc: Doc, document: Document, spans_key: str | None = None) -> Anno
         arguments = place_mentions(doc, document.mentions or (), flat=False)
         doc._.relations, lost = place_relations(document, arguments.placed)
         return Annotated(Placement(), answers, lost)
-    mentions = place_mentions(doc, document.mentions or (), flat=spans_key is None)
+    flat = spans_key is None
+    mentions = place_mentions(doc, document.mentions or (), flat=flat, identifier=identifier)
     if document.mentions is not None:
         if spans_key is None:
             doc.set_ents(mentions.spans, default="outside")

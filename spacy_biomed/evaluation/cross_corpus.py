@@ -12,7 +12,7 @@ from spacy.tokens import Doc
 
 from ..annotations.annotation_scope import AnnotationScope
 from ..annotations.seen import SEEN_KEY, SeenMentions
-from ..corpora.gold import UNALIGNED_MENTIONS
+from ..annotations.document_keys import UNALIGNED_MENTIONS
 from ..corpora.label_map import LabelMap, parse_label_map
 from ..errors import BiomedError, list_choices, quote
 from ..pipeline.label_scores import LabelScores

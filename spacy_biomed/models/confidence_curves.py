@@ -46,6 +46,22 @@ class ConfidenceCurve(NamedTuple):
         shares = np.interp(probability, self.given, self.calibrated)
         return (1.0 - OWN_SHARE) * shares + OWN_SHARE * probability
 
+    def to_dict(self) -> dict[str, Any]:
+        """The curve as JSON can hold it, rounded."""
+        if self.given is None or self.calibrated is None:
+            return {"temperature": round(self.temperature, _DIGITS)}
+        return {
+            "given": self.given.round(_DIGITS).tolist(),
+            "calibrated": self.calibrated.round(_DIGITS).tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, written: dict[str, Any]) -> ConfidenceCurve:
+        """The counterpart of `to_dict`."""
+        if "temperature" in written:
+            return cls(written["temperature"])
+        return cls(1.0, np.array(written["given"]), np.array(written["calibrated"]))
+
 
 def log_odds(probability: Floats1d) -> Floats1d:
     """(predictions,) the logarithm of p / (1 - p)."""
@@ -147,14 +163,15 @@ class LabelCurves:
 
     def to_dict(self) -> dict[str, Any]:
         """The curves as JSON can hold them, rounded."""
-        by_label = {name: _to_dict(curve) for name, curve in self.by_label.items()}
-        return {"pooled": _to_dict(self.pooled), "labels": by_label}
+        by_label = {name: curve.to_dict() for name, curve in self.by_label.items()}
+        return {"pooled": self.pooled.to_dict(), "labels": by_label}
 
     @classmethod
     def from_dict(cls, written: dict[str, Any]) -> LabelCurves:
         """The counterpart of `to_dict`."""
-        by_label = {name: _from_dict(curve) for name, curve in written["labels"].items()}
-        return cls(_from_dict(written["pooled"]), by_label)
+        read = ConfidenceCurve.from_dict
+        by_label = {name: read(curve) for name, curve in written["labels"].items()}
+        return cls(read(written["pooled"]), by_label)
 
 
 def fit_label_curves(
@@ -177,18 +194,3 @@ def fit_label_curves(
         if np.count_nonzero(label == place) >= LEAST_OF_LABEL
     }
     return LabelCurves(fit_curve(*arrays), by_label)
-
-
-def _to_dict(curve: ConfidenceCurve) -> dict[str, Any]:
-    if curve.given is None or curve.calibrated is None:
-        return {"temperature": round(curve.temperature, _DIGITS)}
-    return {
-        "given": curve.given.round(_DIGITS).tolist(),
-        "calibrated": curve.calibrated.round(_DIGITS).tolist(),
-    }
-
-
-def _from_dict(written: dict[str, Any]) -> ConfidenceCurve:
-    if "temperature" in written:
-        return ConfidenceCurve(written["temperature"])
-    return ConfidenceCurve(1.0, np.array(written["given"]), np.array(written["calibrated"]))

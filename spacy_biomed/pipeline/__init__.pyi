@@ -5,6 +5,7 @@ from .deidentify import BiomedDeidentifier, add_deidentifier
 from .described import Described, ShownScores
 from .encoder_head import EncoderHead
 from .encoder_pipe import EncoderPipe
+from .linker import BiomedLinker
 from .ner import BiomedNER, mention_scorer_v1, score_mentions
 from .onnx_transformer import OnnxEncoder
 from .pipeline_loading import load_pipeline
@@ -23,6 +24,7 @@ __all__ = [
     "BiomedConsistency",
     "BiomedContext",
     "BiomedDeidentifier",
+    "BiomedLinker",
     "BiomedNER",
     "BiomedQA",
     "BiomedRelations",

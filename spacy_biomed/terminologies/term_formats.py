@@ -21,8 +21,11 @@ _TAG = re.compile(r"(.+) \(([^()]+)\)")
 _OBO_SYNONYM = re.compile(r'"((?:[^"\\]|\\.)*)" (?!BROAD)')
 # Of names.dmp; the others are of authorities and of type material.
 _NAME_CLASSES = frozenset(
-    "scientific name|synonym|equivalent name|common name|genbank common name|acronym|blast name"
-    "|genbank acronym|genbank synonym|includes|anamorph|teleomorph".split("|")
+    (
+        *("scientific name", "synonym", "equivalent name", "common name", "genbank common name"),
+        *("acronym", "blast name", "genbank acronym", "genbank synonym", "includes"),
+        *("anamorph", "teleomorph"),
+    )
 )
 _UMLS_LANGUAGES = {"en": "ENG", "es": "SPA", "fr": "FRE", "de": "GER", "pt": "POR", "it": "ITA"}
 
@@ -198,9 +201,7 @@ def _read_rf2(source: Source) -> Iterator[Term]:
     """SNOMED CT; the tag of the full name is the type."""
     concepts = _split_lines(source.find("sct2_Concept_*Snapshot*.txt", needed=False), "\t", 3)
     inactive = {row[0] for row in concepts if row[2] == "0"}
-    relations = _split_lines(
-        source.find("sct2_Relationship_*Snapshot*.txt", needed=False), "\t", 8
-    )
+    relations = _split_lines(source.find("sct2_Relationship_*Snapshot*.txt", needed=False), "\t", 8)
     parents = {row[4]: row[5] for row in relations if row[2] == "1" and row[7] == _IS_A}
     names: dict[str, list[str]] = defaultdict(list)
     types: dict[str, str] = {}

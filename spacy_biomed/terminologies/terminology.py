@@ -176,6 +176,11 @@ class Terminology:
         parent = int(self._arrays["parents"][concept])
         return None if parent < 0 else parent
 
+    def get_typical(self, concept: int) -> int | None:
+        """The place of the most usual of the concepts that are directly narrower."""
+        typical = int(self._arrays["typical"][concept])
+        return None if typical < 0 else typical
+
     def get_usualness(self, concept: int) -> float:
         """How usual a concept is: the logarithm of its number of narrower concepts and names."""
         return float(self._arrays["usualness"][concept])
@@ -246,6 +251,11 @@ def _index(terms: list[Term]) -> tuple[dict[str, np.ndarray], list[str]]:
     types = sorted({term.type for term in terms})
     numbers = {type: number for number, type in enumerate(types)}
     counts = np.array([len(term.names) for term in terms])
+    usualness = np.log1p(_count_narrower(parents) + counts - 1).astype("float16")
+    typical = np.full(len(terms), -1, dtype="int32")
+    by_usualness = np.argsort(usualness, kind="stable")
+    by_usualness = by_usualness[parents[by_usualness] >= 0]
+    typical[parents[by_usualness]] = by_usualness  # the last one stays
     names = [name for term in terms for name in term.names]
     encoded = [name.encode("utf8", "replace") for name in names]
     keys = [normalize(name) for name in names]
@@ -253,7 +263,8 @@ def _index(terms: list[Term]) -> tuple[dict[str, np.ndarray], list[str]]:
         "ids": ids,
         "types": np.array([numbers[term.type] for term in terms], dtype="uint16"),
         "parents": parents,
-        "usualness": np.log1p(_count_narrower(parents) + counts - 1).astype("float16"),
+        "usualness": usualness,
+        "typical": typical,
         "first_names": np.append(0, np.cumsum(counts)).astype("int32"),
         "name_bytes": np.frombuffer(b"".join(encoded), dtype="uint8"),
         "name_starts": _starts(np.fromiter(map(len, encoded), "int64", len(encoded))),

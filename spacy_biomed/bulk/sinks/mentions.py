@@ -8,6 +8,7 @@ from typing import Any
 from ...annotations.assertions import ASSERTIONS
 from ...annotations.document_keys import ANSWER_KEY
 from ...annotations.sections import SECTION
+from ..tables import ENTITY_FIELDS
 
 _Place = tuple[int, int, str]
 
@@ -68,7 +69,9 @@ def list_mentions(
 
     for span in [*found["entities"], *found.get("answers", ())]:
         label = span.get("label", ANSWER_KEY)
-        add(span["start"], span["end"], label, span["confidence"], _list_attributes(span))
+        fields = {name: str(span[name]) for name in ENTITY_FIELDS if span.get(name) is not None}
+        attributes = {**_list_attributes(span), **fields}
+        add(span["start"], span["end"], label, span["confidence"], attributes)
     relations: list[FoundRelation] = []
     for relation in found.get("relations", ()):
         head, tail = (

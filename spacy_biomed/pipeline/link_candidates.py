@@ -1,0 +1,325 @@
+"""The concepts of a terminology that a mention may mean, and what speaks for each."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..annotations.abbreviations import find_abbreviations
+from ..terminologies.name_forms import list_parts, loosen, normalize
+from ..terminologies.terminology import Match, Terminology
+
+# What speaks for or against a candidate. A name of the terminology is the mention's: in the same
+# letters, normalised, in another number or word order, abbreviated ("E. coli"), or it is similar.
+# Else a part of the mention has a name, or it is the parent of such a concept. The mention may be
+# a short form of a long form or of a genus in the text, or a part of, or the initials of, another
+# mention, or it means what other mentions of the document do. Names may be known from training.
+FEATURES = (
+    *("same", "normal", "loose", "abbreviated", "similar", "similarity", "part", "coverage"),
+    *(
+        "preferred",
+        "usual",
+        "rivals",
+        "short",
+        "broader",
+        "typical",
+        "known",
+        "known_share",
+        "known_concept",
+    ),
+    *("long_form", "genus", "contained", "initials", "nearest", "first", "mentioned", "share"),
+    *("votes", "relative", "narrower"),
+)
+_PLACE = {name: place for place, name in enumerate(FEATURES)}
+_STRONG = tuple(_PLACE[name] for name in ("normal", "loose", "known"))
+
+_SHORT_GENUS = re.compile(r"([A-Z][a-z]{0,2})\. ?(?=[a-z])")
+_INITIALS = re.compile(r"(?=.*[A-Z].*[A-Z])[\w-]{2,10}")
+_WORD = re.compile(r"\w+")
+_SHORT, _LEAST_PART = 4, 4
+_MOST_GENERA = 8
+_CACHED = 20_000
+
+
+@dataclass(slots=True)
+class LinkCandidate:
+    """A concept that a mention may mean.
+
+    Attributes:
+        id: of the concept.
+        concept: its place in the terminology; None if it is known from training alone.
+        type: of the concept; "" without one.
+        values: of `FEATURES`.
+    """
+
+    id: str
+    concept: int | None
+    type: str = ""
+    values: list[float] = field(default_factory=lambda: [0.0] * len(FEATURES))
+
+    def set(self, **values: float) -> None:
+        """Raise values of features."""
+        for name, value in values.items():
+            self.values[_PLACE[name]] = max(self.values[_PLACE[name]], value)
+
+    @property
+    def is_strong(self) -> bool:
+        """Whether the whole mention is one of its names."""
+        values = self.values
+        return not values[_PLACE["part"]] and any(values[place] for place in _STRONG)
+
+
+Candidates = dict[str, LinkCandidate]
+
+
+class KnownNames:
+    """The names that a training corpus has for concepts.
+
+    Attributes:
+        counts: normalised name, and id, to the number of mentions.
+        names: id to its most frequent mention.
+    """
+
+    def __init__(self, counts: Mapping[str, Mapping[str, int]], names: Mapping[str, str]):
+        self.counts = counts
+        self.names = names
+        self.of_concepts: Counter[str] = Counter()
+        for of_name in counts.values():
+            self.of_concepts.update(of_name)
+
+    @classmethod
+    def learn(cls, mentions: Iterable[tuple[str, Iterable[str]]]) -> KnownNames:
+        """Count the names of mentions, texts with the ids of their concepts."""
+        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        texts: dict[str, Counter[str]] = defaultdict(Counter)
+        for text, ids in mentions:
+            for id in ids:
+                counts[normalize(text)][id] += 1
+                texts[id][text] += 1
+        return cls(counts, {id: found.most_common(1)[0][0] for id, found in texts.items()})
+
+
+class CandidateFinder:
+    """Finds the concepts that mentions may mean.
+
+    Args:
+        terminology: the concepts.
+        known: names and concepts from training.
+    """
+
+    def __init__(self, terminology: Terminology, known: KnownNames):
+        self.terminology = terminology
+        self.known = known
+        self._cache: dict[str, Candidates] = {}
+
+    def find(self, mentions: Sequence[str], document: str) -> dict[str, Candidates]:
+        """The candidates of each text of a document's mentions.
+
+        Args:
+            mentions: their texts, in their order.
+            document: the text of the document.
+        """
+        found = {text: self._copy(self._look_up(text)) for text in dict.fromkeys(mentions)}
+        self._expand(found, document)
+        strong = {
+            text: {id: one for id, one in own.items() if one.is_strong}
+            for text, own in found.items()
+        }
+        self._refer(mentions, found, strong)
+        self._vote(found, strong)
+        return found
+
+    def get_name(self, id: str) -> str:
+        """The preferred name of a concept, or its most frequent in training."""
+        place = self.terminology.get_place(id)
+        return self.known.names[id] if place is None else self.terminology.get_name(place)
+
+    def _expand(self, found: dict[str, Candidates], document: str) -> None:
+        """Add the candidates of long forms, and of genera that the document has."""
+        long_forms = {
+            document[one.short_start : one.short_end]: document[one.long_start : one.long_end]
+            for one in find_abbreviations(document)
+        }
+        for text, own in found.items():
+            long = _WORD.sub(lambda word: long_forms.get(word[0], word[0]), text)
+            if text in long_forms or long != text:
+                self._merge(own, self._look_up(long_forms.get(text, long)), "long_form")
+            short = _SHORT_GENUS.match(text)
+            if short:
+                genera = re.findall(rf"\b{short[1]}[a-z]{{2,}}(?= [a-z]{{2,}})", document)
+                rest = text[short.end() :]
+                for genus in list(dict.fromkeys(genera))[:_MOST_GENERA]:
+                    for epithet in dict.fromkeys((rest, rest.split()[0])):
+                        full = self._look_up(f"{genus} {epithet}", deep=False)
+                        self._merge(own, full, "genus")
+
+    def _refer(
+        self,
+        mentions: Sequence[str],
+        found: dict[str, Candidates],
+        strong: dict[str, Candidates],
+    ) -> None:
+        """Add the concepts of other mentions to the mentions without a name of a concept."""
+        named = [place for place, text in enumerate(mentions) if strong[text]]
+        if not named:
+            return
+        keys = {text: f" {normalize(text)} " for text in found}
+        count = Counter(id for place in named for id in strong[mentions[place]])
+        for text, own in found.items():
+            if strong[text]:
+                self._narrow(own, strong)
+                continue
+            first = mentions.index(text)
+            nearest = min(named, key=lambda place: (abs(place - first), place))
+            letters = text.replace("-", "").lower() if _INITIALS.fullmatch(text) else ""
+            for other, candidates in strong.items():
+                reasons = {
+                    "contained": keys[text] in keys[other],
+                    "initials": letters and _are_initials(letters, keys[other].strip()),
+                    "nearest": other == mentions[nearest],
+                    "first": other == mentions[named[0]],
+                    "mentioned": True,
+                }
+                for one in candidates.values():
+                    same = self._add_id(own, one.id, one.concept)
+                    same.set(
+                        **{name: 1.0 for name, is_so in reasons.items() if is_so},
+                        share=count[one.id] / len(named),
+                    )
+
+    def _narrow(self, own: Candidates, strong: dict[str, Candidates]) -> None:
+        """Add the concepts of other mentions that are narrower: a species for its genus."""
+        broad = {one.concept for one in own.values() if one.is_strong}
+        for candidates in strong.values():
+            for one in candidates.values():
+                if one.concept is not None and self.terminology.get_parent(one.concept) in broad:
+                    self._add_id(own, one.id, one.concept).set(narrower=1.0)
+
+    def _vote(self, found: dict[str, Candidates], strong: dict[str, Candidates]) -> None:
+        """Count for each candidate the other mentions that are names of it, or of a relative."""
+        votes = Counter(id for own in strong.values() for id in own)
+        concepts = {one.concept for own in strong.values() for one in own.values()}
+        parents = {
+            self.terminology.get_parent(concept) for concept in concepts if concept is not None
+        }
+        for text, own in found.items():
+            for one in own.values():
+                one.set(votes=min(votes[one.id] - (one.id in strong[text]), 3))
+                if one.concept is not None:
+                    parent = self.terminology.get_parent(one.concept)
+                    is_relative = one.concept in parents or (parent in concepts and parent)
+                    one.set(relative=float(bool(is_relative)))
+
+    def _look_up(self, text: str, *, deep: bool = True) -> Candidates:
+        """The candidates of a mention alone; if no name is its, and `deep`, by parts, trigrams."""
+        cached = self._cache.get(text)
+        if cached is not None:
+            return cached
+        key = normalize(text)
+        found: Candidates = {}
+        self._add_names(found, key, text)
+        if deep and not any(one.is_strong for one in found.values()):
+            self._add_parts(found, key)
+            for match in self.terminology.search(key):
+                self._add(found, match, text).set(similar=1.0, similarity=match.similarity)
+        for one in list(found.values()):
+            if one.concept is not None:
+                self._add_chain(found, one.concept, self.terminology.get_parent, "broader", 2)
+                if one.is_strong:
+                    get_typical = self.terminology.get_typical
+                    self._add_chain(found, one.concept, get_typical, "typical", 4)
+        if deep or any(one.is_strong for one in found.values()):
+            if len(self._cache) >= _CACHED:
+                self._cache.clear()
+            self._cache[text] = found
+        return found
+
+    def _add_names(self, found: Candidates, key: str, text: str) -> None:
+        """Add the concepts that have a name, in the terminology or from training."""
+        matches = self.terminology.find(key)
+        if not any(match.form == "normal" for match in matches):
+            matches += self.terminology.find(loosen(key))
+        for match in matches:
+            self._add(found, match, text).set(**{match.form: 1.0})
+        counts = self.known.counts.get(key, {})
+        total = sum(counts.values())
+        for id, count in counts.items():
+            one = self._add_id(found, id, self.terminology.get_place(id))
+            one.set(known=1.0, known_share=count / (total + 1))
+        rivals = sum(one.is_strong for one in found.values())
+        for one in found.values():
+            one.set(rivals=float(min(rivals - one.is_strong, 5)), short=float(len(key) < _SHORT))
+
+    def _add_parts(self, found: Candidates, key: str) -> None:
+        """Add the concepts whose names are the longest parts of a mention with a name."""
+        words = key.split()
+        longest = 0
+        for first, last in list_parts(words):
+            if last - first < longest:
+                return
+            part = " ".join(words[first:last])
+            parts: Candidates = {}
+            if len(part) >= _LEAST_PART:
+                self._add_names(parts, part, part)
+            for id, one in parts.items():
+                if one.is_strong or one.values[_PLACE["abbreviated"]]:
+                    longest = last - first
+                    one.set(part=1.0, coverage=len(part) / len(key))
+                    found.setdefault(id, one)
+
+    def _add_chain(
+        self,
+        found: Candidates,
+        concept: int | None,
+        follow: Callable[[int], int | None],
+        feature: str,
+        steps: int,
+    ) -> None:
+        """Add the concepts that are reached from one in some steps."""
+        for step in range(1, steps + 1):
+            concept = None if concept is None else follow(concept)
+            if concept is not None:
+                self._add_concept(found, concept).set(**{feature: 1.0 / step})
+
+    def _add(self, found: Candidates, match: Match, text: str) -> LinkCandidate:
+        one = self._add_concept(found, match.concept)
+        one.set(same=float(match.name == text), preferred=float(match.is_preferred))
+        return one
+
+    def _add_concept(self, found: Candidates, concept: int) -> LinkCandidate:
+        return self._add_id(found, self.terminology.get_id(concept), concept)
+
+    def _add_id(self, found: Candidates, id: str, concept: int | None) -> LinkCandidate:
+        if id not in found:
+            found[id] = LinkCandidate(id, concept)
+            if concept is not None:
+                found[id].type = self.terminology.get_type(concept)
+                found[id].set(usual=self.terminology.get_usualness(concept))
+            found[id].set(known_concept=min(self.known.of_concepts[id], 20) ** 0.5)
+        return found[id]
+
+    @staticmethod
+    def _copy(candidates: Candidates) -> Candidates:
+        return {
+            id: LinkCandidate(one.id, one.concept, one.type, list(one.values))
+            for id, one in candidates.items()
+        }
+
+    def _merge(self, own: Candidates, others: Candidates, feature: str) -> None:
+        """Add candidates that a mention has for a reason."""
+        for id, one in self._copy(others).items():
+            merged = own.setdefault(id, one)
+            merged.values = list(map(max, merged.values, one.values))
+            merged.set(**{feature: 1.0})
+
+
+def _are_initials(letters: str, name: str) -> bool:
+    """Whether letters are in a name in this order, the first at its beginning."""
+    rest = iter(name)
+    return (
+        letters[0] == name[0]
+        and len(name) > 2 * len(letters)
+        and all(letter in rest for letter in letters)
+    )

@@ -1,0 +1,305 @@
+"""The component `biomed_linker`: the concepts of a terminology that entities mean."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import srsly
+from spacy.language import Language
+from spacy.pipeline import Pipe
+from spacy.pipeline.entity_linker import entity_linker_score
+from spacy.tokens import Doc, Span, SpanGroup
+from spacy.training import Example
+from spacy.util import SimpleFrozenDict
+
+from ..corpora.gold import NIL
+from ..errors import BiomedError, list_choices
+from ..outputs import MARKER
+from ..terminologies.terminology import Terminology
+from .checksums import check_component, forget_checksums
+from .described import Described, ShownScores
+from .factories import register_factory
+from .link_candidates import CandidateFinder, KnownNames
+from .link_ranker import DEFAULT_RANKER, LinkedDocument, LinkRanker, Ranked, train_linking
+from .mention_layer import gold_spans
+
+FACTORY = "biomed_linker"
+CODE, CODE_NAME, CODE_CONFIDENCE, CANDIDATES = "code", "code_name", "code_confidence", "candidates"
+
+# The values of the four extensions of a span, by its label.
+_LINKED = "linked"
+_OTHERS = "*"
+_INDEXES = "terminologies"
+# Between several identifiers of one mention.
+_BETWEEN = re.compile(r"[|,;+]")
+
+
+class BiomedLinker(Described, Pipe):
+    """Give entities the codes of a terminology.
+
+    Candidates are the concepts that have the mention as a name, whatever the case, accents,
+    punctuation, number and word order; those of its long form ("NSCLC") or genus ("E. coli") in the
+    document; of parts of it, of similar names, and of other mentions of the document. A conditional
+    logit model gives each a probability, and the rest to none of them. It is trained, and
+    calibrated, on mentions with identifiers; without that it has general weights.
+
+    Attributes:
+        name: name of the component in the pipeline.
+        terminologies: name to the directory of a terminology (`spacy biomed terminology build`),
+            which stays there. Those of `add_terminology` are saved with the pipeline.
+        labels: label to the name of the terminology of its entities, "*" for all others. By default
+            all labels have the only terminology.
+        spans_key: span group of the entities; None for `doc.ents`.
+        threshold: smallest probability of a code, 0 to 1.
+        most_candidates: length of `span._.candidates`.
+
+    Extensions of spans:
+        `code`, `code_name`, `code_confidence`: the code, its preferred name and the probability
+        that it is right if the entity is; None without a code. `ent.kb_id_` is the code too.
+        `candidates`: (code, name, probability) of the most probable concepts, also below the
+        threshold; None if nobody looked.
+
+    Examples:
+        >>> import spacy
+        >>> nlp = spacy.load("en_biomed_ner")  # doctest: +SKIP
+        >>> settings = {"terminologies": {"hpo": "terms/hpo"}, "labels": {"DISEASE": "hpo"}}
+        >>> linker = nlp.add_pipe("biomed_linker", config=settings)  # doctest: +SKIP
+        >>> [(ent.text, ent._.code) for ent in nlp("No seizures.").ents]  # doctest: +SKIP
+        [('seizures', 'HP:0001250')]
+    """
+
+    default_name, task_name = FACTORY, "entity linking"
+    usage_line = "print([(ent.text, ent._.code, ent._.code_name) for ent in doc.ents])"
+
+    def __init__(
+        self,
+        name: str = FACTORY,
+        *,
+        terminologies: dict[str, str] = SimpleFrozenDict(),
+        labels: dict[str, str] = SimpleFrozenDict(),
+        spans_key: str | None = None,
+        threshold: float = 0.5,
+        most_candidates: int = 5,
+    ):
+        if not 0.0 <= threshold <= 1.0:
+            raise BiomedError(f"[components.{name}] threshold = {threshold}: use 0 to 1")
+        install_link_extensions()
+        self.name = name
+        self.scorer: Callable[..., dict[str, Any]] = _score
+        self.labels_of = dict(labels)
+        self._spans_key = spans_key
+        self._threshold = threshold
+        self._most_candidates = most_candidates
+        self._paths = {name: Path(path) for name, path in terminologies.items()}
+        self._saved: set[str] = set()
+        self._trained: dict[str, tuple[KnownNames, LinkRanker]] = {}
+        self._finders: dict[str, CandidateFinder] = {}
+
+    @classmethod
+    def shown_scores(cls, name: str, settings: Any) -> ShownScores:
+        return ShownScores(averages={"Codes": "nel_micro"})
+
+    def add_terminology(self, name: str, path: Path | str) -> None:
+        """Add a terminology that is copied to where the pipeline is saved."""
+        self._paths[name] = Path(path)
+        self._saved.add(name)
+        self._finders.pop(name, None)
+
+    def open(self) -> None:
+        """Open the terminologies, which otherwise the first entity does.
+
+        Raises:
+            BiomedError: if one cannot be opened.
+        """
+        for name in self._paths:
+            self._get_finder(name)
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Set the codes of the entities of a document."""
+        key = self._spans_key
+        spans: list[Span] = list(doc.ents) if key is None else list(doc.spans.get(key, ()))
+        by_terminology: dict[str, list[Span]] = defaultdict(list)
+        for span in spans:
+            by_terminology[self._choose(span.label_)].append(span)
+        for name, own in by_terminology.items():
+            if name:
+                self._link(name, own, doc.text)
+        if by_terminology.keys() - {""}:
+            if key is None:
+                doc.set_ents(spans, default="unmodified")
+            else:
+                group = doc.spans[key]
+                doc.spans[key] = SpanGroup(doc, name=key, attrs=group.attrs, spans=spans)
+        return doc
+
+    def _link(self, name: str, spans: Sequence[Span], document: str) -> None:
+        """Set the codes of entities of one terminology, in text order."""
+        finder = self._get_finder(name)
+        _, ranker = self._trained.get(name, (None, DEFAULT_RANKER))
+        found = finder.find([span.text for span in sorted(spans)], document)
+        ranked = ranker.rank(list(found.values()))
+        values = {
+            text: self._describe(finder, ranker, one)
+            for text, one in zip(found, ranked, strict=True)
+        }
+        for span in spans:
+            own = values[span.text]
+            span.kb_id_ = own[CODE] or ""
+            user_data: dict[Any, Any] = span.doc.user_data
+            user_data.setdefault(_linked_key(span), {})[span.label_] = own
+
+    def _describe(
+        self, finder: CandidateFinder, ranker: LinkRanker, ranked: Ranked
+    ) -> dict[str, Any]:
+        best = zip(ranked.ids, ranked.probabilities, strict=True)
+        rows = [
+            (id, finder.get_name(id), round(probability, 6))
+            for id, probability in list(best)[: self._most_candidates]
+        ]
+        if rows:
+            id, name, probability = rows[0]
+            rows[0] = id, name, round(ranker.calibrate(probability), 6)
+        has_code = bool(rows) and rows[0][2] >= self._threshold
+        own = rows[0] if has_code else (None, None, None)
+        return {**dict(zip((CODE, CODE_NAME, CODE_CONFIDENCE), own, strict=True)), CANDIDATES: rows}
+
+    def _choose(self, label: str) -> str:
+        """The name of the terminology for a label; "" without one."""
+        if self.labels_of:
+            name = self.labels_of.get(label, self.labels_of.get(_OTHERS, ""))
+            if name and name not in self._paths:
+                raise BiomedError(
+                    f"[components.{self.name}.labels] {label}: {list_choices(name, self._paths)}"
+                )
+            return name
+        if len(self._paths) != 1:
+            raise BiomedError(
+                f"[components.{self.name}] has {len(self._paths)} terminologies: give one in "
+                "[terminologies], or say in [labels] which label has which"
+            )
+        return next(iter(self._paths))
+
+    def _get_finder(self, name: str) -> CandidateFinder:
+        if name not in self._finders:
+            known, _ = self._trained.get(name, (KnownNames({}, {}), None))
+            self._finders[name] = CandidateFinder(Terminology(self._paths[name]), known)
+        return self._finders[name]
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+    ) -> None:
+        """Learn from the mentions with identifiers (`ent.kb_id_`) of documents, if there are any.
+
+        An identifier may be several, with `|`, `,`, `;` or `+` between, of which any is right.
+        "NIL" is none. Mentions without an identifier are not learned from.
+        """
+        documents: dict[str, list[LinkedDocument]] = defaultdict(list)
+        for example in get_examples():
+            by_terminology: dict[str, list[tuple[str, frozenset[str] | None]]] = defaultdict(list)
+            for span in gold_spans(example.reference, self._spans_key) or ():
+                by_terminology[self._choose(span.label_)].append((span.text, read_ids(span)))
+            for name, mentions in by_terminology.items():
+                documents[name].append(LinkedDocument(example.reference.text, mentions))
+        for name, own in documents.items():
+            if name and any(ids is not None for one in own for _, ids in one.mentions):
+                self._finders.pop(name, None)
+                self._trained[name] = train_linking(Terminology(self._paths[name]), own)
+
+    def to_disk(self, path: Path | str, *, exclude: Iterable[str] = ()) -> None:
+        """Write what was learned, and the terminologies of `add_terminology`."""
+        path = Path(path)
+        forget_checksums(path.parent)
+        path.mkdir(parents=True, exist_ok=True)
+        srsly.write_json(path / "cfg", {"terminologies": sorted(self._saved)})
+        srsly.write_msgpack(path / "trained.msgpack", self._describe_trained())
+        for name in self._saved:
+            target = path / _INDEXES / name
+            if target.resolve() != self._paths[name].resolve():
+                ignored = shutil.ignore_patterns(MARKER)
+                shutil.copytree(self._paths[name], target, dirs_exist_ok=True, ignore=ignored)
+
+    def from_disk(self, path: Path | str, *, exclude: Iterable[str] = ()) -> BiomedLinker:
+        """The counterpart of `to_disk`."""
+        path = Path(path)
+        check_component(path)
+        self._restore(srsly.read_msgpack(path / "trained.msgpack"))
+        for name in srsly.read_json(path / "cfg")["terminologies"]:
+            self.add_terminology(name, path / _INDEXES / name)
+        return self
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """What was learned; of terminologies only the paths."""
+        paths = {name: str(path) for name, path in self._paths.items()}
+        return srsly.msgpack_dumps([self._describe_trained(), paths, sorted(self._saved)])
+
+    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> BiomedLinker:
+        """The counterpart of `to_bytes`."""
+        trained, paths, saved = srsly.msgpack_loads(data)
+        self._restore(trained)
+        self._paths = {name: Path(path) for name, path in paths.items()}
+        self._saved = set(saved)
+        return self
+
+    def _describe_trained(self) -> dict[str, Any]:
+        return {
+            name: {"counts": known.counts, "names": known.names, "ranker": ranker.to_dict()}
+            for name, (known, ranker) in self._trained.items()
+        }
+
+    def _restore(self, trained: dict[str, Any]) -> None:
+        self._finders = {}
+        self._trained = {
+            name: (KnownNames(one["counts"], one["names"]), LinkRanker.from_dict(one["ranker"]))
+            for name, one in trained.items()
+        }
+
+
+make_biomed_linker = register_factory(
+    FACTORY,
+    BiomedLinker,
+    assigns=[
+        "token.ent_kb_id",
+        *(f"span._.{name}" for name in (CODE, CODE_NAME, CODE_CONFIDENCE, CANDIDATES)),
+    ],
+    default_score_weights={"nel_micro_f": 1.0, "nel_micro_r": None, "nel_micro_p": None},
+)
+
+
+def install_link_extensions() -> None:
+    """Declare the extensions of `BiomedLinker`."""
+    for name in (CODE, CODE_NAME, CODE_CONFIDENCE, CANDIDATES):
+        if not Span.has_extension(name):
+            Span.set_extension(name, getter=_create_getter(name))
+
+
+def _create_getter(name: str) -> Callable[[Span], Any]:
+    return lambda span: read_linked(span).get(name)
+
+
+def read_linked(span: Span) -> dict[str, Any]:
+    """The values of the four extensions, by their names; empty if nobody looked."""
+    user_data: dict[Any, Any] = span.doc.user_data
+    return user_data.get(_linked_key(span), {}).get(span.label_, {})
+
+
+def _linked_key(span: Span) -> tuple[str, str, int, int]:
+    # Of the form of spaCy's extensions: its methods that copy parts of a document move the offsets.
+    return "._.", _LINKED, span.start_char, span.end_char
+
+
+def read_ids(span: Span) -> frozenset[str] | None:
+    """The identifiers of a gold mention, of which any is right; None if it has none."""
+    ids = frozenset(map(str.strip, _BETWEEN.split(span.kb_id_))) - {""}
+    return ids - {NIL} if ids else None
+
+
+def _score(examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
+    return entity_linker_score(examples, negative_labels=[NIL, ""])

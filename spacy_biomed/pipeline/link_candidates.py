@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..annotations.abbreviations import find_abbreviations
 from ..terminologies.name_forms import list_parts, loosen, normalize
-from ..terminologies.terminology import Match, Terminology
+from ..terminologies.terminology import Concept, Match, Terminology
 
 # What speaks for or against a candidate. A name of the terminology is the mention's: in the same
 # letters, normalised, in another number or word order, abbreviated ("E. coli"), or it is similar.
@@ -18,28 +18,22 @@ from ..terminologies.terminology import Match, Terminology
 # mention, or it means what other mentions of the document do. Names may be known from training.
 FEATURES = (
     *("same", "normal", "loose", "abbreviated", "similar", "similarity", "part", "coverage"),
-    *(
-        "preferred",
-        "usual",
-        "rivals",
-        "short",
-        "broader",
-        "typical",
-        "known",
-        "known_share",
-        "known_concept",
-    ),
-    *("long_form", "genus", "contained", "initials", "nearest", "first", "mentioned", "share"),
-    *("votes", "relative", "narrower"),
+    *("preferred", "usual", "rivals", "short", "broader", "known", "known_share"),
+    *("known_concept", "long_form", "genus", "contained", "initials", "adjacent", "first"),
+    *("mentioned", "share", "votes", "relative", "narrower"),
 )
 _PLACE = {name: place for place, name in enumerate(FEATURES)}
-_STRONG = tuple(_PLACE[name] for name in ("normal", "loose", "known"))
+_NORMAL, _LOOSE, _KNOWN, _PART = (_PLACE[name] for name in ("normal", "loose", "known", "part"))
+# Where candidates are from, the best first.
+_ORIGINS = ("part", "known", "normal", "loose", "abbreviated", "similar", "broader", "mentioned")
 
 _SHORT_GENUS = re.compile(r"([A-Z][a-z]{0,2})\. ?(?=[a-z])")
 _INITIALS = re.compile(r"(?=.*[A-Z].*[A-Z])[\w-]{2,10}")
 _WORD = re.compile(r"\w+")
 _SHORT, _LEAST_PART = 4, 4
 _MOST_GENERA = 8
+# How far above a concept those are that a mention of it may mean, and how similar a name then is.
+_STEPS, _SIMILAR = 2, 0.6
 _CACHED = 20_000
 
 
@@ -59,16 +53,28 @@ class LinkCandidate:
     type: str = ""
     values: list[float] = field(default_factory=lambda: [0.0] * len(FEATURES))
 
-    def set(self, **values: float) -> None:
-        """Raise values of features."""
-        for name, value in values.items():
-            self.values[_PLACE[name]] = max(self.values[_PLACE[name]], value)
+    def set(self, name: str, value: float = 1.0) -> None:
+        """Raise the value of a feature."""
+        place = _PLACE[name]
+        if value > self.values[place]:
+            self.values[place] = value
+
+    @property
+    def kind(self) -> str:
+        """Where it is from, and its type."""
+        origin = next((name for name in _ORIGINS if self.values[_PLACE[name]]), "")
+        return f"{origin} {self.type}"
 
     @property
     def is_strong(self) -> bool:
         """Whether the whole mention is one of its names."""
+        return self.is_named and not self.values[_PART]
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the mention, or a part of it, is one of its names."""
         values = self.values
-        return not values[_PLACE["part"]] and any(values[place] for place in _STRONG)
+        return bool(values[_NORMAL] or values[_LOOSE] or values[_KNOWN])
 
 
 Candidates = dict[str, LinkCandidate]
@@ -113,6 +119,7 @@ class CandidateFinder:
         self.terminology = terminology
         self.known = known
         self._cache: dict[str, Candidates] = {}
+        self._concepts: dict[int, Concept] = {}
 
     def find(self, mentions: Sequence[str], document: str) -> dict[str, Candidates]:
         """The candidates of each text of a document's mentions.
@@ -123,12 +130,12 @@ class CandidateFinder:
         """
         found = {text: self._copy(self._look_up(text)) for text in dict.fromkeys(mentions)}
         self._expand(found, document)
-        strong = {
-            text: {id: one for id, one in own.items() if one.is_strong}
+        named = {
+            text: {id: one for id, one in own.items() if one.is_named}
             for text, own in found.items()
         }
-        self._refer(mentions, found, strong)
-        self._vote(found, strong)
+        self._refer(mentions, found, named)
+        self._vote(found, named)
         return found
 
     def get_name(self, id: str) -> str:
@@ -159,58 +166,68 @@ class CandidateFinder:
         self,
         mentions: Sequence[str],
         found: dict[str, Candidates],
-        strong: dict[str, Candidates],
+        named: dict[str, Candidates],
     ) -> None:
-        """Add the concepts of other mentions to the mentions without a name of a concept."""
-        named = [place for place, text in enumerate(mentions) if strong[text]]
-        if not named:
+        """Add the concepts of other mentions to the mentions that are no name of a concept."""
+        places = [place for place, text in enumerate(mentions) if named[text]]
+        if not places:
             return
         keys = {text: f" {normalize(text)} " for text in found}
-        count = Counter(id for place in named for id in strong[mentions[place]])
+        count = Counter(id for place in places for id in named[mentions[place]])
         for text, own in found.items():
-            if strong[text]:
-                self._narrow(own, strong)
+            if any(one.is_strong for one in own.values()):
+                self._narrow(own, named)
                 continue
-            first = mentions.index(text)
-            nearest = min(named, key=lambda place: (abs(place - first), place))
+            adjacent = self._find_adjacent(mentions, text, places)
             letters = text.replace("-", "").lower() if _INITIALS.fullmatch(text) else ""
-            for other, candidates in strong.items():
+            for other, candidates in named.items():
                 reasons = {
-                    "contained": keys[text] in keys[other],
-                    "initials": letters and _are_initials(letters, keys[other].strip()),
-                    "nearest": other == mentions[nearest],
-                    "first": other == mentions[named[0]],
-                    "mentioned": True,
+                    "contained": float(keys[text] in keys[other]),
+                    "initials": float(_are_initials(letters, keys[other].strip())),
+                    "adjacent": adjacent[other],
+                    "first": float(other == mentions[places[0]]),
+                    "mentioned": 1.0,
                 }
                 for one in candidates.values():
                     same = self._add_id(own, one.id, one.concept)
-                    same.set(
-                        **{name: 1.0 for name, is_so in reasons.items() if is_so},
-                        share=count[one.id] / len(named),
-                    )
+                    same.set("share", count[one.id] / len(places))
+                    for reason, value in reasons.items():
+                        same.set(reason, value)
 
-    def _narrow(self, own: Candidates, strong: dict[str, Candidates]) -> None:
+    @staticmethod
+    def _find_adjacent(
+        mentions: Sequence[str], text: str, places: Sequence[int]
+    ) -> defaultdict[str, float]:
+        """The share of the mentions of a text that each other text is next to."""
+        adjacent: defaultdict[str, float] = defaultdict(float)
+        own = [place for place, other in enumerate(mentions) if other == text]
+        places = [place for place in places if mentions[place] != text]
+        for place in own if places else ():
+            nearest = min(abs(other - place) for other in places)
+            for other in (place - nearest, place + nearest):
+                if 0 <= other < len(mentions):
+                    adjacent[mentions[other]] += 1 / len(own)
+        return adjacent
+
+    def _narrow(self, own: Candidates, named: dict[str, Candidates]) -> None:
         """Add the concepts of other mentions that are narrower: a species for its genus."""
-        broad = {one.concept for one in own.values() if one.is_strong}
-        for candidates in strong.values():
+        broad = {one.concept for one in own.values() if one.is_strong} - {None}
+        for candidates in named.values():
             for one in candidates.values():
-                if one.concept is not None and self.terminology.get_parent(one.concept) in broad:
-                    self._add_id(own, one.id, one.concept).set(narrower=1.0)
+                if self._get_parent(one.concept) in broad:
+                    self._add_id(own, one.id, one.concept).set("narrower")
 
-    def _vote(self, found: dict[str, Candidates], strong: dict[str, Candidates]) -> None:
+    def _vote(self, found: dict[str, Candidates], named: dict[str, Candidates]) -> None:
         """Count for each candidate the other mentions that are names of it, or of a relative."""
-        votes = Counter(id for own in strong.values() for id in own)
-        concepts = {one.concept for own in strong.values() for one in own.values()}
-        parents = {
-            self.terminology.get_parent(concept) for concept in concepts if concept is not None
-        }
+        votes = Counter(id for own in named.values() for id in own)
+        concepts = {one.concept for own in named.values() for one in own.values()} - {None}
+        parents = {self._get_parent(concept) for concept in concepts} - {None}
         for text, own in found.items():
             for one in own.values():
-                one.set(votes=min(votes[one.id] - (one.id in strong[text]), 3))
-                if one.concept is not None:
-                    parent = self.terminology.get_parent(one.concept)
-                    is_relative = one.concept in parents or (parent in concepts and parent)
-                    one.set(relative=float(bool(is_relative)))
+                one.set("votes", min(votes[one.id] - (one.id in named[text]), 3))
+                parent = self._get_parent(one.concept)
+                is_relative = one.concept in parents or (parent is not None and parent in concepts)
+                one.set("relative", float(is_relative))
 
     def _look_up(self, text: str, *, deep: bool = True) -> Candidates:
         """The candidates of a mention alone; if no name is its, and `deep`, by parts, trigrams."""
@@ -223,13 +240,12 @@ class CandidateFinder:
         if deep and not any(one.is_strong for one in found.values()):
             self._add_parts(found, key)
             for match in self.terminology.search(key):
-                self._add(found, match, text).set(similar=1.0, similarity=match.similarity)
+                one = self._add(found, match, text)
+                one.set("similar")
+                one.set("similarity", match.similarity)
         for one in list(found.values()):
-            if one.concept is not None:
-                self._add_chain(found, one.concept, self.terminology.get_parent, "broader", 2)
-                if one.is_strong:
-                    get_typical = self.terminology.get_typical
-                    self._add_chain(found, one.concept, get_typical, "typical", 4)
+            if one.is_named or one.values[_PLACE["similarity"]] >= _SIMILAR:
+                self._add_broader(found, one)
         if deep or any(one.is_strong for one in found.values()):
             if len(self._cache) >= _CACHED:
                 self._cache.clear()
@@ -242,15 +258,17 @@ class CandidateFinder:
         if not any(match.form == "normal" for match in matches):
             matches += self.terminology.find(loosen(key))
         for match in matches:
-            self._add(found, match, text).set(**{match.form: 1.0})
+            self._add(found, match, text).set(match.form)
         counts = self.known.counts.get(key, {})
         total = sum(counts.values())
         for id, count in counts.items():
             one = self._add_id(found, id, self.terminology.get_place(id))
-            one.set(known=1.0, known_share=count / (total + 1))
+            one.set("known")
+            one.set("known_share", count / (total + 1))
         rivals = sum(one.is_strong for one in found.values())
         for one in found.values():
-            one.set(rivals=float(min(rivals - one.is_strong, 5)), short=float(len(key) < _SHORT))
+            one.set("rivals", min(rivals - one.is_strong, 5))
+            one.set("short", float(len(key) < _SHORT))
 
     def _add_parts(self, found: Candidates, key: str) -> None:
         """Add the concepts whose names are the longest parts of a mention with a name."""
@@ -266,39 +284,48 @@ class CandidateFinder:
             for id, one in parts.items():
                 if one.is_strong or one.values[_PLACE["abbreviated"]]:
                     longest = last - first
-                    one.set(part=1.0, coverage=len(part) / len(key))
+                    one.set("part")
+                    one.set("coverage", len(part) / len(key))
                     found.setdefault(id, one)
 
-    def _add_chain(
-        self,
-        found: Candidates,
-        concept: int | None,
-        follow: Callable[[int], int | None],
-        feature: str,
-        steps: int,
-    ) -> None:
-        """Add the concepts that are reached from one in some steps."""
-        for step in range(1, steps + 1):
-            concept = None if concept is None else follow(concept)
-            if concept is not None:
-                self._add_concept(found, concept).set(**{feature: 1.0 / step})
+    def _add_broader(self, found: Candidates, one: LinkCandidate) -> None:
+        """Add the parent of a concept, and the parent's."""
+        parent = self._get_parent(one.concept)
+        for step in range(_STEPS if one.is_named else 1):
+            if parent is not None:
+                self._add_concept(found, parent).set("broader", 1.0 / (step + 1))
+                parent = self._get_parent(parent)
 
     def _add(self, found: Candidates, match: Match, text: str) -> LinkCandidate:
         one = self._add_concept(found, match.concept)
-        one.set(same=float(match.name == text), preferred=float(match.is_preferred))
+        one.set("same", float(match.name == text))
+        one.set("preferred", float(match.is_preferred))
         return one
 
     def _add_concept(self, found: Candidates, concept: int) -> LinkCandidate:
-        return self._add_id(found, self.terminology.get_id(concept), concept)
+        return self._add_id(found, self._describe(concept).id, concept)
 
     def _add_id(self, found: Candidates, id: str, concept: int | None) -> LinkCandidate:
-        if id not in found:
-            found[id] = LinkCandidate(id, concept)
+        own = found.get(id)
+        if own is None:
+            own = found[id] = LinkCandidate(id, concept)
             if concept is not None:
-                found[id].type = self.terminology.get_type(concept)
-                found[id].set(usual=self.terminology.get_usualness(concept))
-            found[id].set(known_concept=min(self.known.of_concepts[id], 20) ** 0.5)
-        return found[id]
+                described = self._describe(concept)
+                own.type = described.type
+                own.set("usual", described.usualness)
+            own.set("known_concept", min(self.known.of_concepts[id], 20) ** 0.5)
+        return own
+
+    def _describe(self, concept: int) -> Concept:
+        described = self._concepts.get(concept)
+        if described is None:
+            if len(self._concepts) >= _CACHED:
+                self._concepts.clear()
+            described = self._concepts[concept] = self.terminology.describe(concept)
+        return described
+
+    def _get_parent(self, concept: int | None) -> int | None:
+        return None if concept is None else self._describe(concept).parent
 
     @staticmethod
     def _copy(candidates: Candidates) -> Candidates:
@@ -312,14 +339,12 @@ class CandidateFinder:
         for id, one in self._copy(others).items():
             merged = own.setdefault(id, one)
             merged.values = list(map(max, merged.values, one.values))
-            merged.set(**{feature: 1.0})
+            merged.set(feature)
 
 
 def _are_initials(letters: str, name: str) -> bool:
-    """Whether letters are in a name in this order, the first at its beginning."""
+    """Whether letters are in a longer name in this order, the first at its beginning."""
+    if not letters or len(name) <= 2 * len(letters) or letters[0] != name[0]:
+        return False
     rest = iter(name)
-    return (
-        letters[0] == name[0]
-        and len(name) > 2 * len(letters)
-        and all(letter in rest for letter in letters)
-    )
+    return all(letter in rest for letter in letters)

@@ -6,13 +6,14 @@ import re
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import srsly
 from spacy.language import Language
 from spacy.pipeline import Pipe
-from spacy.pipeline.entity_linker import entity_linker_score
+from spacy.scorer import PRFScore
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 from spacy.util import SimpleFrozenDict
@@ -90,7 +91,7 @@ class BiomedLinker(Described, Pipe):
             raise BiomedError(f"[components.{name}] threshold = {threshold}: use 0 to 1")
         install_link_extensions()
         self.name = name
-        self.scorer: Callable[..., dict[str, Any]] = _score
+        self.scorer = partial(score_links, spans_key=spans_key)
         self.labels_of = dict(labels)
         self._spans_key = spans_key
         self._threshold = threshold
@@ -102,7 +103,7 @@ class BiomedLinker(Described, Pipe):
 
     @classmethod
     def shown_scores(cls, name: str, settings: Any) -> ShownScores:
-        return ShownScores(averages={"Codes": "nel_micro"})
+        return ShownScores(averages={"Codes": "links"})
 
     def add_terminology(self, name: str, path: Path | str) -> None:
         """Add a terminology that is copied to where the pipeline is saved."""
@@ -269,7 +270,7 @@ make_biomed_linker = register_factory(
         "token.ent_kb_id",
         *(f"span._.{name}" for name in (CODE, CODE_NAME, CODE_CONFIDENCE, CANDIDATES)),
     ],
-    default_score_weights={"nel_micro_f": 1.0, "nel_micro_r": None, "nel_micro_p": None},
+    default_score_weights={"links_f": 1.0, "links_p": None, "links_r": None},
 )
 
 
@@ -301,5 +302,33 @@ def read_ids(span: Span) -> frozenset[str] | None:
     return ids - {NIL} if ids else None
 
 
-def _score(examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
-    return entity_linker_score(examples, negative_labels=[NIL, ""])
+def score_links(
+    examples: Iterable[Example], *, spans_key: str | None = None, **_: Any
+) -> dict[str, float]:
+    """Score the codes of entities at exactly the gold offsets.
+
+    Gold mentions without an identifier (`read_ids`), and what is predicted there, do not count.
+
+    Args:
+        spans_key: layer of the entities; None for `doc.ents`.
+
+    Returns:
+        `links_p`, `links_r` and `links_f`, from 0 to 1.
+    """
+    scores = PRFScore()
+    for example in examples:
+        gold = gold_spans(example.reference, spans_key)
+        if gold is None:
+            continue
+        ids = {(span.start_char, span.end_char): read_ids(span) for span in gold}
+        predicted = example.predicted
+        spans = predicted.ents if spans_key is None else predicted.spans.get(spans_key, ())
+        codes = {(span.start_char, span.end_char): span.kb_id_ for span in spans if span.kb_id_}
+        for place, code in codes.items():
+            wanted = ids.get(place, frozenset())
+            if wanted is not None:
+                scores.tp += code in wanted
+                scores.fp += code not in wanted
+        wanting = {place: wanted for place, wanted in ids.items() if wanted}
+        scores.fn += sum(codes.get(place) not in wanted for place, wanted in wanting.items())
+    return {"links_p": scores.precision, "links_r": scores.recall, "links_f": scores.fscore}

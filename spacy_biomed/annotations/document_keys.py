@@ -15,6 +15,8 @@ PART_OF = "part_of"
 QUESTION_ID = "question_id"
 # The key of answers in `doc.spans`.
 ANSWER_KEY = "answer"
+# What spaCy has as `span.kb_id_` of a mention whose concept is in no knowledge base.
+NIL = "NIL"
 
 UnalignedMention = tuple[int, int, str]
 

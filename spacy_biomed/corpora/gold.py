@@ -17,6 +17,7 @@ from ..annotations.annotation_scope import AnnotationScope, set_scope
 from ..annotations.document_keys import (
     ANSWER_KEY,
     DOCUMENT_ID,
+    NIL,
     PART_OF,
     UNALIGNED_ANSWERS,
     UnalignedMention,
@@ -30,8 +31,6 @@ from .documents import Document, Mention, Offsets, Relation
 # The attribute of mentions with the identifier of their concept, as PubTator's reader calls it.
 CONCEPT = "concept"
 
-# What spaCy has for a mention whose concept is in no knowledge base, and files for it.
-NIL = "NIL"
 _NO_CONCEPT = frozenset({"-", "-1", "<null>", "none", "null", "nil", "cui-less"})
 
 # Separators in files that give a mention several concepts in one value.

@@ -11,8 +11,8 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from ..annotations.annotation_scope import AnnotationScope
-from ..annotations.seen import SEEN_KEY, SeenMentions
 from ..annotations.document_keys import UNALIGNED_MENTIONS
+from ..annotations.seen_mentions import SEEN_KEY, SeenMentions
 from ..corpora.label_map import LabelMap, parse_label_map
 from ..errors import BiomedError, list_choices, quote
 from ..pipeline.label_scores import LabelScores

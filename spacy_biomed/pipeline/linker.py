@@ -18,7 +18,7 @@ from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 from spacy.util import SimpleFrozenDict
 
-from ..corpora.gold import NIL
+from ..annotations.document_keys import NIL
 from ..errors import BiomedError, list_choices
 from ..outputs import MARKER
 from ..terminologies.terminology import Terminology

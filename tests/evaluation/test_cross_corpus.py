@@ -6,7 +6,7 @@ from spacy.tokens import DocBin, Span
 
 from spacy_biomed import BiomedError
 from spacy_biomed.annotations.annotation_scope import AnnotationScope, set_scope
-from spacy_biomed.corpora.gold import UNALIGNED_MENTIONS
+from spacy_biomed.annotations.document_keys import UNALIGNED_MENTIONS
 from spacy_biomed.evaluation.cross_corpus import (
     find_corpora,
     match_leniently,

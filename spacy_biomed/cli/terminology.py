@@ -10,11 +10,17 @@ from rich.console import Console
 from ..errors import BiomedError
 from ._shared.bad_input import OneLineGroup
 
-terminology = typer.Typer(
-    help="Terminologies, whose codes `biomed_linker` gives to entities.",
-    no_args_is_help=True,
-    cls=OneLineGroup,
-)
+terminology = typer.Typer(cls=OneLineGroup, no_args_is_help=True)
+
+
+@terminology.callback()
+def describe() -> None:
+    """Index terminologies, and make pipelines give entities their codes.
+
+    Examples: python -m spacy biomed terminology build hp.obo terms/hpo --format obo
+
+    python -m spacy biomed terminology link en_biomed_ner linked --terminology DISEASE=terms/hpo
+    """
 
 
 @terminology.command("build")

@@ -1,4 +1,4 @@
-from .term_formats import FORMATS, Term, read_terms
-from .terminology import Terminology, build_terminology
+from .term_formats import Term, read_terms
+from .terminology import Concept, Match, Terminology, build_terminology
 
-__all__ = ["FORMATS", "Term", "Terminology", "build_terminology", "read_terms"]
+__all__ = ["Concept", "Match", "Term", "Terminology", "build_terminology", "read_terms"]

@@ -8,12 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import spacy
+from spacy.tokens import Span
 
 import spacy_biomed
 from spacy_biomed import BiomedError
 from spacy_biomed.annotations import SpanRelation
 from spacy_biomed.bulk import annotate_collection
 from spacy_biomed.bulk.findings import Layers, describe, find_layers
+from spacy_biomed.bulk.sinks.mentions import list_mentions
 from spacy_biomed.bulk.sources import Item
 from spacy_biomed.bulk.tables import TableBuilder
 
@@ -132,6 +134,25 @@ def test_answers_are_no_entities_and_the_texts_of_a_pair_are_neither():
     assert tables["answers"].to_pylist() == [{"document": 7, "id": "n", **answer}]
 
 
+def test_codes_are_columns_and_no_attributes():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("biomed_linker")
+    doc = nlp.make_doc("Aspirin for gout")
+    doc.set_ents([Span(doc, 0, 1, "DRUG", kb_id="D1"), Span(doc, 2, 3, "DISEASE")])
+    linked = {"code": "D1", "code_name": "aspirin", "code_confidence": 0.5, "candidates": []}
+    doc.user_data[("._.", "linked", 0, 7)] = {"DRUG": linked}
+    found = describe(doc, find_layers(nlp))
+    builder = TableBuilder(find_layers(nlp))
+    builder.add(0, Item("n"), found)
+    drug, disease = dict(builder.tables())["entities"].to_pylist()
+    names = ("code", "code_name", "code_confidence")
+    assert [drug[name] for name in names] == ["D1", "aspirin", 0.5]
+    assert [disease[name] for name in names] == [None] * 3
+    assert drug["attributes"] == [("kb_id", "D1")]
+    mentions, _ = list_mentions(doc.text, found)
+    assert mentions[0].attributes["code_name"] == "aspirin"
+
+
 @pytest.mark.parametrize(
     ("factory", "layers"),
     [
@@ -140,6 +161,7 @@ def test_answers_are_no_entities_and_the_texts_of_a_pair_are_neither():
         ("textcat", Layers(True, False, False)),
         ("biomed_relations", Layers(False, True, False)),
         ("biomed_qa", Layers(False, False, True)),
+        ("biomed_linker", Layers(False, False, False, ("code", "code_name", "code_confidence"))),
     ],
 )
 def test_the_components_decide_on_the_layers(factory, layers):

@@ -233,3 +233,23 @@ def test_the_offsets_of_a_pair_are_those_of_its_spans(nlp, first, second):
     assert [span.text for span in doc.spans["pair"]] == [
         document.text[start:end] for start, end in document.pair
     ]
+
+
+@pytest.mark.parametrize(
+    ("given", "kb_id"), [("D003920", "D003920"), ("D1|D2", "D1|D2"), ("-1", "NIL"), ("", "")]
+)
+@pytest.mark.parametrize("spans_key", [None, "sc"])
+def test_the_identifier_of_a_mention_is_its_kb_id_and_survives(nlp, given, kb_id, spans_key):
+    attributes = {"concept": given} if given else {}
+    document = Document("1", "Type 2 diabetes.", [Mention("D", ((0, 15),), "", attributes)])
+    doc = stored(create_gold_doc(nlp, document, spans_key))
+    (span,) = doc.spans[spans_key] if spans_key else doc.ents
+    assert span.kb_id_ == kb_id
+
+
+def test_another_attribute_can_be_the_identifier(nlp):
+    mentions = [Mention("D", ((0, 15),), "", {"concept": "x", "SNOMED": "44054006"})]
+    document = Document("1", "Type 2 diabetes.", mentions)
+    doc = create_doc(nlp, document)
+    annotate(doc, document, identifier="SNOMED")
+    assert [ent.kb_id_ for ent in doc.ents] == ["44054006"]

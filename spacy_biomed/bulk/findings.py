@@ -61,12 +61,13 @@ def describe(doc: Doc, layers: Layers) -> dict[str, Any]:
 
     Returns:
         `characters`, `words` and `entities`, and `cats`, `relations` and `answers` where the
-        pipeline has these layers. Offsets are in characters of the text. An entity has `start`,
-        `end`, `text`, `label`, `group` (the key in `doc.spans`; None for `doc.ents`), `confidence`
-        (None from components that give no probability) and `attributes` (strings by name: `id`,
-        `kb_id` and the values of `span._`); and `section` (None outside of sections), `is_negated`
-        and the other assertions (None where nobody looked) and the
-        `fields` where the pipeline has these layers.
+        pipeline has these layers. Offsets are in characters of the text.
+
+        An entity has `start`, `end`, `text`, `label`, `group` (the key in `doc.spans`; None for
+        `doc.ents`), `confidence` (None from components that give no probability) and `attributes`
+        (strings by name: `id`, `kb_id` and the values of `span._`). Where the pipeline has these
+        layers, it also has `section` (None outside of sections), `is_negated` and the other
+        assertions (None where nobody looked), and the `fields`.
     """
     stored = _list_stored(doc)
     entities = [_describe_span(span, None, stored, layers) for span in doc.ents]

@@ -39,8 +39,8 @@ class FinishedShard:
     Attributes:
         shard: its number.
         counts: documents, words, entities and so on.
-        files: the SHA-256 of each file by its path in the output. That of a folder is of the lines
-            that `sha256sum *` prints there.
+        files: the SHA-256 of each file by its path in the output. A folder has the SHA-256 of the
+            lines that `sha256sum *` prints there.
         errors: `id` and `reason` of each row that was not annotated.
     """
 

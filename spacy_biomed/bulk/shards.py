@@ -103,7 +103,7 @@ class ShardAnnotator:
             on_batch,
             min_confidence=self.min_confidence,
         )
-        # Of documents that failed, the length is not known.
+        # The length of documents that failed is not known.
         self._characters += REMEMBERED_CHARACTERS if errors else counts.get("characters", 0)
         name = part_name(number)
         files = sink.files(name) if counts["documents"] else {}

@@ -80,8 +80,8 @@ def writing_texts(
         source, output: file or folder.
         columns: of the source.
         layout: of the source.
-        identifier: of the vault that is written with the output; "" for none. That of an earlier
-            output is removed.
+        identifier: of the vault that is written with the output; "" for none. The
+            identifier of an earlier output is removed.
 
     Raises:
         BiomedError: if the output is the source, or in it, or of another format, or a text has

@@ -1,9 +1,9 @@
 """Encrypted originals of de-identified texts, from which the texts can be restored.
 
 Each line is a token of Fernet (AES in CBC mode with HMAC-SHA256, of the package `cryptography`) for
-a document: a random identifier, which the output has too, the name of the document there, a hash of
-its de-identified text, and the offsets there and the original of each replacement. So no line can
-be changed, or used for another document or output.
+one document. It holds a random identifier, which the output has too, the name of the document
+there, a hash of its de-identified text, and each replacement with its offsets and its original. So
+no line can be changed, or used for another document or output.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def check_identifier(place: Path) -> None:
             is_one = None
         if is_one is None:
             raise BiomedError(
-                f"{place}: the identifier of a vault would be here, and this is none: move it "
+                f"{place}: the identifier of a vault would be here, and this is something else: move it "
                 "away, or name another output"
             )
 

@@ -14,7 +14,7 @@ from ..errors import BiomedError, quote
 from .term_files import expand, remove_accents
 
 CATEGORIES = ("negated", "uncertain", "historical", "hypothetical", "family")
-# Of these, only the one with the nearest cue holds.
+# A mention has only one of these, the one with the nearest cue.
 _RIVALS = ("negated", "uncertain")
 
 _GROUP = re.compile(
@@ -217,7 +217,7 @@ def _sweep(
     Args:
         distances: of each mention, the words from the nearest cue of a category to it.
     """
-    # Of a category: the end of the nearest cue, the last word that a cue reaches, the sentence.
+    # By category: the end of the nearest cue, the last word that a cue reaches, the sentence.
     scopes: dict[str, tuple[int, int, int]] = {}
     waiting = 0
     for (start, _), nearest in zip(mentions, distances, strict=True):

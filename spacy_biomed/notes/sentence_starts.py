@@ -79,7 +79,7 @@ def _join_lines(
 
 
 def _paragraphs(text: str) -> Iterator[list[tuple[int, int]]]:
-    """The lines, without blank ones, between which are none."""
+    """Yield the paragraphs: runs of lines without a blank line between them."""
     lines = [(one.start(), one.end()) for one in _LINE.finditer(text)]
     filled = [(start, end) for start, end in lines if not text[start:end].isspace()]
     group = 0

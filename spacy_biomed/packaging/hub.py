@@ -32,7 +32,7 @@ _DATA = ("spacy_cli", "spacy_lookups", "spacy_models")
 
 @dataclass(frozen=True, slots=True)
 class Shipment:
-    """What of a pipeline goes to the hub.
+    """The files of a pipeline that go to the hub.
 
     Attributes:
         title: name and version of the package.

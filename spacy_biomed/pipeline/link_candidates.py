@@ -168,7 +168,7 @@ class CandidateFinder:
         found: dict[str, Candidates],
         named: dict[str, Candidates],
     ) -> None:
-        """Add the concepts of other mentions to the mentions that are no name of a concept."""
+        """Add the concepts of other mentions to the mentions that do not name a concept."""
         places = [place for place, text in enumerate(mentions) if named[text]]
         if not places:
             return

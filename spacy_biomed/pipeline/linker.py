@@ -45,14 +45,14 @@ class BiomedLinker(Described, Pipe):
 
     Candidates are the concepts that have the mention as a name, whatever the case, accents,
     punctuation, number and word order; those of its long form ("NSCLC") or genus ("E. coli") in the
-    document; of parts of it, of similar names, and of other mentions of the document. A conditional
-    logit model gives each a probability, and the rest to none of them. It is trained, and
+    document; of parts of it, of similar names, and of other mentions of the document. A small
+    network gives each a probability, and the rest to none of them. It is trained, and
     calibrated, on mentions with identifiers; without that it has general weights.
 
     Attributes:
         name: name of the component in the pipeline.
         terminologies: name to the directory of a terminology (`spacy biomed terminology build`),
-            which stays there. Those of `add_terminology` are saved with the pipeline.
+            which stays there. `add_terminology` adds one that is saved with the pipeline.
         labels: label to the name of the terminology of its entities, "*" for all others. By default
             all labels have the only terminology.
         spans_key: span group of the entities; None for `doc.ents`.
@@ -292,7 +292,7 @@ def read_linked(span: Span) -> dict[str, Any]:
 
 
 def _linked_key(span: Span) -> tuple[str, str, int, int]:
-    # Of the form of spaCy's extensions: its methods that copy parts of a document move the offsets.
+    # In the form of spaCy's extensions: its methods that copy parts of a document move the offsets.
     return "._.", _LINKED, span.start_char, span.end_char
 
 

@@ -26,7 +26,7 @@ _MENTIONED = re.compile(r"\[?\b(\w+\.\w+|(?<=\[)\w+(?=\]))")
 # Sections whose settings have no schema.
 _VARIABLES = ("paths", "vars")
 
-# Parts of pydantic's error locations that are no settings.
+# Parts of pydantic's error locations that do not name settings.
 _TAGS = ("documents", "files", "existing", "learned", "fresh")
 
 

@@ -233,7 +233,7 @@ def test_a_vault_restores_the_texts_of_its_own_output_alone(run, tmp_path, monke
     assert run[1]("reidentify", f"out1{ending}", "vault1", back).exit_code == 0
     restored = tmp_path / back if ending else tmp_path / back / "1.txt"
     assert NAMES[0] in restored.read_text() and NAMES[1] not in restored.read_text()
-    # The same output without a vault, or with another, is no longer that of the first.
+    # A new output without a vault, or with another, does not belong to the first vault.
     assert run[0](place, f"out1{ending}").exit_code == 0
     message = error_line(run[1]("reidentify", f"out1{ending}", "vault1", back))
     assert ".vault-id: cannot be read" in message

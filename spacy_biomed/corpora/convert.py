@@ -23,7 +23,7 @@ from ..outputs import check_replaceable, replacing_directory
 from .conversion_report import ConversionReport, PartReport, compare_parts, find_unseen_share
 from .corpus_catalogue import CorpusEntry, find_corpus
 from .documents import Document
-from .formats import FORMATS, read_documents
+from .formats import list_formats, read_documents
 from .gold import CONCEPT, annotate, create_doc
 from .label_map import LabelMap, find_mention_labels, keep_labels, map_labels
 from .mention_replacement import replace_mentions
@@ -155,7 +155,7 @@ def _find_entry(name: str) -> CorpusEntry:
     if entry.format is None:
         raise BiomedError(
             f"{name}: there is no reader for this corpus yet; if you have it in another form, give "
-            f"--format with one of {', '.join(FORMATS)}"
+            f"--format with one of {', '.join(list_formats())}"
         )
     return entry
 

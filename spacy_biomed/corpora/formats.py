@@ -1,9 +1,14 @@
-"""The formats that corpora are published in, and reading them."""
+"""The formats that corpora are published in, and reading them.
+
+Another package adds a format by an entry point of the group `spacy_biomed_formats`: its name, and a
+function that takes a path (a file or folder) and the keyword `encoding`, and yields `Document`.
+"""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +18,10 @@ from .repairs import leaving_out, with_changes
 
 Labelled = TypeVar("Labelled", Mention, Relation)
 
-# Module and function of each format's reader, and the function's further arguments.
+# The entry points of other packages' readers.
+GROUP = "spacy_biomed_formats"
+
+# Module and function of the reader of each of our formats, and the function's further arguments.
 FORMATS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "columns": ("columns", "read_columns", {}),
     "conll": ("columns", "read_columns", {}),
@@ -49,6 +57,11 @@ FORMATS: dict[str, tuple[str, str, dict[str, Any]]] = {
 }
 
 
+def list_formats() -> list[str]:
+    """The names of all formats: ours, and those of other packages."""
+    return [*FORMATS, *sorted({*entry_points(group=GROUP).names} - {*FORMATS})]
+
+
 def read_documents(
     format: str,
     paths: Iterable[Path | str],
@@ -56,7 +69,7 @@ def read_documents(
     n_sents: int = 1,
     tag_label: str | None = None,
 ) -> Iterator[Document]:
-    """Read the documents of files or folders in one of the `FORMATS`, one path after the other.
+    """Read the documents of files or folders in one of the formats, one path after the other.
 
     Args:
         n_sents: sentences per document, for column files that do not mark documents.
@@ -66,10 +79,7 @@ def read_documents(
         BiomedError: if the format is unknown, if its reader finds something wrong, or if a text has
             half of a surrogate pair.
     """
-    if format not in FORMATS:
-        raise BiomedError(f"unknown format {quote(format)}; {list_choices(format, FORMATS)}")
-    module, function, arguments = FORMATS[format]
-    reader = getattr(importlib.import_module(f"{__package__}.readers.{module}"), function)
+    reader, module, arguments = _find_reader(format)
     if module == "columns":
         arguments = {**arguments, "n_sents": n_sents, "tag_label": tag_label}
     elif n_sents != 1:
@@ -81,6 +91,17 @@ def read_documents(
     for path in paths:
         documents = reader(Path(path), encoding=encoding, **arguments)
         yield from with_changes(_check(documents, layers))
+
+
+def _find_reader(format: str) -> tuple[Callable[..., Iterable[Document]], str, dict[str, Any]]:
+    """The reader of a format, the name of its module ("" of another package), and its arguments."""
+    if format in FORMATS:
+        module, function, arguments = FORMATS[format]
+        reader = getattr(importlib.import_module(f"{__package__}.readers.{module}"), function)
+        return reader, module, arguments
+    for point in entry_points(group=GROUP, name=format):
+        return point.load(), "", {}
+    raise BiomedError(f"unknown format {quote(format)}; {list_choices(format, list_formats())}")
 
 
 def _check(documents: Iterable[Document], layers: Sequence[str]) -> Iterator[Document]:

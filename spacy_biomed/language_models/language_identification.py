@@ -47,15 +47,15 @@ class LanguageIdentifier:
         language of most characters in the decided sentences or, if there are none, of all
         sentences together.
         """
-        told = [self.is_foreign(s) if len(s) >= self.language_from else None for s in sentences]
-        if any(foreign is not None for foreign in told):
+        known = [self.is_foreign(s) if len(s) >= self.language_from else None for s in sentences]
+        if any(foreign is not None for foreign in known):
             characters: Counter[bool | None] = Counter()
-            for sentence, foreign in zip(sentences, told, strict=True):
+            for sentence, foreign in zip(sentences, known, strict=True):
                 characters[foreign] += len(sentence)
             default = characters[True] > characters[False]
         else:
             default = bool(self.is_foreign(" ".join(sentences)))
-        return [default if foreign is None else foreign for foreign in told]
+        return [default if foreign is None else foreign for foreign in known]
 
     def is_foreign(self, text: str) -> bool | None:
         """Whether a text is in another language; None if undecided."""

@@ -96,13 +96,13 @@ def create_guarded_app(
     )
     _add_error_lines(app)
     _add_page(app, form)
-    _add_work(app, _Desk(annotator, batcher, limits), annotator)
+    _add_work(app, _Requests(annotator, batcher, limits), annotator)
     _add_health(app, batcher, limits)
     paths = {str(getattr(route, "path", "")) for route in app.routes}
     return Guard(app, limits, paths=paths, hosts=hosts, token=token)
 
 
-class _Desk:
+class _Requests:
     """Checks documents of requests, and turns answers into responses."""
 
     def __init__(self, annotator: Annotator, batcher: Batcher, limits: ServerLimits):
@@ -161,32 +161,32 @@ class _Desk:
             raise HTTPException(500, f"the pipeline failed: {error}") from None
 
 
-def _add_work(app: FastAPI, desk: _Desk, annotator: Annotator) -> None:
+def _add_work(app: FastAPI, requests: _Requests, annotator: Annotator) -> None:
     lines = _describe_lines(_LINES)
 
     @app.post("/annotate", responses=lines, response_model=AnnotatedDocument)
     async def annotate(document: DocumentToRead) -> Response:
         """Annotate a text."""
-        return await desk.answer(document, annotator.write_findings)
+        return await requests.answer(document, annotator.write_findings)
 
     @app.post("/annotate/batch", responses=lines, response_model=AnnotatedBatch)
     async def annotate_batch(batch: BatchToRead) -> Response:
         """Annotate texts."""
-        return await desk.answer_batch(batch, annotator.write_findings)
+        return await requests.answer_batch(batch, annotator.write_findings)
 
     able_lines = _describe_lines({**_LINES, **_NO_DEIDENTIFICATION})
 
     @app.post("/deidentify", responses=able_lines, response_model=DeidentifiedDocument)
     async def deidentify(document: DocumentToRead) -> Response:
         """Replace personal data in a text by tags or surrogates, as the pipeline is set."""
-        desk.check_deidentification([document])
-        return await desk.answer(document, annotator.write_deidentified)
+        requests.check_deidentification([document])
+        return await requests.answer(document, annotator.write_deidentified)
 
     @app.post("/deidentify/batch", responses=able_lines, response_model=DeidentifiedBatch)
     async def deidentify_batch(batch: BatchToRead) -> Response:
         """Replace personal data in texts by tags or surrogates, as the pipeline is set."""
-        desk.check_deidentification(batch.documents)
-        return await desk.answer_batch(batch, annotator.write_deidentified)
+        requests.check_deidentification(batch.documents)
+        return await requests.answer_batch(batch, annotator.write_deidentified)
 
 
 def _add_page(app: FastAPI, form: str) -> None:

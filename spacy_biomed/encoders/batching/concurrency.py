@@ -112,12 +112,12 @@ class _OneBlasThread:
     def __init__(self) -> None:
         self._lock = Lock()
         self._users = 0
-        self._told: list[int] = []
+        self._threads: list[int] = []
 
     def __enter__(self) -> None:
         with self._lock:
             if self._users == 0:
-                self._told = [library.get_num_threads() for library in _openblas()]
+                self._threads = [library.get_num_threads() for library in _openblas()]
                 for library in _openblas():
                     library.set_num_threads(1)
             self._users += 1
@@ -126,8 +126,8 @@ class _OneBlasThread:
         with self._lock:
             self._users -= 1
             if self._users == 0:
-                for library, told in zip(_openblas(), self._told, strict=True):
-                    library.set_num_threads(told)
+                for library, threads in zip(_openblas(), self._threads, strict=True):
+                    library.set_num_threads(threads)
 
 
 _one_blas_thread = _OneBlasThread()
@@ -152,9 +152,9 @@ def default_threads() -> int:
     """
     if os.getpid() != _PROCESS:
         return 1
-    told = os.environ.get("OMP_NUM_THREADS", "")
-    if told.isdigit() and int(told) > 0:
-        return int(told)
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    if given.isdigit() and int(given) > 0:
+        return int(given)
     return available_processors()
 
 

@@ -65,8 +65,8 @@ def read_setting(setting: str) -> EngineSetting:
     Raises:
         BiomedError: if it names no engine.
     """
-    told = os.environ.get(VARIABLE)
-    wanted, where = (told, VARIABLE) if told else (setting, "engine")
+    variable = os.environ.get(VARIABLE)
+    wanted, where = (variable, VARIABLE) if variable else (setting, "engine")
     if wanted not in SETTINGS:
         raise BiomedError(f"{where} = {wanted}: {list_choices(wanted, SETTINGS)}")
     return cast(EngineSetting, wanted)
@@ -74,8 +74,8 @@ def read_setting(setting: str) -> EngineSetting:
 
 def usable_engines() -> list[EngineName]:
     """The engines that are installed, or the only one that the environment variable allows."""
-    told = read_setting("auto")
-    return [name for name in ENGINES if is_installed(name) and told in ("auto", name)]
+    chosen = read_setting("auto")
+    return [name for name in ENGINES if is_installed(name) and chosen in ("auto", name)]
 
 
 def choose_engine(

@@ -347,14 +347,14 @@ def map_on_single_threads(
     """The function's results, computed in parallel, each on one of PyTorch's threads."""
     if threads == 1:
         return list(map(function, items))
-    told = torch.get_num_threads()
+    before = torch.get_num_threads()
 
     def run(item: Item) -> Result:
         torch.set_num_threads(1)  # for this thread, and for threads that have not read it yet
         return function(item)
 
     results = map_concurrently(run, items, threads)
-    torch.set_num_threads(told)
+    torch.set_num_threads(before)
     return results
 
 

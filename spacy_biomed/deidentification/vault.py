@@ -196,8 +196,8 @@ def check_identifier(place: Path) -> None:
             is_one = None
         if is_one is None:
             raise BiomedError(
-                f"{place}: the identifier of a vault would be here, and this is something else: move it "
-                "away, or name another output"
+                f"{place}: the identifier of a vault would be here, and this is something else: "
+                "move it away, or name another output"
             )
 
 

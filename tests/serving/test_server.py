@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
+import malformed_requests
 import pytest
 from error_lines import error_line
 from running_server import running
@@ -70,6 +71,17 @@ def test_fifty_megabytes_are_refused_with_a_line(server, has_length):
     answer = HTTP.post(f"{server.address}/annotate", content=content, headers=kind)
     assert answer.status_code == 413
     assert "5,000,000 bytes" in answer.json()["error"]
+
+
+def test_malformed_requests_are_answered_by_a_line_and_the_server_goes_on(server, monkeypatch):
+    rules = create_rules()
+    good = ("aspirin", describe(rules("aspirin"), find_layers(rules)))
+    # Long ones are tried in the test above.
+    monkeypatch.setattr(malformed_requests, "HUGE", 6_000_000)
+    report = asyncio.run(malformed_requests.send_malformed(server.address, 150, 7, good))
+    assert report["without a status of 4xx and a line"] == []
+    assert sum(report["statuses"].values()) == 150
+    assert (report["health after it"], report["annotates after it"]) == ("ok", True)
 
 
 def test_the_log_has_no_text_and_no_path_that_is_not_the_servers_own(server):

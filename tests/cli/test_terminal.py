@@ -87,7 +87,8 @@ def test_a_study_that_is_interrupted_says_how_to_continue(tiny_bert, tmp_path):
     command += ["--corpora-dir", corpora, "--jobs", "2", "--grid.seeds", "[0, 1]"]
     shown = run_in_terminal(*command, interrupt_after="0/2")
     assert shown.status == 130, shown.text
-    assert shown.text.splitlines()[-1] == CONTINUE
+    # A process of the study may still print the end of what it had begun.
+    assert CONTINUE in shown.text.splitlines()
     assert "Traceback" not in shown.text
     shown = run_in_terminal(*command)
     assert shown.status == 0, shown.text

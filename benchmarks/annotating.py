@@ -35,10 +35,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spacy_biomed.bulk import BulkSettings, Columns, annotate_collection
-from spacy_biomed.bulk.sources import find_parts, plan_shards
+from spacy_biomed.bulk import BulkSettings, annotate_collection
 from spacy_biomed.evaluation.benchmark import describe_machine
 from spacy_biomed.evaluation.workers import thread_settings
+from spacy_biomed.files import Columns
+from spacy_biomed.files.sources import plan_shards
+from spacy_biomed.formats.inputs import find_parts
 from spacy_biomed.outputs import replace_text
 from spacy_biomed.pipeline import load_pipeline
 

@@ -23,7 +23,7 @@ from spacy.vocab import Vocab
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.evaluation.benchmark import describe_machine
 from spacy_biomed.evaluation.workers import Worker, WorkerFailed, thread_settings
-from spacy_biomed.training.corpus import read_docs
+from spacy_biomed.formats.spacy_docs import read_docs
 
 Item = TypeVar("Item")
 

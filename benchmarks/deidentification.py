@@ -77,7 +77,7 @@ def main() -> None:
     import spacy
 
     from spacy_biomed.bulk.deidentification import Deidentification
-    from spacy_biomed.training.corpus import read_docs
+    from spacy_biomed.formats.spacy_docs import read_docs
 
     nlp = spacy.load(options.pipeline)
     component = Deidentification(mode="tags").prepare(nlp)

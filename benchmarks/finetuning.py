@@ -12,8 +12,8 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 from thinc.api import Config
 
+from spacy_biomed.formats.spacy_docs import read_docs
 from spacy_biomed.training.config import fill_config
-from spacy_biomed.training.corpus import read_docs
 
 if TYPE_CHECKING:
     import torch

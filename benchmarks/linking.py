@@ -35,6 +35,7 @@ from typing import NamedTuple
 import numpy as np
 import spacy
 
+from spacy_biomed.formats.spacy_docs import read_docs
 from spacy_biomed.pipeline.link_candidates import CandidateFinder, KnownNames
 from spacy_biomed.pipeline.link_ranker import (
     DEFAULT_RANKER,
@@ -46,7 +47,6 @@ from spacy_biomed.pipeline.linker import read_ids
 from spacy_biomed.pipeline.reliability import Reliability
 from spacy_biomed.terminologies import Terminology, build_terminology
 from spacy_biomed.terminologies.name_forms import normalize
-from spacy_biomed.training.corpus import read_docs
 
 # A code for each mention text of a document, with its probability; None where nothing is found.
 Code = tuple[str, float] | None

@@ -16,10 +16,10 @@ import argparse
 from pathlib import Path
 
 from spacy_biomed.evaluation.robustness import CHANGES, measure_robustness
+from spacy_biomed.formats.spacy_docs import read_docs
 from spacy_biomed.pipeline.deidentify import add_deidentifier
 from spacy_biomed.pipeline.phi_patterns import add_patterns
 from spacy_biomed.pipeline.pipeline_loading import load_pipeline
-from spacy_biomed.training.corpus import read_docs
 
 
 def main() -> None:

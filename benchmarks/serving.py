@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from spacy_biomed.bulk.findings import describe, find_layers
+from spacy_biomed.formats.findings import describe, find_layers
 from spacy_biomed.outputs import replace_text
 from spacy_biomed.pipeline import load_pipeline
 

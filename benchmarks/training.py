@@ -38,8 +38,8 @@ from spacy.vocab import Vocab
 from thinc.api import Config
 
 from spacy_biomed.evaluation.workers import serve
+from spacy_biomed.formats.spacy_docs import read_docs
 from spacy_biomed.training.config import read_description
-from spacy_biomed.training.corpus import read_docs
 
 OURS, STOCK, PLAIN = "ours", "stock spacy-transformers", "plain transformers loop, fp32"
 

@@ -15,8 +15,8 @@ from pyarrow import parquet
 from spacy_biomed.decompression import LINE_VARIABLE, RATIO_VARIABLE
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.files import open_binary
+from spacy_biomed.formats.spacy_docs import read_doc_bin
 from spacy_biomed.language_models.text_sources import read_documents
-from spacy_biomed.training.corpus import read_doc_bin
 
 GIGABYTE = 2**30
 MEMBER = 2**27

@@ -5,23 +5,25 @@ import inspect
 import subprocess
 import sys
 from importlib import import_module
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from spacy_biomed.corpora.formats import FORMATS
+from spacy_biomed.formats.registry import GROUP
 
 ROOMS = [
     "spacy_biomed",
     "spacy_biomed.annotations",
     "spacy_biomed.bulk",
     "spacy_biomed.corpora",
-    "spacy_biomed.corpora.readers",
+    "spacy_biomed.formats",
     "spacy_biomed.deidentification",
     "spacy_biomed.encoders",
     "spacy_biomed.evaluation",
     "spacy_biomed.files",
+    "spacy_biomed.formats",
     "spacy_biomed.language_models",
     "spacy_biomed.models",
     "spacy_biomed.notes",
@@ -73,9 +75,14 @@ def test_an_exported_name_is_defined_in_its_room_and_has_a_docstring(room, name)
     assert not docstring.startswith(f"{name}(")  # as dataclasses and named tuples write it
 
 
-def test_every_reader_of_a_format_is_exported():
-    readers = {function for _, function, _ in FORMATS.values()}
-    assert readers <= set(import_module("spacy_biomed.corpora.readers").__all__)
+def test_what_reads_and_writes_a_format_is_exported():
+    loaded = [point.load() for point in entry_points(group=GROUP)]
+    formats = [one if isinstance(one, Format) else Format(one) for one in loaded]
+    functions = [
+        getattr(one, "func", one) for format in formats for one in (format.read, format.write)
+    ]
+    names = {one.__name__ for one in functions if one is not None}
+    assert names <= set(import_module("spacy_biomed.formats").__all__)
 
 
 def test_a_name_that_a_room_does_not_have_is_an_attribute_error():

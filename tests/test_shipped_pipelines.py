@@ -17,9 +17,9 @@ from without_training import WITHOUT_TRAINING, run
 
 from spacy_biomed.cli import app
 from spacy_biomed.corpora import convert_corpus
+from spacy_biomed.formats.spacy_docs import read_docs
 from spacy_biomed.packaging.building import plan
 from spacy_biomed.packaging.pipeline_recipe import read_pipeline_recipe
-from spacy_biomed.training.corpus import read_docs
 from spacy_biomed.training.updating import create_update
 
 REPOSITORY = Path(__file__).parents[1]

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from spacy.language import Language
 
 from ..files.compression import require_pyarrow
-from .findings import find_layers
-from .shards import batch_items, fill, learn_words
-from .sinks import ParquetSink
-from .sources import Columns, Item, find_parts, plan_shards
+from ..files.sources import Columns, Item, plan_shards
+from ..formats.findings import find_layers
+from ..formats.inputs import find_parts
+from ..formats.tables import FoundTables
+from .shards import AnnotatedRows, batch_items, learn_words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,12 +81,10 @@ def annotate(
     layers = find_layers(nlp)
     first = 0
     for items in _read(source, Columns(text_column, id_column), rows):
-        sink = ParquetSink(layers)
         if first == 0:
             learn_words(nlp, items)
         with nlp.memory_zone():
-            _, errors = fill(
-                sink,
+            documents = AnnotatedRows(
                 nlp,
                 items,
                 first,
@@ -93,13 +92,13 @@ def annotate(
                 layers,
                 min_confidence=min_confidence,
             )
-        tables = dict(sink.builder.tables())
+            tables = dict(FoundTables(documents, layers).tables())
         yield AnnotatedBatch(
             tables["documents"],
             tables["entities"],
             tables.get("relations"),
             tables.get("answers"),
-            errors,
+            documents.errors,
         )
         first += len(items)
 

@@ -16,6 +16,9 @@ from spacy.language import Language
 from ..encoders.batching.concurrency import default_threads
 from ..errors import BiomedError
 from ..files.records import Layout
+from ..files.sources import Columns, Part, Shard
+from ..formats.inputs import find_parts
+from ..formats.registry import check_keep, find_output, get_format
 from ..outputs import check_replaceable, working_directory, write_part
 from ..pipeline.calibrating import list_uncalibrated
 from ..pipeline.pipeline_loading import load_pipeline
@@ -35,10 +38,9 @@ from .manifest import (
 )
 from .processes import annotate_in_processes
 from .ray_engine import RaySettings, annotate_on_ray
+from .replacements import REPLACEMENTS
 from .shard_worker import Engine, ShardWork, find_states, hash_manifest
 from .shards import ShardAnnotator
-from .sinks import REPLACEMENTS, check_keep, find_format
-from .sources import Columns, Part, Shard, find_parts
 
 MADE_BY = "spacy biomed annotate"
 # pyarrow opens it as a part of the folder, and names it in its error.
@@ -138,7 +140,7 @@ def annotate_collection(
     Args:
         pipeline: installed package or pipeline directory.
         source: file or folder to annotate (`find_parts`).
-        output: folder to write; the ending of its name says the format (`find_format`).
+        output: folder to write; the ending of its name says the format (`find_output`).
         settings: how to annotate.
         on_progress: called after each batch; with several processes, after each shard.
         deidentification: how to de-identify; then the parts of the output have only what replaces
@@ -150,7 +152,7 @@ def annotate_collection(
             there are too many errors. Finished shards are kept.
     """
     settings = settings or BulkSettings()
-    format = find_format(output) if deidentification is None else REPLACEMENTS
+    format = find_output(output) if deidentification is None else "replacements"
     made_by = MADE_BY if deidentification is None else DEIDENTIFIED_BY
     check_replaceable(output, made_by, [source, pipeline])
     if deidentification is None:
@@ -271,7 +273,7 @@ def _choose_engine(
         nlp,
         parts,
         Path(work.output),
-        work.format,
+        REPLACEMENTS if work.deidentification else get_format(work.format),
         work.batch_size,
         work.min_confidence,
         work.columns.keep,

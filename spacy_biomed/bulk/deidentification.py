@@ -12,9 +12,9 @@ from spacy.language import Language
 from ..deidentification.encoded_text import repair
 from ..deidentification.pattern_matches import PATTERN_LANGUAGES
 from ..errors import BiomedError
+from ..files.sources import Item, Part, Shard
 from ..pipeline.deidentify import BiomedDeidentifier, add_deidentifier, find_deidentifier
 from ..pipeline.phi_patterns import add_patterns, remove_patterns
-from .sources import Item, Part, Shard
 from .text_documents import MADE_BY
 
 # Of the working folder, which is never taken for an output.
@@ -27,7 +27,7 @@ class Deidentification:
 
     Attributes:
         by_patient: whether documents share surrogates that have the same patient
-            (`sources.Columns`); else each document has its own.
+            (`files.sources.Columns`); else each document has its own.
         mode: "tags" or "surrogates"; None for the pipeline's own.
         kinds: label to kind, added to the pipeline's.
         patterns: whether `biomed_phi_patterns` runs; None to add it where the language has any.

@@ -22,8 +22,8 @@ from spacy.language import Language
 
 from ..errors import BiomedError
 from ..files.compression import reading
+from ..files.sources import Part, Shard, plan_shards
 from ..outputs import append_text, write_part
-from .sources import Part, Shard, plan_shards
 
 MANIFEST, FINISHED, ERRORS = "_manifest.json", "_finished.jsonl", "_errors.jsonl"
 

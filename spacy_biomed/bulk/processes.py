@@ -12,9 +12,9 @@ from threading import Lock
 
 from ..errors import BiomedError
 from ..evaluation.workers import Worker, WorkerFailed, serve, thread_settings
+from ..files.sources import Shard
 from .manifest import FinishedShard
 from .shard_worker import ATTEMPTS, ShardWork, ShardWorker, explain_deaths
-from .sources import Shard
 
 
 def annotate_in_processes(

@@ -21,9 +21,9 @@ from typing import Any
 from ..encoders.batching.concurrency import available_processors
 from ..errors import BiomedError
 from ..evaluation.workers import serve, thread_settings
+from ..files.sources import Columns, Shard
 from .ray_engine import RaySettings, RayWorker, remove_folder
 from .shard_worker import ATTEMPTS, ShardWork, explain_deaths
-from .sources import Columns, Shard
 
 # Bytes. Shards do not go through Ray's store of objects; this is little more than its minimum.
 _OBJECT_STORE = 80 << 20

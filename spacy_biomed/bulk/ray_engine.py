@@ -16,9 +16,9 @@ from typing import Any
 
 from ..errors import BiomedError, install_command
 from ..evaluation.workers import Worker, WorkerFailed
+from ..files.sources import Shard
 from .manifest import FinishedShard
 from .shard_worker import ShardWork, ShardWorker
-from .sources import Shard
 
 # The names of Ray's sockets have about 65 characters below its folder, and at most 107 in total.
 _LONGEST_FOLDER = 40

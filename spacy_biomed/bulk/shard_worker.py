@@ -10,11 +10,14 @@ from typing import Any
 
 from ..errors import BiomedError
 from ..files.records import Layout
+from ..files.sources import Columns, Part, Shard
+from ..formats.inputs import find_parts
+from ..formats.registry import get_format
 from ..pipeline.pipeline_loading import load_pipeline
 from .deidentification import Deidentification
 from .manifest import MANIFEST, FinishedShard, describe_pipeline
+from .replacements import REPLACEMENTS
 from .shards import ShardAnnotator, explain_failure
-from .sources import Columns, Part, Shard, find_parts
 
 # Times that a shard is begun, if the process that annotates it dies.
 ATTEMPTS = 3
@@ -121,7 +124,7 @@ def _open(work: ShardWork) -> ShardAnnotator:
         nlp,
         parts,
         output,
-        work.format,
+        REPLACEMENTS if deidentification else get_format(work.format),
         work.batch_size,
         work.min_confidence,
         tuple(columns.keep),

@@ -15,12 +15,12 @@ from spacy.tokens import Doc
 
 from ..annotations.document_keys import DOCUMENT_ID
 from ..errors import DamagedPipelineError
+from ..files.sources import Item, Part, Shard, printable
+from ..formats.findings import AnnotatedDocument, AnnotatedShard, Layers, describe, find_layers
+from ..formats.registry import Format
 from ..outputs import write_part, write_part_folder
 from ..pipeline.mention_layer import keep_confident
-from .findings import Layers, describe, find_layers
 from .manifest import FinishedShard, hash_folder, part_name
-from .sinks import Sink, create_sink
-from .sources import Item, Part, Shard, printable
 
 # What the pipeline's vocabulary learns from texts is forgotten after so many characters: memory
 # stays constant, and small shards do not each begin with an empty cache of words.
@@ -38,7 +38,7 @@ class ShardAnnotator:
         nlp: the pipeline.
         parts: of the input.
         output: the output folder.
-        format: see `sinks.create_sink`.
+        format: of the output.
         batch_size: documents of a batch.
         min_confidence: entities of a lower confidence are left out.
         keep: columns of the input that are written.
@@ -49,7 +49,7 @@ class ShardAnnotator:
         nlp: Language,
         parts: list[Part],
         output: Path,
-        format: str,
+        format: Format,
         batch_size: int,
         min_confidence: float = 0.0,
         keep: tuple[str, ...] = (),
@@ -92,9 +92,7 @@ class ShardAnnotator:
             self.close()
             self._zone.enter_context(self.nlp.memory_zone())
             self._characters = 0
-        sink = create_sink(self.format, self.layers, self._pipeline, self.keep)
-        counts, errors = fill(
-            sink,
+        documents = AnnotatedRows(
             self.nlp,
             items,
             shard.first,
@@ -103,12 +101,17 @@ class ShardAnnotator:
             on_batch,
             min_confidence=self.min_confidence,
         )
+        name = part_name(number)
+        assert self.format.write is not None  # `find_output` has looked
+        files = self.format.write(
+            AnnotatedShard(documents, self.layers, name, self._pipeline, self.keep)
+        )
+        counts, errors = dict(documents.counts), documents.errors
         # The length of documents that failed is not known.
         self._characters += REMEMBERED_CHARACTERS if errors else counts.get("characters", 0)
-        name = part_name(number)
-        files = sink.files(name) if counts["documents"] else {}
+        files = files if counts["documents"] else {}
         hashes = {file: sha256(content).hexdigest() for file, content in files.items()}
-        if sink.is_folder and files:
+        if self.format.is_folder and files:
             write_part_folder(self.output, name, files)
             checksums = {name: hash_folder(hashes)}
         else:
@@ -118,21 +121,10 @@ class ShardAnnotator:
         return FinishedShard(number, counts, checksums, errors)
 
 
-def fill(
-    sink: Sink,
-    nlp: Language,
-    items: list[Item],
-    first: int,
-    batch_size: int,
-    layers: Layers,
-    on_batch: Callable[[int, int], None] = lambda rows, words: None,
-    *,
-    min_confidence: float = 0.0,
-) -> tuple[dict[str, int], list[dict[str, str]]]:
-    """Annotate consecutive rows and add what was found to a sink.
+class AnnotatedRows:
+    """Annotates consecutive rows while the documents are read, once.
 
     Args:
-        sink: to add to.
         nlp: the pipeline, in a memory zone.
         items: the rows.
         first: number of the first row in the input.
@@ -141,29 +133,46 @@ def fill(
         on_batch: called after each batch with its rows and words.
         min_confidence: entities of a lower confidence are left out.
 
-    Returns:
-        the number of documents, words and so on; `id` and `reason` of each row that failed.
+    Attributes:
+        counts: the number of documents, words and so on that were read.
+        errors: `id` and `reason` of each row that failed.
     """
-    counts = Counter({"documents": 0, "words": 0, "entities": 0})
-    errors: list[dict[str, str]] = []
-    rows = words = 0
-    for number, (item, doc) in enumerate(_annotate(nlp, items, batch_size), first):
-        if isinstance(doc, str):
-            errors.append({"id": printable(item.id), "reason": doc})
-        else:
-            if min_confidence > 0.0:
-                keep_confident(doc, min_confidence)
-            found = describe(doc, layers)
-            sink.add(number, item, doc, found)
-            counts.update(_count(found))
-            words += len(doc)
-        rows += 1
-        if rows == batch_size:
-            on_batch(rows, words)
-            rows = words = 0
-    if rows:
-        on_batch(rows, words)
-    return dict(counts), errors
+
+    def __init__(
+        self,
+        nlp: Language,
+        items: list[Item],
+        first: int,
+        batch_size: int,
+        layers: Layers,
+        on_batch: Callable[[int, int], None] = lambda rows, words: None,
+        *,
+        min_confidence: float = 0.0,
+    ):
+        self._rows = enumerate(_annotate(nlp, items, batch_size), first)
+        self._batch_size, self._on_batch = batch_size, on_batch
+        self._layers, self._min_confidence = layers, min_confidence
+        self.counts = Counter({"documents": 0, "words": 0, "entities": 0})
+        self.errors: list[dict[str, str]] = []
+
+    def __iter__(self) -> Iterator[AnnotatedDocument]:
+        rows = words = 0
+        for number, (item, doc) in self._rows:
+            if isinstance(doc, str):
+                self.errors.append({"id": printable(item.id), "reason": doc})
+            else:
+                if self._min_confidence > 0.0:
+                    keep_confident(doc, self._min_confidence)
+                found = describe(doc, self._layers)
+                self.counts.update(_count(found))
+                words += len(doc)
+                yield AnnotatedDocument(number, item, doc, found)
+            rows += 1
+            if rows == self._batch_size:
+                self._on_batch(rows, words)
+                rows = words = 0
+        if rows:
+            self._on_batch(rows, words)
 
 
 def _count(found: dict) -> dict[str, int]:

@@ -14,8 +14,17 @@ from ..errors import BiomedError
 from ..files.compression import open_binary, reading
 from ..files.parquet import read_shape
 from ..files.records import Layout, format_fields, read_header, read_objects
+from ..files.sources import (
+    Columns,
+    Item,
+    JsonList,
+    Part,
+    Reading,
+    TextFolder,
+    find_kind,
+    find_parts,
+)
 from ..outputs import check_replaceable, replace_text, replacing_directory, replacing_file
-from .sources import Columns, Item, JsonList, Part, Reading, TextFolder, find_kind, find_parts
 
 MADE_BY = "spacy biomed deidentify"
 # The endings of a format that may stand for each other.

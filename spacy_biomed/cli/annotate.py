@@ -33,8 +33,8 @@ from ._shared.number_options import from_0_to_1
 
 if TYPE_CHECKING:
     from ..bulk.annotating import BulkSettings
-    from ..bulk.sources import Columns
     from ..files.records import Layout
+    from ..files.sources import Columns
 
 # A text that people give for the path of a file: it begins or ends as one.
 _LIKE_A_PATH = re.compile(
@@ -102,7 +102,7 @@ def annotate(
     Example: python -m spacy biomed annotate en_biomed_ner notes.parquet annotated.parquet --engine
     ray --n-process 4
     """
-    from ..bulk.sources import Columns
+    from ..files.sources import Columns
 
     columns = Columns(text_column, id_column, tuple(keep))
     layout = read_layout(encoding, delimiter, quoting)
@@ -141,7 +141,7 @@ def annotate(
 
 def _find_texts(text: str, corpus: Path | None, columns: Columns, layout: Layout) -> Iterable[str]:
     """The text that is given, or those of the file or folder that is named in its place."""
-    from ..bulk.sources import read_texts
+    from ..formats.inputs import read_texts
 
     if corpus is not None:
         return [_first_text(corpus)]
@@ -179,7 +179,7 @@ def _show(pipeline: str, texts: Iterable[str], min_confidence: float, code: Path
 def _annotate_collection(pipeline: str, source: Path, output: Path, settings: BulkSettings) -> None:
     from ..bulk.annotating import annotate_collection
     from ..bulk.manifest import ERRORS
-    from ..bulk.sinks import find_format
+    from ..formats.registry import find_output
 
     console = Console(highlight=False)
     start, speed = time.monotonic(), 0.0
@@ -194,7 +194,7 @@ def _annotate_collection(pipeline: str, source: Path, output: Path, settings: Bu
 
         report = annotate_collection(pipeline, source, output, settings, on_progress=show)
     documents = report.counts["documents"]
-    if find_format(output) == "parquet":
+    if find_output(output) == "parquet":
         typer.echo(f'Each table has a folder: pandas.read_parquet("{output}/entities")')
     typer.echo(f"{documents + len(report.failed):,} records were read")
     table = create_table([""], [""], "Annotated")
@@ -236,7 +236,7 @@ def _describe(span: Span) -> str:
 
 
 def _first_text(corpus: Path) -> str:
-    from ..training.corpus import read_docs
+    from ..formats.spacy_docs import read_docs
 
     for doc in read_docs(corpus, Vocab()):
         return doc.text

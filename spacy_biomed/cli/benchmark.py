@@ -97,7 +97,8 @@ def benchmark(
         raise BiomedError(
             "give the texts to measure with, or corpora with --robustness or --corpora"
         )
-    from ..bulk.sources import Columns, read_texts
+    from ..files.sources import Columns
+    from ..formats.inputs import read_texts
 
     read = read_texts(texts, Columns(text_column), read_layout(encoding, delimiter, quoting))
     pipelines = [pipeline] if against is None else [pipeline, against]
@@ -152,8 +153,8 @@ def _measure_robustness(
 ) -> None:
     """Score a pipeline on changed texts, and print and write the scores."""
     from ..evaluation.robustness import CHANGES, measure_robustness
+    from ..formats.spacy_docs import read_docs
     from ..pipeline.pipeline_loading import load_pipeline
-    from ..training.corpus import read_docs
 
     nlp = load_pipeline(pipeline, code)
     console = Console()

@@ -18,8 +18,8 @@ from .init_config import split_names
 
 if TYPE_CHECKING:
     from ..corpora.conversion_report import ConversionReport, PartReport
-    from ..corpora.documents import Document
-    from ..corpora.repairs import OnError
+    from ..formats.documents import Document
+    from ..formats.repairs import OnError
 
 SECONDS_WITHOUT_BAR = 2.0
 

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from ..annotations.deidentified import Deidentified
     from ..bulk.annotating import BulkSettings
     from ..bulk.deidentification import Deidentification
-    from ..bulk.sources import Columns, Item, Part
     from ..files.records import Layout
+    from ..files.sources import Columns, Item, Part
     from ..pipeline.deidentify import BiomedDeidentifier
 
 # Fields of a row of --annotations that the command adds.
@@ -118,9 +118,9 @@ def deidentify(
     """
     from ..bulk.annotating import BulkSettings
     from ..bulk.deidentification import DEIDENTIFIED_BY, Deidentification
-    from ..bulk.sources import Columns, is_text, printable
     from ..bulk.text_documents import check_same_format, find_texts
     from ..deidentification.vault import check_new, read_vault_key
+    from ..files.sources import Columns, is_text, printable
     from ..pipeline.encoder_pipe import reads_capitals
     from ..pipeline.pipeline_loading import load_pipeline
 
@@ -323,7 +323,7 @@ def _combine(
 ) -> Iterator[tuple[Item, Deidentified]]:
     """The documents that did not fail, in order."""
     from ..annotations.deidentified import Deidentified
-    from ..bulk.sinks.replacements import hash_text
+    from ..bulk.replacements import hash_text
 
     items = enumerate(part.read_from(0, 0))
     for number, text_hash, replaced in found:

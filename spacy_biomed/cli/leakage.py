@@ -33,11 +33,11 @@ def leakage(
     corpus/meddocan/test.spacy --mode surrogates
     """
     from ..evaluation.leakage import measure_leakage
+    from ..formats.spacy_docs import read_docs
     from ..normalization import is_in_capitals
     from ..pipeline.deidentify import add_deidentifier
     from ..pipeline.encoder_pipe import reads_capitals
     from ..pipeline.pipeline_loading import load_pipeline
-    from ..training.corpus import read_docs
 
     nlp = load_pipeline(pipeline)
     deidentifier = add_deidentifier(nlp, mode)

@@ -29,9 +29,9 @@ def reidentify(
 
     Example: python -m spacy biomed reidentify deidentified.jsonl vault restored.jsonl
     """
-    from ..bulk.sources import Columns
     from ..bulk.text_documents import check_same_format, find_texts, list_columns, writing_texts
     from ..deidentification.vault import open_vault, read_vault_key
+    from ..files.sources import Columns
 
     key = read_vault_key(vault_key_file)
     layout = read_layout(encoding, delimiter, quoting)

@@ -1,4 +1,4 @@
-"""The catalogue of corpora, readers of formats, the tokenizer, and conversion."""
+"""The catalogue of corpora, the tokenizer, and conversion."""
 
 from lazy_loader import attach_stub
 

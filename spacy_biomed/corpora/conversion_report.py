@@ -12,7 +12,7 @@ from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc
 
 from ..annotations.relation_layer import count_several
-from .documents import Document
+from ..formats.documents import Document
 from .gold import Annotated
 
 Parts = Mapping[str, Sequence[Document]]
@@ -36,7 +36,7 @@ class PartReport:
         answers, unaligned_answers: all answers, and those that no span of tokens represents.
         inside_token, overlapping, discontinuous: mentions that no layer of the Docs contains.
         uncertain: regions where a mention would be neither right nor wrong (`label_map`).
-        changes: repairs of flaws in the files (`corpora.repairs`), by kind.
+        changes: repairs of flaws in the files (`formats.repairs`), by kind.
         duplicates: documents whose text is also in a part before this one.
         dropped: documents left out for that reason (`CorpusEntry.drop_repeats`).
     """

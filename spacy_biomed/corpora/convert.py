@@ -19,15 +19,15 @@ from spacy.tokens import DocBin
 
 from ..annotations.seen_mentions import SeenMentions
 from ..errors import BiomedError, quote
+from ..formats.documents import Document
+from ..formats.registry import list_formats, read_documents
+from ..formats.repairs import ChangeLog, OnError, keeping_log
 from ..outputs import check_replaceable, replacing_directory
 from .conversion_report import ConversionReport, PartReport, compare_parts, find_unseen_share
 from .corpus_catalogue import CorpusEntry, find_corpus
-from .documents import Document
-from .formats import list_formats, read_documents
 from .gold import CONCEPT, annotate, create_doc
 from .label_map import LabelMap, find_mention_labels, keep_labels, map_labels
 from .mention_replacement import replace_mentions
-from .repairs import ChangeLog, OnError, keeping_log
 from .splits import Paths, drop_repeats, find_parts, split_parts
 from .tokenizer import create_tokenizer
 

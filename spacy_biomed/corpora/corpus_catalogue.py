@@ -37,7 +37,7 @@ class CorpusEntry:
             `instructions`) or "ships" (comes with the project).
         instructions: where to put files that cannot be downloaded; "" if nothing is to be done.
         papers: which of the five papers evaluate on it, numbered as in `docs/corpora.md`.
-        format: the reader, one of `formats.FORMATS`; None if there is no reader for it.
+        format: the reader, see `formats.list_formats`; None if there is no reader for it.
         encoding: of its text files.
         drop_repeats: whether the published parts share texts; conversion then leaves out of a part
             the texts of the parts before it.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,15 +25,12 @@ from ..annotations.document_keys import (
 from ..annotations.marked_arguments import find_marked_arguments
 from ..annotations.pairs import mark_pair
 from ..annotations.relation_layer import SpanRelation
-from .documents import Document, Mention, Offsets, Relation
+from ..formats.documents import Document, Mention, Offsets, Relation, list_concepts
 
 # The attribute of mentions with the identifier of their concept, as PubTator's reader calls it.
 CONCEPT = "concept"
 
 _NO_CONCEPT = frozenset({"-", "-1", "<null>", "none", "null", "nil", "cui-less"})
-
-# Separators in files that give a mention several concepts in one value.
-_BETWEEN_CONCEPTS = re.compile(r"[|;,]")
 
 # A mention's label and fragments: mentions with the same key are one mention.
 MentionKey = tuple[str, tuple[Offsets, ...]]
@@ -142,11 +138,6 @@ def place_relations(
     return list(found), lost
 
 
-def mention_names(mentions: Sequence[Mention]) -> set[str]:
-    """The names that relations may give to mentions: their ids and concepts."""
-    return set(_spans_by_name(mentions, {}))
-
-
 def _spans_by_name(
     mentions: Sequence[Mention], placed: Mapping[MentionKey, Span]
 ) -> dict[str, list[Span]]:
@@ -157,9 +148,8 @@ def _spans_by_name(
         spans = [placed[_key(mention)]] if _key(mention) in placed else []
         if mention.id:
             by_id[mention.id].extend(spans)
-        for value in mention.attributes.values():
-            for concept in _BETWEEN_CONCEPTS.split(value):
-                by_concept[concept.strip()].extend(spans)
+        for concept in list_concepts(mention):
+            by_concept[concept].extend(spans)
     # A file may give a mention again and again.
     return {name: list(dict.fromkeys(spans)) for name, spans in (by_concept | by_id).items()}
 

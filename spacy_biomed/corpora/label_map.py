@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from ..errors import BiomedError, escape
-from .documents import Document
-from .gold import mention_names
+from ..formats.documents import Document, mention_names
 
 UNCERTAIN_SIGN = "?"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..annotations.deidentified import Deidentified, Replacement
 from ..errors import BiomedError, quote
-from .documents import Document, Mention, Offsets, read_lines
+from ..formats.documents import Document, Mention, Offsets, read_lines
 
 REPLACEMENT_PROBABILITY = 0.75
 

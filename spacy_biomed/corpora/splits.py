@@ -9,8 +9,8 @@ from itertools import chain
 from pathlib import Path
 
 from ..errors import BiomedError, quote
-from .documents import Document
-from .questions import group_questions
+from ..formats.documents import Document
+from ..formats.questions import group_questions
 
 Paths = Mapping[str, Sequence[Path | str]]
 
@@ -84,7 +84,7 @@ def _split_whole(
     if format not in ("hoc", "hoc_sentences"):
         shares = {"dev": DEV_SHARE, "test": TEST_SHARE}
         return split_documents(documents, shares, seed), [*PARTS]
-    from .readers.hoc import has_id_lists, split_hoc
+    from ..formats.hoc import has_id_lists, split_hoc
 
     (folder,) = map(Path, paths[WHOLE])
     return split_hoc(documents, folder), [] if has_id_lists(folder) else [*PARTS]

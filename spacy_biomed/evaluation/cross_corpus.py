@@ -15,11 +15,11 @@ from ..annotations.document_keys import UNALIGNED_MENTIONS
 from ..annotations.seen_mentions import SEEN_KEY, SeenMentions
 from ..corpora.label_map import LabelMap, parse_label_map
 from ..errors import BiomedError, list_choices, quote
+from ..formats.spacy_docs import read_docs
 from ..pipeline.label_scores import LabelScores
 from ..pipeline.mention_finders import list_finders
 from ..pipeline.mention_layer import GoldLayer
 from ..training.config import read_description
-from ..training.corpus import read_docs
 
 Mention = tuple[int, int, str]
 

@@ -19,6 +19,7 @@ from ..encoders.batching.concurrency import submit_ahead
 from ..errors import BiomedError
 from ..files.compression import COMPRESSED_ENDINGS, open_binary
 from ..files.records import Layout
+from ..files.sources import TEXTS, find_kind
 from ..outputs import check_output, replacing_file, scratch_directory
 from .cleaning_report import (
     DUPLICATE,
@@ -37,7 +38,7 @@ from .deduplication import DuplicateIndex, Sketch, Sketcher, hash_text, normaliz
 from .language_identification import LanguageIdentifier
 from .sentence_filters import SentenceFilter
 from .sentence_splitting import SentenceSplitter
-from .text_sources import kind_of, read_documents
+from .text_sources import read_documents
 
 # Invisible characters: byte-order marks, zero-width spaces and joiners, soft hyphens.
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")
@@ -325,7 +326,7 @@ def _sift_batch(texts: list[str]) -> list[Candidate]:
 
 
 def _check_kind(output: Path) -> None:
-    if kind_of(output) != "text":
+    if find_kind(output.name, TEXTS) is None:
         raise BiomedError(
             f"{output}: the output is text; let the name end in .txt, .txt.gz, .txt.xz or .txt.zst"
         )

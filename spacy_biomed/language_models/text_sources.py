@@ -3,38 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from heapq import heappop, heappush
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ..errors import BiomedError, escape
-from ..files.compression import DAMAGE, cannot_read, open_binary, reading, strip_compression
+from ..files.compression import strip_compression
 from ..files.folders import find_files as find_wanted
-from ..files.parquet import read_rows, read_shape
-from ..files.records import (
-    Layout,
-    Record,
-    read_delimited,
-    read_header,
-    read_objects,
-    read_text_lines,
+from ..files.records import Layout
+from ..files.sources import (
+    TABLES,
+    TEXTS,
+    ArticleFile,
+    Columns,
+    Reading,
+    RecordFile,
+    TextLines,
+    find_kind,
 )
-from .article_xml import read_articles
 from .patents import is_patent, read_patent
 
-TEXT_ENDINGS = (".txt", ".text")
-JSON_ENDINGS = (".jsonl", ".ndjson")
-XML_ENDINGS = (".xml", ".nxml")
-CSV_ENDINGS = (".csv", ".tsv")
-PARQUET_ENDINGS = (".parquet",)
+_KINDS: Mapping[str, type[RecordFile]] = {
+    **TEXTS,
+    **{ending: kind for ending, kind in TABLES.items() if ending != ".json"},
+    ".xml": ArticleFile,
+    ".nxml": ArticleFile,
+}
 # One side of a parallel corpus of OPUS, such as EMEA.en-es.es: a line for each sentence.
 _MOSES = re.compile(r"\.(\w{2,3})-(\w{2,3})\.(?:\1|\2)$")
 
 _ENDINGS_IN_WORDS = ".txt, .jsonl, .csv, .tsv, .xml (each also .gz, .xz or .zst) or .parquet"
-
-FileKind = Literal["text", "json", "csv", "xml", "parquet"]
 
 # Marks notes of MIMIC-III that are errors.
 _IS_ERROR = "ISERROR"
@@ -114,7 +114,7 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
             raise BiomedError(f"{path}: no such file or folder; check the path")
         elif not path.is_file():
             raise BiomedError(f"{path}: not a regular file; name a file or a folder")
-        elif kind_of(path) is None:
+        elif _find_class(path.name) is None:
             raise BiomedError(
                 f"{path}: the ending of the name is unknown; rename the file to {_ENDINGS_IN_WORDS}"
             )
@@ -123,27 +123,16 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
     return files
 
 
-def kind_of(path: Path) -> FileKind | None:
-    """The format of a file by the ending of its name, without `.gz`, `.xz` or `.zst`.
-
-    Returns:
-        None if the ending is unknown.
-    """
-    name = path.name.lower()
-    if name.endswith(PARQUET_ENDINGS):
-        return "parquet"
-    name = strip_compression(name)
-    if name.endswith(CSV_ENDINGS):
-        return "csv"
-    if name.endswith(XML_ENDINGS):
-        return "xml"
-    if name.endswith(JSON_ENDINGS):
-        return "json"
-    return "text" if name.endswith(TEXT_ENDINGS) or _MOSES.search(name) else None
+def _find_class(name: str) -> type[RecordFile] | None:
+    """The class of a file by the ending of its name; None if it is unknown."""
+    kind = find_kind(name, _KINDS)
+    if kind is None and _MOSES.search(strip_compression(name.lower())):
+        return TextLines
+    return None if kind is None else _KINDS[kind]
 
 
 def _search(folder: Path) -> list[Path]:
-    found = find_wanted(folder, lambda name: kind_of(Path(name)) is not None)
+    found = find_wanted(folder, lambda name: _find_class(name) is not None)
     for name, error in found:
         if error:
             raise BiomedError(f"{folder / name}: {error}")
@@ -155,82 +144,30 @@ def _search(folder: Path) -> list[Path]:
 
 
 def _read_file(path: Path, text_field: str, layout: Layout) -> Iterator[str]:
-    kind = kind_of(path)
-    if kind == "parquet":
-        return _read_parquet(path, text_field)
-    if kind == "json":
-        return _read_json(path, text_field, layout)
-    if kind == "csv":
-        return _read_csv(path, text_field, layout)
-    if kind == "xml":
-        return _read_xml(path)
-    return (line for _, line in _strictly(path, read_text_lines(path, layout)))
+    kind = _find_class(path.name)
+    assert kind is not None  # find_files has looked
+    how = Reading(Columns(text_field), layout, text_option="the setting of its text field")
+    for place, value in kind(path, path.name, how).read_strictly():
+        if isinstance(value, str):
+            yield value
+        elif text_field not in value and is_patent(value):
+            yield from map(_replace_halves, read_patent(value, place))
+        elif value.get(_IS_ERROR) != "1":
+            yield _replace_halves(_take_text(value, text_field, place))
 
 
-def _read_json(path: Path, text_field: str, layout: Layout) -> Iterator[str]:
-    for place, row in _strictly(path, read_objects(path, layout)):
-        if text_field not in row and is_patent(row):
-            texts = read_patent(row, place)
-        else:
-            texts = iter([_take_text(row, text_field, place)])
-        for text in texts:
-            # An escaped half of a surrogate pair is no character and cannot be encoded in UTF-8.
-            yield text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _read_csv(path: Path, text_field: str, layout: Layout) -> Iterator[str]:
-    with reading(path):
-        names = read_header(path, layout)
-    for place, row in _strictly(path, read_delimited(path, names, layout)):
-        if row.get(_IS_ERROR) != "1":
-            yield _take_text(row, text_field, place)
-
-
-def _read_xml(path: Path) -> Iterator[str]:
-    with reading(path, "to its end"), open_binary(path, "rb", path.suffix.lower()) as file:
-        yield from read_articles(file, path)
-
-
-def _strictly(path: Path, records: Iterator[Record]) -> Iterator[tuple[str, Any]]:
-    """Yield the content of records, each with its file and line.
-
-    Raises:
-        BiomedError: if the file, or a record, is damaged.
-    """
-    line = 0
-    try:
-        for record in records:
-            line = record.line
-            if record.error:
-                raise BiomedError(f"{path}:{line}: {record.error}")
-            yield f"{path}:{line}", record.value
-    except BiomedError:
-        raise
-    except DAMAGE as error:
-        raise cannot_read(path, f"after line {line}", error) from error
+def _replace_halves(text: str) -> str:
+    """Replace each half of a surrogate pair: it is no character and cannot be encoded in UTF-8."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _take_text(row: dict[str, Any], text_field: str, place: str) -> str:
     if text_field not in row:
-        raise _no_field(place, text_field, row)
-    return _checked(row[text_field], text_field, place)
-
-
-def _read_parquet(path: Path, text_field: str) -> Iterator[str]:
-    row = 0
-    try:
-        names, _ = read_shape(path)
-        if text_field not in names:
-            raise _no_field(str(path), text_field, names)
-        for row, values in enumerate(read_rows(path, [text_field]), start=1):
-            yield _checked(values[text_field], text_field, f"{path}: row {row}")
-    except BiomedError:
-        raise
-    except DAMAGE as error:
-        raise cannot_read(path, f"after row {row}", error) from error
-
-
-def _checked(value: Any, text_field: str, place: str) -> str:
+        found = escape(", ".join(row) or "none", 300)
+        raise BiomedError(
+            f"{place}: no field {text_field}, but {found}; name the one with the text"
+        )
+    value = row[text_field]
     if not isinstance(value, str):
         raise BiomedError(
             f"{place}: field {text_field} is no text but {_kind_of_value(value)}; name the field "
@@ -243,8 +180,3 @@ def _kind_of_value(value: Any) -> str:
     """The type of a value in words; the value itself may be personal data and is not quoted."""
     kinds = {bool: "true or false", int: "a number", float: "a number", list: "a list"}
     return "null" if value is None else kinds.get(type(value), "an object")
-
-
-def _no_field(place: str, text_field: str, fields: Iterable[str]) -> BiomedError:
-    found = escape(", ".join(fields) or "none", 300)
-    return BiomedError(f"{place}: no field {text_field}, but {found}; name the one with the text")

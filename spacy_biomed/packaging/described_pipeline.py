@@ -22,13 +22,13 @@ from ..corpora.corpus_catalogue import find_corpus
 from ..encoders.encoder_catalogue import find_encoder
 from ..errors import BiomedError, quote
 from ..evaluation.tasks import Head, find_heads
+from ..formats.spacy_docs import read_docs
 from ..outputs import MARKER, check_replaceable
 from ..pipeline.checksums import replacing_pipeline
 from ..pipeline.ner import FACTORY as NER
 from ..pipeline.pipeline_loading import load_pipeline
 from ..pipeline.saved_words import find_strings, remove_words
 from ..training.config import check_sections, read_config, read_description, read_fields
-from ..training.corpus import read_docs
 from .compression import exported_settings
 from .model_card import create_card
 

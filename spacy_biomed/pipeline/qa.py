@@ -367,7 +367,7 @@ def gold_answers(reference: Doc) -> list[str]:
 def score_answers(examples: Iterable[Example], **cfg: Any) -> dict[str, Any]:
     """Exact match and F1 of SQuAD; strict and lenient accuracy and mean reciprocal rank of BioASQ.
 
-    Documents with the same question identifier (`corpora.questions.question_id`) are scored as one
+    Documents with the same question identifier (`document_keys.question_id`) are scored as one
     question. The answers of all these documents are ranked by probability; answers with the same
     text are merged and their probabilities summed, as in the evaluation of BioBERT (Lee et al.
     2020). The annotated answers are also those of all these documents, compared as text, including

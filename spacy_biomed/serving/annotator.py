@@ -9,10 +9,10 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from ..annotations.document_keys import DOCUMENT_ID
-from ..bulk.findings import describe, find_layers
 from ..bulk.shards import annotate_items, explain_failure
-from ..bulk.sources import Item
 from ..errors import BiomedError
+from ..files.sources import Item
+from ..formats.findings import describe, find_layers
 from ..pipeline.deidentify import FACTORY, BiomedDeidentifier, add_deidentifier
 from ..pipeline.encoder_pipe import EncoderPipe
 from .batching import Answer, Failed, Job

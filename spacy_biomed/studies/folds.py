@@ -9,8 +9,8 @@ from spacy.vocab import Vocab
 
 from ..annotations.document_keys import PART_OF
 from ..corpora.convert import ATTRIBUTES
+from ..formats.spacy_docs import read_docs
 from ..training.config import read_description, write_description
-from ..training.corpus import read_docs
 
 PARTS = ("train", "dev", "test")
 

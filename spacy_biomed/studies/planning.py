@@ -20,6 +20,7 @@ from ..encoders.encoder_catalogue import find_encoder
 from ..encoders.loading import is_on_disk, load_pretrained
 from ..errors import BiomedError
 from ..files.digests import digest_files
+from ..formats.spacy_docs import read_doc_bin, read_docs
 from ..settings.config_lines import suggest_setting
 from ..settings.unknown_settings import find_dropped
 from ..training.config import (
@@ -31,7 +32,6 @@ from ..training.config import (
     read_description,
     read_template,
 )
-from ..training.corpus import read_doc_bin, read_docs
 from ..training.corpus_task import find_learner, list_learners
 from ..training.multitask_config import create_multitask_config
 from ..training.sub_sentences import check_mentions_only

@@ -22,7 +22,6 @@ from ..annotations.document_keys import DOCUMENT_ID, UNALIGNED_MENTIONS
 from ..annotations.seen_mentions import SeenMentions, mentions_of
 from ..corpora.conversion_report import PartReport
 from ..corpora.convert import ATTRIBUTES, create_pipeline
-from ..corpora.documents import Mention
 from ..corpora.gold import place_mentions
 from ..corpora.label_map import LabelMap
 from ..corpora.repeated_texts import (
@@ -34,9 +33,11 @@ from ..corpora.repeated_texts import (
 )
 from ..corpora.splits import PARTS
 from ..errors import BiomedError, list_choices
+from ..formats.documents import Mention
+from ..formats.spacy_docs import read_docs
 from ..outputs import check_replaceable, replacing_directory
 from .config import read_description, write_description
-from .corpus import copy_tokens, read_docs
+from .corpus import copy_tokens
 
 # (start character, end character, label)
 MentionSpan = tuple[int, int, str]

@@ -23,11 +23,11 @@ from thinc.api import Config, ConfigValidationError
 from ..encoders.encoder_catalogue import find_encoder
 from ..encoders.loading import is_on_disk, suggest_encoder
 from ..errors import BiomedError, add_hint, escape, quote, suggest, suggest_sibling
+from ..formats.spacy_docs import read_docs
 from ..pipeline.component_classes import find_head
 from ..pipeline.encoder_head import EncoderHead
 from ..settings.config_errors import explain_config_error
 from ..settings.sections import Section, explain_validation
-from .corpus import read_docs
 from .corpus_task import find_learner, list_learners
 from .sub_sentences import split_doc
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from spacy.language import Language
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
 from spacy.training import Corpus, Example
 from spacy.training.corpus import FILE_TYPE, walk_corpus
 from spacy.vocab import Vocab
-from srsly.msgpack import msgpack_decoders
 
-from ..decompression import check_deflated
 from ..errors import BiomedError
+from ..formats.spacy_docs import read_doc_bin, read_docs
 from .sub_sentences import split_doc
 
 
@@ -108,43 +106,6 @@ def NoCorpus_v1() -> Callable[[Language], Iterator[Example]]:
     return lambda nlp: iter(())
 
 
-def read_docs(path: Path, vocab: Vocab) -> Iterator[Doc]:
-    """Read the documents of a .spacy file.
-
-    Raises:
-        BiomedError: at once if the file does not exist or is not a .spacy file; while reading, if a
-            document is damaged.
-    """
-    return _unpack(read_doc_bin(path), path, vocab)
-
-
-def _unpack(doc_bin: DocBin, path: Path, vocab: Vocab) -> Iterator[Doc]:
-    docs = doc_bin.get_docs(vocab)
-    while True:
-        with _explaining_damage(path):
-            doc = next(docs, None)
-        if doc is None:
-            return
-        yield doc
-
-
-def read_doc_bin(path: Path) -> DocBin:
-    """Read a .spacy file.
-
-    Raises:
-        BiomedError: if the file does not exist, is not a .spacy file, or becomes too large when it
-            is decompressed (`spacy_biomed.decompression`).
-    """
-    find_decoders_once()
-    path = Path(path)
-    if not path.is_file():
-        raise BiomedError(f"{path}: no such file; `python -m spacy biomed convert` makes it")
-    with _explaining_damage(path):
-        content = path.read_bytes()
-        check_deflated(content, path)
-        return DocBin().from_bytes(content)
-
-
 def copy_tokens(doc: Doc, vocab: Vocab) -> Doc:
     """Copy a document's tokens to another vocabulary, without annotation."""
     return Doc(
@@ -152,29 +113,3 @@ def copy_tokens(doc: Doc, vocab: Vocab) -> Doc:
         words=[token.text for token in doc],
         spaces=[bool(token.whitespace_) for token in doc],
     )
-
-
-@contextmanager
-def _explaining_damage(path: Path) -> Iterator[None]:
-    """Convert any error to the message that the file is damaged, since spaCy does not check it."""
-    try:
-        yield
-    except BiomedError:
-        raise
-    except Exception as error:
-        raise BiomedError(
-            f"{path}: not a readable .spacy file, or damaged; `python -m spacy biomed convert` "
-            "writes it again"
-        ) from error
-
-
-def find_decoders_once() -> None:
-    """Register the MessagePack decoders of installed packages, so that srsly does not search them.
-
-    srsly searches the entry points of all packages for each object it unpacks, several times for a
-    document with user data or span groups. This takes most of the time for reading a corpus.
-    """
-    if msgpack_decoders.entry_points:
-        for name, decoder in msgpack_decoders.get_entry_points().items():
-            msgpack_decoders.register(name, func=decoder)
-        msgpack_decoders.entry_points = False

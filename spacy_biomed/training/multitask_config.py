@@ -12,6 +12,7 @@ from spacy.vocab import Vocab
 from thinc.api import Config
 
 from ..errors import BiomedError, list_choices, quote
+from ..formats.spacy_docs import read_docs
 from ..pipeline.encoder_head import CATS, EncoderHead
 from .config import (
     NO_CORPUS,
@@ -28,7 +29,6 @@ from .config import (
     read_template,
     set_batch_size,
 )
-from .corpus import read_docs
 from .corpus_task import find_learner
 
 Schedule = Literal["round_robin", "proportional"]

@@ -21,10 +21,11 @@ from ..annotations.soft_labels import Teacher, merge_tags, set_soft_labels
 from ..arrays import Floats2d
 from ..corpora.convert import ATTRIBUTES
 from ..errors import BiomedError
+from ..formats.spacy_docs import read_docs
 from ..outputs import check_replaceable, replacing_directory
 from ..pipeline.ner import BiomedNER
 from .config import read_description, write_description
-from .corpus import copy_tokens, read_docs
+from .corpus import copy_tokens
 
 MADE_BY = "spacy biomed teach"
 

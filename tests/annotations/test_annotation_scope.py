@@ -11,9 +11,9 @@ from spacy_biomed.annotations.annotation_scope import (
     get_scope,
     set_scope,
 )
-from spacy_biomed.corpora.documents import Document, Mention
 from spacy_biomed.corpora.gold import create_gold_doc
 from spacy_biomed.corpora.mention_replacement import replace_mentions
+from spacy_biomed.formats.documents import Document, Mention
 
 SCOPE = AnnotationScope(frozenset({"GENE", "DISEASE"}), ((0, 4, "GENE"), (9, 12, "DISEASE")))
 

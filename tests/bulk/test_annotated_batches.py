@@ -14,10 +14,10 @@ import spacy_biomed
 from spacy_biomed import BiomedError
 from spacy_biomed.annotations import SpanRelation
 from spacy_biomed.bulk import annotate_collection
-from spacy_biomed.bulk.findings import Layers, describe, find_layers
-from spacy_biomed.bulk.sinks.mentions import list_mentions
-from spacy_biomed.bulk.sources import Item
-from spacy_biomed.bulk.tables import TableBuilder
+from spacy_biomed.files.sources import Item
+from spacy_biomed.formats.findings import AnnotatedDocument, Layers, describe, find_layers
+from spacy_biomed.formats.mentions import list_mentions
+from spacy_biomed.formats.tables import FoundTables
 
 CODES = ("code", "code_name", "code_confidence")
 TEXTS = ["aspirin for cancer", "nothing", "no aspirin"]
@@ -128,9 +128,8 @@ def test_answers_are_no_entities_and_the_texts_of_a_pair_are_neither():
     assert found["entities"] == []
     answer = {"start": 12, "end": 19, "text": "Aspirin", "confidence": None}
     assert found["answers"] == [answer]
-    builder = TableBuilder(layers)
-    builder.add(7, Item("n"), found)
-    tables = dict(builder.tables())
+    document = AnnotatedDocument(7, Item("n"), doc, found)
+    tables = dict(FoundTables([document], layers).tables())
     assert list(tables) == ["documents", "entities", "answers"]
     assert tables["answers"].to_pylist() == [{"document": 7, "id": "n", **answer}]
 
@@ -143,9 +142,9 @@ def test_codes_are_columns_and_no_attributes():
     linked = {"code": "D1", "code_name": "aspirin", "code_confidence": 0.5, "candidates": []}
     doc.user_data[("._.", "linked", 0, 7)] = {"DRUG": linked}
     found = describe(doc, find_layers(nlp))
-    builder = TableBuilder(find_layers(nlp))
-    builder.add(0, Item("n"), found)
-    drug, disease = dict(builder.tables())["entities"].to_pylist()
+    document = AnnotatedDocument(0, Item("n"), doc, found)
+    tables = dict(FoundTables([document], find_layers(nlp)).tables())
+    drug, disease = tables["entities"].to_pylist()
     assert [drug[name] for name in CODES] == ["D1", "aspirin", 0.5]
     assert [disease[name] for name in CODES] == [None] * 3
     assert drug["attributes"] == [("kb_id", "D1")]

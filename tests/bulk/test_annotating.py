@@ -21,9 +21,11 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 
 from spacy_biomed import BiomedError
-from spacy_biomed.bulk import BulkSettings, Columns, annotate_collection, annotating, shards
+from spacy_biomed.bulk import BulkSettings, annotate_collection, annotating, shards
 from spacy_biomed.bulk.manifest import FinishedShard
-from spacy_biomed.bulk.sources import Part, find_parts, plan_shards
+from spacy_biomed.files import Columns
+from spacy_biomed.files.sources import Part, plan_shards
+from spacy_biomed.formats.inputs import find_parts
 
 TEXTS = ["aspirin for cancer", "nothing", "no aspirin", "", "cancer, cancer", "end"]
 SIZE = 2

@@ -10,8 +10,8 @@ from spacy.tokens import Doc, Span
 
 from spacy_biomed.annotations import SpanRelation
 from spacy_biomed.bulk import BulkSettings, annotate_collection
-from spacy_biomed.corpora import read_documents
 from spacy_biomed.errors import BiomedError, install_command
+from spacy_biomed.formats import read_documents
 
 TEXTS = {
     "emoji": "\U0001f600\U0001f9ec aspirin \U0001f600 for lung cancer \U0001f600",
@@ -227,7 +227,7 @@ def test_a_shard_that_is_written_again_has_the_same_bytes(write, tool):
 
 
 def test_without_the_extra_nothing_is_written(write, monkeypatch, tmp_path):
-    monkeypatch.setattr("spacy_biomed.bulk.sinks.find_spec", lambda name: None)
+    monkeypatch.setattr("spacy_biomed.formats.inception.find_spec", lambda name: None)
     with pytest.raises(
         BiomedError, match=re.escape(f"needs dkpro-cassis: {install_command('inception')}")
     ):

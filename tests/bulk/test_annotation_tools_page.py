@@ -12,8 +12,8 @@ import pytest
 import spacy
 from typer.testing import CliRunner
 
-from spacy_biomed.bulk.sinks.label_studio import CHOICES, LABELS, TEXT
 from spacy_biomed.cli import app
+from spacy_biomed.formats.label_studio import CHOICES, LABELS, TEXT
 
 REPOSITORY = Path(__file__).parents[2]
 PAGE = (REPOSITORY / "docs" / "tasks" / "annotation_tools.md").read_text(encoding="utf8")

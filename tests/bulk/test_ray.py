@@ -19,10 +19,11 @@ import pytest
 from fault_injection import snapshot
 
 from spacy_biomed import BiomedError
-from spacy_biomed.bulk import BulkSettings, Columns, annotate_collection, ray_driver, ray_engine
+from spacy_biomed.bulk import BulkSettings, annotate_collection, ray_driver, ray_engine
 from spacy_biomed.bulk.shard_worker import ATTEMPTS, ShardWork, ShardWorker
-from spacy_biomed.bulk.sources import Shard
 from spacy_biomed.errors import install_command
+from spacy_biomed.files import Columns
+from spacy_biomed.files.sources import Shard
 
 SHARDS = 8
 TWO = BulkSettings(shard_size=5, n_process=2, engine="ray")

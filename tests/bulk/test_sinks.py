@@ -8,9 +8,8 @@ from spacy.vocab import Vocab
 
 from spacy_biomed.annotations import SpanRelation
 from spacy_biomed.bulk import BulkSettings, annotate_collection
-from spacy_biomed.corpora import Mention, Relation
-from spacy_biomed.corpora.readers import read_brat, read_pubtator
-from spacy_biomed.training.corpus import read_docs
+from spacy_biomed.formats import Mention, Relation, read_brat, read_pubtator
+from spacy_biomed.formats.spacy_docs import read_docs
 
 TEXTS = {
     "a": "Title\naspirin for cancer",

@@ -13,8 +13,9 @@ import spacy
 from spacy.tokens import DocBin
 
 from spacy_biomed import BiomedError
-from spacy_biomed.bulk.sources import Columns, Item, find_parts, plan_shards, read_texts
 from spacy_biomed.files.records import too_long
+from spacy_biomed.files.sources import Columns, Item, plan_shards
+from spacy_biomed.formats.inputs import find_parts, read_texts
 
 # Commas, quotation marks, line ends and letters of several bytes.
 TEXTS = ['Aspirin, 1 "mg"', "line\nline", "náuseas 🙂", " ", "x" * 300, "a\r\nb", "last"]

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from spacy_biomed.annotations.annotation_scope import get_scope
 from spacy_biomed.cli import app
-from spacy_biomed.training.corpus import read_docs
+from spacy_biomed.formats.spacy_docs import read_docs
 
 REPOSITORY = Path(__file__).parents[2]
 STARTER = REPOSITORY / "assets" / "starter_en"

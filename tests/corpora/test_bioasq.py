@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from spacy_biomed.corpora.readers.bioasq import find_answers, read_bioasq
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.bioasq import find_answers, read_bioasq
 
 SNIPPETS = [{"text": "Imatinib inhibits BCR-ABL."}, {"text": "It binds Abl, ABL and Ablation."}]
 

@@ -3,10 +3,10 @@ import re
 
 import pytest
 
-from spacy_biomed.corpora.documents import Relation
-from spacy_biomed.corpora.readers.bioc import read_bioc
-from spacy_biomed.corpora.repairs import keeping_log
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.bioc import read_bioc
+from spacy_biomed.formats.documents import Relation
+from spacy_biomed.formats.repairs import keeping_log
 
 TITLE = "Lung and breast cancer"
 

@@ -2,9 +2,9 @@ import re
 
 import pytest
 
-from spacy_biomed.corpora.documents import Relation
-from spacy_biomed.corpora.readers.brat import read_brat
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.brat import read_brat
+from spacy_biomed.formats.documents import Relation
 
 
 def write(folder, text, annotations, name="doc"):

@@ -2,9 +2,9 @@ import re
 
 import pytest
 
-from spacy_biomed.corpora.documents import Relation
-from spacy_biomed.corpora.readers.chemprot import read_chemprot
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.chemprot import read_chemprot
+from spacy_biomed.formats.documents import Relation
 
 ABSTRACTS = (
     "11\tEsterol blocks KLX1.\tIn mice, esterol lowered KLX2 too.\n12\tNothing here.\tNor here.\n"

@@ -2,9 +2,9 @@ import re
 
 import pytest
 
-from spacy_biomed.corpora.formats import read_documents
-from spacy_biomed.corpora.readers.columns import read_columns
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.columns import read_columns
+from spacy_biomed.formats.registry import read_documents
 
 
 def read(tmp_path, text, **options):

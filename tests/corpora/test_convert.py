@@ -8,10 +8,10 @@ from spacy.tokens import DocBin
 from spacy_biomed.corpora import convert
 from spacy_biomed.corpora import corpus_catalogue as catalogue
 from spacy_biomed.corpora.convert import convert_corpus
-from spacy_biomed.corpora.documents import Document, Mention, create_pair
-from spacy_biomed.corpora.formats import FORMATS, list_formats, read_documents
 from spacy_biomed.corpora.splits import find_parts, split_documents
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.documents import Document, Mention, create_pair
+from spacy_biomed.formats.registry import list_formats, read_documents
 
 TRAIN = "Lung\tB-D\ncancer\tI-D\n\nAspirin\tB-C\n\n"
 TEST = "lung\tB-D\ncancer\tI-D\n\nGout\tB-D\n\nLung\tB-D\ncancer\tI-D\n"
@@ -175,7 +175,7 @@ def test_an_output_that_is_a_file_is_refused(tmp_path):
     ("arguments", "what"),
     [
         ({"name": "no-such-corpus"}, "no corpus named 'no-such-corpus'"),
-        ({"name": "own", "format": "docx"}, "unknown format 'docx'; use columns"),
+        ({"name": "own", "format": "docx"}, "unknown format 'docx'; use bilou, bio"),
         ({"name": "own", "format": "columns", "language": "xyz"}, "no language 'xyz'"),
         ({"name": "own", "format": "columns", "source": "absent"}, "no such file or folder"),
         ({"name": "ncbi_disease", "source": "absent"}, "unpack ncbi_disease there"),
@@ -195,14 +195,14 @@ def test_a_corpus_without_a_reader_is_refused(tmp_path, monkeypatch):
         convert_corpus("gad", tmp_path, tmp_path / "out")
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", list_formats())
 def test_every_format_refuses_a_missing_path(tmp_path, format):
     with pytest.raises(BiomedError, match="absent"):
         list(read_documents(format, [tmp_path / "absent"]))
 
 
 READER = """
-from spacy_biomed.corpora import Document, Mention
+from spacy_biomed.formats import Document, Mention
 
 def read_wards(path, *, encoding):
     for number, line in enumerate(path.read_text(encoding).splitlines()):

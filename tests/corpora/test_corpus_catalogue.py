@@ -8,9 +8,9 @@ import pytest
 
 from spacy_biomed.corpora.corpus_catalogue import DATA_USE_AGREEMENT, all_corpora, find_corpus
 from spacy_biomed.corpora.downloads import download_corpus
-from spacy_biomed.corpora.formats import FORMATS
-from spacy_biomed.corpora.readers import medrqe, nli
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats import medrqe, nli
+from spacy_biomed.formats.registry import list_formats
 
 _BESIDE = Path(__file__).parents[3] / "shared" / "corpora"
 ARCHIVES = Path(os.environ.get("SPACY_BIOMED_CORPORA", _BESIDE))
@@ -113,7 +113,7 @@ def test_every_entry_says_what_the_catalogue_is_asked_for(entry) -> None:
     for field in ("title", "task", "language", "metric", "licence", "source"):
         assert getattr(entry, field), field
     assert entry.access in {"download", "by hand", DATA_USE_AGREEMENT, "ships"}
-    assert entry.format is None or entry.format in FORMATS
+    assert entry.format is None or entry.format in list_formats()
     assert set(entry.splits) <= {"train", "dev", "test"} or set(entry.splits) == {"all"}
     assert all(paths for paths in entry.splits.values())
     assert entry.format is None or entry.splits
@@ -192,6 +192,6 @@ def test_the_labels_of_pairs_are_their_readers(name: str, module) -> None:
 
 
 def test_the_labels_of_hoc_are_its_readers() -> None:
-    from spacy_biomed.corpora.readers.hoc import HALLMARKS
+    from spacy_biomed.formats.hoc import HALLMARKS
 
     assert set(find_corpus("hoc").labels) == set(HALLMARKS)

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from spacy_biomed.corpora.formats import read_documents
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.registry import read_documents
 
 DEEP = "[" * 100_000 + "]" * 100_000  # too deep for every version of Python
 DIGITS = "9" * 5000

@@ -3,10 +3,10 @@ import re
 import pytest
 
 from spacy_biomed.corpora.convert import create_pipeline
-from spacy_biomed.corpora.documents import Relation
 from spacy_biomed.corpora.gold import annotate, create_doc
-from spacy_biomed.corpora.readers.ddi import read_ddi
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.ddi import read_ddi
+from spacy_biomed.formats.documents import Relation
 
 SENTENCES = (
     "Warfarin interacts with Bufferin and loop or thiazide diuretics.",

@@ -1,6 +1,7 @@
 import pytest
 
-from spacy_biomed.corpora.documents import (
+from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.documents import (
     Document,
     Mention,
     check_mention,
@@ -11,7 +12,6 @@ from spacy_biomed.corpora.documents import (
     read_lines,
     read_text,
 )
-from spacy_biomed.errors import BiomedError
 
 
 def test_a_missing_file_is_named(tmp_path):

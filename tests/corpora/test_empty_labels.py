@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from spacy_biomed.corpora.formats import read_documents
-from spacy_biomed.corpora.repairs import keeping_log
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.registry import read_documents
+from spacy_biomed.formats.repairs import keeping_log
 
 SPANS = [
     {"id": "T1", "start": 0, "end": 7, "label": "DRUG"},

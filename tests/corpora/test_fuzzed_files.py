@@ -13,11 +13,11 @@ from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 
 from spacy_biomed.corpora.convert import create_pipeline
-from spacy_biomed.corpora.formats import read_documents
 from spacy_biomed.corpora.gold import annotate, create_doc
-from spacy_biomed.corpora.repairs import keeping_log
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.training.corpus import read_docs
+from spacy_biomed.formats.registry import read_documents
+from spacy_biomed.formats.repairs import keeping_log
+from spacy_biomed.formats.spacy_docs import read_docs
 
 INPUTS = 300
 SECONDS = 2

@@ -3,8 +3,8 @@ from spacy.tokens import Doc
 from stored_docs import stored
 
 from spacy_biomed.corpora.convert import create_pipeline
-from spacy_biomed.corpora.documents import Document, Mention, Relation, create_pair
 from spacy_biomed.corpora.gold import annotate, create_doc, create_gold_doc
+from spacy_biomed.formats.documents import Document, Mention, Relation, create_pair
 
 TEXT = "Stage IV non-small cell lung cancer, p70I kappa"
 

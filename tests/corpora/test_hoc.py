@@ -1,8 +1,8 @@
 import pytest
 
-from spacy_biomed.corpora.documents import Document
-from spacy_biomed.corpora.readers.hoc import HALLMARKS, read_hoc, split_hoc
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.documents import Document
+from spacy_biomed.formats.hoc import HALLMARKS, read_hoc, split_hoc
 
 
 def write(folder, abstracts):

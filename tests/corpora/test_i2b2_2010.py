@@ -3,10 +3,10 @@ import re
 import pytest
 
 from spacy_biomed.corpora.convert import create_pipeline
-from spacy_biomed.corpora.documents import Relation
 from spacy_biomed.corpora.gold import create_gold_doc
-from spacy_biomed.corpora.readers.i2b2_2010 import read_i2b2_2010
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.documents import Relation
+from spacy_biomed.formats.i2b2_2010 import read_i2b2_2010
 
 TEXT = (
     "Discharge Summary\n"

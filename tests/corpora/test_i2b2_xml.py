@@ -2,9 +2,9 @@ import re
 
 import pytest
 
-from spacy_biomed.corpora.documents import Relation
-from spacy_biomed.corpora.readers.i2b2_xml import read_i2b2_2012, read_i2b2_2014
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.documents import Relation
+from spacy_biomed.formats.i2b2_xml import read_i2b2_2012, read_i2b2_2014
 
 TEXT_2012 = "\nAdmission Date :\n2014-03-02\nHe was admitted with chest\npain for two days ."
 TAGS_2012 = (

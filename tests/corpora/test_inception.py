@@ -7,10 +7,9 @@ from random import Random
 import pytest
 from damaged_corpora import SOUND
 
-from spacy_biomed.corpora import Mention, Relation
-from spacy_biomed.corpora.readers import inception, read_inception
-from spacy_biomed.corpora.repairs import keeping_log
 from spacy_biomed.errors import BiomedError, install_command
+from spacy_biomed.formats import Mention, Relation, inception, read_inception
+from spacy_biomed.formats.repairs import keeping_log
 
 pytest.importorskip("cassis", reason="dkpro-cassis is not installed")
 

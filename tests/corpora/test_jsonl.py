@@ -3,10 +3,10 @@ import re
 
 import pytest
 
-from spacy_biomed.corpora import Mention, Relation
-from spacy_biomed.corpora.readers.jsonl import read_jsonl
-from spacy_biomed.corpora.repairs import keeping_log
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats import Mention, Relation
+from spacy_biomed.formats.jsonl import read_jsonl
+from spacy_biomed.formats.repairs import keeping_log
 
 
 def read(tmp_path, *records):

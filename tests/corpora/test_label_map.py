@@ -7,10 +7,10 @@ import spacy
 
 from spacy_biomed.annotations.annotation_scope import get_scope
 from spacy_biomed.corpora.convert import convert_corpus
-from spacy_biomed.corpora.documents import Document, Mention, Relation
 from spacy_biomed.corpora.label_map import map_labels, parse_label_map
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.training.corpus import read_docs
+from spacy_biomed.formats.documents import Document, Mention, Relation
+from spacy_biomed.formats.spacy_docs import read_docs
 
 DOCUMENT = Document(
     "1",

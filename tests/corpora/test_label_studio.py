@@ -2,10 +2,9 @@ import json
 
 import pytest
 
-from spacy_biomed.corpora import Mention, Relation
-from spacy_biomed.corpora.readers import read_label_studio
-from spacy_biomed.corpora.repairs import keeping_log
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats import Mention, Relation, read_label_studio
+from spacy_biomed.formats.repairs import keeping_log
 
 
 def region(id, start, end, text, *labels, **others):

@@ -4,11 +4,11 @@ import pytest
 from stored_docs import stored
 
 from spacy_biomed.corpora.convert import convert_corpus, create_pipeline
-from spacy_biomed.corpora.documents import Relation
-from spacy_biomed.corpora.formats import read_documents
 from spacy_biomed.corpora.gold import annotate, create_doc, create_gold_doc
-from spacy_biomed.corpora.readers.marked_relations import read_marked_relations, read_relation_tsv
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.documents import Relation
+from spacy_biomed.formats.marked_relations import read_marked_relations, read_relation_tsv
+from spacy_biomed.formats.registry import read_documents
 
 MARKED = {"text": "<< Aspirin >> blocks ([[ COX-1 ]]).", "label": "INHIBITOR", "metadata": []}
 

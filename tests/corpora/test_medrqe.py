@@ -3,8 +3,8 @@ import re
 import pytest
 
 from spacy_biomed.corpora.corpus_catalogue import find_corpus
-from spacy_biomed.corpora.readers.medrqe import read_medrqe
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.medrqe import read_medrqe
 
 TRUE = '<pair pid="1" type="x" value="true">\n<chq>\n   Is my mum&apos;s cough bad?\n</chq>\n'
 FAQ = "<faq>\n   What is a cough?\n</faq>\n</pair>\n"

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from spacy_biomed.corpora.convert import create_pipeline
-from spacy_biomed.corpora.documents import Document, Mention, Relation, create_pair
 from spacy_biomed.corpora.gold import create_gold_doc
 from spacy_biomed.corpora.mention_replacement import read_terms, replace_mentions
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.documents import Document, Mention, Relation, create_pair
 
 
 def find(text: str, *surfaces: tuple[str, str]) -> list[Mention]:

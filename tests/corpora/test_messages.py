@@ -2,8 +2,8 @@
 
 import pytest
 
-from spacy_biomed.corpora.formats import read_documents
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.registry import read_documents
 
 LONG = "x" * 1_000_000
 HOSTILE = f"\x1b[2J\u202e\0{LONG}"

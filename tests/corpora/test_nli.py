@@ -3,8 +3,8 @@ import re
 
 import pytest
 
-from spacy_biomed.corpora.readers.nli import read_nli
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.nli import read_nli
 
 
 def record(label="neutral", **changes):

@@ -2,10 +2,10 @@ import re
 
 import pytest
 
-from spacy_biomed.corpora.documents import Relation
-from spacy_biomed.corpora.readers.pubtator import read_pubtator
-from spacy_biomed.corpora.repairs import keeping_log
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.documents import Relation
+from spacy_biomed.formats.pubtator import read_pubtator
+from spacy_biomed.formats.repairs import keeping_log
 
 ONE = (
     "12|t|Naloxone and pain\n"

@@ -6,10 +6,10 @@ import time
 import pytest
 
 from spacy_biomed.corpora.convert import convert_corpus
-from spacy_biomed.corpora.documents import Mention
-from spacy_biomed.corpora.formats import read_documents
-from spacy_biomed.corpora.repairs import keeping_log, leaving_out, locate
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.documents import Mention
+from spacy_biomed.formats.registry import read_documents
+from spacy_biomed.formats.repairs import keeping_log, leaving_out, locate
 
 TEXT = "Aspirin and “baby” aspirin – not β‑blockers – help.\nBence-\nJones protein, aspirin."
 

@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from spacy_biomed.corpora.readers.share_clef import read_share_clef
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.share_clef import read_share_clef
 
 TEXT = "Left atrium was dilated.\nNo chest pain, no\nfever.\n"
 NAME = "00098-016139-DISCHARGE_SUMMARY"

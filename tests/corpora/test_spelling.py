@@ -6,9 +6,9 @@ import unicodedata
 import pytest
 
 from spacy_biomed.corpora.convert import convert_corpus
-from spacy_biomed.corpora.formats import read_documents
-from spacy_biomed.corpora.repairs import keeping_log
-from spacy_biomed.corpora.spelling import reads_as
+from spacy_biomed.formats.registry import read_documents
+from spacy_biomed.formats.repairs import keeping_log
+from spacy_biomed.formats.spelling import reads_as
 
 SAME = [
     ("TNF-α", "TNF-a"),

@@ -3,8 +3,8 @@ import time
 
 import pytest
 
-from spacy_biomed.corpora.readers.squad import read_squad
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.squad import read_squad
 
 CONTEXT = "Mutations of BRCA1 and of brca2 cause breast cancer. BRCA1 repairs DNA."
 

@@ -12,7 +12,7 @@ from spacy_biomed.annotations.pairs import get_pair
 from spacy_biomed.corpora.conversion_report import ConversionReport
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.corpora.corpus_catalogue import CorpusEntry, all_corpora
-from spacy_biomed.training.corpus import read_docs
+from spacy_biomed.formats.spacy_docs import read_docs
 
 ASSETS = Path(__file__).parents[2] / "assets"
 STARTERS = [entry for entry in all_corpora() if entry.access == "ships"]

@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from spacy_biomed.corpora.readers.sts import read_clinical_sts, read_sts
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.sts import read_clinical_sts, read_sts
 
 STS = '4.25\tA dog "runs.\tA dog is running. \n\tNot scored.\tLeft out.\n0\tOne.\tTwo.\n'
 

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from spacy_biomed.corpora.text_search import find_nearest, fold_case
+from spacy_biomed.formats.text_search import find_nearest, fold_case
 
 
 def test_the_nearest_place_is_that_of_a_search_through_all_places():

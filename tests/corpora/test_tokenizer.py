@@ -5,8 +5,8 @@ import spacy
 from spacy.tokenizer import Tokenizer
 
 from spacy_biomed.corpora.gold import create_doc, place_mentions
-from spacy_biomed.corpora.readers.brat import read_brat
 from spacy_biomed.corpora.tokenizer import create_tokenizer
+from spacy_biomed.formats.brat import read_brat
 
 
 def pipeline(language="en"):

@@ -12,10 +12,10 @@ from without_training import WITHOUT_TRAINING, run
 
 from spacy_biomed import BiomedError
 from spacy_biomed.annotations.assertions import ASSERTIONS, mark_assertions
-from spacy_biomed.bulk.findings import describe, find_layers
-from spacy_biomed.bulk.sinks.mentions import list_mentions
-from spacy_biomed.bulk.sources import Item
-from spacy_biomed.bulk.tables import TableBuilder
+from spacy_biomed.files.sources import Item
+from spacy_biomed.formats.findings import describe, find_layers
+from spacy_biomed.formats.mentions import list_mentions
+from spacy_biomed.formats.tables import TableBuilder
 
 REPOSITORY = Path(__file__).parents[2]
 CORPORA = REPOSITORY.parent / "shared" / "corpora"

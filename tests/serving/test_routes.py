@@ -15,7 +15,7 @@ from spacy.tokens import Doc, Span
 from spacy.util import minibatch
 
 from spacy_biomed.annotations.relation_layer import SpanRelation
-from spacy_biomed.bulk.findings import describe, find_layers
+from spacy_biomed.formats.findings import describe, find_layers
 from spacy_biomed.serving.messages import (
     AnnotatedBatch,
     AnnotatedDocument,

@@ -16,9 +16,9 @@ from running_server import running
 from served_pipelines import BREAKS, STAY_VARIABLE, STAYS, create_rules, wait_until
 from typer.testing import CliRunner
 
-from spacy_biomed.bulk.findings import describe, find_layers
 from spacy_biomed.cli import app
 from spacy_biomed.errors import install_command
+from spacy_biomed.formats.findings import describe, find_layers
 
 REPOSITORY = Path(__file__).parents[2]
 # Under load, a server takes its time.

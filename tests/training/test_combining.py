@@ -10,8 +10,8 @@ from spacy_biomed.annotations.seen_mentions import SEEN_KEY
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.corpora.label_map import parse_label_map
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.spacy_docs import read_docs
 from spacy_biomed.training.combining import combine_corpora
-from spacy_biomed.training.corpus import read_docs
 
 BRCA = "Mutations of BRCA1 were found in breast and ovarian tumours."
 ASPIRIN = "Aspirin reduced the risk of colorectal cancer in patients with diabetes."

@@ -11,7 +11,8 @@ from spacy.vocab import Vocab
 from srsly.msgpack import msgpack_decoders
 
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.training.corpus import Corpus_v1, find_decoders_once, read_docs
+from spacy_biomed.formats.spacy_docs import find_decoders_once, read_docs
+from spacy_biomed.training.corpus import Corpus_v1
 
 
 @pytest.fixture(scope="module")

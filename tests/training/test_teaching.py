@@ -8,7 +8,7 @@ from spacy.training import Example
 from spacy_biomed.annotations.soft_labels import get_soft_labels, merge_tags
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.training.corpus import read_docs
+from spacy_biomed.formats.spacy_docs import read_docs
 from spacy_biomed.training.optimizer import AdamW_v1
 from spacy_biomed.training.teaching import create_taught_corpus
 

@@ -14,10 +14,10 @@ from spacy.util import load_config
 
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.spacy_docs import read_docs
 from spacy_biomed.packaging.compression import compress_pipeline
 from spacy_biomed.training.checkpoint import fingerprint
 from spacy_biomed.training.config import TEMPLATES, fill_config
-from spacy_biomed.training.corpus import read_docs
 from spacy_biomed.training.resumable import train
 from spacy_biomed.training.teaching import create_taught_corpus
 from spacy_biomed.training.updating import LEARN_RATE_SHARE, create_update

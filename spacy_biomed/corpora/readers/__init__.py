@@ -1,5 +1,0 @@
-"""Readers of published formats: a function for each, which gives `Document` objects."""
-
-from lazy_loader import attach_stub
-
-__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

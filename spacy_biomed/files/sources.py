@@ -1,0 +1,700 @@
+"""Collections of documents: files, or folders of them, as records that are read from any one on.
+
+Bulk annotation reads numbered rows of parts (`find_parts`), de-identification copies them, and
+cleaning, pretraining and benchmarks read the records of files one after the other.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..decompression import max_line
+from ..errors import BiomedError, escape
+from .article_xml import read_articles
+from .compression import (
+    COMPRESSED_ENDINGS,
+    DAMAGE,
+    cannot_read,
+    open_binary,
+    reading,
+    strip_compression,
+)
+from .folders import FoundFile, find_files
+from .parquet import read_rows, read_shape
+from .records import (
+    Layout,
+    Record,
+    check_text,
+    decode,
+    parse_json,
+    read_delimited,
+    read_header,
+    read_objects,
+    read_text_lines,
+    too_long,
+)
+
+# Formats that have their own compression.
+_COMPRESSED_FORMATS = (".parquet", ".spacy")
+
+_BLOCK = 1 << 20
+
+
+class Columns(NamedTuple):
+    """The columns (or JSON fields) of a document.
+
+    Attributes:
+        text: column with the text.
+        id: column with the identifier. None: the column "id" if there is one. A document without
+            an identifier is named after its file and the number of the row, as in `notes.jsonl:17`.
+        keep: columns that are written with what is found.
+        patient: column of what documents have in common that share surrogates.
+    """
+
+    text: str = "text"
+    id: str | None = None
+    keep: tuple[str, ...] = ()
+    patient: str | None = None
+
+
+class Item(NamedTuple):
+    """A row of the input: a document, or what is wrong with it.
+
+    Attributes:
+        id: identifier; file and row if it cannot be read.
+        text: the text.
+        error: why the row cannot be read, without its text; "" for a document.
+        patient: what documents have in common that share surrogates; "" for nothing.
+        fields: the columns that are kept.
+    """
+
+    id: str
+    text: str = ""
+    error: str = ""
+    patient: str = ""
+    fields: dict[str, Any] = {}
+
+
+class Reading(NamedTuple):
+    """How an input is read.
+
+    Attributes:
+        columns: of the documents.
+        layout: of text files.
+        is_copied: whether the documents are written again in the form of the input. Then they are
+            known by their place, and a blank line of a text is a document too.
+        text_option: what names the column of the text, for messages.
+    """
+
+    columns: Columns = Columns()
+    layout: Layout = Layout()
+    is_copied: bool = False
+    text_option: str = "--text-column"
+
+    def named_columns(self) -> dict[str, str]:
+        """The columns that an input must have, each with the option that names it."""
+        columns = self.columns
+        options = {columns.text: self.text_option, columns.id: "--id-column"}
+        options |= {name: "--keep" for name in columns.keep}
+        options |= {columns.patient: "--patient-column"}
+        return {name: option for name, option in options.items() if name is not None}
+
+
+class Shard(NamedTuple):
+    """Consecutive rows of a part of the input.
+
+    Attributes:
+        part: index of the part.
+        offset: where the rows begin, in the part's own unit: bytes of (decompressed) content, or
+            rows.
+        row: number of the first row within the part, from 0.
+        rows: number of rows.
+        first: number of the first row within the whole input, from 0.
+    """
+
+    part: int
+    offset: int
+    row: int
+    rows: int
+    first: int
+
+
+class Part(ABC):
+    """A file of the input, or its folder of text files.
+
+    Attributes:
+        path: the file or folder.
+        how: how it is read.
+        name: the path within the input; the name of the input itself if it is one part.
+        state: see `find_state`, when it was found.
+    """
+
+    can_seek = False
+
+    def __init__(self, path: Path, name: str, how: Reading):
+        self.path, self.name, self.how = path, name, how
+        self._stream: Iterator[Item] | None = None
+        self._row = 0
+        self.state = self.find_state()
+
+    @abstractmethod
+    def find_offsets(self) -> Iterator[int]:
+        """Yield the offset of each row."""
+
+    @abstractmethod
+    def read_from(self, offset: int, row: int) -> Iterator[Item]:
+        """Read all rows from an offset on, which is that of a row."""
+
+    def read(self, shard: Shard) -> Iterator[Item]:
+        """Read the rows of a shard.
+
+        The file stays open, so that shards in ascending order are read at the cost of one reading.
+        """
+        is_behind = self._stream is None or shard.row < self._row
+        if is_behind or (self.can_seek and shard.row != self._row):
+            self._stream = self.read_from(shard.offset, shard.row)
+            self._row = shard.row
+        assert self._stream is not None
+        for _ in islice(self._stream, shard.row - self._row):
+            pass
+        self._row = shard.row + shard.rows
+        yield from islice(self._stream, shard.rows)
+
+    def load_rows(self, shard: Shard) -> list[Item]:
+        """The rows of a shard.
+
+        Raises:
+            BiomedError: if the part has changed since it was found, or cannot be read.
+        """
+        items = list(self.read(shard))
+        if len(items) != shard.rows:
+            raise self.has_changed()
+        self.check_same(shard)
+        return items
+
+    def find_state(self) -> str:
+        """Size in bytes and time of modification, one of which changes with the content."""
+        with reading(self.path):
+            return _describe_file(self.path)
+
+    def check_same(self, shard: Shard | None = None) -> None:
+        """Compare the part with what it was when it was found.
+
+        Args:
+            shard: rows that have just been read; None for the whole part.
+
+        Raises:
+            BiomedError: if it has changed.
+        """
+        if self.find_state() != self.state:
+            raise self.has_changed()
+
+    def has_changed(self) -> BiomedError:
+        """The error of a part that changes while it is read."""
+        return BiomedError(
+            f"{self.path}: changes while it is read: restore it, or name another output"
+        )
+
+    def checksum(self) -> str:
+        """SHA-256 of the content."""
+        with reading(self.path), self.path.open("rb") as file:
+            return _hash(iter(lambda: file.read(_BLOCK), b""))
+
+    def place(self, row: int) -> str:
+        """The name of a row: file and number from 1."""
+        return f"{printable(self.name)}:{row + 1}"
+
+
+class RecordFile(Part):
+    """A file, compressed or not, whose rows are records.
+
+    Attributes:
+        unit: what is counted where the file is damaged.
+    """
+
+    unit = "line"
+
+    def __init__(self, path: Path, name: str, how: Reading):
+        super().__init__(path, name, how)
+        self.can_seek = self.unit == "line" and path.suffix.lower() not in COMPRESSED_ENDINGS
+
+    @abstractmethod
+    def records(self, offset: int = 0) -> Iterator[Record]:
+        """Read records from an offset on."""
+
+    def parse(self, value: Any, place: str) -> Item:
+        """Make a document of the content of a record that is not damaged."""
+        if isinstance(value, str):
+            return Item(place, value)
+        return _create_item(value, self.how, place)
+
+    def find_offsets(self) -> Iterator[int]:
+        with reading(self.path):
+            for record in self.records():
+                yield record.offset
+
+    def read_from(self, offset: int, row: int) -> Iterator[Item]:
+        with reading(self.path):
+            for number, record in enumerate(self.records(offset), start=row):
+                place = self.place(number)
+                error = record.error
+                yield Item(place, error=error) if error else self.parse(record.value, place)
+
+    def read_strictly(self) -> Iterator[tuple[str, Any]]:
+        """Yield the content of each record, with its file and line.
+
+        Raises:
+            BiomedError: if the file, or a record, is damaged.
+        """
+        number = 0
+        try:
+            for record in self.records():
+                number = record.line
+                is_line = self.unit == "line"
+                place = f"{self.path}:{number}" if is_line else f"{self.path}: {self.unit} {number}"
+                if record.error:
+                    raise BiomedError(f"{place}: {record.error}")
+                yield place, record.value
+        except BiomedError:
+            raise
+        except DAMAGE as error:
+            raise cannot_read(self.path, f"after {self.unit} {number}", error) from error
+
+
+class TextLines(RecordFile):
+    """A text file with a document on each line that is not blank."""
+
+    def records(self, offset: int = 0) -> Iterator[Record]:
+        lines = read_text_lines(self.path, self.how.layout, offset)
+        return (line for line in lines if self.how.is_copied or line.error or line.value.strip())
+
+
+class JsonLines(RecordFile):
+    """A file with a JSON object on each line."""
+
+    def records(self, offset: int = 0) -> Iterator[Record]:
+        return read_objects(self.path, self.how.layout, offset)
+
+    def find_offsets(self) -> Iterator[int]:
+        fields = _NamedFields(self.path, self.how)
+        with reading(self.path):
+            for record in self.records():
+                fields.see(record.value)
+                yield record.offset
+        fields.check()
+
+
+class JsonList(JsonLines):
+    """A JSON file with a list of objects, which is read into memory."""
+
+    unit = "row"
+
+    def records(self, offset: int = 0) -> Iterator[Record]:
+        for number, value in enumerate(self.load()[offset:], start=offset):
+            error = "" if isinstance(value, dict) else "no object; write a list of objects"
+            yield Record(number, number + 1, value, error)
+
+    def load(self) -> list[Any]:
+        """The values of the list."""
+        ending = self.path.suffix.lower()
+        with reading(self.path), open_binary(self.path, "rb", ending) as file:
+            text, error = decode(file.read(), self.how.layout)
+            if error:
+                raise BiomedError(f"{self.path}: {error}")
+            try:
+                rows: list[Any] = parse_json(text)
+            except json.JSONDecodeError as problem:
+                where = f"{self.path}:{problem.lineno}"
+                raise BiomedError(f"{where}: not JSON ({problem.msg}); mend the file") from None
+            except RecursionError:
+                raise BiomedError(f"{self.path}: JSON that is nested too deeply") from None
+            except ValueError as problem:
+                raise BiomedError(f"{self.path}: {problem}") from None
+        return rows
+
+    @staticmethod
+    def has_list(path: Path) -> bool:
+        """Whether a file begins with a list, in any encoding."""
+        with reading(path), open_binary(path, "rb", path.suffix.lower()) as file:
+            return file.read(1 << 10).lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n").startswith(b"[")
+
+
+class DelimitedFile(RecordFile):
+    """A CSV file (`.csv`, `.tsv`) with the names of the columns in its first record."""
+
+    def __init__(self, path: Path, name: str, how: Reading):
+        super().__init__(path, name, how)
+        with reading(path):
+            self._names = read_header(path, how.layout)
+        _check_columns(path, how, self._names)
+
+    def records(self, offset: int = 0) -> Iterator[Record]:
+        return read_delimited(self.path, self._names, self.how.layout, offset)
+
+    def find_offsets(self) -> Iterator[int]:
+        doubtful: list[int] = []
+        with reading(self.path):
+            for record in self.records():
+                doubtful += [record.line] if record.is_doubtful else []
+                yield record.offset
+        if doubtful:
+            print(
+                f"⚠ {self.path}:{doubtful[0]}: a quoted field of several lines, each of which "
+                f"would be a record by itself ({len(doubtful):,} in the file); if they are, use "
+                "--quoting none",
+                file=sys.stderr,
+            )
+
+
+class ParquetPart(RecordFile):
+    """A Parquet file."""
+
+    unit = "row"
+
+    def __init__(self, path: Path, name: str, how: Reading):
+        super().__init__(path, name, how)
+        with reading(path):
+            names, self._rows = read_shape(path)
+        _check_columns(path, how, names)
+        wanted = [*how.named_columns(), "id"]
+        self._names = [name for name in wanted if name in names]
+
+    def records(self, offset: int = 0) -> Iterator[Record]:
+        for number, fields in enumerate(read_rows(self.path, self._names, offset), start=offset):
+            yield Record(number, number + 1, fields)
+
+    def find_offsets(self) -> Iterator[int]:
+        return iter(range(self._rows))
+
+
+class ArticleFile(RecordFile):
+    """An XML file with articles (`article_xml`)."""
+
+    unit = "article"
+
+    def records(self, offset: int = 0) -> Iterator[Record]:
+        with open_binary(self.path, "rb", self.path.suffix.lower()) as file:
+            articles = islice(read_articles(file, self.path), offset, None)
+            for number, text in enumerate(articles, start=offset):
+                yield Record(number, number + 1, text)
+
+
+class TextFolder(Part):
+    """A folder in and below which each `.txt` file, compressed or not, is a document.
+
+    The identifier is the path within the folder without `.txt`; with it, if documents are copied.
+    """
+
+    can_seek = True
+
+    def __init__(self, path: Path, name: str, how: Reading, files: list[FoundFile]):
+        self.files = files
+        super().__init__(path, name, how)
+
+    def find_offsets(self) -> Iterator[int]:
+        return iter(range(len(self.files)))
+
+    def read_from(self, offset: int, row: int) -> Iterator[Item]:
+        return map(self._read_file, islice(self.files, row, None))
+
+    def _read_file(self, file: FoundFile) -> Item:
+        name, error = file
+        id = name if self.how.is_copied else _without_ending(name)
+        if not error and not self.how.is_copied and not is_text(name):
+            error = "a name that is not UTF-8; rename the file"
+        if error:
+            return Item(printable(id), error=error)
+        try:
+            with open_binary(self.path / name, "rb", Path(name).suffix.lower()) as stream:
+                content = stream.read(max_line() + 1)
+        except Exception as problem:  # also of damaged compression
+            return Item(printable(id), error=_explain_unread(problem))
+        if len(content) > max_line():
+            return Item(printable(id), error=too_long("file"))
+        text, error = decode(content, self.how.layout)
+        return Item(printable(id) if error else id, text, error)
+
+    def find_state(self) -> str:
+        """A checksum of the files' names, sizes and times of modification."""
+        self._states = self._describe(self.files)
+        return _hash(
+            f"{file.name} {state}\n".encode("utf-8", "surrogateescape")
+            for file, state in zip(self.files, self._states, strict=True)
+        )
+
+    def check_same(self, shard: Shard | None = None) -> None:
+        rows = slice(shard.row, shard.row + shard.rows) if shard else slice(None)
+        if self._describe(self.files[rows]) != self._states[rows]:
+            raise self.has_changed()
+
+    def _describe(self, files: list[FoundFile]) -> list[str]:
+        with reading(self.path):
+            return [error or _describe_file(self.path / name) for name, error in files]
+
+    def checksum(self) -> str:
+        """SHA-256 of the names and the contents."""
+        return _hash(
+            piece
+            for name, error in self.files
+            for piece in (
+                f"{name}\n".encode("utf-8", "surrogateescape"),
+                error.encode() or self._digest(name),
+            )
+        )
+
+    def _digest(self, name: str) -> bytes:
+        try:
+            return sha256((self.path / name).read_bytes()).digest()
+        except OSError:
+            return b""
+
+
+class Unread(TextFolder):
+    """What is in a folder of tables and cannot be read, a row each."""
+
+
+# The classes of files by the ending of their names.
+TABLES: dict[str, type[RecordFile]] = {
+    ".jsonl": JsonLines,
+    ".ndjson": JsonLines,
+    ".json": JsonLines,
+    ".csv": DelimitedFile,
+    ".tsv": DelimitedFile,
+    ".parquet": ParquetPart,
+}
+TEXTS: dict[str, type[RecordFile]] = {".txt": TextLines, ".text": TextLines}
+KINDS: Mapping[str, type[Part]] = {**TABLES, **TEXTS}
+
+
+def find_parts(
+    path: Path,
+    columns: Columns,
+    layout: Layout = Layout(),
+    *,
+    is_copied: bool = False,
+    kinds: Mapping[str, type[Part]] = KINDS,
+) -> list[Part]:
+    """The parts of an input, in order of name.
+
+    Args:
+        path: a file of one of the kinds, or a folder of such files, or of text files that are a
+            document each.
+        columns: of the documents.
+        layout: of text files.
+        is_copied: see `Reading`.
+        kinds: the class of each ending of a name.
+
+    Raises:
+        BiomedError: if there is no such file or folder, its ending is unknown, a table lacks a
+            column, or a folder has both text files and others, or none.
+    """
+    how = Reading(columns, layout.check(), is_copied)
+    if path.is_dir():
+        return _open_folder(path, how, kinds)
+    if not path.exists():
+        raise BiomedError(f"{path}: no such file or folder; check the path")
+    if not path.is_file():
+        raise BiomedError(f"{path}: not a regular file; give a file or a folder")
+    return [open_part(path, path.name, how, kinds)]
+
+
+def _open_folder(path: Path, how: Reading, kinds: Mapping[str, type[Part]]) -> list[Part]:
+    hidden = (".",) if how.is_copied else (".", "_")
+    found = find_files(path, lambda name: find_kind(name, kinds) is not None, hidden)
+    are_texts = {find_kind(name, kinds) in TEXTS for name, error in found if not error}
+    if not are_texts:
+        for name, error in found:
+            raise BiomedError(f"{path / name}: {error}")
+        raise BiomedError(f"{path}: no document; put files here that end in {', '.join(kinds)}")
+    if len(are_texts) > 1:
+        raise BiomedError(
+            f"{path}: has both .txt files and others; give a folder of one kind, or one file"
+        )
+    if are_texts == {True}:
+        _check_no_columns(path, how.columns)
+        return [TextFolder(path, path.name, how, found)]
+    unread = [file for file in found if file.error]
+    parts = [open_part(path / name, name, how, kinds) for name, error in found if not error]
+    return [*parts, Unread(path, ".", how, unread)] if unread else parts
+
+
+def plan_shards(parts: Iterable[Part], size: int) -> list[Shard]:
+    """Cut an input into shards of `size` rows, the last of each part with what is left."""
+    shards: list[Shard] = []
+    first = 0
+    for number, part in enumerate(parts):
+        rows = -1
+        begun: list[tuple[int, int]] = []
+        for rows, offset in enumerate(part.find_offsets()):
+            if rows % size == 0:
+                begun.append((rows, offset))
+        rows += 1
+        for row, offset in begun:
+            shards.append(Shard(number, offset, row, min(size, rows - row), first + row))
+        first += rows
+    return shards
+
+
+def find_kind(name: str, kinds: Mapping[str, type[Part]] = KINDS) -> str | None:
+    """The ending of a file's name without that of its compression; None if it is unknown."""
+    plain = strip_compression(name.lower())
+    for ending in kinds:
+        if plain.endswith(ending):
+            is_packed_twice = plain != name.lower() and ending in _COMPRESSED_FORMATS
+            return None if is_packed_twice else ending
+    return None
+
+
+def open_part(path: Path, name: str, how: Reading, kinds: Mapping[str, type[Part]]) -> Part:
+    """Open a file by the ending of its name.
+
+    Raises:
+        BiomedError: if the ending is unknown, or a table lacks a column.
+    """
+    kind = find_kind(path.name, kinds)
+    if kind is None:
+        raise BiomedError(
+            f"{path}: the ending of the name is unknown; give a folder of .txt files, or a file "
+            f"that ends in {', '.join(kinds)}"
+        )
+    if kind not in TABLES:
+        _check_no_columns(path, how.columns)
+    if kind == ".json" and JsonList.has_list(path):
+        return JsonList(path, name, how)
+    return kinds[kind](path, name, how)
+
+
+def _check_no_columns(path: Path, columns: Columns) -> None:
+    for names, option in ((columns.keep, "--keep"), (columns.patient, "--patient-column")):
+        if names:
+            raise BiomedError(f"{path}: has no columns; leave out {option}")
+
+
+def _create_item(fields: dict[str, Any], how: Reading, place: str) -> Item:
+    columns, id = how.columns, place
+    if not how.is_copied:
+        given, error = _name(fields.get(columns.id or "id"))
+        if error:
+            return Item(place, error=f"an identifier {error}")
+        id = given or place
+    text = fields.get(columns.text)
+    if not isinstance(text, str):
+        return Item(id, error=f"no text in the column {columns.text}")
+    if not is_text(text):
+        return Item(id, error="a text that is not UTF-8, or has half of a surrogate pair")
+    if error := check_text(text):
+        return Item(id, error=error)
+    patient = ""
+    if columns.patient is not None:
+        value = fields.get(columns.patient)
+        patient, error = _name(value)
+        if error or (not patient and value != ""):
+            return Item(id, error=f"no identifier in the column {columns.patient}")
+    kept = {name: fields.get(name) for name in columns.keep}
+    error = next(filter(None, (_check_writable(*field) for field in kept.items())), "")
+    return Item(id, error=error) if error else Item(id, text, "", patient, kept)
+
+
+def _name(value: Any) -> tuple[str, str]:
+    """An identifier as text, or why it cannot be one; "" twice for a value that is missing."""
+    if isinstance(value, float | Decimal):
+        if not math.isfinite(value):
+            return "", ""
+        # pandas makes a column of numbers floating-point if one of them is missing.
+        value = int(value) if value == int(value) else str(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if value is None:
+        return "", ""
+    if not isinstance(value, str):
+        return "", "that is neither text nor a number"
+    return (value, "") if is_text(value) else ("", "with half of a surrogate pair")
+
+
+def _check_writable(name: str, value: Any) -> str:
+    """Why UTF-8 or JSON cannot contain a value: half of a surrogate pair, or infinity."""
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False, default=str).encode()
+    except UnicodeEncodeError:
+        return (
+            f"the field {name} has what is no character, such as half of a surrogate pair (U+D800 "
+            "to U+DFFF): remove it, or put the character there that was meant"
+        )
+    except (ValueError, RecursionError):
+        return (
+            f"the field {name} has a number that is none in JSON, or too deep a structure: leave "
+            "it out of --keep, or mend it"
+        )
+    return ""
+
+
+def is_text(value: str) -> bool:
+    """Whether a string can be written in UTF-8: it has no half of a surrogate pair."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_columns(path: Path, how: Reading, found: list[str]) -> None:
+    for name, option in how.named_columns().items():
+        if name not in found:
+            shown = escape(", ".join(found) or "none", 300)
+            raise BiomedError(f"{path}: no column {name}, but {shown}; name it with {option}")
+
+
+class _NamedFields:
+    """Finds fields that no object of a file has; their other names may be personal."""
+
+    def __init__(self, path: Path, how: Reading):
+        self._path, self._missing = path, how.named_columns()
+        self._has_objects = False
+
+    def see(self, value: Any) -> None:
+        if isinstance(value, dict):
+            self._has_objects = True
+            for name in [name for name in self._missing if name in value]:
+                del self._missing[name]
+
+    def check(self) -> None:
+        for name, option in self._missing.items() if self._has_objects else ():
+            raise BiomedError(
+                f"{self._path}: no object has a field {name}; name another with {option}"
+            )
+
+
+def _without_ending(name: str) -> str:
+    plain = strip_compression(name)
+    return plain.removesuffix(Path(plain).suffix)
+
+
+def printable(name: str) -> str:
+    """The name of a file as text; bytes that are not UTF-8 are escaped, as in `mar\\xeda`."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _explain_unread(error: Exception) -> str:
+    reason = getattr(error, "strerror", None) or escape(str(error) or type(error).__name__)
+    return f"cannot be read ({reason})"
+
+
+def _describe_file(path: Path) -> str:
+    status = path.stat()
+    return f"{status.st_size} {status.st_mtime_ns}"
+
+
+def _hash(pieces: Iterable[bytes]) -> str:
+    digest = sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()

@@ -1,0 +1,316 @@
+"""BioC (Comeau et al. 2013) as XML or JSON: collections of documents of passages."""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain
+from json.decoder import JSONObject  # type: ignore[attr-defined]
+from json.scanner import py_make_scanner  # type: ignore[attr-defined]
+from pathlib import Path
+from typing import Any
+
+from ..errors import BiomedError, quote
+from .documents import (
+    Document,
+    Mention,
+    Offsets,
+    Relation,
+    list_files,
+    mention_names,
+    parse_offset,
+    read_text,
+)
+from .json_fields import get_covered, get_id, parse_json
+from .repairs import leaving_out, locate, read_if_sound
+from .xml_elements import Element, read_xml
+
+# Key of the documents in exports of PubTator's service.
+PUBTATOR = "PubTator3"
+# Key under which an object has the line where it begins.
+_LINE = "\0line"
+_WHOLE_NUMBER = re.compile(r"[+-]?\d+")
+_LABEL_KEYS = ("type", "relation")
+
+# The parts of a document, and of a passage.
+_UNITS = {"document": "passage", "passage": "sentence"}
+
+# A document, passage, annotation or other part, as BioC's JSON has it.
+_Part = dict[str, Any]
+
+
+def read_bioc(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
+    """Read BioC files (`.xml`, `.json`): one, or those in and below a folder.
+
+    A document's text is its passages (or their sentences, if passages have no text) joined with
+    spaces. Offsets in the file count from the offset of the passage, so gaps between passages do
+    not matter. An annotation's infon "type" is the label, its other infons are attributes. An
+    annotation with several locations is a discontinuous mention; one without a location is about
+    the whole document and left out. A relation goes from its first node to each other node; without
+    nodes, as in BC5CDR, it relates the concepts in its infons. Its label is the infon "type" or
+    "relation". `relations` is None in the documents of a file without relations.
+
+    The encoding that an XML file declares takes precedence over `encoding`.
+
+    Raises:
+        BiomedError: if a file is not BioC, or an annotation lacks a type, lies beyond its passage
+            or reads differently.
+    """
+    for file in list_files(Path(path), (".xml", ".json")):
+        yield from _read_file(file, encoding)
+
+
+def _read_file(path: Path, encoding: str) -> Iterator[Document]:
+    if path.suffix.lower() == ".json":
+        text = read_text(path, encoding).removeprefix("\ufeff")
+        documents = _parse_json(text, path)
+    else:
+        text, documents = "", _parse_xml(path, encoding)
+    if not documents:
+        raise BiomedError(f"{path}: no document in this file; is it a BioC collection?")
+    has_relations = any(_all_relations(document, path) for document in documents)
+    with_lines: list[_Part] = []
+    for index, part in enumerate(documents):
+        create = partial(_create_document, path=path, default_id=f"{path.stem}-{index + 1}")
+        document = read_if_sound(partial(create, part))
+        with leaving_out():
+            if document is None and _LINE not in part:
+                # JSON is read quickly, without line numbers. An error needs them: read it again.
+                with_lines = with_lines or _parse_json(text, path, with_lines=True)
+                part = with_lines[index]
+            document = document or create(part)
+            if not has_relations:
+                document.relations = None
+            yield document
+
+
+def _parts(part: _Part, key: str, path: Path) -> list[_Part]:
+    """Return the parts under a key; [] if there are none."""
+    parts = part.get(key) or []
+    if not isinstance(parts, list) or not all(isinstance(each, dict) for each in parts):
+        raise BiomedError(f"{_where(part, path)}: expected {key!r} to be a list of objects")
+    return parts
+
+
+def _where(part: _Part, path: Path) -> str:
+    return f"{path}:{part.get(_LINE, 1)}"
+
+
+def _all_relations(document: _Part, path: Path) -> list[_Part]:
+    passages = _parts(document, "passages", path)
+    sentences = [one for passage in passages for one in _parts(passage, "sentences", path)]
+    holders = [document, *passages, *sentences]
+    return [relation for holder in holders for relation in _parts(holder, "relations", path)]
+
+
+def _create_document(part: _Part, path: Path, default_id: str) -> Document:
+    document = Document(
+        id=get_id(part, "id") or default_id,
+        text="",
+        mentions=[],
+        relations=[],
+        sentences=[],
+        source=_where(part, path),
+    )
+    for passage in _parts(part, "passages", path):
+        sentences = _parts(passage, "sentences", path)
+        if passage.get("text") or not sentences:
+            document.sentences = None
+            _add_text(document, passage, [passage, *sentences], path)
+            continue
+        for sentence in sentences:
+            offsets = _add_text(document, sentence, [sentence], path)
+            if document.sentences is not None:
+                document.sentences.append(offsets)
+        for annotation in _parts(passage, "annotations", path):
+            raise BiomedError(
+                f"{_where(annotation, path)}: an annotation on a passage whose text is in its "
+                f"sentences; move it to its sentence"
+            )
+    for relation in _all_relations(part, path):
+        with leaving_out():
+            document.relations.extend(_create_relations(relation, document, path))
+    return document
+
+
+def _add_text(document: Document, unit: _Part, annotated: list[_Part], path: Path) -> Offsets:
+    """Append a passage or sentence with its annotations, and return its place in the text."""
+    text, offset = unit.get("text") or "", _whole_number(unit, "offset", path)
+    if not isinstance(text, str):
+        raise BiomedError(f"{_where(unit, path)}: expected 'text' to be a string")
+    start, end = document.append(text)
+    for part in annotated:
+        for annotation in _parts(part, "annotations", path):
+            with leaving_out():
+                locations = _parts(annotation, "locations", path)
+                if locations:
+                    mention = _create_mention(annotation, locations, offset, path)
+                    where = _where(annotation, path)
+                    mention = locate(text, mention, get_covered(annotation, where), where)
+                    document.mentions.append(mention.move(start))
+    return start, end
+
+
+def _whole_number(part: _Part, key: str, path: Path) -> int:
+    value = part.get(key)
+    if isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value.strip()):
+        return parse_offset(value.strip())
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise BiomedError(
+            f"{_where(part, path)}: expected {key!r} with a whole number, found {quote(value)}"
+        )
+    return value
+
+
+def _infons(part: _Part, path: Path) -> dict[str, str]:
+    infons = part.get("infons") or {}
+    if not isinstance(infons, dict):
+        raise BiomedError(f"{_where(part, path)}: expected 'infons' to be an object")
+    return {key: str(value) for key, value in infons.items() if key != _LINE and _is_plain(value)}
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether an infon is a string, a number, or a list of these. Others are left out."""
+    items = value if isinstance(value, list) else [value]
+    return all(isinstance(item, str | int | float) for item in items)
+
+
+def _create_mention(annotation: _Part, locations: list[_Part], offset: int, path: Path) -> Mention:
+    """Create a mention at offsets in its passage."""
+    attributes = _infons(annotation, path)
+    label = attributes.pop("type", "")
+    if not label:
+        raise BiomedError(
+            f"{_where(annotation, path)}: the annotation {quote(annotation.get('id'))} has no "
+            f'type; add an infon with the key "type"'
+        )
+    fragments = []
+    for location in locations:
+        start = _whole_number(location, "offset", path) - offset
+        fragments.append((start, start + _whole_number(location, "length", path)))
+    return Mention(label, tuple(sorted(fragments)), get_id(annotation, "id"), attributes)
+
+
+def _create_relations(relation: _Part, document: Document, path: Path) -> Iterator[Relation]:
+    infons = _infons(relation, path)
+    labels = [infons.pop(key) for key in _LABEL_KEYS if key in infons]
+    roles = _find_roles(relation)
+    nodes = [] if roles else _parts(relation, "nodes", path)
+    ids = [get_id(node, "refid") for node in nodes]
+    known = {mention.id for mention in document.mentions}
+    for node, id in zip(nodes, ids, strict=True):
+        if id not in known:
+            raise BiomedError(
+                f"{_where(node, path)}: there is no annotation {quote(id)} in document "
+                f"{quote(document.id)}; correct the refid"
+            )
+    ids = ids or roles or _find_concepts(infons, document)
+    if not labels or len(ids) < 2:
+        raise BiomedError(
+            f'{_where(relation, path)}: a relation needs an infon with the key "type" and two nodes'
+        )
+    for tail in ids[1:]:
+        yield Relation(labels[0], ids[0], tail, get_id(relation, "id"))
+
+
+def _find_roles(relation: _Part) -> list[str]:
+    """Find the concepts that PubTator3 relates: infons that are objects, since nodes name none."""
+    infons = relation.get("infons") or {}
+    roles = (infons.get(key) for key in ("role1", "role2"))
+    found = [get_id(role, "identifier") for role in roles if isinstance(role, dict)]
+    return found if len(found) == 2 and all(found) else []
+
+
+def _find_concepts(infons: dict[str, str], document: Document) -> list[str]:
+    """Find the arguments of a relation without nodes.
+
+    They are the values of infons that are concepts of mentions. Other values, such as BioRED's
+    "novel", count only if fewer than two are concepts.
+    """
+    names = mention_names(document.mentions or ())
+    concepts = [value for value in infons.values() if value in names]
+    return concepts if len(concepts) > 1 else list(infons.values())
+
+
+def _parse_json(text: str, path: Path, *, with_lines: bool = False) -> list[_Part]:
+    """Parse a BioC collection in JSON, or a list of collections or documents, or one document."""
+    parsed = _parse_values(text, path, with_lines)
+    if isinstance(parsed, list) and parsed and all(isinstance(one, dict) for one in parsed):
+        # Services return a list of collections, or of documents.
+        parts = [[one] if "passages" in one else _parts(one, "documents", path) for one in parsed]
+        return [*chain.from_iterable(parts)]
+    if isinstance(parsed, dict) and "passages" in parsed:
+        return [parsed]
+    if isinstance(parsed, dict) and PUBTATOR in parsed:
+        parsed = {"documents": parsed[PUBTATOR]}
+    if not isinstance(parsed, dict) or "documents" not in parsed:
+        raise BiomedError(f"{path}:1: no 'documents' in this file; is it a BioC collection?")
+    return _parts(parsed, "documents", path)
+
+
+def _parse_values(text: str, path: Path, with_lines: bool) -> Any:
+    """Parse JSON, or JSON lines with a document or a collection each, as a list."""
+    advice = "is it a BioC collection?"
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if len(lines) < 2 or not all(line.startswith("{") for _, line in lines):
+        decode = partial(_decode_with_lines, first=1) if with_lines else json.loads
+        return parse_json(text, str(path), advice, decode)
+    parsed = []
+    for number, line in lines:
+        decode = partial(_decode_with_lines, first=number) if with_lines else json.loads
+        parsed.append(parse_json(line, f"{path}:{number}", advice, decode, has_lines=False))
+    return parsed
+
+
+def _decode_with_lines(text: str, first: int) -> Any:
+    """Decode JSON, and store in each object the line where the object begins.
+
+    Args:
+        first: number of the text's first line.
+    """
+    line_ends = [match.start() for match in re.finditer("\n", text)]
+
+    def parse_object(place: tuple[str, int], *arguments: Any, **options: Any) -> tuple[Any, int]:
+        parsed, end = JSONObject(place, *arguments, **options)
+        parsed[_LINE] = bisect_left(line_ends, place[1]) + first
+        return parsed, end
+
+    decoder: Any = json.JSONDecoder()
+    decoder.parse_object = parse_object
+    decoder.scan_once = py_make_scanner(decoder)
+    return decoder.decode(text)
+
+
+def _parse_xml(path: Path, encoding: str) -> list[_Part]:
+    """Parse the documents of a BioC collection in XML into the form of JSON, with lines."""
+    collection = read_xml(path, encoding, "a BioC collection", "collection")
+    return [_convert_unit(child) for child in collection.find("document")]
+
+
+def _convert_unit(element: Element) -> _Part:
+    """Convert a document, a passage or a sentence, with the parts in it."""
+    part = _UNITS.get(element.name)
+    return {
+        _LINE: element.line,
+        "id": element.text_of("id"),
+        "offset": element.text_of("offset"),
+        "text": element.text_of("text"),
+        **({f"{part}s": [_convert_unit(child) for child in element.find(part)]} if part else {}),
+        "annotations": [_convert_leaf(child) for child in element.find("annotation")],
+        "relations": [_convert_leaf(child) for child in element.find("relation")],
+    }
+
+
+def _convert_leaf(element: Element) -> _Part:
+    """Convert an annotation or a relation."""
+    return {
+        _LINE: element.line,
+        "id": element.attributes.get("id"),
+        "infons": {child.attributes.get("key", ""): child.text for child in element.find("infon")},
+        "text": element.text_of("text"),
+        "locations": [{_LINE: at.line, **at.attributes} for at in element.find("location")],
+        "nodes": [{_LINE: node.line, **node.attributes} for node in element.find("node")],
+    }

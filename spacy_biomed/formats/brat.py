@@ -1,0 +1,325 @@
+"""brat's standoff format: a `.txt` file and an `.ann` file (or `.a1`, `.a2`) of the same name."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from ..errors import BiomedError, escape, quote
+from .document_names import DocumentNames
+from .documents import (
+    BYTE_ORDER_MARK,
+    Document,
+    Mention,
+    Relation,
+    join_fragments,
+    list_files,
+    number_lines,
+    parse_offset,
+    read_text,
+)
+from .findings import AnnotatedShard
+from .mentions import FoundMention, list_mentions
+from .registry import Format
+from .repairs import leaving_out, locate
+from .spelling import reads_as
+
+ANNOTATIONS = ".ann"
+# The shared tasks of BioNLP separate given annotations from those to be found.
+TASK_ANNOTATIONS = (".a1", ".a2")
+
+# `file:line`, and the line.
+_Placed = tuple[str, str]
+
+_MENTION = re.compile(r"(\S+) (-?\d+ -?\d+(?:;-?\d+ -?\d+)*)")
+_SHAPES = {
+    "T": "T1<TAB>Label 0 5<TAB>covered text",
+    "R": "R1<TAB>Label Arg1:T1 Arg2:T2",
+    "E": "E1<TAB>Label:T1 Role:T2",
+    "A": "A1<TAB>Name T1 or A1<TAB>Name T1 Value",
+    "M": "M1<TAB>Name T1 or M1<TAB>Name T1 Value",
+    "N": "N1<TAB>Reference T1 Resource:Entry<TAB>text",
+    "#": "#1<TAB>AnnotatorNotes T1<TAB>text",
+    "*": "*<TAB>Equiv T1 T2",
+}
+
+
+def read_brat(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
+    """Read the `.txt` and `.ann` pairs in and below a folder (or the single pair of a `.txt` file).
+
+    A text without `.ann` may have its annotations in `.a1` and `.a2`, as BioNLP's shared tasks
+    publish them; both are read as if they were one file.
+
+    Entities (T) become mentions. Fragments with only white space between them are joined, since
+    brat splits a mention at the end of a line. Attributes (A, M), normalisations (N) and notes (#)
+    on an entity, or on the event that it triggers, become its `attributes`. Relations (R) keep
+    their label and arguments. An event (E) becomes a relation for each argument, labelled with the
+    argument's role, from the event's trigger to the argument (an argument that is an event stands
+    for that event's trigger). An event without a trigger becomes a relation with the event's label
+    from its first to its second argument, and a relation with the role as label to each further
+    argument. An equivalence (*) becomes a relation from its first member to each other member.
+    `relations` is a list in every document if any file has one of these, otherwise None.
+
+    Offsets count code points of the unchanged file. If the covered strings show that offsets were
+    counted with line feeds alone, or with the byte-order mark, they are read accordingly.
+
+    Raises:
+        BiomedError: if a line is none of these, an id is used but not defined, a mention lies
+            beyond the text or reads differently, or a file lacks its counterpart (a text without
+            mentions has an empty `.ann`).
+    """
+    root = Path(path)
+    texts = list_files(root, (".txt",))
+    if root.is_dir():
+        _check_counterparts(root, texts)
+    annotations: dict[Path, list[_Placed]] = {}
+    for file in texts:
+        with leaving_out():
+            annotations[file] = _read_annotations(file, encoding)
+    has_relations = any(
+        line[:1] in ("R", "E", "*") for lines in annotations.values() for _, line in lines
+    )
+    for file in list(annotations):
+        name = file.relative_to(root) if root.is_dir() else Path(file.name)
+        with leaving_out():
+            document = _read_pair(file, annotations.pop(file), encoding)
+            document.id = name.with_suffix("").as_posix()
+            if not has_relations:
+                document.relations = None
+            yield document
+
+
+def _read_annotations(text_file: Path, encoding: str) -> list[_Placed]:
+    """Read the lines of a text's annotations, each with its `file:line`."""
+    files = [text_file.with_suffix(ANNOTATIONS)]
+    if not files[0].is_file():
+        files = [text_file.with_suffix(suffix) for suffix in TASK_ANNOTATIONS]
+        files = [file for file in files if file.is_file()]
+    if not files:
+        raise BiomedError(
+            f"{text_file}: there is no {text_file.stem}{ANNOTATIONS} beside it; add it (empty "
+            f"where the text has no mentions)"
+        )
+    return [
+        (f"{file}:{number}", line)
+        for file in files
+        for number, line in number_lines(file, encoding, may_be_empty=True)
+    ]
+
+
+def _check_counterparts(root: Path, texts: list[Path]) -> None:
+    known = set(texts)
+    for file in list_files(root, (ANNOTATIONS, *TASK_ANNOTATIONS)):
+        with leaving_out():
+            if file.with_suffix(".txt") not in known:
+                raise BiomedError(f"{file}: there is no {file.stem}.txt beside it; add its text")
+
+
+class _Line:
+    """One line of annotations: its place, kind (`T`), id (`T1`), and further fields."""
+
+    def __init__(self, where: str, text: str) -> None:
+        self.where = where
+        self.id, *self.fields = text.split("\t")
+        self.kind = self.id[:1]
+        self.text = text
+        if self.kind not in _SHAPES or not self.fields or not self.fields[0]:
+            raise self.malformed()
+
+    def malformed(self) -> BiomedError:
+        shape = _SHAPES.get(self.kind, _SHAPES["T"])
+        return BiomedError(
+            f"{self.where}: malformed line {quote(self.text)}; write it as {shape} with tabs"
+        )
+
+
+def _read_pair(text_path: Path, lines: list[_Placed], encoding: str) -> Document:
+    parsed = [line for where, text in lines for line in _parse_line(where, text)]
+    entities = [entity for line in parsed if line.kind == "T" for entity in _parse_entity(line)]
+    # A text may be empty if nothing is annotated in it.
+    content = read_text(text_path, encoding, may_be_empty=not lines)
+    text, shift = _align_text(content, entities)
+    mentions: dict[str, Mention] = {}
+    for line, mention, covered in entities:
+        with leaving_out():
+            mention = locate(text, mention.move(shift), covered, line.where)
+            if line.id in mentions:
+                raise BiomedError(
+                    f"{line.where}: {escape(line.id)} is there twice; give each its own id"
+                )
+            mentions[line.id] = join_fragments(text, mention, line.where)
+    arguments = mentions | _find_triggers(parsed, mentions)
+    relations: list[Relation] = []
+    for line in parsed:
+        with leaving_out():
+            if line.kind in "RE*":
+                relations.extend(_parse_relations(line, arguments))
+            elif line.kind in "AMN#":
+                _add_attribute(line, arguments)
+    return Document(
+        id=text_path.stem,
+        text=text,
+        mentions=list(mentions.values()),
+        relations=relations,
+        source=f"{text_path}:1",
+    )
+
+
+def _parse_line(where: str, text: str) -> Iterator[_Line]:
+    with leaving_out():
+        yield _Line(where, text)
+
+
+def _parse_entity(line: _Line) -> Iterator[tuple[_Line, Mention, str]]:
+    with leaving_out():
+        match = _MENTION.fullmatch(line.fields[0])
+        if match is None or len(line.fields) < 2:
+            raise line.malformed()
+        label, offsets = match.groups()
+        fragments = tuple(
+            (parse_offset(start), parse_offset(end))
+            for start, end in (pair.split(" ") for pair in offsets.split(";"))
+        )
+        yield line, Mention(label, fragments, line.id), "\t".join(line.fields[1:])
+
+
+def _align_text(text: str, entities: list[tuple[_Line, Mention, str]]) -> tuple[str, int]:
+    """Find the text that the offsets refer to, without byte-order mark, and a shift for offsets.
+
+    Programs that write offsets differ in whether they count a byte-order mark, carriage returns and
+    the accents of decomposed characters (NFD).
+    """
+    shifts = (0, -1) if text.startswith(BYTE_ORDER_MARK) else (0,)
+    text = text.removeprefix(BYTE_ORDER_MARK)
+    # Each once: most texts have only one reading.
+    forms = (text, text.replace("\r\n", "\n"))
+    composed = (unicodedata.normalize("NFC", form) for form in forms)
+    readings = dict.fromkeys(product((*forms, *composed), shifts))
+
+    def count_covered(reading: tuple[str, int]) -> int:
+        candidate, shift = reading
+        return sum(
+            reads_as(mention.move(shift).read(candidate), covered)
+            for _, mention, covered in entities
+        )
+
+    return max(readings, key=count_covered)
+
+
+def _find_triggers(lines: list[_Line], mentions: dict[str, Mention]) -> dict[str, Mention]:
+    """Map each event's id to the entity that is its trigger, or its first argument."""
+    triggers = {}
+    for line in lines:
+        with leaving_out():
+            if line.kind == "E":
+                named = [part for part in line.fields[0].split() if ":" in part]
+                trigger = named[0].partition(":")[2] if named else ""
+                if not trigger:
+                    raise line.malformed()
+                triggers[line.id] = trigger
+    return {id: mentions[trigger] for id, trigger in triggers.items() if trigger in mentions}
+
+
+def _resolve(line: _Line, id: str, arguments: dict[str, Mention]) -> Mention:
+    """Return the mention that an argument, an entity or an event, stands for."""
+    if id not in arguments:
+        raise BiomedError(f"{line.where}: there is no {escape(id)} in this file; correct the id")
+    return arguments[id]
+
+
+def _parse_relations(line: _Line, arguments: dict[str, Mention]) -> Iterator[Relation]:
+    label, *parts = line.fields[0].split()
+    if line.kind == "*":
+        if len(parts) < 2:
+            raise line.malformed()
+        head, *tails = (_resolve(line, part, arguments).id for part in parts)
+        for tail in tails:
+            yield Relation(label, head, tail, line.id)
+        return
+    roles = [part.partition(":") for part in parts]
+    if any(not colon or not id for _, colon, id in roles):
+        raise line.malformed()
+    ids = [_resolve(line, id, arguments).id for _, _, id in roles]
+    if line.kind == "R":
+        if len(ids) != 2:
+            raise line.malformed()
+        yield Relation(label, ids[0], ids[1], line.id)
+        return
+    trigger = _resolve(line, line.id, arguments).id
+    labels = [role for role, _, _ in roles]
+    if ":" not in label:
+        if len(ids) < 2:
+            raise line.malformed()
+        ids, labels = ids[1:], [label, *labels[2:]]
+    for role, id in zip(labels, ids, strict=True):
+        yield Relation(role, trigger, id, line.id)
+
+
+def _add_attribute(line: _Line, arguments: dict[str, Mention]) -> None:
+    """Add an attribute, a normalisation or a note to its mention.
+
+    Attributes of relations, or without an id, are left out, since only mentions have attributes.
+    """
+    name, *rest = line.fields[0].split()
+    if not rest:
+        raise line.malformed()
+    if rest[0][:1] not in ("T", "E"):
+        return
+    attributes = _resolve(line, rest[0], arguments).attributes
+    value = " ".join(rest[1:]) or "true"
+    if line.kind == "N":
+        name, colon, value = value.partition(":")
+        if not colon:
+            raise line.malformed()
+    elif line.kind == "#":
+        value = " ".join(line.fields[1:])
+    attributes[name] = f"{attributes[name]} {value}" if name in attributes else value
+
+
+def write_brat(shard: AnnotatedShard) -> dict[str, bytes]:
+    """Write a `.txt` and an `.ann` file for each document, named after its identifier.
+
+    Entities and answers have a note with their confidence and attributes as JSON. Relations follow.
+    """
+    files, names = {}, DocumentNames()
+    for number, item, doc, found in shard.documents:
+        name = names.find(number, item.id)
+        files[f"{name}.txt"] = doc.text.encode()
+        files[f"{name}.ann"] = "".join(_standoff(doc.text, found)).encode()
+    return files
+
+
+BRAT = Format(read_brat, write_brat, is_folder=True)
+
+
+def _standoff(text: str, found: dict[str, Any]) -> Iterator[str]:
+    """The lines of an `.ann` file."""
+    mentions, relations = list_mentions(text, found)
+    for mention in mentions:
+        yield _write_mention(mention, text)
+        note = {"confidence": mention.confidence, **mention.attributes}
+        note = {name: value for name, value in note.items() if value is not None}
+        if note:
+            shown = json.dumps(note, ensure_ascii=False)
+            yield f"#{mention.number}\tAnnotatorNotes T{mention.number}\t{shown}\n"
+    for relation in relations:
+        arguments = f"Arg1:T{relation.head.number} Arg2:T{relation.tail.number}"
+        yield f"R{relation.number}\t{_one_word(relation.label)} {arguments}\n"
+
+
+def _write_mention(mention: FoundMention, text: str) -> str:
+    """The line of a mention, with a fragment for each line of the text, as brat requires."""
+    start = mention.start
+    lines = [match.span() for match in re.finditer(r"[^\r\n]+", text[start : mention.end])]
+    places = ";".join(f"{start + first} {start + last}" for first, last in lines)
+    covered = " ".join(text[start + first : start + last] for first, last in lines)
+    return f"T{mention.number}\t{_one_word(mention.label)} {places}\t{covered}\n"
+
+
+def _one_word(label: str) -> str:
+    return re.sub(r"\s", "_", label) or "_"

@@ -1,0 +1,278 @@
+"""Column files: a line for each token and its tag, blank lines between sentences (CoNLL style)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from ..errors import BiomedError, escape, list_choices, quote
+from .documents import Document, Mention, list_files, read_lines
+from .registry import Format
+
+# The tags that may start a mention, by scheme.
+_STARTS = {"iob1": "BI", "iob2": "B", "bioes": "BS"}
+SUFFIXES = (".tsv", ".txt", ".conll", ".iob", ".iob2", ".bio", ".bioes")
+# The second in JNLPBA's files, before an abstract's number; the last two are comments of CoNLL-U
+# and of CoNLL-2012.
+DOCUMENT_STARTS = ("-DOCSTART-", "###MEDLINE:", "# newdoc", "#begin document")
+_COMMENT = re.compile(r"#\s*(?:[\w.:-]+\s*=(?:\s.*)?|newpar\b.*|end document\b.*)")
+
+# Words of file names that name a part of the corpus and not a label.
+_PART_NAMES = frozenset(
+    {
+        "train",
+        "dev",
+        "devel",
+        "develop",
+        "valid",
+        "validation",
+        "test",
+        "eval",
+        "data",
+        "iob",
+        "bio",
+    }
+)
+
+# If I- begins more mentions than this, and more than a tenth of all, it is intended.
+MOST_SLIPS = 10
+
+# BILOU uses other letters than BIOES.
+_CANONICAL = {"L": "E", "U": "S"}
+
+
+_TAG = re.compile(r"\s(?:O|[BIESLU](?:-\S+)?)\s*$")
+
+
+class Row(NamedTuple):
+    """One token: line number in its file, string, tag prefix ("O" outside), label ("" outside)."""
+
+    line: int
+    token: str
+    prefix: str = "O"
+    label: str = ""
+
+
+def read_columns(
+    path: Path | str,
+    encoding: str = "utf-8",
+    scheme: str | None = None,
+    n_sents: int = 1,
+    tag_label: str | None = None,
+) -> Iterator[Document]:
+    """Read column files: the first column is the token, the last is its tag.
+
+    Columns are separated by tabs, or by spaces in a line without a tab. A line with `-DOCSTART-`,
+    with `###MEDLINE:` and a number, or with `# newdoc` begins a document. Other comments, such as
+    `# sent_id = 1`, are left out. In a file that begins no document every `n_sents` sentences are
+    a document. Tags may be without a label (B, I and O alone). A text is its tokens joined with
+    spaces; `tokens` and `sentences` contain their offsets.
+
+    Args:
+        path: a file, or a folder whose column files are read in the order of their names.
+        scheme: "iob1" (an entity starts with I-, or with B- directly after another entity of its
+            label), "iob2" (every entity starts with B-) or "bioes" (also as BILOU). None determines
+            it from the tags of each file.
+        n_sents: sentences per document in a file that does not mark documents. If sentences follow
+            each other as in the articles they come from, several together have more context.
+        tag_label: the label of tags that have none; by default what names the file besides its
+            part, as in `gene_train.tsv`, or else its folder.
+
+    Raises:
+        BiomedError: if the scheme is unknown, a line has fewer than two columns, a tag is unknown,
+            its scheme does not allow it after the tag before it, or some tags have a label and some
+            have none.
+    """
+    if scheme is not None and scheme not in _STARTS:
+        raise BiomedError(f"unknown scheme {quote(scheme)}: {list_choices(scheme, _STARTS)}")
+    for file in list_files(Path(path), SUFFIXES):
+        yield from _read_file(file, encoding, scheme, n_sents, tag_label)
+
+
+def _read_file(
+    path: Path, encoding: str, scheme: str | None, n_sents: int, tag_label: str | None
+) -> Iterator[Document]:
+    documents = _name_tags(_read_rows(path, encoding), path, tag_label)
+    if scheme is None:
+        scheme = _find_scheme([sentence for sentences in documents for sentence in sentences])
+    if len(documents) == 1:
+        (sentences,) = documents
+        documents = [sentences[i : i + n_sents] for i in range(0, len(sentences), n_sents)]
+    for number, sentences in enumerate(documents, start=1):
+        if sentences:
+            yield _create_document(path, f"{path.stem}-{number}", sentences, scheme)
+
+
+def _read_rows(path: Path, encoding: str) -> list[list[list[Row]]]:
+    """Return documents of sentences of rows; the first is what precedes all document starts."""
+    documents: list[list[list[Row]]] = [[]]
+    sentence: list[Row] = []
+    for number, line in enumerate([*read_lines(path, encoding), ""], start=1):
+        is_start = line.startswith(DOCUMENT_STARTS)
+        if _is_comment(line) and not is_start:
+            continue
+        if line.strip() and not is_start:
+            sentence.append(_parse_row(line, path, number))
+            continue
+        if sentence:
+            documents[-1].append(sentence)
+            sentence = []
+        if is_start:
+            documents.append([])
+    if not any(documents):
+        raise BiomedError(f"{path}: no token in this file; unpack the corpus again")
+    return documents
+
+
+def _is_comment(line: str) -> bool:
+    """Whether a line is a comment; a token may begin with # too, and then ends with a tag."""
+    if not line.startswith("#"):
+        return False
+    return bool(_COMMENT.fullmatch(line)) or ("\t" not in line and not _TAG.search(line))
+
+
+def _name_tags(
+    documents: list[list[list[Row]]], path: Path, tag_label: str | None
+) -> list[list[list[Row]]]:
+    """Give tags without a label the one of the file."""
+    rows = [row for sentences in documents for sentence in sentences for row in sentence]
+    bare = next((row for row in rows if row.prefix != "O" and not row.label), None)
+    if bare is None:
+        return documents
+    if any(row.label for row in rows):
+        raise BiomedError(
+            f"{path}:{bare.line}: the tag {quote(bare.prefix)} has no label, and other tags of the "
+            "file have one; write B-, I- (E-, S-, L-, U-) and a label, or O"
+        )
+    label = tag_label or _find_label(path)
+    return [
+        [
+            [row._replace(label=label if row.prefix != "O" else "") for row in sentence]
+            for sentence in sentences
+        ]
+        for sentences in documents
+    ]
+
+
+def _find_label(path: Path) -> str:
+    """The label of a file, by its name without that of its part, or by its folder's name."""
+    for name in (path.stem, path.absolute().parent.name):
+        words = [word for word in re.split(r"[\s_.-]+", name) if word.lower() not in _PART_NAMES]
+        if label := "_".join(filter(None, words)):
+            return label
+    raise BiomedError(
+        f"{path}: its tags have no label, and neither has the name of the file; give --tag-label"
+    )
+
+
+def _parse_row(line: str, path: Path, number: int) -> Row:
+    columns = line.split("\t") if "\t" in line else [cell for cell in line.split(" ") if cell]
+    token, tag = columns[0].strip(" "), columns[-1].strip()
+    if len(columns) < 2 or not token or not tag:
+        raise BiomedError(
+            f"{path}:{number}: expected a token and a tag in two or more columns, found "
+            f"{quote(line)}; separate them with a tab"
+        )
+    if tag == "O":
+        return Row(number, token)
+    prefix, dash, label = tag.partition("-")
+    prefix = _CANONICAL.get(prefix, prefix)
+    if bool(dash) != bool(label) or prefix not in {"B", "I", "E", "S"}:
+        raise BiomedError(
+            f"{path}:{number}: {quote(tag)} is not a tag; write O, or B-, I- (E-, S-, L-, U-) and "
+            f"a label"
+        )
+    return Row(number, token, prefix, label)
+
+
+def _find_scheme(sentences: list[list[Row]]) -> str:
+    """Find the scheme of a file by its tags.
+
+    Only BIOES has E- and S-. In IOB1 a B- always follows another mention of its label; any other B-
+    makes the file IOB2. Some files have B- for mentions of several tokens and I- for mentions of
+    one token. Reading them as IOB1 gives the intended mentions, and valid IOB2 reads the same.
+    """
+    rows = [row for sentence in sentences for row in sentence]
+    if any(row.prefix in "ES" for row in rows):
+        return "bioes"
+    first_tags: Counter[str] = Counter()
+    for sentence in sentences:
+        last_label = ""
+        for row in sentence:
+            if row.label and row.label != last_label:
+                first_tags[row.prefix] += 1
+            last_label = row.label
+    if not first_tags["B"]:
+        return "iob1" if first_tags["I"] else "iob2"
+    is_mixed = first_tags["I"] > max(MOST_SLIPS, 0.1 * first_tags.total())
+    return "iob1" if is_mixed else "iob2"
+
+
+def _create_document(path: Path, id: str, sentences: list[list[Row]], scheme: str) -> Document:
+    tokens: list[tuple[int, int]] = []
+    mentions: list[Mention] = []
+    sentence_offsets: list[tuple[int, int]] = []
+    end = -1
+    for sentence in sentences:
+        first = len(tokens)
+        for row in sentence:
+            start = end + 1
+            end = start + len(row.token)
+            tokens.append((start, end))
+        for begin, stop, label in _find_mentions(path, sentence, scheme):
+            fragment = (tokens[first + begin][0], tokens[first + stop - 1][1])
+            mentions.append(Mention(label, (fragment,)))
+        sentence_offsets.append((tokens[first][0], end))
+    return Document(
+        id=id,
+        text=" ".join(row.token for sentence in sentences for row in sentence),
+        mentions=mentions,
+        tokens=tokens,
+        sentences=sentence_offsets,
+        source=f"{path}:{sentences[0][0].line}",
+    )
+
+
+def _find_mentions(path: Path, sentence: list[Row], scheme: str) -> Iterator[tuple[int, int, str]]:
+    """Yield `(first token, token after the last, label)` of a sentence's mentions."""
+    start, label = 0, ""
+    end = Row(sentence[-1].line, "")
+    for place, row in enumerate([*sentence, end]):
+        goes_on = bool(label) and row.prefix in "IE" and row.label == label
+        if label and not goes_on:
+            if scheme == "bioes":
+                problem = (
+                    f"the sentence ends inside a mention of {quote(label)}"
+                    if row is end
+                    else f"the mention of {quote(label)} before this line has no end"
+                )
+                raise BiomedError(
+                    f"{path}:{row.line}: {problem}; tag its last token E-{escape(label)}, or "
+                    f"S-{escape(label)} where it is the only one"
+                )
+            yield start, place, label
+            label = ""
+        if row.prefix == "O":
+            continue
+        if not goes_on:
+            if row.prefix not in _STARTS[scheme]:
+                raise BiomedError(
+                    f"{path}:{row.line}: {row.prefix}-{escape(row.label)} does not follow a token "
+                    f"of the same mention; a mention of {quote(row.label)} starts with "
+                    f"B-{escape(row.label)} in {scheme.upper()}, or with I- in IOB1 (--format iob1)"
+                )
+            start, label = place, row.label
+        if scheme == "bioes" and row.prefix in "ES":
+            yield start, place + 1, label
+            label = ""
+
+
+_OPTIONS = ("n_sents", "tag_label")
+COLUMNS = Format(read_columns, options=_OPTIONS)
+IOB1, IOB2, BIOES = (
+    Format(partial(read_columns, scheme=scheme), options=_OPTIONS) for scheme in _STARTS
+)

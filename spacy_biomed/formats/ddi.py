@@ -1,0 +1,108 @@
+"""The DDI corpus (Herrero-Zazo et al. 2013): an XML file per document, a tag per sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..errors import BiomedError, escape, quote
+from .documents import Document, Mention, Relation, join_fragments, list_files, parse_offset
+from .repairs import leaving_out, locate
+from .xml_elements import Element, read_xml
+
+# The guidelines' type of an interaction that is not described further.
+UNSPECIFIED = "int"
+
+# Tags that relate two entities: all pairs of a sentence, or only pairs that interact.
+PAIR, INTERACTION = "pair", "ddi"
+
+_OFFSETS = re.compile(r"\d+-\d+(?:;\d+-\d+)*")
+
+
+def read_ddi(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
+    """Read the `.xml` files: one, or those below a folder.
+
+    The text is the document's sentences, without white space around them, joined with spaces;
+    `sentences` has their offsets. Entities become mentions. Offsets in the file include the last
+    character, and several (`0-4;12-19`) are fragments. Each `<pair>` with `ddi="true"` becomes a
+    relation with its type as label, from its first entity to its second. So does each `<ddi>`,
+    which the files of the 2013 task have instead of pairs. Without a type the label is "int". Files
+    of the 2011 task, with `interaction="true"` and offsets after the last character, are read too.
+
+    Raises:
+        BiomedError: if a file is not such XML, an entity lies beyond its sentence or reads
+            differently, or a pair has an unknown entity.
+    """
+    for file in list_files(Path(path), (".xml",)):
+        with leaving_out():
+            root = read_xml(file, encoding, "a document of the DDI corpus", "document")
+            yield _create_document(root)
+
+
+def _create_document(root: Element) -> Document:
+    document = Document(
+        id=root.get("id"), text="", mentions=[], relations=[], sentences=[], source=root.where
+    )
+    for sentence in root.find("sentence"):
+        text = sentence.attributes.get("text", "")
+        stripped = text.strip()
+        if not stripped:
+            continue
+        offsets = document.append(stripped)
+        document.sentences.append(offsets)
+        shift = offsets[0] - text.index(stripped)
+        mentions: list[Mention] = []
+        for entity in sentence.find("entity"):
+            with leaving_out():
+                mentions.append(_create_mention(entity, text))
+        document.mentions.extend(mention.move(shift) for mention in mentions)
+        document.relations.extend(_create_relations(sentence, mentions))
+    return document
+
+
+def _create_mention(entity: Element, text: str) -> Mention:
+    """Create a mention at offsets in its sentence."""
+    offsets = entity.get("charOffset")
+    if _OFFSETS.fullmatch(offsets) is None:
+        raise BiomedError(
+            f'{entity.where}: charOffset="{escape(offsets)}" is malformed; write it as "0-4" or '
+            f'"0-4;12-19"'
+        )
+    fragments = sorted(
+        (parse_offset(start), parse_offset(end) + 1)
+        for start, end in re.findall(r"(\d+)-(\d+)", offsets)
+    )
+    mention = Mention(entity.get("type"), tuple(fragments), entity.get("id"))
+    mention = locate(text, mention, entity.get("text"), entity.where)
+    return join_fragments(text, mention, entity.where)
+
+
+def _create_relations(sentence: Element, mentions: list[Mention]) -> Iterator[Relation]:
+    known = {mention.id for mention in mentions}
+    for pair in sentence.children:
+        if pair.name in (PAIR, INTERACTION):
+            with leaving_out():
+                yield from _create_relation(pair, known)
+
+
+def _create_relation(pair: Element, known: set[str]) -> Iterator[Relation]:
+    head, tail, interacts = pair.get("e1"), pair.get("e2"), _interacts(pair)
+    for id in (head, tail):
+        if id not in known:
+            raise BiomedError(
+                f"{pair.where}: there is no entity {quote(id)} in this sentence; correct the id"
+            )
+    if interacts:
+        label = pair.attributes.get("type") or UNSPECIFIED
+        yield Relation(label, head, tail, pair.attributes.get("id", ""))
+
+
+def _interacts(pair: Element) -> bool:
+    if pair.name == INTERACTION:
+        return True
+    name = "interaction" if "interaction" in pair.attributes else "ddi"
+    value = pair.get(name)
+    if value not in ("true", "false"):
+        raise BiomedError(f'{pair.where}: {name}="{escape(value)}"; write "true" or "false"')
+    return value == "true"

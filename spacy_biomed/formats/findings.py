@@ -1,0 +1,198 @@
+"""What a pipeline found in a document, as plain rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+
+from ..annotations.assertions import ASSERTIONS, get_assertions
+from ..annotations.document_keys import ANSWER_KEY
+from ..annotations.pairs import PAIR_KEY
+from ..annotations.relation_layer import RELATIONS
+from ..annotations.sections import SECTION, SECTIONS, get_section
+from ..files.sources import Item
+
+CONFIDENCE = "confidence"
+# Extensions of entities that are a field where a component sets them, with their types.
+ENTITY_FIELDS = {"code": "string", "code_name": "string", "code_confidence": "float32"}
+# Extensions that are written as a field of their own.
+_OWN_FIELDS = frozenset({CONFIDENCE, SECTION, *ASSERTIONS, *ENTITY_FIELDS})
+
+
+class Layers(NamedTuple):
+    """The layers that a pipeline may write beside entities.
+
+    Attributes:
+        cats: classes, `doc.cats`.
+        relations: `doc._.relations`.
+        answers: `doc.spans["answer"]`.
+        sections: `span._.section`.
+        assertions: `span._.is_negated` and the others.
+        fields: of `ENTITY_FIELDS`, those that entities have.
+    """
+
+    cats: bool
+    relations: bool
+    answers: bool
+    sections: bool = False
+    assertions: bool = False
+    fields: tuple[str, ...] = ()
+
+
+class AnnotatedDocument(NamedTuple):
+    """A document and what was found in it.
+
+    Attributes:
+        number: its number in the input.
+        item: its row.
+        doc: the document.
+        found: see `describe`.
+    """
+
+    number: int
+    item: Item
+    doc: Doc
+    found: dict[str, Any]
+
+
+class AnnotatedShard(NamedTuple):
+    """What is written together.
+
+    Attributes:
+        documents: each can be read once.
+        layers: layers that the pipeline writes.
+        name: of the shard, such as `part-00012`.
+        pipeline: name and version of the pipeline.
+        keep: columns of the input that are written.
+    """
+
+    documents: Iterable[AnnotatedDocument]
+    layers: Layers
+    name: str = ""
+    pipeline: str = ""
+    keep: tuple[str, ...] = ()
+
+
+def find_layers(nlp: Language) -> Layers:
+    """The layers that the components of a pipeline declare."""
+    assigned = {name for pipe in nlp.pipe_names for name in nlp.get_pipe_meta(pipe).assigns}
+    has_answers = any(nlp.get_pipe_meta(pipe).factory == "biomed_qa" for pipe in nlp.pipe_names)
+    fields = tuple(name for name in ENTITY_FIELDS if f"span._.{name}" in assigned)
+    return Layers(
+        "doc.cats" in assigned,
+        "doc._.relations" in assigned,
+        has_answers,
+        f"span._.{SECTION}" in assigned,
+        f"span._.{ASSERTIONS[0]}" in assigned,
+        fields,
+    )
+
+
+def describe(doc: Doc, layers: Layers) -> dict[str, Any]:
+    """What was found in a document.
+
+    Returns:
+        `characters`, `words` and `entities`, and `cats`, `relations` and `answers` where the
+        pipeline has these layers. Offsets are in characters of the text.
+
+        An entity has `start`, `end`, `text`, `label`, `group` (the key in `doc.spans`; None for
+        `doc.ents`), `confidence` (None from components that give no probability) and `attributes`
+        (strings by name: `id`, `kb_id` and the values of `span._`). Where the pipeline has these
+        layers, it also has `section` (None outside of sections), `is_negated` and the other
+        assertions (None where nobody looked), and the `fields`.
+    """
+    stored = _list_stored(doc)
+    entities = [_describe_span(span, None, stored, layers) for span in doc.ents]
+    others = {PAIR_KEY, *([ANSWER_KEY] * layers.answers), *([SECTIONS] * layers.sections)}
+    for key in sorted(set(doc.spans) - others):
+        entities += [_describe_span(span, key, stored, layers) for span in doc.spans[key]]
+    found: dict[str, Any] = {
+        "characters": _count_characters(doc),
+        "words": len(doc),
+        "entities": entities,
+    }
+    if layers.cats:
+        found["cats"] = {label: float(value) for label, value in sorted(doc.cats.items())}
+    if layers.relations:
+        relations = doc._.get(RELATIONS) if doc.has_extension(RELATIONS) else None
+        found["relations"] = [_describe_relation(*relation) for relation in relations or ()]
+    if layers.answers:
+        answers: Iterable[Span] = doc.spans.get(ANSWER_KEY, ())
+        found["answers"] = [
+            {**_locate(span), "text": span.text, CONFIDENCE: _confidence(span)} for span in answers
+        ]
+    return found
+
+
+def _count_characters(doc: Doc) -> int:
+    """The length of a document's text, without putting it together."""
+    if not len(doc):
+        return 0
+    last = doc[-1]
+    return last.idx + len(last.text_with_ws)
+
+
+def _list_stored(doc: Doc) -> list[str]:
+    """The names of the extensions that have values, of spans as of tokens and the document.
+
+    spaCy keeps the values of all three together.
+    """
+    names = {key[1] for key in doc.user_data if isinstance(key, tuple) and key[0] == "._."}
+    return sorted(names - _OWN_FIELDS)
+
+
+def _describe_span(
+    span: Span, group: str | None, stored: list[str], layers: Layers
+) -> dict[str, Any]:
+    described = {
+        **_locate(span),
+        "text": span.text,
+        "label": span.label_,
+        "group": group,
+        CONFIDENCE: _confidence(span),
+        **{name: span._.get(name) for name in layers.fields},
+        "attributes": _attributes(span, stored),
+    }
+    if layers.sections:
+        described[SECTION] = get_section(span)
+    if layers.assertions:
+        described |= get_assertions(span) or dict.fromkeys(ASSERTIONS)
+    return described
+
+
+def _locate(span: Span, prefix: str = "") -> dict[str, int]:
+    return {f"{prefix}start": span.start_char, f"{prefix}end": span.end_char}
+
+
+def _describe_relation(head: Span, tail: Span, label: str, score: float) -> dict[str, Any]:
+    return {
+        **_locate(head, "head_"),
+        "head_label": head.label_,
+        **_locate(tail, "tail_"),
+        "tail_label": tail.label_,
+        "label": label,
+        CONFIDENCE: float(score),
+    }
+
+
+def _confidence(span: Span) -> float | None:
+    # spaCy's own components give no probability.
+    value = span._.get(CONFIDENCE) if span.has_extension(CONFIDENCE) else None
+    return None if value is None else float(value)
+
+
+def _attributes(span: Span, stored: list[str]) -> dict[str, str]:
+    """The values that components stored with a span; computed ones are left out."""
+    attributes = {name: value for name in ("id", "kb_id") if (value := getattr(span, f"{name}_"))}
+    for name in stored:
+        if span.has_extension(name) and span.get_extension(name)[1:3] == (None, None):
+            value = span._.get(name)
+            if value is not None:
+                attributes[name] = (
+                    value if isinstance(value, str) else json.dumps(value, default=str)
+                )
+    return attributes

@@ -1,0 +1,171 @@
+"""i2b2/VA 2010: a text, its concepts (`.con`), assertions (`.ast`) and relations (`.rel`).
+
+A concept is `c="its text" 20:1 20:3`: from the second word of line 20 to the fourth. Lines count
+from 1, words between white space from 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+from ..errors import BiomedError, escape, quote
+from .documents import (
+    BYTE_ORDER_MARK,
+    Document,
+    Mention,
+    Offsets,
+    Relation,
+    list_files,
+    number_lines,
+    parse_offset,
+    read_text,
+)
+from .repairs import leaving_out, locate
+
+TEXT, CONCEPTS, ASSERTIONS, RELATIONS = ".txt", ".con", ".ast", ".rel"
+
+_CONCEPT = r'c="(.*)" (\d+:\d+ \d+:\d+)'
+_LINES = {
+    CONCEPTS: re.compile(rf'{_CONCEPT}\|\|t="([^"]+)"'),
+    ASSERTIONS: re.compile(rf'{_CONCEPT}\|\|t="([^"]+)"\|\|a="([^"]+)"'),
+    RELATIONS: re.compile(rf'{_CONCEPT}\|\|r="([^"]+)"\|\|{_CONCEPT}'),
+}
+_SHAPES = {
+    CONCEPTS: 'c="text" 20:1 20:3||t="problem"',
+    ASSERTIONS: 'c="text" 20:1 20:3||t="problem"||a="present"',
+    RELATIONS: 'c="text" 20:1 20:3||r="TrAP"||c="text" 20:5 20:5',
+}
+_TEXT_LINE = re.compile(r"^.*$", re.MULTILINE)
+_WORD = re.compile(r"\S+")
+
+
+def read_i2b2_2010(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
+    """Read the reports below a folder; texts and annotations may lie in any sub-folders.
+
+    All files of a report have the same name. A text without concepts is not annotated (the owners
+    publish such texts) and left out. Concepts become mentions whose id is their place
+    (`20:1 20:3`), assertions their attribute "assertion". A relation goes from its first to its
+    second concept. `relations` is None in every document if the folder has no `.rel` file. A line
+    is a sentence, and words between white space are tokens, as the corpus is published.
+
+    Raises:
+        BiomedError: if a line is malformed, a place is not in the text, a concept reads differently
+            (case aside), an assertion or relation has a concept that is not in the `.con` file,
+            concepts have no text, or two files of a kind have the same name.
+    """
+    root = Path(path)
+    reports = _group_files(root)
+    annotated = {name: files for name, files in reports.items() if CONCEPTS in files}
+    if not annotated:
+        raise BiomedError(
+            f"{root}: no {CONCEPTS} file in this folder; give the folder that holds both texts and "
+            f"concepts"
+        )
+    has_relations = any(RELATIONS in files for files in reports.values())
+    for name, files in annotated.items():
+        with leaving_out():
+            document = _read_report(name, files, encoding)
+            if not has_relations:
+                document.relations = None
+            yield document
+
+
+def _group_files(root: Path) -> dict[str, dict[str, Path]]:
+    """Map the name of each report to its files, by suffix."""
+    reports: dict[str, dict[str, Path]] = {}
+    for file in list_files(root, (TEXT, *_LINES)):
+        files = reports.setdefault(file.stem, {})
+        suffix = file.suffix.lower()
+        if suffix in files:
+            raise BiomedError(
+                f"{file}: there is {files[suffix]} of this name already; keep one of them"
+            )
+        files[suffix] = file
+    for name, files in sorted(reports.items()):
+        if TEXT not in files:
+            file = next(iter(files.values()))
+            raise BiomedError(f"{file}: there is no {name}.txt for it; unpack the texts as well")
+    return dict(sorted(reports.items()))
+
+
+def _find_words(text: str) -> list[list[Offsets]]:
+    """Find the offsets of the words of each line."""
+    return [
+        [word.span() for word in _WORD.finditer(text, *line.span())]
+        for line in _TEXT_LINE.finditer(text)
+    ]
+
+
+def _find_place(lines: list[list[Offsets]], place: str, where: str) -> Offsets:
+    """Return the offsets of a place, `20:1 20:3`, in lines of words."""
+    (line, first), (last_line, last) = (
+        map(parse_offset, part.split(":")) for part in place.split(" ")
+    )
+    try:
+        if not line or not last_line:
+            raise IndexError
+        return lines[line - 1][first][0], lines[last_line - 1][last][1]
+    except IndexError:
+        raise BiomedError(
+            f"{where}: the text has no words at {escape(place)}; check that text and annotations "
+            f"belong together"
+        ) from None
+
+
+def _read_report(name: str, files: dict[str, Path], encoding: str) -> Document:
+    content = read_text(files[TEXT], encoding).removeprefix(BYTE_ORDER_MARK)
+    lines = _find_words(content)
+    mentions: list[Mention] = []
+    for where, match in _read_lines(files, CONCEPTS, encoding):
+        covered, place, label = match.groups()
+        with leaving_out():
+            mention = Mention(label, (_find_place(lines, place, where),), place)
+            mentions.append(locate(content, mention, covered, where, any_case=True))
+    by_place = {mention.id: mention for mention in mentions}
+    for where, match in _read_lines(files, ASSERTIONS, encoding):
+        _, place, _, assertion = match.groups()
+        with leaving_out():
+            _find(by_place, place, where).attributes["assertion"] = assertion
+    relations = []
+    for where, match in _read_lines(files, RELATIONS, encoding):
+        _, head, label, _, tail = match.groups()
+        with leaving_out():
+            arguments = (_find(by_place, place, where).id for place in (head, tail))
+            relations.append(Relation(label, *arguments))
+    return Document(
+        id=name,
+        text=content,
+        mentions=mentions,
+        relations=relations,
+        tokens=[*chain.from_iterable(lines)],
+        sentences=[(line[0][0], line[-1][1]) for line in lines if line],
+        source=f"{files[TEXT]}:1",
+    )
+
+
+def _read_lines(
+    files: dict[str, Path], suffix: str, encoding: str
+) -> Iterator[tuple[str, re.Match[str]]]:
+    """Yield `file:line` and the match of each line of a file, if the report has the file."""
+    if suffix not in files:
+        return
+    for number, line in number_lines(files[suffix], encoding, may_be_empty=True):
+        where = f"{files[suffix]}:{number}"
+        match = _LINES[suffix].fullmatch(line.strip())
+        with leaving_out():
+            if match is None:
+                raise BiomedError(
+                    f"{where}: malformed line {quote(line)}; write it as {_SHAPES[suffix]}"
+                )
+            yield where, match
+
+
+def _find(by_place: dict[str, Mention], place: str, where: str) -> Mention:
+    if place not in by_place:
+        raise BiomedError(
+            f"{where}: no concept at {escape(place)} in the .con file; correct the place"
+        )
+    return by_place[place]

@@ -1,0 +1,149 @@
+"""i2b2's XML: `<TEXT>` and, at offsets in it, `<TAGS>` (2012: events and times; 2014: PHI)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from ..errors import BiomedError, escape
+from .documents import Document, Mention, Relation, is_covered, list_files
+from .registry import Format
+from .repairs import leaving_out, locate
+from .xml_elements import Element, parse_xml, read_xml_text
+
+EVENT, TIME, SECTION_TIME, LINK = "EVENT", "TIMEX3", "SECTIME", "TLINK"
+
+# The label of tags whose names are categories of labels.
+CATEGORY_OF_TAG = "TYPE"
+_PLACE = ("id", "start", "end", "text")
+_QUOTED = re.compile(r'(?<==)"[^"]*"')
+_BARE_AMPERSAND = re.compile(r"&(?!(?:[A-Za-z]+|#\d+|#x[0-9A-Fa-f]+);)")
+
+
+def read_i2b2_2012(
+    path: Path | str, encoding: str = "utf-8", *, temporal: bool = False
+) -> Iterator[Document]:
+    """Read the `.xml` files of the 2012 temporal relations task: one, or those below a folder.
+
+    Events become mentions labelled with their type (PROBLEM, TEST, ...), with modality and polarity
+    as attributes.
+
+    Args:
+        temporal: whether temporal expressions (DATE, TIME, DURATION, FREQUENCY) and section times
+            (ADMISSION, DISCHARGE) become mentions too, and temporal links become relations. A link
+            without a type is left out.
+
+    Raises:
+        BiomedError: if a file is not such XML, a tag lacks id, type or offsets, lies beyond the
+            text or reads differently, or a link has an unknown id.
+    """
+    names = (EVENT, TIME, SECTION_TIME) if temporal else (EVENT,)
+    for file in list_files(Path(path), (".xml",)):
+        with leaving_out():
+            text, tags = _read_file(file, encoding)
+            mentions = _create_mentions(text, [tag for tag in tags if tag.name in names], "type")
+            links = [tag for tag in tags if tag.name == LINK and tag.attributes.get("type")]
+            yield Document(
+                id=file.stem,
+                text=text,
+                mentions=mentions,
+                relations=_create_relations(links, mentions) if temporal else None,
+                source=f"{file}:1",
+            )
+
+
+def read_i2b2_2014(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
+    """Read the `.xml` files of the 2014 de-identification track: one, or those below a folder.
+
+    Each tag becomes a mention whose label is the tag's TYPE (PATIENT, HOSPITAL, ...). The tag's
+    name, the category (NAME, LOCATION, ...), is the attribute "category".
+
+    Raises:
+        BiomedError: if a file is not such XML, or a tag lacks id, TYPE or offsets, lies beyond the
+            text or reads differently.
+    """
+    for file in list_files(Path(path), (".xml",)):
+        with leaving_out():
+            text, tags = _read_file(file, encoding)
+            mentions = _create_mentions(text, tags, CATEGORY_OF_TAG)
+            yield Document(id=file.stem, text=text, mentions=mentions, source=f"{file}:1")
+
+
+def _read_file(path: Path, encoding: str) -> tuple[str, list[Element]]:
+    """Return the text and the tags."""
+    content = read_xml_text(path, encoding)
+    before, end, after = content.rpartition("</TEXT>")
+    # In some published files the quoted texts contain bare ampersands and angle brackets.
+    root = parse_xml(before + end + _QUOTED.sub(_escape, after), path, "i2b2's XML")
+    text, tags = root.text_of("TEXT"), root.find("TAGS")
+    if text is None or not tags:
+        raise BiomedError(
+            f"{root.where}: expected <TEXT> and <TAGS> in <{escape(root.name)}>; is it i2b2's XML?"
+        )
+    return text, tags[0].children
+
+
+def _escape(quoted: re.Match[str]) -> str:
+    return _BARE_AMPERSAND.sub("&amp;", quoted.group()).replace("<", "&lt;")
+
+
+def _create_mentions(text: str, tags: list[Element], label_name: str) -> list[Mention]:
+    """Create the mention of each tag that is not left out."""
+    created: list[tuple[Element, Mention]] = []
+    for tag in tags:
+        with leaving_out():
+            created.append((tag, _create_mention(tag, label_name)))
+    quoted = [tag.attributes.get("text", "") for tag, _ in created]
+    shift = _find_shift(text, [mention for _, mention in created], quoted)
+    mentions = []
+    for (tag, mention), covered in zip(created, quoted, strict=True):
+        with leaving_out():
+            mentions.append(locate(text, mention.move(shift), covered, tag.where))
+    return mentions
+
+
+def _create_mention(tag: Element, label_name: str) -> Mention:
+    place = (tag.get_whole_number("start"), tag.get_whole_number("end"))
+    attributes = {
+        name: value
+        for name, value in tag.attributes.items()
+        if value and name not in (*_PLACE, label_name)
+    }
+    if label_name == CATEGORY_OF_TAG:
+        attributes["category"] = tag.name
+    return Mention(tag.get(label_name), (place,), tag.get("id"), attributes)
+
+
+def _find_shift(text: str, mentions: list[Mention], quoted: list[str]) -> int:
+    """Find what to add to offsets, so that most mentions read as quoted.
+
+    The owners' text begins with a line feed; whether it counts depends on the program that wrote
+    the offsets.
+    """
+
+    def count_covered(shift: int) -> int:
+        moved = [mention.move(shift) for mention in mentions]
+        return sum(map(is_covered, [text] * len(moved), moved, quoted))
+
+    return max((0, 1, -1), key=count_covered)
+
+
+def _create_relations(links: list[Element], mentions: list[Mention]) -> list[Relation]:
+    known = {mention.id for mention in mentions}
+    relations = []
+    for link in links:
+        with leaving_out():
+            head, tail = link.get("fromID"), link.get("toID")
+            for id in (head, tail):
+                if id not in known:
+                    raise BiomedError(
+                        f"{link.where}: there is no {escape(id)} in this file; correct the id"
+                    )
+            id = link.attributes.get("id", "")
+            relations.append(Relation(link.get("type"), head, tail, id))
+    return relations
+
+
+I2B2_2012_TEMPORAL = Format(partial(read_i2b2_2012, temporal=True))

@@ -1,0 +1,414 @@
+"""UIMA CAS as XMI or JSON, as INCEpTION exports it, in folders and zip files."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import BiomedError, escape, install_command, quote
+from .archives import PackedFile, list_packed_files
+from .document_names import DocumentNames
+from .documents import BYTE_ORDER_MARK, Document, Mention, Relation, decode
+from .findings import AnnotatedDocument, AnnotatedShard
+from .json_fields import parse_json
+from .mentions import list_mentions
+from .registry import Format
+from .repairs import NOT_ANNOTATED, leaving_out, locate, note
+from .xml_elements import Element, decode_xml, parse_xml
+
+if TYPE_CHECKING:
+    from cassis import Cas, TypeSystem
+    from cassis.typesystem import FeatureStructure
+
+_SUFFIXES = (".xmi", ".json")
+_TYPES = ("TypeSystem.xml", "typesystem.xml")
+
+# Folders in the export of a project, and the "annotator" with the document as it was imported.
+_ANNOTATION, _CURATION, _INITIAL = "annotation", "curation", "INITIAL_CAS"
+
+# Layers with these names describe the document or its words, except for named entities.
+_BUILT_IN = ("uima.", "de.tudarmstadt.ukp.", "org.dkpro.", "org.apache.")
+_NAMED_ENTITY = "de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity"
+_METADATA = "de.tudarmstadt.ukp.dkpro.core.api.metadata.type.DocumentMetaData"
+
+_SEGMENTATION = "de.tudarmstadt.ukp.dkpro.core.api.segmentation.type"
+
+# The layers that INCEpTION's project template "Basic annotation (span/relation)" creates.
+SPAN, RELATION = "custom.Span", "custom.Relation"
+
+# The features of a relation layer.
+_SOURCE, _TARGET = "Governor", "Dependent"
+# Features that have the label of a span or a relation, if the layer has them.
+_LABELS = ("label", "value")
+
+# XML 1.0 has no such characters.
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_DECLARATION = re.compile(r"\s*<\?xml[^>]*\?>")
+_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*(\[\])*", re.ASCII)
+
+_ADVICE = 'export it as "UIMA CAS XMI (XML 1.0)" or "UIMA CAS JSON 0.4.0"'
+
+
+def read_inception(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
+    """Read UIMA CAS files: `.xmi`, each with a `TypeSystem.xml` beside it, or `.json`.
+
+    They may lie in zip files, as INCEpTION exports documents and projects. In the export of a
+    project, the curated annotation of a document is read, or else that of its only annotator. A
+    document without either is left out and counted.
+
+    Annotations of all span layers become mentions: those of custom layers, and named entities. The
+    label is the feature `label` or `value`, or else the layer's first feature with a string, or
+    else the layer's name. Other features with strings, numbers or truth values become attributes.
+    Annotations of relation layers become relations from their source to their target; a feature
+    that links spans by roles becomes a relation for each role. `relations` is a list in every
+    document if any has one, otherwise None. Sentences, tokens and other layers are not read.
+
+    The identifier is that of the document in INCEpTION, without the ending of a file name.
+
+    Args:
+        path: a file or a folder.
+        encoding: of XML that declares none.
+
+    Raises:
+        BiomedError: if dkpro-cassis is not installed, a file is no such CAS or declares XML
+            entities, a document has several annotators and no curation, or an annotation lies
+            beyond the text.
+    """
+    _require_cassis(str(path))
+    files = list(list_packed_files(Path(path), _SUFFIXES))
+    if not files:
+        raise BiomedError(f"{path}: no {' or '.join(_SUFFIXES)} file in this folder; {_ADVICE}")
+    documents = []
+    for file, name in _choose(files):
+        with leaving_out():
+            documents.append(_read_file(file, name, encoding))
+    if not any(document.relations for document in documents):
+        for document in documents:
+            document.relations = None
+    yield from documents
+
+
+def _require_cassis(where: str) -> None:
+    if find_spec("cassis") is None:
+        raise BiomedError(f"{where}: needs dkpro-cassis: {install_command('inception')}")
+
+
+def _choose(files: list[PackedFile]) -> Iterator[tuple[PackedFile, str | None]]:
+    """Choose the file of each document, with the document's name in the export of a project."""
+    by_document: dict[str, dict[str, PackedFile]] = {}
+    for file in files:
+        for place in range(len(file.name.parts) - 2):
+            folder, document, annotator = file.name.parts[place : place + 3]
+            if folder in (_ANNOTATION, _CURATION):
+                annotator = folder if folder == _CURATION else annotator.rpartition(".")[0]
+                by_document.setdefault(document, {})[annotator] = file
+                break
+    if not by_document:
+        yield from ((file, None) for file in files)
+    for name, annotators in by_document.items():
+        initial = annotators.pop(_INITIAL, None)
+        where = (initial or next(iter(annotators.values()))).path
+        with leaving_out():
+            if _CURATION in annotators:
+                yield annotators[_CURATION], name
+            elif len(annotators) > 1:
+                raise BiomedError(
+                    f"{where}: {len(annotators)} annotators and no curation; curate the document, "
+                    f"or export the annotation of one of them"
+                )
+            elif annotators:
+                yield next(iter(annotators.values())), name
+            else:
+                note(NOT_ANNOTATED, f"{where}: nobody has annotated the document")
+
+
+def _read_file(file: PackedFile, name: str | None, encoding: str) -> Document:
+    is_json = file.name.suffix.lower() == ".json"
+    with warnings.catch_warnings():
+        # An offset beyond the text is refused below; one in half of a character is kept as it is.
+        warnings.simplefilter("ignore")
+        cas = _load_json(file) if is_json else _load_xmi(file, encoding)
+    text = cas.sofa_string
+    if not isinstance(text, str):
+        raise BiomedError(f"{file.path}: the CAS has no text; {_ADVICE}")
+    id = name or _find_id(cas) or file.name.as_posix()
+    annotations = [one for one in cas.select_all_annotations() if _is_in_layer(one)]
+    mentions: list[Mention] = []
+    for annotation in annotations:
+        with leaving_out():
+            if not _is_relation(annotation):
+                mentions.append(_create_mention(text, annotation, str(file.path)))
+    return Document(
+        id=re.sub(r"\.(xmi|json|txt)$", "", id),
+        text=text,
+        mentions=mentions,
+        relations=list(_find_relations(annotations, mentions, str(file.path))),
+        source=str(file.path),
+    )
+
+
+def _load_json(file: PackedFile) -> Cas:
+    from cassis import load_cas_from_json
+
+    text = decode(file.read(), file.path).removeprefix(BYTE_ORDER_MARK)
+    content = parse_json(text, str(file.path), _ADVICE)
+    types = content.get("%TYPES", {}) if isinstance(content, dict) else None
+    if not isinstance(types, dict) or "%FEATURE_STRUCTURES" not in content:
+        raise BiomedError(f"{file.path}: no UIMA CAS JSON; {_ADVICE}")
+    for name, features in types.items():
+        _check_names([name, *(features if isinstance(features, dict) else ())], file.path)
+    return _parse(file.path, load_cas_from_json, text)
+
+
+def _load_xmi(file: PackedFile, encoding: str) -> Cas:
+    from cassis import load_cas_from_xmi
+
+    types = next(filter(None, map(file.find, _TYPES)), None)
+    if types is None:
+        raise BiomedError(
+            f"{file.path}: there is no {_TYPES[0]} beside it; put it there, or export the document "
+            f'as "UIMA CAS JSON 0.4.0"'
+        )
+    system = _load_types(types, file.path.parent / _TYPES[0], encoding)
+    text = _check_xml(file.read(), file.path, encoding, "a UIMA CAS as XMI")
+    return _parse(file.path, load_cas_from_xmi, BytesIO(text.encode()), typesystem=system)
+
+
+@lru_cache(maxsize=4)
+def _load_types(content: bytes, path: Path, encoding: str) -> TypeSystem:
+    from cassis import load_typesystem
+
+    text = _check_xml(content, path, encoding, "a UIMA type system")
+    _check_names(_list_names(parse_xml(text, path, "")), path)
+    return _parse(path, load_typesystem, BytesIO(text.encode()))
+
+
+def _check_xml(content: bytes, path: Path, encoding: str, kind: str) -> str:
+    """Refuse XML that is not well-formed or declares entities, which cassis' parser may resolve.
+
+    Returns:
+        the text without its declaration, which may say XML 1.1; no parser here reads that.
+    """
+    text = decode_xml(content, path, encoding).removeprefix(BYTE_ORDER_MARK)
+    declaration = _DECLARATION.match(text)
+    # Its line ends stay, so that messages have the right line.
+    lines = "\n" * declaration.group().count("\n") if declaration else ""
+    text = lines + text[declaration.end() :] if declaration else text
+    parse_xml(text, path, kind)
+    return text
+
+
+def _list_names(element: Element) -> Iterator[str]:
+    """The names of types and features in a type system."""
+    waiting = [element]
+    while waiting:
+        element = waiting.pop()
+        if element.name.rpartition(":")[2] in ("typeDescription", "featureDescription"):
+            yield (element.text_of("name") or "").strip()
+        waiting.extend(element.children)
+
+
+def _check_names(names: Iterable[str], path: Path) -> None:
+    """Refuse names that are no names: cassis makes classes of them, whose code is compiled."""
+    for name in names:
+        if not _NAME.fullmatch(name.removeprefix("%")):
+            raise BiomedError(f"{path}: {quote(name)} names a type or a feature; {_ADVICE}")
+
+
+def _parse(path: Path, load: Any, *arguments: Any, **named: Any) -> Any:
+    """Call a function of cassis, which raises errors of any kind for files that it cannot read."""
+    try:
+        return load(*arguments, **named)
+    except Exception as error:
+        kind = type(error).__name__
+        reason = escape(f"{kind}: {error}" if str(error) else kind, 200)
+        raise BiomedError(f"{path}: no UIMA CAS that can be read ({reason}); {_ADVICE}") from None
+
+
+def _find_id(cas: Cas) -> str:
+    """The identifier in the metadata of INCEpTION; "" if there is none."""
+    if not cas.typesystem.contains_type(_METADATA):
+        return ""
+    ids = [getattr(one, "documentId", None) for one in cas.select(_METADATA)]
+    return next((id for id in ids if isinstance(id, str)), "")
+
+
+def _is_in_layer(annotation: FeatureStructure) -> bool:
+    """Whether an annotation is of a span or relation layer that is read."""
+    kind = annotation.type
+    while kind is not None:
+        if kind.name == _NAMED_ENTITY:
+            return True
+        kind = kind.supertype
+    name = annotation.type.name.removeprefix("uima.noNamespace.")
+    return not name.startswith(_BUILT_IN)
+
+
+def _is_relation(annotation: FeatureStructure) -> bool:
+    return {_SOURCE, _TARGET} <= {feature.name for feature in annotation.type.all_features}
+
+
+def _create_mention(text: str, span: FeatureStructure, where: str) -> Mention:
+    where = f"{where}: annotation {span.xmiID}"
+    if not isinstance(span.begin, int) or not isinstance(span.end, int):
+        raise BiomedError(f"{where} has no offsets; remove it")
+    label, attributes = _read_features(span)
+    mention = Mention(label, ((span.begin, span.end),), str(span.xmiID), attributes)
+    return locate(text, mention, None, where)
+
+
+def _read_features(annotation: FeatureStructure) -> tuple[str, dict[str, str]]:
+    """The label of an annotation, and the values of its other features."""
+    # In the order of the layer, which is that of the type system.
+    names = dict.fromkeys(feature.name for feature in annotation.type.features)
+    names |= dict.fromkeys(feature.name for feature in annotation.type.all_features)
+    values = {name: _show(getattr(annotation, name, None)) for name in names}
+    values = {
+        name: value
+        for name, value in values.items()
+        if value and name not in ("begin", "end", "sofa")
+    }
+    strings = [name for name in values if isinstance(getattr(annotation, name), str)]
+    found = [name for name in (*_LABELS, *strings) if name in strings]
+    label = values.pop(found[0]) if found else annotation.type.name.rpartition(".")[2]
+    return label, values
+
+
+def _show(value: Any) -> str:
+    """A string, a number or a truth value, or several strings, as a string; else ""."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    parts = getattr(value, "elements", None)
+    if isinstance(parts, list) and all(isinstance(part, str) for part in parts):
+        return ", ".join(parts)
+    return ""
+
+
+def _find_relations(
+    annotations: list[FeatureStructure], mentions: list[Mention], where: str
+) -> Iterator[Relation]:
+    ids = {mention.id for mention in mentions}
+
+    def find(argument: Any, relation: FeatureStructure) -> str:
+        id = str(getattr(argument, "xmiID", ""))
+        if id not in ids:
+            raise BiomedError(
+                f"{where}: annotation {relation.xmiID} relates something that is no span of a "
+                f"layer; remove it"
+            )
+        return id
+
+    for annotation in annotations:
+        with leaving_out():
+            if _is_relation(annotation):
+                head, tail = (
+                    find(getattr(annotation, end), annotation) for end in (_SOURCE, _TARGET)
+                )
+                label, _ = _read_features(annotation)
+                yield Relation(label, head, tail, str(annotation.xmiID))
+                continue
+        for role, target in _list_links(annotation):
+            with leaving_out():
+                yield Relation(role, find(annotation, annotation), find(target, annotation))
+
+
+def _list_links(annotation: FeatureStructure) -> Iterator[tuple[str, Any]]:
+    """The roles and the targets of features that link an annotation to others."""
+    for feature in annotation.type.all_features:
+        links = getattr(getattr(annotation, feature.name, None), "elements", None)
+        for link in links if isinstance(links, list) else ():
+            target = getattr(link, "target", None)
+            if target is not None:
+                yield str(getattr(link, "role", None) or feature.name), target
+
+
+def write_inception(shard: AnnotatedShard) -> dict[str, bytes]:
+    """Write an `.xmi` file for each document, named after its identifier, and their types.
+
+    Mentions and relations are in the layers of INCEpTION's template "Basic annotation
+    (span/relation)", with their `label`. The further features `confidence` and `identifier` are
+    read by projects whose layer has them, and left out by others. The pipeline's tokens are the
+    tokens, so that mentions begin and end at one. Characters that XML does not have become spaces,
+    so offsets stay the same.
+    """
+    types, names = _create_types(), DocumentNames()
+    files = {"TypeSystem.xml": types.to_xml().encode()}
+    for document in shard.documents:
+        name = names.find(document.number, document.item.id)
+        files[f"{name}.xmi"] = _create_cas(document, types).to_xmi().encode()
+    return files
+
+
+INCEPTION = Format(read_inception, write_inception, is_folder=True, require=_require_cassis)
+
+
+def _create_cas(document: AnnotatedDocument, types: TypeSystem) -> Cas:
+    from cassis import Cas
+
+    _, item, doc, found = document
+    cas = Cas(types)
+    cas.sofa_string = _NOT_IN_XML.sub(" ", doc.text)
+    cas.sofa_mime = "text"
+
+    def add(type: str, **features: Any) -> Any:
+        annotation = types.get_type(type)(**features)
+        cas.add(annotation)
+        return annotation
+
+    add(_METADATA, begin=0, end=len(doc.text), documentId=_NOT_IN_XML.sub(" ", item.id))
+    if doc.has_annotation("SENT_START"):
+        for sentence in doc.sents:
+            add(f"{_SEGMENTATION}.Sentence", begin=sentence.start_char, end=sentence.end_char)
+    for token in doc:
+        if not token.is_space:
+            add(f"{_SEGMENTATION}.Token", begin=token.idx, end=token.idx + len(token))
+    mentions, relations = list_mentions(doc.text, found)
+    spans = {
+        mention.number: add(
+            SPAN,
+            begin=mention.start,
+            end=mention.end,
+            label=mention.label,
+            confidence=mention.confidence,
+            identifier=mention.attributes.get("kb_id") or mention.attributes.get("id"),
+        )
+        for mention in mentions
+    }
+    for relation in relations:
+        tail = spans[relation.tail.number]
+        add(
+            RELATION,
+            begin=tail.begin,  # a relation lies where its target does
+            end=tail.end,
+            Governor=spans[relation.head.number],
+            Dependent=tail,
+            label=relation.label,
+            confidence=relation.confidence,
+        )
+    return cas
+
+
+def _create_types() -> TypeSystem:
+    from cassis import TypeSystem
+
+    types = TypeSystem()
+    metadata = types.create_type(_METADATA, "uima.tcas.DocumentAnnotation")
+    types.create_feature(metadata, "documentId", "uima.cas.String")
+    for name in ("Sentence", "Token"):
+        types.create_type(f"{_SEGMENTATION}.{name}")
+    span, relation = types.create_type(SPAN), types.create_type(RELATION)
+    for layer in (span, relation):
+        types.create_feature(layer, "label", "uima.cas.String")
+        types.create_feature(layer, "confidence", "uima.cas.Float")
+    types.create_feature(span, "identifier", "uima.cas.String")
+    for name in ("Governor", "Dependent"):
+        types.create_feature(relation, name, SPAN)
+    return types

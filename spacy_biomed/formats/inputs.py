@@ -1,0 +1,46 @@
+"""What annotation reads: tables and texts, and the texts of two formats of annotated documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..errors import BiomedError
+from ..files.records import Layout
+from ..files.sources import TABLES, TEXTS, Columns, Part
+from ..files.sources import find_parts as find_plain_parts
+from .pubtator import PubTatorFile
+from .spacy_docs import SpacyFile
+
+KINDS: Mapping[str, type[Part]] = {
+    **TABLES,
+    ".pubtator": PubTatorFile,
+    ".spacy": SpacyFile,
+    **TEXTS,
+}
+
+
+def find_parts(
+    path: Path, columns: Columns, layout: Layout = Layout(), *, is_copied: bool = False
+) -> list[Part]:
+    """The parts of an input: see `files.sources.find_parts`."""
+    return find_plain_parts(path, columns, layout, is_copied=is_copied, kinds=KINDS)
+
+
+def read_texts(path: Path, columns: Columns = Columns(), layout: Layout = Layout()) -> list[str]:
+    """Read all texts of an input into memory. Blank texts are left out.
+
+    Raises:
+        BiomedError: as `find_parts` does, if a document is damaged, or if there is no text.
+    """
+    texts: list[str] = []
+    for part in find_parts(path, columns, layout):
+        for _ in part.find_offsets():  # which finds damage before a row is read
+            pass
+        for item in part.read_from(0, 0):
+            if item.error:
+                raise BiomedError(f"{path}: {item.id}: {item.error}")
+            texts += [item.text] if item.text.strip() else []
+    if not texts:
+        raise BiomedError(f"{path}: no text there; give a file with at least one")
+    return texts

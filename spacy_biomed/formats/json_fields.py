@@ -1,0 +1,118 @@
+"""JSON files, and files of JSON lines, whose fields are checked as they are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ..errors import BiomedError, quote
+from .documents import BYTE_ORDER_MARK, list_files, number_lines, read_text
+from .repairs import leaving_out
+
+_NAMES = {str: "a string", int: "a whole number", list: "a list", dict: "an object"}
+
+
+def read_json(path: Path, encoding: str = "utf-8") -> Any:
+    """Read a JSON file.
+
+    Raises:
+        BiomedError: if the file is missing, empty, not in the encoding or not JSON.
+    """
+    text = read_text(path, encoding).removeprefix(BYTE_ORDER_MARK)
+    return parse_json(text, str(path), "download the file again")
+
+
+def parse_json(
+    text: str,
+    where: str,
+    advice: str,
+    decode: Callable[[str], Any] = json.loads,
+    *,
+    has_lines: bool = True,
+) -> Any:
+    """Parse JSON.
+
+    Args:
+        where, advice: the file (and line), and what to do, for the message.
+        has_lines: whether the message names the line in the text as well.
+
+    Raises:
+        BiomedError: if the text is not JSON, is nested too deeply for Python, or has a number with
+            too many digits for Python.
+    """
+    try:
+        return decode(text)
+    except json.JSONDecodeError as error:
+        place = f"{where}:{error.lineno}" if has_lines else where
+        problem = f"no JSON at column {error.colno} ({error.msg})"
+    except RecursionError:
+        place, problem = where, "JSON that is nested too deeply"
+    except ValueError:
+        place, problem = where, "a number of too many digits"
+    raise BiomedError(f"{place}: {problem}; {advice}")
+
+
+def read_json_lines(
+    path: Path | str, suffixes: Iterable[str], encoding: str = "utf-8"
+) -> Iterator[tuple[Any, str, str]]:
+    """Read files with JSON on each line: one, or those with a suffix in and below a folder.
+
+    Empty lines are skipped.
+
+    Yields:
+        the content of each line; `file:line`, for messages; and file name and line number, for an
+        id.
+
+    Raises:
+        BiomedError: if there is no file, or a file is empty, not in the encoding or has a line that
+            is not JSON.
+    """
+    for file in list_files(Path(path), suffixes):
+        for number, line in number_lines(file, encoding):
+            where = f"{file}:{number}"
+            with leaving_out():
+                record = parse_json(line, where, "write one object a line", has_lines=False)
+                yield record, where, f"{file.stem}-{number}"
+
+
+def get_field(
+    record: Any,
+    key: str,
+    kind: type | tuple[type, ...],
+    where: str,
+    advice: str = "check that the file is whole and in this format",
+) -> Any:
+    """Return a field of a JSON object.
+
+    Args:
+        kind: the type that the field must have: one or more of str, int, list and dict.
+        where: the file, and the place of the object in it, for the message.
+        advice: what to do, for the message.
+
+    Raises:
+        BiomedError: if the object has no such field, or the field has another type.
+    """
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    value = record.get(key) if isinstance(record, dict) else None
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        found = "none" if value is None else quote(value)
+        names = " or ".join(_NAMES[one] for one in kinds)
+        raise BiomedError(f"{where}: expected {key!r} with {names}, found {found}; {advice}")
+    return value
+
+
+def get_id(record: dict[str, Any], key: str, default: str = "") -> str:
+    """Return an object's string or whole number as a string; `default` if it has neither."""
+    value = record.get(key)
+    return str(value) if isinstance(value, str | int) else default
+
+
+def get_covered(record: dict[str, Any], where: str) -> str | None:
+    """Return the text that an annotation quotes; None if it quotes none.
+
+    Raises:
+        BiomedError: if the text is not a string.
+    """
+    return None if record.get("text") is None else get_field(record, "text", str, where)

@@ -1,0 +1,275 @@
+"""JSON lines: read as Prodigy writes them, and written with everything that was found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..errors import BiomedError, quote
+from .documents import Document, Mention, Offsets, Relation
+from .findings import AnnotatedShard
+from .json_fields import get_covered, get_field, get_id, read_json_lines
+from .registry import Format
+from .repairs import NOT_ANNOTATED, OTHER_ANNOTATION, leaving_out, locate, note
+
+_ADVICE = 'write it as {"text": "...", "spans": [{"start": 0, "end": 7, "label": "..."}]}'
+
+# What Prodigy's interfaces let people annotate. A task may have more, which nobody has looked at.
+_SHOWN = {
+    "ner_manual": ("spans",),
+    "spans_manual": ("spans",),
+    "relations": ("spans", "relations"),
+    "choice": ("accept",),
+    "classification": ("label",),
+}
+
+
+def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
+    """Read `.jsonl` files: one, or those in and below a folder. Each line is an object with
+
+    text: the text.
+    spans: mentions, each with `start`, `end`, `label` and, optionally, the covered `text`, an `id`
+        and `attributes` (strings by name). If the key is missing, mentions are not annotated.
+    relations: each with a `label`, and `head_span` and `child_span` with the `start` and `end` of a
+        mention, or `head` and `child`, tokens in a mention. If the key is missing, relations are
+        not annotated.
+    cats: class label to true, false or a number between 0 and 1; or `options` (objects with an
+        `id`) and `accept` (a list of ids), which give 1.0 to each accepted class and 0.0 to each
+        other option; or `label`, a class that `answer` accepts (1.0) or rejects (0.0).
+    tokens: objects with `start` and `end`, if the text is already split into tokens.
+    id: of the document, also under `meta`; by default file name and line number.
+    answer: a line with another answer than "accept" is not annotated and left out.
+
+    Other keys are ignored, except for what Prodigy says about a task:
+
+    - If `_view_id` names an interface, only what it shows is annotated, and it is annotated also if
+      nothing was selected. (Old versions omit the `spans` of a text without mentions.)
+    - An accepted suggestion of a single mention (`_is_binary`) says nothing about other mentions.
+      Such a line is not annotated.
+    - If several lines answer one task (`_task_hash`), the last of them is read.
+
+    Raises:
+        BiomedError: if a line is not such an object, or a span lies beyond the text or reads
+            differently.
+    """
+    answers: dict[object, list[tuple[Any, str, str]]] = {}
+    for line in read_json_lines(path, (".jsonl",), encoding):
+        record, where, _ = line
+        with leaving_out():
+            _get(record, "text", str, where)
+            if _is_annotated(record):
+                task = get_id(record, "_task_hash")
+                answers.setdefault(task or where, []).append(line)
+            else:
+                note(NOT_ANNOTATED, f"{where}: {_explain(record)}")
+    for *others, (record, where, id) in answers.values():
+        for _, other, _ in others:
+            note(OTHER_ANNOTATION, f"{other}: the task is answered again in {where}")
+        with leaving_out():
+            yield _parse_record(record, where, id)
+
+
+def _is_annotated(record: dict[str, Any]) -> bool:
+    if _is_question(record):
+        return record.get("answer") in ("accept", "reject")
+    return record.get("answer", "accept") == "accept" and record.get("_is_binary") is not True
+
+
+def _is_question(record: dict[str, Any]) -> bool:
+    """Whether the answer accepts or rejects the class of the text."""
+    return (
+        isinstance(record.get("label"), str)
+        and "answer" in record
+        and not record.get("spans")
+        and _is_shown(record, "label")
+    )
+
+
+def _is_shown(record: dict[str, Any], layer: str) -> bool:
+    """Whether the interface shows a layer; unknown interfaces may show anything."""
+    view = _find_view(record)
+    return view not in _SHOWN or layer in _SHOWN[view]
+
+
+def _find_view(record: dict[str, Any]) -> str:
+    return get_id(record, "_view_id")
+
+
+def _explain(record: dict[str, Any]) -> str:
+    answer = record.get("answer", "accept")
+    if answer == "accept":
+        return "the answer is about a single mention"
+    return f"the answer is {quote(answer)}"
+
+
+def _parse_record(record: dict[str, Any], where: str, id: str) -> Document:
+    text = record["text"]
+    meta = record.get("meta")
+    if isinstance(meta, dict):
+        id = get_id(meta, "id", id)
+    document = Document(
+        id=get_id(record, "id", id),
+        text=text,
+        cats=_parse_cats(record, where),
+        tokens=_parse_tokens(record, text, where),
+        source=where,
+    )
+    if _has_spans(record):
+        spans = _parse_spans(record, text, where)
+        document.mentions = [mention for _, mention in spans]
+        if _is_shown(record, "relations") and (
+            record.get("relations") is not None or _find_view(record) == "relations"
+        ):
+            document.relations = _parse_relations(record, spans, where)
+    return document
+
+
+def _get(record: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any:
+    return get_field(record, key, kind, where, _ADVICE)
+
+
+def _has_spans(record: dict[str, Any]) -> bool:
+    """Whether mentions are annotated."""
+    if not _is_shown(record, "spans"):
+        return False
+    if record.get("spans") is not None or _find_view(record) in _SHOWN:
+        return True
+    # An old version of Prodigy: only interfaces for spans show tokens.
+    classes = ("cats", "options", "accept", "label")
+    return "_task_hash" in record and bool(record.get("tokens")) and not record.keys() & classes
+
+
+def _parse_spans(record: dict[str, Any], text: str, where: str) -> list[tuple[Offsets, Mention]]:
+    """The mentions, each with its offsets in the file."""
+    spans = _get(record, "spans", list, where) if record.get("spans") is not None else []
+    given = [get_id(span, "id") for span in spans if isinstance(span, dict)]
+    are_distinct = len(set(given)) == len(spans) and all(given)
+    mentions = []
+    for number, span in enumerate(spans, start=1):
+        with leaving_out():
+            offsets = _get(span, "start", int, where), _get(span, "end", int, where)
+            id = get_id(span, "id")
+            if record.get("relations") and not are_distinct:
+                id = f"T{number}"
+            mention = Mention(_get(span, "label", str, where), (offsets,), id, _attributes(span))
+            mentions.append((offsets, locate(text, mention, get_covered(span, where), where)))
+    return mentions
+
+
+def _attributes(span: dict[str, Any]) -> dict[str, str]:
+    attributes = span.get("attributes")
+    if not isinstance(attributes, dict):
+        return {}
+    return {name: value for name, value in attributes.items() if isinstance(value, str)}
+
+
+def _parse_relations(
+    record: dict[str, Any], spans: list[tuple[Offsets, Mention]], where: str
+) -> list[Relation]:
+    relations = []
+    for relation in _get(record, "relations", list, where) if "relations" in record else []:
+        with leaving_out():
+            label = _get(relation, "label", str, where)
+            head, child = (
+                _find_argument(record, relation, end, spans, where) for end in ("head", "child")
+            )
+            relations.append(Relation(label, head.id, child.id))
+    return relations
+
+
+def _find_argument(
+    record: dict[str, Any],
+    relation: dict[str, Any],
+    end: str,
+    spans: list[tuple[Offsets, Mention]],
+    where: str,
+) -> Mention:
+    """Find the mention that is the head or the child of a relation."""
+    span = relation.get(f"{end}_span")
+    if isinstance(span, dict):
+        start, stop = _get(span, "start", int, where), _get(span, "end", int, where)
+        found = [mention for offsets, mention in spans if offsets == (start, stop)]
+        found = [mention for mention in found if mention.label == span.get("label")] or found
+    else:
+        number = _get(relation, end, int, where)
+        tokens = _get(record, "tokens", list, where)
+        if not 0 <= number < len(tokens):
+            raise BiomedError(
+                f"{where}: there is no token {quote(number)}; correct the {end} of the relation"
+            )
+        start, stop = (_get(tokens[number], key, int, where) for key in ("start", "end"))
+        found = [mention for (first, last), mention in spans if first <= start and stop <= last]
+        # A relation names the last token of its arguments.
+        found.sort(key=lambda mention: (mention.end, -mention.start))
+    if not found:
+        raise BiomedError(
+            f"{where}: no span has the {end} of a relation, from {quote(start)} to {quote(stop)}; "
+            f"label it, or remove the relation"
+        )
+    return found[0]
+
+
+def _parse_cats(record: dict[str, Any], where: str) -> dict[str, float] | None:
+    if record.get("cats") is not None:
+        cats = _get(record, "cats", dict, where)
+        for label, value in cats.items():
+            if not isinstance(value, int | float) or not 0 <= value <= 1:
+                raise BiomedError(
+                    f"{where}: the class {quote(label)} has the value {quote(value)}; write true "
+                    f"or false, or a number between 0 and 1"
+                )
+        return {label: float(value) for label, value in cats.items()}
+    if _is_question(record):
+        return {record["label"]: float(record["answer"] == "accept")}
+    if not _is_shown(record, "accept"):
+        return None
+    if record.get("accept") is None and _find_view(record) != "choice":
+        return None
+    accepted = _get(record, "accept", list, where) if record.get("accept") is not None else []
+    options = _get(record, "options", list, where) if "options" in record else []
+    cats = {str(_get(option, "id", (str, int), where)): 0.0 for option in options}
+    for label in accepted:
+        if not isinstance(label, str | int):
+            raise BiomedError(f"{where}: {quote(label)} is accepted; write the id of an option")
+        if options and str(label) not in cats:
+            raise BiomedError(
+                f"{where}: {quote(label)} is accepted but none of the options; add it to them"
+            )
+    return cats | {str(label): 1.0 for label in accepted}
+
+
+def _parse_tokens(record: dict[str, Any], text: str, where: str) -> list[tuple[int, int]] | None:
+    if not record.get("tokens"):
+        return None
+    tokens = []
+    last_end = 0
+    for token in _get(record, "tokens", list, where):
+        start, end = _get(token, "start", int, where), _get(token, "end", int, where)
+        if not last_end <= start < end <= len(text) or text[last_end:start].strip():
+            raise BiomedError(
+                f"{where}: the token from {quote(start)} to {quote(end)} overlaps the one before, "
+                f"skips text or is beyond its end; correct the tokens, or leave them out"
+            )
+        tokens.append((start, end))
+        last_end = end
+    if text[last_end:].strip():
+        raise BiomedError(
+            f"{where}: the tokens end at {last_end}, before the text's end at {len(text)}; "
+            f"correct the tokens, or leave them out"
+        )
+    return tokens
+
+
+def write_jsonl(shard: AnnotatedShard) -> dict[str, bytes]:
+    """Write a JSON object for each document, as `findings.describe` describes it."""
+    rows = (
+        {"document": number, "id": item.id, **item.fields, **found}
+        for number, item, _, found in shard.documents
+    )
+    lines = (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
+    return {f"{shard.name}.jsonl": "".join(lines).encode()}
+
+
+JSONL = Format(read_jsonl, write_jsonl, has_fields=True)

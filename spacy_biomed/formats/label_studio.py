@@ -1,0 +1,406 @@
+"""Label Studio's JSON: a list of tasks, each with its annotations and predictions."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ..errors import BiomedError, escape, quote
+from .documents import Document, Mention, Relation, is_covered, list_files
+from .findings import AnnotatedDocument, AnnotatedShard
+from .json_fields import get_covered, get_field, get_id, read_json
+from .mentions import FoundMention, list_mentions
+from .registry import Format
+from .repairs import NOT_ANNOTATED, OTHER_ANNOTATION, leaving_out, locate, note
+
+# Names in the labeling configuration (docs/tasks/annotation_tools.md).
+LABELS, CHOICES, TEXT = "label", "class", "text"
+
+# A class with at least this score is chosen.
+_CHOSEN = 0.5
+
+# Of a text that lies elsewhere, or of an image.
+_ADDRESS = re.compile(r"(https?|s3|gs|azure-blob)://\S+|/data/\S+")
+
+_ADVICE = "check that the file is whole and that Label Studio exported it as JSON"
+
+# Controls whose values for a single mention are among its attributes.
+_PER_REGION = ("choices", "textarea", "rating", "number", "datetime")
+
+
+@dataclass(slots=True)
+class _Task:
+    """An annotated task.
+
+    Attributes:
+        document: with the text only.
+        results: of the annotation that is read.
+        where: the file and the task's place in it.
+    """
+
+    document: Document
+    results: list[dict[str, Any]]
+    where: str
+
+
+@dataclass(slots=True)
+class _Contents:
+    """What the tasks annotate.
+
+    Attributes:
+        choices: the choices of each control for whole texts that occur.
+    """
+
+    has_mentions: bool = False
+    has_relations: bool = False
+    choices: dict[str, dict[str, None]] = field(default_factory=dict)
+
+
+def read_label_studio(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
+    """Read Label Studio's JSON export, as `.json` files: one, or those in and below a folder.
+
+    The text is the field `text` of a task's data, or else the field with the name of the annotated
+    tag (`to_name`), or else the only field with a string. The identifier is the field `id` of the
+    data, or else the number of the task.
+
+    Labelled regions become mentions, one for each label. Values of other controls for a region, and
+    its meta information, become attributes. Relations keep their direction (`bi` becomes two).
+    Choices for the whole text become classes: 1.0 for the chosen, 0.0 for the other choices of that
+    control that occur in the export. If several controls have choices, the class is
+    `control=choice`. Mentions and relations are lists in every document if any task has one.
+
+    Several people may annotate a task. The annotation that is marked as ground truth is read, or
+    else the one that was changed last; skipped ones are never read. A task without an annotation,
+    such as one with predictions only, is left out and counted.
+
+    Offsets count code points. If the covered strings show that they count UTF-16 code units, as in
+    old versions of Label Studio, they are read accordingly.
+
+    Raises:
+        BiomedError: if the file is another export (JSON-MIN), has the address of a text and not the
+            text, a region marks anything but plain text, a mention lies beyond the text or reads
+            differently, or a relation has no mention.
+    """
+    tasks = [task for file in list_files(Path(path), (".json",)) for task in _read(file, encoding)]
+    contents = _survey(tasks)
+    for task in tasks:
+        with leaving_out():
+            yield _annotate(task, contents)
+
+
+def _read(file: Path, encoding: str) -> Iterator[_Task]:
+    content = read_json(file, encoding)
+    for index, task in enumerate(content if isinstance(content, list) else [content]):
+        where = f"{file}: [{index}]"
+        with leaving_out():
+            if isinstance(task, dict) and "data" not in task and "annotation_id" in task:
+                raise BiomedError(
+                    f"{where}: this is JSON-MIN, which leaves out relations and who skipped a "
+                    f"text; export as JSON"
+                )
+            data = get_field(task, "data", dict, where, _ADVICE)
+            results = _find_annotation(task, where)
+            if results is not None:
+                id = get_id(data, "id") or get_id(task, "id", f"{file.stem}-{index}")
+                text = _find_text(data, results, where)
+                yield _Task(Document(id=id, text=text, source=where), results, where)
+
+
+def _find_annotation(task: dict[str, Any], where: str) -> list[dict[str, Any]] | None:
+    """The results of the annotation to read; None if there is none."""
+    # Versions before 1.0 call annotations completions.
+    key = "annotations" if task.get("annotations") is not None else "completions"
+    annotations = get_field(task, key, list, where, _ADVICE) if task.get(key) is not None else []
+    for annotation in annotations:
+        get_field(annotation, "result", list, where, "export whole annotations, not their ids")
+    kept = [one for one in annotations if not one.get("was_cancelled")]
+    if not kept:
+        reason = "every annotator skipped it" if annotations else "it has no annotation"
+        note(NOT_ANNOTATED, f"{where}: task {escape(get_id(task, 'id', '?'))}: {reason}")
+        return None
+    best = max(range(len(kept)), key=lambda index: (*_rank(kept[index]), index))
+    for index, annotation in enumerate(kept):
+        if index != best:
+            id = escape(get_id(annotation, "id", "?"))
+            note(OTHER_ANNOTATION, f"{where}: annotation {id}: another one of the task is read")
+    return [result for result in kept[best]["result"] if isinstance(result, dict)]
+
+
+def _rank(annotation: dict[str, Any]) -> tuple[bool, str]:
+    changed = get_id(annotation, "updated_at") or get_id(annotation, "created_at")
+    return bool(annotation.get("ground_truth")), changed
+
+
+def _find_text(data: dict[str, Any], results: list[dict[str, Any]], where: str) -> str:
+    strings = {name: value for name, value in data.items() if isinstance(value, str)}
+    names = ["text", *(get_id(result, "to_name") for result in results)]
+    names = [name for name in names if name in strings]
+    if not names and len(strings) == 1:
+        names = list(strings)
+    if not names:
+        fields = ", ".join(map(escape, list(data)[:5])) or "none"
+        raise BiomedError(
+            f"{where}: cannot tell which field of the data is the text ({fields}); name it text"
+        )
+    text = strings[names[0]]
+    if _ADDRESS.fullmatch(text):
+        raise BiomedError(
+            f"{where}: the export has {quote(text)} in place of the text; put the text into it"
+        )
+    return text
+
+
+def _survey(tasks: Iterable[_Task]) -> _Contents:
+    contents = _Contents()
+    for task in tasks:
+        for result in task.results:
+            kind = get_id(result, "type")
+            contents.has_mentions |= kind.endswith("labels")
+            contents.has_relations |= kind == "relation"
+            if kind == "choices" and not _is_for_region(result):
+                choices = contents.choices.setdefault(get_id(result, "from_name"), {})
+                choices.update(dict.fromkeys(_find_choices(result)))
+    return contents
+
+
+def _is_for_region(result: dict[str, Any]) -> bool:
+    """Whether a result is about a region of the text, not the whole text."""
+    value = result.get("value")
+    return isinstance(value, dict) and "start" in value
+
+
+def _find_choices(result: dict[str, Any]) -> list[str]:
+    value = result.get("value")
+    choices = value.get("choices") if isinstance(value, dict) else None
+    choices = choices if isinstance(choices, list) else [choices]
+    return [choice for choice in choices if isinstance(choice, str)]
+
+
+def _annotate(task: _Task, contents: _Contents) -> Document:
+    document = task.document
+    if contents.has_mentions:
+        document.mentions = _parse_mentions(task)
+    if contents.has_relations:
+        document.relations = _parse_relations(task, {one.id for one in document.mentions or ()})
+    document.cats = _parse_cats(task, contents)
+    return document
+
+
+def _parse_mentions(task: _Task) -> list[Mention]:
+    text, where = task.document.text, task.where
+    found: list[tuple[Mention, str | None]] = []
+    for result in task.results:
+        with leaving_out():
+            found.extend(_parse_region(result, where))
+    found = _count_code_points(text, found)
+    attributes = _find_attributes(task.results)
+    mentions = []
+    for mention, covered in found:
+        with leaving_out():
+            mention = locate(text, mention, _unescape(text, mention, covered), where)
+            mentions.append(replace(mention, attributes=attributes.get(mention.id, {})))
+    return mentions
+
+
+def _parse_region(result: dict[str, Any], where: str) -> Iterator[tuple[Mention, str | None]]:
+    """A mention for each label of a region, with the string it covers."""
+    kind = get_id(result, "type")
+    if kind != "labels":
+        if kind.endswith("labels"):
+            raise BiomedError(
+                f"{where}: a result of type {quote(kind)} marks no plain text; label a <Text> with "
+                f"<Labels>"
+            )
+        return
+    value = get_field(result, "value", dict, where, _ADVICE)
+    start, end = (get_field(value, key, int, where, _ADVICE) for key in ("start", "end"))
+    covered = get_covered(value, where)
+    for label in get_field(value, "labels", list, where, _ADVICE):
+        if not isinstance(label, str):
+            raise BiomedError(f"{where}: expected a label, found {quote(label)}; {_ADVICE}")
+        yield Mention(label, ((start, end),), get_id(result, "id")), covered
+
+
+def _count_code_points(
+    text: str, found: list[tuple[Mention, str | None]]
+) -> list[tuple[Mention, str | None]]:
+    """Convert offsets that count UTF-16 code units to code points, if more mentions then fit."""
+    if text.isascii() or max(text) <= "\uffff":
+        return found
+    points = {}
+    unit = 0
+    for point, character in enumerate(text):
+        points[unit] = point
+        unit += 2 if character > "\uffff" else 1
+    points[unit] = len(text)
+
+    def convert(mention: Mention) -> Mention:
+        offsets = tuple((points.get(a, a), points.get(b, b)) for a, b in mention.fragments)
+        return replace(mention, fragments=offsets)
+
+    converted = [(convert(mention), covered) for mention, covered in found]
+    readings = (found, converted)  # the first, where both fit alike
+    return max(readings, key=lambda reading: sum(_fits(text, *one) for one in reading))
+
+
+def _fits(text: str, mention: Mention, covered: str | None) -> bool:
+    covered = _unescape(text, mention, covered)
+    return covered is not None and is_covered(text, mention, covered)
+
+
+def _unescape(text: str, mention: Mention, covered: str | None) -> str | None:
+    r"""The string that a region covers; Label Studio writes its line ends as `\n`."""
+    if covered is None or is_covered(text, mention, covered):
+        return covered
+    return covered.replace("\\n", "\n")
+
+
+def _find_attributes(results: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
+    """The attributes of each region by its id."""
+    attributes: dict[str, dict[str, str]] = {}
+    for result in results:
+        id = get_id(result, "id")
+        if not id:
+            continue
+        of_region = attributes.setdefault(id, {})
+        meta = result.get("meta")
+        of_region.update(_find_strings(meta if isinstance(meta, dict) else {}))
+        kind, value = result.get("type"), result.get("value")
+        if kind in _PER_REGION and isinstance(value, dict):
+            given = value.get("text" if kind == "textarea" else kind)
+            of_region.update(_find_strings({get_id(result, "from_name", kind): given}))
+    return attributes
+
+
+def _find_strings(values: dict[str, Any]) -> dict[str, str]:
+    """Strings, numbers, and lists of them, as strings."""
+    strings = {}
+    for name, value in values.items():
+        parts = value if isinstance(value, list) else [value]
+        # Python does not write out numbers of thousands of digits.
+        shown = [str(part) for part in parts if isinstance(part, str | float) or _is_small(part)]
+        if shown:
+            strings[name] = ", ".join(shown)
+    return strings
+
+
+def _is_small(value: object) -> bool:
+    return isinstance(value, int) and abs(value) < 10**18
+
+
+def _parse_relations(task: _Task, ids: set[str]) -> list[Relation]:
+    relations: list[Relation] = []
+    for result in task.results:
+        with leaving_out():
+            if result.get("type") == "relation":
+                relations.extend(_parse_relation(result, ids, task.where))
+    return relations
+
+
+def _parse_relation(result: dict[str, Any], ids: set[str], where: str) -> Iterator[Relation]:
+    head, tail = (
+        str(get_field(result, key, (str, int), where, _ADVICE)) for key in ("from_id", "to_id")
+    )
+    for id in (head, tail):
+        if id not in ids:
+            raise BiomedError(
+                f"{where}: a relation with {quote(id)}, which is no mention; remove the relation"
+            )
+    labels = result.get("labels") or ["relation"]
+    direction = get_id(result, "direction", "right")
+    for label in labels if isinstance(labels, list) else [labels]:
+        if not isinstance(label, str):
+            raise BiomedError(f"{where}: expected a label, found {quote(label)}; {_ADVICE}")
+        if direction != "left":
+            yield Relation(label, head, tail, get_id(result, "id"))
+        if direction != "right":
+            yield Relation(label, tail, head, get_id(result, "id"))
+
+
+def _parse_cats(task: _Task, contents: _Contents) -> dict[str, float] | None:
+    cats: dict[str, float] = {}
+    for result in task.results:
+        if result.get("type") == "choices" and not _is_for_region(result):
+            control, chosen = get_id(result, "from_name"), _find_choices(result)
+            for choice in contents.choices[control]:
+                name = choice if len(contents.choices) == 1 else f"{control}={choice}"
+                cats[name] = float(choice in chosen)
+    return cats or None
+
+
+def write_label_studio(shard: AnnotatedShard) -> dict[str, bytes]:
+    """Write a JSON file with a list of tasks, each with one prediction.
+
+    Offsets are code points, as in Label Studio (old versions counted UTF-16 code units). The score
+    of a prediction is the lowest confidence of its mentions, so that tasks can be ordered by it.
+    The identifier of the document is a field of the task's data.
+    """
+    tasks = (_create_task(document, shard) for document in shard.documents)
+    lines = (json.dumps(task, ensure_ascii=False, default=str) for task in tasks)
+    return {f"{shard.name}.json": ("[\n" + ",\n".join(lines) + "\n]\n").encode()}
+
+
+LABEL_STUDIO = Format(read_label_studio, write_label_studio, has_fields=True)
+
+
+def _create_task(document: AnnotatedDocument, shard: AnnotatedShard) -> dict[str, Any]:
+    number, item, doc, found = document
+    mentions, relations = list_mentions(doc.text, found)
+    result = [_describe(mention, number, doc.text) for mention in mentions]
+    for relation in relations:
+        result.append(
+            {
+                "type": "relation",
+                "from_id": _region(number, relation.head),
+                "to_id": _region(number, relation.tail),
+                "direction": "right",
+                "labels": [relation.label],
+            }
+        )
+    if shard.layers.cats:
+        result.append(_choose(number, found["cats"]))
+    confidences = [one.confidence for one in mentions if one.confidence is not None]
+    prediction: dict[str, Any] = {"model_version": shard.pipeline, "result": result}
+    if confidences:
+        prediction["score"] = min(confidences)
+    data = {**item.fields, TEXT: doc.text, "id": item.id}
+    return {"data": data, "predictions": [prediction]}
+
+
+def _region(document: int, mention: FoundMention) -> str:
+    """The id of a mention: no other of the project may have it."""
+    return f"{document}-{mention.number}"
+
+
+def _describe(mention: FoundMention, document: int, text: str) -> dict[str, Any]:
+    region: dict[str, Any] = {
+        "id": _region(document, mention),
+        "from_name": LABELS,
+        "to_name": TEXT,
+        "type": "labels",
+        "value": {
+            "start": mention.start,
+            "end": mention.end,
+            "text": text[mention.start : mention.end],
+            "labels": [mention.label],
+        },
+    }
+    if mention.confidence is not None:
+        region["score"] = mention.confidence
+    if mention.attributes:
+        region["meta"] = mention.attributes
+    return region
+
+
+def _choose(document: int, cats: dict[str, float]) -> dict[str, Any]:
+    return {
+        "id": f"{document}-{CHOICES}",
+        "from_name": CHOICES,
+        "to_name": TEXT,
+        "type": "choices",
+        "value": {"choices": [label for label, score in cats.items() if score >= _CHOSEN]},
+    }

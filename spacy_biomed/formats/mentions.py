@@ -1,0 +1,93 @@
+"""What was found in a document as annotation tools have it: mentions, each once, and relations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..annotations.assertions import ASSERTIONS
+from ..annotations.document_keys import ANSWER_KEY
+from ..annotations.sections import SECTION
+from .findings import ENTITY_FIELDS
+
+_Place = tuple[int, int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMention:
+    """A mention.
+
+    Attributes:
+        number: 1 for the first of the document.
+        start, end: in code points of the text.
+        confidence: probability; None from components that give none.
+        attributes: strings by name; also the section, and each assertion that is true.
+    """
+
+    number: int
+    start: int
+    end: int
+    label: str
+    confidence: float | None = None
+    attributes: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRelation:
+    """A relation between two of a document's mentions.
+
+    Attributes:
+        number: 1 for the first of the document.
+    """
+
+    number: int
+    label: str
+    head: FoundMention
+    tail: FoundMention
+    confidence: float
+
+
+def list_mentions(
+    text: str, found: dict[str, Any]
+) -> tuple[list[FoundMention], list[FoundRelation]]:
+    """List entities and answers, then other arguments of relations, and the relations.
+
+    A mention that several groups of spans have is listed once. Mentions of white space alone, which
+    no annotation tool has, are left out, with their relations.
+
+    Args:
+        text: of the document.
+        found: what was found in it (`findings.describe`).
+    """
+    mentions: dict[_Place, FoundMention] = {}
+
+    def add(start: int, end: int, label: str, *rest: Any) -> FoundMention | None:
+        if not text[start:end].strip():
+            return None
+        mention = FoundMention(len(mentions) + 1, start, end, label, *rest)
+        return mentions.setdefault((start, end, label), mention)
+
+    for span in [*found["entities"], *found.get("answers", ())]:
+        label = span.get("label", ANSWER_KEY)
+        fields = {name: str(span[name]) for name in ENTITY_FIELDS if span.get(name) is not None}
+        attributes = {**_list_attributes(span), **fields}
+        add(span["start"], span["end"], label, span["confidence"], attributes)
+    relations: list[FoundRelation] = []
+    for relation in found.get("relations", ()):
+        head, tail = (
+            add(*(relation[f"{end}_{key}"] for key in ("start", "end", "label")))
+            for end in ("head", "tail")
+        )
+        if head and tail:
+            relations.append(
+                FoundRelation(
+                    len(relations) + 1, relation["label"], head, tail, relation["confidence"]
+                )
+            )
+    return list(mentions.values()), relations
+
+
+def _list_attributes(span: dict[str, Any]) -> dict[str, str]:
+    section = {SECTION: span[SECTION]} if span.get(SECTION) else {}
+    assertions = {name: "true" for name in ASSERTIONS if span.get(name)}
+    return {**span.get("attributes", {}), **section, **assertions}

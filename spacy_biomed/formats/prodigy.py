@@ -1,0 +1,95 @@
+"""Tasks for Prodigy."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from spacy.tokens import Doc
+
+from .findings import AnnotatedDocument, AnnotatedShard, Layers
+from .jsonl import read_jsonl
+from .mentions import FoundMention, list_mentions
+from .registry import Format
+
+# A class with at least this score is selected beforehand.
+_ACCEPTED = 0.5
+
+
+def write_prodigy(shard: AnnotatedShard) -> dict[str, bytes]:
+    """Write a file of JSON lines, each a task for `ner.manual`, `spans.manual` or `rel.manual`.
+
+    Offsets are code points, indices of tokens include the last token, and the head and the child of
+    a relation are the last tokens of their spans, as Prodigy has them. The card shows `meta`: the
+    identifier, and the lowest confidence of the document's mentions. Where the pipeline classifies,
+    `options` and `accept` are for the interface `choice`.
+    """
+    tasks = (_create_task(document, shard.layers) for document in shard.documents)
+    lines = (json.dumps(task, ensure_ascii=False, default=str) + "\n" for task in tasks)
+    return {f"{shard.name}.jsonl": "".join(lines).encode()}
+
+
+PRODIGY = Format(read_jsonl, write_prodigy, has_fields=True)
+
+
+def _create_task(document: AnnotatedDocument, layers: Layers) -> dict[str, Any]:
+    _, item, doc, found = document
+    mentions, relations = list_mentions(doc.text, found)
+    spans = {mention.number: _describe(mention, doc) for mention in mentions}
+    confidences = [one.confidence for one in mentions if one.confidence is not None]
+    lowest = {"lowest confidence": round(min(confidences), 2)} if confidences else {}
+    task: dict[str, Any] = {
+        "text": doc.text,
+        "meta": {**item.fields, "id": item.id, **lowest},
+        "tokens": [
+            {
+                "text": token.text,
+                "start": token.idx,
+                "end": token.idx + len(token),
+                "id": token.i,
+                "ws": bool(token.whitespace_),
+            }
+            for token in doc
+        ],
+        "spans": list(spans.values()),
+    }
+    if layers.relations:
+        task["relations"] = [
+            _relate(relation.label, spans[relation.head.number], spans[relation.tail.number])
+            for relation in relations
+        ]
+    if layers.cats:
+        cats = found["cats"]
+        task["options"] = [{"id": label, "text": label} for label in cats]
+        task["accept"] = [label for label, score in cats.items() if score >= _ACCEPTED]
+    return task
+
+
+def _describe(mention: FoundMention, doc: Doc) -> dict[str, Any]:
+    span = doc.char_span(mention.start, mention.end)
+    assert span is not None  # it was a span of tokens
+    described: dict[str, Any] = {
+        "start": mention.start,
+        "end": mention.end,
+        "token_start": span.start,
+        "token_end": span.end - 1,
+        "label": mention.label,
+        "text": span.text,
+        "id": f"T{mention.number}",
+    }
+    if mention.confidence is not None:
+        described["score"] = mention.confidence
+    if mention.attributes:
+        described["attributes"] = mention.attributes
+    return described
+
+
+def _relate(label: str, head: dict[str, Any], child: dict[str, Any]) -> dict[str, Any]:
+    keys = ("start", "end", "token_start", "token_end", "label")
+    return {
+        "head": head["token_end"],
+        "child": child["token_end"],
+        "head_span": {key: head[key] for key in keys},
+        "child_span": {key: child[key] for key in keys},
+        "label": label,
+    }

@@ -1,0 +1,212 @@
+"""PubTator: a title line, an abstract line, then a line for each mention or relation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ..errors import BiomedError, quote
+from ..files.records import Record, read_text_lines
+from ..files.sources import Item, RecordFile
+from .documents import (
+    Document,
+    Mention,
+    Relation,
+    check_mention,
+    list_files,
+    number_lines,
+    parse_offset,
+)
+from .findings import AnnotatedShard
+from .registry import Format
+from .repairs import leaving_out, locate
+
+SUFFIXES = (".txt", ".pubtator", ".tsv")
+
+# A mention, the string that the file gives for it, and `file:line`.
+_Covered = tuple[Mention, str, str]
+
+# The identifier, t (title) or a (abstract), and the text.
+TEXT_LINE = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
+
+
+def read_pubtator(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
+    """Read PubTator files: a file, or those in and below a folder.
+
+    An `ID|t|title` line begins a document. Its text is title and abstract with one space between,
+    as the offsets count. An abstract with another id also begins a document, since some documents
+    have no title. A mention line is id, start, end, string, type and, optionally, the concept,
+    which becomes the attribute "concept". A relation line is id, type and two concepts;
+    `Relation.head` and `tail` are then concepts, because the format does not relate single
+    mentions. `relations` is None in the documents of a file without relation lines.
+
+    Raises:
+        BiomedError: if a line is none of these or has another document's id, or a mention lies
+            beyond the text or reads differently.
+    """
+    for file in list_files(Path(path), SUFFIXES):
+        parsed = parse_documents(number_lines(file, encoding), file)
+        documents = [_finish(document, covered) for document, covered in parsed]
+        has_relations = any(document.relations for document in documents)
+        for document in documents:
+            if not has_relations:
+                document.relations = None
+            yield document
+
+
+def parse_documents(
+    lines: Iterable[tuple[int, str]], path: Path
+) -> Iterator[tuple[Document, list[_Covered]]]:
+    """Yield the documents of a file, each with its mentions, which are not checked.
+
+    Args:
+        lines: the lines that are not blank, with their numbers.
+        path: of the file, for messages.
+
+    Raises:
+        BiomedError: if a line is neither title, abstract, mention nor relation.
+    """
+    document: Document | None = None
+    covered: list[_Covered] = []
+    has_abstract = False
+    for number, line in lines:
+        where = f"{path}:{number}"
+        text_line = TEXT_LINE.fullmatch(line)
+        if text_line and _begins_document(text_line, document):
+            if document is not None:
+                yield document, covered
+            id, kind, text = text_line.groups()
+            document = Document(id=id.strip(), text=text, mentions=[], relations=[], source=where)
+            covered, has_abstract = [], kind == "a"
+            continue
+        if document is None:
+            raise BiomedError(
+                f"{where}: expected a title, found {quote(line)}; a document begins with ID|t|title"
+            )
+        with leaving_out():
+            if text_line:
+                if has_abstract or covered:
+                    raise BiomedError(
+                        f"{where}: an abstract after mentions or another abstract; write one, "
+                        f"right after the title"
+                    )
+                has_abstract = True
+                document.text = f"{document.text} {text_line.group(3)}"
+            else:
+                _add_fields(line, document, covered, where)
+    if document is None:
+        raise BiomedError(f"{path}: no document in this file; a document begins with ID|t|title")
+    yield document, covered
+
+
+def _begins_document(text_line: re.Match[str], document: Document | None) -> bool:
+    id, kind, _ = text_line.groups()
+    return kind == "t" or document is None or id.strip() != document.id
+
+
+def _add_fields(line: str, document: Document, covered: list[_Covered], where: str) -> None:
+    """Add a relation, or a mention, which is checked once the text is complete."""
+    fields = line.split("\t")
+    id = fields[0].strip()
+    if id != document.id:
+        raise BiomedError(
+            f"{where}: a line of {quote(id)} within document {quote(document.id)}; a document "
+            f"begins with ID|t|title, and all its lines have its id"
+        )
+    if len(fields) >= 5 and fields[1].isdecimal() and fields[2].isdecimal():
+        _, start, end, string, label, *others = fields
+        concept = others[0].strip() if others else ""
+        attributes = {"concept": concept} if concept else {}
+        place = (parse_offset(start), parse_offset(end))
+        covered.append((Mention(label, (place,), "", attributes), string, where))
+    elif len(fields) >= 4 and not fields[1].isdecimal() and all(fields[1:4]):
+        document.relations.append(Relation(*fields[1:4]))
+    else:
+        raise BiomedError(
+            f"{where}: malformed line {quote(line)}; write a mention as id, start, end, string, "
+            f"type and concept, a relation as id, type, concept and concept, with tabs"
+        )
+
+
+def _finish(document: Document, covered: list[_Covered]) -> Document:
+    """Check the mentions against the complete text, and add them."""
+    for mention, string, where in covered:
+        with leaving_out():
+            if mention.start >= len(document.text):  # of a line that was left out, if of any
+                check_mention(document.text, mention, string, where)
+            document.mentions.append(locate(document.text, mention, string, where))
+    return document
+
+
+class PubTatorFile(RecordFile):
+    """A PubTator file, of which only titles and abstracts are read.
+
+    The text is title and abstract with one space between, as the offsets of PubTator count. A
+    document with a line that the reader of corpora refuses is not read.
+    """
+
+    def records(self, offset: int = 0) -> Iterator[Record]:
+        block: list[Record] = []
+        id = ""  # of the block; "" if it has no title and no abstract
+        is_after_blank = False
+        for line in read_text_lines(self.path, self.how.layout, offset):
+            if not line.error and not line.value.strip():
+                is_after_blank = True
+                continue
+            match = None if line.error else TEXT_LINE.fullmatch(line.value)
+            name = match[1].strip() if match else id
+            if match:
+                begins = match[2] == "t" or (name != id and bool(id)) or (not id and is_after_blank)
+            else:  # an annotation, or something else
+                begins = is_after_blank and not (id and (line.value or "").startswith(f"{id}\t"))
+            if begins and block:
+                yield _join(block)
+                block, id = [], ""
+            block.append(line)
+            id, is_after_blank = name if match else id, False
+        if block:
+            yield _join(block)
+
+    def parse(self, value: list[tuple[int, str]], place: str) -> Item:
+        try:
+            ((document, _),) = parse_documents(value, self.path)
+        except BiomedError:  # its message quotes the line
+            return Item(
+                place,
+                error="a line that is no title, abstract, mention or relation of a document; "
+                "`convert --format pubtator` names it",
+            )
+        return Item(document.id or place, document.text)
+
+
+def _join(block: list[Record]) -> Record:
+    error = next((line.error for line in block if line.error), "")
+    return block[0]._replace(error=error, value=[(line.line, line.value) for line in block])
+
+
+def write_pubtator(shard: AnnotatedShard) -> dict[str, bytes]:
+    """Write a file with titles, abstracts and mentions.
+
+    The title is the first line of the text. White space of other kinds becomes a space, so offsets
+    stay the same. An entity's `kb_id`, or else its `id`, is the concept.
+    """
+    blocks = []
+    for _, item, doc, found in shard.documents:
+        name = re.sub(r"[|\s]", "_", item.id)
+        title, _, abstract = doc.text.partition("\n")
+        lines = [f"{name}|t|{_one_line(title)}", f"{name}|a|{_one_line(abstract)}"]
+        for span in found["entities"]:
+            place, attributes = (str(span["start"]), str(span["end"])), span["attributes"]
+            concept = attributes.get("kb_id") or attributes.get("id") or ""
+            cells = [name, *place, *map(_one_line, (span["text"], span["label"], concept))]
+            lines.append("\t".join(cells))
+        blocks.append("\n".join([*lines, "", ""]))
+    return {f"{shard.name}.pubtator": "".join(blocks).encode()}
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"[\t\r\n]", " ", text)
+
+
+PUBTATOR = Format(read_pubtator, write_pubtator)

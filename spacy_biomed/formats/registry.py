@@ -1,0 +1,171 @@
+"""The formats of annotated documents: what `convert` reads, and what `annotate` writes.
+
+A format is an entry point of the group `spacy_biomed_formats`: its name, which is also the ending
+of what is written in it, and a `Format`, or a function that reads it. Ours are in `setup.cfg`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import TypeVar
+
+from ..errors import BiomedError, add_hint, list_choices, quote, suggest
+from ..files.sources import Columns
+from .documents import Document, Mention, Relation, check_characters
+from .findings import AnnotatedShard
+from .repairs import leaving_out, with_changes
+
+Labelled = TypeVar("Labelled", Mention, Relation)
+
+GROUP = "spacy_biomed_formats"
+
+_OWN_NAMES = {
+    *("document", "id", "text", "characters", "words", "cats", "entities", "relations", "answers"),
+    *("document_id", "lowest confidence"),
+}
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format that is read, written, or both.
+
+    Attributes:
+        read: takes the path of a file or folder and the keyword `encoding`, and yields `Document`.
+        write: returns the content of each file of a shard by its path in the output, or in the
+            folder of the shard. The content depends only on the shard.
+        options: other keywords that `read` takes: `n_sents`, `tag_label`.
+        has_unknown_types: whether mentions that are read may lack a label.
+        is_folder: whether the files of a shard are written to a folder of their own.
+        has_fields: whether the columns that are kept are written.
+        require: raises BiomedError, with the output, if a package that `write` needs is missing.
+    """
+
+    read: Callable[..., Iterable[Document]] | None = None
+    write: Callable[[AnnotatedShard], dict[str, bytes]] | None = None
+    options: tuple[str, ...] = ()
+    has_unknown_types: bool = False
+    is_folder: bool = False
+    has_fields: bool = False
+    require: Callable[[str], None] = lambda where: None
+
+
+def list_formats() -> list[str]:
+    """The names of the formats that are read: ours, then those of other packages."""
+    return [name for name in _list_names() if get_format(name).read is not None]
+
+
+def list_outputs() -> list[str]:
+    """The names of the formats that are written: ours, then those of other packages."""
+    return [name for name in _list_names() if get_format(name).write is not None]
+
+
+def get_format(name: str) -> Format:
+    """The format with a name; one that is neither read nor written if there is none."""
+    for point in sorted(entry_points(group=GROUP, name=name), key=_is_foreign):
+        loaded = point.load()
+        return loaded if isinstance(loaded, Format) else Format(loaded)
+    return Format()
+
+
+def _list_names() -> list[str]:
+    points = sorted(entry_points(group=GROUP), key=lambda one: (_is_foreign(one), one.name))
+    return [*dict.fromkeys(point.name for point in points)]
+
+
+def _is_foreign(point: EntryPoint) -> bool:
+    return not point.value.startswith(f"{__package__}.")
+
+
+def find_output(output: Path) -> str:
+    """The format of an output by the ending of its name: Parquet if it has none.
+
+    Raises:
+        BiomedError: if the ending is unknown, or the format needs a package that is missing.
+    """
+    name = output.name.lower()
+    found = [one for one in _list_names() if name.endswith(f".{one}")] if output.suffix else []
+    format = max(found, key=len) if found else "" if output.suffix else "parquet"
+    if get_format(format).write is None:
+        endings = [f".{one}" for one in list_outputs()]
+        problem = (
+            f"{output}: no known ending; end the name of the output folder in "
+            f"{', '.join(endings)}, or in none for Parquet"
+        )
+        raise BiomedError(add_hint(problem, suggest(output.suffix, endings)))
+    get_format(format).require(str(output))
+    return format
+
+
+def check_keep(format: str, columns: Columns) -> None:
+    """Raise BiomedError if a format has no place for a column that is to be kept."""
+    for name in columns.keep:
+        if not get_format(format).has_fields:
+            raise BiomedError(
+                f"--keep {name}: the format {format} has no place for it; leave it out"
+            )
+        if name in _OWN_NAMES or name in (columns.text, columns.id):
+            raise BiomedError(f"--keep {name}: the output has a column of this name; leave it out")
+
+
+def read_documents(
+    format: str,
+    paths: Iterable[Path | str],
+    encoding: str = "utf-8",
+    n_sents: int = 1,
+    tag_label: str | None = None,
+) -> Iterator[Document]:
+    """Read the documents of files or folders in one of the formats, one path after the other.
+
+    Args:
+        n_sents: sentences per document, for column files that do not mark documents.
+        tag_label: label of column files whose tags have none.
+
+    Raises:
+        BiomedError: if the format is unknown, if its reader finds something wrong, or if a text has
+            half of a surrogate pair.
+    """
+    found = get_format(format)
+    if found.read is None:
+        raise BiomedError(f"unknown format {quote(format)}; {list_choices(format, list_formats())}")
+    options = {"n_sents": n_sents, "tag_label": tag_label}
+    if n_sents != 1 and "n_sents" not in found.options:
+        raise BiomedError(f"format {format} has documents of its own: leave --n-sents out")
+    if tag_label is not None and "tag_label" not in found.options:
+        raise BiomedError(f"format {format} has no tags: leave --tag-label out")
+    given = {name: options[name] for name in found.options}
+    layers = ("relations",) if found.has_unknown_types else ("mentions", "relations")
+    for path in paths:
+        documents = found.read(Path(path), encoding=encoding, **given)
+        yield from with_changes(_check(documents, layers))
+
+
+def _check(documents: Iterable[Document], layers: Sequence[str]) -> Iterator[Document]:
+    """Check characters and labels; what is wrong is left out, or an error."""
+    for document in documents:
+        with leaving_out():
+            check_characters(document)
+            if any(not name.strip() for name in document.cats or ()):
+                raise _unlabelled(document, "a class")
+            for layer in layers:
+                found = getattr(document, layer)
+                if any(not one.label.strip() for one in found or ()):
+                    setattr(document, layer, list(_keep_labelled(document, found)))
+            yield document
+
+
+def _keep_labelled(document: Document, found: Iterable[Labelled]) -> Iterator[Labelled]:
+    for one in found:
+        with leaving_out():
+            if not one.label.strip():
+                raise _unlabelled(document, f"the {type(one).__name__.lower()} {quote(one.id)}")
+            yield one
+
+
+def _unlabelled(document: Document, what: str) -> BiomedError:
+    return BiomedError(
+        f"{document.source}: {what} of document {quote(document.id)} has an empty label; give it "
+        "one"
+    )

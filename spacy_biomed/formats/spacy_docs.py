@@ -1,0 +1,118 @@
+"""spaCy's own format, `.spacy` files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
+from srsly.msgpack import msgpack_decoders
+
+from ..annotations.document_keys import DOCUMENT_ID
+from ..decompression import check_deflated
+from ..errors import BiomedError
+from ..files.sources import Item, Part
+from .findings import AnnotatedShard
+from .registry import Format
+
+
+def read_docs(path: Path, vocab: Vocab) -> Iterator[Doc]:
+    """Read the documents of a .spacy file.
+
+    Raises:
+        BiomedError: at once if the file does not exist or is not a .spacy file; while reading, if a
+            document is damaged.
+    """
+    return _unpack(read_doc_bin(path), path, vocab)
+
+
+def _unpack(doc_bin: DocBin, path: Path, vocab: Vocab) -> Iterator[Doc]:
+    docs = doc_bin.get_docs(vocab)
+    while True:
+        with _explaining_damage(path):
+            doc = next(docs, None)
+        if doc is None:
+            return
+        yield doc
+
+
+def read_doc_bin(path: Path) -> DocBin:
+    """Read a .spacy file.
+
+    Raises:
+        BiomedError: if the file does not exist, is not a .spacy file, or becomes too large when it
+            is decompressed (`spacy_biomed.decompression`).
+    """
+    find_decoders_once()
+    path = Path(path)
+    if not path.is_file():
+        raise BiomedError(f"{path}: no such file; `python -m spacy biomed convert` makes it")
+    with _explaining_damage(path):
+        content = path.read_bytes()
+        check_deflated(content, path)
+        return DocBin().from_bytes(content)
+
+
+@contextmanager
+def _explaining_damage(path: Path) -> Iterator[None]:
+    """Convert any error to the message that the file is damaged, since spaCy does not check it."""
+    try:
+        yield
+    except BiomedError:
+        raise
+    except Exception as error:
+        raise BiomedError(
+            f"{path}: not a readable .spacy file, or damaged; `python -m spacy biomed convert` "
+            "writes it again"
+        ) from error
+
+
+def find_decoders_once() -> None:
+    """Register the MessagePack decoders of installed packages, so that srsly does not search them.
+
+    srsly searches the entry points of all packages for each object it unpacks, several times for a
+    document with user data or span groups. This takes most of the time for reading a corpus.
+    """
+    if msgpack_decoders.entry_points:
+        for name, decoder in msgpack_decoders.get_entry_points().items():
+            msgpack_decoders.register(name, func=decoder)
+        msgpack_decoders.entry_points = False
+
+
+class SpacyFile(Part):
+    """A `.spacy` file, of which only the texts are read, all into memory."""
+
+    def find_offsets(self) -> Iterator[int]:
+        return iter(range(len(read_doc_bin(self.path))))
+
+    def read_from(self, offset: int, row: int) -> Iterator[Item]:
+        docs = read_docs(self.path, Vocab())
+        for number, doc in enumerate(islice(docs, row, None), start=row):
+            yield Item(str(doc.user_data.get(DOCUMENT_ID) or self.place(number)), doc.text)
+
+
+def write_spacy(shard: AnnotatedShard) -> dict[str, bytes]:
+    """Write a file with `doc.user_data["document_id"]` and other user data of plain types."""
+    docs = DocBin(store_user_data=True)
+    for _, item, doc, _ in shard.documents:
+        kept = {key: value for key, value in doc.user_data.items() if _is_plain(value)}
+        fields = {name: value for name, value in item.fields.items() if _is_plain(value)}
+        doc.user_data = {**kept, **fields, DOCUMENT_ID: item.id}
+        docs.add(doc)
+    return {f"{shard.name}.spacy": docs.to_bytes()}
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value consists of types that MessagePack has."""
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_plain(one) for key, one in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+SPACY = Format(write=write_spacy, has_fields=True)

@@ -1,0 +1,102 @@
+"""SQuAD's JSON, 1.1 and 2.0, also the format of COVID-QA and of BioBERT's conversion of BioASQ."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ..errors import BiomedError, quote
+from .documents import Document, list_files
+from .json_fields import get_field, read_json
+from .questions import create_question
+from .repairs import leaving_out
+from .text_search import find_nearest, fold_case
+
+# BioBERT appends the number of a snippet to BioASQ's id of the question.
+_NUMBERED_SNIPPET = re.compile(r"([0-9a-f]{24})_(\d{3})")
+
+
+def read_squad(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
+    """Read `.json` files: one, or those in and below a folder. Each is an object with
+
+    data: a list of articles with `paragraphs`, each with a `context` and its questions, `qas`.
+
+    A question has a `question`, an `id`, `answers` with `text` and `answer_start` (characters in
+    the context), and in SQuAD 2.0 `is_impossible`, true if the context does not answer it. If
+    `answers` is missing, the question is not annotated. A question becomes one document, the pair
+    of the question and its context.
+
+    White space around an answer is left out. In published files an answer's text may differ from
+    the context at its offset. The nearest place where the context has the text is then used, if
+    necessary in another case.
+
+    An id of BioBERT's conversion, which is BioASQ's id with `_000`, `_001`, ... for the snippets,
+    is read as BioASQ's id with `:000`, so that the snippets of a question are scored together (see
+    `document_keys.question_id`). `:1` is appended to any other id with a colon.
+
+    Raises:
+        BiomedError: if the file is not such an object, or an answer is nowhere in its context.
+    """
+    for file in list_files(Path(path), (".json",)):
+        for paragraph, where in _paragraphs(read_json(file, encoding), file):
+            context = get_field(paragraph, "context", str, where)
+            for number, question in enumerate(get_field(paragraph, "qas", list, where)):
+                with leaving_out():
+                    yield _read_question(question, context, f"{where}.qas[{number}]")
+
+
+def _paragraphs(content: Any, file: Path) -> Iterator[tuple[Any, str]]:
+    """Yield each paragraph and its place in the file."""
+    for number, article in enumerate(get_field(content, "data", list, str(file))):
+        where = f"{file}: data[{number}]"
+        for index, paragraph in enumerate(get_field(article, "paragraphs", list, where)):
+            yield paragraph, f"{where}.paragraphs[{index}]"
+
+
+def _read_question(record: Any, context: str, where: str) -> Document:
+    id = str(get_field(record, "id", (str, int), where))
+    question = get_field(record, "question", str, where)
+    is_impossible = record.get("is_impossible") is True
+    answers: list[tuple[int, int]] | None = [] if is_impossible else None
+    if record.get("answers") is not None:
+        answers = [
+            _find_answer(answer, context, f"{where}.answers[{number}]")
+            for number, answer in enumerate(get_field(record, "answers", list, where))
+        ]
+    if is_impossible and answers:
+        raise BiomedError(f"{where}: it is_impossible but has answers; correct one of the two")
+    return create_question(_document_id(id), question, context, answers, where)
+
+
+def _document_id(id: str) -> str:
+    numbered = _NUMBERED_SNIPPET.fullmatch(id)
+    if numbered:
+        return ":".join(numbered.groups())
+    return f"{id}:1" if ":" in id else id
+
+
+# Many answers in sequence have the same context.
+_fold_context = lru_cache(maxsize=1)(fold_case)
+
+
+def _find_answer(answer: Any, context: str, where: str) -> tuple[int, int]:
+    text = get_field(answer, "text", str, where)
+    start = get_field(answer, "answer_start", int, where)
+    stripped = text.strip()
+    if not stripped:
+        raise BiomedError(f"{where}: the answer's text is empty; remove the answer")
+    if start >= 0 and context.startswith(text, start):
+        start += len(text) - len(text.lstrip())
+        return start, start + len(stripped)
+    nearest = find_nearest(context, stripped, start)
+    if nearest is None:
+        nearest = find_nearest(_fold_context(context), fold_case(stripped), start)
+    if nearest is not None:
+        return nearest, nearest + len(stripped)
+    raise BiomedError(
+        f"{where}: the context has no {quote(stripped)}; check that answers and contexts belong "
+        f"together"
+    )

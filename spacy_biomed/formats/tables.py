@@ -1,0 +1,147 @@
+"""Found entities, classes, relations and answers as tables: Parquet, CSV, or in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from ..annotations.assertions import ASSERTIONS
+from ..annotations.sections import SECTION
+from ..files.compression import require_pyarrow
+from ..files.records import format_fields
+from .findings import ENTITY_FIELDS, AnnotatedDocument, AnnotatedShard, Layers
+from .registry import Format
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Type of each column of the tables, as `pyarrow` names them.
+_KEYS = {"document": "int64", "id": "string"}
+_SPAN = {"start": "int64", "end": "int64", "text": "string"}
+_MAPS = {"attributes": "string", "cats": "float32"}
+_COLUMNS: dict[str, dict[str, str]] = {
+    "documents": {**_KEYS, "characters": "int64", "words": "int64"},
+    "entities": {
+        **_KEYS,
+        **_SPAN,
+        "label": "string",
+        "group": "string",
+        "confidence": "float32",
+        "attributes": "map",
+    },
+    "relations": {
+        **_KEYS,
+        "head_start": "int64",
+        "head_end": "int64",
+        "head_label": "string",
+        "tail_start": "int64",
+        "tail_end": "int64",
+        "tail_label": "string",
+        "label": "string",
+        "confidence": "float32",
+    },
+    "answers": {**_KEYS, **_SPAN, "confidence": "float32"},
+}
+
+
+def list_tables(layers: Layers) -> list[str]:
+    """The names of the tables for a pipeline with these layers."""
+    optional = {"relations": layers.relations, "answers": layers.answers}
+    return [name for name in _COLUMNS if optional.get(name, True)]
+
+
+class FoundTables:
+    """What was found in documents, as tables.
+
+    Args:
+        documents: to read.
+        layers: layers that the pipeline writes, which decide on the tables and columns: they are
+            the same whether anything was found or not.
+        keep: columns of the input that `documents` has too, as strings; other values are JSON.
+    """
+
+    def __init__(
+        self, documents: Iterable[AnnotatedDocument], layers: Layers, keep: tuple[str, ...] = ()
+    ):
+        self._columns = {name: dict(_COLUMNS[name]) for name in list_tables(layers)}
+        self._columns["entities"] |= {name: ENTITY_FIELDS[name] for name in layers.fields}
+        if layers.cats:
+            self._columns["documents"]["cats"] = "map"
+        if layers.sections:
+            self._columns["entities"][SECTION] = "string"
+        if layers.assertions:
+            self._columns["entities"] |= dict.fromkeys(ASSERTIONS, "bool")
+        self._columns["documents"] |= dict.fromkeys(keep, "string")
+        self._values: dict[str, dict[str, list[Any]]] = {
+            table: {name: [] for name in columns} for table, columns in self._columns.items()
+        }
+        for number, item, _, found in documents:
+            keys = {"document": number, "id": item.id}
+            kept = {name: _to_string(value) for name, value in item.fields.items()}
+            for table, columns in self._values.items():
+                for row in [{**found, **kept}] if table == "documents" else found[table]:
+                    for name, column in columns.items():
+                        column.append(keys[name] if name in keys else row[name])
+
+    def rows(self) -> Iterator[tuple[str, list[str], Iterator[tuple[Any, ...]]]]:
+        """The name, the columns and the rows of each table."""
+        for table, values in self._values.items():
+            yield table, list(values), zip(*values.values(), strict=True)
+
+    def tables(self) -> Iterator[tuple[str, pa.Table]]:
+        """The tables by name: documents, entities, and relations and answers where they exist."""
+        import pyarrow as pa
+
+        for table, columns in self._columns.items():
+            arrays = [
+                pa.array(_pairs(self._values[table][name]), pa.map_(pa.string(), _MAPS[name]))
+                if kind == "map"
+                else pa.array(self._values[table][name], kind)
+                for name, kind in columns.items()
+            ]
+            yield table, pa.Table.from_arrays(arrays, names=list(columns))
+
+
+def write_parquet(shard: AnnotatedShard) -> dict[str, bytes]:
+    """Write a folder for each table, with a file for each shard."""
+    import pyarrow
+    from pyarrow.parquet import write_table
+
+    files = {}
+    for name, table in FoundTables(shard.documents, shard.layers, shard.keep).tables():
+        buffer = pyarrow.BufferOutputStream()
+        write_table(table, buffer, compression="zstd")
+        files[f"{name}/{shard.name}.parquet"] = buffer.getvalue().to_pybytes()
+    return files
+
+
+def write_csv(shard: AnnotatedShard) -> dict[str, bytes]:
+    """Write a folder for each of the tables of Parquet, with a file for each shard.
+
+    Attributes and classes are JSON objects. What is null in Parquet is empty.
+    """
+    return {
+        f"{name}/{shard.name}.csv": "".join(
+            format_fields(map(_to_cell, row), ",") for row in [columns, *rows]
+        ).encode()
+        for name, columns, rows in FoundTables(shard.documents, shard.layers, shard.keep).rows()
+    }
+
+
+PARQUET = Format(write=write_parquet, has_fields=True, require=require_pyarrow)
+CSV = Format(write=write_csv, has_fields=True)
+
+
+def _to_cell(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
+
+
+def _to_string(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _pairs(values: list[dict[str, Any]]) -> list[list[tuple[str, Any]]]:
+    return [list(value.items()) for value in values]

@@ -1,0 +1,135 @@
+"""XML as elements that know their line, for messages that name it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.parsers import expat
+
+from ..errors import BiomedError, escape, quote
+from .documents import BYTE_ORDER_MARK, decode, parse_offset, read_text
+
+_DECLARED = re.compile(rb"<\?xml[^>]*\bencoding\s*=\s*[\"']([\w.-]+)[\"']")
+
+
+@dataclass(slots=True)
+class Element:
+    """An XML element.
+
+    Attributes:
+        name: of its tag.
+        attributes: name to value.
+        path, line: the file, and the line where the start tag begins.
+        children: the elements directly inside this element.
+        text: all text directly inside this element.
+    """
+
+    name: str
+    attributes: dict[str, str]
+    path: Path
+    line: int
+    children: list[Element] = field(default_factory=list)
+    text: str = ""
+
+    @property
+    def where(self) -> str:
+        """`file:line`, for messages."""
+        return f"{self.path}:{self.line}"
+
+    def find(self, name: str) -> list[Element]:
+        """Find the children with a name."""
+        return [child for child in self.children if child.name == name]
+
+    def text_of(self, name: str) -> str | None:
+        """Get the text of the first child with a name; None if there is none."""
+        found = self.find(name)
+        return found[0].text if found else None
+
+    def get(self, name: str) -> str:
+        """Get the value of an attribute; raise BiomedError if it is missing or empty."""
+        value = self.attributes.get(name)
+        if not value:
+            raise BiomedError(f'{self.where}: <{escape(self.name)}> has no {name}="..."; add it')
+        return value
+
+    def get_whole_number(self, name: str) -> int:
+        """Get the value of an attribute; raise BiomedError if it is not a whole number."""
+        value = self.get(name)
+        if not value.isdecimal():
+            raise BiomedError(
+                f'{self.where}: expected {name}="..." with a whole number, found {quote(value)}'
+            )
+        return parse_offset(value)
+
+
+def read_xml_text(path: Path, encoding: str) -> str:
+    """Read an XML file in the encoding that it declares; if it declares none, in `encoding`."""
+    return decode_xml(path.read_bytes(), path, encoding) if path.is_file() else read_text(path)
+
+
+def decode_xml(content: bytes, path: Path, encoding: str) -> str:
+    """Decode XML in the encoding that it declares; if it declares none, in `encoding`."""
+    declared = _DECLARED.search(content[:200])
+    return decode(content, path, declared.group(1).decode() if declared else encoding)
+
+
+def parse_xml(text: str, path: Path, kind: str) -> Element:
+    """Parse XML and return its root. All line ends become line feeds.
+
+    Args:
+        kind: what the file should be, for the message ("a BioC collection").
+
+    Raises:
+        BiomedError: if the XML is not well-formed or declares an entity; the message has the line.
+    """
+    root = Element("", {}, path, 0)
+    open_elements, texts = [root], [[""]]
+    parser = expat.ParserCreate("utf-8")
+    parser.buffer_text = True
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        element = Element(name, attributes, path, parser.CurrentLineNumber)
+        open_elements[-1].children.append(element)
+        open_elements.append(element)
+        texts.append([])
+
+    def end(name: str) -> None:
+        open_elements.pop().text = "".join(texts.pop())
+
+    def refuse_entity(name: str, *rest: object) -> None:
+        raise BiomedError(
+            f"{path}:{parser.CurrentLineNumber}: declares the entity {quote(name)}; write what it "
+            f"stands for in its places"
+        )
+
+    parser.StartElementHandler = start
+    # Declared entities could multiply, or include another file.
+    parser.EntityDeclHandler = refuse_entity
+    parser.EndElementHandler = end
+    parser.CharacterDataHandler = lambda text: texts[-1].append(text)
+    try:
+        parser.Parse(text.removeprefix(BYTE_ORDER_MARK).encode("utf-8"), True)
+    except expat.ExpatError as error:
+        raise BiomedError(
+            f"{path}:{error.lineno}: no XML at column {error.offset + 1} "
+            f"({expat.ErrorString(error.code)}); is it {kind}?"
+        ) from None
+    return root.children[0]
+
+
+def read_xml(path: Path, encoding: str, kind: str, root_name: str | None = None) -> Element:
+    """Read an XML file and return its root: `read_xml_text` and `parse_xml` in one.
+
+    Args:
+        root_name: the name that the root must have; None for any.
+
+    Raises:
+        BiomedError: as `parse_xml` does, and if the root has another name.
+    """
+    root = parse_xml(read_xml_text(path, encoding), path, kind)
+    if root_name not in (None, root.name):
+        raise BiomedError(
+            f"{root.where}: expected <{root_name}>, found <{escape(root.name)}>; is it {kind}?"
+        )
+    return root

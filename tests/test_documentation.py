@@ -9,6 +9,8 @@ import pytest
 import spacy
 from without_training import WITHOUT_TRAINING, run
 
+from spacy_biomed.formats import list_formats, list_outputs
+
 REPOSITORY = Path(__file__).parents[1]
 
 
@@ -77,3 +79,16 @@ def test_the_picture_of_the_rooms_shows_the_layers_of_the_contract():
     shown = re.findall(r'y="(\d+)" font-weight="bold">(\w+)<', picture)
     rows = [[room for y, room in shown if y == row] for row in dict.fromkeys(y for y, _ in shown)]
     assert rows == [layer.split(" | ") for layer in layers]
+
+
+def test_the_pages_list_the_formats_that_are_registered():
+    corpora = (REPOSITORY / "docs" / "corpora.md").read_text(encoding="utf8")
+    table = corpora.partition("## Formats")[2].partition("\n\n|")[2].partition("\n\n")[0]
+    cells = [row.split("|")[1] for row in f"|{table}".splitlines()[2:]]
+    read = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    extra = {"i2b2_2012_temporal", "bio"}  # in the row of another
+    assert read | extra == set(list_formats())
+    scale = (REPOSITORY / "docs" / "scale.md").read_text(encoding="utf8")
+    output = scale.partition("## The output")[2].partition("\n## ")[0]
+    written = re.findall(r"`\.([\w.]+)`", output)
+    assert set(list_outputs()) <= set(written)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from spacy_biomed.formats.registry import GROUP
+from spacy_biomed.formats.registry import GROUP, get_format
 
 ROOMS = [
     "spacy_biomed",
@@ -76,12 +76,9 @@ def test_an_exported_name_is_defined_in_its_room_and_has_a_docstring(room, name)
 
 
 def test_what_reads_and_writes_a_format_is_exported():
-    loaded = [point.load() for point in entry_points(group=GROUP)]
-    formats = [one if isinstance(one, Format) else Format(one) for one in loaded]
-    functions = [
-        getattr(one, "func", one) for format in formats for one in (format.read, format.write)
-    ]
-    names = {one.__name__ for one in functions if one is not None}
+    formats = map(get_format, {point.name for point in entry_points(group=GROUP)})
+    functions = [one for format in formats for one in (format.read, format.write) if one]
+    names = {getattr(one, "func", one).__name__ for one in functions}
     assert names <= set(import_module("spacy_biomed.formats").__all__)
 
 

@@ -1,7 +1,7 @@
 from .batcher import batch_by_sequences_v1, batch_by_word_pieces_v1
 from .combining import CombinationReport, combine_corpora
 from .config import fill_config, read_description
-from .corpus import CheckedCorpus, Corpus_v1, NoCorpus_v1, read_docs
+from .corpus import CheckedCorpus, Corpus_v1, NoCorpus_v1
 from .logger import RichLogger_v1
 from .multitask import MultiTaskCorpus, MultiTaskCorpus_v1
 from .multitask_batchers import proportional_v1, round_robin_v1
@@ -36,7 +36,6 @@ __all__ = [
     "fill_config",
     "proportional_v1",
     "read_description",
-    "read_docs",
     "round_robin_v1",
     "train",
     "warmup_constant_v1",

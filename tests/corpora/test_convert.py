@@ -201,37 +201,6 @@ def test_every_format_refuses_a_missing_path(tmp_path, format):
         list(read_documents(format, [tmp_path / "absent"]))
 
 
-READER = """
-from spacy_biomed.formats import Document, Mention
-
-def read_wards(path, *, encoding):
-    for number, line in enumerate(path.read_text(encoding).splitlines()):
-        ward, text = line.split("|")
-        mentions = [Mention("WARD", ((0, len(ward)),))]
-        yield Document(id=str(number), text=text, mentions=mentions, source=f"{path}:{number}")
-"""
-
-
-def test_a_package_adds_a_format_by_a_module_and_an_entry_point(tmp_path, monkeypatch):
-    package = tmp_path / "package"
-    (package / "wards-1.0.dist-info").mkdir(parents=True)
-    (package / "wards.py").write_text(READER)
-    (package / "wards-1.0.dist-info" / "METADATA").write_text("Name: wards\nVersion: 1.0\n")
-    (package / "wards-1.0.dist-info" / "entry_points.txt").write_text(
-        "[spacy_biomed_formats]\nwards = wards:read_wards\n"
-    )
-    monkeypatch.syspath_prepend(package)
-    (tmp_path / "notes.txt").write_text("ICU|ICU since Monday.\n" * 10)
-    assert list_formats()[-1] == "wards"
-    report = convert_corpus("mine", tmp_path / "notes.txt", tmp_path / "out", format="wards")
-    assert report.labels == ["WARD"]
-    assert sum(part.mentions["WARD"] for part in report.parts.values()) == 10
-    with pytest.raises(BiomedError, match="unknown format 'ward'; .*did you mean wards"):
-        list(read_documents("ward", []))
-    with pytest.raises(BiomedError, match="format wards has no tags: leave --tag-label out"):
-        list(read_documents("wards", [], tag_label="X"))
-
-
 def test_mention_replacement_multiplies_train_alone_and_counts_for_the_unseen_share(tmp_path):
     sentences = "Lung\tB-D\ncancer\tI-D\nhurts\tO\n\n" * 20
     source = write(tmp_path / "in", train=sentences, dev=TRAIN, test="Gout\tB-D\nhurts\tO\n")

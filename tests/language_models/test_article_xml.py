@@ -195,7 +195,7 @@ def test_notes_of_mimic_are_rows_of_which_errors_are_left_out(tmp_path):
         'Pt "stable".\r\nNo pain, no fever.',
         "Discharged.",
     ]
-    with pytest.raises(BiomedError, match=r"gz:2: no field text, but ROW_ID, CATEGORY, ISERROR"):
+    with pytest.raises(BiomedError, match=r"gz: no column text, but ROW_ID, CATEGORY, ISERROR"):
         read(path)
 
 

@@ -195,7 +195,7 @@ def test_a_line_without_text_is_refused_with_its_number(tmp_path, line, message)
 
 def test_a_parquet_file_without_the_column_is_refused_with_those_it_has(tmp_path):
     path = write_parquet(tmp_path / "t.parquet", {"id": [1], "body": ["b"]})
-    assert refuse(path).startswith(f"{path}: no field text, but id, body")
+    assert refuse(path).startswith(f"{path}: no column text, but id, body; name it with")
 
 
 @pytest.mark.parametrize(("rows", "what"), [(["one", None], "null"), ([1, 2], "a number;")])
@@ -226,7 +226,7 @@ def test_a_damaged_file_is_refused(tmp_path, ending, damage):
 
 def test_what_is_no_parquet_is_refused(tmp_path):
     path = write(tmp_path / "a.parquet", "one\n" * 10)
-    assert refuse(path).startswith(f"{path}: cannot be read after row 0 (")
+    assert refuse(path).startswith(f"{path}: cannot be read (Parquet magic bytes")
 
 
 @pytest.mark.parametrize("name", ["a.txt.zst", "a.parquet"])

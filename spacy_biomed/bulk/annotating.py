@@ -15,6 +15,7 @@ from spacy.language import Language
 
 from ..encoders.batching.concurrency import default_threads
 from ..errors import BiomedError
+from ..files.digests import hash_file
 from ..files.records import Layout
 from ..files.sources import Columns, Part, Shard
 from ..formats.inputs import find_parts
@@ -29,7 +30,6 @@ from .manifest import (
     Manifest,
     check_no_others,
     describe_pipeline,
-    hash_file,
     open_manifest,
     read_finished,
     read_settings,

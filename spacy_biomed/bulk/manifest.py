@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from importlib.metadata import version
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from spacy.language import Language
 
 from ..errors import BiomedError
 from ..files.compression import reading
+from ..files.digests import hash_file, hash_pieces, read_blocks
 from ..files.sources import Part, Shard, plan_shards
 from ..outputs import append_text, write_part
 
@@ -29,7 +30,6 @@ MANIFEST, FINISHED, ERRORS = "_manifest.json", "_finished.jsonl", "_errors.jsonl
 
 _FORMAT = 2
 _PACKAGES = ("spacy-biomed", "spacy", "thinc", "onnxruntime", "openvino", "torch", "pyarrow")
-_BLOCK = 1 << 20
 
 
 @dataclass
@@ -202,7 +202,7 @@ def _hash_written(path: Path) -> str:
             return hash_file(path)
         names = sorted(os.listdir(path))
         return hash_folder({name: hash_file(path / name) for name in names})
-    except (BiomedError, OSError):
+    except OSError:
         return ""
 
 
@@ -296,26 +296,12 @@ def _check_same(output: Path, what: str, old: dict[str, Any], new: dict[str, Any
 
 
 def _hash_pipeline(folder: Path) -> str:
-    """SHA-256 of the paths and contents of all files below a folder."""
-    digest = sha256()
+    """SHA-256 of the paths, sizes and contents of all files below a folder."""
     with reading(folder):
-        for file in sorted(path for path in folder.rglob("*") if path.is_file()):
-            digest.update(f"{file.relative_to(folder).as_posix()} {file.stat().st_size}\n".encode())
-            for block in _read_blocks(file):
-                digest.update(block)
-    return digest.hexdigest()
-
-
-def hash_file(path: Path) -> str:
-    """SHA-256 of a file's content."""
-    digest = sha256()
-    with reading(path):
-        for block in _read_blocks(path):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def _read_blocks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            yield block
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        heads = [f"{one.relative_to(folder).as_posix()} {one.stat().st_size}\n" for one in files]
+        return hash_pieces(
+            piece
+            for head, file in zip(heads, files, strict=True)
+            for piece in chain([head.encode()], read_blocks(file))
+        )

@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
 _BLOCK = 1 << 20
 
 
 def hash_file(path: Path) -> str:
     """SHA-256 of a file's content, as `sha256sum` prints it."""
-    digest = hashlib.sha256()
-    _add(digest, path)
-    return digest.hexdigest()
+    return hash_pieces(read_blocks(path))
 
 
 def digest_files(path: Path) -> str:
     """A digest of the contents of a file, or of the names and contents of a folder's files."""
-    digest = hashlib.sha256()
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    for file in files:
-        if file.is_file():
-            digest.update(str(file.relative_to(path)).encode())
-            _add(digest, file)
+    return hash_pieces(
+        piece
+        for file in files
+        if file.is_file()
+        for piece in chain([str(file.relative_to(path)).encode()], read_blocks(file))
+    )
+
+
+def hash_pieces(pieces: Iterable[bytes]) -> str:
+    """SHA-256 of pieces, one after the other."""
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
     return digest.hexdigest()
 
 
-def _add(digest: Any, file: Path) -> None:
-    with file.open("rb") as content:
-        while block := content.read(_BLOCK):
-            digest.update(block)
+def read_blocks(path: Path) -> Iterator[bytes]:
+    """Yield the content of a file in blocks of a megabyte."""
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            yield block

@@ -28,6 +28,7 @@ from .compression import (
     reading,
     strip_compression,
 )
+from .digests import hash_file, hash_pieces
 from .folders import FoundFile, find_files
 from .parquet import read_rows, read_shape
 from .records import (
@@ -45,8 +46,6 @@ from .records import (
 
 # Formats that have their own compression.
 _COMPRESSED_FORMATS = (".parquet", ".spacy")
-
-_BLOCK = 1 << 20
 
 
 class Columns(NamedTuple):
@@ -206,8 +205,8 @@ class Part(ABC):
 
     def checksum(self) -> str:
         """SHA-256 of the content."""
-        with reading(self.path), self.path.open("rb") as file:
-            return _hash(iter(lambda: file.read(_BLOCK), b""))
+        with reading(self.path):
+            return hash_file(self.path)
 
     def place(self, row: int) -> str:
         """The name of a row: file and number from 1."""
@@ -426,7 +425,7 @@ class TextFolder(Part):
     def find_state(self) -> str:
         """A checksum of the files' names, sizes and times of modification."""
         self._states = self._describe(self.files)
-        return _hash(
+        return hash_pieces(
             f"{file.name} {state}\n".encode("utf-8", "surrogateescape")
             for file, state in zip(self.files, self._states, strict=True)
         )
@@ -442,7 +441,7 @@ class TextFolder(Part):
 
     def checksum(self) -> str:
         """SHA-256 of the names and the contents."""
-        return _hash(
+        return hash_pieces(
             piece
             for name, error in self.files
             for piece in (
@@ -691,10 +690,3 @@ def _explain_unread(error: Exception) -> str:
 def _describe_file(path: Path) -> str:
     status = path.stat()
     return f"{status.st_size} {status.st_mtime_ns}"
-
-
-def _hash(pieces: Iterable[bytes]) -> str:
-    digest = sha256()
-    for piece in pieces:
-        digest.update(piece)
-    return digest.hexdigest()

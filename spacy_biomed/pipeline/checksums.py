@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
 from ..errors import BiomedError, DamagedPipelineError, quote
+from ..files.digests import hash_file
 from ..outputs import replacing_directory
 
 CHECKSUMS = "SHA256SUMS"
@@ -137,8 +137,4 @@ def _hash(path: Path) -> str:
 @lru_cache(maxsize=1024)
 def _hash_once(path: Path, *state: int) -> str:
     """SHA-256 of a file, which is read again only if it has changed."""
-    with path.open("rb") as stream:
-        digest = sha256()
-        while chunk := stream.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
+    return hash_file(path)

@@ -79,7 +79,7 @@ def test_a_file_gives_the_tables_that_the_command_writes(nlp, ruler, tmp_path):
     path = tmp_path / "notes.jsonl"
     rows = [{"key": number, "note": text} for number, text in enumerate(TEXTS)]
     path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, {"key": 3}]))
-    columns = spacy_biomed.bulk.Columns("note", "key")
+    columns = spacy_biomed.files.Columns("note", "key")
     settings = spacy_biomed.bulk.BulkSettings(columns, shard_size=2)
     annotate_collection(str(ruler), path, tmp_path / "out", settings)
     batches = list(spacy_biomed.annotate(nlp, path, text_column="note", id_column="key", rows=2))

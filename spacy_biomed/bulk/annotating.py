@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -19,6 +20,7 @@ from ..files.digests import hash_file
 from ..files.records import Layout
 from ..files.sources import Columns, Part, Shard
 from ..formats.inputs import find_parts
+from ..formats.label_meanings import read_label_map
 from ..formats.registry import check_keep, find_output, get_format
 from ..outputs import check_replaceable, working_directory, write_part
 from ..pipeline.calibrating import list_uncalibrated
@@ -38,9 +40,7 @@ from .manifest import (
 )
 from .processes import annotate_in_processes
 from .ray_engine import RaySettings, annotate_on_ray
-from .replacements import REPLACEMENTS
 from .shard_worker import Engine, ShardWork, find_states, hash_manifest
-from .shards import ShardAnnotator
 
 MADE_BY = "spacy biomed annotate"
 # pyarrow opens it as a part of the folder, and names it in its error.
@@ -73,6 +73,7 @@ class BulkSettings:
         engine: who runs the processes: this process, or Ray.
         address: of a Ray cluster, `HOST:PORT` or "auto"; None starts Ray on this machine.
         verbose: whether Ray's messages are printed.
+        label_map: JSON file with what labels mean, for FHIR and OMOP (`read_label_map`).
     """
 
     columns: Columns = field(default_factory=Columns)
@@ -86,6 +87,7 @@ class BulkSettings:
     engine: Literal["local", "ray"] = "local"
     address: str | None = None
     verbose: bool = False
+    label_map: Path | None = None
 
 
 @dataclass
@@ -157,6 +159,7 @@ def annotate_collection(
     check_replaceable(output, made_by, [source, pipeline])
     if deidentification is None:
         check_keep(format, settings.columns)
+    label_map = read_label_map(settings.label_map)
     os.environ.setdefault(ENGINE_VARIABLE, ENGINE)
     is_copied = deidentification is not None
     parts = find_parts(source, settings.columns, settings.layout, is_copied=is_copied)
@@ -182,6 +185,10 @@ def annotate_collection(
             "threads": threads,
             **({} if deidentification is None else deidentification.describe(nlp)),
         }
+        if settings.label_map is not None:
+            fixed["label_map"] = label_map
+        if get_format(format).is_dated:
+            fixed["date"] = read_settings(output).get("date") or date.today().isoformat()
         if settings.min_confidence:
             fixed["min_confidence"] = settings.min_confidence
         states = find_states(parts)
@@ -206,6 +213,8 @@ def annotate_collection(
             None if settings.code is None else os.path.abspath(settings.code),
             settings.min_confidence,
             None if deidentification is None else asdict(deidentification),
+            label_map,
+            fixed.get("date", ""),
         )
         engine = _choose_engine(settings, work, nlp, parts, len(unfinished))
         del nlp  # else it stays in memory beside those of several processes
@@ -269,15 +278,7 @@ def _choose_engine(
     processes = max(1, min(settings.n_process or 1, shards))
     if processes > 1 or work.threads != default_threads():
         return partial(annotate_in_processes, processes=processes)
-    annotator = ShardAnnotator(
-        nlp,
-        parts,
-        Path(work.output),
-        REPLACEMENTS if work.deidentification else get_format(work.format),
-        work.batch_size,
-        work.min_confidence,
-        work.columns.keep,
-    )
+    annotator = work.open_output(nlp, parts)
 
     def annotate_here(
         work: ShardWork, unfinished: list[tuple[int, Shard]], on_batch: Callable[[int, int], None]

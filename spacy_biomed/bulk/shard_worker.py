@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+from spacy.language import Language
 
 from ..errors import BiomedError
 from ..files.records import Layout
@@ -48,6 +50,7 @@ class ShardWork:
         manifest: SHA-256 of the manifest in the output.
         min_confidence: entities of a lower confidence are left out.
         deidentification: fields of a `Deidentification`, if the documents are to be de-identified.
+        label_map, date: see `AnnotatedShard`.
     """
 
     pipeline: str
@@ -64,6 +67,21 @@ class ShardWork:
     code: str | None = None
     min_confidence: float = 0.0
     deidentification: dict[str, Any] | None = None
+    label_map: dict[str, dict[str, str]] = field(default_factory=dict)
+    date: str = ""
+
+    def open_output(self, nlp: Language, parts: list[Part]) -> ShardAnnotator:
+        """What annotates and writes the shards, with a loaded pipeline."""
+        columns = Columns(*self.columns)
+        return ShardAnnotator(
+            nlp,
+            parts,
+            Path(self.output),
+            REPLACEMENTS if self.deidentification else get_format(self.format),
+            self.batch_size,
+            self.min_confidence,
+            {"keep": tuple(columns.keep), "label_map": self.label_map, "date": self.date},
+        )
 
 
 class ShardWorker:
@@ -120,15 +138,7 @@ def _open(work: ShardWork) -> ShardAnnotator:
     if deidentification is not None:
         deidentification.prepare(nlp)
         parts = [deidentification.read(part) for part in parts]
-    return ShardAnnotator(
-        nlp,
-        parts,
-        output,
-        REPLACEMENTS if deidentification else get_format(work.format),
-        work.batch_size,
-        work.min_confidence,
-        tuple(columns.keep),
-    )
+    return work.open_output(nlp, parts)
 
 
 def find_states(parts: list[Part]) -> dict[str, str]:

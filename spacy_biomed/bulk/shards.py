@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from traceback import extract_tb
+from typing import Any
 
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -41,7 +42,7 @@ class ShardAnnotator:
         format: of the output.
         batch_size: documents of a batch.
         min_confidence: entities of a lower confidence are left out.
-        keep: columns of the input that are written.
+        options: further fields of each `AnnotatedShard`.
     """
 
     def __init__(
@@ -52,11 +53,11 @@ class ShardAnnotator:
         format: Format,
         batch_size: int,
         min_confidence: float = 0.0,
-        keep: tuple[str, ...] = (),
+        options: Mapping[str, Any] | None = None,
     ):
         self.nlp, self.parts, self.output = nlp, parts, output
         self.format, self.batch_size = format, batch_size
-        self.min_confidence, self.keep = min_confidence, keep
+        self.min_confidence, self._options = min_confidence, options or {}
         self.layers = find_layers(nlp)
         self._pipeline = f"{nlp.meta['lang']}_{nlp.meta['name']} {nlp.meta['version']}"
         self._has_learned = False
@@ -104,7 +105,14 @@ class ShardAnnotator:
         name = part_name(number)
         assert self.format.write is not None  # `find_output` has looked
         files = self.format.write(
-            AnnotatedShard(documents, self.layers, name, self._pipeline, self.keep)
+            AnnotatedShard(
+                documents,
+                self.layers,
+                documents.counts,
+                name,
+                self._pipeline,
+                **self._options,
+            )
         )
         counts, errors = dict(documents.counts), documents.errors
         # The length of documents that failed is not known.

@@ -57,13 +57,20 @@ def annotate(
     output: Path = typer.Argument(
         None,
         help="Folder to write, in the format of its ending: .parquet (also without an ending), "
-        ".csv, .jsonl, .spacy, .brat, .pubtator, .label_studio, .prodigy or .inception. With the "
-        "same output, an interrupted run continues.",
+        ".csv, .jsonl, .spacy, .brat, .pubtator, .label_studio, .prodigy, .inception, .fhir.ndjson "
+        "or .omop. With the same output, an interrupted run continues.",
     ),
     corpus: Path = typer.Option(None, help="Annotate the first text of a .spacy file instead."),
     text_column: str = TEXT_COLUMN,
     id_column: str = typer.Option(
         None, help="Column or JSON field with the identifier; else id, or file and row."
+    ),
+    patient_column: str = typer.Option(
+        None,
+        help="Column or JSON field with the patient, for FHIR and OMOP; else each document.",
+    ),
+    label_map: Path = typer.Option(
+        None, help="JSON file: the FHIR resource of each label, and the system of its codes."
     ),
     keep: list[str] = KEEP,
     encoding: str = ENCODING,
@@ -104,7 +111,7 @@ def annotate(
     """
     from ..files.sources import Columns
 
-    columns = Columns(text_column, id_column, tuple(keep))
+    columns = Columns(text_column, id_column, tuple(keep), patient_column)
     layout = read_layout(encoding, delimiter, quoting)
     if output is not None:
         if corpus is not None:
@@ -129,6 +136,7 @@ def annotate(
             cast("Literal['local', 'ray']", engine),
             address,
             verbose,
+            label_map,
         )
         with explaining_interruption():
             _annotate_collection(pipeline, Path(text), output, settings)

@@ -16,6 +16,7 @@ from .documents import (
     read_lines,
     read_text,
 )
+from .fhir import write_fhir
 from .findings import AnnotatedDocument, AnnotatedShard, Layers
 from .hoc import read_hoc
 from .i2b2_2010 import read_i2b2_2010
@@ -26,6 +27,7 @@ from .label_studio import read_label_studio, write_label_studio
 from .marked_relations import read_marked_relations, read_relation_tsv
 from .medrqe import read_medrqe
 from .nli import read_nli
+from .omop import write_omop
 from .prodigy import write_prodigy
 from .pubtator import read_pubtator, write_pubtator
 from .questions import create_question
@@ -86,9 +88,11 @@ __all__ = [
     "read_text",
     "write_brat",
     "write_csv",
+    "write_fhir",
     "write_inception",
     "write_jsonl",
     "write_label_studio",
+    "write_omop",
     "write_parquet",
     "write_prodigy",
     "write_pubtator",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from spacy.language import Language
@@ -65,16 +66,22 @@ class AnnotatedShard(NamedTuple):
     Attributes:
         documents: each can be read once.
         layers: layers that the pipeline writes.
+        counts: what was counted, to which a format may add.
         name: of the shard, such as `part-00012`.
         pipeline: name and version of the pipeline.
         keep: columns of the input that are written.
+        label_map: what labels mean (`label_meanings.read_label_map`).
+        date: the day that the run began, such as "2026-01-31"; "" of formats without one.
     """
 
     documents: Iterable[AnnotatedDocument]
     layers: Layers
+    counts: Counter[str]
     name: str = ""
     pipeline: str = ""
     keep: tuple[str, ...] = ()
+    label_map: Mapping[str, Mapping[str, str]] = {}
+    date: str = ""
 
 
 def find_layers(nlp: Language) -> Layers:

@@ -40,6 +40,7 @@ class Format:
         has_unknown_types: whether mentions that are read may lack a label.
         is_folder: whether the files of a shard are written to a folder of their own.
         has_fields: whether the columns that are kept are written.
+        is_dated: whether the day that a run began is written.
         require: raises BiomedError, with the output, if a package that `write` needs is missing.
     """
 
@@ -49,6 +50,7 @@ class Format:
     has_unknown_types: bool = False
     is_folder: bool = False
     has_fields: bool = False
+    is_dated: bool = False
     require: Callable[[str], None] = lambda where: None
 
 

@@ -1,0 +1,174 @@
+"""FHIR R4 resources as NDJSON, a folder for each type: conditions, medications, observations.
+
+The codes of status are those of HL7's specification (https://hl7.org/fhir/R4/).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+from typing import Any
+
+from ..annotations.assertions import ASSERTIONS
+from ..annotations.sections import SECTION
+from .findings import CONFIDENCE, AnnotatedDocument, AnnotatedShard
+from .registry import Format
+
+FAMILY_HISTORY = "FamilyMemberHistory"
+
+_HL7 = "http://terminology.hl7.org/CodeSystem"
+# Of the extension with the place of a mention, and of the parts in it.
+MENTION = "urn:spacy-biomed:mention"
+
+Resource = dict[str, Any]
+
+
+def write_fhir(shard: AnnotatedShard) -> dict[str, bytes]:
+    """Write a folder for each type of resource, with a file of NDJSON for each shard.
+
+    What is not about the patient now is not written as if it were: what is negated is refuted, not
+    taken or false; what a relative has is family history; what may happen is left out.
+    `shard.counts` counts what is left out.
+    """
+    lines: dict[str, list[str]] = defaultdict(list)
+    for document in shard.documents:
+        for resource in _create_resources(document, shard):
+            line = json.dumps(resource, ensure_ascii=False, separators=(",", ":"))
+            lines[resource["resourceType"]].append(f"{line}\n")
+    return {
+        f"{type}/{shard.name}.ndjson": "".join(rows).encode("utf8") for type, rows in lines.items()
+    }
+
+
+FHIR = Format(write=write_fhir)
+
+
+def _create_resources(document: AnnotatedDocument, shard: AnnotatedShard) -> Iterator[Resource]:
+    for span in document.found["entities"]:
+        meaning = shard.label_map.get(span["label"], {})
+        type = meaning.get("resource") or ""
+        is_denied = span.get("is_negated") or span.get("is_uncertain")
+        if not type:
+            shard.counts["left out (label)"] += 1
+        elif span.get("is_hypothetical"):
+            shard.counts["left out (hypothetical)"] += 1
+        elif span.get("is_family") and (is_denied or type != "Condition"):
+            shard.counts["left out (family)"] += 1
+        else:
+            made = FAMILY_HISTORY if span.get("is_family") else type
+            shard.counts[made] += 1
+            yield {
+                "resourceType": made,
+                "id": _create_id(document, span),
+                "extension": [_describe_mention(document, span, shard.pipeline)],
+                **_CREATE[made](span, _code(span, meaning), _name_patient(document)),
+            }
+
+
+def _create_condition(span: Mapping[str, Any], code: Resource, patient: Resource) -> Resource:
+    verification = _choose(span, "unconfirmed", "refuted", "provisional", "confirmed")
+    condition = {
+        "verificationStatus": _status("condition-ver-status", verification),
+        "code": code,
+        "subject": patient,
+    }
+    # A condition that the patient does not have is in no stage.
+    if verification != "refuted" and span.get("is_historical") is not None:
+        clinical = "inactive" if span["is_historical"] else "active"
+        condition["clinicalStatus"] = _status("condition-clinical", clinical)
+    return condition
+
+
+def _create_medication(span: Mapping[str, Any], code: Resource, patient: Resource) -> Resource:
+    status = _choose(span, "unknown", "not-taken", "unknown", "active")
+    if status == "active" and span["is_historical"]:
+        status = "completed"
+    return {"status": status, "medicationCodeableConcept": code, "subject": patient}
+
+
+def _create_observation(span: Mapping[str, Any], code: Resource, patient: Resource) -> Resource:
+    status = _choose(span, "unknown", "final", "preliminary", "final")
+    made: Resource = {"status": status, "code": code, "subject": patient}
+    if status == "final":
+        made["valueBoolean"] = not span["is_negated"]
+    return made
+
+
+def _create_history(span: Mapping[str, Any], code: Resource, patient: Resource) -> Resource:
+    return {
+        "status": "partial",
+        "patient": patient,
+        "relationship": {"coding": [{"system": f"{_HL7}/v3-RoleCode", "code": "FAMMEMB"}]},
+        "condition": [{"code": code}],
+    }
+
+
+_CREATE = {
+    "Condition": _create_condition,
+    "MedicationStatement": _create_medication,
+    "Observation": _create_observation,
+    FAMILY_HISTORY: _create_history,
+}
+
+
+def _choose(span: Mapping[str, Any], unseen: str, negated: str, uncertain: str, found: str) -> str:
+    """A status by what the text says; `unseen` if the pipeline does not look for that."""
+    if span.get("is_negated") is None:
+        return unseen
+    return negated if span["is_negated"] else uncertain if span["is_uncertain"] else found
+
+
+def _status(system: str, code: str) -> Resource:
+    return {"coding": [{"system": f"{_HL7}/{system}", "code": code}]}
+
+
+def _code(span: Mapping[str, Any], meaning: Mapping[str, str]) -> Resource:
+    """The words of a mention and its code, if it has one."""
+    found = {
+        "system": meaning.get("system"),
+        "code": span.get("code"),
+        "display": span.get("code_name"),
+    }
+    coding = {name: value for name, value in found.items() if value}
+    return {"text": span["text"], **({"coding": [coding]} if span.get("code") else {})}
+
+
+def _name_patient(document: AnnotatedDocument) -> Resource:
+    return {"identifier": {"value": document.item.patient or document.item.id}}
+
+
+def _create_id(document: AnnotatedDocument, span: Mapping[str, Any]) -> str:
+    """The same for the same mention of the same text, in any run."""
+    place = [document.item.id, span["start"], span["end"], span["label"], span["group"]]
+    content = json.dumps([*place, document.doc.text])
+    return blake2b(content.encode("utf8"), digest_size=16).hexdigest()
+
+
+def _describe_mention(
+    document: AnnotatedDocument, span: Mapping[str, Any], pipeline: str
+) -> Resource:
+    """An extension with the place of a mention and where it is from."""
+    values: dict[str, Any] = {
+        "valueString": {
+            "document": document.item.id,
+            "text": span["text"],
+            "label": span["label"],
+            SECTION: span.get(SECTION),
+            "pipeline": pipeline,
+        },
+        "valueUnsignedInt": {"start": span["start"], "end": span["end"]},
+        "valueDecimal": {
+            name: span.get(name) and round(span[name], 6)
+            for name in (CONFIDENCE, "code_confidence")
+        },
+        "valueBoolean": {name: span.get(name) for name in ASSERTIONS},
+    }
+    parts = [
+        {"url": name, type: value}
+        for type, named in values.items()
+        for name, value in named.items()
+        if value not in (None, "")
+    ]
+    return {"url": MENTION, "extension": parts}

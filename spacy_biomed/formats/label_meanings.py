@@ -1,0 +1,44 @@
+"""What labels mean outside of a pipeline: the FHIR resource, and the system of the codes."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+
+from ..errors import BiomedError, escape, list_choices, quote
+
+RESOURCES = ("Condition", "MedicationStatement", "Observation")
+
+
+def read_label_map(path: Path | None) -> dict[str, dict[str, str]]:
+    """What labels mean: those of the package, with those of a JSON file in their place.
+
+    Each label has an object with `resource` (one of `RESOURCES`, or "" to leave it out) and, if its
+    entities have codes, the `system` of the codes as a URI.
+
+    Raises:
+        BiomedError: if the file cannot be read, or has something else.
+    """
+    content = files(__package__).joinpath("label_meanings.json").read_text(encoding="utf8")
+    known: dict[str, dict[str, str]] = json.loads(content)
+    if path is None:
+        return known
+    try:
+        own = json.loads(path.read_text(encoding="utf8"))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not JSON in UTF-8"
+        raise BiomedError(f"{path}: cannot be read ({escape(reason)}); check the file") from None
+    for label, meaning in own.items() if isinstance(own, dict) else [("", None)]:
+        if not isinstance(meaning, dict) or not {*meaning} <= {"resource", "system"}:
+            raise BiomedError(
+                f"{path}: {quote(label)}: write each label as in "
+                '{"DISEASE": {"resource": "Condition", "system": "http://snomed.info/sct"}}'
+            )
+        named = meaning.get("resource")
+        if named not in (*RESOURCES, ""):
+            raise BiomedError(
+                f"{path}: {quote(label)}: unknown resource {quote(named)}; "
+                f"{list_choices(str(named), RESOURCES)}, or leave the label out with an empty one"
+            )
+    return {**known, **own}

@@ -1,0 +1,214 @@
+"""The tables NOTE and NOTE_NLP of the OMOP Common Data Model 5.4, as Parquet.
+
+Columns and their meaning are those of https://ohdsi.github.io/CommonDataModel/cdm54.html.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from typing import Any
+
+from ..annotations.sections import SECTION
+from ..errors import BiomedError
+from ..files.compression import require_pyarrow
+from .findings import CONFIDENCE, AnnotatedDocument, AnnotatedShard
+from .registry import Format
+
+NOTE = {
+    "note_id": "int64",
+    "person_id": "int64",
+    "note_date": "date32",
+    "note_datetime": "timestamp[us]",
+    "note_type_concept_id": "int64",
+    "note_class_concept_id": "int64",
+    "note_title": "string",
+    "note_text": "string",
+    "encoding_concept_id": "int64",
+    "language_concept_id": "int64",
+    "provider_id": "int64",
+    "visit_occurrence_id": "int64",
+    "visit_detail_id": "int64",
+    "note_source_value": "string",
+    "note_event_id": "int64",
+    "note_event_field_concept_id": "int64",
+}
+NOTE_NLP = {
+    "note_nlp_id": "int64",
+    "note_id": "int64",
+    "section_concept_id": "int64",
+    "snippet": "string",
+    "offset": "string",
+    "lexical_variant": "string",
+    "note_nlp_concept_id": "int64",
+    "note_nlp_source_concept_id": "int64",
+    "nlp_system": "string",
+    "nlp_date": "date32",
+    "nlp_datetime": "timestamp[us]",
+    "term_exists": "string",
+    "term_temporal": "string",
+    "term_modifiers": "string",
+}
+# Characters of snippets and variants, and of all modifiers.
+_LONGEST, _MODIFIERS = 250, 2000
+# Mentions of a note.
+_MOST = 1_000_000
+_UNKNOWN_DATE = "1970-01-01"
+_NO_CONCEPT = 0
+_LANGUAGES = {"en": 4180186}
+# The system, in the map of labels, whose codes are concepts of OMOP.
+OMOP_SYSTEM = "https://fhir-terminology.ohdsi.org"
+
+
+def write_omop(shard: AnnotatedShard) -> dict[str, bytes]:
+    """Write a folder for each of the two tables, with a file for each shard.
+
+    Columns that are kept have the names of columns of NOTE, and are written there.
+
+    Raises:
+        BiomedError: if a column has another name, or a value that the column cannot have.
+    """
+    import pyarrow
+    from pyarrow.parquet import write_table
+
+    rows: dict[str, list[dict[str, Any]]] = {"note": [], "note_nlp": []}
+    for document in shard.documents:
+        note = _create_note(document, shard)
+        rows["note"].append(note)
+        for number, span in enumerate(document.found["entities"]):
+            rows["note_nlp"].append(_create_term(number, span, note, shard))
+    written = {}
+    for table, columns in (("note", NOTE), ("note_nlp", NOTE_NLP)):
+        schema = pyarrow.schema(list(columns.items()))
+        buffer = pyarrow.BufferOutputStream()
+        write_table(pyarrow.Table.from_pylist(rows[table], schema), buffer, compression="zstd")
+        written[f"{table}/{shard.name}.parquet"] = buffer.getvalue().to_pybytes()
+    return written
+
+
+def find_date(shard: AnnotatedShard) -> date:
+    """The day that the run began."""
+    return date.fromisoformat(shard.date or _UNKNOWN_DATE)
+
+
+OMOP = Format(write=write_omop, has_fields=True, is_dated=True, require=require_pyarrow)
+
+
+def _create_note(document: AnnotatedDocument, shard: AnnotatedShard) -> dict[str, Any]:
+    item, number = document.item, document.number + 1
+    given = {name: _read(name, value) for name, value in item.fields.items()}
+    patient = item.patient or str(number)
+    if patient.isdecimal() and len(patient) <= _DIGITS:
+        person = int(patient)
+    else:
+        raise BiomedError(
+            "the patient of a document is not a whole number, as person_id of OMOP is; number the "
+            "patients, and name that column with --patient-column"
+        )
+    return {
+        "note_id": number,
+        "person_id": person,
+        "note_date": date.fromisoformat(_UNKNOWN_DATE),
+        "note_type_concept_id": _NO_CONCEPT,
+        "note_class_concept_id": _NO_CONCEPT,
+        "note_text": document.doc.text,
+        "encoding_concept_id": _NO_CONCEPT,
+        "language_concept_id": _LANGUAGES.get(document.doc.lang_, _NO_CONCEPT),
+        "note_source_value": item.id[:50],
+        **{name: value for name, value in given.items() if value is not None},
+    }
+
+
+def _read(name: str, value: Any) -> Any:
+    """A value that is kept as its column of NOTE has it."""
+    kind = NOTE.get(name)
+    if kind is None:
+        raise BiomedError(f"--keep {name}: NOTE of OMOP has no such column; leave it out")
+    if value in (None, ""):
+        return None
+    try:
+        return _READ[kind](value)
+    except (TypeError, ValueError):
+        raise BiomedError(f"--keep {name}: a value is not a {_WORDS[kind]}; correct it") from None
+
+
+def _read_date(value: Any) -> date:
+    return value if isinstance(value, date) else date.fromisoformat(str(value)[:10])
+
+
+def _read_datetime(value: Any) -> datetime:
+    return value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+
+
+_DIGITS = 18
+_READ: dict[str, Callable[[Any], Any]] = {
+    "int64": int,
+    "string": str,
+    "date32": _read_date,
+    "timestamp[us]": _read_datetime,
+}
+_WORDS = {
+    "int64": "whole number",
+    "string": "text",
+    "date32": "date such as 2026-01-31",
+    "timestamp[us]": "time such as 2026-01-31T09:30:00",
+}
+
+
+def _create_term(
+    number: int, span: Mapping[str, Any], note: Mapping[str, Any], shard: AnnotatedShard
+) -> dict[str, Any]:
+    meaning = shard.label_map.get(span["label"], {})
+    code = span.get("code") or ""
+    is_concept = meaning.get("system") == OMOP_SYSTEM and code.isdecimal()
+    return {
+        "note_nlp_id": note["note_id"] * _MOST + number,
+        "note_id": note["note_id"],
+        "section_concept_id": _NO_CONCEPT,
+        "snippet": _cut_snippet(note["note_text"], span["start"], span["end"]),
+        "offset": str(span["start"]),
+        "lexical_variant": span["text"][:_LONGEST],
+        "note_nlp_concept_id": int(code) if is_concept else _NO_CONCEPT,
+        "note_nlp_source_concept_id": _NO_CONCEPT,
+        "nlp_system": shard.pipeline[:_LONGEST],
+        "nlp_date": find_date(shard),
+        **_describe_assertions(span),
+    }
+
+
+def _describe_assertions(span: Mapping[str, Any]) -> dict[str, Any]:
+    """Whether the patient has it, when, and everything else that is said of a mention."""
+    modifiers: dict[str, Any] = {"label": span["label"]}
+    exists = temporal = None
+    if span.get("is_negated") is not None:
+        is_absent = span["is_negated"] or span["is_family"] or span["is_hypothetical"]
+        exists = "N" if is_absent else "Y"
+        # The tables have no word for the future.
+        past_or_present = "past" if span["is_historical"] else "present"
+        temporal = None if span["is_hypothetical"] else past_or_present
+        modifiers |= {
+            "negation": span["is_negated"],
+            "subject": "family" if span["is_family"] else "patient",
+            "conditional": span["is_hypothetical"],
+            "uncertain": span["is_uncertain"],
+        }
+    names = (SECTION, CONFIDENCE, "code", "code_name", "code_confidence")
+    modifiers |= {name: span[name] for name in names if span.get(name) is not None}
+    shown = (f"{name}={_show(value)}" for name, value in modifiers.items())
+    return {
+        "term_exists": exists,
+        "term_temporal": temporal,
+        "term_modifiers": ", ".join(shown)[:_MODIFIERS],
+    }
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _cut_snippet(text: str, start: int, end: int) -> str:
+    """At most 250 characters of a text, with a mention in the middle."""
+    around = max(0, _LONGEST - (end - start)) // 2
+    return text[max(0, start - around) : end + around][:_LONGEST]

@@ -1,0 +1,274 @@
+"""FHIR resources and OMOP tables of annotated notes."""
+
+import json
+from datetime import date
+
+import pytest
+import spacy
+from pyarrow import parquet
+
+from spacy_biomed import BiomedError
+from spacy_biomed.bulk import BulkSettings, annotate_collection, annotating
+from spacy_biomed.files import Columns
+from spacy_biomed.formats import omop
+
+TEXT = """PAST MEDICAL HISTORY:
+- stroke
+
+FAMILY HISTORY: Father with asthma. Mother without gout.
+
+MEDICATIONS: metformin. Aspirin was denied.
+
+ASSESSMENT: Possible pneumonia. No evidence of cancer. Diabetes. Return if fever develops.
+"""
+TERMS = {
+    "DISEASE": ["stroke", "asthma", "gout", "pneumonia", "cancer", "diabetes", "fever"],
+    "DRUG": ["metformin", "aspirin"],
+    "GENE": ["brca1"],
+    "SPECIES": ["patient"],
+}
+NOTES = [
+    {"id": "n1", "person": 7, "note_date": "2026-01-31", "text": TEXT},
+    {"id": "n2", "person": 8, "note_date": "", "text": "Patient with gout, no BRCA1, no stroke."},
+]
+
+
+def create_pipeline(path, *, has_context=True):
+    nlp = spacy.blank("en")
+    ruler = nlp.add_pipe("entity_ruler", config={"phrase_matcher_attr": "LOWER"})
+    ruler.add_patterns(
+        [{"label": label, "pattern": term} for label, terms in TERMS.items() for term in terms]
+    )
+    if has_context:
+        nlp.add_pipe("biomed_sentences", first=True)
+        nlp.add_pipe("biomed_sections")
+        nlp.add_pipe("biomed_context")
+    nlp.to_disk(path)
+    return str(path)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Annotate the notes; return the report, and the folder that was written."""
+    (tmp_path / "notes.jsonl").write_text("".join(json.dumps(note) + "\n" for note in NOTES))
+    pipeline = create_pipeline(tmp_path / "pipeline")
+
+    def annotate(name, *, pipeline=pipeline, keep=(), patient="person", **settings):
+        columns = Columns("text", "id", keep, patient)
+        made = BulkSettings(columns=columns, shard_size=1, **settings)
+        report = annotate_collection(pipeline, tmp_path / "notes.jsonl", tmp_path / name, made)
+        return report, tmp_path / name
+
+    return annotate
+
+
+def read_resources(output):
+    files = sorted(output.glob("*/*.ndjson"))
+    rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    return rows
+
+
+def find_status(resource, name):
+    return resource[name]["coding"][0]["code"] if name in resource else None
+
+
+def test_what_the_text_says_decides_on_the_status(run):
+    report, output = run("out.fhir.ndjson")
+    found = read_resources(output)
+    conditions = {
+        (one["code"]["text"], one["subject"]["identifier"]["value"]): (
+            find_status(one, "verificationStatus"),
+            find_status(one, "clinicalStatus"),
+        )
+        for one in found
+        if one["resourceType"] == "Condition"
+    }
+    assert conditions == {
+        ("stroke", "7"): ("confirmed", "inactive"),
+        ("pneumonia", "7"): ("provisional", "active"),
+        ("cancer", "7"): ("refuted", None),
+        ("Diabetes", "7"): ("confirmed", "active"),
+        ("gout", "8"): ("confirmed", "active"),
+        ("stroke", "8"): ("refuted", None),
+    }
+    by_type = {type: [] for type in ("MedicationStatement", "Observation", "FamilyMemberHistory")}
+    for one in found:
+        by_type.setdefault(one["resourceType"], []).append(one)
+    (drug, denied) = by_type["MedicationStatement"]
+    assert (drug["medicationCodeableConcept"]["text"], drug["status"]) == ("metformin", "active")
+    assert denied["status"] == "not-taken"
+    (gene,) = by_type["Observation"]
+    assert (gene["status"], gene["valueBoolean"]) == ("final", False)
+    (family,) = by_type["FamilyMemberHistory"]
+    assert family["condition"][0]["code"]["text"] == "asthma"
+    assert report.counts["Condition"] == 6
+    left_out = {name: count for name, count in report.counts.items() if "left out" in name}
+    assert left_out == {
+        "left out (family)": 1,
+        "left out (hypothetical)": 1,
+        "left out (label)": 1,
+    }
+
+
+def test_resources_are_valid_and_say_where_they_are_from(run):
+    package = pytest.importorskip("fhir.resources.R4B", reason="needs fhir.resources")
+    _, output = run("out.fhir.ndjson")
+    found = read_resources(output)
+    for resource in found:
+        package.get_fhir_model_class(resource["resourceType"]).model_validate(resource)
+    (stroke,) = [one for one in found if "stroke" in str(one) and "inactive" in str(one)]
+    parts = {
+        part["url"]: value
+        for part in stroke["extension"][0]["extension"]
+        for name, value in part.items()
+        if name != "url"
+    }
+    assert TEXT[parts["start"] : parts["end"]] == parts["text"] == "stroke"
+    assert (parts["document"], parts["label"]) == ("n1", "DISEASE")
+    assert (parts["is_historical"], parts["is_negated"]) == (True, False)
+    assert parts["section"]
+    ids = [one["id"] for one in found]
+    assert len(set(ids)) == len(ids)
+    _, again = run("again.fhir.ndjson")
+    assert [one["id"] for one in read_resources(again)] == ids
+
+
+def test_without_a_component_for_it_nothing_is_confirmed(run, tmp_path):
+    plain = create_pipeline(tmp_path / "plain", has_context=False)
+    _, output = run("out.fhir.ndjson", pipeline=plain)
+    found = read_resources(output)
+    conditions = [one for one in found if one["resourceType"] == "Condition"]
+    assert len(conditions) == 9
+    assert {find_status(one, "verificationStatus") for one in conditions} == {"unconfirmed"}
+    others = {one["status"] for one in found if one["resourceType"] != "Condition"}
+    assert others == {"unknown"}
+
+
+def test_a_file_says_what_labels_mean(run, tmp_path):
+    path = tmp_path / "map.json"
+    path.write_text('{"DISEASE": {"resource": ""}, "SPECIES": {"resource": "Observation"}}')
+    _, output = run("out.fhir.ndjson", label_map=path)
+    types = [one["resourceType"] for one in read_resources(output)]
+    assert "Condition" not in types
+    assert types.count("Observation") == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"A": {"resource": "Conditon"}}', "unknown resource 'Conditon'; .*mean Condition"),
+        ('{"A": "Condition"}', "write each label as in"),
+        ("[]", "write each label as in"),
+        ("{", "not JSON"),
+    ],
+)
+def test_a_wrong_file_of_labels_is_refused(run, tmp_path, content, message):
+    (tmp_path / "map.json").write_text(content)
+    with pytest.raises(BiomedError, match=message):
+        run("out.fhir.ndjson", label_map=tmp_path / "map.json")
+    assert not (tmp_path / "out.fhir.ndjson").exists()
+
+
+DDL = """
+CREATE TABLE person (person_id BIGINT PRIMARY KEY);
+CREATE TABLE note (
+    note_id BIGINT PRIMARY KEY, person_id BIGINT NOT NULL REFERENCES person (person_id),
+    note_date DATE NOT NULL, note_datetime TIMESTAMP, note_type_concept_id BIGINT NOT NULL,
+    note_class_concept_id BIGINT NOT NULL, note_title VARCHAR, note_text VARCHAR NOT NULL,
+    encoding_concept_id BIGINT NOT NULL, language_concept_id BIGINT NOT NULL, provider_id BIGINT,
+    visit_occurrence_id BIGINT, visit_detail_id BIGINT, note_source_value VARCHAR,
+    note_event_id BIGINT, note_event_field_concept_id BIGINT);
+CREATE TABLE note_nlp (
+    note_nlp_id BIGINT PRIMARY KEY, note_id BIGINT NOT NULL REFERENCES note (note_id),
+    section_concept_id BIGINT, snippet VARCHAR, "offset" VARCHAR,
+    lexical_variant VARCHAR NOT NULL, note_nlp_concept_id BIGINT,
+    note_nlp_source_concept_id BIGINT, nlp_system VARCHAR, nlp_date DATE NOT NULL,
+    nlp_datetime TIMESTAMP, term_exists VARCHAR, term_temporal VARCHAR, term_modifiers VARCHAR);
+INSERT INTO person VALUES (7), (8);
+"""
+
+
+def test_the_tables_of_omop_load_into_duckdb_with_their_foreign_keys(run):
+    duckdb = pytest.importorskip("duckdb", reason="needs DuckDB")
+    _, output = run("out.omop", keep=("note_date",))
+    database = duckdb.connect()
+    database.execute(DDL)
+    for table in ("note", "note_nlp"):
+        database.execute(f"INSERT INTO {table} SELECT * FROM '{output}/{table}/*.parquet'")
+    query = """
+        SELECT person_id, lexical_variant, term_exists, term_temporal
+        FROM note_nlp JOIN note USING (note_id) WHERE term_modifiers LIKE '%label=DISEASE%'
+        ORDER BY note_nlp_id
+    """
+    assert database.execute(query).fetchall() == [
+        (7, "stroke", "Y", "past"),
+        (7, "asthma", "N", "present"),
+        (7, "gout", "N", "present"),
+        (7, "pneumonia", "Y", "present"),
+        (7, "cancer", "N", "present"),
+        (7, "Diabetes", "Y", "present"),
+        (7, "fever", "N", None),
+        (8, "gout", "Y", "present"),
+        (8, "stroke", "N", "present"),
+    ]
+    dates = database.execute("SELECT note_date FROM note ORDER BY note_id").fetchall()
+    assert dates == [(date(2026, 1, 31),), (date(1970, 1, 1),)]
+
+
+def test_rows_of_omop_have_their_place_and_modifiers(run):
+    _, output = run("out.omop")
+    notes = parquet.read_table(output / "note").to_pylist()
+    assert [note["note_text"] for note in notes] == [note["text"] for note in NOTES]
+    assert [note["note_source_value"] for note in notes] == ["n1", "n2"]
+    terms = parquet.read_table(output / "note_nlp").to_pylist()
+    texts = {note["note_id"]: note["note_text"] for note in notes}
+    for term in terms:
+        start = int(term["offset"])
+        assert texts[term["note_id"]].startswith(term["lexical_variant"], start)
+        assert term["lexical_variant"] in term["snippet"]
+        assert len(term["snippet"]) <= 250
+    (cancer,) = [term for term in terms if term["lexical_variant"] == "cancer"]
+    said = dict(one.split("=") for one in cancer["term_modifiers"].split(", "))
+    assert said["negation"] == "true"
+    assert (said["subject"], said["label"]) == ("patient", "DISEASE")
+    assert {term["note_nlp_concept_id"] for term in terms} == {0}
+
+
+def test_a_run_that_is_continued_keeps_its_date(run, monkeypatch):
+    class Yesterday(date):
+        @classmethod
+        def today(cls):
+            return cls(2026, 1, 1)
+
+    monkeypatch.setattr(annotating, "date", Yesterday)
+    _, output = run("out.omop")
+    (output / "_finished.jsonl").write_text("")
+    monkeypatch.setattr(annotating, "date", date)
+    run("out.omop")
+    terms = parquet.read_table(output / "note_nlp").to_pylist()
+    assert {term["nlp_date"] for term in terms} == {date(2026, 1, 1)}
+
+
+def test_a_code_of_omop_is_the_concept():
+    span = {"label": "DRUG", "code": "1503297", "start": 0, "end": 9, "text": "metformin"}
+    note = {"note_id": 3, "note_text": "metformin"}
+    shard = omop.AnnotatedShard([], None, None, label_map={"DRUG": {"system": omop.OMOP_SYSTEM}})
+    term = omop._create_term(2, span, note, shard)
+    assert term["note_nlp_concept_id"] == 1503297
+    assert term["term_exists"] is None
+    assert (
+        omop._create_term(2, span, note, shard._replace(label_map={}))["note_nlp_concept_id"] == 0
+    )
+
+
+@pytest.mark.parametrize(
+    ("keep", "patient", "message"),
+    [
+        (("id2",), "person", "id2"),
+        ((), "id", "not a whole number, as person_id of OMOP is"),
+        (("person",), "person", "NOTE of OMOP has no such column"),
+    ],
+)
+def test_what_omop_has_no_place_for_is_refused(run, keep, patient, message):
+    with pytest.raises(BiomedError, match=message):
+        run("out.omop", keep=keep, patient=patient)

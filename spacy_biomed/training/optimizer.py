@@ -1,7 +1,9 @@
-"""`spacy_biomed.AdamW.v1` and `spacy_biomed.Adamax.v1`, which update an encoder in PyTorch."""
+"""`spacy_biomed.AdamW.v1` and `spacy_biomed.Adamax.v1`, which update an encoder in PyTorch.
 
-from __future__ import annotations
+Annotations are types and not strings: by them spaCy checks the settings of a class in a config.
+"""
 
+import copy
 import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
@@ -30,13 +32,13 @@ class _Module:
         named: its parameters with their names.
     """
 
-    def __init__(self, module: torch.nn.Module, optimizer: torch.optim.Optimizer):
+    def __init__(self, module: "torch.nn.Module", optimizer: "torch.optim.Optimizer"):
         self.module = module
         self.optimizer = optimizer
         self.named = list(module.named_parameters())
         self._averages: dict[str, tuple[FloatsXd, torch.Tensor]] = {}
 
-    def average(self, name: str, array: FloatsXd, device: torch.device) -> torch.Tensor:
+    def average(self, name: str, array: FloatsXd, device: "torch.device") -> "torch.Tensor":
         """The running average of a parameter, as a tensor with the memory of the array."""
         known, tensor = self._averages.get(name, (None, None))
         if tensor is None or known is not array:
@@ -46,28 +48,54 @@ class _Module:
 
 
 class AdamW(Optimizer):
-    """AdamW (Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization").
+    """`spacy_biomed.AdamW.v1`: Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization".
 
     For thinc's layers it is an ordinary thinc optimizer. A PyTorch encoder passes its whole module
     instead (`step_module`), which is updated by PyTorch's fused kernel with the same learning rate.
     Parameters with fewer than two dimensions (biases and normalisation weights) do not decay.
 
-    Attributes:
-        learn_rate, layer_decay, clip_together: see `AdamW_v1`.
-        settings: other arguments of thinc's `Optimizer`.
+    Args:
+        learn_rate: a number, or a schedule such as thinc's `warmup_linear.v1`.
+        beta1, beta2, eps: as in the paper.
+        L2: decoupled weight decay.
+        grad_clip: maximum norm of the gradient: of all parameters of an encoder together, and of
+            each parameter of the heads; 0 for no limit.
+        layer_decay: multiplies an encoder's learning rate once for each layer below its last, and
+            once more for the embeddings (Howard and Ruder 2018, "Universal Language Model
+            Fine-tuning for Text Classification", discriminative fine-tuning); 1 for the same rate
+            in all layers.
+        use_averages: evaluate and save running averages of the weights instead of the weights, as
+            thinc's optimizers do (Izmailov et al. 2018, "Averaging Weights Leads to Wider Optima
+            and Better Generalization"). After t updates an average moves towards the weights by
+            the fraction 9 / (t + 10), but at least 0.0001.
+        clip_together: clip by the norm of all gradients of an encoder and of the heads on it, as
+            papers do, instead of by that of the encoder's and, for the heads, of each parameter's.
     """
 
     __slots__ = ["_clipped_with", "_modules", "clip_together", "layer_decay"]
 
     def __init__(
         self,
-        learn_rate: float | Generator,
-        *,
+        learn_rate: float | Generator = 5e-5,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        eps: float = 1e-8,
+        L2: float = 0.01,
+        grad_clip: float = 1.0,
         layer_decay: float = 1.0,
+        use_averages: bool = False,
         clip_together: bool = False,
-        **settings: Any,
     ):
-        super().__init__(learn_rate, L2_is_weight_decay=True, **settings)
+        super().__init__(
+            learn_rate,
+            L2=L2,
+            beta1=beta1,
+            beta2=beta2,
+            eps=eps,
+            grad_clip=grad_clip,
+            use_averages=use_averages,
+            L2_is_weight_decay=True,
+        )
         self.layer_decay = layer_decay
         self.clip_together = clip_together
         self._clipped_with: list[Model] = []
@@ -81,13 +109,11 @@ class AdamW(Optimizer):
         *,
         lr_scale: float = 1.0,
     ) -> tuple[FloatsXd, FloatsXd]:
-        decay: float = self.L2  # type: ignore[has-type]
-        if weights.ndim < 2:
-            self.L2 = 0.0  # type: ignore[misc]
-        try:
-            return super().__call__(key, weights, gradient, lr_scale=lr_scale)
-        finally:
-            self.L2 = decay  # type: ignore[misc]
+        group = self
+        if weights.ndim < 2:  # a group without decay, with the same moments and averages
+            group = copy.copy(self)
+            group.L2 = 0.0
+        return Optimizer.__call__(group, key, weights, gradient, lr_scale=lr_scale)
 
     def clip_with(self, models: list[Model]) -> None:
         """Let the next module's gradients and those of thinc models have one norm to be clipped by.
@@ -99,7 +125,7 @@ class AdamW(Optimizer):
         """
         self._clipped_with = models if self.clip_together else []
 
-    def step_module(self, key: int, module: torch.nn.Module) -> None:
+    def step_module(self, key: int, module: "torch.nn.Module") -> None:
         """Clip the module's gradients to the norm `grad_clip` and update all its parameters.
 
         The norm is also that of the models of `clip_with`, whose gradients are clipped with it.
@@ -125,7 +151,7 @@ class AdamW(Optimizer):
         if self.averages is not None:
             self._average(key, own, int(own.optimizer.state[parameters[0]]["step"]))
 
-    def _clip(self, parameters: list[torch.nn.Parameter]) -> None:
+    def _clip(self, parameters: "list[torch.nn.Parameter]") -> None:
         """Clip a module's gradients, in place, to the norm of all that are clipped together."""
         import torch
 
@@ -143,7 +169,7 @@ class AdamW(Optimizer):
             for gradient in of_models:
                 gradient.mul_((self.grad_clip / (norm + 1e-6)).to(gradient.device))
 
-    def _step(self, optimizer: torch.optim.Optimizer) -> None:
+    def _step(self, optimizer: "torch.optim.Optimizer") -> None:
         optimizer.step()
 
     def _average(self, key: int, own: _Module, step: int) -> None:
@@ -164,7 +190,7 @@ class AdamW(Optimizer):
         ]
         get_ema_multi_avg_fn(decay)(averages, [weights for _, weights in trained], None)
 
-    def _parameter_groups(self, module: torch.nn.Module) -> list[dict[str, Any]]:
+    def _parameter_groups(self, module: "torch.nn.Module") -> list[dict[str, Any]]:
         """Parameter groups: for each depth one with and one without weight decay."""
         trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
         depths = layer_depths(list(trained))
@@ -181,7 +207,7 @@ class AdamW(Optimizer):
             for (depth, is_vector), parameters in sorted(groups.items())
         ]
 
-    def torch_state(self) -> dict[int, dict[str, torch.Tensor]]:
+    def torch_state(self) -> "dict[int, dict[str, torch.Tensor]]":
         """The moments and step counts of all modules updated so far.
 
         Returns:
@@ -197,7 +223,7 @@ class AdamW(Optimizer):
         }
 
     def load_torch_state(
-        self, key: int, module: torch.nn.Module, state: dict[str, torch.Tensor]
+        self, key: int, module: "torch.nn.Module", state: "dict[str, torch.Tensor]"
     ) -> None:
         """Restore a module's state from `torch_state`; its key may have changed."""
         moments: dict[int, dict[str, torch.Tensor]] = {}
@@ -209,7 +235,7 @@ class AdamW(Optimizer):
         optimizer.load_state_dict({"state": moments, "param_groups": groups})
         self._modules[key] = _Module(module, optimizer)
 
-    def _create_torch_optimizer(self, module: torch.nn.Module) -> torch.optim.Optimizer:
+    def _create_torch_optimizer(self, module: "torch.nn.Module") -> "torch.optim.Optimizer":
         import torch
 
         return torch.optim.AdamW(
@@ -218,10 +244,11 @@ class AdamW(Optimizer):
 
 
 class Adamax(AdamW):
-    """Adamax (Kingma and Ba 2015, "Adam: A Method for Stochastic Optimization", algorithm 2).
+    """`spacy_biomed.Adamax.v1` (Kingma and Ba 2015, "Adam: A Method for Stochastic Optimization").
 
-    The step is divided by the largest recent gradient (an infinity norm) instead of by the root of
-    their mean square. Weight decay is decoupled and otherwise everything is as in `AdamW`.
+    Algorithm 2 of the paper: the step is divided by the largest recent gradient (an infinity norm)
+    instead of by the root of their mean square. `eps` is added to each gradient's absolute value.
+    Weight decay is decoupled and otherwise everything is as in `AdamW`.
     """
 
     __slots__ = []
@@ -257,7 +284,7 @@ class Adamax(AdamW):
             ops.update_averages(self.averages[key], weights, step)
         return weights, gradient
 
-    def _step(self, optimizer: torch.optim.Optimizer) -> None:
+    def _step(self, optimizer: "torch.optim.Optimizer") -> None:
         import torch
 
         with torch.no_grad():
@@ -267,7 +294,7 @@ class Adamax(AdamW):
                         parameter.mul_(1 - group["lr"] * group["decay"])
         optimizer.step()
 
-    def _create_torch_optimizer(self, module: torch.nn.Module) -> torch.optim.Optimizer:
+    def _create_torch_optimizer(self, module: "torch.nn.Module") -> "torch.optim.Optimizer":
         import torch
 
         # PyTorch's own weight decay of Adamax is not decoupled.
@@ -296,75 +323,5 @@ def layer_depths(names: list[str]) -> dict[str, int]:
     return depths
 
 
-def AdamW_v1(
-    learn_rate: float | Generator = 5e-5,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    L2: float = 0.01,
-    grad_clip: float = 1.0,
-    layer_decay: float = 1.0,
-    use_averages: bool = False,
-    clip_together: bool = False,
-) -> AdamW:
-    """Create the optimizer.
-
-    Args:
-        learn_rate: a number, or a schedule such as thinc's `warmup_linear.v1`.
-        beta1, beta2, eps: as in the paper.
-        L2: decoupled weight decay.
-        grad_clip: maximum norm of the gradient: of all parameters of an encoder together, and of
-            each parameter of the heads; 0 for no limit.
-        layer_decay: multiplies an encoder's learning rate once for each layer below its last, and
-            once more for the embeddings (Howard and Ruder 2018, "Universal Language Model
-            Fine-tuning for Text Classification", discriminative fine-tuning); 1 for the same rate
-            in all layers.
-        use_averages: evaluate and save running averages of the weights instead of the weights, as
-            thinc's optimizers do (Izmailov et al. 2018, "Averaging Weights Leads to Wider Optima
-            and Better Generalization"). After t updates an average moves towards the weights by
-            the fraction 9 / (t + 10), but at least 0.0001.
-        clip_together: clip by the norm of all gradients of an encoder and of the heads on it, as
-            papers do, instead of by that of the encoder's and, for the heads, of each parameter's.
-    """
-    return AdamW(
-        learn_rate,
-        layer_decay=layer_decay,
-        beta1=beta1,
-        beta2=beta2,
-        eps=eps,
-        L2=L2,
-        grad_clip=grad_clip,
-        use_averages=use_averages,
-        clip_together=clip_together,
-    )
-
-
-def Adamax_v1(
-    learn_rate: float | Generator = 5e-5,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    L2: float = 0.01,
-    grad_clip: float = 1.0,
-    layer_decay: float = 1.0,
-    use_averages: bool = False,
-    clip_together: bool = False,
-) -> Adamax:
-    """Create the optimizer.
-
-    Args:
-        learn_rate: a number, or a schedule such as thinc's `warmup_linear.v1`.
-        beta1, beta2, eps: as in the paper; `eps` is added to each gradient's absolute value.
-        L2, grad_clip, layer_decay, use_averages, clip_together: see `AdamW_v1`.
-    """
-    return Adamax(
-        learn_rate,
-        layer_decay=layer_decay,
-        beta1=beta1,
-        beta2=beta2,
-        eps=eps,
-        L2=L2,
-        grad_clip=grad_clip,
-        use_averages=use_averages,
-        clip_together=clip_together,
-    )
+# The names of earlier versions.
+AdamW_v1, Adamax_v1 = AdamW, Adamax

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from .compact import CompactObjective
-from .distilbert import DistilBertObjective
-from .large_to_base import LargeToBaseObjective
-from .mobilebert import MobileBertObjective
 from .objective import Needs, Objective, Outputs, Shape
-from .tinybert import TinyBertObjective
+from .papers import (
+    CompactObjective,
+    DistilBertObjective,
+    LargeToBaseObjective,
+    MobileBertObjective,
+    TinyBertObjective,
+)
 
 OBJECTIVES: dict[str, type[Objective]] = {
     "distilbert": DistilBertObjective,

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
 from ...errors import BiomedError
+from .terms import (
+    cosine_distance,
+    label_cross_entropy,
+    soft_target_cross_entropy,
+    soft_target_divergence,
+    squared_error,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -84,7 +90,7 @@ class Outputs:
     logits: Tensor | None = None
 
 
-class Objective(nn.Module, ABC):
+class Objective(nn.Module):
     """A distillation loss: a weighted sum of terms, with learned projections.
 
     A term with the weight 0 is left out, and the outputs that only it needs are not computed.
@@ -92,10 +98,20 @@ class Objective(nn.Module, ABC):
     Attributes:
         student, teacher: the shapes of the two encoders.
         weights: the weight of each term.
+        temperature: of the distributions that `soft_mlm` compares.
+        layer_map: for each layer of the student the teacher's that it is compared with.
+        layer_weights: of the student's layers; None for 1 each.
+        compare_states, compare_attentions: the functions that compare two layers.
 
     Raises:
         BiomedError: if a weight is below 0, or all are 0.
     """
+
+    temperature: float = 1.0
+    layer_map: Sequence[int] = ()
+    layer_weights: Sequence[float] | None = None
+    compare_states: ClassVar[Comparison]
+    compare_attentions: ClassVar[Comparison]
 
     def __init__(self, student: Shape, teacher: Shape, weights: dict[str, float]):
         super().__init__()
@@ -107,6 +123,10 @@ class Objective(nn.Module, ABC):
         self.student = student
         self.teacher = teacher
         self.weights = {name: weight for name, weight in weights.items() if weight}
+        if "embedding" in self.weights:
+            self.project_embeddings = self._create_projection()
+        if self.weights.keys() & {"align", "hidden_states"}:
+            self.project = self._create_projection()
 
     @property
     def needs(self) -> Needs:
@@ -116,9 +136,26 @@ class Objective(nn.Module, ABC):
             used |= _USED_OUTPUTS[name]
         return Needs(**used)
 
-    @abstractmethod
     def terms(self, student: Outputs, teacher: Outputs, attended: Tensor, labels: Tensor) -> Terms:
         """The terms that have a weight, not multiplied by it; arguments are as in `forward`."""
+        terms: Terms = {}
+        if "mlm" in self.weights:
+            terms["mlm"] = label_cross_entropy(student.logits, labels)
+        if "soft_mlm" in self.weights:
+            terms["soft_mlm"] = soft_target_divergence(
+                student.logits, teacher.logits, self.temperature
+            )
+        if "align" in self.weights:
+            states = self.project(student.hidden_states[-1])
+            terms["align"] = cosine_distance(states, teacher.hidden_states[-1], attended)
+        if "embedding" in self.weights:
+            embeddings = self.project_embeddings(student.hidden_states[0])
+            terms["embedding"] = squared_error(embeddings, teacher.hidden_states[0], attended)
+        if "hidden_states" in self.weights:
+            terms |= self.compare_layers(student, teacher, attended)
+        if "output" in self.weights:
+            terms["output"] = soft_target_cross_entropy(student.logits, teacher.logits)
+        return terms
 
     def forward(
         self, student: Outputs, teacher: Outputs, attended: Tensor, labels: Tensor
@@ -137,41 +174,26 @@ class Objective(nn.Module, ABC):
         terms = self.terms(student, teacher, attended.bool(), labels)
         return sum(self.weights[name] * term for name, term in terms.items()), terms
 
-    def compare_layers(
-        self,
-        student: Outputs,
-        teacher: Outputs,
-        attended: Tensor,
-        *,
-        states: Comparison,
-        attentions: Comparison,
-        weights: Sequence[float] | None = None,
-    ) -> Terms:
+    def compare_layers(self, student: Outputs, teacher: Outputs, attended: Tensor) -> Terms:
         """The terms `hidden_states` and `attentions`: sums over the layers of the student.
 
-        The hidden states of the student are projected by `self.project`, and its layers are mapped
-        by `self.layer_map`.
-
-        Args:
-            student, teacher, attended: as in `forward`.
-            states, attentions: the functions that compare two layers.
-            weights: of the layers; 1 each by default. A layer with the weight 0 is left out.
+        A layer with the weight 0 is left out. Arguments are as in `forward`.
         """
-        terms = {"hidden_states": 0.0, "attentions": 0.0}
-        pairs = zip(self.layer_map, weights or [1.0] * self.student.layers, strict=True)
-        for layer, (target, weight) in enumerate(pairs, start=1):
+        terms: Terms = {"hidden_states": 0.0, "attentions": 0.0}
+        compare = type(self)
+        weights = self.layer_weights or [1.0] * self.student.layers
+        for layer, (target, weight) in enumerate(zip(self.layer_map, weights, strict=True), 1):
             if weight:
-                terms["hidden_states"] += weight * states(
-                    self.project(student.hidden_states[layer]),
-                    teacher.hidden_states[target],
-                    attended,
+                states = self.project(student.hidden_states[layer])
+                terms["hidden_states"] += weight * compare.compare_states(
+                    states, teacher.hidden_states[target], attended
                 )
-                terms["attentions"] += weight * attentions(
+                terms["attentions"] += weight * compare.compare_attentions(
                     student.attentions[layer - 1], teacher.attentions[target - 1], attended
                 )
         return terms
 
-    def projection(self) -> nn.Module:
+    def _create_projection(self) -> nn.Module:
         """A learned linear map from the student's width to the teacher's, without bias.
 
         It is the identity if the widths are the same. The papers' equations have no bias.

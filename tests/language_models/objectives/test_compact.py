@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.language_models.objectives.compact import CompactObjective
 from spacy_biomed.language_models.objectives.objective import Needs
+from spacy_biomed.language_models.objectives.papers import CompactObjective
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.language_models.objectives.distilbert import DistilBertObjective
 from spacy_biomed.language_models.objectives.objective import Needs
+from spacy_biomed.language_models.objectives.papers import DistilBertObjective
 
 SAME_WIDTH = {"student": (2, 4, 2), "teacher": (4, 4, 2)}
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from spacy_biomed.language_models.objectives.large_to_base import LargeToBaseObjective
+from spacy_biomed.language_models.objectives.papers import LargeToBaseObjective
 
 
 def distribution(logits):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.language_models.objectives.mobilebert import MobileBertObjective
 from spacy_biomed.language_models.objectives.objective import Needs
+from spacy_biomed.language_models.objectives.papers import MobileBertObjective
 
 
 @pytest.fixture

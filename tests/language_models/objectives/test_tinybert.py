@@ -5,7 +5,7 @@ import pytest
 
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.language_models.objectives.objective import Needs
-from spacy_biomed.language_models.objectives.tinybert import TinyBertObjective
+from spacy_biomed.language_models.objectives.papers import TinyBertObjective
 
 
 @pytest.fixture

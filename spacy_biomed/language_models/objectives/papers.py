@@ -1,0 +1,245 @@
+"""The objectives of the papers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from ...errors import BiomedError
+from .layer_maps import map_layers
+from .objective import Objective, Outputs, Shape, Terms
+from .terms import attention_divergence, attention_squared_error, cosine_distance, squared_error
+
+
+class DistilBertObjective(Objective):
+    """Labels, the teacher's distributions, and its last hidden states.
+
+    Source: Rohanian et al. 2022, "On the Effectiveness of Compact Biomedical Transformers", section
+    4.1.3, equations 1 to 4, where it is the objective of DistilBioBERT.
+
+        L = α1 L_mlm + α2 L_softMLM + α3 L_align
+
+        L_mlm     = - mean over masked n of ln f_s(X)^n at the label       (1)
+        L_softMLM = T² mean over masked n of D_KL(f_t(X)^n || f_s(X)^n)    (2)
+        L_align   = mean over n of 1 - cos(h_t(X)^n, h_s(X)^n)             (3)
+
+    The paper gives no temperature T: its equation 2 has T = 1, the default. The paper's student is
+    as wide as the teacher. If the widths differ, the student's hidden states are projected by a
+    learned matrix, as in Lewis et al. 2020 (`large_to_base`).
+
+    Attributes:
+        mlm_weight, soft_mlm_weight, align_weight: α1, α2, α3.
+        temperature: T of both distributions.
+    """
+
+    def __init__(
+        self,
+        student: Shape,
+        teacher: Shape,
+        *,
+        mlm_weight: float = 2.0,
+        soft_mlm_weight: float = 5.0,
+        align_weight: float = 1.0,
+        temperature: float = 1.0,
+    ):
+        weights = {"mlm": mlm_weight, "soft_mlm": soft_mlm_weight, "align": align_weight}
+        super().__init__(student, teacher, weights)
+        if temperature <= 0:
+            raise BiomedError(f"temperature = {temperature}; give one above 0")
+        self.temperature = temperature
+
+
+class LargeToBaseObjective(DistilBertObjective):
+    """The terms of DistilBERT with other weights, a temperature, and a projection.
+
+    Source: Lewis et al. 2020, "Pretrained Language Models for Biomedical and Clinical Tasks",
+    section 7.1, which follows Sanh et al. 2019.
+
+        L = α_MLM L_mlm + α_KL L_KL + α_cos L_cos
+
+        L_mlm = - mean over masked n of ln f_s(X)^n at the label
+        L_KL  = T² mean over masked n of D_KL(f_t(X)^n || f_s(X)^n), both at temperature T
+        L_cos = mean over n of 1 - cos(h_t(X)^n, W h_s(X)^n)
+
+    W is learned, and used only if the widths differ. An `align_weight` of 0 gives the paper's
+    "distill", and 1 its "distill + align".
+
+    Attributes:
+        mlm_weight, soft_mlm_weight, align_weight: α_MLM, α_KL, α_cos.
+        temperature: T of both distributions. The paper mentions it only for the teacher's, but it
+            follows Hinton et al. 2015 and Sanh et al. 2019, who smooth both.
+    """
+
+    def __init__(
+        self,
+        student: Shape,
+        teacher: Shape,
+        *,
+        mlm_weight: float = 5.0,
+        soft_mlm_weight: float = 2.0,
+        align_weight: float = 1.0,
+        temperature: float = 2.0,
+    ):
+        super().__init__(
+            student,
+            teacher,
+            mlm_weight=mlm_weight,
+            soft_mlm_weight=soft_mlm_weight,
+            align_weight=align_weight,
+            temperature=temperature,
+        )
+
+
+class TinyBertObjective(Objective):
+    """Embeddings, hidden states, attention maps and distributions, without any labels.
+
+    Source: Rohanian et al. 2022, "On the Effectiveness of Compact Biomedical Transformers", section
+    4.2.3, equations 5 to 9, where it is the objective of TinyBioBERT.
+
+        L = λ_0 L_Embed + Σ_l λ_l L_Layer(l) + λ_(M+1) L_output        (9)
+
+        L_Layer(l) = MSE(h_s^l W_h, h_t^g(l))
+                   + mean over heads i of MSE(a_s^l,i, a_t^g(l),i)     (6)
+        L_Embed    = MSE(E_s W_e, E_t)                                 (7)
+        L_output   = - mean over n of Σ_i f_t(X)_i^n ln f_s(X)_i^n     (8)
+
+    W_h and W_e are learned, and used only if the widths differ. W_h has no index in equation 6, so
+    all layers share it. E are the outputs of the embedding layers, since g(0) = 0 makes them layer
+    0. They are not the embedding tables, in which rare rows would count as much as frequent rows.
+    Attention maps are compared after softmax, because equation 10 has divergences of the same maps.
+    Equation 8 is over all N tokens, not only the masked tokens.
+
+    Attributes:
+        embedding_weight, output_weight: λ_0, λ_(M+1). The paper uses L_Embed only if student and
+            teacher do not share the embedding layer.
+        layer_weights: λ_1 to λ_M; 1 each by default.
+        layer_map: g(1) to g(M), by default every k-th layer of the teacher.
+    """
+
+    compare_states, compare_attentions = squared_error, attention_squared_error
+
+    def __init__(
+        self,
+        student: Shape,
+        teacher: Shape,
+        *,
+        embedding_weight: float = 1.0,
+        layer_weights: Sequence[float] | None = None,
+        output_weight: float = 1.0,
+        layer_map: Sequence[int] | None = None,
+    ):
+        layer_weights = _check_layer_weights(layer_weights, student.layers)
+        of_layers = float(any(layer_weights))
+        weights = {
+            "embedding": embedding_weight,
+            "hidden_states": of_layers,
+            "attentions": of_layers,
+            "output": output_weight,
+        }
+        super().__init__(student, teacher, weights)
+        self.layer_weights = layer_weights
+        self.layer_map = map_layers(student.layers, teacher.layers, layer_map)
+
+
+class CompactObjective(Objective):
+    """Labels, the teacher's distributions, and the hidden states and attention maps of each layer.
+
+    Source: Rohanian et al. 2022, "On the Effectiveness of Compact Biomedical Transformers", section
+    4.3, equations 10 and 11, where it is the objective of CompactBioBERT.
+
+        L = α1 L_mlm + α2 L_softMLM + α3 Σ_l L_compact(l)                                   (11)
+
+        L_compact(l) = mean over n of 1 - cos(h_s^l,n, h_t^g(l),n)
+                     + mean over heads i and n of D_KL(a_s^l,i_n || a_t^g(l),i_n)           (10)
+
+    L_mlm and L_softMLM are equations 1 and 2, the latter at temperature 1. Layers are summed, and
+    the student's attention comes first in the divergence, both as printed. The paper's student is
+    as wide as the teacher. If the widths differ, the student's hidden states are projected by one
+    learned matrix for all layers, as in equation 6.
+
+    Attributes:
+        mlm_weight, soft_mlm_weight, layer_weight: α1, α2, α3.
+        layer_map: g(1) to g(M), by default every k-th layer of the teacher.
+    """
+
+    compare_states, compare_attentions = cosine_distance, attention_divergence
+
+    def __init__(
+        self,
+        student: Shape,
+        teacher: Shape,
+        *,
+        mlm_weight: float = 1.0,
+        soft_mlm_weight: float = 5.0,
+        layer_weight: float = 3.0,
+        layer_map: Sequence[int] | None = None,
+    ):
+        weights = {
+            "mlm": mlm_weight,
+            "soft_mlm": soft_mlm_weight,
+            "hidden_states": layer_weight,
+            "attentions": layer_weight,
+        }
+        super().__init__(student, teacher, weights)
+        self.layer_map = map_layers(student.layers, teacher.layers, layer_map)
+
+
+class MobileBertObjective(Objective):
+    """Labels, and the hidden states and attention maps of each layer; no distributions.
+
+    Source: Rohanian et al. 2022, "On the Effectiveness of Compact Biomedical Transformers", section
+    4.4.2, equations 12 and 13, which restate Sun et al. 2020, "MobileBERT".
+
+        L = α L_mlm + (1 - α) 1/M Σ_l L_mobile(l)                                           (13)
+
+        L_mobile(l) = MSE(h_s^l, h_t^l)
+                    + mean over heads i and n of D_KL(a_s^l,i_n || a_t^l,i_n)               (12)
+
+    L_mlm is equation 1. Equation 12 has a sum over positions n; here it is a mean, as in equation
+    10 and Sun et al., since a sum would dominate the squared error in long sequences. The student's
+    attention comes first in the divergence, as printed. In the papers student and teacher have the
+    same number of layers and the same width, and layer l is compared with layer l. Otherwise the
+    layers of the student are mapped, and its hidden states are projected by one learned matrix for
+    all layers, as in equations 5 and 6.
+
+    Attributes:
+        mlm_share: α, above 0 and below 1. The paper gives no value; by default both have the same
+            weight.
+        layer_map: g(1) to g(M), by default every k-th layer of the teacher.
+    """
+
+    compare_states, compare_attentions = squared_error, attention_divergence
+
+    def __init__(
+        self,
+        student: Shape,
+        teacher: Shape,
+        *,
+        mlm_share: float = 0.5,
+        layer_map: Sequence[int] | None = None,
+    ):
+        if not 0 < mlm_share < 1:
+            raise BiomedError(f"mlm_share = {mlm_share}; give one between 0 and 1")
+        of_layers = 1 - mlm_share
+        weights = {"mlm": mlm_share, "hidden_states": of_layers, "attentions": of_layers}
+        super().__init__(student, teacher, weights)
+        self.layer_map = map_layers(student.layers, teacher.layers, layer_map)
+
+    def compare_layers(self, student: Outputs, teacher: Outputs, attended: Tensor) -> Terms:
+        """The terms of layers, here means over the layers."""
+        sums = super().compare_layers(student, teacher, attended)
+        return {name: total / self.student.layers for name, total in sums.items()}
+
+
+def _check_layer_weights(weights: Sequence[float] | None, layers: int) -> list[float]:
+    if weights is None:
+        return [1.0] * layers
+    if len(weights) != layers:
+        raise BiomedError(
+            f"layer_weights = {list(weights)}: {len(weights)} weights for a student of {layers} "
+            "layers; give one for each"
+        )
+    if min(weights) < 0:
+        raise BiomedError(f"layer_weights = {list(weights)}: give weights of 0 or more")
+    return list(weights)

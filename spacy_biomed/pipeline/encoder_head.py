@@ -19,7 +19,7 @@ from thinc.types import Ragged
 from ..annotations.layer_copies import copy_classes
 from ..encoders.finite import check_layers, check_scores
 from ..encoders.listener import EncoderListener, sizing
-from ..errors import BiomedError, quote
+from ..errors import BiomedError, list_choices, quote
 from .checksums import check_component, forget_checksums
 from .described import Described, ShownScores
 from .doc_batches import batch_docs
@@ -447,6 +447,14 @@ def check_share(component: str, setting: str, value: float) -> None:
     """
     if not 0.0 <= value <= 1.0:
         raise BiomedError(f"[components.{component}] {setting} = {value}: use a number from 0 to 1")
+
+
+def check_choice(component: str, setting: str, value: str, choices: Iterable[str]) -> None:
+    """Raise BiomedError if a component's setting is not one of the choices."""
+    if value not in choices:
+        raise BiomedError(
+            f"[components.{component}] {setting} = '{value}': {list_choices(value, choices)}"
+        )
 
 
 def quote_text(doc: Doc) -> str:

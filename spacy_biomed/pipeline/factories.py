@@ -14,7 +14,7 @@ from thinc.api import Config
 def register_factory(
     factory: str,
     made: type[Any],
-    default_config: str = "",
+    default_config: str | dict[str, Any] = "",
     *,
     assigns: Iterable[str],
     default_score_weights: dict[str, float | None] | None = None,
@@ -52,7 +52,9 @@ def register_factory(
     make.__name__ = make.__qualname__ = f"make_{factory}"
     make.__module__ = made.__module__
     make.__doc__ = f"Create the component; see `{made.__name__}` for the settings."
-    configured = Config().from_str(default_config)
+    configured = (
+        Config().from_str(default_config) if isinstance(default_config, str) else default_config
+    )
     defaults = {
         key: dict(parameter.default) if isinstance(parameter.default, dict) else parameter.default
         for key, parameter in parameters.items()
@@ -65,3 +67,27 @@ def register_factory(
         default_score_weights=default_score_weights or {},
         func=make,
     )
+
+
+def configure_head(architecture: str, scorer: str, *, pooling: str, **model: Any) -> dict[str, Any]:
+    """The default config of a head on an encoder: its model over a listener, and its scorer.
+
+    Args:
+        architecture, scorer: names in the registries, without package and version.
+        pooling: of `spacy_biomed.EncoderListener.v1`.
+        model: other settings of the model.
+    """
+    listener = {
+        "@architectures": "spacy_biomed.EncoderListener.v1",
+        "pooling": pooling,
+        "grad_factor": 1.0,
+        "upstream": "*",
+    }
+    return {
+        "model": {
+            "@architectures": f"spacy_biomed.{architecture}.v1",
+            **model,
+            "tok2vec": listener,
+        },
+        "scorer": {"@scorers": f"spacy_biomed.{scorer}.v1"},
+    }

@@ -22,14 +22,14 @@ from ..annotations.layer_copies import copy_group, copy_soft_labels
 from ..annotations.seen_mentions import SEEN_KEY
 from ..annotations.soft_labels import explain_classes, get_soft_labels, soft_label_classes
 from ..encoders.batching.alignment import token_offsets
-from ..errors import BiomedError, list_choices, quote
+from ..errors import BiomedError, quote
 from ..models.confidence_curves import LabelCurves
 from ..models.tagging import MISSING, Decoding, Scheme, Spans, TagScheme
 from ..models.token_classifier import add_outputs
 from ..normalization import find_blanks
 from .described import ShownScores
-from .encoder_head import Compared, EncoderHead, check_share, validate_source
-from .factories import register_factory
+from .encoder_head import Compared, EncoderHead, check_choice, check_share, validate_source
+from .factories import configure_head, register_factory
 from .label_scores import LabelScores
 from .mention_form import form_spans
 from .mention_layer import (
@@ -57,22 +57,6 @@ UNSEEN = "unseen"
 
 # Initial probability of all tags of labels added to a trained head, relative to "O".
 NEW_TAGS_SHARE = 0.01
-
-DEFAULT_CONFIG = """
-[model]
-@architectures = "spacy_biomed.TokenClassifier.v1"
-window_size = 0
-dropout = 0.1
-
-[model.tok2vec]
-@architectures = "spacy_biomed.EncoderListener.v1"
-pooling = "first"
-grad_factor = 1.0
-upstream = "*"
-
-[scorer]
-@scorers = "spacy_biomed.mention_scorer.v1"
-"""
 
 
 def mention_scorer_v1() -> Callable:
@@ -198,15 +182,8 @@ class BiomedNER(EncoderHead):
         recall_measure: RecallMeasure = "exact",
         scorer: Callable | None = None,
     ):
-        if scheme not in get_args(Scheme):
-            raise BiomedError(
-                f"[components.{name}] scheme = '{scheme}': {list_choices(scheme, get_args(Scheme))}"
-            )
-        if decoding not in get_args(Decoding):
-            raise BiomedError(
-                f"[components.{name}] decoding = '{decoding}': "
-                f"{list_choices(decoding, get_args(Decoding))}"
-            )
+        check_choice(name, "scheme", scheme, get_args(Scheme))
+        check_choice(name, "decoding", decoding, get_args(Decoding))
         check_share(name, "teacher_share", teacher_share)
         check_target_recall(f"[components.{name}] target_recall", target_recall)
         check_recall_measure(f"[components.{name}] recall_measure", recall_measure)
@@ -629,7 +606,9 @@ class BiomedNER(EncoderHead):
 make_biomed_ner = register_factory(
     FACTORY,
     BiomedNER,
-    DEFAULT_CONFIG,
+    configure_head(
+        "TokenClassifier", "mention_scorer", pooling="first", window_size=0, dropout=0.1
+    ),
     assigns=["doc.ents", "doc.spans", "token.ent_iob", "token.ent_type", "span._.confidence"],
     default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
 )

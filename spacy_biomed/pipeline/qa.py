@@ -21,27 +21,11 @@ from ..encoders.batching.alignment import token_offsets
 from ..errors import BiomedError
 from ..models.answer_spans import DocPlaces, best_spans, find_places, log_softmax, log_sum_exp
 from .encoder_head import EncoderHead, quote_text, validate_source
-from .factories import register_factory
+from .factories import configure_head, register_factory
 from .mention_layer import align_spans, install_extensions, set_confidence
 from .qa_scores import Question, fold_answer, score_questions
 
 FACTORY = "biomed_qa"
-
-DEFAULT_CONFIG = """
-[model]
-@architectures = "spacy_biomed.AnswerClassifier.v1"
-hidden_width = 0
-dropout = 0.1
-
-[model.tok2vec]
-@architectures = "spacy_biomed.EncoderListener.v1"
-pooling = "pieces"
-grad_factor = 1.0
-upstream = "*"
-
-[scorer]
-@scorers = "spacy_biomed.answer_scorer.v1"
-"""
 
 
 def answer_scorer_v1() -> Callable:
@@ -301,7 +285,9 @@ class BiomedQA(EncoderHead):
 make_biomed_qa = register_factory(
     FACTORY,
     BiomedQA,
-    DEFAULT_CONFIG,
+    configure_head(
+        "AnswerClassifier", "answer_scorer", pooling="pieces", hidden_width=0, dropout=0.1
+    ),
     assigns=["doc.spans", "span._.confidence"],
     default_score_weights={
         "qa_f1": 1.0,

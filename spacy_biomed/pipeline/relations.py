@@ -21,10 +21,10 @@ from ..encoders.batching.encoded import EncodedBatch
 from ..encoders.batching.windows import batch_by_length
 from ..encoders.finite import check_scores
 from ..encoders.listener import POOLINGS
-from ..errors import BiomedError, list_choices
+from ..errors import BiomedError
 from .described import ShownScores
-from .encoder_head import Compared, EncoderHead, check_share, validate_source
-from .factories import register_factory
+from .encoder_head import Compared, EncoderHead, check_choice, check_share, validate_source
+from .factories import configure_head, register_factory
 from .label_scores import LabelScores
 from .mention_layer import copy_mentions
 from .relation_candidates import (
@@ -43,21 +43,6 @@ from .relation_targets import (
 from .textcat import cross_entropy, log_normalizer
 
 FACTORY = "biomed_relations"
-
-DEFAULT_CONFIG = """
-[model]
-@architectures = "spacy_biomed.RelationClassifier.v1"
-dropout = 0.1
-
-[model.tok2vec]
-@architectures = "spacy_biomed.EncoderListener.v1"
-pooling = "cls"
-grad_factor = 1.0
-upstream = "*"
-
-[scorer]
-@scorers = "spacy_biomed.relation_scorer.v1"
-"""
 
 
 def relation_scorer_v1() -> Callable:
@@ -207,10 +192,7 @@ class BiomedRelations(EncoderHead):
                 f"{where} pairs = {pairs}: write the types of head and tail, as "
                 '[["CHEMICAL", "GENE"]]'
             )
-        if arguments not in STYLES:
-            raise BiomedError(
-                f"{where} arguments = '{arguments}': {list_choices(arguments, STYLES)}"
-            )
+        check_choice(name, "arguments", arguments, STYLES)
         if max_distance < 0:
             raise BiomedError(f"{where} max_distance = {max_distance}: use 0 or more tokens")
         super().__init__(
@@ -467,7 +449,7 @@ class BiomedRelations(EncoderHead):
 make_biomed_relations = register_factory(
     FACTORY,
     BiomedRelations,
-    DEFAULT_CONFIG,
+    configure_head("RelationClassifier", "relation_scorer", pooling="cls", dropout=0.1),
     assigns=["doc._.relations"],
     default_score_weights={
         "relations_micro_f": 1.0,

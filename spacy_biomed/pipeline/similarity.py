@@ -16,25 +16,9 @@ from thinc.types import Floats1d, Floats2d
 from ..annotations.pairs import mark_pair
 from ..errors import BiomedError, quote
 from .encoder_head import CatsHead, quote_text, validate_source
-from .factories import register_factory
+from .factories import configure_head, register_factory
 
 FACTORY = "biomed_similarity"
-
-DEFAULT_CONFIG = """
-[model]
-@architectures = "spacy_biomed.TextClassifier.v1"
-hidden_width = 0
-dropout = 0.1
-
-[model.tok2vec]
-@architectures = "spacy_biomed.EncoderListener.v1"
-pooling = "cls"
-grad_factor = 1.0
-upstream = "*"
-
-[scorer]
-@scorers = "spacy_biomed.similarity_scorer.v1"
-"""
 
 
 def similarity_scorer_v1() -> Callable:
@@ -229,7 +213,9 @@ class BiomedSimilarity(CatsHead):
 make_biomed_similarity = register_factory(
     FACTORY,
     BiomedSimilarity,
-    DEFAULT_CONFIG,
+    configure_head(
+        "TextClassifier", "similarity_scorer", pooling="cls", hidden_width=0, dropout=0.1
+    ),
     assigns=["doc.cats"],
     default_score_weights={"similarity_pearson": 1.0, "similarity_spearman": None},
 )

@@ -22,28 +22,12 @@ from ..annotations.soft_labels import get_soft_labels, soft_label_classes
 from ..errors import BiomedError, quote
 from .described import ShownScores
 from .encoder_head import CatsHead, Compared, check_share, quote_text, validate_source
-from .factories import register_factory
+from .factories import configure_head, register_factory
 
 FACTORY = "biomed_textcat"
 
 # Tolerance for the sum of the values of exclusive classes, since people round: 0.33 three times.
 SUM_TOLERANCE = 0.02
-
-DEFAULT_CONFIG = """
-[model]
-@architectures = "spacy_biomed.TextClassifier.v1"
-hidden_width = 0
-dropout = 0.1
-
-[model.tok2vec]
-@architectures = "spacy_biomed.EncoderListener.v1"
-pooling = "cls"
-grad_factor = 1.0
-upstream = "*"
-
-[scorer]
-@scorers = "spacy_biomed.classification_scorer.v1"
-"""
 
 
 def classification_scorer_v1() -> Callable:
@@ -346,7 +330,9 @@ class BiomedTextCategorizer(CatsHead):
 make_biomed_textcat = register_factory(
     FACTORY,
     BiomedTextCategorizer,
-    DEFAULT_CONFIG,
+    configure_head(
+        "TextClassifier", "classification_scorer", pooling="cls", hidden_width=0, dropout=0.1
+    ),
     assigns=["doc.cats"],
     default_score_weights={
         "cats_score": 1.0,

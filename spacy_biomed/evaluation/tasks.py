@@ -18,7 +18,6 @@ class Head:
     """A component of a pipeline.
 
     Attributes:
-        name: name of the component in the pipeline.
         kind: its class, or the class of its stand-in.
         settings: its section of the config.
     """

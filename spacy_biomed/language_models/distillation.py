@@ -25,7 +25,6 @@ def distill(recipe: DistillationRecipe, console: Console | None = None) -> RunRe
     """Train a student as described by a recipe, resuming from the last checkpoint if there is one.
 
     Args:
-        recipe: the recipe.
         console: where the main process shows progress; None for nowhere.
 
     Returns:
@@ -87,7 +86,6 @@ def prepare_student(
     """Load or create the untrained student of a recipe.
 
     Args:
-        recipe: the recipe.
         tokenizer, teacher: the teacher's.
         on_cpu: whether it will be trained on a CPU.
 

@@ -37,7 +37,6 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
         student, teacher: models for masked language modelling with the same vocabulary, from
             `show_attention` if the objective compares attention maps.
         objective: the loss.
-        recipe, tokenizer, training, validation: as in `MaskedLanguageModelTrainer`.
     """
 
     def __init__(

@@ -23,8 +23,6 @@ def create_language_model(
     """Create a model for masked language modelling with random weights.
 
     Args:
-        config: the shape of the model.
-        seed: seed of the weights.
         on_cpu: whether it will be trained on a CPU.
     """
     import torch

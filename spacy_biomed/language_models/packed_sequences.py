@@ -99,8 +99,6 @@ def prepare_text(
     """Read, tokenize and pack a recipe's text, or reuse the result of an earlier run.
 
     Args:
-        recipe: the recipe.
-        tokenizer: the tokenizer.
         cache: directory with a subdirectory for each combination of text, tokenizer and packing.
         progress: called with the number of documents tokenized since the last call.
 
@@ -192,8 +190,6 @@ def pack_documents(
     """Tokenize documents and write them as sequences; see the docstring of this module.
 
     Args:
-        documents: the texts.
-        tokenizer: the tokenizer.
         directory: an existing directory to write to.
         length: word pieces of the longest sequence, special tokens included.
         across_documents: whether a sequence may have several documents.

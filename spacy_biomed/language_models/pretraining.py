@@ -35,7 +35,6 @@ def pretrain(recipe: PretrainingRecipe, console: Console | None = None) -> RunRe
     """Train an encoder as described by a recipe, resuming from the last checkpoint if there is one.
 
     Args:
-        recipe: the recipe.
         console: where the main process shows progress; None for nowhere.
 
     Returns:

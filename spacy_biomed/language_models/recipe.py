@@ -327,7 +327,6 @@ def read_recipe(
     """Read and check a recipe.
 
     Args:
-        path: the recipe's file.
         schema: `PretrainingRecipe`, or another subclass of `TrainingRecipe`.
         overrides: settings by their dotted names, as on the command line.
 

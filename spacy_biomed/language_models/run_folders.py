@@ -134,8 +134,6 @@ def claim_text(
     """Pack the text of a recipe, in the run's folder, which the main process claims for it.
 
     Args:
-        recipe, tokenizer: of the run.
-        state: the processes.
         console: where to show progress; None for nowhere.
 
     Returns:

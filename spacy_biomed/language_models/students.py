@@ -62,10 +62,8 @@ def create_smaller(
     All other settings (activation, dropout, positions) are the teacher's.
 
     Args:
-        teacher: the teacher.
         layers, width, heads: number of layers, width of hidden states, attention heads of a layer.
         feed_forward: inner width of the feed-forward layers; four times `width` by default.
-        seed: seed of the weights.
 
     Raises:
         BiomedError: if the heads do not divide the width, or if the teacher's type is not supported

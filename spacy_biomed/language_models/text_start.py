@@ -53,7 +53,6 @@ def start_from_text(model: PreTrainedModel, text: PackedText, *, seed: int) -> N
 
     Args:
         model: a model for masked language modelling with random weights and tied embeddings.
-        text: the training text.
         seed: seed of random rotations, so that the information is not only in the first dimensions.
 
     Raises:

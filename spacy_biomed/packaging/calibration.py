@@ -84,7 +84,6 @@ def write_calibration(
     """Calibrate a pipeline, and write what was fitted to the pipeline's directory.
 
     Args:
-        path: the directory.
         examples, target_recall, recall_measure, unseen_share: as for `calibrate`.
     """
     report = calibrate(

@@ -48,7 +48,6 @@ class BiomedConsistency(Described, Pipe):
     (docs/tasks/entities.md).
 
     Attributes:
-        name: name of the component in the pipeline.
         spans_key: span group of the entities; None for `doc.ents`.
         least_confidence: smallest probability, 0 to 1, of a mention that is repeated. Mentions
             without a probability are repeated.

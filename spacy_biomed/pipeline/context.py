@@ -46,7 +46,6 @@ class BiomedContext(Described, Pipe):
     `is_family`: True or False, None for spans that were not looked at.
 
     Attributes:
-        name: name of the component in the pipeline.
         language: "en" or "es", for the terms; by default the pipeline's.
         spans_key: span group of the entities; None for `doc.ents`.
         labels: labels of the entities to look at; None for all.

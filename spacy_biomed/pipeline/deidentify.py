@@ -88,7 +88,6 @@ class BiomedDeidentifier(Described, Pipe):
     variable, or set with `set_secret`.
 
     Attributes:
-        name: name of the component in the pipeline.
         mode: "tags" or "surrogates".
         tag: format of a tag; {label} stands for the mention's label.
         spans_key: span group of the mentions; None for `doc.ents`.
@@ -113,7 +112,6 @@ class BiomedDeidentifier(Described, Pipe):
             shift of dates.
         secret_variable: environment variable with the secret; None for no secret, for texts that
             need no protection.
-        scorer: scoring method.
         nlp: the pipeline of the component; None to use the component alone, without a check of the
             labels that other components find.
 

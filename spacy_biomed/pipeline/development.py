@@ -157,7 +157,6 @@ def read_development(nlp: Language, examples: Sequence[Example]) -> dict[str, De
     """Compute what each `biomed_ner` of a pipeline makes of a development corpus.
 
     Args:
-        nlp: the pipeline.
         examples: documents with gold mentions.
 
     Returns:

@@ -43,10 +43,7 @@ class EncoderHead(Described, TrainablePipe):
     task and its scores, the corpora it learns from, and the layer it reads (`copy_layer`).
 
     Attributes:
-        vocab: the pipeline's vocabulary.
         model: computes scores for documents.
-        name: name of the component in the pipeline.
-        scorer: scoring method.
         settings: stored in `cfg` and saved with the component. They include learn_rate_factor,
             which multiplies the learning rate of the head, not of the encoder.
         score_prefix: prefix of its score names. The scores of a component whose name is not
@@ -154,9 +151,6 @@ class EncoderHead(Described, TrainablePipe):
         """What each annotated document contributes to the scores, without any text.
 
         Paired tests of two pipelines resample the documents' contributions.
-
-        Args:
-            examples: predicted and reference documents.
 
         Returns:
             by label the numbers of what is found, wrong and missed; heads whose scores are not made

@@ -49,9 +49,7 @@ class EncoderPipe(TrainablePipe):
     `keep_encodings` is set, if there is no listener, or if a listener is from spacy-transformers.
 
     Attributes:
-        vocab: the pipeline's vocabulary.
         model: computes an `EncodedBatch` for documents.
-        name: name of the component in the pipeline.
         max_batch_words: tokens that `pipe` encodes at a time, to limit memory. Heads annotate up to
             8,192 tokens at a time, and put smaller batches of the encoder together.
         keep_encodings: whether documents keep their encodings.

@@ -111,7 +111,6 @@ class CandidateFinder:
     """Finds the concepts that mentions may mean.
 
     Args:
-        terminology: the concepts.
         known: names and concepts from training.
     """
 

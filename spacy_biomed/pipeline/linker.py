@@ -50,7 +50,6 @@ class BiomedLinker(Described, Pipe):
     calibrated, on mentions with identifiers; without that it has general weights.
 
     Attributes:
-        name: name of the component in the pipeline.
         terminologies: name to the directory of a terminology (`spacy biomed terminology build`),
             which stays there. `add_terminology` adds one that is saved with the pipeline.
         labels: label to the name of the terminology of its entities, "*" for all others. By default

@@ -77,16 +77,13 @@ class BiomedNER(EncoderHead):
     `doc.spans[spans_key].attrs["scores"]`. `predict` gives both.
 
     Attributes:
-        vocab: the pipeline's vocabulary.
         model: `spacy_biomed.TokenClassifier.v1`, or any model that returns a Ragged of scores: data
             (rows, tags), lengths (tokens,).
-        name: name of the component in the pipeline.
         scheme: "biluo", or "bio" as in the papers.
         decoding: "viterbi" for the most probable valid sequence of tags, or "argmax" for the most
             probable tag of each token, valid or not, as in transformers' pipeline.
         spans_key: span group for the entities, so that several components can annotate the same
             text with overlapping layers; None for `doc.ents`.
-        learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
         teacher_share: weight of the teacher's probabilities in the target of a token with a gold
             tag, from 0 to 1, if the corpus has a teacher's probabilities (`spacy biomed teach`).
         target_recall: the share of a label's mentions that is to be found, above 0 and at most 1,
@@ -94,7 +91,6 @@ class BiomedNER(EncoderHead):
             entities. `calibrate` and `spacy biomed compress` fit it on a development corpus.
         recall_measure: what that share counts: "exact" matches, or mentions that are "covered" by
             entities, whatever their boundaries and labels, for de-identification.
-        scorer: scoring method.
 
     Examples:
         >>> import spacy
@@ -554,8 +550,6 @@ class BiomedNER(EncoderHead):
         """Size the model for the labels.
 
         Args:
-            get_examples: gives the training examples.
-            nlp: the pipeline.
             labels: the entity labels; by default those of all training examples, sorted.
 
         Raises:

@@ -49,7 +49,6 @@ class PhiPatterns(Described, Pipe):
     looked for names. A span group that is absent stays absent.
 
     Attributes:
-        name: name of the component in the pipeline.
         language: "en" or "es"; by default the pipeline's.
         spans_key: span group to add to; None for `doc.ents`.
         patterns: names of the patterns to use; None for all

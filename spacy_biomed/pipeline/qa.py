@@ -56,15 +56,11 @@ class BiomedQA(EncoderHead):
     `training.score_weights` has to list these names.
 
     Attributes:
-        vocab: the pipeline's vocabulary.
         model: `spacy_biomed.AnswerClassifier.v1`, or any model that returns a Ragged of scores of
             start and end: data (rows, 2), lengths (tokens,).
-        name: name of the component in the pipeline.
         max_answer_words: maximum tokens of an answer, white space not counted.
         n_best: maximum number of answers.
         no_answer: whether a context may have no answer.
-        learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
-        scorer: scoring method.
 
     Examples:
         >>> import spacy, spacy_biomed
@@ -254,10 +250,6 @@ class BiomedQA(EncoderHead):
         self, get_examples: Callable[[], Iterable[Example]], *, nlp: Language | None = None
     ) -> None:
         """Size the model for the encoder.
-
-        Args:
-            get_examples: gives the training examples.
-            nlp: the pipeline.
 
         Raises:
             BiomedError: if no example has an answer, or an example with an answer is not a pair.

@@ -87,9 +87,7 @@ class BiomedRelations(EncoderHead):
     scores: `relations_{name}_micro_f`, ..., which `training.score_weights` then has to name.
 
     Attributes:
-        vocab: the pipeline's vocabulary.
         model: `spacy_biomed.RelationClassifier.v1`.
-        name: name of the component in the pipeline.
         pairs: types of head and tail that may be related, as [["CHEMICAL", "GENE"]]; None for the
             types in the training examples.
         directed: whether two entities are two candidates if both orders of their types are allowed.
@@ -102,9 +100,7 @@ class BiomedRelations(EncoderHead):
         spans_key: the span group with the entities; None for `doc.ents`.
         exclusive: whether a pair has at most one relation.
         threshold: smallest probability of a relation that is found, if relations are not exclusive.
-        learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
         max_batch_words: tokens of candidates that are encoded at a time; bounds memory.
-        scorer: scoring method.
 
     Examples:
         >>> import spacy
@@ -284,8 +280,6 @@ class BiomedRelations(EncoderHead):
         """Learn the labels and, if they are not configured, the types that are related.
 
         Args:
-            get_examples: gives the training examples.
-            nlp: the pipeline.
             labels: the labels; by default those of all training examples, sorted.
 
         Raises:
@@ -497,7 +491,6 @@ def score_relations(
     counts. Gold relations between entities that were not found count as missed.
 
     Args:
-        examples: predicted and reference documents.
         labels: of the component; predicted relations with other labels belong to other components.
         directed: whether the order of the arguments matters.
 

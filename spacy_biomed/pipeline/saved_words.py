@@ -29,8 +29,6 @@ def write_pipeline(nlp: Language, path: Path, exclude: Iterable[str] = ()) -> No
     with a warning.
 
     Args:
-        nlp: the pipeline.
-        path: the directory.
         exclude: names of components and parts that are not written.
     """
     unwritten = [] if list_unknown(nlp) else ["strings"]
@@ -71,7 +69,6 @@ def strip_directory(path: Path, *, force: bool = False) -> tuple[int, int]:
     """Remove the words of texts from the vocabulary of a pipeline's directory, in place.
 
     Args:
-        path: the directory.
         force: whether to do so where a component of another package may need them.
 
     Returns:

@@ -29,7 +29,6 @@ class BiomedSections(Described, Pipe):
     the section that a span starts in.
 
     Attributes:
-        name: name of the component in the pipeline.
         language: "en" or "es", for the table of headings; by default the pipeline's.
         headings: more headings: the name of a section to its headings. A heading that the table has
             too gets the new section.

@@ -30,7 +30,6 @@ class BiomedSentences(Described, Pipe):
     component before them.
 
     Attributes:
-        name: name of the component in the pipeline.
         language: "en" or "es", for the abbreviations; by default the pipeline's.
         nlp: the pipeline of the component; None to use it alone.
 

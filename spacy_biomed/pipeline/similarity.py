@@ -46,13 +46,9 @@ class BiomedSimilarity(CatsHead):
     components. Then `training.score_weights` has to list these names.
 
     Attributes:
-        vocab: the pipeline's vocabulary.
         model: `spacy_biomed.TextClassifier.v1`, or any model that returns numbers, (docs, 1).
-        name: name of the component in the pipeline.
         label: key of the number in `doc.cats`.
         standardize: whether the model's scores are in standard deviations from the mean.
-        learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
-        scorer: scoring method.
 
     Examples:
         >>> import spacy
@@ -187,10 +183,6 @@ class BiomedSimilarity(CatsHead):
         nlp: Language | None = None,
     ) -> None:
         """Size the model, and set mean and standard deviation if the numbers are standardized.
-
-        Args:
-            get_examples: gives the training examples.
-            nlp: the pipeline.
 
         Raises:
             BiomedError: if no example has the number, or if a number is not finite.

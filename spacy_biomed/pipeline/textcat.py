@@ -55,15 +55,11 @@ class BiomedTextCategorizer(CatsHead):
     distinguish several components. Then `training.score_weights` has to list these names.
 
     Attributes:
-        vocab: the pipeline's vocabulary.
         model: `spacy_biomed.TextClassifier.v1`, or any model that returns scores, (docs, labels).
-        name: name of the component in the pipeline.
         exclusive: whether exactly one label applies to a document.
         threshold: minimum probability of a non-exclusive label to count as predicted in the scores.
-        learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
         teacher_share: weight of the teacher's probability in the target of an annotated label, from
             0 to 1, if the corpus has a teacher's probabilities (`spacy biomed teach`).
-        scorer: scoring method.
 
     Examples:
         >>> import spacy
@@ -235,8 +231,6 @@ class BiomedTextCategorizer(CatsHead):
         Loss for Dense Object Detection", section 3.3).
 
         Args:
-            get_examples: gives the training examples.
-            nlp: the pipeline.
             labels: the labels; by default those of all training examples, sorted.
             positive_label: one of two exclusive labels, whose F1 becomes `cats_score`.
 

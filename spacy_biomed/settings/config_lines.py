@@ -57,7 +57,6 @@ def locate(text: str, name: str) -> int | None:
     """The number of the line that gives a setting or opens a section.
 
     Args:
-        text: the config.
         name: dotted name, or the end of a dotted name; a complete name is preferred.
 
     Returns:

@@ -50,8 +50,6 @@ def read_sections(
     """Read a config and check it against a schema.
 
     Args:
-        path: the file.
-        schema: its sections.
         overrides: settings by their dotted names, as on the command line.
         kind: what such a file is called in messages.
         prepare: completes the config before overrides and variables are filled in.

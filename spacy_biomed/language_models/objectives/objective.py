@@ -163,7 +163,6 @@ class Objective(nn.Module):
         """Compare the outputs of the two encoders for one batch.
 
         Args:
-            student, teacher: the outputs.
             attended: (batch, length), false for padding.
             labels: (masked,) the word pieces at the positions chosen by masking, in the batch's
                 order.

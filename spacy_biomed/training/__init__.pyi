@@ -6,7 +6,7 @@ from .logger import RichLogger_v1
 from .multitask import MultiTaskCorpus, MultiTaskCorpus_v1
 from .multitask_batchers import proportional_v1, round_robin_v1
 from .multitask_config import create_multitask_config
-from .optimizer import Adamax, Adamax_v1, AdamW, AdamW_v1
+from .optimizer import Adamax, AdamW
 from .resumable import train
 from .schedules import warmup_constant_v1
 from .teaching import TeachingReport, create_taught_corpus
@@ -14,9 +14,7 @@ from .updating import Update, continue_pipeline_v1, create_update
 
 __all__ = [
     "AdamW",
-    "AdamW_v1",
     "Adamax",
-    "Adamax_v1",
     "CheckedCorpus",
     "CombinationReport",
     "Corpus_v1",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,11 +9,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ..errors import BiomedError
 from ._shared.display import create_table
 
 if TYPE_CHECKING:
-    from ..corpora.label_map import LabelMap
     from ..training.combining import CombinationReport
 
 
@@ -57,10 +53,15 @@ def combine(
     Example: python -m spacy biomed combine corpus/both corpus/ncbi_disease corpus/bc5cdr
     --map ncbi_disease:Disease=DISEASE --map bc5cdr:Disease=DISEASE --map bc5cdr:Chemical=CHEMICAL
     """
+    from ..evaluation.cross_corpus import parse_label_maps
     from ..training.combining import combine_corpora
 
     report = combine_corpora(
-        corpora, output, label_maps=_parse_maps(map), spans_key=spans_key, train_first=train_first
+        corpora,
+        output,
+        label_maps=parse_label_maps(map),
+        spans_key=spans_key,
+        train_first=train_first,
     )
     Console().print(_table(report))
     names = ", ".join(f"{part}.spacy" for part in report.parts)
@@ -68,18 +69,6 @@ def combine(
         mentions = ", ".join(f"{count:,} {label}" for label, count in counts.mentions.items())
         typer.echo(f"{part}: {counts.documents:,} documents; {mentions or 'no mentions'}")
     typer.echo(f"✔ Wrote {names} to {output}")
-
-
-def _parse_maps(pairs: Sequence[str]) -> dict[str, LabelMap]:
-    from ..corpora.label_map import parse_label_map
-
-    by_corpus: dict[str, list[str]] = defaultdict(list)
-    for pair in pairs:
-        corpus, colon, rest = pair.partition(":")
-        if not corpus or not colon:
-            raise BiomedError(f"--map {pair}: write CORPUS:LABEL=NAME")
-        by_corpus[corpus].append(rest)
-    return {corpus: parse_label_map(rest, f"--map {corpus}:") for corpus, rest in by_corpus.items()}
 
 
 def _table(report: CombinationReport) -> Table:

@@ -22,29 +22,13 @@ SENTENCE = "Aspirin reduced the risk of colorectal cancer in patients with type 
 DOCUMENTS_SINGLY = 100  # per repeat
 
 PACKAGES = (
-    "spacy-biomed",
-    "spacy",
-    "thinc",
-    "numpy",
-    "onnxruntime",
-    "openvino",
-    "tokenizers",
-    "torch",
-    "transformers",
-    "spacy-transformers",
+    *("spacy-biomed", "spacy", "thinc", "numpy", "onnxruntime", "openvino", "tokenizers"),
+    *("torch", "transformers", "spacy-transformers"),
 )
 # Instructions that determine the speed in bf16 and int8, by their names in Linux.
 INSTRUCTIONS = (
-    "avx2",
-    "avx512f",
-    "avx_vnni",
-    "avx512_vnni",
-    "avx512_bf16",
-    "amx_bf16",
-    "amx_int8",
-    "asimddp",
-    "i8mm",
-    "bf16",
+    *("avx2", "avx512f", "avx_vnni", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8"),
+    *("asimddp", "i8mm", "bf16"),
 )
 
 Progress = Callable[[str], None]

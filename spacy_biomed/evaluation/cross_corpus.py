@@ -14,7 +14,7 @@ from ..annotations.annotation_scope import AnnotationScope
 from ..annotations.document_keys import UNALIGNED_MENTIONS
 from ..annotations.seen_mentions import SEEN_KEY, SeenMentions
 from ..corpora.label_map import LabelMap, parse_label_map
-from ..errors import BiomedError, list_choices, quote
+from ..errors import BiomedError, escape, list_choices
 from ..formats.spacy_docs import read_docs
 from ..pipeline.label_scores import LabelScores
 from ..pipeline.mention_finders import list_finders
@@ -130,7 +130,7 @@ def parse_label_maps(pairs: Sequence[str]) -> dict[str, LabelMap]:
     for pair in pairs:
         corpus, colon, mapped = pair.partition(":")
         if not (corpus and colon):
-            raise BiomedError(f"--map {quote(pair)}: write CORPUS:LABEL=NAME")
+            raise BiomedError(f"--map {escape(pair)}: write CORPUS:LABEL=NAME")
         by_corpus.setdefault(corpus, []).append(mapped)
     return {
         corpus: parse_label_map(mapped, f"--map {corpus}:") for corpus, mapped in by_corpus.items()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from spacy.language import Language
+from spacy.scorer import PRFScore
 from spacy.tokens import Doc
 
 from ..annotations.document_keys import UNALIGNED_MENTIONS
@@ -124,7 +125,7 @@ def _annotate(
 
 
 def _score_entities(change: str, pairs: Iterable[tuple[Doc, list[int], Doc]]) -> Robustness:
-    right = wrong = missed = 0
+    score = PRFScore()
     for reference, places, doc in pairs:
         layer = GoldLayer.read(reference, None)
         assert layer is not None  # has_annotation, above
@@ -135,12 +136,11 @@ def _score_entities(change: str, pairs: Iterable[tuple[Doc, list[int], Doc]]) ->
             for e in doc.ents
         }
         judged = [layer.judge(*one) for one in found]
-        right += judged.count(True)
-        wrong += judged.count(False)
-        missed += len(layer.mentions - found)
-        missed += len(reference.user_data.get(UNALIGNED_MENTIONS, ()))
-    precision, recall = _share(right, right + wrong), _share(right, right + missed)
-    return Robustness(change, precision, recall, _harmonic(precision, recall))
+        score.tp += judged.count(True)
+        score.fp += judged.count(False)
+        score.fn += len(layer.mentions - found)
+        score.fn += len(reference.user_data.get(UNALIGNED_MENTIONS, ()))
+    return Robustness(change, score.precision, score.recall, score.fscore)
 
 
 def _score_replacements(
@@ -162,11 +162,3 @@ def _score_replacements(
     return Robustness(
         change, scores["deid_p"], scores["deid_r"], scores["deid_f"], scores["deid_clean_documents"]
     )
-
-
-def _harmonic(precision: float, recall: float) -> float:
-    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-
-
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 0.0

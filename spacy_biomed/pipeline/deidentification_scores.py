@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -17,31 +17,6 @@ from .mention_layer import gold_spans
 Gold = tuple[int, int, str]
 
 
-@dataclass(slots=True)
-class LabelCounts:
-    """Gold mentions of a label that were found or missed, and right and wrong replacements."""
-
-    found: int = 0
-    missed: int = 0
-    right: int = 0
-    wrong: int = 0
-
-    def count_gold(self, is_found: bool) -> None:
-        self.found += bool(is_found)
-        self.missed += not is_found
-
-    def count_replacement(self, is_right: bool) -> None:
-        self.right += bool(is_right)
-        self.wrong += not is_right
-
-    def rates(self) -> dict[str, float]:
-        """Precision, recall and their harmonic mean; 0 where nothing counts."""
-        precision = _share(self.right, self.right + self.wrong)
-        recall = _share(self.found, self.found + self.missed)
-        total = precision + recall
-        return {"p": precision, "r": recall, "f": 2 * precision * recall / total if total else 0.0}
-
-
 class DeidentificationScores:
     """Counts of what was replaced and what should have been, over documents.
 
@@ -52,14 +27,16 @@ class DeidentificationScores:
         clean: documents in which no character of a gold mention is readable.
         gold, readable: characters of gold mentions, and those of them that were not replaced.
         replaced, needless: characters that were replaced, and those of them in no gold mention.
-        by_label: found and missed gold mentions by their label, and right and wrong replacements
-            by theirs; a right one shares a character with a gold mention.
+        found, missed: gold mentions by their label.
+        right, wrong: replacements by their label; a right one shares a character with a gold
+            mention.
     """
 
     def __init__(self) -> None:
         self.documents = self.clean = 0
         self.gold = self.readable = self.replaced = self.needless = 0
-        self.by_label: dict[str, LabelCounts] = {}
+        self.found, self.missed = Counter[str](), Counter[str]()
+        self.right, self.wrong = Counter[str](), Counter[str]()
 
     def add(self, text: str, gold: Iterable[Gold], replacements: Sequence[Replacement]) -> None:
         """Count a document.
@@ -82,16 +59,25 @@ class DeidentificationScores:
         self.replaced += int((counts & is_replaced).sum())
         self.needless += int((counts & is_replaced & ~is_gold).sum())
         for start, end, label in gold:
-            is_found = not left[start:end].any()
-            self.by_label.setdefault(label, LabelCounts()).count_gold(is_found)
+            (self.missed if left[start:end].any() else self.found)[label] += 1
         for one in replacements:
             is_right = is_gold[one.start : one.end].any()
-            self.by_label.setdefault(one.label, LabelCounts()).count_replacement(bool(is_right))
+            (self.right if is_right else self.wrong)[one.label] += 1
+
+    def rates(self, label: str | None = None) -> dict[str, float]:
+        """Precision, recall and F1 of a label, or of all; 0 where nothing counts."""
+        counts = (self.found, self.missed, self.right, self.wrong)
+        found, missed, right, wrong = (
+            one.total() if label is None else one[label] for one in counts
+        )
+        precision, recall = _share(right, right + wrong), _share(found, found + missed)
+        total = precision + recall
+        return {"p": precision, "r": recall, "f": 2 * precision * recall / total if total else 0.0}
 
     def scores(self) -> dict[str, Any]:
         """The scores by name; None if there are no documents. See `score_deidentification`."""
-        counts = [astuple(count) for count in self.by_label.values()]
-        every = LabelCounts(*map(sum, zip(*counts, strict=True))).rates()
+        every = self.rates()
+        labels = {*self.found, *self.missed, *self.right, *self.wrong}
         scores: dict[str, Any] = {
             "deid_p": every["p"],
             "deid_r": every["r"],
@@ -99,9 +85,7 @@ class DeidentificationScores:
             "deid_clean_documents": _share(self.clean, self.documents),
             "deid_readable_characters": _share(self.readable, self.gold),
             "deid_needless_characters": _share(self.needless, self.replaced),
-            "deid_per_type": {
-                label: count.rates() for label, count in sorted(self.by_label.items())
-            },
+            "deid_per_type": {label: self.rates(label) for label in sorted(labels)},
         }
         return scores if self.documents else dict.fromkeys(scores)
 

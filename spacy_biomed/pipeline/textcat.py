@@ -29,6 +29,15 @@ FACTORY = "biomed_textcat"
 # Tolerance for the sum of the values of exclusive classes, since people round: 0.33 three times.
 SUM_TOLERANCE = 0.02
 
+# The scores besides `cats_score`.
+OTHER_SCORES = (
+    *("cats_score_desc", "cats_acc", "cats_micro_p", "cats_micro_r", "cats_micro_f"),
+    *("cats_macro_p", "cats_macro_r", "cats_macro_f", "cats_macro_auc"),
+    *("cats_f_per_type", "cats_auc_per_type"),
+    *("cats_example_p", "cats_example_r", "cats_example_f"),
+    *("cats_text_macro_p", "cats_text_macro_r", "cats_text_macro_f"),
+)
+
 
 def classification_scorer_v1() -> Callable:
     """`spacy_biomed.classification_scorer.v1`: see `score_classes`."""
@@ -328,26 +337,7 @@ make_biomed_textcat = register_factory(
         "TextClassifier", "classification_scorer", pooling="cls", hidden_width=0, dropout=0.1
     ),
     assigns=["doc.cats"],
-    default_score_weights={
-        "cats_score": 1.0,
-        "cats_score_desc": None,
-        "cats_acc": None,
-        "cats_micro_p": None,
-        "cats_micro_r": None,
-        "cats_micro_f": None,
-        "cats_macro_p": None,
-        "cats_macro_r": None,
-        "cats_macro_f": None,
-        "cats_macro_auc": None,
-        "cats_f_per_type": None,
-        "cats_auc_per_type": None,
-        "cats_example_p": None,
-        "cats_example_r": None,
-        "cats_example_f": None,
-        "cats_text_macro_p": None,
-        "cats_text_macro_r": None,
-        "cats_text_macro_f": None,
-    },
+    default_score_weights={"cats_score": 1.0, **dict.fromkeys(OTHER_SCORES)},
 )
 
 

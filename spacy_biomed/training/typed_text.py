@@ -7,19 +7,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 
-from spacy.attrs import (
-    DEP,
-    ENT_ID,
-    ENT_IOB,
-    ENT_KB_ID,
-    ENT_TYPE,
-    HEAD,
-    LEMMA,
-    MORPH,
-    POS,
-    SENT_START,
-    TAG,
-)
+from spacy import attrs
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -31,8 +19,11 @@ from ..errors import BiomedError
 _WIDTHS = (40, 90)
 _CAPITALISED = re.compile(r"(?<!\w)[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]+(?!\w)")
 # What tokens say, besides their words. HEAD tells where sentences start, if there are heads.
-_PARSED = [DEP, HEAD]
-_ANNOTATED = [ENT_IOB, ENT_TYPE, ENT_KB_ID, ENT_ID, TAG, POS, MORPH, LEMMA]
+_PARSED = [attrs.DEP, attrs.HEAD]
+_ANNOTATED = [
+    *(attrs.ENT_IOB, attrs.ENT_TYPE, attrs.ENT_KB_ID, attrs.ENT_ID),
+    *(attrs.TAG, attrs.POS, attrs.MORPH, attrs.LEMMA),
+]
 
 
 def typed_text_v1(
@@ -100,7 +91,7 @@ def _respell(doc: Doc, text: str) -> Doc:
     """
     words = [text[token.idx : token.idx + len(token)] for token in doc]
     copied = Doc(doc.vocab, words=words, spaces=[bool(token.whitespace_) for token in doc])
-    attributes = _ANNOTATED + (_PARSED if doc.has_annotation("DEP") else [SENT_START])
+    attributes = _ANNOTATED + (_PARSED if doc.has_annotation("DEP") else [attrs.SENT_START])
     copied.from_array(attributes, doc.to_array(attributes))
     for key, group in doc.spans.items():
         copied.spans[key] = group.copy(doc=copied)

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 import phonenumbers
 from spacy.lang.lex_attrs import like_url
 
-from .pattern_rules import Found, Rule, apply_rules, caseless, is_of_person, rule
+from .pattern_rules import Found, Rule, apply_rules, caseless, is_of_person, number, rule
 from .plain_text import PlainText
 from .term_lists import is_name, normalized_words
 
@@ -41,7 +41,7 @@ _ADDRESSES = [
         r"\b(?:(?:https?|ftp)://|www\.)[^\s<>\"']*[\w/]",
         lambda match: like_url(match[0]),
     ),
-    rule("url", r"(?<![\w.,])[1-9]\d{0,2}(?:\.\d{1,3}){3}(?![\w.,]\w|\w)", _is_address),
+    number("url", r"(?<![\w.,])[1-9]\d{0,2}(?:\.\d{1,3}){3}(?![\w.,]\w|\w)", _is_address),
     rule("file", rf"(?<![\w.])[\w.-]{{3,80}}\.(?i:{_ENDINGS})\b", _names_somebody),
 ]
 

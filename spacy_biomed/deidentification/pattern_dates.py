@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import partial
 
-from .pattern_rules import Found, Rule, apply_rules, caseless, rule
+from .pattern_rules import Found, Rule, apply_rules, caseless, fold_form, number, rule
 from .plain_text import PlainText
 from .surrogate_dates import MONTHS, find_month, one_of
 from .term_lists import normalize
@@ -85,14 +84,18 @@ _WORDED = {
         rf"\b(?:in|since|until|during|year|from)\s+(?P<value>{_YEAR}){_AFTER}{_NO_QUANTITY}",
     ),
 }
-_AFTER_CUE = r"[\s:.\"'=>|_a-z]{1,14}"
-_BY_CUE = (
-    rf"(?<![^\W_])(?:{{cues}}){_AFTER_CUE}(?P<value>\d{{8}}){_AFTER}",
-    rf"\b(?:{{cues}})\s+(?:d[íi]a\s+)?(?P<value>{_FIRST}[/-]{_SECOND})"
-    rf"(?![\w/-])(?![.,]\d)(?!\s+(?:de\b|d[íi]as?\b|h\b|part|medio|distal|proximal|superior"
-    rf"|inferior))",
-    rf"(?<![^\W_])(?:{{cues}})[\s:.\"'=>|]{{1,4}}(?P<value>{_FIRST}[ ]{_SECOND}[ ]{_YEAR}){_AFTER}",
-)
+# What is between such a word and the date.
+_BETWEEN = {"digits": r"[\s:.\"'=>|_a-z]{1,14}", "day": r"[\s:.\"'=>|]{1,4}(?:dia\s+)?"}
+_BY_CUE = {
+    "digits": (rf"(?<![^\W_])(?P<value>\d{{8}}){_AFTER}",),
+    "day": (
+        rf"(?P<value>{_FIRST}[/-]{_SECOND})(?![\w/-])(?![.,]\d)"
+        r"(?!\s+(?:de\b|d[íi]as?\b|h\b|part|medio|distal|proximal|superior|inferior))",
+        rf"(?P<value>{_FIRST}[ ]{_SECOND}[ ]{_YEAR}){_AFTER}",
+    ),
+}
+# Characters before a date that are looked at.
+_FARTHEST = 40
 # Numbers and units of Spanish ages, which are in other patterns too.
 COUNT = (
     r"(?:\d{1,3}|un[oa]?|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|once|doce|trece"
@@ -165,35 +168,42 @@ def _is_clear(name: str, fields: dict[str, str], language: str) -> bool:
     return is_full and (language == "es" or "day" in fields or name[0].isupper())
 
 
-def _is_cued_date(match: re.Match[str], language: str) -> bool:
-    value = match["value"]
-    if value.isdigit():
-        return is_compact_date(value)
-    # "el 1/3 distal", "el 2/3" are fractions.
-    is_fraction = " " not in value and not re.search(r"0\d|1[3-9]|[23]\d|\bd[íi]a\s", match[0])
-    return not is_fraction and _is_date(match, language)
-
-
-def _worded(form: str, is_right: Callable[[re.Match[str], str], bool], language: str) -> Rule:
+def _by_cue(form: str, cue: re.Pattern[str], language: str) -> Rule:
     def check(match: re.Match[str]) -> bool:
-        return is_right(match, language)
+        before = cue.search(match.string, max(match.start() - _FARTHEST, 0), match.start())
+        if before is None:
+            return False
+        value = match["value"]
+        if value.isdigit():
+            return is_compact_date(value)
+        # "el 1/3 distal", "el 2/3" are fractions.
+        is_clear = " " in value or re.search(r"0\d|1[3-9]|[23]\d", value) or "dia " in before[0]
+        return bool(is_clear) and _is_date(match, language)
 
+    return number("date", form, check)._replace(is_folded=True)
+
+
+def _worded(form: str, language: str) -> Rule:
     # Of English months the capital tells: "may", "march".
     if language == "en":
-        return rule("date", form, check, re.IGNORECASE)
-    return caseless("date", form, check)
+        made = rule("date", form, partial(_is_date, language=language), re.IGNORECASE)
+    else:
+        made = caseless("date", form, partial(_is_date, language=language))
+    return made._replace(is_number=form.startswith(rf"\b{_DAY}"))
+
+
+def _cue(language: str, kind: str) -> re.Pattern[str]:
+    return re.compile(fold_form(rf"(?<![^\W_])(?:{_DATE_CUES[language]}){_BETWEEN[kind]}\Z"))
 
 
 _DATES = {
     language: [
-        *(rule("date", form, partial(_is_date, language=language)) for form in _NUMERIC),
+        *(number("date", form, partial(_is_date, language=language)) for form in _NUMERIC),
+        *(_worded(form.replace("{month}", month), language) for form in _WORDED[language]),
         *(
-            _worded(form.replace("{month}", month), _is_date, language)
-            for form in _WORDED[language]
-        ),
-        *(
-            _worded(form.replace("{cues}", _DATE_CUES[language]), _is_cued_date, language)
-            for form in _BY_CUE
+            _by_cue(form, _cue(language, kind), language)
+            for kind, forms in _BY_CUE.items()
+            for form in forms
         ),
     ]
     for language, month in _MONTH.items()

@@ -11,7 +11,7 @@ from stdnum.gb import nhs
 from stdnum.us import ssn
 
 from .pattern_dates import is_compact_date
-from .pattern_rules import Found, Rule, apply_rules, is_of_person, rule
+from .pattern_rules import Found, Rule, apply_rules, is_of_person, number, rule
 from .plain_text import PlainText
 from .term_lists import name_words
 
@@ -98,12 +98,16 @@ def _is_card(number: str) -> bool:
     return luhn.is_valid(re.sub(r"\D", "", number))
 
 
-_GROUPED = r"(?=[\dX-Zx-z])(?<![\w.,/-])(?<!\d )"
+_GROUPED = r"(?<![\w.,/-])(?<!\d )(?=\d)"
 _END = r"(?![\w/-])(?![.,]\d)"
 _WITH_CHECKS: dict[str, list[tuple[str, str, Callable[[str], bool]]]] = {
     "es": [
         ("national_id", rf"{_GROUPED}\d\d?\.?\d{{3}}\.?\d{{3}}[ -]?[A-Za-z]{_END}", _is_dni),
-        ("national_id", rf"{_GROUPED}[XYZxyz][ -]?\d{{7}}[ -]?[A-Za-z]{_END}", nie.is_valid),
+        (
+            "national_id",
+            rf"(?<![\w.,/-])(?<!\d )[XYZxyz][ -]?\d{{7}}[ -]?[A-Za-z]{_END}",
+            nie.is_valid,
+        ),
         ("insurance", rf"{_GROUPED}\d\d[ /-]?\d{{8}}[ /-]?\d\d{_END}", is_social_security_number),
         ("account", rf"{_GROUPED}\d{{4}}[ -]?\d{{4}}[ -]?\d\d[ -]?\d{{10}}{_END}", ccc.is_valid),
     ],
@@ -172,7 +176,7 @@ _THINGS = [
         r"(?P<value>(?=[\w/-]*\d)[A-Z0-9][A-Za-z0-9]+(?:[-/ .](?=[A-Z]*\d)[A-Z0-9]+)*)(?!\w)",
         _is_serial,
     ),
-    rule("vehicle", rf"{_GROUPED}\d{{4}}[ -]?[BCDFGHJKLMNPRSTVWXYZ]{{3}}{_END}", _is_plate),
+    number("vehicle", rf"{_GROUPED}\d{{4}}[ -]?[BCDFGHJKLMNPRSTVWXYZ]{{3}}{_END}", _is_plate),
     rule(
         "vehicle",
         rf"(?=[A-Z]{{1,2}}-\d)(?<![\w-])(?:{'|'.join(_PROVINCES.split())})-\d{{4}}-?[A-Z]{{1,2}}{_END}",
@@ -193,7 +197,7 @@ _THINGS = [
 _RULES = {
     language: [
         *(
-            rule(pattern, form, _checked(is_valid))
+            (number if form.startswith(_GROUPED) else rule)(pattern, form, _checked(is_valid))
             for pattern, form, is_valid in [*_EVERYWHERE, *_WITH_CHECKS[language]]
         ),
         *(_by_cue(pattern, cue) for pattern, cue in cues.items()),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from .pattern_prefixes import find_prefixes
 from .plain_text import PlainText, fold
 
 # Where a rule has found a pattern: start, end, and the pattern's name.
@@ -23,17 +24,27 @@ class Rule(NamedTuple):
         is_right: what else a match has to be, such as a number with right check digits; None for
             nothing.
         is_folded: whether the form is one of the folded text, so that case and accents are all one.
+        is_number: whether the form begins with the first digit of a number; it is looked for only
+            there.
+        prefixes: what the form begins with (`find_prefixes`); empty if that is not known.
     """
 
     pattern: str
     form: re.Pattern[str]
     is_right: Check | None = None
     is_folded: bool = False
+    is_number: bool = False
+    prefixes: frozenset[str] = frozenset()
 
 
 def rule(pattern: str, form: str, is_right: Check | None = None, flags: int = 0) -> Rule:
     """A rule from the text of its regular expression."""
-    return Rule(pattern, re.compile(form, flags), is_right)
+    return Rule(pattern, re.compile(form, flags), is_right, prefixes=find_prefixes(form))
+
+
+def number(pattern: str, form: str, is_right: Check | None = None, flags: int = 0) -> Rule:
+    """A rule of a form that begins with the first digit of a number."""
+    return Rule(pattern, re.compile(form, flags), is_right, is_number=True)
 
 
 def caseless(pattern: str, form: str, is_right: Check | None = None) -> Rule:
@@ -41,7 +52,8 @@ def caseless(pattern: str, form: str, is_right: Check | None = None) -> Rule:
 
     It is read in the folded text: `re.IGNORECASE` takes three times as long.
     """
-    return Rule(pattern, re.compile(fold_form(form)), is_right, is_folded=True)
+    prefixes = find_prefixes(form)
+    return Rule(pattern, re.compile(fold_form(form)), is_right, is_folded=True, prefixes=prefixes)
 
 
 def fold_form(form: str) -> str:
@@ -56,11 +68,27 @@ def _fold_part(match: re.Match[str]) -> str:
 
 def apply_rules(rules: Iterable[Rule], plain: PlainText) -> Found:
     """Everything that rules find in a text, rule after rule."""
-    for pattern, form, is_right, is_folded in rules:
-        group = "value" if "value" in form.groupindex else 0
-        for match in form.finditer(plain.folded if is_folded else plain.text):
-            if is_right is None or is_right(match):
-                yield *match.span(group), pattern
+    for one in rules:
+        text = plain.folded if one.is_folded else plain.text
+        group = "value" if "value" in one.form.groupindex else 0
+        for match in _find_matches(one, text, plain):
+            if one.is_right is None or one.is_right(match):
+                yield *match.span(group), one.pattern
+
+
+def _find_matches(one: Rule, text: str, plain: PlainText) -> Iterator[re.Match[str]]:
+    if one.is_number:
+        starts = plain.numbers
+    elif one.prefixes:
+        starts = plain.find_starts(one.prefixes)
+    else:
+        yield from one.form.finditer(text)
+        return
+    end = 0
+    for start in starts:
+        if start >= end and (match := one.form.match(text, start)):
+            yield match
+            end = match.end()
 
 
 # Nouns of medicine that are named after people and places, and what stands before the name.

@@ -26,7 +26,11 @@ _LIKE = {
     **dict.fromkeys("\v\f\x85\u2028\u2029", "\n"),
     **dict.fromkeys(_SPACES, " "),
 }
-_TABLE = str.maketrans(_LIKE)
+# Of the first characters of a word by which it can be looked for, and what stands for any number.
+LONGEST, NUMBER = 3, "0"
+_ODD = re.compile(r"[^\n\x20-\x7e]")
+_NUMBER = re.compile(r"\d+")
+_WORD = re.compile(r"[^\W_]+")
 
 _INVISIBLE = (
     r"\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f"
@@ -98,13 +102,43 @@ class PlainText:
         self._places: array | None = None
         # Ends of the characters that are longer than one in the original.
         self._ends: dict[int, int] = {}
-        self.lines = self._shorten(original.translate(_TABLE))
+        self.lines = self._shorten(_replace_odd(original, _LIKE))
         self.text = self._join_wrapped()
 
     @cached_property
     def folded(self) -> str:
         """The plain text in lower case and without accents, character by character."""
         return fold(self.text)
+
+    @cached_property
+    def numbers(self) -> list[int]:
+        """The offsets of the first digit of each number."""
+        return [match.start() for match in _NUMBER.finditer(self.text)]
+
+    @cached_property
+    def _starts(self) -> dict[str, list[int]]:
+        """The offsets of words, by their first characters."""
+        starts: dict[str, list[int]] = {}
+        for match in _WORD.finditer(self.folded):
+            start = match.start()
+            starts.setdefault(self.folded[start : start + LONGEST], []).append(start)
+        return starts
+
+    def find_starts(self, prefixes: frozenset[str]) -> list[int]:
+        """The offsets of the words that begin with one of several folded prefixes, in order.
+
+        `NUMBER` among them stands for all numbers.
+        """
+        found = list(self.numbers) if NUMBER in prefixes else []
+        if min(map(len, prefixes)) == LONGEST:
+            for prefix in prefixes & self._starts.keys():
+                found += self._starts[prefix]
+        else:
+            every = tuple(prefixes)
+            for start, places in self._starts.items():
+                if start.startswith(every):
+                    found += places
+        return sorted(found)
 
     def has_wide_gaps(self, start: int, end: int) -> bool:
         """Whether a part of the plain text has tabs or several spaces for one in the original."""
@@ -195,7 +229,7 @@ def _is_wrapped(line: str, following: str, width: int) -> bool:
 
 # Letters of one character without their accents, so that a folded text has the same offsets.
 _UNACCENTED = {
-    code: base
+    chr(code): base
     for code in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))
     if len(base := normalize(chr(code))) == 1
 }
@@ -203,5 +237,12 @@ _UNACCENTED = {
 
 def fold(text: str) -> str:
     """Lower case without accents, of the same length as the text."""
-    folded = text.translate(_UNACCENTED).lower()
+    folded = _replace_odd(text, _UNACCENTED).lower()
     return folded if len(folded) == len(text) else "".join(char.lower()[0] for char in text)
+
+
+def _replace_odd(text: str, table: dict[str, str]) -> str:
+    """Replace characters outside ASCII and controls: few texts have more than some."""
+    for char in set(_ODD.findall(text)) & table.keys():
+        text = text.replace(char, table[char])
+    return text

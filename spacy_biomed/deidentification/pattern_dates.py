@@ -10,7 +10,8 @@ from .plain_text import PlainText
 from .surrogate_dates import MONTHS, find_month, one_of
 from .term_lists import normalize
 
-_MONTH = {language: rf"(?P<name>{one_of({language: MONTHS[language]})})" for language in MONTHS}
+# Notes have months of both languages.
+_MONTH = rf"(?P<name>{one_of(MONTHS)})"
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
 # A date may follow another one, as in "12/03/2019-15/03/2019", and a time may follow a date.
 # The digit is asked for first, since most characters are none.
@@ -29,21 +30,25 @@ _NUMERIC = (
     rf"{_BEFORE}(?P<first>\d\d)\.(?P<second>\d\d)\.{_SHORT}{_AFTER}",
     rf"{_BEFORE}(?P<month>\d{{1,2}})[/-]{_YEAR}{_AFTER}",
     rf"{_BEFORE}{_DAY}(?P<sign>[/. -]){_ROMAN}(?P=sign)(?:{_YEAR}|{_SHORT}){_AFTER}",
-    # 20190312081530, of which the time stays.
+    # 20190312081530 and 20190312T0815, of which the time stays.
     r"(?<!\w)(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"
-    r"(?=(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?(?!\d))",
+    r"(?=T?(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?(?!\d))",
+    # Digits with spaces between.
+    r"(?<!\w)(?<!\w )\d ?\d? ?(?P<sign>[/.-]) ?\d ?\d? ?(?P=sign) ?(?:\d ){1,3}\d(?! ?\w)",
 )
 # Words before a month, or a year, that is a date by itself.
 _CUES = {
-    "en": r"in|since|until|till|during|from|by|of|early|late|mid|last|year|and|to",
+    "en": r"in|since|until|till|during|from|by|of|early|late|mid|last|year|and|to|on|seen|visit",
     "es": r"en|desde|hasta|durante|mes de|a[ñn]o|a (?:principios|mediados|finales) de|y|a|de",
 }
 # Words before eight digits, or a day and a month, that are a date.
 _DATE_CUES = {
-    "en": r"date|dob|birth|born|admitted|discharged|admission|discharge|on|since|until|seen",
-    "es": r"fecha|f\.?\s?n(?:ac)?\b|nacimiento|nacid[oa]|nac|ingres[oa]\w*|alta|exitus|el|d[íi]a"
-    "|desde"
-    r"|hasta|visto|vista|consulta|cita|citad[oa]",
+    "en": r"date|dob|birth\w*|born|admitted|discharged|admission|discharge|on|since|until|seen|visit"
+    r"|due|lmp|surgery|appointment|follow[ -]?up|through",
+    "es": r"\w*fecha\w*|f\.?\s?n(?:ac)?\b|fnac|nacimiento|nacid[oa]|nac|ingres[oa]\w*|alta|exitus|el"
+    r"|d[íi]a|desde|hasta|vist[oa]|consulta|citad?[oa]?|lunes|martes|mi[ée]rcoles|jueves|viernes"
+    r"|s[áa]bado|domingo|revisi[óo]n|control|fur|fum|fpp|parto|pr[óo]xim[oa]|intervenci[óo]n|iq"
+    r"|birth\w*|dob|date",
 }
 # What follows a number from 1900 to 2099 that is a quantity.
 _NO_QUANTITY = (
@@ -60,8 +65,15 @@ _YEAR_IN_WORDS = (
     r"(?:dos mil|mil novecientos)(?: (?:y|veinti\w+|dieci\w+|\w+enta|\w+nte|\w+nce|diez|doce"
     r"|trece|catorce|uno|dos|tres|cuatro|cinco|seis|siete|ocho|nueve)\b)*"
 )
+_ORDINAL_EN = (
+    r"(?:(?:twenty|thirty)[ -])?(?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth"
+    r"|eleventh|twelfth|thirteenth|fourteenth|fifteenth|sixteenth|seventeenth|eighteenth|nineteenth"
+    r"|twentieth|thirtieth)"
+)
 _WORDED = {
     "es": (
+        # The first day of "del 7 al 15 de abril".
+        rf"\b{_DAY}[º°]?(?=\s*(?:-|y|e|al?)\s*(?:el\s+)?\d\d?[º°]?(?:\s+de\s+|[ ]){{month}}\b)",
         rf"\b{_DAY}[º°]?(?:\s+de\s+|\s*[-/. ]\s*){{month}}\b"
         rf"(?:\.?(?:\s+del?\s+(?:a[ñn]o\s+)?|\s*[-/,. ]\s*){_YEAR})?",
         rf"\b{_DAY}(?:\s+de\s+|[ ]?[-/. ]?[ ]?){{month}}(?:\.?\s+del?\s+(?:a[ñn]o\s+)?'?"
@@ -72,13 +84,17 @@ _WORDED = {
         rf"\b{_DAY_IN_WORDS}\s+de\s+{{month}}\b(?:\s+del?\s+(?:a[ñn]o\s+)?(?:{_YEAR}"
         rf"|{_YEAR_IN_WORDS}))?",
         rf"\b(?:{_CUES['es']})\s+(?P<value>{{month}})\b",
-        rf"\b(?:en|desde|hasta|durante|a[ñn]o(?: de)?|del)\s+(?P<value>{_YEAR})"
-        rf"{_AFTER}{_NO_QUANTITY}",
+        rf"(?<!\w-)\b{{month}}\.?[ -]{_DAY},?[ -](?:of )?{_YEAR}\b",
+        rf"\b(?:en|desde|hasta|durante|a[ñn]o(?: de)?|del|navidad(?:es)?|nochebuena|nochevieja"
+        rf"|semana santa|verano|invierno|oto[ñn]o|primavera|hacia|sobre)\s+(?:de\s+|del?\s+|el\s+)?"
+        rf"(?P<value>{_YEAR}){_AFTER}{_NO_QUANTITY}",
     ),
     "en": (
         rf"\b{_DAY}(?:st|nd|rd|th)?(?:\s+of)?[\s/-]*{{month}}\b(?:\.?[\s,/-]*{_YEAR})?",
         rf"\b{_DAY}[ ]?[-/. ]?{{month}}\.?[-/. ']{{0,2}}(?:{_YEAR}|{_SHORT}){_AFTER}{_NO_QUANTITY}",
-        rf"\b{{month}}\b\.?\s+{_DAY}(?:st|nd|rd|th)?\b(?:,?\s+(?:{_YEAR}|'{_SHORT})\b)?",
+        rf"\b{{month}}\b\.?[\s-]+{_DAY}(?:st|nd|rd|th)?\b"
+        rf"(?:(?:[ ]?[-–][ ]?\d\d?)?,?[\s-]+(?:{_YEAR}|'{_SHORT})\b)?",
+        rf"\b{_ORDINAL_EN}\s+(?:of\s+)?{{month}}\b(?:,?\s+{_YEAR}\b)?",
         rf"\b{{month}}\b\.?[\s,/-]*(?:of\s+)?{_YEAR}\b",
         rf"\b(?:{_CUES['en']})\s+(?P<value>{{month}})\b",
         rf"\b(?:in|since|until|during|year|from)\s+(?P<value>{_YEAR}){_AFTER}{_NO_QUANTITY}",
@@ -96,6 +112,13 @@ _BY_CUE = {
 }
 # Characters before a date that are looked at.
 _FARTHEST = 40
+# What stands before doses, scores and ratios that look like a date.
+_NO_DATE = re.compile(
+    r"\b(?:insulina\w*|insulin|pautas?|dosis|dose|apgar|lantus|novo\w+|humalog|levemir|sintrom|escala"
+    r"|glasgow|gcs|scores?|test|gleason|fuerza|strength|agudeza|av|vas?|eva|tas?|bp|proporci[óo]n|ratio"
+    r"|mg|comprimidos?|tableta|cada)\b[^\d\n]{0,12}\Z",
+    re.IGNORECASE,
+)
 # Numbers and units of Spanish ages, which are in other patterns too.
 COUNT = (
     r"(?:\d{1,3}|un[oa]?|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|once|doce|trece"
@@ -109,6 +132,7 @@ _PERSON = (
     r"paciente|var[óo]n|mujer|hombre|niñ[oa]|lactante|chic[oa]|joven|neonato|gestante|señora?"
     r"|reci[ée]n nacid[oa]|ancian[oa]|enferm[oa]|adolescente"
 )
+_TENS_EN = r"(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)"
 _AGES = {
     "es": (
         rf"\bedad(?: gestacional)?(?:\s+de\b|\s*:)?\s*(?P<value>{COUNT}\s*{_UNITS})\b",
@@ -123,8 +147,12 @@ _AGES = {
         r"(?![ ](?:de|del|tras|después|posterior)\b)",
         rf"\b(?:{_PERSON})[ ]de[ ](?P<value>\d{{1,3}})(?=\s*[,.;])",
         rf"\b{COUNT}[ ]{_UNITS}[ ]de[ ]vida\b",
+        rf"\b(?:{_PERSON})[ ,]{{1,3}}(?:de )?(?P<value>\d{{1,3}}[ ]?a)\b",
+        r"(?<=[a-z])[ ,]{1,2}(?P<value>\d{2,3}[ ]?a)(?=[.,;])",
     ),
     "en": (
+        r"\b\d{1,3}[ -]?(?:y/?o|yo|yrs?|y)\b",
+        rf"\b(?:aged?|age of)[:\s]+(?P<value>{_TENS_EN}(?:[ -]\w+)?)\b",
         r"\baged?[:\s]+(?P<value>\d{1,3}(?:[ ](?:years?|months?|weeks?))?)\b(?!\s*[-%/])",
         r"\b\d{1,3}[ -]+(?:years?|months?|weeks?|yrs?|y/?o)(?=[ -]+old\b)",
     ),
@@ -156,6 +184,10 @@ def _is_date(match: re.Match[str], language: str) -> bool:
     if name is not None and not has_year and not _is_clear(name, fields, language):
         return False
     if "first" in fields:
+        if "year" not in fields and _NO_DATE.search(
+            match.string, max(match.start() - _FARTHEST, 0), match.start()
+        ):
+            return False
         numbers = int(fields["first"]), int(fields["second"])
         return any(_exists(month, day) for day, month in (numbers, numbers[::-1]))
     month = find_month(name, language) if name is not None else int(fields.get("month", 1))
@@ -164,8 +196,11 @@ def _is_date(match: re.Match[str], language: str) -> bool:
 
 def _is_clear(name: str, fields: dict[str, str], language: str) -> bool:
     """Whether a month without a year is a month, and not another word ("may", "mar")."""
-    is_full = normalize(name) in MONTHS[language][0].split()
-    return is_full and (language == "es" or "day" in fields or name[0].isupper())
+    form = normalize(name)
+    if form in MONTHS[language][0].split():
+        return language == "es" or "day" in fields or name[0].isupper()
+    is_word = form in ("mar", "may", "march", "ago", "set") or name.isupper()
+    return "day" in fields and not is_word and (language == "es" or name[0].isupper())
 
 
 def _by_cue(form: str, cue: re.Pattern[str], language: str) -> Rule:
@@ -199,14 +234,14 @@ def _cue(language: str, kind: str) -> re.Pattern[str]:
 _DATES = {
     language: [
         *(number("date", form, partial(_is_date, language=language)) for form in _NUMERIC),
-        *(_worded(form.replace("{month}", month), language) for form in _WORDED[language]),
+        *(_worded(form.replace("{month}", _MONTH), language) for form in _WORDED[language]),
         *(
             _by_cue(form, _cue(language, kind), language)
             for kind, forms in _BY_CUE.items()
             for form in forms
         ),
     ]
-    for language, month in _MONTH.items()
+    for language in _WORDED
 }
 # Dates without signs in segments of HL7.
 _SEGMENT_DATE = rule(

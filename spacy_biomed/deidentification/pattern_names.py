@@ -5,73 +5,67 @@ and in segments of HL7.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from .pattern_rules import Found, fold_form, is_eponym
 from .plain_text import PlainText
-from .term_lists import NameWords, name_words
+from .term_lists import NameWords, name_words, word_list
 
 _WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
 _PARTICLES = frozenset(
-    [
-        "de",
-        "del",
-        "la",
-        "las",
-        "los",
-        "y",
-        "i",
-        "da",
-        "do",
-        "dos",
-        "van",
-        "von",
-        "el",
-        "san",
-        "santa",
-    ]
+    ["de", "del", "la", "las", "los", "y", "i", "da", "do", "dos", "van", "von", "el", "al"]
+    + ["san", "santa"]
 )
-# What is between two words of a name.
-_GAPS = frozenset([" ", "-", ". ", " - "])
+_DEPARTMENT = re.compile(r"\w+(?:logi[ac]\w*|iatri[ac]\w*|logy|iatrics)|cirugia|medicina|urgencias")
+# What is between two words of a name, also in Markdown and in names of users.
+_GAP = re.compile(r"[ ._/-]| - |\. |[*_]{1,2} ?[*_]{1,2}")
 _MAX_PARTICLES = 3
 # Longer names are lists of people.
 _MAX_WORDS = 7
+# Of a given name and a surname without a space.
+_SHORTEST_JOINED = 8
 
 # Titles, after which any word that is not ordinary is a name.
 _TITLES = (
     r"dr|dra|d|dña|d[ªa]|don|doña|sr|sra|srta|sres|doctora?|mr|mrs|ms|miss|fdo|firmad[oa]|firma"
-    r"|alias"
-    r"|apodad[oa]|mote|llamad[oa]|llaman|conocid[oa] como|de nombre|a nombre de"
+    r"|alias|apodad[oa]|apodo|mote|sobrenombre|llamad[oa]|llaman|hace llamar|se llama"
+    r"|conocid[oa] (?:como|por)|de nombre|a nombre de|pte|pcte|pac|px|pt"
+    r"|(?:remitid|atendid|informad|solicitad|realizad|validad|firmad|revisad|dictad)[oa] por"
+    r"|nickname|goes by|known as|aka|(?:seen|signed|referred|reviewed|dictated) by|signed|attending"
 )
 # Names of fields, and of people, after which one word of a name has to be known.
 _FIELDS = (
     r"nombres?|apellidos?\d?|nombre y apellidos|paciente|patient|name|surname|forename|first_?name"
     r"|last_?name|given|family|m[ée]dic[oa]|facultativ[oa]|enfermer[oa]|cirujan[oa]|tutora?"
-    r"|(?:remitid|atendid|informad|solicitad|realizad|validad)[oa] por|acompañad[oa] (?:de|por)"
+    r"|acompañad[oa] (?:de|por)"
     r"|responsable|contacto|titular|asegurad[oa]|hij[oa]s?|herman[oa]s?|espos[oa]|marido|mujer"
     r"|madre"
     r"|padre|pareja|novi[oa]|abuel[oa]|t[íi][oa]|cuñad[oa]|sobrin[oa]|prim[oa]|niet[oa]|suegr[oa]"
-    r"|vecin[oa]|cuidador[a]?|nurse|son|daughter|wife|husband|mother|father|sister|brother"
-    r"|(?:seen|signed|referred|reviewed) by|signed"
+    r"|vecin[oa]|cuidador[a]?|nurse|son|daughter|wife|husband|mother|father|sister|brother|provider"
 )
 _CUE = re.compile(
     fold_form(
         rf"(?<![^\W_])(?:(?P<title>{_TITLES})|(?P<field>{_FIELDS}))(?![^\W\d_])"
-        r"(?:[.:\s\"'«“=>|<(/ªº_,-]|es\b|is\b|de_|sra?\b\.?|mayor\b|menor\b){1,8}(?=[^\W\d_])"
+        r"(?:[.:\s\"'«“=>|<(/ªº_,*[{{-]|es\b|is\b|de_|sra?\b\.?|mayor\b|menor\b){1,8}(?=[^\W\d_])"
     )
 )
-# Words after a name of what only a person does.
-_DOES = re.compile(
-    r" (?:(?:no|se|ya|ha|habia|fue|esta) )?(?:refier[ea]n?|acud[ei]\w*|ingres[ao]|present[ao]"
-    r"|consult[ao]"
-    r"|viv[ei]\w*|cuenta|nieg\w+|dice|coment[ao]|vuelve|volvio|llam[ao]|falleci?o|fallece"
-    r"|tom[ao]|tomaba"
-    r"|vino|viene|es alta|es dad[oa]|padece|reconoce|acepta|firm[ao]|solicit[ao]|explica|tiene"
-    r"|debuta"
-    r"|sufr[eio]+|precis[ao]|denies|reports|presents|complains|returned|lives|states|was admitted"
-    r"|was seen)\b"
+# Words after a name of what only a person does, and before one of whom something happens to.
+_VERBS = (
+    r"refier[ea]n?|acud[ei]\w*|ingres[ao]|present[ao]|consult[ao]|viv[ei]\w*|cuenta|nieg\w+|dice"
+    r"|coment[ao]|vuelve|volvio|llam[ao]|falleci?o|fallece|tom[ao]|tomaba|vino|viene|es alta"
+    r"|es dad[oa]|padece|reconoce|acepta|firm[ao]|solicit[ao]|explica|tiene|debuta|sufr[eio]+"
+    r"|precis[ao]|sigue|duerme|camina|deambula|come|bebe|fuma|trabaja|tose|vomit[ao]|llor[ao]"
+    r"|mejor[ao]|empeor[ao]|permanece|continua|evoluciona|recibe|necesita|nota|siente|quiere|pide"
+    r"|rechaza|denies|reports|presents|complains|returned|lives|states|takes|feels|sleeps|smokes"
+    r"|is (?:stable|improving|doing|here|a \d)|was admitted|was seen|has (?:been|a|no)|seen"
 )
+_DOES = re.compile(rf" (?:(?:no|se|ya|ha|habia|fue|esta|lo|le) ){{0,2}}(?:{_VERBS})\b")
+_SUFFERS = re.compile(r"(?:^|[.\n] ?)a $")
+_IS_DONE = re.compile(r" (?:se )?l[eao]s? [a-z]")
+_LINE = re.compile(r"^[ >*•#_-]*(?=[^\W\d_])", re.MULTILINE)
+_NICKNAME = re.compile(r"[\"“«'(](?P<name>(?:(?:el|la) )?[^\W\d_]{3,15})[\"”»')]")
 _NO_PERSON_BEFORE = re.compile(
     r"\b(?:san|santa|santo|virgen|nuestra senora|hospital\w*|clinica|centro|fundacion|instituto"
     r"|universidad|calle|c/|plaza|avda?|avenida|paseo|colegio|iglesia|parroquia|residencia)\.?"
@@ -122,6 +116,8 @@ class _Finder:
         self._text, self._folded = plain.text, plain.folded
         self._known: NameWords = name_words(language)
         self._places = [match.span() for match in _WORD.finditer(self._folded)]
+        known = self._known
+        self._names = (known.given | known.surnames) - _PARTICLES
         self._at = {start: place for place, (start, _) in enumerate(self._places)}
         self._words: dict[int, _Word] = {}
 
@@ -135,6 +131,8 @@ class _Finder:
                     yield found
         yield from self._in_runs()
         yield from self._in_commas()
+        yield from self._at_line_starts()
+        yield from self._in_nicknames()
         if "^" in self._text:
             yield from self._in_segments()
 
@@ -143,13 +141,71 @@ class _Finder:
         done = 0
         for place, (start, end) in enumerate(self._places):
             if place >= done and self._is_known(self._folded[start:end]):
-                done = self._end_of_run(place)
+                first, done = place, self._end_of_run(place)
+                if done == place and self._is_after_initial(place):
+                    first, done = place - 1, place + 1
                 if done > place and not self._is_other(start):
-                    yield start, self._places[done - 1][1]
+                    yield self._places[first][0], self._places[done - 1][1]
 
     def _is_known(self, form: str) -> bool:
-        parts = re.split("['-]", form) if "-" in form or "'" in form else [form]
-        return form not in _PARTICLES and any(map(self._known.is_name, parts))
+        if form in self._names:
+            return True
+        if "-" in form or "'" in form:
+            return any(map(self._known.is_name, re.split("['-]", form)))
+        return len(form) >= _SHORTEST_JOINED and self._known.is_joined_name(form)
+
+    def _is_after_initial(self, place: int) -> bool:
+        """Whether a surname has an initial before it: "B. Cano"."""
+        word = self._word(place)
+        is_surname = word.known == "surname" and word.is_clear() and word.shape != "l"
+        return is_surname and self._joins(place) and self._word(place - 1).shape == "i"
+
+    def _at_line_starts(self) -> Iterator[tuple[int, int]]:
+        """Capitalised words, none of them ordinary, before what a person does; known names alone on
+        a line, before a colon, or before an initial.
+        """
+        for line in _LINE.finditer(self._text):
+            first = place = self._at.get(line.end(), len(self._places))
+            while place < len(self._places) and place < first + _MAX_WORDS:
+                word = self._word(place)
+                is_part = word.form in _PARTICLES or (word.shape in "tu" and not word.is_ordinary)
+                if not is_part or (place > first and not self._joins(place)):
+                    break
+                place += 1
+            words = [self._word(one) for one in range(first, place)]
+            names = [one for one in words if one.form not in _PARTICLES]
+            if names and self._stands_for_person(names, words[-1].end):
+                yield words[0].start, words[-1].end
+
+    def _stands_for_person(self, names: list[_Word], end: int) -> bool:
+        text = self._text
+        known = [one for one in names if one.known]
+        if len(names) > 1 and _DOES.match(self._folded, end):
+            return True
+        if len(known) < len(names) or all(one.known == "surname" for one in names):
+            initials = _INITIALS.match(text, end + 1)
+            return bool(known and initials and text[end : end + 1] in " ,")
+        return text[end : end + 1] in ("", "\n", ":")
+
+    def _in_nicknames(self) -> Iterator[tuple[int, int]]:
+        """A given name in quotes or brackets after a name, and with that name and the next."""
+        for match in _NICKNAME.finditer(self._text):
+            place = bisect_left(self._places, match.span("name"))
+            inner = self._word(place)
+            before = self._word(place - 1) if place else None
+            is_after_name = before is not None and before.is_clear() and before.shape in "tu"
+            is_alone = match.start() == 0 or self._text[match.start() - 1] == "\n"
+            if is_after_name and before and before.end == match.start() - 1:
+                last = bisect_left(self._places, match.end(), key=lambda one: one[0])
+                following = self._word(last) if last < len(self._places) else None
+                is_next = following is not None and following.start == match.end() + 1
+                is_given = inner.known == "given" or match[0][0] in '"“«'
+                if following and is_next and is_given and following.is_clear():
+                    yield before.start, following.end
+                elif inner.known == "given" and inner.is_clear():
+                    yield match.span("name")
+            elif is_alone and inner.known == "given" and inner.is_clear():
+                yield match.span("name")
 
     def _word(self, place: int) -> _Word:
         word = self._words.get(place)
@@ -160,7 +216,9 @@ class _Finder:
     def _describe(self, start: int, end: int) -> _Word:
         written, form = self._text[start:end], self._folded[start:end]
         parts = [form, *re.split("['-]", form)] if "-" in form or "'" in form else [form]
-        known = ""
+        known = (
+            "given" if len(form) >= _SHORTEST_JOINED and self._known.is_joined_name(form) else ""
+        )
         for part in parts:
             if part in self._known.given:
                 known = known or "given"
@@ -177,7 +235,13 @@ class _Finder:
         if not 0 < place < len(self._places):
             return False
         gap = self._text[self._places[place - 1][1] : self._places[place][0]]
-        return gap in _GAPS and (gap != ". " or self._word(place - 1).shape == "i")
+        if gap == " ":
+            return True
+        if _GAP.fullmatch(gap) is None:
+            return False
+        if self._word(place - 1).shape == "i" or "-" in gap:
+            return True
+        return gap != ". " and self._word(place).is_clear() and self._word(place - 1).is_clear()
 
     def _continues(self, place: int, first: _Word) -> bool:
         """Whether a word can be a further one of a name that begins with another word."""
@@ -222,7 +286,15 @@ class _Finder:
             if is_name:
                 return end
         is_alone = first.shape == "t" and first.is_clear()
-        return place + 1 if is_alone and _DOES.match(self._folded, first.end) else place
+        if is_alone and (_DOES.match(self._folded, first.end) or self._suffers(first)):
+            return place + 1
+        is_joined = first.is_clear() and first.form not in self._names and first.shape in "tu"
+        return place + 1 if is_joined and "-" not in first.form else place
+
+    def _suffers(self, word: _Word) -> bool:
+        """Whether something happens to somebody: "A Candela le duele"."""
+        before = self._folded[max(word.start - 4, 0) : word.start]
+        return bool(_SUFFERS.search(before) and _IS_DONE.match(self._folded, word.end))
 
     def _after_cue(self, place: int, is_title: bool) -> tuple[int, int] | None:
         word = self._word(place)
@@ -231,6 +303,8 @@ class _Finder:
                 return None
             place += 1
             word = self._word(place)
+        if word.form in word_list("particles") or _DEPARTMENT.match(word.form):
+            return None
         if word.shape == "i":
             # "Paciente J.E.R.", "Sra. M. Ochoa"
             initials = self._read_initials(word.start)
@@ -265,7 +339,8 @@ class _Finder:
         for comma in re.finditer(r"(?<=[^\W\d_]), ?(?=[^\W\d_])", self._text):
             place = self._at.get(comma.end(), 0)
             before, word = self._word(place - 1), self._word(place)
-            if place == 0 or before.shape not in "tu" or before.is_ordinary:
+            is_first = place == 0 or before.is_ordinary
+            if is_first or (before.shape == "l" and not self._is_lower_list(place)):
                 continue
             first = self._start_of_surnames(place - 1)
             start = self._places[first][0]
@@ -278,10 +353,18 @@ class _Finder:
                 if initials is not None:
                     yield start, initials[1]
                 continue
-            is_given = word.known == "given" and word.shape in "tu" and not word.is_ordinary
+            is_given = word.known == "given" and not word.is_ordinary
+            is_given = is_given and (word.shape in "tu" or before.shape == "l")
             is_long = len(before.form) > 4 or first < place - 1
             if is_given and (before.known == "surname" or is_long):
                 yield start, self._places[self._extend(place) - 1][1]
+
+    def _is_lower_list(self, place: int) -> bool:
+        """Whether a known surname and a known given name begin a line: "cano, beatriz"."""
+        before, word = self._word(place - 1), self._word(place)
+        first = self._places[self._start_of_surnames(place - 1)][0]
+        is_start = not self._text[:first].rstrip(" ") or self._text[first - 1] == "\n"
+        return is_start and before.known == "surname" and word.known == "given"
 
     def _start_of_surnames(self, place: int) -> int:
         """The first of up to three surnames that end at a place."""

@@ -61,6 +61,17 @@ class NameWords(NamedTuple):
         """Whether a word is a name, and no ordinary word."""
         return self.is_name(word) and word not in self.ordinary
 
+    def is_joined_name(self, word: str) -> bool:
+        """Whether a word that is no ordinary one is a given name and a surname without a space."""
+        if word in self.ordinary:
+            return False
+        return any(
+            word[:end] in self.given
+            and word[end:] in self.surnames
+            and not (word[:end] in self.ordinary or word[end:] in self.ordinary)
+            for end in range(3, len(word) - 2)
+        )
+
 
 @cache
 def name_words(language: str) -> NameWords:

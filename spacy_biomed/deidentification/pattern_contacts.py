@@ -10,21 +10,64 @@ from spacy.lang.lex_attrs import like_url
 
 from .pattern_rules import Found, Rule, apply_rules, caseless, is_of_person, number, rule
 from .plain_text import PlainText
-from .term_lists import is_name, normalized_words
+from .term_lists import is_name, name_words, normalized_words
 
 # An incomplete address ("name@hospital") is an address too: nothing else is written like it.
 _EMAIL = rule("email", r"(?<![\w.+-])[\w.+-]*\w\s?@\s?\w[\w-]*(?:[ ]?\.[ ]?[a-z]\w+)*(?:\.\w+)*")
+# "ana [at] correo (punto) es", "ana arroba correo.es"
+_SPELT_EMAIL = caseless(
+    "email",
+    r"(?<![\w.+-])[\w.+-]{2,40}[ ]?(?:[\[({<][ ]?(?:at|arroba)[ ]?[\])}>]|[ ]arroba[ ]"
+    r"|[ ]at[ ](?=[\w-]+[ ]?(?:\.|[ ]dot[ ])))[ ]?[\w-]+"
+    r"(?:[ ]?(?:\.|[\[({<]?(?:dot|punto)[\])}>]?)[ ]?[a-z]{2,10}){1,3}\b",
+)
+_AT = re.compile(r"[\[({<] ?at ?[\])}>]")
+_ACCOUNT = caseless(
+    "email",
+    r"\b(?:skype|twitter|instagram|facebook|telegram|tiktok|usuario|login|user(?:name)?)[:\s=\"']{1,4}"
+    r"(?P<value>@?(?=[\w.-]*[\d._@])\w[\w.-]{2,40}\w|@\w{3,40})",
+)
+_SHORT_PHONE = caseless(
+    "phone",
+    r"\b(?:busca|buscapersonas|ext(?:ensi[óo]n|ension)?|pager|beeper|interno)\b[.:\s]{1,3}"
+    r"(?:n[ºo°.]+\s*)?(?P<value>\d{3,6})\b(?![.,/%]\d)",
+)
 _ENDINGS = (
     "dcm|dicom|nii|jpe?g|png|tiff?|bmp|gif|mp4|avi|mov|mp3|wav|pdf|docx?|odt|rtf|txt|xlsx?|csv|tsv"
     "|pptx?|zip|rar|7z|xml|json|hl7|html?|edf|ecg"
 )
 
 
-def _names_somebody(match: re.Match[str]) -> bool:
+def _names_somebody(stem: str) -> bool:
     """Whether a file's name has a name of three letters or a number of five digits."""
-    stem = re.sub(r"(?<=[a-zß-ÿ])(?=[A-ZÀ-Þ])", " ", match[0].rpartition(".")[0])
+    stem = re.sub(r"(?<=[a-zß-ÿ])(?=[A-ZÀ-Þ])", " ", stem)
     words = [word for word in normalized_words(stem) if len(word) > 2]
-    return bool(re.search(r"\d{5}", stem)) or any(map(is_name, words))
+    return bool(re.search(r"\d{5}", stem)) or any(
+        is_name(word) or is_name(word[1:]) or name_words("es").is_joined_name(word)
+        for word in words
+    )
+
+
+_ENDING = re.compile(rf"\.(?:{_ENDINGS})\b")
+# A name, with its folders, and names with spaces before " - ".
+_STEM = re.compile(
+    r"(?<![\w.])(?:[\w.:-]*[\\/])*[\w.-]{3,80}\Z|(?<![\w.])[\w.]+(?: [\w.]+)* - [\w.-]+\Z"
+)
+_LONGEST_FILE = 120
+_PATH = re.compile(r"(?<![\w.<])(?:[A-Za-z]:|\\)?(?:[\\/][\w.-]{2,40}){2,}")
+
+
+def _find_files(plain: PlainText) -> Found:
+    """Files and folders whose name has a person's name or a number."""
+    for ending in _ENDING.finditer(plain.folded):
+        first = max(ending.start() - _LONGEST_FILE, plain.text.rfind("\n", 0, ending.start()) + 1)
+        stem = _STEM.search(plain.text, first, ending.start())
+        if stem and _names_somebody(stem[0]):
+            yield stem.start(), ending.end(), "file"
+    if "/" in plain.text or "\\" in plain.text:
+        for path in _PATH.finditer(plain.text):
+            if not path[0].replace("/", "").isdigit() and _names_somebody(path[0]):
+                yield *path.span(), "file"
 
 
 def _is_address(match: re.Match[str]) -> bool:
@@ -42,7 +85,7 @@ _ADDRESSES = [
         lambda match: like_url(match[0]),
     ),
     number("url", r"(?<![\w.,])[1-9]\d{0,2}(?:\.\d{1,3}){3}(?![\w.,]\w|\w)", _is_address),
-    rule("file", rf"(?<![\w.])[\w.-]{{3,80}}\.(?i:{_ENDINGS})\b", _names_somebody),
+    _ACCOUNT,
 ]
 
 
@@ -142,7 +185,7 @@ _POSTAL_CODES = {
     ],
 }
 _PHONES = {
-    language: [_after("fax", _FAX_CUES), _after("phone", cues), *_NUMBERS[language]]
+    language: [_after("fax", _FAX_CUES), _after("phone", cues), _SHORT_PHONE, *_NUMBERS[language]]
     for language, cues in _PHONE_CUES.items()
 }
 
@@ -153,7 +196,10 @@ def find_addresses(plain: PlainText, language: str) -> Found:
     """
     if "@" in plain.text:
         yield from apply_rules([_EMAIL], plain)
+    if "arroba" in plain.folded or " dot " in plain.folded or _AT.search(plain.folded):
+        yield from apply_rules([_SPELT_EMAIL], plain)
     yield from apply_rules(_ADDRESSES, plain)
+    yield from _find_files(plain)
 
 
 def find_phones(plain: PlainText, language: str) -> Found:

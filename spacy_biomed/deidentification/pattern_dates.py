@@ -43,10 +43,10 @@ _CUES = {
 }
 # Words before eight digits, or a day and a month, that are a date.
 _DATE_CUES = {
-    "en": r"date|dob|birth\w*|born|admitted|discharged|admission|discharge|on|since|until|seen|visit"
-    r"|due|lmp|surgery|appointment|follow[ -]?up|through",
-    "es": r"\w*fecha\w*|f\.?\s?n(?:ac)?\b|fnac|nacimiento|nacid[oa]|nac|ingres[oa]\w*|alta|exitus|el"
-    r"|d[íi]a|desde|hasta|vist[oa]|consulta|citad?[oa]?|lunes|martes|mi[ée]rcoles|jueves|viernes"
+    "en": r"date|dob|birth\w*|born|admitted|discharged|admission|discharge|on|since|until|seen"
+    r"|visit|due|lmp|surgery|appointment|follow[ -]?up|through",
+    "es": r"\w*fecha\w*|f\.?\s?n(?:ac)?\b|fnac|nacimiento|nacid[oa]|nac|ingres[oa]\w*|alta|exitus"
+    r"|el|d[íi]a|desde|hasta|vist[oa]|consulta|citad?[oa]?|lunes|martes|mi[ée]rcoles|jueves|viernes"
     r"|s[áa]bado|domingo|revisi[óo]n|control|fur|fum|fpp|parto|pr[óo]xim[oa]|intervenci[óo]n|iq"
     r"|birth\w*|dob|date",
 }
@@ -148,7 +148,7 @@ _AGES = {
         rf"\b(?:{_PERSON})[ ]de[ ](?P<value>\d{{1,3}})(?=\s*[,.;])",
         rf"\b{COUNT}[ ]{_UNITS}[ ]de[ ]vida\b",
         rf"\b(?:{_PERSON})[ ,]{{1,3}}(?:de )?(?P<value>\d{{1,3}}[ ]?a)\b",
-        r"(?<=[a-z])[ ,]{1,2}(?P<value>\d{2,3}[ ]?a)(?=[.,;])",
+        r"(?<=[a-z]), (?P<value>\d{2,3}[ ]?a)(?=[.,;])",
     ),
     "en": (
         r"\b\d{1,3}[ -]?(?:y/?o|yo|yrs?|y)\b",

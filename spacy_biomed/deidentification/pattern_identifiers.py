@@ -39,6 +39,7 @@ _CUES = {
         "license": r"n[ºo°.]*\s*(?:de\s+)?col(?:egiad[oa])?|colegiad[oa](?:\s+n[ºo°.]*)?"
         r"|n[ºo°]?col",
         "encounter": r"episodio|n[ºo°.]*\s*(?:de\s+)?(?:ingreso|episodio|urgencias)|CIAS|icu",
+        "account": r"cuenta(?: corriente| bancaria)?|n[ºo°.]*\s*(?:de\s+)?cuenta|IBAN",
     },
     "en": {
         "record": r"MRN|medical record(?: (?:number|no))?|chart(?: (?:number|no))"
@@ -50,10 +51,18 @@ _CUES = {
         "license": r"NPI|DEA(?: (?:number|no))?|GMC(?: (?:number|no))?"
         r"|(?:medical )?licen[cs]e (?:number|no)",
         "encounter": r"accession(?: (?:number|no))?|encounter(?: (?:id|number|no))?"
-        r"|visit (?:id|number|no)|account (?:number|no)",
+        r"|visit (?:id|number|no)",
+        "account": r"acct|account(?: (?:number|no))?",
     },
 }
 # Names of identifiers that are nothing else, so that two digits are enough.
+# They may be joined to the number, as in "NHC778899".
+_JOINED = rule(
+    "record",
+    r"(?<![^\W_])(?i:NHC|HC|MRN|DNI|NIF|NIE|NASS|NUSS|SIP|CIPA?|TIS|TSI|SSN|ID|PAC|HIST)[-_]?"
+    r"(?P<value>\d{4,12}[A-Z]?)(?![^\W_])",
+    is_of_person,
+)
 _CERTAIN = r"NHC|N\.H\.C|MRN|DNI|D\.N\.I|NIE|NASS|NUSS|SSN|n[ºo°.]+\s*(?:de\s+)?(?:historia|hc)"
 _FEWEST_DIGITS = 4
 
@@ -87,11 +96,13 @@ def is_social_security_number(number: str) -> bool:
 
 
 def _checked(is_valid: Callable[[str], bool]) -> Callable[[re.Match[str]], bool]:
-    return lambda match: is_valid(match[0])
+    return lambda match: is_of_person(match) and is_valid(match[0])
 
 
 def _is_dni(number: str) -> bool:
-    return dni.is_valid(number.replace(".", ""))
+    """Whether it is a valid DNI, or one with a wrong letter, which is as rare in other numbers."""
+    compact = number.replace(".", "").replace("-", "")
+    return dni.is_valid(compact) or re.fullmatch(r"\d{8}[A-HJ-NP-TV-Z]", compact) is not None
 
 
 def _is_card(number: str) -> bool:
@@ -170,7 +181,7 @@ _THINGS = [
     rule("record", r"(?<=[|^~])[A-Z]{0,4}\d{5,}[A-Z]?(?=[|^~\s]|$)", _is_segment),
     rule(
         "device",
-        r"(?<![\w/])(?i:n[ºo°.]*\s*(?:de\s+)?serie|n[úu]mero de serie|serial(?:\s+(?:number"
+        r"(?<![\w/])(?i:(?:n[ºo°.]*\s*(?:de\s+)?)?serie|n[úu]mero de serie|serial(?:\s+(?:number"
         r"|no))?|s/n|n/s"
         r"|SN|IMEI|UDI|bastidor|VIN)(?!\w)[\s:.#º\"'=>|-]{0,6}"
         r"(?P<value>(?=[\w/-]*\d)[A-Z0-9][A-Za-z0-9]+(?:[-/ .](?=[A-Z]*\d)[A-Z0-9]+)*)(?!\w)",
@@ -188,9 +199,12 @@ _THINGS = [
         r"[\s:.\"'=>"
         r"|]{1,5}(?P<value>(?=[\w -]{0,8}\d)[A-Za-z0-9]{1,7}(?:[ -][A-Z0-9]{1,4}){0,3})(?!\w)",
     ),
+    # The last digits of a number that is masked.
+    rule("national_id", r"(?<!\w)[*xX#]{2,}[ *xX#-]*\d{2,4}(?!\w)"),
+    rule("device", r"(?<![\w:])(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}(?![\w:])"),
     rule(
         "room",
-        r"\b(?i:hab(?:itaci[óo]n)?\.?|cama|box|room|bed)(?:\s*n[ºo°.]*)?[\s:.]{1,3}"
+        r"\b(?i:hab(?:itaci[óo]n)?\.?|cama|box|sill[óo]n|puesto|camilla|room|bed)(?:\s*n[ºo°.]*)?[\s:.]{1,3}"
         rf"(?P<value>{_BED})",
     ),
 ]
@@ -201,6 +215,7 @@ _RULES = {
             for pattern, form, is_valid in [*_EVERYWHERE, *_WITH_CHECKS[language]]
         ),
         *(_by_cue(pattern, cue) for pattern, cue in cues.items()),
+        _JOINED,
         *_THINGS,
     ]
     for language, cues in _CUES.items()

@@ -3,43 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from spacy.tokens import Doc, Span
 
 ASSERTIONS = ("is_negated", "is_uncertain", "is_historical", "is_hypothetical", "is_family")
+PROBABILITIES = "assertion_probabilities"
 _STORED = "assertions"
+_THRESHOLD = 0.5
 
 
 def install_assertions() -> None:
     """Declare `span._.is_negated`, `is_uncertain`, `is_historical`, `is_hypothetical`, `is_family`.
 
-    Each is True or False; None where nobody looked. They belong to a place of the text, whatever
-    the label. Names are those of medspaCy.
+    Each is True or False; None where nobody looked. `span._.assertion_probabilities` has the
+    probability of each by its name. They belong to a place of the text, whatever the label. Names
+    are those of medspaCy.
     """
     for name in ASSERTIONS:
         if not Span.has_extension(name):
-            Span.set_extension(name, getter=_make_getter(name))
+            Span.set_extension(name, getter=partial(_get, name=name), setter=_make_setter(name))
+    if not Span.has_extension(PROBABILITIES):
+        Span.set_extension(PROBABILITIES, getter=get_probabilities)
 
 
-def _make_getter(name: str) -> Callable[[Span], bool | None]:
-    def get(span: Span) -> bool | None:
-        found = get_assertions(span)
-        return None if found is None else found[name]
-
-    return get
+def _get(span: Span, name: str) -> bool | None:
+    return get_assertions(span).get(name)
 
 
-def get_assertions(span: Span) -> Mapping[str, bool] | None:
-    """All five of a span, by name; None where nobody looked."""
+def _make_setter(name: str) -> Callable[[Span, bool], None]:
+    return lambda span, value: set_assertions(span, {**get_probabilities(span), name: float(value)})
+
+
+def get_assertions(span: Span) -> dict[str, bool]:
+    """The assertions of a span by name, without those that nobody looked for."""
+    return {name: value >= _THRESHOLD for name, value in get_probabilities(span).items()}
+
+
+def get_probabilities(span: Span) -> Mapping[str, float]:
+    """`span._.assertion_probabilities`: 0 to 1 by name; empty where nobody looked."""
     user_data: dict[Any, Any] = span.doc.user_data
-    return user_data.get(_key(span))
+    return user_data.get(_key(span), {})
 
 
-def set_assertions(span: Span, found: Mapping[str, bool]) -> None:
-    """Set all five of a span, which are kept by `Span.as_doc` and `Doc.to_disk`."""
+def set_assertions(span: Span, probabilities: Mapping[str, float]) -> None:
+    """Set the assertions of a span, which `Span.as_doc` and `Doc.to_disk` keep.
+
+    Args:
+        probabilities: 0 to 1 by name; a name that is left out is not annotated.
+    """
     user_data: dict[Any, Any] = span.doc.user_data
-    user_data[_key(span)] = dict(found)
+    user_data[_key(span)] = dict(probabilities)
+
+
+def describe_assertions(span: Span) -> str:
+    """What the text says of a span, as in "negated, family"; "" for nothing."""
+    found = get_assertions(span)
+    return ", ".join(name.removeprefix("is_") for name in ASSERTIONS if found.get(name))
 
 
 def mark_assertions(doc: Doc) -> dict[str, Any]:
@@ -50,8 +71,7 @@ def mark_assertions(doc: Doc) -> dict[str, Any]:
     """
     ents = []
     for span in doc.ents:
-        found = get_assertions(span) or {}
-        said = ", ".join(name.removeprefix("is_") for name in ASSERTIONS if found.get(name))
+        said = describe_assertions(span)
         label = f"{span.label_} ({said})" if said else span.label_
         ents.append({"start": span.start_char, "end": span.end_char, "label": label})
     return {"text": doc.text, "ents": ents, "title": None}

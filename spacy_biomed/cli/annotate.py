@@ -225,10 +225,15 @@ def _explain_uncalibrated(names: list[str]) -> str:
 
 
 def findings(doc: Doc) -> list[str]:
-    """A line for each entity, answer or other span, relation and class, with its probability."""
-    from ..annotations.pairs import PAIR_KEY
+    """A line for each entity, answer or other span, relation and class, with its probability.
 
-    layers = [doc.ents, *(group for key, group in doc.spans.items() if key != PAIR_KEY)]
+    The line of an entity ends with what the text says of it, as in "(negated)".
+    """
+    from ..annotations.pairs import PAIR_KEY
+    from ..annotations.sections import SECTIONS
+
+    others = (PAIR_KEY, SECTIONS)
+    layers = [doc.ents, *(group for key, group in doc.spans.items() if key not in others)]
     lines = [_describe(span) for layer in layers for span in layer]
     relations = doc._.relations if doc.has_extension("relations") else None
     for head, tail, label, score in relations or ():
@@ -238,9 +243,13 @@ def findings(doc: Doc) -> list[str]:
 
 
 def _describe(span: Span) -> str:
+    from ..annotations.assertions import describe_assertions
+
     # spaCy's own components give no probability.
     confidence = span._.confidence if span.has_extension("confidence") else None
-    return f"{span.text} [{span.label_}]" + ("" if confidence is None else f" {confidence:.2f}")
+    score = "" if confidence is None else f" {confidence:.2f}"
+    said = describe_assertions(span)
+    return f"{span.text} [{span.label_}]{score}" + (f" ({said})" if said else "")
 
 
 def _first_text(corpus: Path) -> str:

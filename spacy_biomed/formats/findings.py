@@ -167,7 +167,7 @@ def _describe_span(
     if layers.sections:
         described[SECTION] = get_section(span)
     if layers.assertions:
-        described |= get_assertions(span) or dict.fromkeys(ASSERTIONS)
+        described |= dict.fromkeys(ASSERTIONS) | get_assertions(span)
     return described
 
 

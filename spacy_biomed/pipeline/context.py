@@ -15,8 +15,8 @@ from spacy.util import SimpleFrozenDict
 from ..annotations.assertions import ASSERTIONS, install_assertions, set_assertions
 from ..annotations.sections import SECTIONS, get_section, install_section
 from ..errors import BiomedError
-from ..notes.cues import CATEGORIES, CueMatcher, parse_group
-from ..notes.term_files import read_groups
+from ..notes.cues import CueMatcher, parse_group
+from ..notes.term_files import NOTE_LANGUAGES, read_groups
 from .described import Described
 from .factories import register_factory
 from .sentences import choose_language
@@ -28,6 +28,18 @@ CONDITIONS = (
     *("DISEASE", "DISORDER", "DIAGNOSTICO", "MORFOLOGIA_NEOPLASIA", "CONDITION", "PROBLEM"),
     *("DISO", "ENFERMEDAD", "SINTOMA", "SYMPTOM", "SIGN", "FINDING"),
 )
+# By category, the share of mentions of which it is true: of those without a cue, of those with one
+# (measured, see docs/notes.md).
+_SHARES = {
+    "uncertain": (0.01, 0.60),
+    "historical": (0.05, 0.88),
+    "hypothetical": (0.01, 0.95),
+    "family": (0.01, 0.91),
+}
+PROBABILITIES = {
+    "en": {"negated": (0.01, 0.98), **_SHARES},
+    "es": {"negated": (0.02, 0.85), **_SHARES},
+}
 # Section: the category of all its mentions.
 SECTION_CATEGORIES = {"family_history": "family", "past_history": "historical"}
 
@@ -43,7 +55,8 @@ class BiomedContext(Described, Pipe):
     A component that sets sentences has to be before this one: `biomed_sentences`, or another.
 
     Declares `span._.is_negated`, `is_uncertain`, `is_historical`, `is_hypothetical` and
-    `is_family`: True or False, None for spans that were not looked at.
+    `is_family`: True or False, None for spans that were not looked at. The probabilities in
+    `span._.assertion_probabilities` are measured shares: how often the rules are right.
 
     Attributes:
         language: "en" or "es", for the terms; by default the pipeline's.
@@ -65,7 +78,7 @@ class BiomedContext(Described, Pipe):
         True
     """
 
-    default_name = FACTORY
+    default_name, languages = FACTORY, NOTE_LANGUAGES
 
     def __init__(
         self,
@@ -90,7 +103,9 @@ class BiomedContext(Described, Pipe):
                 parse_group(group)
         except BiomedError as error:
             raise BiomedError(f"[components.{name}] {error}") from error
-        self._groups = read_groups(choose_language(name, language, nlp), "cues")
+        chosen = choose_language(name, language, nlp)
+        self._groups = read_groups(chosen, "cues")
+        self._probabilities = PROBABILITIES[chosen]
         self._own = dict(cues)
         self._matcher: CueMatcher | None = None
 
@@ -136,8 +151,8 @@ class BiomedContext(Described, Pipe):
             set_assertions(
                 span,
                 {
-                    name: category in categories
-                    for name, category in zip(ASSERTIONS, CATEGORIES, strict=True)
+                    f"is_{category}": probabilities[category in categories]
+                    for category, probabilities in self._probabilities.items()
                 },
             )
 

@@ -37,6 +37,7 @@ class Described:
         task_name: the field's name for its task; "" for a component that has none of its own and is
             not in the model card.
         usage_line: what `usage` returns, if it does not depend on the settings.
+        languages: the languages that it has rules for; empty for a component without such rules.
         reads_words: whether it looks up words of the training texts in the vocabulary. They are
             not saved with a pipeline if no component does (`saved_words`).
     """
@@ -44,6 +45,7 @@ class Described:
     default_name: ClassVar[str] = ""
     task_name: ClassVar[str] = ""
     usage_line: ClassVar[str]
+    languages: ClassVar[tuple[str, ...]] = ()
     reads_words: ClassVar[bool] = False
 
     @classmethod

@@ -12,6 +12,7 @@ from spacy.util import SimpleFrozenDict
 
 from ..annotations.sections import SECTIONS, install_section
 from ..notes.headings import Heading, find_headings, key_of, read_headings
+from ..notes.term_files import NOTE_LANGUAGES
 from .described import Described
 from .factories import register_factory
 from .sentences import choose_language
@@ -46,7 +47,7 @@ class BiomedSections(Described, Pipe):
         'allergies'
     """
 
-    default_name = FACTORY
+    default_name, languages = FACTORY, NOTE_LANGUAGES
 
     def __init__(
         self,

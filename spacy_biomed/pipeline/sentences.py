@@ -42,7 +42,7 @@ class BiomedSentences(Described, Pipe):
         ['Allergies: penicillin', 'Seen by Dr. Lee.', 'Aspirin 81 mg q.d. with food']
     """
 
-    default_name = FACTORY
+    default_name, languages = FACTORY, NOTE_LANGUAGES
 
     def __init__(
         self,

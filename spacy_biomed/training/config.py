@@ -24,7 +24,7 @@ from ..encoders.encoder_catalogue import find_encoder
 from ..encoders.loading import is_on_disk, suggest_encoder
 from ..errors import BiomedError, add_hint, escape, quote, suggest, suggest_sibling
 from ..formats.spacy_docs import read_docs
-from ..pipeline.component_classes import find_head
+from ..pipeline.component_classes import find_described, find_head
 from ..pipeline.encoder_head import EncoderHead
 from ..settings.config_errors import explain_config_error
 from ..settings.sections import Section, explain_validation
@@ -267,6 +267,7 @@ def start_config(
     if has_no_head(config):
         task, head = find_learner(corpus, description, task)
         settings = {**head.learns[task], **head.corpus_settings(description)}
+        _leave_out_unspoken(config, description["language"])
         followers = [name for name in config["components"] if name != ENCODER]
         main = add_head(config, head.default_name, head, settings)
         config["nlp"]["pipeline"] += followers
@@ -280,6 +281,14 @@ def start_config(
                 settings.update(found.corpus_settings(description))
     config.pop("heads", None)
     return config
+
+
+def _leave_out_unspoken(config: Config, language: str) -> None:
+    """Leave out the components of a template that have no rules for a language."""
+    for name, settings in list(config["components"].items()):
+        kind = find_described(settings.get("factory", name))
+        if kind is not None and kind.languages and language not in kind.languages:
+            del config["components"][name]
 
 
 def has_no_head(config: Config) -> bool:

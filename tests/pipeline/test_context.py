@@ -148,6 +148,22 @@ def test_relations_keep_to_the_sentences():
     assert [sent.text.strip() for sent in nlp(NOTE).sents] == NOTE.split("\n")
 
 
+def test_probabilities_are_those_of_the_rules_and_can_be_set():
+    (ent,) = create()("no fiebre").ents
+    negated, *others = (ent._.assertion_probabilities[name] for name in ASSERTIONS)
+    assert 0.5 < negated < 1 and all(0 < other < 0.5 for other in others)
+    ent._.is_negated = False
+    ent._.is_family = True
+    assert said(ent) == ["is_family"]
+    assert ent._.is_uncertain is False
+
+
+def test_an_assertion_alone_leaves_the_others_open():
+    doc = spacy.blank("es")("no fiebre")
+    doc[1:2]._.is_negated = True
+    assert [doc[1:2]._.get(name) for name in ASSERTIONS] == [True, None, None, None, None]
+
+
 @pytest.mark.parametrize(
     ("pipeline", "text"),
     [
@@ -160,12 +176,11 @@ def test_the_included_pipelines_mark_what_is_negated_without_torch(pipeline, tex
     code = (
         WITHOUT_TRAINING
         + f"nlp = spacy.load({str(REPOSITORY / 'assets' / 'pipelines' / pipeline)!r})\n"
-        + "nlp.add_pipe('biomed_sentences', first=True)\n"
-        + "nlp.add_pipe('biomed_sections')\nnlp.add_pipe('biomed_context')\n"
         + f"ents = nlp({text!r}).ents\n"
-        + "print(len(ents) > 0, all(ent._.is_negated for ent in ents))"
+        + "print(len(ents) > 0, all(ent._.is_negated for ent in ents), "
+        + "min(ent._.assertion_probabilities['is_negated'] for ent in ents) >= 0.8)"
     )
-    assert run(code).split() == ["True", "True"]
+    assert run(code).split() == ["True"] * 3
 
 
 def f1(pairs):

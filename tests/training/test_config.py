@@ -19,6 +19,7 @@ from spacy_biomed.training.config import TEMPLATES, count_batches, fill_config, 
 
 TASKS = ("ner", "pair_classification", "qa", "relations", "similarity", "textcat_multilabel")
 PACKAGE = Path(spacy_biomed.__file__).parent
+NOTE_RULES = ["biomed_sentences", "biomed_sections", "biomed_context"]
 LINEAR = {"template": "ner_linear"}
 
 
@@ -157,7 +158,7 @@ def test_the_task_decides_the_head_and_what_differs_from_other_tasks(
         "@architectures": "spacy_biomed.TransformerModel.v1",
         "name": "${vars.encoder}",
     }
-    others = ["biomed_consistency"] if task == "ner" else []
+    others = ["biomed_consistency", *NOTE_RULES] if task == "ner" else []
     assert config["nlp"]["pipeline"] == ["biomed_transformer", head, *others]
     assert (config["vars"]["learn_rate"], config["vars"]["batch_words"]) == variables
     assert encoder == {**basic, **encoder_settings}
@@ -171,6 +172,14 @@ def test_the_task_decides_the_head_and_what_differs_from_other_tasks(
             found = found[part]
         assert found == value, name
     assert "heads" not in config
+
+
+def test_rules_for_notes_are_left_out_in_a_language_that_has_none(converted, tmp_path):
+    shutil.copytree(converted, tmp_path / "corpus")
+    description = json.loads((converted / "corpus.json").read_text(encoding="utf8"))
+    (tmp_path / "corpus" / "corpus.json").write_text(json.dumps({**description, "language": "fr"}))
+    names = fill(tmp_path / "corpus", task="ner")["nlp"]["pipeline"]
+    assert names == ["biomed_transformer", "biomed_ner", "biomed_consistency"]
 
 
 @pytest.mark.parametrize("settings", [*({"task": task} for task in TASKS), LINEAR], ids=str)

@@ -24,7 +24,8 @@ from spacy_biomed.training.updating import LEARN_RATE_SHARE, create_update
 
 NER, ENCODER = "biomed_ner", "biomed_transformer"
 # Components that are not trained.
-OTHERS = ["biomed_consistency", "biomed_deidentify"]
+RULES = ["biomed_consistency", "biomed_sentences", "biomed_sections", "biomed_context"]
+OTHERS = [*RULES, "biomed_deidentify"]
 OLD_TAGS = 1 + 2 * 4
 
 GENES = [

@@ -80,7 +80,7 @@ def find_headings(text: str, table: Mapping[str, str]) -> Iterator[Heading]:
 
 def _find_section(found: re.Match[str], table: Mapping[str, str]) -> str | None:
     name, end = found["name"].strip(" *"), found["end"].strip()
-    section = table.get(key_of(name)) or table.get(normalize_heading(name))
+    section = (_is_abbreviation(name) and table.get(name)) or table.get(normalize_heading(name))
     begins_line = found.string[max(found.start() - 1, 0) : found.start()] in ("", "\n", "\r")
     if section is not None:
         # Within a line, as at the end of a sentence, a word alone is not a heading.

@@ -13,6 +13,7 @@ from ..errors import BiomedError
 FOLDER = Path(__file__).parent / "terms"
 NOTE_LANGUAGES = ("en", "es")
 
+_ACCENT = re.compile("[\u0300-\u036f]")
 _ALTERNATIVES = re.compile(r"\{([^{}]*)\}")
 
 
@@ -58,5 +59,6 @@ def expand(term: str) -> list[str]:
 
 def remove_accents(text: str) -> str:
     """The text without accents."""
-    letters = unicodedata.normalize("NFKD", text)
-    return "".join(letter for letter in letters if not unicodedata.combining(letter))
+    if text.isascii():
+        return text
+    return _ACCENT.sub("", unicodedata.normalize("NFKD", text))

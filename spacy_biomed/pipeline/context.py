@@ -13,7 +13,7 @@ from spacy.tokens import Doc, Span
 from spacy.util import SimpleFrozenDict
 
 from ..annotations.assertions import ASSERTIONS, install_assertions, set_assertions
-from ..annotations.sections import SECTIONS, get_section, install_section
+from ..annotations.sections import find_sections, install_section
 from ..errors import BiomedError
 from ..notes.cues import CueMatcher, parse_group
 from ..notes.term_files import NOTE_LANGUAGES, read_groups
@@ -142,12 +142,11 @@ class BiomedContext(Described, Pipe):
         found = self._matcher.find(
             words[is_word, 0].tolist(), sentences[is_word].tolist(), mentions
         )
-        has_sections = SECTIONS in doc.spans
+        find_section = find_sections(doc)
         for span, categories in zip(spans, found, strict=True):
-            if has_sections:
-                category = SECTION_CATEGORIES.get(get_section(span) or "")
-                if category == "family" or (category and span.label_ in self._conditions):
-                    categories.add(category)
+            category = SECTION_CATEGORIES.get(find_section(span) or "")
+            if category == "family" or (category and span.label_ in self._conditions):
+                categories.add(category)
             set_assertions(
                 span,
                 {

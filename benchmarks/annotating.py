@@ -9,11 +9,16 @@ reads and writes Parquet, in one or two processes, and on Ray with one or two wo
 nodes (raylets) of one processor each. `nlp.pipe` and a single process have one core, since while
 the encoder computes on its one thread, Python would otherwise run on another core.
 
+With `--gpu-id 0` it compares, on a GPU that all processes share, `nlp.pipe` with `annotate` in as
+many processes as `--n-process` says, and with stock spacy-transformers (`--stock`, a pipeline that
+`inference.py --work` has written). There `nlp.pipe` annotates a tenth of the documents, and files
+are JSON lines.
+
 The seconds are from the first document to the end, without loading: with several processes from the
-end of the shard with which all have loaded. The start and the end of Ray are left out. The output
-has the fastest run of each, in documents per second, and the ratios; for one process the ratio by
-processor time, which hardly depends on what else the machine does; and what 100 million such
-documents take.
+end of the shard with which all have loaded, or of the first quarter of them if that is later. The
+start and the end of Ray are left out. The output has the fastest run of each, in documents per
+second, and the ratios; for one process the ratio by processor time, which hardly depends on what
+else the machine does; and what 100 million such documents take.
 """
 
 from __future__ import annotations
@@ -32,8 +37,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+from spacy.language import Language
 
 from spacy_biomed.bulk import BulkSettings, annotate_collection
 from spacy_biomed.evaluation.benchmark import describe_machine
@@ -64,6 +68,7 @@ TARGETS = {
     ("Ray, two nodes", "two processes"): 0.95,
 }
 MOST_GROWTH = 50  # MB
+STOCK = "stock, nlp.pipe"
 
 
 def main() -> None:
@@ -76,20 +81,31 @@ def main() -> None:
     parser.add_argument("--shard-size", type=int, default=500)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path, default=Path("build/benchmarks/annotating.json"))
-    parser.add_argument("--run", choices=CONTESTANTS, help=argparse.SUPPRESS)
+    parser.add_argument("--gpu-id", type=int, default=-1, help="-1 for the CPU")
+    parser.add_argument("--on-device", action="store_true", help="as on a GPU, whatever --gpu-id")
+    parser.add_argument("--n-process", type=int, nargs="+", default=[4, 8, 12], help="on a GPU")
+    parser.add_argument("--stock", help="pipeline to compare with on a GPU")
+    parser.add_argument("--target", type=int, help="words/s to reach on a GPU")
+    parser.add_argument("--run", help=argparse.SUPPRESS)
     args = parser.parse_args()
+    on_device = args.on_device or args.gpu_id >= 0
     if args.run:
-        print(json.dumps(run(args.run, args.pipeline, args.texts, args.shard_size)))
+        run_here = run_on_device if on_device else run
+        print(json.dumps(run_here(args.run, args.pipeline, args.texts, args)))
         return
-    contestants = [name for name in CONTESTANTS if can_run(name)]
+    if on_device:
+        processes = [f"{number} processes" for number in args.n_process]
+        contestants = ["nlp.pipe", *([STOCK] if args.stock else []), *processes]
+    else:
+        contestants = [name for name in CONTESTANTS if can_run(name)]
     with tempfile.TemporaryDirectory() as folder:
-        notes = Path(folder) / "notes.parquet"
+        notes = Path(folder) / ("notes.jsonl" if on_device else "notes.parquet")
         write_notes(args.texts, notes, args.documents)
         measured: dict[str, list[dict]] = {name: [] for name in contestants}
         for _ in range(args.repeats):
             for name, runs in measured.items():
                 runs.append(run_alone(name, args, notes))
-    report(measured, args.output)
+    (report_on_device if on_device else report)(measured, args)
 
 
 def can_run(name: str) -> bool:
@@ -101,19 +117,28 @@ def can_run(name: str) -> bool:
 
 
 def write_notes(texts: Path, path: Path, documents: int) -> None:
-    """Write texts repeatedly, each with its number, to a Parquet file."""
+    """Write texts repeatedly, each with its number, to a Parquet file or as JSON lines."""
     parts = find_parts(texts, Columns())
     items = [item for shard in plan_shards(parts, 1000) for item in parts[shard.part].read(shard)]
     found = [item.text for item in items if not item.error]
     repeated = [f"{found[number % len(found)]} {number}." for number in range(documents)]
     ids = [f"note{number}" for number in range(documents)]
+    if path.suffix == ".jsonl":
+        rows = zip(ids, repeated, strict=True)
+        path.write_text("".join(json.dumps({"id": id, "text": text}) + "\n" for id, text in rows))
+        return
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     pq.write_table(pa.table({"id": ids, "text": repeated}), path)
 
 
 def run_alone(name: str, args: argparse.Namespace, notes: Path) -> dict:
     """Run a contestant in a process of its own."""
-    command = [sys.executable, __file__, args.pipeline, str(notes), "--run", name]
-    command += ["--shard-size", str(args.shard_size)]
+    pipeline = args.stock if name == STOCK else args.pipeline
+    command = [sys.executable, __file__, pipeline, str(notes), "--run", name]
+    command += ["--shard-size", str(args.shard_size), "--gpu-id", str(args.gpu_id)]
+    command += ["--on-device"] * args.on_device
     done = subprocess.run(
         command,
         env={**os.environ, **thread_settings(1), "SPACY_BIOMED_ENGINE": "onnxruntime"},
@@ -124,29 +149,48 @@ def run_alone(name: str, args: argparse.Namespace, notes: Path) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def run(name: str, pipeline: str, notes: Path, shard_size: int) -> dict:
+def run(name: str, pipeline: str, notes: Path, args: argparse.Namespace) -> dict:
     """Annotate all notes; return the seconds, the documents and what was found."""
     if name in ON_ONE_CORE and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     if name == "nlp.pipe":
-        return run_pipe(pipeline, notes)
+        import pyarrow.parquet as pq
+
+        return run_pipe(load_pipeline(pipeline), pq.read_table(notes)["text"].to_pylist())
+    settings = BulkSettings(shard_size=args.shard_size, **OURS[name])
+    return run_annotate(name, pipeline, notes, settings)
+
+
+def run_on_device(name: str, pipeline: str, notes: Path, args: argparse.Namespace) -> dict:
+    """As `run`, on a GPU."""
+    if name in ("nlp.pipe", STOCK):
+        nlp = load_pipeline(pipeline, gpu_id=args.gpu_id)
+        texts = [json.loads(line)["text"] for line in notes.read_text().splitlines()]
+        run_pipe(nlp, texts[:1000])
+        return run_pipe(nlp, texts[: len(texts) // 10])
+    processes = int(name.split()[0])
+    settings = BulkSettings(shard_size=args.shard_size, n_process=processes, gpu_id=args.gpu_id)
+    return run_annotate(name, pipeline, notes, settings)
+
+
+def run_annotate(name: str, pipeline: str, notes: Path, settings: BulkSettings) -> dict:
     stops: list[tuple[float, float, int, int]] = []
 
     def record(rows: int, total: int, words: int) -> None:
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
         stops.append((time.perf_counter(), time.process_time(), rows, memory))
 
-    settings = BulkSettings(shard_size=shard_size, **OURS[name])
     with tempfile.TemporaryDirectory() as folder, nodes(name) as address:
         settings = replace(settings, address=address)
-        output = Path(folder) / "out"
+        output = Path(folder) / ("out.jsonl" if notes.suffix == ".jsonl" else "out")
         found = annotate_collection(pipeline, notes, output, settings, on_progress=record)
         end, processor_end = time.perf_counter(), time.process_time()
     if settings.engine == "ray":
         end = stops[-1][0]  # without the end of Ray's processes
     is_alone = name == "one process"
     # All processes have loaded when each may have finished a shard.
-    start, processor, before, _ = stops[0 if is_alone else settings.n_process or 1]
+    shards = max(settings.n_process or 1, len(stops) // 4)
+    start, processor, before, _ = stops[0 if is_alone else shards]
     return {
         "seconds": end - start,
         "processor_seconds": processor_end - processor,
@@ -177,9 +221,7 @@ def nodes(name: str) -> Iterator[str | None]:
         cluster.shutdown()
 
 
-def run_pipe(pipeline: str, notes: Path) -> dict:
-    nlp = load_pipeline(pipeline)
-    texts = pq.read_table(notes)["text"].to_pylist()
+def run_pipe(nlp: Language, texts: list[str]) -> dict:
     start, processor = time.perf_counter(), time.process_time()
     words = entities = 0
     for doc in nlp.pipe(texts):
@@ -194,7 +236,12 @@ def run_pipe(pipeline: str, notes: Path) -> dict:
     }
 
 
-def report(measured: dict[str, list[dict]], output: Path) -> None:
+def show_speeds(measured: dict[str, list[dict]], output: Path) -> tuple[dict[str, float], float]:
+    """Print and write the fastest runs.
+
+    Returns:
+        documents per second by contestant, and words of a document.
+    """
     speeds = {
         name: max(one["documents"] / one["seconds"] for one in runs)
         for name, runs in measured.items()
@@ -208,6 +255,22 @@ def report(measured: dict[str, list[dict]], output: Path) -> None:
             f"{name:21} {speed:9,.1f} documents/s {speed * length:9,.0f} words/s  "
             f"{measured[name][0]['entities']:,} entities"
         )
+    found = {"machine": machine, "documents_per_second": speeds, "words": length, "runs": measured}
+    replace_text(output, json.dumps(found, indent=2))
+    return speeds, length
+
+
+def report_on_device(measured: dict[str, list[dict]], args: argparse.Namespace) -> None:
+    speeds, length = show_speeds(measured, args.output)
+    name = max(speeds.keys() - {STOCK}, key=speeds.__getitem__)
+    if STOCK in speeds:
+        check(f"{name} / {STOCK}", speeds[name] / speeds[STOCK], 8)
+    if args.target:
+        check(f"{name}, words/s", speeds[name] * length, args.target)
+
+
+def report(measured: dict[str, list[dict]], args: argparse.Namespace) -> None:
+    speeds, _ = show_speeds(measured, args.output)
     for (name, base), target in TARGETS.items():
         if name in speeds and base in speeds:
             check(f"{name} / {base}", speeds[name] / speeds[base], target)
@@ -223,16 +286,10 @@ def report(measured: dict[str, list[dict]], output: Path) -> None:
     )
     hours = 1e8 / speeds["one process"] / 3600
     print(f"100 million such documents: {hours:,.0f} hours, divided by the number of processes")
-    replace_text(
-        output,
-        json.dumps(
-            {"machine": machine, "documents_per_second": speeds, "runs": measured}, indent=2
-        ),
-    )
 
 
 def check(name: str, ratio: float, target: float) -> None:
-    print(f"{'✔' if ratio >= target else '✘'} {name}: {ratio:.2f} (target {target})")
+    print(f"{'✔' if ratio >= target else '✘'} {name}: {ratio:,.2f} (target {target:,})")
 
 
 if __name__ == "__main__":

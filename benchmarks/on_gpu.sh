@@ -4,7 +4,7 @@
 #   benchmarks/on_gpu.sh [--quick] [--dry-run] [--site ARCHIVE] [--output FOLDER] ENCODER [STEP ...]
 #
 # ENCODER is a BERT of six layers in Hugging Face layout, such as MiniLM. Steps, all of them by
-# default: tests, quality, inference, training, pretraining. A step that fails does not stop the next.
+# default: tests, quality, inference, annotating, training, pretraining. A step that fails does not stop the next.
 # --site ARCHIVE (tar.xz): packages that this machine lacks. They and this package are installed in
 #   a temporary folder.
 # --output FOLDER (default build/on_gpu): logs with the tables, and the figures as JSON.
@@ -26,7 +26,7 @@ while [[ ${1-} == --* ]]; do
 done
 encoder=$(realpath "${1:?usage: on_gpu.sh [--quick] [--dry-run] [--site ARCHIVE] [--output FOLDER] ENCODER [STEP ...]}")
 shift
-steps=${*:-tests quality inference training pretraining}
+steps=${*:-tests quality inference annotating training pretraining}
 mkdir -p "$output"
 output=$(realpath "$output")
 work=$(mktemp -d)
@@ -106,6 +106,15 @@ pipeline() {
   [[ -d $work/training/model-best ]] && echo "$work/training/model-best" || echo assets/pipelines/en_biomed_ner/trainable
 }
 
+# Words per second of `annotate` in several processes that share the card: TARGET PIPELINE STOCK.
+annotating() {
+  local few=(--documents 160000 --n-process 4 8 12)
+  [[ $quick ]] && few=(--documents 200 --n-process 1 2 --shard-size 20)
+  [[ -d $3 ]] && few+=(--stock "$3")
+  python3 benchmarks/annotating.py "$2" "$work/corpus/$corpus/test.spacy" --gpu-id $gpu --on-device \
+    --repeats 1 --target "$1" --output "$output/annotating_$1.json" "${few[@]}"
+}
+
 for step in $steps; do
   case $step in
     tests) log tests python3 -m pytest -n 0 -m gpu --durations=0 tests/test_gpu.py ;;
@@ -114,7 +123,14 @@ for step in $steps; do
       [[ $quick ]] && few=(--limit 5 --document-limit 5 --shape-limit 5 --repeats 1 ${dry:+--dry-run})
       log inference python3 benchmarks/inference.py "$(pipeline)" --device cuda "${peak[@]}" \
         --corpora "$work/corpus" --trained-on "$corpus" --texts "$corpus" --shape-limit 900 \
-        --repeats 3 --threads $threads --output "$output/inference.json" "${few[@]}"
+        --repeats 3 --threads $threads --work "$work/contestants" --output "$output/inference.json" \
+        "${few[@]}"
+      ;;
+    annotating)
+      # After `inference`, which makes the pipelines with a base encoder and stock's.
+      log annotating_small annotating 500000 "$(pipeline)" "$work/contestants/stock"
+      base=$work/contestants/BERT-base
+      [[ -d $base/pytorch ]] && log annotating_base annotating 350000 "$base/pytorch" "$base/stock"
       ;;
     training)
       [[ $quick ]] && few=(--steps 2 --repeats 1 --batch-size 8)

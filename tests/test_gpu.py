@@ -6,9 +6,11 @@ compare the CPU with itself, which tests the tests.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -27,6 +29,7 @@ from spacy.training.loop import create_train_batches
 from spacy.util import registry
 from thinc.api import require_cpu, to_numpy
 
+from spacy_biomed.bulk import BulkSettings, annotate_collection
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.encoders.batching.encoded import get_encoding
 from spacy_biomed.language_models.pretraining import pretrain
@@ -48,6 +51,26 @@ pytestmark = [
         not (IS_DRY_RUN or torch.cuda.is_available()), reason="no GPU that PyTorch can use"
     ),
 ]
+
+
+def test_two_processes_that_share_the_gpu_find_what_the_cpu_finds(corpus, tmp_path):
+    pipeline = REPOSITORY / "assets" / "pipelines" / "en_biomed_ner" / "trainable"
+    found = []
+    for name, gpu_id in (("cpu", -1), ("gpu", -1 if IS_DRY_RUN else 0)):
+        settings = BulkSettings(shard_size=20, n_process=2, gpu_id=gpu_id)
+        source, output = corpus / "test.spacy", tmp_path / f"{name}.jsonl"
+        annotate_collection(str(pipeline), source, output, settings)
+        found.append(read_entities(output))
+    assert len(found[0] & found[1]) > 0.98 * max(map(len, found))
+
+
+def read_entities(output: Path) -> set[tuple[str, int, int, str]]:
+    rows = map(json.loads, chain.from_iterable(path.open() for path in output.glob("**/*.jsonl")))
+    return {
+        (row["id"], entity["start"], entity["end"], entity["label"])
+        for row in rows
+        for entity in row.get("entities", ())
+    }
 
 
 @contextmanager

@@ -74,6 +74,7 @@ class BulkSettings:
         address: of a Ray cluster, `HOST:PORT` or "auto"; None starts Ray on this machine.
         verbose: whether Ray's messages are printed.
         label_map: JSON file with what labels mean, for FHIR and OMOP (`read_label_map`).
+        gpu_id: the GPU on which encoders in PyTorch compute; processes share it. -1 for the CPU.
     """
 
     columns: Columns = field(default_factory=Columns)
@@ -88,6 +89,7 @@ class BulkSettings:
     address: str | None = None
     verbose: bool = False
     label_map: Path | None = None
+    gpu_id: int = -1
 
 
 @dataclass
@@ -165,7 +167,9 @@ def annotate_collection(
     parts = find_parts(source, settings.columns, settings.layout, is_copied=is_copied)
     if deidentification is not None:
         parts = [deidentification.read(part) for part in parts]
-    nlp = load_pipeline(pipeline, settings.code)
+    if settings.gpu_id >= 0 and settings.engine == "ray":
+        raise BiomedError("--gpu-id is for processes of this machine: leave --engine ray out")
+    nlp = load_pipeline(pipeline, settings.code, settings.gpu_id)
     if deidentification is not None:
         deidentification.prepare(nlp)
     described = describe_pipeline(nlp)
@@ -183,6 +187,7 @@ def annotate_collection(
             "batch_size": batch_size,
             "engine": os.environ[ENGINE_VARIABLE],
             "threads": threads,
+            **({} if settings.gpu_id < 0 else {"gpu": True}),
             **({} if deidentification is None else deidentification.describe(nlp)),
         }
         if settings.label_map is not None:
@@ -215,6 +220,7 @@ def annotate_collection(
             None if deidentification is None else asdict(deidentification),
             label_map,
             fixed.get("date", ""),
+            settings.gpu_id,
         )
         engine = _choose_engine(settings, work, nlp, parts, len(unfinished))
         del nlp  # else it stays in memory beside those of several processes

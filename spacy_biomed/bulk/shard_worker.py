@@ -51,6 +51,7 @@ class ShardWork:
         min_confidence: entities of a lower confidence are left out.
         deidentification: fields of a `Deidentification`, if the documents are to be de-identified.
         label_map, date: see `AnnotatedShard`.
+        gpu_id: see `BulkSettings`.
     """
 
     pipeline: str
@@ -69,6 +70,7 @@ class ShardWork:
     deidentification: dict[str, Any] | None = None
     label_map: dict[str, dict[str, str]] = field(default_factory=dict)
     date: str = ""
+    gpu_id: int = -1
 
     def open_output(self, nlp: Language, parts: list[Part]) -> ShardAnnotator:
         """What annotates and writes the shards, with a loaded pipeline."""
@@ -127,7 +129,7 @@ def _open(work: ShardWork) -> ShardAnnotator:
     parts = find_parts(source, columns, layout, is_copied=deidentification is not None)
     if find_states(parts) != work.states:
         raise parts[0].has_changed()
-    nlp = load_pipeline(work.pipeline, work.code)
+    nlp = load_pipeline(work.pipeline, work.code, work.gpu_id)
     described = describe_pipeline(nlp)
     changed = [name for name in described if described[name] != work.described.get(name)]
     if changed:

@@ -94,6 +94,9 @@ def annotate(
         None, help="Ray cluster to use, auto or HOST:PORT; else Ray starts on this machine."
     ),
     verbose: bool = typer.Option(False, "--verbose", help="Print Ray's messages."),
+    gpu_id: int = typer.Option(
+        -1, "--gpu-id", "-g", min=-1, help="GPU, which all processes share; -1 for the CPU."
+    ),
 ) -> None:
     """Annotate one text and print what was found, or annotate all documents of INPUT.
 
@@ -108,6 +111,9 @@ def annotate(
 
     Example: python -m spacy biomed annotate en_biomed_ner notes.parquet annotated.parquet --engine
     ray --n-process 4
+
+    Example: python -m spacy biomed annotate training/model-best notes.parquet annotated.parquet
+    --gpu-id 0 --n-process 8
     """
     from ..files.sources import Columns
 
@@ -137,6 +143,7 @@ def annotate(
             address,
             verbose,
             label_map,
+            gpu_id,
         )
         with explaining_interruption():
             _annotate_collection(pipeline, Path(text), output, settings)
@@ -144,7 +151,7 @@ def annotate(
         if keep:
             raise BiomedError("--keep is for a collection: name OUTPUT, or leave it out")
         texts = _find_texts(text, corpus, columns, layout)
-        _show(pipeline, texts, min_confidence, code)
+        _show(pipeline, texts, min_confidence, code, gpu_id)
 
 
 def _find_texts(text: str, corpus: Path | None, columns: Columns, layout: Layout) -> Iterable[str]:
@@ -165,13 +172,15 @@ def _find_texts(text: str, corpus: Path | None, columns: Columns, layout: Layout
     return [text]
 
 
-def _show(pipeline: str, texts: Iterable[str], min_confidence: float, code: Path | None) -> None:
+def _show(
+    pipeline: str, texts: Iterable[str], min_confidence: float, code: Path | None, gpu_id: int
+) -> None:
     from ..annotations.pairs import PAIR_SEPARATOR
     from ..pipeline.calibrating import list_uncalibrated
     from ..pipeline.mention_layer import keep_confident
     from ..pipeline.pipeline_loading import load_pipeline
 
-    nlp = load_pipeline(pipeline, code)
+    nlp = load_pipeline(pipeline, code, gpu_id)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     console.print(pipeline, style="bold")
     for doc in map(nlp, texts):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import spacy
 import typer
 from spacy.training.initialize import init_nlp
 from wasabi import msg
@@ -80,11 +79,7 @@ def set_up_gpu(gpu_id: int) -> None:
     Raises:
         BiomedError: if there is no such GPU.
     """
-    if gpu_id < 0:
-        msg.info("Using CPU")
-        return
-    try:
-        spacy.require_gpu(gpu_id)
-    except ValueError as error:
-        raise BiomedError(f"--gpu-id {gpu_id}: {error}; -1 trains on the CPU") from error
-    msg.info(f"Using GPU: {gpu_id}")
+    from ..pipeline.pipeline_loading import use_gpu
+
+    use_gpu(gpu_id)
+    msg.info("Using CPU" if gpu_id < 0 else f"Using GPU: {gpu_id}")

@@ -17,17 +17,19 @@ from .checksums import CHECKSUMS, check_checksums
 SECTION = "[components]"
 
 
-def load_pipeline(name: str, code: Path | str | None = None) -> Language:
+def load_pipeline(name: str, code: Path | str | None = None, gpu_id: int = -1) -> Language:
     """Load a pipeline with `spacy.load`.
 
     Args:
         name: an installed package, or a pipeline directory.
         code: Python file to import first, with what the pipeline needs.
+        gpu_id: the GPU that it is to compute on; -1 for the CPU.
 
     Raises:
-        BiomedError: if there is no such pipeline, if it is incomplete or damaged, if it needs a
-            package that is not installed, or if the code cannot be imported.
+        BiomedError: if there is no such pipeline or GPU, if it is incomplete or damaged, if it
+            needs a package that is not installed, or if the code cannot be imported.
     """
+    use_gpu(gpu_id)
     if code is not None:
         import_code(Path(code))
     try:
@@ -37,6 +39,19 @@ def load_pipeline(name: str, code: Path | str | None = None) -> Language:
         raise
     except Exception as error:  # every component reads its files and may raise anything
         raise BiomedError(_explain(name, error)) from error
+
+
+def use_gpu(gpu_id: int, option: str = "--gpu-id") -> None:
+    """Make a GPU the current one; do nothing for -1.
+
+    Raises:
+        BiomedError: if there is no such GPU. It names the option.
+    """
+    if gpu_id >= 0:
+        try:
+            spacy.require_gpu(gpu_id)
+        except ValueError as error:
+            raise BiomedError(f"{option} {gpu_id}: {error}; leave it out for the CPU") from error
 
 
 def _explain(name: str, error: Exception) -> str:

@@ -42,6 +42,7 @@ from ..packaging.compression import find_encoders, write_compressed
 from ..pipeline.checksums import replacing_pipeline
 from ..pipeline.component_classes import STAND_INS
 from ..pipeline.encoder_head import EncoderHead
+from ..pipeline.pipeline_loading import use_gpu
 from ..pipeline.saved_words import write_pipeline
 from ..training.config import fill_config
 from ..training.corpus import Corpus_v1
@@ -181,7 +182,7 @@ def make_runs(
     first = [run for run in runs if run.starts_from is None]
     then = [run for run in runs if run.starts_from is not None]
     if jobs == 1:
-        _use(gpus[0] if gpus else -1)
+        use_gpu(gpus[0] if gpus else -1, "--gpu-ids")
         for run in chain(first, then):
             make_run(run, output, gpus[0] if gpus else -1)
             progress(run)
@@ -247,19 +248,11 @@ def _start_process(turns: multiprocessing.Queue, jobs: int) -> None:
 
     torch.set_num_threads(max(torch.get_num_threads() // jobs, 1))
     _gpu = turns.get()
-    _use(_gpu)
+    use_gpu(_gpu, "--gpu-ids")
 
 
 def _make_in_process(run: Run, output: Path) -> None:
     make_run(run, output, _gpu)
-
-
-def _use(gpu: int) -> None:
-    if gpu >= 0:
-        try:
-            spacy.require_gpu(gpu)
-        except ValueError as error:
-            raise BiomedError(f"--gpu-ids {gpu}: {error}; leave it out for the CPU") from error
 
 
 # --- One run ---

@@ -106,6 +106,27 @@ def test_a_continued_run_has_the_number_of_threads_that_it_was_begun_with(
     assert snapshot(output) == files
 
 
+def test_processes_load_the_pipeline_on_the_gpu_that_is_named(ruler, notes, tmp_path, monkeypatch):
+    used: list[int] = []
+    monkeypatch.setattr("spacy.require_gpu", used.append)
+    monkeypatch.setattr(processes, "Worker", lambda *_: _Dying())
+    settings = BulkSettings(shard_size=5, n_process=2, gpu_id=3)
+    with pytest.raises(BiomedError, match="died 3 times"):
+        annotate_collection(str(ruler), notes, tmp_path / "out", settings)
+    assert used[0] == 3 and set(used) == {3} and len(used) >= 3
+    manifest = json.loads((tmp_path / "out" / "_manifest.json").read_text())
+    assert manifest["settings"]["gpu"] is True
+    with pytest.raises(BiomedError, match="began with other settings|gpu"):
+        annotate_collection(str(ruler), notes, tmp_path / "out", TWO)
+
+
+def test_a_gpu_is_not_for_ray(ruler, notes, tmp_path):
+    settings = BulkSettings(engine="ray", gpu_id=0)
+    with pytest.raises(BiomedError, match="--gpu-id is for processes of this machine"):
+        annotate_collection(str(ruler), notes, tmp_path / "out", settings)
+    assert not (tmp_path / "out").exists()
+
+
 class _Dying:
     """A process that loads the pipeline, and dies at the second shard."""
 

@@ -184,7 +184,7 @@ def test_without_a_gpu_one_is_refused_in_one_line(tiny_config, tmp_path, monkeyp
 
     monkeypatch.setattr("spacy.require_gpu", fail)
     result = CliRunner().invoke(app, ["train", str(tiny_config), "-o", str(tmp_path), "-g", "0"])
-    assert error_line(result) == "--gpu-id 0: No GPU devices detected; -1 trains on the CPU"
+    assert error_line(result) == "--gpu-id 0: No GPU devices detected; leave it out for the CPU"
 
 
 @pytest.mark.parametrize("rate", ["inf", "nan", "-1", "-1e-5"])

@@ -11,12 +11,15 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from spacy.attrs import IDX, IS_SPACE, LENGTH
 from spacy.tokens import Doc
 
 from .arrays import Ints1d
+
+_texts: WeakKeyDictionary[Doc, str] = WeakKeyDictionary()
 
 # Characters that take no room: soft hyphens, joiners, marks of direction, variation selectors.
 INVISIBLE = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
@@ -108,10 +111,18 @@ class NormalizedText:
         return self.text[place - 1].isalnum() and self.text[place].isalnum()
 
 
+def get_text(doc: Doc) -> str:
+    """The text of a document, which spaCy would put together from its tokens at each access."""
+    text = _texts.get(doc)
+    if text is None:
+        text = _texts[doc] = doc.text
+    return text
+
+
 def find_blanks(doc: Doc) -> np.ndarray:
     """(tokens,) whether a token is white space, or only characters that cannot be seen."""
     blank = doc.to_array(IS_SPACE).astype(bool)
-    if _INVISIBLE.search(doc.text) is not None:
+    if _INVISIBLE.search(get_text(doc)) is not None:
         blank |= [_INVISIBLE.sub("", token.text) == "" for token in doc]
     return blank
 

@@ -13,7 +13,7 @@ from thinc.types import Ragged
 from ..arrays import Floats2d, Ints1d, Ints2d
 from ..encoders.batching.ragged import borders, split_at
 from ..errors import BiomedError
-from ..normalization import normalize_text
+from ..normalization import get_text, normalize_text
 from .activations import create_activation
 from .window_linear import WindowLinear
 
@@ -200,7 +200,7 @@ def _read_words(tok2vec: Model, docs: list[Doc]) -> list[list[str] | None]:
     encoder = getattr(tok2vec, "encoder", None)
     if encoder is None or not encoder.attrs.get("normalize"):
         return [None] * len(docs)
-    normalized = (normalize_text(doc.text) for doc in docs)
+    normalized = (normalize_text(get_text(doc)) for doc in docs)
     return [new.words_of(doc) if new else None for new, doc in zip(normalized, docs, strict=True)]
 
 

@@ -13,6 +13,7 @@ from spacy.util import filter_spans
 
 from ..annotations.abbreviations import abbreviate_binomial, find_abbreviations
 from ..errors import BiomedError
+from ..normalization import get_text
 from .described import Described
 from .factories import register_factory
 from .mention_layer import get_confidence, install_extensions, set_confidence
@@ -201,7 +202,7 @@ def _agree(spans: list[Span], words: _Words) -> list[Span]:
 
 def _defined(doc: Doc, spans: list[Span], words: _Words) -> Iterator[Span]:
     """The places of abbreviations whose long form is a mention, or ends with one."""
-    text = doc.text
+    text = get_text(doc)
     meanings: dict[str, tuple[Span | None, Meaning]] = {}
     abbreviations = list(find_abbreviations(text))
     by_end = {span.end_char: span for span in spans} if abbreviations else {}

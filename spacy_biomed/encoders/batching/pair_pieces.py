@@ -12,6 +12,7 @@ from spacy.tokens import Doc, Span
 from ...annotations.pairs import PAIR_KEY, PAIR_SEPARATOR, get_pair
 from ...arrays import Ints1d
 from ...errors import BiomedError
+from ...normalization import get_text
 from .ragged import ranges
 from .word_piece_tokenizer import WordPieceTokenizer
 from .word_pieces import WordPieces
@@ -60,7 +61,7 @@ def tokenize(
         BiomedError: if the window has no room for a pair, or with "window" only for a pair's first
             text.
     """
-    texts = [doc.text for doc in docs]
+    texts = [get_text(doc) for doc in docs]
     read = tokenizer.read_normalized if normalize else tokenizer
     pairs = find_pairs(docs, texts)
     is_pair = np.zeros(len(docs), dtype=bool)

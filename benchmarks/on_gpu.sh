@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Test and measure the package on a machine with a GPU, in about 15 minutes, without the internet.
 #
-#   benchmarks/on_gpu.sh [--quick] [--dry-run] [--site ARCHIVE] [--output FOLDER] ENCODER [STEP ...]
+#   benchmarks/on_gpu.sh [--quick] [--dry-run] [--mps] [--site ARCHIVE] [--output FOLDER] ENCODER [STEP ...]
 #
 # ENCODER is a BERT of six layers in Hugging Face layout, such as MiniLM. Steps, all of them by
 # default: tests, quality, inference, annotating, training, pretraining. A step that fails does not stop the next.
@@ -10,14 +10,17 @@
 # --output FOLDER (default build/on_gpu): logs with the tables, and the figures as JSON.
 # --quick: few texts and steps, to test this script.
 # --dry-run: the same on the CPU.
+# --mps: in the step annotating, processes compute on the card at the same time (NVIDIA's MPS, a
+#   daemon of this user that ends with the step) and not in turns.
 # The corpus is assets/ncbi_disease if it is there, else assets/starter_en.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-output=build/on_gpu site= quick= dry=
+output=build/on_gpu site= quick= dry= mps=
 while [[ ${1-} == --* ]]; do
   case $1 in
     --quick) quick=1; shift ;;
+    --mps) mps=1; shift ;;
     --dry-run) quick=1 dry=1; shift ;;
     --site) site=$(realpath "$2"); shift 2 ;;
     --output) output=$2; shift 2 ;;
@@ -128,9 +131,16 @@ for step in $steps; do
       ;;
     annotating)
       # After `inference`, which makes the pipelines with a base encoder and stock's.
+      if [[ $mps && ! $dry ]]; then
+        export CUDA_MPS_PIPE_DIRECTORY=$work/mps CUDA_MPS_LOG_DIRECTORY=$work/mps_log
+        mkdir -p "$work/mps" "$work/mps_log"
+        nvidia-cuda-mps-control -d || unset CUDA_MPS_PIPE_DIRECTORY
+      fi
       log annotating_small annotating 500000 "$(pipeline)" "$work/contestants/stock"
       base=$work/contestants/BERT-base
       [[ -d $base/pytorch ]] && log annotating_base annotating 350000 "$base/pytorch" "$base/stock"
+      [[ ${CUDA_MPS_PIPE_DIRECTORY-} ]] && echo quit | nvidia-cuda-mps-control
+      unset CUDA_MPS_PIPE_DIRECTORY
       ;;
     training)
       [[ $quick ]] && few=(--steps 2 --repeats 1 --batch-size 8)

@@ -48,6 +48,8 @@ EXPLANATION = "READ_ONE_TABLE.md"
 _READ_A_TABLE = """Each folder here is a table of its own. Read one of them, for example
 pandas.read_parquet("annotated.parquet/entities"), and not the folder above, which has no rows.
 """
+# Documents of a batch on a GPU, which would wait for Python after smaller ones.
+GPU_BATCH = 512
 # The engine of exported encoders is part of the settings: which one is faster may differ from one
 # process to the next, and their results differ in the last digits.
 ENGINE_VARIABLE, ENGINE = "SPACY_BIOMED_ENGINE", "onnxruntime"
@@ -62,7 +64,7 @@ class BulkSettings:
         layout: of text files.
         code: Python file with what the pipeline needs, such as its own components.
         shard_size: rows of a shard. All of a shard's documents are in memory.
-        batch_size: documents of a batch; None for the pipeline's.
+        batch_size: documents of a batch; None for the pipeline's, and at least 512 on a GPU.
         n_process: processes that annotate shards; None for one, or with Ray for one for each
             processor. Their number of threads is recorded in the
             manifest, and the same in continued runs: OMP_NUM_THREADS, or one for several processes,
@@ -173,7 +175,8 @@ def annotate_collection(
     if deidentification is not None:
         deidentification.prepare(nlp)
     described = describe_pipeline(nlp)
-    batch_size = settings.batch_size or nlp.batch_size
+    usual = nlp.batch_size if settings.gpu_id < 0 else max(nlp.batch_size, GPU_BATCH)
+    batch_size = settings.batch_size or usual
     uncalibrated = list_uncalibrated(nlp)
     with working_directory(output, made_by, [source, pipeline]):
         threads = _find_threads(output, settings)

@@ -7,6 +7,7 @@ compare the CPU with itself, which tests the tests.
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,6 +63,27 @@ def test_two_processes_that_share_the_gpu_find_what_the_cpu_finds(corpus, tmp_pa
         annotate_collection(str(pipeline), source, output, settings)
         found.append(read_entities(output))
     assert len(found[0] & found[1]) > 0.98 * max(map(len, found))
+
+
+@pytest.fixture
+def spawning() -> Iterator[None]:
+    """Processes are spawned: a forked one cannot use CUDA."""
+    before = multiprocessing.get_start_method()
+    multiprocessing.set_start_method("spawn", force=True)
+    yield
+    multiprocessing.set_start_method(before, force=True)
+
+
+@pytest.mark.usefixtures("spawning")
+def test_processes_of_nlp_pipe_that_are_spawned_find_what_one_finds(corpus):
+    with on(GPU):
+        nlp = spacy.load(REPOSITORY / "assets" / "pipelines" / "en_biomed_ner" / "trainable")
+        texts = [example.text for example in Corpus_v1(corpus / "test.spacy")(nlp)][:8]
+        found = [
+            [[(e.start, e.end, e.label_) for e in doc.ents] for doc in docs]
+            for docs in (nlp.pipe(texts), nlp.pipe(texts, n_process=2, batch_size=4))
+        ]
+    assert any(found[0]) and found[1] == found[0]
 
 
 def read_entities(output: Path) -> set[tuple[str, int, int, str]]:

@@ -19,14 +19,8 @@ from ..files.compression import open_binary, reading
 _FULL_NAME, _IS_A = "900000000000003001", "116680003"
 _TAG = re.compile(r"(.+) \(([^()]+)\)")
 _OBO_SYNONYM = re.compile(r'"((?:[^"\\]|\\.)*)" (?!BROAD)')
-# Of names.dmp; the others are of authorities and of type material.
-_NAME_CLASSES = frozenset(
-    (
-        *("scientific name", "synonym", "equivalent name", "common name", "genbank common name"),
-        *("acronym", "blast name", "genbank acronym", "genbank synonym", "includes"),
-        *("anamorph", "teleomorph"),
-    )
-)
+# Of names.dmp: names with an author, and specimens.
+_NO_NAMES = ("authority", "type material")
 _UMLS_LANGUAGES = {"en": "ENG", "es": "SPA", "fr": "FRE", "de": "GER", "pt": "POR", "it": "ITA"}
 
 
@@ -253,7 +247,7 @@ def _read_taxonomy(source: Source) -> Iterator[Term]:
     names: dict[str, list[str]] = {id: [] for id in places}
     for id, name, _, kind in _split_lines(source.find("names.dmp"), "\t|\t", 4):
         kind = kind.removesuffix("\t|")
-        if id in names and kind in _NAME_CLASSES:
+        if id in names and kind not in _NO_NAMES:
             names[id].insert(0 if kind == "scientific name" else len(names[id]), name)
     return (Term(id, tuple(found), *places[id]) for id, found in names.items())
 

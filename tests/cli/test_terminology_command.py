@@ -1,10 +1,13 @@
 import json
+import shutil
+import zipfile
 
 import pytest
 import spacy
 from error_lines import error_line
 from spacy.tokens import DocBin, Span
 from typer.testing import CliRunner
+from without_training import WITHOUT_TRAINING, run
 
 from spacy_biomed.cli import app
 from spacy_biomed.pipeline.checksums import CHECKSUMS
@@ -54,6 +57,27 @@ def test_a_linked_pipeline_gives_codes_and_annotate_writes_them(ruler, terms, tm
     assert 0.5 <= first["code_confidence"] <= 1.0
     assert (second["code"], second["code_name"]) == ("D9", "Neoplasms")
     assert first["attributes"] == {"id": "R1", "kb_id": "C1"}
+
+
+def test_a_wheel_has_the_terminology_and_reads_it_in_place(ruler, terms, tmp_path, run_spacy):
+    call("link", ruler, tmp_path / "linked", "--terminology", f"*={terms}")
+    (tmp_path / "out").mkdir()
+    done = run_spacy(
+        "package", tmp_path / "linked", tmp_path / "out", "--build", "wheel", "--name", "linked"
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wheel,) = (tmp_path / "out").rglob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "installed")
+    shutil.rmtree(tmp_path / "linked")
+    shutil.rmtree(terms)
+    code = (
+        "from pathlib import Path; nlp = spacy.load('en_linked');"
+        "print(*[ent._.code for ent in nlp('aspirin in cancer').ents]);"
+        "print('key_hashes.npy' in Path('/proc/self/maps').read_text())"
+    )
+    code = f"import sys; sys.path.insert(0, {str(tmp_path / 'installed')!r})\n" + code
+    assert run(WITHOUT_TRAINING + code).split() == ["C1", "D9", "True"]
 
 
 def test_a_linker_is_trained_on_a_corpus_with_identifiers(ruler, terms, tmp_path):

@@ -229,6 +229,12 @@ def test_a_component_can_be_sent_to_another_process(create):
     assert codes(other(annotate(nlp, "A heart attack.", "heart attack"))) == ["D1"]
 
 
+def test_processes_of_a_pipe_find_the_same(create):
+    nlp, _ = create()
+    docs = [annotate(nlp, "A heart attack.", "heart attack"), annotate(nlp, "A leg.", "leg")]
+    assert [codes(doc) for doc in nlp.pipe(docs, n_process=2)] == [["D1"], [None]]
+
+
 def test_it_needs_neither_pytorch_nor_scipy(terms):
     code = (
         "import spacy; from spacy.tokens import Span; nlp = spacy.blank('en');"

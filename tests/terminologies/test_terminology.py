@@ -108,10 +108,21 @@ def test_nothing_is_written_from_a_file_without_concepts(tmp_path):
         ("metastases", "metastasis"),
         ("biopsies", "biopsy"),
         ("infecciones", "infección"),
+        ("cicatrices", "cicatriz"),
+        ("insuficiencias cardíacas", "Insuficiencia cardiaca"),
+        ("pulmón, cáncer de", "cáncer del pulmón"),
+        ("thoraces", "thorax"),
+        ("Synechocystis sp. strain PCC6803", "Synechocystis sp. PCC 6803"),
+        ("IL2", "IL-2"),
     ],
 )
 def test_the_loose_forms_of_plural_and_singular_are_the_same(one, other):
     assert loosen(normalize(one)) == loosen(normalize(other))
+
+
+@pytest.mark.parametrize(("one", "other"), [("IL-2", "IL-12"), ("fibula", "fibra"), ("1 2", "12")])
+def test_the_loose_forms_of_other_names_differ(one, other):
+    assert loosen(normalize(one)) != loosen(normalize(other))
 
 
 def test_only_binomials_are_abbreviated():

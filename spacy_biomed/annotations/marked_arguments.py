@@ -79,7 +79,8 @@ def mark_arguments(
     Biomedical Text Mining", section 3.2.
 
     Args:
-        head, tail: arguments in the window; they must not overlap.
+        head, tail: arguments in the window. Marks cannot show two that share words; a tag such as
+            @DRUG-DRUG$ does.
         window: half-open character offsets.
 
     Examples:
@@ -92,6 +93,11 @@ def mark_arguments(
     """
     start, end = window
     (first, first_marks), (second, second_marks) = sorted(zip((head, tail), MARKS, strict=True))
+    if style == "tags" and second.start < first.end:
+        types = {labels: tag for tag, labels in _SHARED_TAGS.items()}
+        tag = types.get((first.label, second.label)) or types.get((second.label, first.label))
+        tag = tag or f"{first.label}-{second.label}"
+        return f"{text[start : first.start]}@{tag}${text[max(first.end, second.end) : end]}"
     return (
         text[start : first.start]
         + _show(text, first, first_marks, style)

@@ -59,6 +59,14 @@ def convert(
     labels: str | None = typer.Option(
         None, help="Keep mentions of these labels only: names with commas between them."
     ),
+    sentences: bool = typer.Option(
+        False, "--sentences", help="A document for each sentence; else as the files have them."
+    ),
+    pairs: str = typer.Option(
+        "",
+        help="A document for each pair of mentions in a sentence, with tags such as @GENE$ in "
+        "their places: all, or those of these types, as in CHEMICAL+GENE.",
+    ),
     spans_key: str | None = typer.Option(
         None, help="Put mentions in doc.spans[KEY], overlapping ones too, rather than doc.ents."
     ),
@@ -117,6 +125,8 @@ def convert(
         tag_label=tag_label,
         label_map=parse_label_map(map) if map else None,
         labels=kept_labels,
+        sentences=sentences,
+        pairs=pairs,
         spans_key=spans_key,
         replace_mentions=Path(replace_mentions) if replace_mentions else None,
         copies=copies or 1,

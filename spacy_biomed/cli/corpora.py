@@ -24,7 +24,7 @@ _PIPED_WIDTH = 120
 def corpora(
     name: str | None = typer.Argument(None, help="Show everything known about this corpus"),
     folder: Path | None = typer.Argument(
-        None, help="Folder to download it to; else assets/NAME.", show_default=False
+        None, help="Folder to download it to; else its place in assets/.", show_default=False
     ),
     download: bool = typer.Option(
         False, "--download", help="Download its files, or check those that are there."
@@ -47,7 +47,7 @@ def corpora(
         check_no_filters(task=task, language=language)
         entry = find_corpus(name)
         if download:
-            _download(entry, folder or Path("assets", entry.name))
+            _download(entry, folder or Path("assets", entry.folder))
             return
         print_json(entry) if as_json else print_fields(entry.name, _describe(entry))
         return
@@ -201,6 +201,8 @@ def _describe(entry: CorpusEntry) -> dict[str, Any]:
         "Access": entry.access,
         "Files": _where_files_go(entry),
         "Repository": f"{entry.repository} at {entry.commit}" if entry.repository else None,
+        "Made of": entry.of,
+        "Conversion": entry.conversion,
         "Format": entry.format or "no reader yet",
         "Encoding": entry.encoding,
         "Papers": entry.papers,
@@ -212,7 +214,7 @@ def _describe(entry: CorpusEntry) -> dict[str, Any]:
 def _where_files_go(entry: CorpusEntry) -> str:
     if entry.instructions:
         return entry.instructions
-    folder = f"assets/{entry.name}/"
+    folder = f"assets/{entry.folder}/"
     if entry.access == "ships":
         return f"{folder} comes with the project."
     return f"`python -m spacy biomed corpora {entry.name} --download` downloads them to {folder}"

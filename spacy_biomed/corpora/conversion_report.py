@@ -63,10 +63,10 @@ class PartReport:
     dropped: int = 0
 
     @classmethod
-    def start(cls, documents: Iterable[Document]) -> PartReport:
+    def start(cls, documents: Iterable[Document], dropped: int) -> PartReport:
         """Create the report of documents as they were read, with the repairs of flaws counted."""
         changes = Counter(kind for document in documents for kind in document.changes)
-        return cls(changes=dict(changes))
+        return cls(changes=dict(changes), dropped=dropped)
 
     @property
     def unaligned(self) -> int:

@@ -1,8 +1,8 @@
 """A corpus as its authors publish it becomes `train.spacy`, `dev.spacy` and `test.spacy`.
 
-Conversion has six steps: read the files and repair their flaws (`formats`, `repairs`), split the
-documents into parts (`splits`), choose labels, place annotations on tokens (`gold`), write, and
-report (`conversion_report`).
+Conversion has seven steps: read the files and repair their flaws (`formats`, `repairs`), split the
+documents into parts (`splits`), choose labels, cut documents into units (`units`), place
+annotations on tokens (`gold`), write, and report (`conversion_report`).
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from .label_map import LabelMap, find_mention_labels, keep_labels, map_labels
 from .mention_replacement import replace_mentions
 from .splits import Paths, drop_repeats, find_parts, split_parts
 from .tokenizer import create_tokenizer
+from .units import cut_documents
+from .unpacking import unpacking
 
 MADE_BY = "spacy biomed convert"
 
@@ -58,6 +60,8 @@ def convert_corpus(
     seed: int = 0,
     on_error: OnError = "stop",
     identifier: str = CONCEPT,
+    sentences: bool = False,
+    pairs: str = "",
     progress: Progress | None = None,
 ) -> ConversionReport:
     """Convert a corpus and write `{train,dev,test}.spacy`, `corpus.json` and `conversion.json`.
@@ -81,7 +85,12 @@ def convert_corpus(
         on_error: what to do about an annotation, a line or a document that is wrong and cannot be
             repaired: "stop", or "skip" it. `conversion.json` lists what was repaired and left out.
         identifier: the attribute of mentions that becomes `ent.kb_id_` (docs/tasks/linking.md).
+        sentences: make a document of each sentence (`units.cut_sentences`).
+        pairs: make a document of each pair of mentions in a sentence, with tags in their places
+            (`units.mark_pairs`): "all", or types as in "CHEMICAL+GENE".
         progress: called with documents and a description, to show the progress.
+
+    `labels`, `label_map`, `sentences` and `pairs` are by default those of the catalogue.
 
     Raises:
         BiomedError: if the input is wrong or the output cannot be written; nothing is written.
@@ -91,29 +100,34 @@ def convert_corpus(
     if entry is not None:
         name, format = entry.name, entry.format
         language, encoding = language or entry.language, encoding or entry.encoding
+        own = entry.conversion
+        sentences, pairs = sentences or own.get("sentences", False), pairs or own.get("pairs", "")
+        labels, label_map = labels or own.get("labels", ()), label_map or _own_map(entry)
+        on_error = own.get("on_error", on_error)
     format, language, encoding = format or "", language or "en", encoding or "utf-8"
-    paths = paths or _find_paths(entry, source)
-    sources = [*chain.from_iterable(paths.values())]
-    if replace_mentions is not None:
-        sources.append(replace_mentions)
-    check_replaceable(output, MADE_BY, sources)
-
-    with keeping_log(on_error) as log:
+    with keeping_log(on_error) as log, unpacking(entry, source) as folder:
+        paths = paths or _find_paths(entry, folder)
+        sources = [*chain.from_iterable(paths.values())]
+        if replace_mentions is not None:
+            sources.append(replace_mentions)
+        check_replaceable(output, MADE_BY, sources)
         parts = {
             part: list(read_documents(format, paths[part], encoding, n_sents, tag_label))
             for part in paths
         }
-        parts, seeded = split_parts(parts, format, paths, seed)
-    reports = {part: PartReport.start(documents) for part, documents in parts.items()}
-    if entry and entry.drop_repeats:
-        for part, count in drop_repeats(parts).items():
-            reports[part].dropped = count
-    parts, annotated_labels = _choose_labels(parts, entry, label_map, labels)
+        parts, seeded = split_parts(parts, format, paths, seed, entry.part_ids if entry else {})
+        dropped = drop_repeats(parts) if entry and entry.drop_repeats else {}
+        parts, annotated_labels = _choose_labels(parts, entry, label_map, labels)
+        parts = cut_documents(parts, language, sentences=sentences or bool(pairs), pairs=pairs)
+        log.rename(str(folder), str(source))
+    reports = {
+        part: PartReport.start(documents, dropped.get(part, 0)) for part, documents in parts.items()
+    }
     if replace_mentions is not None:
         parts["train"] = _multiply(name, parts, Path(replace_mentions), copies, seed)
     bins = _place(parts, reports, language, spans_key, identifier, progress)
     compare_parts(parts, reports)
-    published = None if labels or label_map else entry
+    published = entry if entry and (entry.conversion or not (labels or label_map)) else None
     report = ConversionReport(
         name=name,
         language=language,
@@ -158,6 +172,12 @@ def _find_entry(name: str) -> CorpusEntry:
             f"--format with one of {', '.join(list_formats())}"
         )
     return entry
+
+
+def _own_map(entry: CorpusEntry) -> LabelMap | None:
+    """The new names of labels that a catalogue's corpus has."""
+    targets = entry.conversion.get("map")
+    return LabelMap(targets) if targets else None
 
 
 def _find_paths(entry: CorpusEntry | None, source: Path) -> Paths:

@@ -41,6 +41,11 @@ class CorpusEntry:
         encoding: of its text files.
         drop_repeats: whether the published parts share texts; conversion then leaves out of a part
             the texts of the parts before it.
+        of: the corpus whose files these are, if this is a task that papers make of them; "" for
+            a corpus of its own. What an entry does not say is as in that corpus.
+        conversion: how the task is made of the files: `labels`, `map`, `sentences`, `pairs`
+            and `on_error` of `convert_corpus`.
+        part_ids: of a corpus in one piece, the ids of the documents of each part but train.
         repository, commit: a public git repository with the files, and the commit to use.
         repository_paths: path in the corpus folder ("." is the folder itself) to path in
             `repository`.
@@ -65,18 +70,31 @@ class CorpusEntry:
     format: str | None = None
     encoding: str = "utf-8"
     drop_repeats: bool = False
+    of: str = ""
+    conversion: dict[str, Any] = field(default_factory=dict)
+    part_ids: dict[str, tuple[str, ...]] = field(default_factory=dict)
     repository: str | None = None
     commit: str | None = None
     repository_paths: dict[str, str] = field(default_factory=dict)
     sha256: dict[str, str] = field(default_factory=dict)
     notes: str = ""
 
+    @property
+    def folder(self) -> str:
+        """The folder of its files in `assets/`."""
+        return self.of or self.name
+
 
 @cache
 def all_corpora() -> tuple[CorpusEntry, ...]:
     """Every corpus of the catalogue: those of the papers, MEDDOCAN, COVID-QA, the starters."""
     text = files(__package__).joinpath("corpus_catalogue.json").read_text(encoding="utf-8")
-    return tuple(_entry(values) for values in json.loads(text)["corpora"])
+    corpora = {values["name"]: values for values in json.loads(text)["corpora"]}
+    own: dict[str, Any] = {"aliases": [], "papers": [], "split_sizes": {}}
+    return tuple(
+        _entry({**corpora[values["of"]], **own, **values} if "of" in values else values)
+        for values in corpora.values()
+    )
 
 
 def find_corpus(name: str) -> CorpusEntry:
@@ -117,7 +135,8 @@ def _by_name() -> dict[str, CorpusEntry]:
 
 
 def _entry(values: dict[str, Any]) -> CorpusEntry:
-    """Create an entry from JSON, whose lists become tuples, also inside `splits`."""
+    """Create an entry from JSON, whose lists become tuples, also inside `splits` and `part_ids`."""
     fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-    fields["splits"] = {part: tuple(paths) for part, paths in values["splits"].items()}
+    for name in ("splits", "part_ids"):
+        fields[name] = {part: tuple(found) for part, found in values.get(name, {}).items()}
     return CorpusEntry(**fields)

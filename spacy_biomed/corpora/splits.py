@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -51,13 +51,18 @@ def find_parts(source: Path) -> dict[str, list[Path | str]]:
 
 
 def split_parts(
-    read: dict[str, list[Document]], format: str, paths: Paths, seed: int
+    read: dict[str, list[Document]],
+    format: str,
+    paths: Paths,
+    seed: int,
+    part_ids: Mapping[str, Collection[str]],
 ) -> tuple[dict[str, list[Document]], list[str]]:
     """Split a corpus into train, dev and test, as far as it is not published in these parts.
 
     Args:
         read: the documents by part; those of a corpus in one piece are under "all".
         paths: the files or folders that each part was read from.
+        part_ids: of a corpus in one piece, the ids of the documents of each part but train.
 
     Returns:
         the documents of each part, and the names of the parts that were drawn.
@@ -65,6 +70,12 @@ def split_parts(
     Raises:
         BiomedError: if a part has another name.
     """
+    if set(read) == {WHOLE} and part_ids:
+        part_of = {id: part for part, ids in part_ids.items() for id in ids}
+        listed: dict[str, list[Document]] = {part: [] for part in PARTS}
+        for document in read[WHOLE]:
+            listed[part_of.get(document.id, "train")].append(document)
+        return listed, []
     if set(read) == {WHOLE}:
         return _split_whole(read[WHOLE], format, paths, seed)
     if unknown := set(read) - set(PARTS):

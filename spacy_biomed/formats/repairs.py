@@ -71,6 +71,10 @@ class ChangeLog:
         file, line, what = match.group("file", "line", "what") if match else ("", None, message)
         self.changes.append(Change(kind, file, int(line) if line else None, what))
 
+    def rename(self, folder: str, name: str) -> None:
+        """Call a folder otherwise in the files of the changes."""
+        self.changes = [one._replace(file=one.file.replace(folder, name)) for one in self.changes]
+
     def describe(self) -> dict[str, Any]:
         """Return the content of `conversion.json`."""
         return {

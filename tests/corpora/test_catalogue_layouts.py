@@ -91,13 +91,14 @@ LAYOUTS = {
         "Test/Test for DDI Extraction task/DrugBank/c.xml": INTERACTION,
         "Test/Test for DrugNER task/DrugBank/d.xml": INTERACTION,
     },
+    "clinical_sts_2018": {
+        "clinicalSTS.train.txt": "A.\tB.\t4.5\n",
+        "clinicalSTS.test.txt": "A.\tB.\t3\n",
+    },
     "chemprot_abstracts": chemprot("chemprot_training", "chemprot_training_{}")
     | chemprot("chemprot_development", "chemprot_development_{}")
     | chemprot("chemprot_test_gs", "chemprot_test_{}_gs"),
-    "quaero": in_folders(
-        FRENCH,
-        *(f"corpus/{part}/{kind}" for part in ("train", "dev", "test") for kind in ("EMEA",)),
-    ),
+    "quaero": in_folders(FRENCH, "train", "test"),
     "pharmaconer": in_folders(SPANISH, "train/subtrack1", "dev/subtrack1", "test/subtrack1"),
     "ictusnet": in_folders(SPANISH, "train", "dev", "test"),
 }
@@ -162,6 +163,7 @@ def test_their_relations_are_read(converted, relation):
     ("converted", "cats"),
     [
         ("n2c2_2019", {"similarity": 3.0}),
+        ("clinical_sts_2018", {"similarity": 3.0}),
         ("mednli", {"contradiction": 0.0, "entailment": 0.0, "neutral": 1.0}),
     ],
     indirect=["converted"],

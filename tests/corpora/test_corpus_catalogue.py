@@ -35,6 +35,7 @@ STAGED = [
     "bioid",
     "bionlp13pc",
     "bionlp11id",
+    "quaero",
 ]
 
 IN_THE_PAPERS = [
@@ -125,7 +126,7 @@ def test_every_entry_says_what_the_catalogue_is_asked_for(entry) -> None:
     ids=lambda entry: entry.name,
 )
 def test_files_that_no_command_downloads_have_a_place(entry) -> None:
-    assert f"assets/{entry.name}/" in entry.instructions
+    assert f"assets/{entry.folder}/" in entry.instructions
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,18 @@ if TYPE_CHECKING:
 def run(
     context: typer.Context,
     study: str = typer.Argument(help="Name that `study list` shows, or a file (.cfg)."),
-    output: Path = typer.Argument(help="Folder for the report, and for the runs and their scores."),
+    output: Path = typer.Argument(
+        None, help="Folder for the report, and for the runs and their scores."
+    ),
     corpora_dir: Path = CORPORA_DIR,
     jobs: int = typer.Option(1, min=1, help="Trainings at the same time, each in a process."),
     gpu_ids: str = typer.Option("", help="GPUs with commas between them; else the CPU."),
+    prepare: bool = typer.Option(
+        False, "--prepare", help="First convert the corpora that are not; without OUTPUT only that."
+    ),
+    assets_dir: Path = typer.Option(
+        Path("assets"), help="Folder of the published corpora, for --prepare."
+    ),
     allow_missing: bool = typer.Option(
         False, "--allow-missing", help="Leave the cells of missing corpora and encoders empty."
     ),
@@ -39,14 +47,21 @@ def run(
     Everything is checked before the first training. If the study was stopped, give the same
     command again: finished runs are kept. Override settings as in spacy train: --grid.epochs 1.
 
-    Example: python -m spacy biomed study run rohanian_table_1 metrics/rohanian_table_1
-    --allow-missing
+    Examples: python -m spacy biomed study run rohanian_table_1 --prepare
+
+    python -m spacy biomed study run rohanian_table_1 metrics/rohanian_table_1 --allow-missing
     """
     with importing_extra("training needs PyTorch"):
         from ..studies.planning import plan_study
         from ..studies.study_config import find_study, read_study
     settings = read_study(study, parse_overrides(context))
     gpus = _read_gpus(gpu_ids)
+    if prepare:
+        _prepare(settings, corpora_dir, assets_dir)
+    if output is None:
+        if prepare:
+            return
+        raise BiomedError("give OUTPUT, the folder for the report, or --prepare")
     plan = plan_study(settings, corpora_dir, allow_missing=allow_missing)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     if dry_run:
@@ -55,6 +70,20 @@ def run(
     sources = [find_study(study), *_list_sources(plan)]
     with explaining_interruption(), working_directory(output, STUDY, sources):
         run_and_show(settings, plan, output, corpora_dir, console, jobs=jobs, gpus=gpus)
+
+
+def _prepare(study: Study, corpora_dir: Path, assets_dir: Path) -> None:
+    from ..studies.planning import find_missing_corpora
+    from ..studies.preparing import prepare_corpora
+
+    prepare_corpora(
+        study, corpora_dir, assets_dir, lambda folder: typer.echo(f"Converting {folder}")
+    )
+    missing = find_missing_corpora(study, corpora_dir)
+    for setting, problem in missing.items():
+        typer.echo(f"{setting}: {problem}")
+    found = len(study.corpora) - len(missing)
+    typer.echo(f"✔ {found} of {len(study.corpora)} corpora are in {corpora_dir}")
 
 
 def run_and_show(

@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from spacy.language import DEFAULT_CONFIG
-from spacy.vocab import Vocab
-from thinc.api import Config
 
 from ..corpora.corpus_catalogue import find_corpus
 from ..encoders.encoder_catalogue import find_encoder
@@ -34,7 +32,6 @@ from ..training.config import (
 )
 from ..training.corpus_task import find_learner, list_learners
 from ..training.multitask_config import create_multitask_config
-from ..training.sub_sentences import check_mentions_only
 from .folds import PARTS
 from .published import find_table
 from .runs import CorpusOfRun, Run, find_result
@@ -83,7 +80,8 @@ class Plan:
 
 def find_folder(study: Study, name: str, corpora_dir: Path) -> Path:
     """The folder of a study's corpus."""
-    return corpora_dir / (study.corpora[name].folder or name)
+    section = study.corpora[name]
+    return corpora_dir / (section.folder or section.source or name)
 
 
 def find_missing_corpora(study: Study, corpora_dir: Path) -> dict[str, str]:
@@ -114,6 +112,9 @@ def _how_to_get(name: str, corpus: CorpusSection) -> str:
         entry = find_corpus(source)
         if entry.access == "data use agreement":
             return f"its owners give it under a {entry.access}: `spacy biomed corpora {source}`"
+        if entry.access == "by hand":
+            return f"put its files in assets/{entry.folder}: `spacy biomed corpora {source}`"
+        return "--prepare makes it"
     return f"`spacy biomed convert {source}` makes it"
 
 
@@ -230,7 +231,6 @@ class _Planner:
                 advice = suggest_setting(dropped, DEFAULT_CONFIG.merge(config)).replace("--", "")
                 raise self.study.error(f"config.{dropped}", f"no such setting; {advice}")
             self._check_task(name, folder, section.template)
-            self._check_max_words(name, folder / "train.spacy")
         for row in rows:
             self._check_selection(row, name, recipe)
 
@@ -241,15 +241,6 @@ class _Planner:
             raise self.study.error(
                 f"corpora.{name}.template", f"{template} is for {meant}, and {folder} for {task}"
             )
-
-    def _check_max_words(self, name: str, file: Path) -> None:
-        settings = self._add_max_words(self.study.corpora[name].max_words)
-        if settings.get("corpora", {}).get("train", {}).get("max_words"):
-            try:
-                for doc in read_docs(file, Vocab()):
-                    check_mentions_only(doc)
-            except BiomedError as error:
-                raise self.study.error(f"corpora.{name}", f"{file}: {error}") from error
 
     def _list_rates(self, row: Row, corpus: str) -> list[float]:
         return (
@@ -316,11 +307,11 @@ class _Planner:
             encoder_digest=_digest_encoder(row.encoder.removeprefix(RANDOM)),
             template=section.template,
             template_text=_read_template(section.template),
-            epochs=section.epochs or grid.epochs,
+            epochs=_find_epochs(row, name) or section.epochs or grid.epochs,
             learn_rate=rate,
             batch_size=size,
             seed=seed,
-            settings=self._add_max_words(section.max_words),
+            settings=self.study.config,
             export=speed.precision if speed else None,
             tracking=self.study.tracking.model_dump() if self.study.tracking else None,
         )
@@ -333,12 +324,9 @@ class _Planner:
             alone,
             corpora={one: self._read(folder) for one, folder in folders.items()},
             is_joint=True,
-            settings=self._add_max_words(
-                {one: words for one in names if (words := self.study.corpora[one].max_words)}
-            ),
             template=row.template,
             template_text=_read_template(row.template),
-            epochs=row.epochs or grid.epochs,
+            epochs=cast("int | None", row.epochs) or grid.epochs,
             learn_rate=row.learn_rate if row.training == "apart" else row.learn_rate or rate,
             batch_size=None if row.training == "apart" else size,
             schedule=row.schedule,
@@ -348,13 +336,6 @@ class _Planner:
             return joint
         start = self._add(replace(joint, keep=True, export=None))
         return replace(alone, starts_from=start)
-
-    def _add_max_words(self, max_words: int | dict[str, int] | None) -> dict[str, Any]:
-        """The study's settings of training configs, with the `max_words` of the reader."""
-        if not max_words:
-            return self.study.config
-        reader = {"corpora": {"train": {"max_words": max_words}}}
-        return dict(Config(self.study.config).merge(reader))
 
     def _check_joint(self, joint: Run, folders: list[Path]) -> None:
         if joint.digest not in self.runs:
@@ -378,6 +359,13 @@ class _Planner:
             self._digests[folder] = hashlib.sha256("\n".join(texts).encode()).hexdigest()
         documents = self.study.grid.documents
         return CorpusOfRun(folder, self._digests[folder], documents=documents)
+
+
+def _find_epochs(row: Row, corpus: str) -> int | None:
+    """The epochs of a corpus alone that a row has of its own."""
+    if row.training != "alone" or row.epochs is None:
+        return None
+    return row.epochs.get(corpus) if isinstance(row.epochs, dict) else row.epochs
 
 
 def _read_template(template: str | None) -> str:

@@ -279,7 +279,7 @@ def make_run(run: Run, output: Path, gpu: int) -> None:
         "settings": run.describe(),
         "train_seconds": seconds,
         "parameters": _count_parameters(nlp),
-        "corpora": {name: _score(nlp, run, name, folder) for name, folder in folders.items()},
+        "corpora": {name: _score(nlp, run, folder) for name, folder in folders.items()},
     }
     if run.export is not None:
         exported = place / "exported"
@@ -290,7 +290,7 @@ def make_run(run: Run, output: Path, gpu: int) -> None:
         )
         nlp = spacy.load(exported)
         for name, folder in folders.items():
-            scores, _ = score_part(nlp, run.is_joint, name, folder / "test.spacy")
+            scores, _ = score_part(nlp, run.is_joint, folder.name, folder / "test.spacy")
             result["corpora"][name]["exported"] = scores
     if run.keep:
         with replacing_pipeline(output / PIPELINES / run.digest, MADE_BY) as partial:
@@ -403,7 +403,8 @@ class _KeepingScorer(Scorer):
         return super().score(self.examples, per_component=per_component)
 
 
-def _score(nlp: Language, run: Run, name: str, folder: Path) -> dict[str, Any]:
+def _score(nlp: Language, run: Run, folder: Path) -> dict[str, Any]:
+    name = folder.name  # as the head of a joint training is called
     head = find_head_of(nlp, name if run.is_joint else None)
     test, tallies = score_part(nlp, run.is_joint, name, folder / "test.spacy")
     config = nlp.config.interpolate()

@@ -104,8 +104,9 @@ class Row(Section):
             default all. "each" stands for a row for each corpus.
         template: of the training together.
         schedule: of the training together; by default the template's.
-        epochs, learn_rate: of the training together; by default the grid's, or for "apart" the
-            template's learning rate.
+        epochs: of the training alone, or together; a number, or by corpus. By default the corpus'
+            or the grid's.
+        learn_rate: of the training together; by default the grid's, or for "apart" the template's.
     """
 
     encoder: str
@@ -116,13 +117,15 @@ class Row(Section):
     companions: list[str] | None = None
     template: str = "multitask"
     schedule: Literal["round_robin", "proportional"] | None = None
-    epochs: PositiveInt | None = None
+    epochs: PositiveInt | dict[str, PositiveInt] | None = None
     learn_rate: PositiveFloat | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> Row:
         if self.training == "alone" and self.companions is not None:
             raise ValueError('companions are for training = "together" or "apart"')
+        if self.training != "alone" and isinstance(self.epochs, dict):
+            raise ValueError('epochs by corpus are for training = "alone"')
         return self
 
 
@@ -130,16 +133,14 @@ class CorpusSection(Section):
     """[corpora.NAME]: a converted corpus.
 
     Attributes:
-        folder: in the folder of the converted corpora; by default NAME.
-        source: name of the catalogue; by default the section's.
+        source: name of the catalogue, of which `study run --prepare` makes it; by default NAME.
+        folder: in the folder of the converted corpora; by default the source.
         groups: groups whose means are printed, such as "Clinical".
         template: of its training alone or apart; by default that of its task.
         metric: ending of the score, such as "macro_f"; by default its task's.
         epochs, learn_rates: by default the grid's.
         folds: a number, to cut the training part into folds; or "given", where the folder has a
             folder for each fold, 1, 2 and so on.
-        max_words: maximum tokens of a training sequence of a corpus of mentions, whose documents
-            are cut into sentences, and longer ones; by default the template's.
     """
 
     folder: Path | None = None
@@ -150,7 +151,6 @@ class CorpusSection(Section):
     epochs: PositiveInt | None = None
     learn_rates: list[PositiveFloat] = []
     folds: Annotated[int | str, AfterValidator(_check_folds)] | None = None
-    max_words: PositiveInt | None = None
 
 
 class Comparisons(Section):
@@ -223,6 +223,8 @@ class Study(Section):
         for name, row in self.rows.items():
             for companion in row.companions or ():
                 _check_name(companion, self.corpora, f"rows.{name}.companions")
+            for corpus in row.epochs if isinstance(row.epochs, dict) else ():
+                _check_name(corpus, self.corpora, f"rows.{name}.epochs")
         for name in (name for pair in self.comparisons.pairs for name in pair):
             _check_name(name, self.rows, "comparisons.pairs")
         return self

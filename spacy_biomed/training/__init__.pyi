@@ -8,7 +8,7 @@ from .multitask_batchers import proportional_v1, round_robin_v1
 from .multitask_config import create_multitask_config
 from .optimizer import Adamax, AdamW
 from .resumable import train
-from .schedules import warmup_constant_v1
+from .schedules import cosine_v1, warmup_constant_v1
 from .teaching import TeachingReport, create_taught_corpus
 from .updating import Update, continue_pipeline_v1, create_update
 
@@ -28,6 +28,7 @@ __all__ = [
     "batch_by_word_pieces_v1",
     "combine_corpora",
     "continue_pipeline_v1",
+    "cosine_v1",
     "create_multitask_config",
     "create_taught_corpus",
     "create_update",

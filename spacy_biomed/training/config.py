@@ -367,7 +367,8 @@ def find_template_task(path: Path) -> str | None:
 def read_template(template: Path | str) -> Config:
     """Read a config that has what `fill_config` fills.
 
-    A template that has no section `[nlp]` has only what differs from `base.cfg`.
+    A template that has no section `[nlp]` has only what differs from `base.cfg`, or from the
+    template that it extends.
 
     Args:
         template: as for `find_template`.
@@ -377,6 +378,8 @@ def read_template(template: Path | str) -> Config:
     """
     path = find_template(template)
     config = read_config(path)
+    if extended := config.get("recipe", {}).pop("extends", None):
+        return read_template(extended).merge(config)
     if "nlp" not in config:
         base = read_config(TEMPLATES / f"{BASE}.cfg")
         if not config or not set(config) <= {*base, "initialize"}:

@@ -1,5 +1,7 @@
 """`spacy biomed study run` and `spacy biomed study list`."""
 
+from pathlib import Path
+
 import pytest
 from error_lines import error_line
 from multitask_corpora import convert_tasks
@@ -68,3 +70,26 @@ def test_the_studies_that_ship_are_listed_with_what_is_there(invoke):
     printed = invoke("list")
     assert "lewis_table_2" in printed and "peng_figure_2_clinical" in printed
     assert "Missing corpora" in printed
+
+
+def test_what_a_study_needs_is_converted_once(tiny_bert, tmp_path):
+    assets = Path(__file__).parents[2] / "assets"
+    options = ["--corpora-dir", str(tmp_path / "corpus"), "--assets-dir", str(assets)]
+    command = ["study", "run", "starter_pairs", "--prepare", *options]
+    first, second = (CliRunner().invoke(app, command).stdout for _ in range(2))
+    assert first.count("Converting") == 4 and second.count("Converting") == 0
+    assert f"4 of 4 corpora are in {tmp_path / 'corpus'}" in second
+    assert len(list((tmp_path / "corpus").glob("*/train.spacy"))) == 4
+
+
+def test_what_cannot_be_prepared_is_named(tmp_path):
+    options = ["--corpora-dir", str(tmp_path / "corpus"), "--assets-dir", str(tmp_path / "assets")]
+    command = ["study", "run", "carrino_table_2", "--prepare", *options]
+    printed = CliRunner().invoke(app, command).stdout
+    assert "corpora.ictusnet: " in printed and "under a data use agreement" in printed
+    assert "put its files in assets/pharmaconer" in printed
+    assert "0 of 3 corpora are in" in printed
+
+
+def test_a_run_needs_an_output(invoke, tmp_path):
+    assert "give OUTPUT" in invoke("run", tmp_path / "study.cfg", fails=True)

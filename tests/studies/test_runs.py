@@ -151,26 +151,6 @@ def test_finished_runs_are_kept_and_only_those_that_changed_are_made(done, run, 
     assert len(made) == 4
 
 
-def test_steps_of_an_epoch_are_counted_with_the_length_of_sequences(read, corpora):
-    def make_configs(**overrides):
-        plan = plan_study(read(TOGETHER, **{"grid.batch_sizes": [4]}, **overrides), corpora)
-        for one in plan.runs.values():
-            folders = {name: corpora / name for name in one.corpora}
-            config = runs._create_config(one, folders, one.encoder)
-            yield (one.is_joint, *folders), config
-
-    whole = dict(make_configs())
-    cut = dict(make_configs(**{"corpora.drugs.max_words": 2}))
-    assert set(whole) == set(cut) > {(False, "drugs"), (False, "topics")}
-    for key, config in cut.items():
-        is_joint, *names = key
-        steps = [one[key]["vars"]["max_steps"] for one in (whole, cut)]
-        # The batches of the joint training are of words.
-        assert (steps[1] > steps[0]) == (not is_joint and "drugs" in names)
-        expected = ({"drugs": 2} if is_joint else 2) if "drugs" in names else 0
-        assert config["corpora"]["train"].get("max_words", 0) == expected
-
-
 def test_one_length_for_all_corpora_together_is_refused_before_the_first_training(
     read, corpora, tmp_path
 ):
@@ -180,12 +160,6 @@ def test_one_length_for_all_corpora_together_is_refused_before_the_first_trainin
     study = read(TOGETHER).model_copy(update=words)
     with pytest.raises(BiomedError, match="max_words = 80: several corpora are trained together"):
         plan_study(study, tmp_path / "mentions")
-
-
-def test_sentences_of_a_corpus_of_classes_are_refused_before_the_first_training(read, corpora):
-    study = read(TOGETHER, **{"corpora.topics.max_words": 80})
-    with pytest.raises(BiomedError, match=r"corpora\.topics: .*topics/train.spacy: .*has classes"):
-        plan_study(study, corpora)
 
 
 def test_a_study_that_was_stopped_makes_what_is_left(run, read, trainings, tmp_path):

@@ -5,7 +5,7 @@ import spacy
 
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.training.optimizer import AdamW_v1
-from spacy_biomed.training.schedules import warmup_constant_v1
+from spacy_biomed.training.schedules import cosine_v1, warmup_constant_v1
 
 
 def test_the_rate_rises_in_a_line_and_stays():
@@ -30,3 +30,11 @@ def test_it_is_a_learning_rate():
 def test_negative_steps_are_bad_input():
     with pytest.raises(BiomedError, match="warmup_steps is -1"):
         warmup_constant_v1(0.1, -1)
+
+
+def test_a_cosine_falls_to_nothing():
+    config = {"@schedules": "spacy_biomed.cosine.v1", "rate": 0.1, "total_steps": 4}
+    rates = list(islice(spacy.registry.resolve({"rate": config})["rate"], 6))
+    assert rates == pytest.approx([0.1, 0.05 + 0.05 * 0.5**0.5, 0.05, 0.05 - 0.05 * 0.5**0.5, 0, 0])
+    with pytest.raises(BiomedError, match="total_steps is 0"):
+        cosine_v1(0.1, 0)

@@ -1,0 +1,61 @@
+"""The corpora that a study needs, converted from the files that are here or can be downloaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from ..corpora.convert import convert_corpus
+from ..corpora.corpus_catalogue import CorpusEntry, find_corpus
+from ..corpora.downloads import download_corpus
+from ..errors import BiomedError
+from .planning import find_folder
+from .study_config import GIVEN_FOLDS, Study
+
+
+def prepare_corpora(
+    study: Study,
+    corpora_dir: Path,
+    assets_dir: Path,
+    progress: Callable[[Path], None] = lambda folder: None,
+) -> None:
+    """Convert the catalogue's corpora of a study that are not converted yet.
+
+    Corpora whose files no command downloads, and which are not here, are passed over: `plan_study`
+    names them.
+
+    Args:
+        corpora_dir: folder of the converted corpora.
+        assets_dir: folder of the published files.
+        progress: called with the folder of each corpus before it is converted.
+
+    Raises:
+        BiomedError: as `download_corpus` and `convert_corpus` do.
+    """
+    for name, section in study.corpora.items():
+        entry = None
+        with suppress(BiomedError):
+            entry = find_corpus(section.source or name)
+        if entry is None:
+            continue
+        output = find_folder(study, name, corpora_dir)
+        own = assets_dir / (section.folder or "")
+        source = own if section.folder and own.is_dir() else assets_dir / entry.folder
+        for fold in _list_folds(source) if section.folds == GIVEN_FOLDS else [""]:
+            if not (output / fold / "corpus.json").is_file() and _are_there(entry, source / fold):
+                progress(output / fold)
+                convert_corpus(entry.name, source / fold, output / fold)
+
+
+def _list_folds(source: Path) -> Iterator[str]:
+    return (path.name for path in source.glob("*") if path.name.isdecimal())
+
+
+def _are_there(entry: CorpusEntry, source: Path) -> bool:
+    """Whether the files of a corpus are here; they are downloaded if a command can do so."""
+    if entry.format is None:
+        return False
+    if entry.access == "download" and not source.is_dir():
+        download_corpus(entry, source)
+    return source.is_dir()

@@ -150,7 +150,7 @@ for step in $steps; do
     pretraining)
       [[ $quick ]] && few=(--steps 1 --repeats 1 --batch 8 --device-batch 8 --documents 40)
       python3 -c 'import sys
-from spacy_biomed.training.corpus import read_docs
+from spacy_biomed.formats.spacy_docs import read_docs
 from spacy.vocab import Vocab
 for doc in read_docs(sys.argv[1], Vocab()):
     print(" ".join(doc.text.split()))' "$work/corpus/$corpus/train.spacy" >"$work/text.txt"

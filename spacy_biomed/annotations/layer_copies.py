@@ -74,5 +74,7 @@ def copy_group(source: Doc, key: str, target: Doc) -> None:
 
 
 def copy_spans(spans: Any, target: Doc) -> list[Span]:
-    """Spans of another document with the same tokens and labels."""
-    return [Span(target, span.start, span.end, label=span.label) for span in spans]
+    """Spans of another document with the same tokens, labels and identifiers."""
+    return [
+        Span(target, span.start, span.end, label=span.label, kb_id=span.kb_id) for span in spans
+    ]

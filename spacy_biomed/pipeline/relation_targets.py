@@ -88,13 +88,13 @@ def create_targets(
     return targets
 
 
-def check_labels(relations: Iterable[SpanRelation], labels: Sequence[str], name: str) -> None:
+def check_labels(used: Iterable[str], labels: Sequence[str], name: str) -> None:
     """Check that a component knows the labels of relations.
 
     Raises:
         BiomedError: if a label is unknown.
     """
-    unknown = sorted({relation.label for relation in relations}.difference(labels))
+    unknown = sorted(set(used).difference(labels))
     if unknown:
         raise BiomedError(
             f"the corpus has the relation {quote(unknown[0])}, which '{name}' does not know: it "

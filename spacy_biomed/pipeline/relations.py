@@ -402,7 +402,7 @@ class BiomedRelations(EncoderHead):
             relations = example.reference._.relations
             if relations is None or len(example.predicted) == 0:
                 continue
-            check_labels(relations, self.labels, self.name)
+            check_labels((one.label for one in relations), self.labels, self.name)
             found = self._candidates(place, example.predicted, example.reference)
             candidates += found
             gold += find_gold_labels(found, relations, self.cfg["directed"])

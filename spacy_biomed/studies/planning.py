@@ -18,7 +18,7 @@ from ..encoders.encoder_catalogue import find_encoder
 from ..encoders.loading import is_on_disk, load_pretrained
 from ..errors import BiomedError
 from ..files.digests import digest_files
-from ..formats.spacy_docs import read_doc_bin, read_docs
+from ..formats.spacy_docs import read_doc_bin
 from ..settings.config_lines import suggest_setting
 from ..settings.unknown_settings import find_dropped
 from ..training.config import (

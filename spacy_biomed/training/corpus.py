@@ -14,6 +14,7 @@ from spacy.training import Corpus, Example
 from spacy.training.corpus import FILE_TYPE, walk_corpus
 from spacy.vocab import Vocab
 
+from ..annotations.layer_copies import copy_entities
 from ..errors import BiomedError
 from ..formats.spacy_docs import read_doc_bin, read_docs
 from .sub_sentences import split_doc
@@ -26,6 +27,7 @@ def Corpus_v1(
     limit: int = 0,
     augmenter: Callable | None = None,
     max_words: int = 0,
+    gold_entities: bool = False,
 ) -> CheckedCorpus:
     """spaCy's `spacy.Corpus.v1`, which checks at once that there are documents.
 
@@ -38,6 +40,8 @@ def Corpus_v1(
         gold_preproc, max_length, limit, augmenter: as in spaCy.
         max_words: maximum tokens of an example: documents of mentions are cut into sentences, and
             these into parts (`spacy_biomed.training.sub_sentences`); 0 for whole documents.
+        gold_entities: whether the documents that are predicted have the gold `doc.ents`, for heads
+            of relations without a component before them that finds entities.
 
     Raises:
         BiomedError: if a path is missing in the config, does not exist, is no corpus, or has no
@@ -54,6 +58,7 @@ def Corpus_v1(
     return CheckedCorpus(
         [file for one in (path if isinstance(path, list) else [path]) for file in _find_files(one)],
         max_words,
+        gold_entities,
         gold_preproc=gold_preproc,
         max_length=max_length,
         limit=limit,
@@ -80,13 +85,22 @@ class CheckedCorpus(Corpus):
 
     Attributes:
         files: the .spacy files.
-        max_words: as in `Corpus_v1`.
+        max_words, gold_entities: as in `Corpus_v1`.
     """
 
-    def __init__(self, files: list[Path], max_words: int = 0, **settings: Any):
+    def __init__(
+        self, files: list[Path], max_words: int = 0, gold_entities: bool = False, **settings: Any
+    ):
         super().__init__(files[0], **settings)
         self.files = files
         self.max_words = max_words
+        self.gold_entities = gold_entities
+
+    def __call__(self, nlp: Language) -> Iterator[Example]:
+        for example in super().__call__(nlp):
+            if self.gold_entities:
+                copy_entities(example.reference, example.predicted)
+            yield example
 
     def read_docbin(self, vocab: Vocab, locs: Iterable[str | Path]) -> Iterator[Doc]:
         return self.read(vocab)

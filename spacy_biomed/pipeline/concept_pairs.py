@@ -1,0 +1,151 @@
+"""Pairs of concepts of a document that may be related, and what is known of their mentions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from spacy.attrs import IDX
+from spacy.tokens import Doc, Span
+
+from ..arrays import Floats2d, Ints1d, Ints2d
+from ..encoders.batching.ragged import ranges
+from ..notes.sentence_starts import find_sentence_starts
+from .mention_concepts import Concept, choose_meant, find_concepts, group_mentions
+
+_DISTANCES = np.array([1, 3, 6, 11, 21, 41, 81])  # in tokens; where classes of distances begin
+_SENTENCES, _COUNTS = 4, 4  # classes of distances in sentences, and of numbers of mentions
+
+
+@dataclass(frozen=True, slots=True)
+class ConceptPairs:
+    """The pairs of concepts of a document that may be related.
+
+    Attributes:
+        concepts: (pairs,) the concepts of the head and of the tail of each.
+        closest: (pairs,) the mentions of the two that are closest to each other.
+        counts: (pairs,) how many pairs of mentions each has; they follow each other in the next.
+        places: three arrays of (mention pairs, 2): the first token, and the one after the last, of
+            heads, of tails, and of what is between them.
+        features: (mention pairs, features) types, distances and numbers of mentions.
+    """
+
+    concepts: list[tuple[frozenset[Concept], frozenset[Concept]]]
+    closest: list[tuple[Span, Span]]
+    counts: Ints1d
+    places: tuple[Ints2d, Ints2d, Ints2d]
+    features: Floats2d
+
+
+def find_concept_pairs(
+    doc: Doc,
+    mentions: Sequence[Span],
+    *,
+    pairs: Collection[tuple[str, str]],
+    types: Sequence[str],
+    max_distance: int,
+    max_mentions: int,
+) -> ConceptPairs:
+    """Find the pairs of concepts whose types may be related and that are near enough.
+
+    Their number is linear in the length of the document, as long as the number of mentions in
+    `max_distance` tokens is bounded.
+
+    Args:
+        doc: the document with the tokens.
+        mentions: of this or of another document with the same text.
+        pairs: types of head and tail. Of types that may be either, as of two concepts of one type,
+            the head is the one that is mentioned first.
+        types: the types of features.
+        max_distance: tokens between two mentions that are a pair of mentions.
+        max_mentions: pairs of mentions of a pair of concepts, of which the closest are kept.
+    """
+    mentions = sorted(mentions, key=lambda span: (span.start_char, span.end_char))
+    text, starts = doc.text, doc.to_array(IDX).astype("int64")
+    groups = group_mentions(choose_meant(find_concepts(text, mentions)))
+    spans = _tokens_of(starts, mentions)
+    found = _pair_groups(mentions, spans, list(groups.values()), pairs, max_distance)
+    kept = {pair: sorted(found[pair])[:max_mentions] for pair in sorted(found)}
+    members = list(groups)
+    chosen = np.array([one for of_pair in kept.values() for one in of_pair], dtype="int64")
+    distances, *sides = chosen.reshape(-1, 3).T
+    heads, tails = (spans[side] for side in sides)
+    before, after = np.minimum(heads[:, 1], tails[:, 1]), np.maximum(heads[:, 0], tails[:, 0])
+    counts = np.array([len(of_pair) for of_pair in kept.values()], dtype="int64")
+    sizes = np.array([[len(groups[members[one]]) for one in pair] for pair in kept], dtype="int64")
+    language = "es" if doc.lang_ == "es" else "en"
+    sentence_starts = np.searchsorted(starts, find_sentence_starts(text, language))
+    sentences = np.searchsorted(sentence_starts, spans[:, 0], side="right")
+    labels = np.array([types.index(one.label_) if one.label_ in types else -1 for one in mentions])
+    features = [
+        *(_one_hot(labels[side], len(types)) for side in sides),
+        _one_hot(np.searchsorted(_DISTANCES, distances, side="right"), len(_DISTANCES) + 1),
+        _one_hot(abs(np.subtract(*(sentences[side] for side in sides))), _SENTENCES),
+        *(_one_hot(np.repeat(size, counts) - 1, _COUNTS) for size in sizes.reshape(-1, 2).T),
+        heads[:, :1] < tails[:, :1],
+        *(sentences[side, None] <= 1 for side in sides),
+        ranges(np.zeros_like(counts), counts)[:, None] == 0,  # the closest
+    ]
+    return ConceptPairs(
+        [(members[head], members[tail]) for head, tail in kept],
+        [(mentions[of_pair[0][1]], mentions[of_pair[0][2]]) for of_pair in kept.values()],
+        counts,
+        (heads, tails, np.stack([before, after], axis=1)),
+        np.concatenate(features, axis=1).astype("float32"),
+    )
+
+
+def _pair_groups(
+    mentions: Sequence[Span],
+    spans: Ints2d,
+    groups: Sequence[Sequence[int]],
+    allowed: Collection[tuple[str, str]],
+    max_distance: int,
+) -> dict[tuple[int, int], list[tuple[int, int, int]]]:
+    """For two groups, head and tail, the distance, head and tail of each pair of mentions."""
+    group_of = np.full(len(mentions), -1)
+    for number, places in enumerate(groups):
+        group_of[places] = number
+    found: dict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)
+    near = (values.tolist() for values in _near(spans, max_distance))
+    for one, other, distance in zip(*near, strict=True):
+        pair = int(group_of[one]), int(group_of[other])
+        if min(pair) < 0 or pair[0] == pair[1]:
+            continue
+        types = mentions[one].label_, mentions[other].label_
+        is_forward, is_backward = types in allowed, types[::-1] in allowed
+        # The head of two that may be either is the concept that is mentioned first.
+        if is_forward and (not is_backward or pair[0] < pair[1]):
+            found[pair].append((distance, one, other))
+        elif is_backward:
+            found[pair[::-1]].append((distance, other, one))
+    return found
+
+
+def _tokens_of(starts: Ints1d, mentions: Sequence[Span]) -> Ints2d:
+    """The first token of each mention and the one after the last: (mentions, 2).
+
+    Args:
+        starts: (tokens,) the first character of each.
+    """
+    first = np.searchsorted(starts, [one.start_char for one in mentions], side="right") - 1
+    end = np.searchsorted(starts, [one.end_char for one in mentions], side="left")
+    return np.stack([np.maximum(first, 0), np.maximum(end, first + 1)], axis=1).reshape(-1, 2)
+
+
+def _near(spans: Ints2d, max_distance: int) -> tuple[Ints1d, Ints1d, Ints1d]:
+    """The pairs of mentions that share no token, and the tokens between them: (pairs,) each."""
+    place = np.arange(len(spans))
+    beyond = np.searchsorted(spans[:, 0], spans[:, 1] + max_distance, side="right")
+    counts = np.maximum(beyond - place - 1, 0)
+    left, right = np.repeat(place, counts), ranges(place + 1, counts)
+    distances = spans[right, 0] - spans[left, 1]
+    is_apart = distances >= 0
+    return left[is_apart], right[is_apart], distances[is_apart]
+
+
+def _one_hot(classes: Ints1d, count: int) -> Floats2d:
+    """(classes,) to (classes, count); the last class has all that are larger."""
+    return np.minimum(classes, count - 1)[:, None] == np.arange(count)

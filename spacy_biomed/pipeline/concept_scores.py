@@ -1,0 +1,152 @@
+"""Scores of relations between concepts, one for each pair of a document, as BioCreative counts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+
+from ..arrays import Floats2d
+from .encoder_head import Compared
+from .label_scores import LabelScores
+from .mention_concepts import Concept, choose_meant, find_concepts
+from .mention_layer import gold_spans
+
+
+class ConceptRelation(NamedTuple):
+    """A relation of two concepts of a document; the smaller one is the head."""
+
+    head: Concept
+    tail: Concept
+    label: str
+
+
+def score_concepts(
+    examples: Iterable[Example],
+    *,
+    labels: Iterable[str],
+    spans_key: str | None = None,
+    **cfg: Any,
+) -> dict[str, Any]:
+    """Precision, recall and F1 of the related pairs of concepts of each document.
+
+    So BioCreative VIII scores BioRED (Islamaj et al. 2024, "The overview of the BioRED track at
+    BioCreative VIII"): each pair of a document counts once, whatever its mentions and its
+    direction, as a pair and with its type.
+
+    Concepts are those of the gold mentions (`find_concepts`). A predicted relation is between the
+    concepts of the gold mentions of the same type that share a character with its two mentions. So
+    it needs no identifiers. If these mentions have several concepts, all gold pairs among them are
+    found. A predicted relation with a mention that no gold mention overlaps is wrong, and counts
+    once for each name.
+
+    Args:
+        examples: predicted and reference documents.
+        labels: of the component; predicted relations with other labels belong to other components.
+        spans_key: the span group with the entities; None for `doc.ents`.
+
+    Returns:
+        `document_relations_micro_p`, `_r`, `_f` and `document_relations_per_type` of pairs and
+        types, and `document_relations_pair_p`, `_r`, `_f`; all are None if no document is
+        annotated.
+    """
+    labels = set(labels)
+    scores, pair_scores = LabelScores(labels), LabelScores()
+    for example in examples:
+        compared = compare_concepts(example, labels, spans_key)
+        if compared is not None:
+            scores.add(*compared)
+            gold, predicted = ({(*fact[:-1], "") for fact in facts} for facts in compared[:2])
+            pair_scores.add(gold, predicted)
+    pairs = pair_scores.scores("document_relations_pair", "")
+    pairs.pop("")
+    return {**scores.scores("document_relations_micro", "document_relations_per_type"), **pairs}
+
+
+def compare_concepts(
+    example: Example, labels: Collection[str], spans_key: str | None
+) -> Compared | None:
+    """The gold and predicted relations that `score_concepts` counts; None without the layer."""
+    gold = find_gold(example.reference, spans_key)
+    if gold is None:
+        return None
+    spans = gold_spans(example.reference, spans_key) or []
+    meant = choose_meant(find_concepts(example.reference.text, spans))
+    pairs = {relation[:2] for relation in gold}
+    predicted: set[tuple] = set()
+    for one in example.predicted._.relations or ():
+        if one.label not in labels:
+            continue
+        ends = (_match(example.predicted, end, spans, meant) for end in (one.head, one.tail))
+        found = {_relate(head, tail, one.label) for head, tail in product(*ends)}
+        predicted |= {fact for fact in found if fact[:2] in pairs} or {min(found)}
+    return set(gold), predicted, ()
+
+
+def find_gold(reference: Doc, spans_key: str | None) -> set[ConceptRelation] | None:
+    """The relations of the concepts of an annotated document; None if they are not annotated.
+
+    A mention of several concepts has the relations of those that no mention has for itself.
+    """
+    relations = reference._.relations
+    if relations is None:
+        return None
+    spans = gold_spans(reference, spans_key) or []
+    meant = choose_meant(find_concepts(reference.text, spans))
+    meant_by = dict(zip(map(_key, spans), meant, strict=True))
+    gold: set[ConceptRelation] = set()
+    for head, tail, label, _ in relations:
+        ends = (meant_by.get(_key(end), ()) for end in (head, tail))
+        gold |= {
+            _relate(first, second, label) for first, second in product(*ends) if first != second
+        }
+    return gold
+
+
+def create_shares(
+    pairs: Sequence[tuple[frozenset[Concept], frozenset[Concept]]],
+    gold: Iterable[ConceptRelation],
+    labels: Sequence[str],
+) -> Floats2d:
+    """What is true of pairs of groups of concepts: (pairs, labels and none), rows that add up to 1.
+
+    Several labels of a pair have equal shares.
+    """
+    targets = np.zeros((len(pairs), len(labels) + 1), dtype="float32")
+    labels_of: dict[frozenset[Concept], set[str]] = defaultdict(set)
+    for head, tail, label in gold:
+        labels_of[frozenset({head, tail})].add(label)
+    for row, groups in enumerate(pairs):
+        for both in product(*groups):
+            for label in labels_of.get(frozenset(both), ()):
+                targets[row, labels.index(label)] = 1.0
+    targets[:, -1] = ~targets.any(axis=1)
+    return targets / targets.sum(axis=1, keepdims=True)
+
+
+def _match(
+    doc: Doc, mention: Span, gold: Sequence[Span], meant: Sequence[frozenset[Concept]]
+) -> set[Concept]:
+    """The gold concepts that a predicted mention may mean; its own name if there are none."""
+    found = {
+        concept
+        for span, of_span in zip(gold, meant, strict=True)
+        if span.label_ == mention.label_
+        and span.start_char < mention.end_char
+        and mention.start_char < span.end_char
+        for concept in of_span
+    }
+    return found or {("", f"{mention.label_} {find_concepts(doc.text, [mention])}")}
+
+
+def _relate(head: Concept, tail: Concept, label: str) -> ConceptRelation:
+    return ConceptRelation(min(head, tail), max(head, tail), label)
+
+
+def _key(span: Span) -> tuple[int, int, str]:
+    return span.start_char, span.end_char, span.label_

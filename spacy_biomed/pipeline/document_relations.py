@@ -1,0 +1,344 @@
+"""The component `biomed_document_relations`: relations between the concepts of whole documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from spacy.language import Language
+from spacy.pipeline.trainable_pipe import TrainablePipe
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.vocab import Vocab
+from thinc.api import Model, to_numpy
+from thinc.types import Floats2d
+
+from ..annotations.relation_layer import RELATIONS, SpanRelation
+from ..encoders.batching.ragged import borders
+from ..encoders.finite import check_scores
+from ..encoders.listener import sizing
+from ..errors import BiomedError
+from ..models.pair_classifier import MentionPairs
+from .concept_pairs import ConceptPairs, find_concept_pairs
+from .concept_scores import (
+    ConceptRelation,
+    compare_concepts,
+    create_shares,
+    find_gold,
+    score_concepts,
+)
+from .described import ShownScores
+from .encoder_head import Compared, EncoderHead, check_share, validate_source
+from .factories import register_factory
+from .mention_layer import gold_spans
+from .relation_targets import check_labels
+from .relations import BiomedRelations
+from .textcat import cross_entropy, log_normalizer
+
+FACTORY = "biomed_document_relations"
+
+DEFAULT_CONFIG = """
+[model]
+@architectures = "spacy_biomed.ConceptPairClassifier.v1"
+hidden_width = 256
+dropout = 0.1
+
+[model.tok2vec]
+@architectures = "spacy_biomed.EncoderListener.v1"
+pooling = "mean"
+grad_factor = 1.0
+upstream = "*"
+
+[scorer]
+@scorers = "spacy_biomed.concept_relation_scorer.v1"
+"""
+
+
+def concept_relation_scorer_v1() -> Callable:
+    """`spacy_biomed.concept_relation_scorer.v1`: see `score_concepts`."""
+    return score_concepts
+
+
+class Predictions(NamedTuple):
+    """The pairs of concepts of each document, and the probabilities of their relations.
+
+    Attributes:
+        probabilities: (pairs of all documents, labels and none) in main memory.
+    """
+
+    pairs: list[ConceptPairs]
+    probabilities: Floats2d
+
+
+class BiomedDocumentRelations(EncoderHead):
+    """Find relations between the concepts of a document, whatever sentences mention them.
+
+    Mentions are grouped by what they mean: by the identifiers in `span.kb_id_`, from a linker or
+    from the corpus, or else by their names, with the abbreviations that the text defines. Two
+    groups whose types may be related are classified, from all their mentions that are near enough
+    (`spacy_biomed.ConceptPairClassifier.v1`). The encoder reads a document once. The time is linear
+    in the length of the document.
+
+    Entities are in `doc.ents` or a span group. In prediction they come from components before this
+    one, in training from the reference. `doc._.relations` gets a `SpanRelation` for each pair of
+    concepts that is related: the two mentions that are closest, the label and its probability.
+    Relations of other components stay. In a reference, a relation between any of the mentions of
+    two concepts relates the two; without the layer a document gives no loss and no score.
+
+    Scores are `document_relations_micro_p`, `_r`, `_f` and `_per_type`, and without the label
+    `document_relations_pair_p`, `_r`, `_f` (`score_concepts`).
+
+    Attributes:
+        vocab: the pipeline's vocabulary.
+        model: `spacy_biomed.ConceptPairClassifier.v1`.
+        name: name of the component in the pipeline.
+        pairs: types of head and tail that may be related, as [["CHEMICAL", "GENE"]]; None for the
+            types in the training examples. They have no direction in text: of two concepts of one
+            type, the head is the one that is mentioned first.
+        max_distance: largest number of tokens between two mentions.
+        max_mentions: pairs of mentions that are read for a pair of concepts, the closest.
+        spans_key: the span group with the entities; None for `doc.ents`.
+        threshold: smallest probability that two concepts are related at all. The relation is the
+            most probable one.
+        learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
+        scorer: scoring method.
+
+    Examples:
+        >>> import spacy
+        >>> nlp = spacy.blank("en")
+        >>> config = {"pairs": [["CHEMICAL", "DISEASE"]]}
+        >>> relations = nlp.add_pipe("biomed_document_relations", config=config)
+        >>> relations.add_label("TREATS")
+        1
+    """
+
+    default_name, task_name = FACTORY, "relation extraction from documents"
+    usage_line, layer_name = BiomedRelations.usage_line, BiomedRelations.layer_name
+    score_prefix, main = "document_relations", "micro_f"
+    learns: ClassVar = {"document_relations": {}}
+    config_templates: ClassVar = {"document_relations": "document_relations"}
+    annotation_keys = (RELATIONS,)
+
+    @classmethod
+    def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
+        begin = cls.begin_scores(name, settings)
+        return ShownScores(
+            averages={
+                "pairs of concepts and type": f"{begin}_micro",
+                "pairs of concepts": f"{begin}_pair",
+            },
+            per_type=f"{begin}_per_type",
+        )
+
+    @classmethod
+    def copy_layer(
+        cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
+    ) -> bool:
+        return BiomedRelations.copy_layer(reader, source, target, prefix=prefix)
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Model[MentionPairs, Floats2d],
+        name: str = FACTORY,
+        *,
+        pairs: list[list[str]] | None = None,
+        max_distance: int = 150,
+        max_mentions: int = 16,
+        spans_key: str | None = None,
+        threshold: float = 0.5,
+        learn_rate_factor: float = 1.0,
+        scorer: Callable | None = None,
+    ):
+        check_share(name, "threshold", threshold)
+        where = f"[components.{name}]"
+        if any(len(pair) != 2 for pair in pairs or ()):
+            raise BiomedError(
+                f"{where} pairs = {pairs}: write the types of head and tail, as "
+                '[["CHEMICAL", "GENE"]]'
+            )
+        if max_distance < 0 or max_mentions < 1:
+            raise BiomedError(
+                f"{where} max_distance = {max_distance}, max_mentions = {max_mentions}: use 0 or "
+                "more tokens, and 1 or more pairs of mentions"
+            )
+        super().__init__(
+            vocab,
+            model,
+            name,
+            scorer,
+            pairs=None if pairs is None else [list(pair) for pair in pairs],
+            max_distance=max_distance,
+            max_mentions=max_mentions,
+            spans_key=spans_key,
+            threshold=threshold,
+            learn_rate_factor=learn_rate_factor,
+        )
+
+    def predict(self, docs: Iterable[Doc]) -> Predictions:
+        """Find the pairs of concepts of all documents, and the probabilities of their relations."""
+        docs = list(docs)
+        pairs = [self._find_pairs(doc, doc) for doc in docs]
+        scores = np.zeros((0, len(self.labels) + 1), dtype="float32")
+        if docs:  # a listener reads every document, so that the document releases its encoding
+            scores = to_numpy(self.model.predict(_join(docs, pairs)))
+        check_scores(scores, self.name)
+        return Predictions(pairs, np.exp(scores - log_normalizer(scores, True)))
+
+    def set_annotations(self, docs: Iterable[Doc], predictions: Predictions) -> None:
+        """Set `doc._.relations` of each document; relations of other components stay."""
+        labels, probabilities = self.labels, predictions.probabilities
+        is_related = 1.0 - probabilities[:, -1] >= self.cfg["threshold"]
+        best = probabilities[:, :-1].argmax(axis=1) if len(labels) else np.zeros(0, dtype="int64")
+        start = 0
+        for doc, pairs in zip(docs, predictions.pairs, strict=True):
+            relations = [one for one in doc._.relations or () if one.label not in labels]
+            for row, (head, tail) in enumerate(pairs.closest, start):
+                if is_related[row]:
+                    probability = float(probabilities[row, best[row]])
+                    relations.append(SpanRelation(head, tail, labels[best[row]], probability))
+            start += len(pairs.closest)
+            doc._.relations = relations
+
+    def compare(self, example: Example) -> Compared | None:
+        return compare_concepts(example, self.labels, self.cfg["spans_key"])
+
+    def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
+        return super().score(examples, spans_key=self.cfg["spans_key"], **kwargs)
+
+    def learn(self, examples: list[Example], docs: list[Doc]) -> float:
+        """Add the gradients of a batch: of the mean cross-entropy over its pairs of concepts.
+
+        Of several relations of a pair each has the same share.
+        """
+        pairs, targets = self._gold(examples)
+        if not len(targets) and self.skip(docs):
+            return 0.0
+        self._has_gradient |= bool(len(targets))
+        scores, backprop = self.model.begin_update(_join(docs, pairs))
+        targets = self.model.ops.asarray2f(targets)
+        losses, d_scores = cross_entropy(scores, targets, True)
+        count = max(len(targets), 1)
+        backprop(d_scores / count)
+        return float(losses.sum()) / count
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        labels: list[str] | None = None,
+    ) -> None:
+        """Learn the labels and, if they are not configured, the types that are related.
+
+        Args:
+            get_examples: gives the training examples.
+            nlp: the pipeline.
+            labels: the labels; by default those of all training examples, sorted.
+
+        Raises:
+            BiomedError: if there are no labels, or no relation is between two concepts.
+        """
+        validate_source(get_examples, "BiomedDocumentRelations.initialize")
+        found: set[str] = set()
+        types: set[tuple[str, str]] = set()
+        for example in get_examples():
+            for one in self._find_gold(example.reference) or ():
+                found.add(one.label)
+                types.add((one.head[0], one.tail[0]))
+        for label in sorted(found) if labels is None else labels:
+            self.add_label(label)
+        self.check_has_labels(f"relation for '{self.name}' to learn (doc._.relations)")
+        if self.cfg["pairs"] is None:
+            self.cfg["pairs"] = [list(pair) for pair in sorted(types)]
+        self._check_examples(get_examples())
+        sample = [example.predicted for example in islice(get_examples(), 1)]
+        sizes = self.model.ops.alloc2f(1, len(self.labels) + 1)
+        with sizing(self.model):
+            self.model.initialize(X=_join(sample, [self._find_pairs(sample[0], None)]), Y=sizes)
+
+    @property
+    def _types(self) -> list[str]:
+        return sorted({type for pair in self.cfg["pairs"] or () for type in pair})
+
+    def find_labels(self, examples: Iterable[Example]) -> list[str]:
+        gold = (self._find_gold(example.reference) or () for example in examples)
+        return sorted({one.label for of_document in gold for one in of_document})
+
+    def _find_gold(self, reference: Doc) -> set[ConceptRelation] | None:
+        return find_gold(reference, self.cfg["spans_key"])
+
+    def _find_pairs(self, doc: Doc, annotated: Doc | None) -> ConceptPairs:
+        spans = annotated and gold_spans(annotated, self.cfg["spans_key"])
+        return find_concept_pairs(
+            doc,
+            spans or [],
+            pairs={(head, tail) for head, tail in self.cfg["pairs"] or ()},
+            types=self._types,
+            max_distance=self.cfg["max_distance"],
+            max_mentions=self.cfg["max_mentions"],
+        )
+
+    def _gold(self, examples: Iterable[Example]) -> tuple[list[ConceptPairs], Floats2d]:
+        """The pairs of concepts of each document, and what is true: (pairs, labels and none).
+
+        Raises:
+            BiomedError: if a label is unknown.
+        """
+        found, rows = [], [np.zeros((0, len(self.labels) + 1), dtype="float32")]
+        for example in examples:
+            gold = self._find_gold(example.reference) if len(example.predicted) else None
+            annotated = None if gold is None else example.reference
+            pairs = self._find_pairs(example.predicted, annotated)
+            found.append(pairs)
+            if gold is not None:
+                check_labels((one.label for one in gold), self.labels, self.name)
+                rows.append(create_shares(pairs.concepts, gold, self.labels))
+        return found, np.concatenate(rows)
+
+    def _check_examples(self, examples: Iterable[Example]) -> None:
+        """Check that some relation of the examples is between two concepts that are compared."""
+        for example in examples:
+            _, targets = self._gold([example])
+            if targets[:, :-1].any():
+                return
+        entities = f"doc.spans['{key}']" if (key := self.cfg["spans_key"]) else "doc.ents"
+        raise BiomedError(
+            f"no relation of the training corpus is between two concepts that '{self.name}' "
+            f"compares: check that they are in {entities}, the types in `pairs`, and "
+            f"max_distance = {self.cfg['max_distance']}"
+        )
+
+
+def _join(docs: list[Doc], pairs: list[ConceptPairs]) -> MentionPairs:
+    """The pairs of all documents, with places among the rows of all tokens."""
+    starts = borders([len(doc) for doc in docs])
+    shifted = [
+        [places + start for places in one.places]
+        for one, start in zip(pairs, starts[:-1].tolist(), strict=True)
+    ]
+    return MentionPairs(
+        docs,
+        np.concatenate([one.counts for one in pairs]),
+        [np.concatenate(places) for places in zip(*shifted, strict=True)],
+        np.concatenate([one.features for one in pairs]),
+    )
+
+
+make_biomed_document_relations = register_factory(
+    FACTORY,
+    BiomedDocumentRelations,
+    DEFAULT_CONFIG,
+    assigns=["doc._.relations"],
+    default_score_weights={
+        "document_relations_micro_f": 0.5,
+        "document_relations_micro_p": None,
+        "document_relations_micro_r": None,
+        "document_relations_pair_f": 0.5,
+        "document_relations_pair_p": None,
+        "document_relations_pair_r": None,
+        "document_relations_per_type": None,
+    },
+)

@@ -8,10 +8,9 @@ from itertools import combinations
 
 from ..annotations.marked_arguments import Argument, find_marked_arguments, mark_arguments
 from ..errors import BiomedError, quote
+from ..formats.documents import Document, Mention, Offsets, Relation, mention_names
+from ..formats.repairs import note
 from ..notes.sentence_starts import find_sentence_starts
-from .documents import Document, Mention, Offsets, Relation
-from .gold import mention_names
-from .repairs import note
 
 # What `--pairs` is given for pairs of any types.
 ALL = "all"

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from ..errors import BiomedError
+from ..formats.archives import list_packed_files
 from .corpus_catalogue import CorpusEntry
-from .readers.archives import list_packed_files
 
 SUFFIXES = (".ann", ".json", ".tsv", ".txt", ".xml")
 

@@ -7,7 +7,7 @@ import spacy
 from spacy.tokens import DocBin
 
 from spacy_biomed.corpora.convert import convert_corpus
-from spacy_biomed.corpora.documents import Document, Mention, Relation
+from spacy_biomed.formats.documents import Document, Mention, Relation
 from spacy_biomed.corpora.units import cut_sentences, mark_pairs, parse_pairs
 from spacy_biomed.errors import BiomedError
 

@@ -24,7 +24,7 @@ REPOSITORY = Path(__file__).parents[1]
 PAGES = sorted((REPOSITORY / "docs" / "tasks").glob("*.md"))
 SECTION = "Try it"
 # Pages that begin with a pipeline of the repository, or with rules, and train nothing.
-WITHOUT_TRAINING = {"assertion", "linking"}
+WITHOUT_TRAINING = {"assertion", "linking", "patients"}
 
 # The only difference from the pages: trainings stop after a few steps.
 SHORT = ["--vars.max_steps", "4"]
@@ -175,6 +175,17 @@ def check_pairs(names: dict[str, Any], printed: list[str]) -> None:
     assert math.isfinite(float(number))
 
 
+def check_patients(names: dict[str, Any], printed: list[str]) -> None:
+    rows = {(patient, label): now for patient, label, now in names["table"].fetchall()}
+    assert {patient for patient, _ in rows} == {"1", "2"}
+    assert len(printed) == len(rows)
+    assert "metformina" in rows["1", "FARMACO"]
+    problems = " ".join(rows["1", "DIAGNOSTICO"])
+    assert "dolor abdominal" in problems
+    # Of the father, denied, and past.
+    assert not any(word in problems for word in ("cáncer", "ictericia", "diabetes"))
+
+
 def check_question_answering(names: dict[str, Any], printed: list[str]) -> None:
     answers = names["doc"].spans["answer"]
     scores = [answer._.confidence for answer in answers]
@@ -212,6 +223,7 @@ CHECKS: dict[str, Callable[[dict[str, Any], list[str]], None]] = {
     "linking": check_linking,
     "multitask": check_multitask,
     "pairs": check_pairs,
+    "patients": check_patients,
     "question_answering": check_question_answering,
     "relations": check_relations,
     "text_classification": check_text_classification,
@@ -222,6 +234,8 @@ CHECKS: dict[str, Callable[[dict[str, Any], list[str]], None]] = {
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_what_a_page_says_to_try_works_as_it_stands(page, tmp_path, monkeypatch):
     section = read_section(page.read_text(encoding="utf8"))
+    if "import duckdb" in section:
+        pytest.importorskip("duckdb", reason="needs DuckDB")
     assert {block.kind for block in find_blocks(section)} == {"commands", "python"}
     assert "python -m spacy biomed train " in section or page.stem in WITHOUT_TRAINING
     copy_inputs(section, tmp_path)

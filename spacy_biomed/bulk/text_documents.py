@@ -11,15 +11,14 @@ from typing import Any, BinaryIO
 
 from ..deidentification.vault import check_identifier, identifier_place
 from ..errors import BiomedError
-from ..files.compression import open_binary, reading
-from ..files.parquet import read_shape
-from ..files.records import Layout, format_fields, read_header, read_objects
+from ..files.compression import open_binary
+from ..files.records import Layout, format_fields
 from ..files.sources import (
     Columns,
     Item,
     JsonList,
     Part,
-    Reading,
+    RecordFile,
     TextFolder,
     find_kind,
     find_parts,
@@ -55,25 +54,9 @@ def find_texts(path: Path, columns: Columns, layout: Layout = Layout()) -> Part:
 
 def list_columns(path: Path, text_field: str, layout: Layout = Layout()) -> tuple[str, ...]:
     """The columns of a file besides that of the text; of objects, the fields of the first."""
-    if path.is_dir() or _find_family(path) == _FAMILIES[0]:
-        return ()
-    if find_kind(path.name) == ".parquet":
-        with reading(path):
-            names, _ = read_shape(path)
-    elif find_kind(path.name) in (".csv", ".tsv"):
-        with reading(path):
-            names = read_header(path, layout)
-    else:
-        names = list(_first_object(path, layout))
+    part = find_texts(path, Columns(text_field), layout)
+    names = part.list_columns() if isinstance(part, RecordFile) else []
     return tuple(name for name in names if name != text_field)
-
-
-def _first_object(path: Path, layout: Layout) -> dict[str, Any]:
-    if find_kind(path.name) == ".json" and JsonList.has_list(path):
-        values = iter(JsonList(path, path.name, Reading(layout=layout)).load())
-    else:
-        values = (record.value for record in read_objects(path, layout))
-    return next((value for value in values if isinstance(value, dict)), {})
 
 
 @contextmanager

@@ -248,6 +248,12 @@ class RecordFile(Part):
                 error = record.error
                 yield Item(place, error=error) if error else self.parse(record.value, place)
 
+    def list_columns(self) -> list[str]:
+        """The names of the columns; of objects, the fields of the first."""
+        with reading(self.path):
+            values = (record.value for record in self.records())
+            return [*next((value for value in values if isinstance(value, dict)), ())]
+
     def read_strictly(self) -> Iterator[tuple[str, Any]]:
         """Yield the content of each record, with its file and line.
 
@@ -336,6 +342,9 @@ class DelimitedFile(RecordFile):
             self._names = read_header(path, how.layout)
         _check_columns(path, how, self._names)
 
+    def list_columns(self) -> list[str]:
+        return self._names
+
     def records(self, offset: int = 0) -> Iterator[Record]:
         return read_delimited(self.path, self._names, self.how.layout, offset)
 
@@ -362,10 +371,13 @@ class ParquetPart(RecordFile):
     def __init__(self, path: Path, name: str, how: Reading):
         super().__init__(path, name, how)
         with reading(path):
-            names, self._rows = read_shape(path)
-        _check_columns(path, how, names)
+            self._all_names, self._rows = read_shape(path)
+        _check_columns(path, how, self._all_names)
         wanted = [*how.named_columns(), "id"]
-        self._names = [name for name in wanted if name in names]
+        self._names = [name for name in wanted if name in self._all_names]
+
+    def list_columns(self) -> list[str]:
+        return self._all_names
 
     def records(self, offset: int = 0) -> Iterator[Record]:
         for number, fields in enumerate(read_rows(self.path, self._names, offset), start=offset):

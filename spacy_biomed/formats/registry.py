@@ -88,7 +88,7 @@ def find_output(output: Path) -> str:
         BiomedError: if the ending is unknown, or the format needs a package that is missing.
     """
     name = output.name.lower()
-    found = [one for one in _list_names() if name.endswith(f".{one}")] if output.suffix else []
+    found = [one for one in _list_names() if name.endswith(f".{one.lower()}")]
     format = max(found, key=len) if found else "" if output.suffix else "parquet"
     if get_format(format).write is None:
         endings = [f".{one}" for one in list_outputs()]

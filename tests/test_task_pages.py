@@ -182,7 +182,7 @@ def check_patients(names: dict[str, Any], printed: list[str]) -> None:
     assert "metformina" in rows["1", "FARMACO"]
     problems = " ".join(rows["1", "DIAGNOSTICO"])
     assert "dolor abdominal" in problems
-    # Of the father, denied, and past.
+    # The father has it, the patient denies it, or it is past.
     assert not any(word in problems for word in ("cáncer", "ictericia", "diabetes"))
 
 

@@ -19,7 +19,7 @@ from .registry import Format
 FAMILY_HISTORY = "FamilyMemberHistory"
 
 _HL7 = "http://terminology.hl7.org/CodeSystem"
-# Of the extension with the place of a mention, and of the parts in it.
+# The URL of the extension with the place of a mention.
 MENTION = "urn:spacy-biomed:mention"
 
 Resource = dict[str, Any]
@@ -28,8 +28,8 @@ Resource = dict[str, Any]
 def write_fhir(shard: AnnotatedShard) -> dict[str, bytes]:
     """Write a folder for each type of resource, with a file of NDJSON for each shard.
 
-    What is not about the patient now is not written as if it were: what is negated is refuted, not
-    taken or false; what a relative has is family history; what may happen is left out.
+    What is negated is refuted, not taken or false. What a relative has is family history. What may
+    happen is left out.
     `shard.counts` counts what is left out.
     """
     lines: dict[str, list[str]] = defaultdict(list)

@@ -157,7 +157,7 @@ def _read_file(path: Path, text_field: str, layout: Layout) -> Iterator[str]:
 
 
 def _replace_halves(text: str) -> str:
-    """Replace each half of a surrogate pair: it is no character and cannot be encoded in UTF-8."""
+    """Replace each half of a surrogate pair, which cannot be encoded in UTF-8."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -20,7 +20,7 @@ from ..files.digests import hash_file
 from ..files.records import Layout
 from ..files.sources import Columns, Part, Shard
 from ..formats.inputs import find_parts
-from ..formats.label_meanings import read_label_map
+from ..formats.label_meanings import read_meanings
 from ..formats.registry import check_keep, find_output, get_format
 from ..outputs import check_replaceable, working_directory, write_part
 from ..pipeline.calibrating import list_uncalibrated
@@ -75,7 +75,7 @@ class BulkSettings:
         engine: who runs the processes: this process, or Ray.
         address: of a Ray cluster, `HOST:PORT` or "auto"; None starts Ray on this machine.
         verbose: whether Ray's messages are printed.
-        label_map: JSON file with what labels mean, for FHIR and OMOP (`read_label_map`).
+        meanings: JSON file with what labels mean, for FHIR and OMOP (`read_meanings`).
         gpu_id: the GPU on which encoders in PyTorch compute; processes share it. -1 for the CPU.
     """
 
@@ -90,7 +90,7 @@ class BulkSettings:
     engine: Literal["local", "ray"] = "local"
     address: str | None = None
     verbose: bool = False
-    label_map: Path | None = None
+    meanings: Path | None = None
     gpu_id: int = -1
 
 
@@ -163,7 +163,7 @@ def annotate_collection(
     check_replaceable(output, made_by, [source, pipeline])
     if deidentification is None:
         check_keep(format, settings.columns)
-    label_map = read_label_map(settings.label_map)
+    meanings = read_meanings(settings.meanings)
     os.environ.setdefault(ENGINE_VARIABLE, ENGINE)
     is_copied = deidentification is not None
     parts = find_parts(source, settings.columns, settings.layout, is_copied=is_copied)
@@ -193,8 +193,8 @@ def annotate_collection(
             **({} if settings.gpu_id < 0 else {"gpu": True}),
             **({} if deidentification is None else deidentification.describe(nlp)),
         }
-        if settings.label_map is not None:
-            fixed["label_map"] = label_map
+        if settings.meanings is not None:
+            fixed["meanings"] = meanings
         if get_format(format).is_dated:
             fixed["date"] = read_settings(output).get("date") or date.today().isoformat()
         if settings.min_confidence:
@@ -221,7 +221,7 @@ def annotate_collection(
             None if settings.code is None else os.path.abspath(settings.code),
             settings.min_confidence,
             None if deidentification is None else asdict(deidentification),
-            label_map,
+            meanings,
             fixed.get("date", ""),
             settings.gpu_id,
         )

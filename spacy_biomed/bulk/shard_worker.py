@@ -50,7 +50,7 @@ class ShardWork:
         manifest: SHA-256 of the manifest in the output.
         min_confidence: entities of a lower confidence are left out.
         deidentification: fields of a `Deidentification`, if the documents are to be de-identified.
-        label_map, date: see `AnnotatedShard`.
+        meanings, date: see `AnnotatedShard`.
         gpu_id: see `BulkSettings`.
     """
 
@@ -68,7 +68,7 @@ class ShardWork:
     code: str | None = None
     min_confidence: float = 0.0
     deidentification: dict[str, Any] | None = None
-    label_map: dict[str, dict[str, str]] = field(default_factory=dict)
+    meanings: dict[str, dict[str, str]] = field(default_factory=dict)
     date: str = ""
     gpu_id: int = -1
 
@@ -82,7 +82,7 @@ class ShardWork:
             REPLACEMENTS if self.deidentification else get_format(self.format),
             self.batch_size,
             self.min_confidence,
-            {"keep": tuple(columns.keep), "label_map": self.label_map, "date": self.date},
+            {"keep": tuple(columns.keep), "meanings": self.meanings, "date": self.date},
         )
 
 

@@ -69,7 +69,7 @@ def annotate(
         None,
         help="Column or JSON field with the patient, for FHIR and OMOP; else each document.",
     ),
-    label_map: Path = typer.Option(
+    meanings: Path = typer.Option(
         None, help="JSON file: the FHIR resource of each label, and the system of its codes."
     ),
     keep: list[str] = KEEP,
@@ -142,7 +142,7 @@ def annotate(
             cast("Literal['local', 'ray']", engine),
             address,
             verbose,
-            label_map,
+            meanings,
             gpu_id,
         )
         with explaining_interruption():

@@ -17,6 +17,8 @@ from .findings import CONFIDENCE, AnnotatedDocument, AnnotatedShard
 from .registry import Format
 
 FAMILY_HISTORY = "FamilyMemberHistory"
+# The section whose drugs are not taken.
+ALLERGIES = "allergies"
 
 _HL7 = "http://terminology.hl7.org/CodeSystem"
 # The URL of the extension with the place of a mention.
@@ -29,7 +31,7 @@ def write_fhir(shard: AnnotatedShard) -> dict[str, bytes]:
     """Write a folder for each type of resource, with a file of NDJSON for each shard.
 
     What is negated is refuted, not taken or false. What a relative has is family history. What may
-    happen is left out.
+    happen is left out, and so are drugs in a section of allergies.
     `shard.counts` counts what is left out.
     """
     lines: dict[str, list[str]] = defaultdict(list)
@@ -47,11 +49,13 @@ FHIR = Format(write=write_fhir)
 
 def _create_resources(document: AnnotatedDocument, shard: AnnotatedShard) -> Iterator[Resource]:
     for span in document.found["entities"]:
-        meaning = shard.label_map.get(span["label"], {})
+        meaning = shard.meanings.get(span["label"], {})
         type = meaning.get("resource") or ""
         is_denied = span.get("is_negated") or span.get("is_uncertain")
         if not type:
             shard.counts["left out (label)"] += 1
+        elif type == "MedicationStatement" and span.get(SECTION) == ALLERGIES:
+            shard.counts["left out (allergies)"] += 1
         elif span.get("is_hypothetical"):
             shard.counts["left out (hypothetical)"] += 1
         elif span.get("is_family") and (is_denied or type != "Condition"):

@@ -70,7 +70,7 @@ class AnnotatedShard(NamedTuple):
         name: of the shard, such as `part-00012`.
         pipeline: name and version of the pipeline.
         keep: columns of the input that are written.
-        label_map: what labels mean (`label_meanings.read_label_map`).
+        meanings: what labels mean (`label_meanings.read_meanings`).
         date: the day that the run began, such as "2026-01-31"; "" of formats without one.
     """
 
@@ -80,7 +80,7 @@ class AnnotatedShard(NamedTuple):
     name: str = ""
     pipeline: str = ""
     keep: tuple[str, ...] = ()
-    label_map: Mapping[str, Mapping[str, str]] = {}
+    meanings: Mapping[str, Mapping[str, str]] = {}
     date: str = ""
 
 

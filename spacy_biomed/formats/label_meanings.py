@@ -11,7 +11,7 @@ from ..errors import BiomedError, escape, list_choices, quote
 RESOURCES = ("Condition", "MedicationStatement", "Observation")
 
 
-def read_label_map(path: Path | None) -> dict[str, dict[str, str]]:
+def read_meanings(path: Path | None) -> dict[str, dict[str, str]]:
     """What labels mean: those of the package, with those of a JSON file in their place.
 
     Each label has an object with `resource` (one of `RESOURCES`, or "" to leave it out) and, if its

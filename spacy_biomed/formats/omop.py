@@ -56,7 +56,7 @@ _MOST = 1_000_000
 _UNKNOWN_DATE = "1970-01-01"
 _NO_CONCEPT = 0
 _LANGUAGES = {"en": 4180186}
-# The system, in the map of labels, whose codes are concepts of OMOP.
+# The system, in the meanings of labels, whose codes are concepts of OMOP.
 OMOP_SYSTEM = "https://fhir-terminology.ohdsi.org"
 
 
@@ -158,7 +158,7 @@ _WORDS = {
 def _create_term(
     number: int, span: Mapping[str, Any], note: Mapping[str, Any], shard: AnnotatedShard
 ) -> dict[str, Any]:
-    meaning = shard.label_map.get(span["label"], {})
+    meaning = shard.meanings.get(span["label"], {})
     code = span.get("code") or ""
     is_concept = meaning.get("system") == OMOP_SYSTEM and code.isdecimal()
     return {

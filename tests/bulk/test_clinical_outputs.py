@@ -19,6 +19,8 @@ FAMILY HISTORY: Father with asthma. Mother without gout.
 
 MEDICATIONS: metformin. Aspirin was denied.
 
+ALLERGIES: aspirin.
+
 ASSESSMENT: Possible pneumonia. No evidence of cancer. Diabetes. Return if fever develops.
 """
 TERMS = {
@@ -104,6 +106,7 @@ def test_what_the_text_says_decides_on_the_status(run):
     assert report.counts["Condition"] == 6
     left_out = {name: count for name, count in report.counts.items() if "left out" in name}
     assert left_out == {
+        "left out (allergies)": 1,
         "left out (family)": 1,
         "left out (hypothetical)": 1,
         "left out (label)": 1,
@@ -147,7 +150,7 @@ def test_without_a_component_for_it_nothing_is_confirmed(run, tmp_path):
 def test_a_file_says_what_labels_mean(run, tmp_path):
     path = tmp_path / "map.json"
     path.write_text('{"DISEASE": {"resource": ""}, "SPECIES": {"resource": "Observation"}}')
-    _, output = run("out.fhir.ndjson", label_map=path)
+    _, output = run("out.fhir.ndjson", meanings=path)
     types = [one["resourceType"] for one in read_resources(output)]
     assert "Condition" not in types
     assert types.count("Observation") == 2
@@ -165,7 +168,7 @@ def test_a_file_says_what_labels_mean(run, tmp_path):
 def test_a_wrong_file_of_labels_is_refused(run, tmp_path, content, message):
     (tmp_path / "map.json").write_text(content)
     with pytest.raises(BiomedError, match=message):
-        run("out.fhir.ndjson", label_map=tmp_path / "map.json")
+        run("out.fhir.ndjson", meanings=tmp_path / "map.json")
     assert not (tmp_path / "out.fhir.ndjson").exists()
 
 
@@ -252,13 +255,11 @@ def test_a_run_that_is_continued_keeps_its_date(run, monkeypatch):
 def test_a_code_of_omop_is_the_concept():
     span = {"label": "DRUG", "code": "1503297", "start": 0, "end": 9, "text": "metformin"}
     note = {"note_id": 3, "note_text": "metformin"}
-    shard = omop.AnnotatedShard([], None, None, label_map={"DRUG": {"system": omop.OMOP_SYSTEM}})
+    shard = omop.AnnotatedShard([], None, None, meanings={"DRUG": {"system": omop.OMOP_SYSTEM}})
     term = omop._create_term(2, span, note, shard)
     assert term["note_nlp_concept_id"] == 1503297
     assert term["term_exists"] is None
-    assert (
-        omop._create_term(2, span, note, shard._replace(label_map={}))["note_nlp_concept_id"] == 0
-    )
+    assert omop._create_term(2, span, note, shard._replace(meanings={}))["note_nlp_concept_id"] == 0
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from without_training import WITHOUT_TRAINING, run
 from spacy_biomed import BiomedError
 from spacy_biomed.annotations.assertions import ASSERTIONS, mark_assertions
 from spacy_biomed.files.sources import Item
-from spacy_biomed.formats.findings import describe, find_layers
+from spacy_biomed.formats.findings import AnnotatedDocument, describe, find_layers
 from spacy_biomed.formats.mentions import list_mentions
-from spacy_biomed.formats.tables import TableBuilder
+from spacy_biomed.formats.tables import FoundTables
 
 REPOSITORY = Path(__file__).parents[2]
 CORPORA = REPOSITORY.parent / "shared" / "corpora"
@@ -121,9 +121,8 @@ def test_annotation_has_the_columns():
         (None, "family_history"),
         (None, "past_history"),
     ]
-    builder = TableBuilder(layers)
-    builder.add(0, Item("n"), found)
-    rows = dict(builder.tables())["entities"].to_pylist()
+    document = AnnotatedDocument(0, Item("n"), doc, found)
+    rows = dict(FoundTables([document], layers).tables())["entities"].to_pylist()
     assert [row["is_negated"] for row in rows] == [False, False, False, True]
     assert [row["is_family"] for row in rows] == [True, False, False, False]
     mentions, _ = list_mentions(doc.text, found)

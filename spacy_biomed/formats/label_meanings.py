@@ -30,7 +30,8 @@ def read_meanings(path: Path | None) -> dict[str, dict[str, str]]:
         reason = getattr(error, "strerror", None) or "not JSON in UTF-8"
         raise BiomedError(f"{path}: cannot be read ({escape(reason)}); check the file") from None
     for label, meaning in own.items() if isinstance(own, dict) else [("", None)]:
-        if not isinstance(meaning, dict) or not {*meaning} <= {"resource", "system"}:
+        is_meant = isinstance(meaning, dict) and {*meaning} <= {"resource", "system"}
+        if not is_meant or not all(isinstance(one, str) for one in meaning.values()):
             raise BiomedError(
                 f"{path}: {quote(label)}: write each label as in "
                 '{"DISEASE": {"resource": "Condition", "system": "http://snomed.info/sct"}}'

@@ -53,6 +53,10 @@ NOTE_NLP = {
 _LONGEST, _MODIFIERS = 250, 2000
 # Mentions of a note.
 _MOST = 1_000_000
+# Columns that are made.
+_OWN = ("note_id", "person_id", "note_text")
+# The most digits of a number that fits the column.
+_DIGITS = 18
 _UNKNOWN_DATE = "1970-01-01"
 _NO_CONCEPT = 0
 _LANGUAGES = {"en": 4180186}
@@ -86,11 +90,6 @@ def write_omop(shard: AnnotatedShard) -> dict[str, bytes]:
     return written
 
 
-def find_date(shard: AnnotatedShard) -> date:
-    """The day that the run began."""
-    return date.fromisoformat(shard.date or _UNKNOWN_DATE)
-
-
 OMOP = Format(write=write_omop, has_fields=True, is_dated=True, require=require_pyarrow)
 
 
@@ -98,16 +97,14 @@ def _create_note(document: AnnotatedDocument, shard: AnnotatedShard) -> dict[str
     item, number = document.item, document.number + 1
     given = {name: _read(name, value) for name, value in item.fields.items()}
     patient = item.patient or str(number)
-    if patient.isdecimal() and len(patient) <= _DIGITS:
-        person = int(patient)
-    else:
+    if not patient.isdecimal() or len(patient) > _DIGITS:
         raise BiomedError(
             "the patient of a document is not a whole number, as person_id of OMOP is; number the "
             "patients, and name that column with --patient-column"
         )
     return {
         "note_id": number,
-        "person_id": person,
+        "person_id": int(patient),
         "note_date": date.fromisoformat(_UNKNOWN_DATE),
         "note_type_concept_id": _NO_CONCEPT,
         "note_class_concept_id": _NO_CONCEPT,
@@ -122,14 +119,21 @@ def _create_note(document: AnnotatedDocument, shard: AnnotatedShard) -> dict[str
 def _read(name: str, value: Any) -> Any:
     """A value that is kept as its column of NOTE has it."""
     kind = NOTE.get(name)
-    if kind is None:
-        raise BiomedError(f"--keep {name}: NOTE of OMOP has no such column; leave it out")
+    if kind is None or name in _OWN:
+        raise BiomedError(f"--keep {name}: NOTE of OMOP has no place for it; leave it out")
     if value in (None, ""):
         return None
     try:
         return _READ[kind](value)
     except (TypeError, ValueError):
         raise BiomedError(f"--keep {name}: a value is not a {_WORDS[kind]}; correct it") from None
+
+
+def _read_whole(value: Any) -> int:
+    number = int(value)
+    if not isinstance(value, str) and number != value:
+        raise ValueError(value)
+    return number
 
 
 def _read_date(value: Any) -> date:
@@ -140,9 +144,8 @@ def _read_datetime(value: Any) -> datetime:
     return value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
 
 
-_DIGITS = 18
 _READ: dict[str, Callable[[Any], Any]] = {
-    "int64": int,
+    "int64": _read_whole,
     "string": str,
     "date32": _read_date,
     "timestamp[us]": _read_datetime,
@@ -171,7 +174,7 @@ def _create_term(
         "note_nlp_concept_id": int(code) if is_concept else _NO_CONCEPT,
         "note_nlp_source_concept_id": _NO_CONCEPT,
         "nlp_system": shard.pipeline[:_LONGEST],
-        "nlp_date": find_date(shard),
+        "nlp_date": date.fromisoformat(shard.date or _UNKNOWN_DATE),
         **_describe_assertions(span),
     }
 

@@ -161,6 +161,7 @@ def test_a_file_says_what_labels_mean(run, tmp_path):
     [
         ('{"A": {"resource": "Conditon"}}', "unknown resource 'Conditon'; .*mean Condition"),
         ('{"A": "Condition"}', "write each label as in"),
+        ('{"A": {"resource": "Condition", "system": 5}}', "write each label as in"),
         ("[]", "write each label as in"),
         ("{", "not JSON"),
     ],
@@ -267,9 +268,17 @@ def test_a_code_of_omop_is_the_concept():
     [
         (("id2",), "person", "id2"),
         ((), "id", "not a whole number, as person_id of OMOP is"),
-        (("person",), "person", "NOTE of OMOP has no such column"),
+        (("person",), "person", "NOTE of OMOP has no place for it"),
     ],
 )
 def test_what_omop_has_no_place_for_is_refused(run, keep, patient, message):
     with pytest.raises(BiomedError, match=message):
         run("out.omop", keep=keep, patient=patient)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("note_date", "31.1.2026"), ("visit_detail_id", 1.5), ("provider_id", "x")]
+)
+def test_a_value_that_a_column_of_note_cannot_have_is_refused(name, value):
+    with pytest.raises(BiomedError, match=f"--keep {name}: a value is not a .*; correct it"):
+        omop._read(name, value)

@@ -157,7 +157,7 @@ def test_bf16_is_close_to_fp32(exported, docs):
 
 @pytest.fixture(scope="module")
 def shortest(tiny_bert, tmp_path_factory):
-    """A small encoder whose number of positions is not a multiple of what OpenVINO pads to."""
+    """A small encoder with few positions."""
     path = tmp_path_factory.mktemp("encoders") / "shortest"
     shutil.copytree(tiny_bert, path)
     (path / "model.safetensors").unlink()
@@ -177,23 +177,6 @@ def test_every_length_up_to_the_last_position_has_pytorchs_rows(
     for batch in [*([doc] for doc in docs), docs]:
         found, expected = model.predict(batch).hidden, pytorch.predict(batch).hidden
         np.testing.assert_allclose(found, expected, atol=5e-4)
-
-
-def test_openvino_gets_few_widths(tiny, nlp, monkeypatch):
-    from spacy_biomed.encoders.onnx.openvino_engine import OpenVinoEngine
-
-    model = load(tiny, engine="openvino", threads=1)
-    widths = set()
-    run = OpenVinoEngine.run
-
-    def record(engine, inputs, output):
-        widths.update(values.shape[1] for values in inputs.values())
-        return run(engine, inputs, output)
-
-    monkeypatch.setattr(OpenVinoEngine, "run", record)
-    for count in range(1, 40):
-        model.predict([nlp.make_doc("a " * count)])
-    assert widths == {16, 32, 48}
 
 
 def test_the_first_runs_of_several_threads_do_not_wait_for_each_other():

@@ -10,7 +10,6 @@ from transformers import AutoModel, AutoTokenizer
 
 from spacy_biomed.encoders.batching.padding import SequenceBatch
 from spacy_biomed.encoders.capabilities import max_sequence_length
-from spacy_biomed.encoders.torch import torch_model
 from spacy_biomed.encoders.torch.dropout import ByteDropout
 from spacy_biomed.encoders.torch.precision import resolve_precision
 from spacy_biomed.encoders.transformer_model import TransformerModel_v1
@@ -385,19 +384,6 @@ def test_the_padding_piece_has_no_gradient(tiny_bert, make_model, docs):
     gradient = gradients(model, docs)["embeddings.word_embeddings.weight"]
     assert gradient[table.padding_idx].abs().sum() == 0
     assert gradient.abs().sum() > 0
-
-
-def test_free_memory_is_released_after_some_updates(tiny_bert, make_model, docs, monkeypatch):
-    monkeypatch.setattr(torch_model, "RELEASE_AFTER", 3)
-    released, counts = [], []
-    monkeypatch.setattr(torch_model, "release_free_memory", lambda: released.append(True))
-    model = make_model(tiny_bert)
-    for _ in range(7):
-        batch, backprop = model.begin_update(docs)
-        backprop(np.ones_like(batch.hidden))
-        model.finish_update(AdamW_v1(0.001))
-        counts.append(len(released))
-    assert counts == [0, 0, 1, 1, 1, 2, 2]
 
 
 def test_frozen_parameters_get_no_gradient(tiny_bert, make_model, docs):

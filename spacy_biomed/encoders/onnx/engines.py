@@ -44,11 +44,9 @@ class Engine(Protocol):
 
     Attributes:
         signature: what the model takes and gives.
-        multiple: lines should be padded to a multiple of so many word pieces.
     """
 
     signature: Signature
-    multiple: int
 
     def run(self, inputs: Inputs, output: str) -> Floats3d:
         """Compute an output, (lines, pieces, width), which is valid until the thread's next run."""

@@ -162,11 +162,7 @@ class OnnxShim(Shim):
         return map_concurrently(lambda batch: self._run(engine, batch), batches, threads)
 
     def _run(self, engine: Engine, batch: SequenceBatch) -> Floats2d:
-        width = batch.ids.shape[1]
-        # Padding must not reach beyond the position embeddings.
-        excess = min(-width % engine.multiple, self.settings["max_length"] - width)
-        inputs = self._inputs(batch)
-        hidden = engine.run(widen(inputs, excess) if excess else inputs, OUTPUT)[:, :width]
+        hidden = engine.run(self._inputs(batch), OUTPUT)
         return hidden.reshape(-1, hidden.shape[-1])[batch.kept]
 
     def _inputs(self, batch: SequenceBatch) -> Inputs:
@@ -304,11 +300,6 @@ def make_inputs(batch: SequenceBatch, *, with_segments: bool) -> Inputs:
         segments = batch.segments
         inputs[SEGMENTS] = np.zeros_like(batch.ids) if segments is None else segments
     return inputs
-
-
-def widen(inputs: Inputs, excess: int) -> Inputs:
-    """Pad the lines of a model's inputs with zeros, which the attention mask excludes."""
-    return {name: np.pad(values, ((0, 0), (0, excess))) for name, values in inputs.items()}
 
 
 def first_line(error: Exception) -> str:

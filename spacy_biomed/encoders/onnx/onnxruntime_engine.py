@@ -14,8 +14,6 @@ SLOW_FUSIONS = ["SkipLayerNormFusion"]
 class OnnxRuntimeEngine:
     """A model in an inference session. `Engine` describes the arguments."""
 
-    multiple = 1
-
     def __init__(self, model: bytes, threads: int, runs: int, precision: EnginePrecision):
         self.session = create_session(model, threads)
         self.signature = Signature(

@@ -41,8 +41,6 @@ class OpenVinoEngine:
         compiled: the compiled model.
     """
 
-    multiple = 16  # few shapes: padding takes less time than compiling kernels for each length
-
     def __init__(self, model: bytes, threads: int, runs: int, precision: EnginePrecision):
         # OpenVINO would find out the format by itself; only the weights of ONNX are checked.
         frontend = FrontEndManager().load_by_framework("onnx")

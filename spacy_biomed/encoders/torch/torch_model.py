@@ -49,7 +49,6 @@ from ..loading import (
 from ..packed_files import unpack_files
 from ..thinc_shims import get_module
 from .dropout import use_byte_dropout
-from .free_memory import release_free_memory
 from .precision import Precision, autocast, resolve_precision
 from .torch_weights import LinearCasts, TableGradient, add_gradient
 
@@ -58,9 +57,6 @@ TAKES_MASKS_OF_PAIRS = int(transformers.__version__.partition(".")[0]) < 5
 
 # Padded word pieces per forward pass; on a CPU, the fastest number measured.
 CPU_BATCH_PIECES, GPU_BATCH_PIECES = 1024, 16384
-
-# Updates between two times that free memory is released, which takes as long as one update.
-RELEASE_AFTER = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +111,6 @@ class EncoderShim(PyTorchShim):
         self._weights = list(encoder.parameters())
         self._casts = LinearCasts(self._model)
         self._table_gradient = TableGradient()
-        self._updates = 0
         self.computes_in = resolve_precision(self.precision, device)
         self._grad_scaler = PyTorchGradScaler(self.computes_in == "fp16")
         self._grad_scaler.to_(device)
@@ -255,9 +250,6 @@ class EncoderShim(PyTorchShim):
         for parameter in self._weights:
             parameter.grad = None
         self._table_gradient.clear()
-        self._updates += 1
-        if self._updates % RELEASE_AFTER == 0:
-            release_free_memory()
         self._grad_scaler.update()
 
     @contextmanager

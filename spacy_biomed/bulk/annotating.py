@@ -23,7 +23,7 @@ from ..formats.inputs import find_parts
 from ..formats.label_meanings import read_meanings
 from ..formats.registry import check_keep, find_output, get_format
 from ..outputs import check_replaceable, working_directory, write_part
-from ..pipeline.calibrating import list_uncalibrated
+from ..pipeline.ner.calibrating import list_uncalibrated
 from ..pipeline.pipeline_loading import load_pipeline
 from .deidentification import DEIDENTIFIED_BY, Deidentification
 from .manifest import (

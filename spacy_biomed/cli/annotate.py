@@ -176,8 +176,8 @@ def _show(
     pipeline: str, texts: Iterable[str], min_confidence: float, code: Path | None, gpu_id: int
 ) -> None:
     from ..annotations.pairs import PAIR_SEPARATOR
-    from ..pipeline.calibrating import list_uncalibrated
     from ..pipeline.mention_layer import keep_confident
+    from ..pipeline.ner.calibrating import list_uncalibrated
     from ..pipeline.pipeline_loading import load_pipeline
 
     nlp = load_pipeline(pipeline, code, gpu_id)

@@ -17,7 +17,7 @@ from ._shared.calibration import (
 )
 
 if TYPE_CHECKING:
-    from ..pipeline.recall_targets import RecallMeasure
+    from ..pipeline.ner.recall_settings import RecallMeasure
 
 
 def calibrate(

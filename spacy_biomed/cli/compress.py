@@ -21,7 +21,7 @@ from ._shared.number_options import at_least_zero
 
 if TYPE_CHECKING:
     from ..packaging.compression import Compression, CompressionReport
-    from ..pipeline.recall_targets import RecallMeasure
+    from ..pipeline.ner.recall_settings import RecallMeasure
 
 
 def compress(

@@ -13,11 +13,11 @@ from spacy.training import Example
 
 from ..errors import BiomedError
 from ..outputs import MARKER, check_replaceable
-from ..pipeline.calibrating import Calibration, calibrate
 from ..pipeline.checksums import replacing_pipeline
 from ..pipeline.ner import BiomedNER
+from ..pipeline.ner.calibrating import Calibration, calibrate
+from ..pipeline.ner.recall_settings import RecallMeasure, RecallTarget
 from ..pipeline.pipeline_loading import load_pipeline
-from ..pipeline.recall_targets import RecallMeasure, RecallTarget
 from ..pipeline.saved_words import remove_words
 from ..training.corpus import Corpus_v1
 

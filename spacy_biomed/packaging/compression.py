@@ -22,8 +22,8 @@ from ..errors import BiomedError, DamagedPipelineError, list_choices
 from ..evaluation.pipeline_worker import directory_size, spread
 from ..outputs import check_replaceable
 from ..pipeline.checksums import replacing_pipeline
+from ..pipeline.ner.recall_settings import RecallMeasure, RecallTarget
 from ..pipeline.pipeline_loading import find_trainable, load_pipeline
-from ..pipeline.recall_targets import RecallMeasure, RecallTarget
 from ..pipeline.saved_words import write_pipeline
 from ..training.corpus import Corpus_v1
 from .calibration import write_calibration
@@ -31,8 +31,8 @@ from .calibration import write_calibration
 if TYPE_CHECKING:
     from ..encoders.onnx.engines import EngineName
     from ..encoders.onnx.onnx_export import Quantization
-    from ..pipeline.calibrating import Calibration
     from ..pipeline.encoder_pipe import EncoderPipe
+    from ..pipeline.ner.calibrating import Calibration
 
 MADE_BY = "spacy biomed compress"
 

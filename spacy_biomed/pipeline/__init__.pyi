@@ -1,4 +1,3 @@
-from .calibrating import Calibration, calibrate
 from .consistency import BiomedConsistency
 from .context import BiomedContext
 from .deidentify import BiomedDeidentifier, add_deidentifier
@@ -7,11 +6,12 @@ from .encoder_head import EncoderHead
 from .encoder_pipe import EncoderPipe
 from .linker import BiomedLinker
 from .ner import BiomedNER, mention_scorer_v1, score_mentions
+from .ner.calibrating import Calibration, calibrate
+from .ner.recall_targets import LabelRecall
 from .onnx_transformer import OnnxEncoder
 from .pipeline_loading import load_pipeline
 from .qa import BiomedQA, answer_scorer_v1, score_answers
 from .qa_scores import Question, score_questions
-from .recall_targets import LabelRecall
 from .relation_candidates import Candidate, find_candidates
 from .relations import BiomedRelations, relation_scorer_v1, score_relations
 from .sections import BiomedSections

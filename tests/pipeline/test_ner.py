@@ -11,7 +11,8 @@ from spacy_biomed.annotations.seen_mentions import SEEN_KEY
 from spacy_biomed.annotations.soft_labels import set_soft_labels
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.models.tagging import MISSING
-from spacy_biomed.pipeline.ner import score_mentions, token_log_probs
+from spacy_biomed.pipeline.ner import score_mentions
+from spacy_biomed.pipeline.ner.targets import token_log_probs
 from spacy_biomed.training.optimizer import AdamW_v1
 
 NER, ENCODER = "biomed_ner", "biomed_transformer"
@@ -309,7 +310,7 @@ def test_a_mention_off_token_boundaries_makes_its_tokens_missing(make_pipeline):
         [Span(reference, 0, 1, label="A"), Span(reference, 2, 4, label="B")], default="outside"
     )
     # "cell x" starts inside the predicted token "B-cell".
-    tags = head._gold_tags(Example(predicted, reference))
+    tags = head.targets.gold_tags(Example(predicted, reference))
     assert tags.tolist() == [4, MISSING, MISSING, 0]
 
 
@@ -319,13 +320,13 @@ def test_gold_is_carried_over_to_a_finer_tokenization(make_pipeline):
     reference = Doc(vocab, words=["B-cell", "x", "y"])
     reference.set_ents([Span(reference, 0, 1, label="B")], missing=[reference[1:2]])
     predicted = Doc(vocab, words=["B", "-", "cell", "x", "y"], spaces=[False, False] + [True] * 3)
-    assert head._gold_tags(Example(predicted, reference)).tolist() == [5, 6, 7, MISSING, 0]
+    assert head.targets.gold_tags(Example(predicted, reference)).tolist() == [5, 6, 7, MISSING, 0]
 
 
 def test_of_overlapping_gold_mentions_the_longest_is_learned(make_pipeline):
     _, head = ready(make_pipeline, spans_key="gold")
     example = make_example(spacy.blank("en"), "a b c", [(2, 3, "A"), (2, 5, "B")], "gold")
-    assert head._gold_tags(example).tolist() == [0, 5, 7]
+    assert head.targets.gold_tags(example).tolist() == [0, 5, 7]
 
 
 def test_a_label_that_the_head_does_not_know_is_refused(make_pipeline):

@@ -13,8 +13,9 @@ from ...errors import BiomedError, quote
 from .display import create_table
 
 if TYPE_CHECKING:
-    from ...pipeline.calibrating import Calibration
-    from ...pipeline.recall_targets import LabelRecall, RecallTarget
+    from ...pipeline.ner.calibrating import Calibration
+    from ...pipeline.ner.recall_settings import RecallTarget
+    from ...pipeline.ner.recall_targets import LabelRecall
 
 TARGET_RECALL = typer.Option(
     [],
@@ -35,7 +36,7 @@ UNSEEN_SHARE = typer.Option(
 
 def parse_target_recall(given: Sequence[str]) -> RecallTarget:
     """Parse shares such as "0.99" and "NAME=0.995"; None if there are none."""
-    from ...pipeline.recall_targets import OTHERS, check_target_recall
+    from ...pipeline.ner.recall_settings import OTHERS, check_target_recall
 
     target: dict[str, float] = {}
     for one in filter(None, given):  # a variable of a workflow may be empty

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from spacy.tokens import Span
 
-from ..deidentification.plain_text import PlainText
+from ...deidentification.plain_text import PlainText
 
 
 def form_spans(span: Span) -> Iterator[Span]:

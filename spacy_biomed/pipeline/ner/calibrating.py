@@ -10,19 +10,19 @@ from spacy.language import Language
 from spacy.training import Example
 from thinc.types import Floats1d, Ints1d
 
-from ..errors import BiomedError, install_command
-from ..models.confidence_curves import fit_label_curves
-from ..models.tagging import Spans
+from ...errors import BiomedError, install_command
+from ...models.confidence_curves import fit_label_curves
+from ...models.tagging import Spans
+from ..reliability import Reliability
+from .component import BiomedNER
 from .development import OPEN, RIGHT, Development, read_development
-from .recall_targets import (
-    LabelRecall,
+from .recall_settings import (
     RecallMeasure,
     RecallTarget,
     check_recall_measure,
     check_target_recall,
-    fit_recall,
 )
-from .reliability import Reliability
+from .recall_targets import LabelRecall, fit_recall
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,6 @@ class Calibration:
 
 def list_uncalibrated(nlp: Language) -> list[str]:
     """The names of the `biomed_ner` of a pipeline whose confidence is the model's own."""
-    from .ner import BiomedNER
-
     components: list[tuple[str, object]] = [*nlp.pipeline]
     heads = {name: pipe for name, pipe in components if isinstance(pipe, BiomedNER)}
     return [name for name, head in heads.items() if not head.is_calibrated]

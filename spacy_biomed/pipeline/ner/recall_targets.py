@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 from thinc.types import Floats1d, Ints1d
 
-from ..errors import BiomedError, list_choices, quote
-from ..models.tagging import Spans
+from ...errors import BiomedError, quote
+from ...models.tagging import Spans
 from .development import OPEN, RIGHT, Development
-
-# A recall for every label, or by label.
-RecallTarget = float | dict[str, float] | None
-# Every label that is not named.
-OTHERS = "*"
-# What a recall counts: mentions found exactly, or those of which no word stays readable.
-RecallMeasure = Literal["exact", "covered"]
+from .recall_settings import OTHERS, RecallMeasure, RecallTarget
 
 # Offsets are in log odds. With the largest, an entity of the probability 0.0003 is found.
 STEP, LARGEST = 0.25, 8.0
@@ -54,32 +48,6 @@ class LabelRecall:
     @property
     def is_reached(self) -> bool:
         return self.recall >= self.target
-
-
-def check_target_recall(what: str, target: RecallTarget) -> None:
-    """Check a recall target.
-
-    Args:
-        what: the setting or option, for the message.
-
-    Raises:
-        BiomedError: if it is not above 0 and at most 1.
-    """
-    shares = target.values() if isinstance(target, Mapping) else [target]
-    for share in shares:
-        if share is not None and not 0.0 < share <= 1.0:
-            raise BiomedError(f"{what} = {share}: use a number above 0 and up to 1, such as 0.99")
-
-
-def check_recall_measure(what: str, measure: str) -> None:
-    """Raise BiomedError if this is not a `RecallMeasure`.
-
-    Args:
-        what: the setting or option, for the message.
-    """
-    if measure not in get_args(RecallMeasure):
-        advice = list_choices(str(measure), get_args(RecallMeasure))
-        raise BiomedError(f"{what} = {quote(measure)}: {advice}")
 
 
 def fit_recall(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple, get_args
 
 import numpy as np
@@ -11,49 +11,39 @@ from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc, Span
 from spacy.training import Example
-from spacy.util import filter_spans
 from spacy.vocab import Vocab
-from thinc.api import Model, Optimizer, to_numpy
+from thinc.api import Model, Optimizer
 from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
 
-from ..annotations.annotation_scope import annotates_any, get_scope
-from ..annotations.document_keys import UNALIGNED_MENTIONS
-from ..annotations.layer_copies import copy_group, copy_soft_labels
-from ..annotations.seen_mentions import SEEN_KEY
-from ..annotations.soft_labels import explain_classes, get_soft_labels, soft_label_classes
-from ..encoders.batching.alignment import token_offsets
-from ..errors import BiomedError, quote
-from ..models.confidence_curves import LabelCurves
-from ..models.tagging import MISSING, Decoding, Scheme, Spans, TagScheme
-from ..models.token_classifier import add_outputs
-from ..normalization import find_blanks
-from .described import ShownScores
-from .encoder_head import Compared, EncoderHead, check_choice, check_share, validate_source
-from .factories import configure_head, register_factory
-from .label_scores import LabelScores
-from .mention_form import form_spans
-from .mention_layer import (
-    GoldLayer,
-    align_spans,
+from ...annotations.annotation_scope import annotates_any
+from ...annotations.document_keys import UNALIGNED_MENTIONS
+from ...annotations.layer_copies import copy_group, copy_soft_labels
+from ...annotations.seen_mentions import SEEN_KEY
+from ...annotations.soft_labels import soft_label_classes
+from ...models.confidence_curves import LabelCurves
+from ...models.tagging import Decoding, Scheme, Spans, TagScheme
+from ...models.token_classifier import add_outputs
+from ...normalization import find_blanks
+from ..described import ShownScores
+from ..encoder_head import Compared, EncoderHead, check_choice, check_share, validate_source
+from ..factories import configure_head, register_factory
+from ..mention_layer import (
     copy_mentions,
-    find_missing,
-    get_confidence,
     gold_spans,
     install_extensions,
     set_confidence,
 )
-from .recall_targets import (
+from .mention_form import form_spans
+from .recall_settings import (
     RecallMeasure,
     RecallTarget,
     check_recall_measure,
     check_target_recall,
 )
-from .reliability import Reliability
+from .scores import UNSEEN, compare_mentions, score_mentions
+from .targets import TagTargets, compute_loss, token_log_probs
 
 FACTORY = "biomed_ner"
-
-# Part of the names of scores for mentions not seen in training: `spans_unseen_p`, ...
-UNSEEN = "unseen"
 
 # Initial probability of all tags of labels added to a trained head, relative to "O".
 NEW_TAGS_SHARE = 0.01
@@ -209,6 +199,12 @@ class BiomedNER(EncoderHead):
         if known is None or known.scheme != scheme or known.labels != labels:
             known = self._tag_scheme = TagScheme(scheme, list(labels))
         return known
+
+    @property
+    def targets(self) -> TagTargets:
+        """What examples teach this component."""
+        spans_key, share = self.cfg["spans_key"], self.cfg["teacher_share"]
+        return TagTargets(self.name, self.tag_scheme, spans_key, share)
 
     def predict(self, docs: Iterable[Doc]) -> list[PredictedMentions]:
         """Find the entities of each document, without modifying it."""
@@ -384,161 +380,7 @@ class BiomedNER(EncoderHead):
         Returns:
             the loss, and its gradient with respect to the scores, (rows, tags).
         """
-        xp = self.model.ops.xp
-        truths = [self._truth(example) for example in examples]
-        # Repeated before they go to a GPU: there each token would be copied by itself.
-        lengths = to_numpy(scores.lengths)
-        targets = np.repeat(np.concatenate([truth.targets for truth in truths]), lengths, axis=0)
-        joint = np.repeat(np.concatenate([truth.joint for truth in truths]), lengths, axis=0)
-        mass = targets.sum(axis=1, keepdims=True)  # a teacher's are rounded
-        count = max(int((mass > 0).sum()), 1)
-        has_joint = joint.any()
-        targets, mass = xp.asarray(targets), xp.asarray(mass)
-        log_probs = learned = log_softmax(scores.dataXd)
-        expected = targets
-        if has_joint:
-            joint = xp.asarray(joint)
-            rows = joint.any(axis=1)
-            joint, single = joint[rows], targets[rows]
-            among = xp.where(joint, log_probs[rows], -xp.inf)
-            together = log_sum_exp(among)
-            joint_mass = xp.where(joint, single, 0.0).sum(axis=1, keepdims=True)
-            learned, expected = xp.array(log_probs), xp.array(targets)
-            learned[rows] = xp.where(joint, together, log_probs[rows])
-            expected[rows] = xp.where(joint, joint_mass * xp.exp(among - together), single)
-        loss = -(targets * learned).sum() / count
-        d_scores = (xp.exp(log_probs) * mass - expected) / count
-        return float(loss), d_scores
-
-    def _truth(self, example: Example) -> Truth:
-        """The known targets for the tags of the predicted document's tokens."""
-        tags = self._gold_tags(example)
-        allowed = self._allowed_tags(example, tags)
-        tags[allowed.all(axis=1)] = MISSING
-        allowed[tags == MISSING] = False
-        targets = np.zeros((len(tags), self.tag_scheme.size), dtype="float32")
-        has_gold = tags != MISSING
-        targets[has_gold, tags[has_gold]] = 1.0
-        truth = Truth(targets, allowed)
-        taught = get_soft_labels(example.reference, self.name, self.classes(), may_lack=True)
-        return truth if taught is None else self._ask_teacher(example, tags, truth, taught)
-
-    def _ask_teacher(self, example: Example, tags: Ints1d, gold: Truth, taught: Floats2d) -> Truth:
-        """Combine the targets from the gold with a teacher's probabilities.
-
-        Args:
-            tags: (tokens,) gold tags; MISSING where nothing is known.
-            gold: the targets from these tags.
-            taught: (tokens of the reference, tags) the teacher's probabilities.
-        """
-        predicted, reference = _same_tokens(example)
-        taught = taught[reference]
-        targets, allowed = gold.targets.copy(), gold.joint.copy()
-        is_open = allowed[predicted].any(axis=1)
-        if is_open.any():
-            # Where the gold allows several tags, the teacher's probabilities choose among them.
-            among = taught[is_open] * allowed[predicted[is_open]]
-            total = among.sum(axis=1, keepdims=True)
-            outside = np.eye(1, self.tag_scheme.size, dtype="float32")
-            shares = np.where(total > 0, among / np.where(total > 0, total, 1.0), outside)
-            targets[predicted[is_open]] = shares
-        is_unknown = self._unknown_tags(example.reference)
-        has_gold = tags != MISSING
-        share = np.where(has_gold, self.cfg["teacher_share"], 1.0).astype("float32")
-        share[has_gold & is_unknown[tags]] = 0.0
-        share = share[predicted, None]
-        targets[predicted] = share * taught + (1.0 - share) * targets[predicted]
-        joint = np.where(has_gold[:, None], allowed & is_unknown, is_unknown)
-        joint[:, 0] = joint.any(axis=1)
-        allowed[predicted] = joint[predicted]  # other tokens have no teacher's probabilities
-        return Truth(targets, allowed)
-
-    def _unknown_tags(self, reference: Doc) -> np.ndarray:
-        """(tags,) whether the teacher of a document does not know the tag.
-
-        Raises:
-            BiomedError: if it knows only some of a label's tags, since its tag scheme is different.
-        """
-        taught, classes = soft_label_classes(reference, self.name), self.classes()
-        is_unknown = ~np.isin(classes, taught)
-        label_of_tag = self.tag_scheme.label_of_tag
-        in_part = np.intersect1d(label_of_tag[is_unknown], label_of_tag[~is_unknown])
-        if len(in_part):
-            raise explain_classes(self.name, taught, classes)
-        return is_unknown
-
-    def _allowed_tags(self, example: Example, tags: Ints1d) -> np.ndarray:
-        """The tags that each token without a mention may have.
-
-        Args:
-            tags: (tokens,) gold tags.
-
-        Returns:
-            (tokens, tags), False for tokens with a gold tag other than "O". All are False if every
-            token without a mention is outside.
-        """
-        scope = get_scope(example.reference, self.cfg["spans_key"])
-        label_ids = {label: i for i, label in enumerate(self.cfg["labels"])}
-        annotated = label_ids.keys() if scope.labels is None else scope.labels
-        unknown = [label_ids[label] for label in label_ids if label not in annotated]
-        regions = [region for region in scope.uncertain if region[2] in label_ids]
-        if not unknown and not regions:
-            return np.zeros((len(tags), self.tag_scheme.size), dtype=bool)
-        label_of_tag = self.tag_scheme.label_of_tag
-        allowed = np.tile(np.isin(label_of_tag, unknown), (len(tags), 1))
-        starts, ends, _ = token_offsets([example.predicted])
-        for start, end, label in regions:
-            is_inside = (starts < end) & (ends > start)
-            allowed[np.ix_(is_inside, label_of_tag == label_ids[label])] = True
-        allowed[:, 0] = allowed.any(axis=1)
-        allowed[tags != 0] = False
-        return allowed
-
-    def _gold_tags(self, example: Example) -> Ints1d:
-        """Tags of the predicted document's tokens: (tokens,); MISSING where not annotated."""
-        doc, reference = example.predicted, example.reference
-        gold = gold_spans(reference, self.cfg["spans_key"])
-        if gold is None:
-            return np.full(len(doc), MISSING)
-        missing = find_missing(reference) if self.cfg["spans_key"] is None else []
-        if not gold and not missing:
-            return np.zeros(len(doc), dtype="int64")
-        starts, ends, _ = token_offsets([doc])
-        gold = filter_spans(gold)  # tags cannot overlap: keep the longest mentions
-        for span in gold:
-            self._check_label(span.label_, span.text)
-        spans, fits = self.place_mentions(gold, starts, ends)
-        tags = self.tag_scheme.encode(len(doc), spans)
-        # Tokens that a mention covers only partly are neither inside nor outside an entity.
-        for place in np.flatnonzero(~fits):
-            tags[(starts < gold[place].end_char) & (ends > gold[place].start_char)] = MISSING
-        for start, end in missing:
-            tags[(starts < end) & (ends > start)] = MISSING
-        return tags
-
-    def place_mentions(
-        self, mentions: Sequence[Span], starts: Ints1d, ends: Ints1d
-    ) -> tuple[Spans, np.ndarray]:
-        """Find the tokens of gold mentions with labels of this component.
-
-        Args:
-            starts, ends: (tokens,) character offsets of the tokens, ends exclusive.
-
-        Returns:
-            the mentions that begin and end with a token, and (mentions,) whether each does.
-        """
-        label_ids = {label: i for i, label in enumerate(self.cfg["labels"])}
-        labels = np.array([label_ids[span.label_] for span in mentions], dtype="int64")
-        first, last, fits = align_spans(mentions, starts, ends)
-        return Spans(first[fits], last[fits] + 1, labels[fits]), fits
-
-    def _check_label(self, label: str, text: str) -> None:
-        if label not in self.cfg["labels"]:
-            raise BiomedError(
-                f"label {quote(label)} of a gold mention ({quote(text)}) is not among the labels "
-                f"of '{self.name}' ({', '.join(self.labels)}); add it to "
-                f"initialize.components.{self.name}.labels, or leave that setting out"
-            )
+        return compute_loss([self.targets(one) for one in examples], scores, self.model.ops.xp)
 
     def initialize(
         self,
@@ -561,7 +403,7 @@ class BiomedNER(EncoderHead):
             self.add_label(label)
         # Checked before training: an error during training would make spaCy save a partial model.
         for label, text in sorted(found.items()):
-            self._check_label(label, text)
+            self.targets.check_label(label, text)
         layer = "doc.ents" if self.cfg["spans_key"] is None else self.cfg["spans_key"]
         self.check_has_labels(f"mention for '{self.name}' to learn from (layer {layer})")
         self.model.set_dim("nO", self.tag_scheme.size)
@@ -608,19 +450,6 @@ make_biomed_ner = register_factory(
 )
 
 
-class Truth(NamedTuple):
-    """The targets for the tags of a document's tokens.
-
-    Attributes:
-        targets: (tokens, tags) the target probabilities; zeros where nothing is known.
-        joint: (tokens, tags) the tags of a token for which only the sum of the targets is known;
-            the model is free to divide it among them. False for other tokens.
-    """
-
-    targets: Floats2d
-    joint: np.ndarray
-
-
 class PredictedMentions(NamedTuple):
     """The entities found in one document.
 
@@ -647,120 +476,3 @@ def split_mentions(
         shifted = Spans(spans.start[part] - offset, spans.end[part] - offset, spans.label[part])
         result.append(PredictedMentions(shifted, probability[part], confidence[part]))
     return result
-
-
-def log_softmax(scores: Floats2d) -> Floats2d:
-    shifted = scores - scores.max(axis=1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-
-
-def log_sum_exp(log_probs: Floats2d) -> Floats2d:
-    """(rows, 1) logarithm of the sum of each row's probabilities."""
-    highest = log_probs.max(axis=1, keepdims=True)
-    return highest + np.log(np.exp(log_probs - highest).sum(axis=1, keepdims=True))
-
-
-def token_log_probs(scores: Ragged) -> Floats2d:
-    """Log probability of each tag for each token, (tokens, tags), in main memory.
-
-    For a token with several rows (word pieces) it is their mean; for a token without rows, 0.
-    """
-    rows = log_softmax(to_numpy(scores.dataXd))
-    lengths = to_numpy(scores.lengths).astype("int64")
-    if np.all(lengths == 1):
-        return rows
-    result = np.zeros((len(lengths), rows.shape[1]), dtype=rows.dtype)
-    filled = np.flatnonzero(lengths)
-    starts = (np.cumsum(lengths) - lengths)[filled]
-    if len(filled):
-        result[filled] = np.add.reduceat(rows, starts, axis=0) / lengths[filled, None]
-    return result
-
-
-def _same_tokens(example: Example) -> tuple[Ints1d, Ints1d]:
-    """Indices of tokens of the predicted and the reference document with the same characters."""
-    starts, ends, _ = token_offsets([example.predicted])
-    gold_starts, gold_ends, _ = token_offsets([example.reference])
-    _, predicted, reference = np.intersect1d(
-        starts * (ends.max(initial=0) + 1) + ends,
-        gold_starts * (ends.max(initial=0) + 1) + gold_ends,
-        assume_unique=True,
-        return_indices=True,
-    )
-    return predicted, reference
-
-
-def score_mentions(
-    examples: Iterable[Example], *, spans_key: str | None = None, **cfg: Any
-) -> dict[str, Any]:
-    """Exact-match precision, recall and F1 against all gold mentions of the source.
-
-    A mention counts as found if both its character offsets and its label are predicted. Gold
-    mentions that do not fit token boundaries (`doc._.unaligned_mentions`) count as missed. So do
-    mentions of a span group that overlap a longer mention, since tags cannot represent them.
-
-    Documents without the layer are not scored. Some predictions are not counted unless they are
-    gold mentions: predictions of a label that a document does not annotate, or in a region that is
-    uncertain for their label (`annotations.annotation_scope`). Predictions in `doc.ents` that
-    overlap a token without annotation are never counted.
-
-    If references mark the spans seen in training (`doc.spans["seen_in_training"]`), the same scores
-    are also computed over the gold and predicted mentions that were not seen.
-
-    Returns:
-        `ents_p`, `ents_r`, `ents_f` and `ents_per_type`, or with a spans key `spans_{key}_p`, ...;
-        None if no document has the layer. `ents_ece`, the expected calibration error of the
-        predictions that count, and `ents_reliability`, its ten bins (`Reliability.to_rows`); None
-        if no prediction has a confidence. If references mark the seen spans, also `spans_unseen_p`,
-        `_r`, `_f` and `_per_type`, or with a spans key `spans_{key}_unseen_p`, ...
-    """
-    names = "ents" if spans_key is None else f"spans_{spans_key}"
-    unseen_names = f"spans_{UNSEEN}" if spans_key is None else f"{names}_{UNSEEN}"
-    install_extensions()
-    every, unseen = LabelScores(), LabelScores()
-    judged: list[tuple[float, bool]] = []
-    for example in examples:
-        compared = compare_mentions(example, spans_key)
-        if compared is None:
-            continue
-        gold, predicted, lost = compared
-        every.add(gold, predicted, lost)
-        for span in _predicted_spans(example.predicted, spans_key):
-            confidence = get_confidence(span)
-            if confidence is not None and _key(span) in predicted:
-                judged.append((confidence, _key(span) in gold))
-        if SEEN_KEY in example.reference.spans:
-            seen = {_key(span) for span in example.reference.spans[SEEN_KEY]}
-            unseen.add(gold - seen, predicted - seen, lost)
-    scores = every.scores(names, f"{names}_per_type")
-    scores.update(_score_confidence(judged, names))
-    if unseen.documents:
-        scores.update(unseen.scores(unseen_names, f"{unseen_names}_per_type"))
-    return scores
-
-
-def compare_mentions(example: Example, spans_key: str | None) -> Compared | None:
-    """The gold and predicted mentions that `score_mentions` counts; None without the layer."""
-    gold = GoldLayer.read(example.reference, spans_key)
-    if gold is None:
-        return None
-    predicted = {_key(span) for span in _predicted_spans(example.predicted, spans_key)}
-    predicted = {key for key in predicted if gold.judge(*key) is not None}
-    return gold.mentions, predicted, example.reference.user_data.get(UNALIGNED_MENTIONS, ())
-
-
-def _score_confidence(judged: list[tuple[float, bool]], names: str) -> dict[str, Any]:
-    """Expected calibration error and bins of predictions: confidence, and whether it is correct."""
-    reliability = Reliability.measure(*zip(*judged, strict=True)) if judged else None
-    return {
-        f"{names}_ece": reliability.error if reliability else None,
-        f"{names}_reliability": reliability.to_rows() if reliability else None,
-    }
-
-
-def _key(span: Span) -> tuple[int, int, str]:
-    return span.start_char, span.end_char, span.label_
-
-
-def _predicted_spans(doc: Doc, spans_key: str | None) -> Iterable[Span]:
-    return doc.ents if spans_key is None else doc.spans.get(spans_key, ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from spacy.language import Language
@@ -11,17 +11,16 @@ from spacy.training import Example
 from spacy.util import filter_spans
 from thinc.types import Floats1d, Floats2d, Ints1d
 
-from ..annotations.seen_mentions import SEEN_KEY
-from ..encoders.batching.alignment import token_offsets
-from ..errors import BiomedError
-from ..models.tagging import Spans
-from ..normalization import find_blanks
-from .doc_batches import batch_docs
-from .encoder_head import EncoderHead
-from .mention_layer import GoldLayer, gold_spans
-
-if TYPE_CHECKING:
-    from .ner import BiomedNER
+from ...annotations.seen_mentions import SEEN_KEY
+from ...encoders.batching.alignment import token_offsets
+from ...errors import BiomedError
+from ...models.tagging import Spans
+from ...normalization import find_blanks
+from ..doc_batches import batch_docs
+from ..encoder_head import EncoderHead
+from ..mention_layer import GoldLayer, gold_spans
+from .component import BiomedNER
+from .targets import token_log_probs
 
 RIGHT, WRONG, OPEN = 1, 0, -1
 
@@ -148,7 +147,7 @@ class Development:
             part = slice(offset, offset + length)
             gold = [one for one in gold_spans(example.reference, key) or () if one.label_ in known]
             starts, ends = self._starts[part], self._ends[part]
-            spans, _ = self.head.place_mentions(filter_spans(gold), starts, ends)
+            spans, _ = self.head.targets.place_mentions(filter_spans(gold), starts, ends)
             placed.append(Spans(spans.start + offset, spans.end + offset, spans.label))
         return Spans(*map(np.concatenate, zip(*placed, strict=True)))
 
@@ -162,8 +161,6 @@ def read_development(nlp: Language, examples: Sequence[Example]) -> dict[str, De
     Returns:
         by the name of the component; without those that have no annotated document.
     """
-    from .ner import BiomedNER, token_log_probs
-
     components: list[tuple[str, Any]] = nlp.pipeline
     heads = {name: pipe for name, pipe in components if isinstance(pipe, BiomedNER)}
     log_probs: dict[str, list[Floats2d]] = {name: [] for name in heads}

@@ -1,0 +1,95 @@
+"""Scores of mentions, also by confidence and of those not seen in training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+
+from ...annotations.document_keys import UNALIGNED_MENTIONS
+from ...annotations.seen_mentions import SEEN_KEY
+from ..encoder_head import Compared
+from ..label_scores import LabelScores
+from ..mention_layer import GoldLayer, get_confidence, install_extensions
+from ..reliability import Reliability
+
+# Part of the names of scores for mentions not seen in training: `spans_unseen_p`, ...
+UNSEEN = "unseen"
+
+
+def score_mentions(
+    examples: Iterable[Example], *, spans_key: str | None = None, **cfg: Any
+) -> dict[str, Any]:
+    """Exact-match precision, recall and F1 against all gold mentions of the source.
+
+    A mention counts as found if both its character offsets and its label are predicted. Gold
+    mentions that do not fit token boundaries (`doc._.unaligned_mentions`) count as missed. So do
+    mentions of a span group that overlap a longer mention, since tags cannot represent them.
+
+    Documents without the layer are not scored. Some predictions are not counted unless they are
+    gold mentions: predictions of a label that a document does not annotate, or in a region that is
+    uncertain for their label (`annotations.annotation_scope`). Predictions in `doc.ents` that
+    overlap a token without annotation are never counted.
+
+    If references mark the spans seen in training (`doc.spans["seen_in_training"]`), the same scores
+    are also computed over the gold and predicted mentions that were not seen.
+
+    Returns:
+        `ents_p`, `ents_r`, `ents_f` and `ents_per_type`, or with a spans key `spans_{key}_p`, ...;
+        None if no document has the layer. `ents_ece`, the expected calibration error of the
+        predictions that count, and `ents_reliability`, its ten bins (`Reliability.to_rows`); None
+        if no prediction has a confidence. If references mark the seen spans, also `spans_unseen_p`,
+        `_r`, `_f` and `_per_type`, or with a spans key `spans_{key}_unseen_p`, ...
+    """
+    names = "ents" if spans_key is None else f"spans_{spans_key}"
+    unseen_names = f"spans_{UNSEEN}" if spans_key is None else f"{names}_{UNSEEN}"
+    install_extensions()
+    every, unseen = LabelScores(), LabelScores()
+    judged: list[tuple[float, bool]] = []
+    for example in examples:
+        compared = compare_mentions(example, spans_key)
+        if compared is None:
+            continue
+        gold, predicted, lost = compared
+        every.add(gold, predicted, lost)
+        for span in _predicted_spans(example.predicted, spans_key):
+            confidence = get_confidence(span)
+            if confidence is not None and _key(span) in predicted:
+                judged.append((confidence, _key(span) in gold))
+        if SEEN_KEY in example.reference.spans:
+            seen = {_key(span) for span in example.reference.spans[SEEN_KEY]}
+            unseen.add(gold - seen, predicted - seen, lost)
+    scores = every.scores(names, f"{names}_per_type")
+    scores.update(_score_confidence(judged, names))
+    if unseen.documents:
+        scores.update(unseen.scores(unseen_names, f"{unseen_names}_per_type"))
+    return scores
+
+
+def compare_mentions(example: Example, spans_key: str | None) -> Compared | None:
+    """The gold and predicted mentions that `score_mentions` counts; None without the layer."""
+    gold = GoldLayer.read(example.reference, spans_key)
+    if gold is None:
+        return None
+    predicted = {_key(span) for span in _predicted_spans(example.predicted, spans_key)}
+    predicted = {key for key in predicted if gold.judge(*key) is not None}
+    return gold.mentions, predicted, example.reference.user_data.get(UNALIGNED_MENTIONS, ())
+
+
+def _score_confidence(judged: list[tuple[float, bool]], names: str) -> dict[str, Any]:
+    """Expected calibration error and bins of predictions: confidence, and whether it is correct."""
+    reliability = Reliability.measure(*zip(*judged, strict=True)) if judged else None
+    return {
+        f"{names}_ece": reliability.error if reliability else None,
+        f"{names}_reliability": reliability.to_rows() if reliability else None,
+    }
+
+
+def _key(span: Span) -> tuple[int, int, str]:
+    return span.start_char, span.end_char, span.label_
+
+
+def _predicted_spans(doc: Doc, spans_key: str | None) -> Iterable[Span]:
+    return doc.ents if spans_key is None else doc.spans.get(spans_key, ())

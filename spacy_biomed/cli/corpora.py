@@ -90,7 +90,7 @@ def select(entries: tuple[Any, ...], **filters: str | None) -> list[Any]:
     return chosen
 
 
-def print_json(entries: Any) -> None:
+def print_json(entries: object) -> None:
     """Print one entry as a JSON object, several as a list of objects."""
     typer.echo(json.dumps(entries, default=asdict, indent=2, ensure_ascii=False))
 
@@ -135,7 +135,7 @@ def shorten(text: str) -> str:
     return re.split(r"[,;(]| over | of ", text, maxsplit=1)[0].strip()
 
 
-def _format(value: Any) -> str:
+def _format(value: object) -> str:
     if isinstance(value, dict):
         return "\n".join(f"{key}: {_format(part)}" for key, part in value.items())
     if isinstance(value, tuple):

@@ -270,7 +270,7 @@ def _start(environment: dict[str, str], python: str = sys.executable) -> Worker:
     return Worker([python, "-m", f"{__package__}.pipeline_worker"], environment)
 
 
-def _ask(figures: PipelineFigures, worker: Worker, do: str, **arguments: Any) -> Any:
+def _ask(figures: PipelineFigures, worker: Worker, do: str, **arguments: object) -> Any:
     with _explaining(figures.pipeline):
         return worker.ask(do, **arguments)
 

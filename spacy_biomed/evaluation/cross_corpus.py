@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from spacy.language import Language
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 
 from ..annotations.annotation_scope import AnnotationScope
 from ..annotations.document_keys import UNALIGNED_MENTIONS
@@ -238,5 +238,5 @@ def _make_rows(
     return [row(label) for label in (*sorted(scored), *([None] if len(scored) > 1 else []))]
 
 
-def _key(span: Any) -> Mention:
+def _key(span: Span) -> Mention:
     return span.start_char, span.end_char, span.label_

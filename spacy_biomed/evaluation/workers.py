@@ -72,7 +72,7 @@ class Worker:
         self._requests = cast(IO[str], self._process.stdin)
         self._answers = cast(IO[str], self._process.stdout)
 
-    def ask(self, do: str, **arguments: Any) -> Any:
+    def ask(self, do: str, **arguments: object) -> Any:
         """Send a request and wait for the answer.
 
         Raises:
@@ -132,7 +132,7 @@ def serve(methods: object) -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line in sys.stdin:
         request: dict[str, Any] = json.loads(line)
-        method: Callable[..., Any] = getattr(methods, request.pop("do"))
+        method: Callable[..., object] = getattr(methods, request.pop("do"))
         try:
             answer = {"result": method(**request)}
         except Exception as error:

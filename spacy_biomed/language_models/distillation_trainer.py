@@ -110,7 +110,7 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
                 output = self.teacher(**text, **self.teacher_view.arguments)
             return self.teacher_view.outputs(output.logits)
 
-    def _compare(self, module: torch.nn.Module, args: Any, output: Any) -> Any:
+    def _compare(self, module: torch.nn.Module, args: object, output: Any) -> Any:
         """Compute the loss in the student's forward pass, and return it instead of the outputs.
 
         Processes exchange the gradients of the parameters that the forward pass's outputs depend
@@ -156,7 +156,7 @@ class ModelView(RowSelection):
         kept.logits = logits
         return kept
 
-    def _keep(self, module: torch.nn.Module, args: Any, output: Any) -> Any:
+    def _keep(self, module: torch.nn.Module, args: object, output: Any) -> Any:
         if self._positions is None:
             return output
         if self._only_last:

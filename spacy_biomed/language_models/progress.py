@@ -63,7 +63,9 @@ class RunLog(TrainerCallback):
         self.seconds = 0.0
         self._loss: float | None = None
 
-    def on_train_begin(self, args: Any, state: TrainerState, control: Any, **others: Any) -> None:
+    def on_train_begin(
+        self, args: object, state: TrainerState, control: object, **others: object
+    ) -> None:
         rows = self._earlier_rows(state.global_step)
         if rows:
             self.pieces, self.seconds = rows[-1]["pieces"], rows[-1]["seconds"]
@@ -75,7 +77,9 @@ class RunLog(TrainerCallback):
         )
         self.progress.start()
 
-    def on_step_end(self, args: Any, state: TrainerState, control: Any, **others: Any) -> None:
+    def on_step_end(
+        self, args: object, state: TrainerState, control: object, **others: object
+    ) -> None:
         now = time.perf_counter()
         pieces = self.batches.pieces(state.global_step - 1)
         self._interval += now - self._mark
@@ -86,7 +90,12 @@ class RunLog(TrainerCallback):
         self.progress.update(self._task, completed=state.global_step, speed=speed)
 
     def on_log(
-        self, args: Any, state: TrainerState, control: Any, logs: dict[str, float], **others: Any
+        self,
+        args: object,
+        state: TrainerState,
+        control: object,
+        logs: dict[str, float],
+        **others: object,
     ) -> None:
         if "loss" not in logs:
             return
@@ -99,7 +108,12 @@ class RunLog(TrainerCallback):
         self.progress.update(self._task, loss=f"loss {self._loss:.3f}")
 
     def on_evaluate(
-        self, args: Any, state: TrainerState, control: Any, metrics: dict[str, Any], **others: Any
+        self,
+        args: object,
+        state: TrainerState,
+        control: object,
+        metrics: dict[str, Any],
+        **others: object,
     ) -> None:
         loss, perplexity = metrics["eval_loss"], metrics["eval_perplexity"]
         row = self._write(state, validation_loss=loss, validation_perplexity=perplexity)
@@ -115,10 +129,10 @@ class RunLog(TrainerCallback):
             line = " · ".join(filter(None, parts))
             self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
-    def on_save(self, *event: Any, **others: Any) -> None:
+    def on_save(self, *event: object, **others: object) -> None:
         self._mark = time.perf_counter()
 
-    def on_train_end(self, *event: Any, **others: Any) -> None:
+    def on_train_end(self, *event: object, **others: object) -> None:
         self.progress.stop()
 
     def _speed(self) -> float:

@@ -36,12 +36,12 @@ Paths = Annotated[
 ]
 
 
-def _choose(tag: str, other: str, is_first: Callable[[Any], bool]) -> Discriminator:
+def _choose(tag: str, other: str, is_first: Callable[[object], bool]) -> Discriminator:
     """A discriminator of two kinds of values, so that errors are only about one kind."""
     return Discriminator(lambda value: tag if is_first(value) else other)
 
 
-def _has_name(section: Any) -> bool:
+def _has_name(section: object) -> bool:
     return "name" in section if isinstance(section, Mapping) else hasattr(section, "name")
 
 
@@ -266,7 +266,7 @@ class TrainingRecipe(Section):
                 if not path.exists():
                     raise self.error(setting, f"{path} does not exist; correct the path")
 
-    def _list_texts(self) -> list[tuple[str, Any]]:
+    def _list_texts(self) -> list[tuple[str, object]]:
         """The settings that may name texts, and their values."""
         return [("text.paths", self.text.paths), ("text.validation", self.text.validation)]
 
@@ -313,7 +313,7 @@ class PretrainingRecipe(TrainingRecipe):
             )
         return self
 
-    def _list_texts(self) -> list[tuple[str, Any]]:
+    def _list_texts(self) -> list[tuple[str, object]]:
         learned = [self.vocabulary] if isinstance(self.vocabulary, LearnedVocabulary) else []
         return [*super()._list_texts(), *(("vocabulary.paths", one.paths) for one in learned)]
 

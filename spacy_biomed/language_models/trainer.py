@@ -85,7 +85,7 @@ class RowSelection:
         finally:
             self._positions = None
 
-    def _select(self, module: torch.nn.Module, args: Any, output: Any) -> Any:
+    def _select(self, module: torch.nn.Module, args: object, output: Any) -> Any:
         if self._positions is not None:
             hidden = output.last_hidden_state
             output.last_hidden_state = hidden.flatten(0, 1)[self._positions]
@@ -210,7 +210,7 @@ class MaskedLanguageModelTrainer(Trainer):
         # Compensates for the averaging of gradients over processes: they should be summed.
         return loss * share * self.args.world_size
 
-    def training_step(self, model: torch.nn.Module, inputs: Inputs, *others: Any) -> Tensor:
+    def training_step(self, model: torch.nn.Module, inputs: Inputs, *others: object) -> Tensor:
         # Dropout depends on the micro-batch, not on what this process has computed before.
         torch.manual_seed(inputs.pop("seed"))
         return super().training_step(model, inputs, *others)
@@ -225,7 +225,7 @@ class MaskedLanguageModelTrainer(Trainer):
         first = self.first_step * self.batches.accumulation
         return self._loader(self.batches, _RemainingItems(first, len(self.batches)))
 
-    def evaluate(self, ignore_keys: Any = None) -> dict[str, float]:
+    def evaluate(self, ignore_keys: object = None) -> dict[str, float]:
         """Compute loss, perplexity (None if undefined) and seconds on the validation text.
 
         The text is distributed over all processes.
@@ -263,7 +263,7 @@ class MaskedLanguageModelTrainer(Trainer):
         self.state.epoch = sequences / len(self.batches.text)
         super().log(logs, start_time)
 
-    def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:
+    def _save_checkpoint(self, model: torch.nn.Module, trial: object) -> None:
         with without_weights_bar():
             super()._save_checkpoint(model, trial)
         self.accelerator.wait_for_everyone()
@@ -282,7 +282,7 @@ class MaskedLanguageModelTrainer(Trainer):
         for old in checkpoints[:-KEPT_CHECKPOINTS]:
             delete_directory(old)
 
-    def _loader(self, batches: Any, sampler: Any) -> DataLoader:
+    def _loader(self, batches: object, sampler: object) -> DataLoader:
         return DataLoader(
             batches,
             batch_size=None,
@@ -328,7 +328,7 @@ class EndCallback(TrainerCallback):
     """Requests an evaluation after the last step."""
 
     def on_step_end(
-        self, args: Any, state: TrainerState, control: TrainerControl, **others: Any
+        self, args: object, state: TrainerState, control: TrainerControl, **others: object
     ) -> TrainerControl:
         if state.global_step >= state.max_steps:
             control.should_log = control.should_evaluate = True

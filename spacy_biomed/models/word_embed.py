@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import cache
 from itertools import count
 from operator import is_
-from typing import Any
 
 import numpy as np
 from spacy.ml.models.tok2vec import MultiHashEmbed
@@ -141,7 +140,7 @@ class _WordVectors:
             map(np.array_equal, biases, self._biases)
         )
 
-    def _get_weights(self) -> list[Any]:
+    def _get_weights(self) -> list[Floats2d]:
         return [node.get_param(name) for node, name in self._named]
 
     def look_up(self, words: Ints2d) -> Floats2d | None:

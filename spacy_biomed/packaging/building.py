@@ -290,7 +290,7 @@ def _folder(name: str, corpus: SourceCorpus) -> Path:
 
 def _command(
     step: str,
-    words: Sequence[Any],
+    words: Sequence[object],
     inputs: Sequence[Path],
     outputs: Sequence[Path],
     *,

@@ -95,7 +95,7 @@ def score_deidentification(
     *,
     is_identifying: Callable[[str], bool] = lambda label: True,
     spans_key: str | None = None,
-    **cfg: Any,
+    **cfg: object,
 ) -> dict[str, Any]:
     """Score de-identified documents against the gold mentions of the source.
 

@@ -330,7 +330,7 @@ class BiomedDeidentifier(Described, Pipe):
         ]
 
     def _document_key(self, doc: Doc, text: str) -> DocumentKey:
-        document: Any = text
+        document: object = text
         if self._key_from == "document_id":
             document = doc.user_data.get(DOCUMENT_ID)
             if document is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -101,7 +101,7 @@ class BiomedLinker(Described, Pipe):
         self._finders: dict[str, CandidateFinder] = {}
 
     @classmethod
-    def shown_scores(cls, name: str, settings: Any) -> ShownScores:
+    def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
         return ShownScores(averages={"Codes": "links"})
 
     def add_terminology(self, name: str, path: Path | str) -> None:
@@ -280,7 +280,7 @@ def install_link_extensions() -> None:
             Span.set_extension(name, getter=_create_getter(name))
 
 
-def _create_getter(name: str) -> Callable[[Span], Any]:
+def _create_getter(name: str) -> Callable[[Span], object]:
     return lambda span: read_linked(span).get(name)
 
 
@@ -302,7 +302,7 @@ def read_ids(span: Span) -> frozenset[str] | None:
 
 
 def score_links(
-    examples: Iterable[Example], *, spans_key: str | None = None, **_: Any
+    examples: Iterable[Example], *, spans_key: str | None = None, **_: object
 ) -> dict[str, float]:
     """Score the codes of entities at exactly the gold offsets.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from spacy.language import Language
 
@@ -24,7 +24,7 @@ class Finders(NamedTuple):
 
 
 def list_finders(
-    nlp: Language, before: Any, spans_key: str | None, *, without: str = ""
+    nlp: Language, before: object, spans_key: str | None, *, without: str = ""
 ) -> Finders:
     """The components of a pipeline that write to a layer of mentions.
 
@@ -47,7 +47,7 @@ def list_finders(
     return Finders(names, list(labels), are_silent or not names)
 
 
-def _may_write(component: Any, assigns: Iterable[str], spans_key: str | None) -> bool:
+def _may_write(component: object, assigns: Iterable[str], spans_key: str | None) -> bool:
     """Whether a component may write to the layer, which is assumed if it declares nothing."""
     # spaCy's span components have an attribute `key`; `biomed_ner` has a setting.
     settings = getattr(component, "cfg", None) or {}

@@ -475,7 +475,7 @@ def _create_relation(
 
 
 def score_relations(
-    examples: Iterable[Example], *, labels: Iterable[str], directed: bool = True, **cfg: Any
+    examples: Iterable[Example], *, labels: Iterable[str], directed: bool = True, **cfg: object
 ) -> dict[str, Any]:
     """Micro- and macro-averaged precision, recall and F1 of relations in annotated documents.
 

@@ -6,7 +6,6 @@ import copy
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import srsly
 from spacy.language import Language
@@ -124,7 +123,7 @@ def list_needed_strings(nlp: Language) -> list[str]:
     return sorted(filter(None, strings))
 
 
-def _list_own_strings(nlp: Language, pipe: Any) -> Iterator[str]:
+def _list_own_strings(nlp: Language, pipe: object) -> Iterator[str]:
     """What a lemmatizer has learned to replace, and the entries of a knowledge base."""
     trees = getattr(pipe, "trees", ())
     for place in range(len(trees)):
@@ -140,6 +139,6 @@ def find_strings(path: Path) -> list[Path]:
     return sorted({path / "vocab" / _STRINGS, *path.glob(f"*/kb/{_STRINGS}")})
 
 
-def _is_known(pipe: Any) -> bool:
+def _is_known(pipe: object) -> bool:
     module = getattr(pipe, "__module__", None) or type(pipe).__module__
     return module.partition(".")[0] in _KNOWN_PACKAGES

@@ -227,7 +227,7 @@ def gold_number(reference: Doc, label: str) -> float:
 
 
 def score_similarity(
-    examples: Iterable[Example], *, labels: Iterable[str], **cfg: Any
+    examples: Iterable[Example], *, labels: Iterable[str], **cfg: object
 ) -> dict[str, float | None]:
     """Pearson's and Spearman's correlation, over the documents with a predicted and a gold number.
 

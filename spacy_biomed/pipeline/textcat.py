@@ -410,7 +410,7 @@ def score_classes(
     exclusive: bool = False,
     threshold: float = 0.5,
     positive_label: str | None = None,
-    **cfg: Any,
+    **cfg: object,
 ) -> dict[str, Any]:
     """spaCy's scores of classes, over the given labels, where they are annotated.
 

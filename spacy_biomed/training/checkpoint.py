@@ -201,7 +201,7 @@ def fingerprint(nlp: Language) -> dict[str, str]:
     return digests
 
 
-def _digest(content: Any) -> str:
+def _digest(content: object) -> str:
     return hashlib.sha256(srsly.json_dumps(content, sort_keys=True).encode()).hexdigest()
 
 

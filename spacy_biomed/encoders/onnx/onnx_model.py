@@ -327,7 +327,7 @@ def check_signature(signature: Signature, settings: dict[str, Any]) -> None:
         raise ValueError(f"{MODEL} is not the encoder that {SETTINGS} describes")
 
 
-def init(model: Model, X: Any = None, Y: Any = None) -> Model:
+def init(model: Model, X: object = None, Y: object = None) -> Model:
     shim = model.shims[0]
     if shim.tokenizer is None:
         if model.attrs["path"] is None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from thinc.api import (
     xp2torch,
 )
 
-from ...arrays import Floats2d
+from ...arrays import Floats2d, FloatsXd
 from ...errors import BiomedError
 from ..batching.concurrency import Item, Result, map_concurrently
 from ..batching.encoded import EncodedBatch
@@ -92,7 +92,7 @@ class EncoderShim(PyTorchShim):
         self.gradient_checkpointing = gradient_checkpointing
         self.tokenizer: WordPieceTokenizer | None = None
 
-    def set_encoder(self, tokenizer: WordPieceTokenizer, encoder: Any) -> None:
+    def set_encoder(self, tokenizer: WordPieceTokenizer, encoder: torch.nn.Module) -> None:
         if getattr(encoder, "pooler", None) is not None:
             encoder.pooler = None  # never trained by a listener, and not part of the encoder
         if self.gradient_checkpointing:
@@ -253,7 +253,7 @@ class EncoderShim(PyTorchShim):
         self._grad_scaler.update()
 
     @contextmanager
-    def use_params(self, params: dict[Any, Any]) -> Iterator[None]:
+    def use_params(self, params: dict[tuple[int, str], FloatsXd]) -> Iterator[None]:
         """Compute temporarily with other weights, such as an optimizer's averages.
 
         Args:
@@ -303,7 +303,7 @@ class EncoderShim(PyTorchShim):
         return self
 
 
-def init(model: Model, X: Any = None, Y: Any = None) -> Model:
+def init(model: Model, X: object = None, Y: object = None) -> Model:
     shim = model.shims[0]
     if shim.tokenizer is None:
         name, revision, dropout = (model.attrs[key] for key in ("name", "revision", "dropout"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from functools import cached_property
-from typing import Any
 
 import torch
 
@@ -46,7 +45,7 @@ class LinearCasts:
     @cached_property
     def _copy(self) -> torch.nn.Module:
         shared = (*self._encoder.parameters(), *self._encoder.buffers())
-        memo: dict[int, Any] = {id(one): one for one in shared}
+        memo: dict[int, object] = {id(one): one for one in shared}
         for one in self._own:
             memo[id(one)] = torch.nn.Parameter(
                 torch.empty_like(one, dtype=torch.bfloat16), requires_grad=one.requires_grad

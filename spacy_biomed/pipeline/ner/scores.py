@@ -20,7 +20,7 @@ UNSEEN = "unseen"
 
 
 def score_mentions(
-    examples: Iterable[Example], *, spans_key: str | None = None, **cfg: Any
+    examples: Iterable[Example], *, spans_key: str | None = None, **cfg: object
 ) -> dict[str, Any]:
     """Exact-match precision, recall and F1 against all gold mentions of the source.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from spacy.errors import Errors
 from spacy.pipeline.trainable_pipe import TrainablePipe
@@ -21,7 +21,7 @@ from ..encoders.finite import check_layers, check_scores
 from ..encoders.listener import EncoderListener, sizing
 from ..errors import BiomedError, list_choices, quote
 from .checksums import check_component, forget_checksums
-from .described import Described, ShownScores
+from .described_head import DescribedHead
 from .doc_batches import batch_docs
 from .label_scores import LabelScores
 
@@ -35,7 +35,7 @@ Compared = tuple[set[tuple], set[tuple], Collection[tuple]]
 _SAMPLE, _SIZING = 16, 4
 
 
-class EncoderHead(Described, TrainablePipe):
+class EncoderHead(DescribedHead, TrainablePipe):
     """A component with labels whose model starts with an encoder's listener.
 
     Subclasses implement `predict`, `set_annotations`, `get_loss` and `initialize`. All other
@@ -46,106 +46,7 @@ class EncoderHead(Described, TrainablePipe):
         model: computes scores for documents.
         settings: stored in `cfg` and saved with the component. They include learn_rate_factor,
             which multiplies the learning rate of the head, not of the encoder.
-        score_prefix: prefix of its score names. The scores of a component whose name is not
-            `default_name` include its name, as in `cats_hallmarks_score`, so that a pipeline can
-            have several such components.
-        main: ending of the name of its main score.
-        score_titles: by title the endings of the names of the scores that its model card shows, if
-            all of them are plain numbers.
-        layer_name: what `layer` returns, if it does not depend on the settings.
-        learns: tasks it learns from, as named in the catalogue or `corpus.json`, each with the
-            settings that differ from the factory's.
-        config_templates: for each of these tasks the name of its template in `training/configs/`,
-            or the path of another; a task without one is trained as in `base.cfg`.
-        annotation_keys: keys of `doc.user_data` that belong to its layer.
-        encoder_settings: settings of the encoder's model that its task needs instead of the
-            defaults.
     """
-
-    score_prefix: ClassVar[str] = ""
-    main: ClassVar[str] = ""
-    score_titles: ClassVar[Mapping[str, str]] = {}
-    layer_name: ClassVar[str]
-    learns: ClassVar[Mapping[str, dict[str, Any]]] = {}
-    config_templates: ClassVar[Mapping[str, str | Path]] = {}
-    annotation_keys: ClassVar[tuple[str, ...]] = ()
-    encoder_settings: ClassVar[Mapping[str, Any]] = {}
-
-    @classmethod
-    def begin_scores(cls, name: str, settings: Mapping[str, Any]) -> str:
-        """The prefix of a component's score names."""
-        return cls.score_prefix if name == cls.default_name else f"{cls.score_prefix}_{name}"
-
-    @classmethod
-    def main_score(cls, name: str, settings: Mapping[str, Any]) -> str:
-        """The name of a component's main score."""
-        return f"{cls.begin_scores(name, settings)}_{cls.main}"
-
-    @classmethod
-    def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
-        begin = cls.begin_scores(name, settings)
-        titled = {title: f"{begin}_{ending}" for title, ending in cls.score_titles.items()}
-        return ShownScores(numbers=titled or {cls.main: cls.main_score(name, settings)})
-
-    @classmethod
-    def layer(cls, settings: Mapping[str, Any]) -> str:
-        """The layer of a document that a component reads, as named in messages."""
-        return cls.layer_name
-
-    @classmethod
-    def copy_layer(
-        cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
-    ) -> bool:
-        """Copy the annotation of a document that a component learns from and is scored by.
-
-        Args:
-            reader: the component, of this class or the spaCy component that reads the same layer.
-            source: the annotated document.
-            target: a document with the same tokens and no annotation.
-            prefix: prefix for the names of classes, for heads that share `doc.cats`.
-
-        Returns:
-            whether the document is annotated for the component.
-        """
-        raise NotImplementedError
-
-    @classmethod
-    def recognise(cls, part: Mapping[str, Any]) -> str | None:
-        """The task of a corpus by its content, if nothing else tells the task.
-
-        Args:
-            part: the counts of its training part in `corpus.json`.
-
-        Returns:
-            one of the tasks in `learns`; None if the corpus is not for this head.
-        """
-        return None
-
-    @classmethod
-    def corpus_settings(cls, description: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings that depend on a corpus.
-
-        Args:
-            description: the content of its `corpus.json`.
-        """
-        return {}
-
-    @classmethod
-    def place_settings(cls, name: str) -> dict[str, Any]:
-        """The settings that make a component of this name write to a separate layer."""
-        return {}
-
-    @classmethod
-    def class_settings(cls, classes: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The settings that make a component use only these classes of `doc.cats`.
-
-        Returns:
-            the settings of the component, and of its section of `initialize.components`.
-
-        Raises:
-            BiomedError: if the component cannot have this number of classes.
-        """
-        return {}, {"labels": classes}
 
     def tally(self, examples: Iterable[Example]) -> list[dict[str, list[float]]]:
         """What each annotated document contributes to the scores, without any text.
@@ -220,21 +121,6 @@ class EncoderHead(Described, TrainablePipe):
         self.cfg["labels"] = [*self.cfg["labels"], label]
         self.vocab.strings.add(label)
         return 1
-
-    def check_has_labels(self, lack: str) -> None:
-        """Check that there are labels to learn.
-
-        Args:
-            lack: what the training corpus does not have, if there are none.
-
-        Raises:
-            BiomedError: if there are none.
-        """
-        if not self.labels:
-            raise BiomedError(
-                f"the training corpus has no {lack}: check the corpus, or give "
-                f"initialize.components.{self.name}.labels"
-            )
 
     def add_labels_of(self, examples: Iterable[Example]) -> list[str]:
         """Add the labels of examples that this trained head does not know yet.
@@ -327,7 +213,7 @@ class EncoderHead(Described, TrainablePipe):
         Returns:
             the loss.
         """
-        if not any(map(self.has_annotation, examples)) and self.skip(docs):
+        if not any(map(self.has_annotation, examples)) and skip_batch(self.model, docs):
             return 0.0
         scores, backprop = self.model.begin_update(docs)
         loss, d_scores = self.get_loss(examples, scores)
@@ -337,23 +223,6 @@ class EncoderHead(Described, TrainablePipe):
 
     def has_annotation(self, example: Example) -> bool:
         """Whether this component may have something to learn from an example."""
-        return True
-
-    def skip(self, docs: list[Doc]) -> bool:
-        """Skip a batch without annotation.
-
-        Nothing is computed. The encoder waits for this head's gradient, and is told that there is
-        none.
-
-        Returns:
-            whether the batch was skipped. It is not if the model also listens to another component,
-            which expects a gradient of zeros.
-        """
-        listeners = [node for node in self.model.walk() if hasattr(node, "upstream_name")]
-        if not all(isinstance(listener, EncoderListener) for listener in listeners):
-            return False
-        for listener in listeners:
-            listener.skip(docs)
         return True
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
@@ -379,18 +248,14 @@ class EncoderHead(Described, TrainablePipe):
         """
         check_component(Path(path))
         super().from_disk(path, exclude=exclude)
-        self._check_weights()
+        _check_weights(self)
         return self
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> EncoderHead:
         """Load what `to_bytes` returned; errors are as in `from_disk`."""
         super().from_bytes(bytes_data, exclude=exclude)
-        self._check_weights()
+        _check_weights(self)
         return self
-
-    def _check_weights(self) -> None:
-        _use_single_precision(self.model)
-        check_layers(self.model, self.name)
 
     def predict_scores(self, docs: list[Doc]) -> Any:
         """What the model gives for documents.
@@ -426,11 +291,34 @@ class CatsHead(EncoderHead):
         return copy_classes(reader, source, target, prefix)
 
 
+def _check_weights(head: EncoderHead) -> None:
+    _use_single_precision(head.model)
+    check_layers(head.model, head.name)
+
+
 def _use_single_precision(model: Model) -> None:
     for node in model.walk():
         for name in node.param_names:
             if node.has_param(name) and node.get_param(name).dtype == "float16":
                 node.set_param(name, node.get_param(name).astype("float32"))
+
+
+def skip_batch(model: Model, docs: list[Doc]) -> bool:
+    """Skip a batch without annotation.
+
+    Nothing is computed. The encoder waits for the head's gradient, and is told that there is
+    none.
+
+    Returns:
+        whether the batch was skipped. It is not if the model also listens to another component,
+        which expects a gradient of zeros.
+    """
+    listeners = [node for node in model.walk() if hasattr(node, "upstream_name")]
+    if not all(isinstance(listener, EncoderListener) for listener in listeners):
+        return False
+    for listener in listeners:
+        listener.skip(docs)
+    return True
 
 
 def check_share(component: str, setting: str, value: float) -> None:
@@ -448,6 +336,22 @@ def check_choice(component: str, setting: str, value: str, choices: Iterable[str
     if value not in choices:
         raise BiomedError(
             f"[components.{component}] {setting} = '{value}': {list_choices(value, choices)}"
+        )
+
+
+def check_has_labels(head: EncoderHead, lack: str) -> None:
+    """Check that a head has labels to learn.
+
+    Args:
+        lack: what the training corpus does not have, if there are none.
+
+    Raises:
+        BiomedError: if there are none.
+    """
+    if not head.labels:
+        raise BiomedError(
+            f"the training corpus has no {lack}: check the corpus, or give "
+            f"initialize.components.{head.name}.labels"
         )
 
 

@@ -14,6 +14,7 @@ from ..annotations.marked_arguments import Argument, Style, find_marked_argument
 from ..annotations.pairs import PAIR_SEPARATOR
 from ..annotations.relation_layer import SpanRelation
 from ..encoders.batching.ragged import ranges
+from ..encoders.batching.windows import batch_by_length
 
 
 class Candidate(NamedTuple):
@@ -214,3 +215,14 @@ def _windows(
     sentence_end = borders[np.searchsorted(tokens.sentences, end, side="right")]
     starts = np.maximum(sentence_begin, begin - max_distance)
     return starts, np.minimum(sentence_end, end + 1 + max_distance)
+
+
+def group_windows(candidates: Sequence[Candidate], most_words: int) -> list[Ints1d]:
+    """The candidates whose windows are encoded together, as indices.
+
+    Args:
+        most_words: tokens that are encoded at a time.
+    """
+    windows = np.flatnonzero([candidate.window is not None for candidate in candidates])
+    words = np.array([candidates[i].words for i in windows.tolist()], dtype="int64")
+    return [windows[chosen] for chosen in batch_by_length(words, most_words)]

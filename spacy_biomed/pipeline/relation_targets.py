@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.training import Example
@@ -100,4 +100,27 @@ def check_labels(used: Iterable[str], labels: Sequence[str], name: str) -> None:
             f"the corpus has the relation {quote(unknown[0])}, which '{name}' does not know: it "
             f"knows {', '.join(labels)}; give initialize.components.{name}.labels with it, or take "
             "it out of the corpus"
+        )
+
+
+def check_pairs(name: str, pairs: list[list[str]] | None, max_distance: int) -> None:
+    """Raise BiomedError if the pairs of a component or their distance are none."""
+    where = f"[components.{name}]"
+    if any(len(pair) != 2 for pair in pairs or ()):
+        raise BiomedError(
+            f'{where} pairs = {pairs}: write the types of head and tail, as [["CHEMICAL", "GENE"]]'
+        )
+    if max_distance < 0:
+        raise BiomedError(f"{where} max_distance = {max_distance}: use 0 or more tokens")
+
+
+def check_arguments(name: str, settings: Mapping[str, Any]) -> None:
+    """Raise BiomedError if the arguments of a component's pairs cannot be told apart."""
+    pairs = {(head, tail) for head, tail in settings["pairs"]}
+    both = sorted(pair for pair in pairs if pair[::-1] in pairs)
+    if settings["arguments"] == "tags" and settings["directed"] and both:
+        raise BiomedError(
+            f"[components.{name}] arguments = 'tags' cannot tell the head from the tail of "
+            f"{' and '.join(both[0])}, of which each may be either: use 'marks', or set "
+            "directed = false"
         )

@@ -18,12 +18,19 @@ from ..annotations.layer_copies import copy_soft_labels
 from ..annotations.marked_arguments import STYLES, Argument, Style
 from ..annotations.relation_layer import RELATIONS, SpanRelation
 from ..encoders.batching.encoded import EncodedBatch
-from ..encoders.batching.windows import batch_by_length
 from ..encoders.finite import check_scores
 from ..encoders.listener import POOLINGS
 from ..errors import BiomedError
 from .described import ShownScores
-from .encoder_head import Compared, EncoderHead, check_choice, check_share, validate_source
+from .encoder_head import (
+    Compared,
+    EncoderHead,
+    check_choice,
+    check_has_labels,
+    check_share,
+    skip_batch,
+    validate_source,
+)
 from .factories import configure_head, register_factory
 from .label_scores import LabelScores
 from .mention_layer import copy_mentions
@@ -33,9 +40,12 @@ from .relation_candidates import (
     find_marked,
     get_argument,
     get_arguments,
+    group_windows,
 )
 from .relation_targets import (
+    check_arguments,
     check_labels,
+    check_pairs,
     create_targets,
     find_gold_labels,
     find_labels_and_pairs,
@@ -182,15 +192,8 @@ class BiomedRelations(EncoderHead):
         scorer: Callable | None = None,
     ):
         check_share(name, "threshold", threshold)
-        where = f"[components.{name}]"
-        if any(len(pair) != 2 for pair in pairs or ()):
-            raise BiomedError(
-                f"{where} pairs = {pairs}: write the types of head and tail, as "
-                '[["CHEMICAL", "GENE"]]'
-            )
         check_choice(name, "arguments", arguments, STYLES)
-        if max_distance < 0:
-            raise BiomedError(f"{where} max_distance = {max_distance}: use 0 or more tokens")
+        check_pairs(name, pairs, max_distance)
         super().__init__(
             vocab,
             model,
@@ -225,7 +228,7 @@ class BiomedRelations(EncoderHead):
         if docs:  # a listener reads every document, so that the document releases its encoding
             own, places = _own_texts(candidates)
             scores[own] = to_numpy(self.predict_scores(docs))[places]
-        for chosen in self._batches(candidates):
+        for chosen in group_windows(candidates, self.cfg["max_batch_words"]):
             vectors, _ = self._encode([candidates[i] for i in chosen], docs, is_train=False)
             scores[chosen] = to_numpy(self.model.get_ref("classifier").predict(vectors))
         check_scores(scores, self.name)
@@ -263,7 +266,7 @@ class BiomedRelations(EncoderHead):
         If relations are not exclusive, the binary cross-entropies of all labels are added.
         """
         candidates, targets = self._gold(examples)
-        if not candidates and self.skip(docs):
+        if not candidates and skip_batch(self.model, docs):
             return 0.0
         self._has_gradient |= bool(candidates)
         # First, because the encoder may step as soon as the listener sends its gradient.
@@ -289,10 +292,10 @@ class BiomedRelations(EncoderHead):
         found, pairs, self.cfg["reads_marks"] = find_labels_and_pairs(get_examples())
         for label in found if labels is None else labels:
             self.add_label(label)
-        self.check_has_labels(f"relation for '{self.name}' to learn (doc._.relations)")
+        check_has_labels(self, f"relation for '{self.name}' to learn (doc._.relations)")
         if self.cfg["pairs"] is None:
             self.cfg["pairs"] = pairs
-        self._check_tags()
+        check_arguments(self.name, self.cfg)
         # Now and not in the middle of training, when spaCy would save an unfinished pipeline.
         self._check_examples(get_examples())
         self.size_model(get_examples(), self.columns)
@@ -315,12 +318,6 @@ class BiomedRelations(EncoderHead):
             reference=annotated,
             reads_marks=self.cfg["reads_marks"],
         )
-
-    def _batches(self, candidates: list[Candidate]) -> list[Ints1d]:
-        """The candidates whose windows are encoded together, as indices."""
-        windows = np.flatnonzero([candidate.window is not None for candidate in candidates])
-        words = np.array([candidates[i].words for i in windows], dtype="int64")
-        return [windows[chosen] for chosen in batch_by_length(words, self.cfg["max_batch_words"])]
 
     def _encode(
         self, candidates: list[Candidate], docs: list[Doc], *, is_train: bool
@@ -358,12 +355,12 @@ class BiomedRelations(EncoderHead):
         listener, classifier = (self.model.get_ref(name) for name in ("tok2vec", "classifier"))
         is_train = listener.has_received(docs) and listener.attrs["grad_factor"] != 0.0
         total = 0.0
-        for chosen in self._batches(candidates):
+        for chosen in group_windows(candidates, self.cfg["max_batch_words"]):
             vectors, backprop_vectors = self._encode(
                 [candidates[i] for i in chosen], docs, is_train=is_train
             )
             scores, backprop = classifier.begin_update(vectors)
-            loss, d_scores = self._loss(scores, targets[chosen])
+            loss, d_scores = _sum_loss(self, scores, targets[chosen])
             backprop_vectors(backprop(d_scores / len(candidates)))
             total += loss / len(candidates)
         return total
@@ -376,16 +373,10 @@ class BiomedRelations(EncoderHead):
         places = self.model.ops.xp.asarray(places)
         scores, backprop = self.model.begin_update(docs)
         d_scores = self.model.ops.alloc2f(*scores.shape)
-        loss, d_scores[places] = self._loss(scores[places], targets[own])
+        loss, d_scores[places] = _sum_loss(self, scores[places], targets[own])
         count = max(len(candidates), 1)
         backprop(d_scores / count)
         return loss / count
-
-    def _loss(self, scores: Floats2d, targets: Floats2d) -> tuple[float, Floats2d]:
-        """The sum of the candidates' cross-entropies, and its gradient: (candidates, scores)."""
-        targets = self.model.ops.asarray2f(targets)
-        losses, d_scores = cross_entropy(scores, targets, self.cfg["exclusive"])
-        return float(losses.sum()), d_scores
 
     def _gold(self, examples: Iterable[Example]) -> tuple[list[Candidate], Floats2d]:
         """Find the candidates of annotated documents, and the targets of their scores.
@@ -413,16 +404,6 @@ class BiomedRelations(EncoderHead):
         found = find_labels_and_pairs(examples)
         self.cfg["reads_marks"] |= found.has_marks
         return found.labels
-
-    def _check_tags(self) -> None:
-        pairs = {(head, tail) for head, tail in self.cfg["pairs"]}
-        both = sorted(pair for pair in pairs if pair[::-1] in pairs)
-        if self.cfg["arguments"] == "tags" and self.cfg["directed"] and both:
-            raise BiomedError(
-                f"[components.{self.name}] arguments = 'tags' cannot tell the head from the tail "
-                f"of {' and '.join(both[0])}, of which each may be either: use 'marks', or set "
-                "directed = false"
-            )
 
     def _check_examples(self, examples: Iterable[Example]) -> None:
         """Check that some relation of the examples is between the entities of a candidate."""
@@ -455,6 +436,13 @@ make_biomed_relations = register_factory(
         "relations_per_type": None,
     },
 )
+
+
+def _sum_loss(head: BiomedRelations, scores: Floats2d, targets: Floats2d) -> tuple[float, Floats2d]:
+    """The sum of the candidates' cross-entropies, and its gradient: (candidates, scores)."""
+    targets = head.model.ops.asarray2f(targets)
+    losses, d_scores = cross_entropy(scores, targets, head.cfg["exclusive"])
+    return float(losses.sum()), d_scores
 
 
 def _own_texts(candidates: Sequence[Candidate]) -> tuple[Ints1d, Ints1d]:

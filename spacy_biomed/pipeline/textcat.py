@@ -21,7 +21,14 @@ from ..annotations.pairs import mark_pair
 from ..annotations.soft_labels import get_soft_labels, soft_label_classes
 from ..errors import BiomedError, quote
 from .described import ShownScores
-from .encoder_head import CatsHead, Compared, check_share, quote_text, validate_source
+from .encoder_head import (
+    CatsHead,
+    Compared,
+    check_has_labels,
+    check_share,
+    quote_text,
+    validate_source,
+)
 from .factories import configure_head, register_factory
 
 FACTORY = "biomed_textcat"
@@ -270,7 +277,7 @@ class BiomedTextCategorizer(CatsHead):
 
     def _check_labels(self, positive_label: str | None) -> None:
         labels, setting = self.labels, f"initialize.components.{self.name}"
-        self.check_has_labels(f"class for '{self.name}' to learn (doc.cats)")
+        check_has_labels(self, f"class for '{self.name}' to learn (doc.cats)")
         if self.cfg["exclusive"] and len(labels) == 1:
             raise BiomedError(
                 f"'{self.name}' has only the label '{labels[0]}', but exclusive classes need at "

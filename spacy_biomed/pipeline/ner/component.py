@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, NamedTuple, get_args
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from spacy.language import Language
-from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.vocab import Vocab
@@ -16,23 +15,19 @@ from thinc.api import Model, Optimizer
 from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
 
 from ...annotations.annotation_scope import annotates_any
-from ...annotations.document_keys import UNALIGNED_MENTIONS
-from ...annotations.layer_copies import copy_group, copy_soft_labels
-from ...annotations.seen_mentions import SEEN_KEY
 from ...annotations.soft_labels import soft_label_classes
 from ...models.confidence_curves import LabelCurves
 from ...models.tagging import Decoding, Scheme, Spans, TagScheme
 from ...models.token_classifier import add_outputs
 from ...normalization import find_blanks
-from ..described import ShownScores
-from ..encoder_head import Compared, EncoderHead, check_choice, check_share, validate_source
+from ..encoder_head import Compared, check_choice, check_has_labels, check_share, validate_source
 from ..factories import configure_head, register_factory
 from ..mention_layer import (
-    copy_mentions,
     gold_spans,
     install_extensions,
     set_confidence,
 )
+from .description import FACTORY, MentionHead
 from .mention_form import form_spans
 from .recall_settings import (
     RecallMeasure,
@@ -40,10 +35,8 @@ from .recall_settings import (
     check_recall_measure,
     check_target_recall,
 )
-from .scores import UNSEEN, compare_mentions, score_mentions
+from .scores import compare_mentions, score_mentions
 from .targets import TagTargets, compute_loss, token_log_probs
-
-FACTORY = "biomed_ner"
 
 # Initial probability of all tags of labels added to a trained head, relative to "O".
 NEW_TAGS_SHARE = 0.01
@@ -54,7 +47,7 @@ def mention_scorer_v1() -> Callable:
     return score_mentions
 
 
-class BiomedNER(EncoderHead):
+class BiomedNER(MentionHead):
     """Recognise entities by classifying tokens and decoding the best valid tag sequence.
 
     The architecture is a linear layer over the encoder, trained with cross-entropy, as in the
@@ -91,67 +84,6 @@ class BiomedNER(EncoderHead):
         >>> ner.tag_scheme.tag_names()
         ['O', 'B-DISEASE', 'I-DISEASE']
     """
-
-    default_name, task_name = FACTORY, "named entity recognition"
-    score_prefix, main = "ents", "f"
-    learns: ClassVar = {"ner": {}, "deidentification": {}}
-    config_templates: ClassVar = {"ner": "ner", "deidentification": "ner"}
-    annotation_keys = (UNALIGNED_MENTIONS,)
-
-    @classmethod
-    def usage(cls, settings: Mapping[str, Any]) -> str:
-        key = settings.get("spans_key")
-        if key is None:
-            return "print([(ent.text, ent.label_, ent._.confidence) for ent in doc.ents])"
-        show = "print([(span.text, span.label_, span._.confidence) for span in doc.spans[{!r}]])"
-        return show.format(key)
-
-    @classmethod
-    def begin_scores(cls, name: str, settings: Mapping[str, Any]) -> str:
-        """The prefix of score names, with the name of the span group, not of the component."""
-        key = settings.get("spans_key")
-        return cls.score_prefix if key is None else f"spans_{key}"
-
-    @classmethod
-    def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
-        begin = cls.begin_scores(name, settings)
-        of_unseen = "spans" if settings.get("spans_key") is None else begin
-        return ShownScores(
-            averages={"all mentions": begin, "not seen in training": f"{of_unseen}_{UNSEEN}"},
-            per_type=f"{begin}_per_type",
-            reliability=f"{begin}_reliability",
-        )
-
-    @classmethod
-    def layer(cls, settings: Mapping[str, Any]) -> str:
-        key = settings.get("spans_key")
-        return "doc.ents" if key is None else f"doc.ents or doc.spans['{key}']"
-
-    @classmethod
-    def recognise(cls, part: Mapping[str, Any]) -> str | None:
-        """Entities that relations connect belong to the annotation of relations."""
-        return "ner" if part.get("mentions") and not part.get("relations") else None
-
-    @classmethod
-    def place_settings(cls, name: str) -> dict[str, Any]:
-        return {"spans_key": name}
-
-    @classmethod
-    def copy_layer(
-        cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
-    ) -> bool:
-        """Copy entities; if the component writes a span group, also from `doc.ents` to that group.
-
-        A partly annotated `doc.ents` is not copied to a span group, which cannot mark tokens as not
-        annotated.
-        """
-        is_taught = copy_soft_labels(reader.name, source, target)
-        if not copy_mentions(source, target, reader.cfg.get("spans_key"), is_partial=False):
-            return is_taught
-        if UNALIGNED_MENTIONS in source.user_data:  # these count in the scores
-            target.user_data[UNALIGNED_MENTIONS] = source.user_data[UNALIGNED_MENTIONS]
-        copy_group(source, SEEN_KEY, target)
-        return True
 
     def __init__(
         self,
@@ -398,30 +330,19 @@ class BiomedNER(EncoderHead):
             BiomedError: if there are no labels, or the examples have other labels.
         """
         validate_source(get_examples, "BiomedNER.initialize")
-        found = self._find_mentioned(get_examples())
+        found = self.targets.find_labels(get_examples())
         for label in sorted(found) if labels is None else labels:
             self.add_label(label)
         # Checked before training: an error during training would make spaCy save a partial model.
         for label, text in sorted(found.items()):
             self.targets.check_label(label, text)
         layer = "doc.ents" if self.cfg["spans_key"] is None else self.cfg["spans_key"]
-        self.check_has_labels(f"mention for '{self.name}' to learn from (layer {layer})")
+        check_has_labels(self, f"mention for '{self.name}' to learn from (layer {layer})")
         self.model.set_dim("nO", self.tag_scheme.size)
         self.size_model(get_examples())
 
     def find_labels(self, examples: Iterable[Example]) -> list[str]:
-        return sorted(self._find_mentioned(examples))
-
-    def _find_mentioned(self, examples: Iterable[Example]) -> dict[str, str]:
-        """The labels of gold mentions and of teachers, each with the text of a mention or a tag."""
-        found: dict[str, str] = {}
-        for example in examples:
-            for span in gold_spans(example.reference, self.cfg["spans_key"]) or ():
-                found.setdefault(span.label_, span.text)
-            for tag in soft_label_classes(example.reference, self.name):
-                if tag != "O":
-                    found.setdefault(tag[2:], tag)
-        return found
+        return sorted(self.targets.find_labels(examples))
 
     def grow(self, labels: list[str]) -> None:
         """Add outputs for further labels.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -172,6 +172,17 @@ class TagTargets:
         labels = np.array([label_ids[span.label_] for span in mentions], dtype="int64")
         first, last, fits = align_spans(mentions, starts, ends)
         return Spans(first[fits], last[fits] + 1, labels[fits]), fits
+
+    def find_labels(self, examples: Iterable[Example]) -> dict[str, str]:
+        """The labels of gold mentions and of teachers, each with the text of a mention or a tag."""
+        found: dict[str, str] = {}
+        for example in examples:
+            for span in gold_spans(example.reference, self.spans_key) or ():
+                found.setdefault(span.label_, span.text)
+            for tag in soft_label_classes(example.reference, self.name):
+                if tag != "O":
+                    found.setdefault(tag[2:], tag)
+        return found
 
     def check_label(self, label: str, text: str) -> None:
         """Raise BiomedError if a gold mention, with this text, has a label that is not known."""

@@ -178,25 +178,16 @@ def measure_pipelines(
                 figures.load_seconds.append(load)
                 figures.first_seconds.append(first)
                 progress(f"{figures.pipeline}: start {i + 1}")
-        _time_batches(loaded, repeats, progress)
+        for i in range(repeats):
+            for figures, worker in loaded:
+                figures.pipe_seconds.append(_ask(figures, worker, "pipe"))
+                progress(f"{figures.pipeline}: repeat {i + 1}")
         for i in range(repeats):
             for figures, worker in loaded:
                 figures.single_seconds += _ask(figures, worker, "singly", count=DOCUMENTS_SINGLY)
                 progress(f"{figures.pipeline}: documents one by one {i + 1}")
         for figures, worker in loaded:
             figures.peak_bytes = _ask(figures, worker, "peak_memory")
-    return [figures for figures, _ in loaded]
-
-
-def measure_speed(
-    pipelines: list[str], texts: list[str], *, repeats: int = 5, threads: int | None = None
-) -> list[PipelineFigures]:
-    """Measure only the time of pipelines for texts in batches.
-
-    Arguments and errors are as in `measure_pipelines`.
-    """
-    with _loaded(pipelines, texts, thread_settings(threads)) as loaded:
-        _time_batches(loaded, repeats)
     return [figures for figures, _ in loaded]
 
 
@@ -208,7 +199,6 @@ def count_parts(pipelines: int, repeats: int) -> int:
 def measure_first_sentence(
     pipeline: str,
     environment: dict[str, str],
-    python: str = sys.executable,
     code: str | None = None,
 ) -> tuple[float, float]:
     """Start a process, load a pipeline in it and annotate a sentence.
@@ -216,7 +206,6 @@ def measure_first_sentence(
     Args:
         pipeline: directory or installed package.
         environment: environment variables to set.
-        python: the interpreter, which must have this package.
         code: Python file with what the pipeline needs.
 
     Returns:
@@ -225,7 +214,7 @@ def measure_first_sentence(
     Raises:
         WorkerFailed: if the pipeline cannot be loaded or fails.
     """
-    with _start(environment, python) as worker:
+    with _start(environment) as worker:
         load_seconds = worker.ask("load", pipeline=pipeline, text=SENTENCE, code=code)
         return load_seconds, time.perf_counter() - worker.started
 
@@ -235,9 +224,9 @@ def _loaded(
     pipelines: list[str],
     texts: list[str],
     environment: dict[str, str],
-    batch_size: int | None = None,
-    progress: Progress = lambda done: None,
-    code: str | None = None,
+    batch_size: int | None,
+    progress: Progress,
+    code: str | None,
 ) -> Iterator[list[tuple[PipelineFigures, Worker]]]:
     """Load each pipeline in a separate process, and let it annotate the texts once."""
     with ExitStack() as stack:
@@ -255,19 +244,8 @@ def _loaded(
         yield loaded
 
 
-def _time_batches(
-    loaded: list[tuple[PipelineFigures, Worker]],
-    repeats: int,
-    progress: Progress = lambda done: None,
-) -> None:
-    for i in range(repeats):
-        for figures, worker in loaded:
-            figures.pipe_seconds.append(_ask(figures, worker, "pipe"))
-            progress(f"{figures.pipeline}: repeat {i + 1}")
-
-
-def _start(environment: dict[str, str], python: str = sys.executable) -> Worker:
-    return Worker([python, "-m", f"{__package__}.pipeline_worker"], environment)
+def _start(environment: dict[str, str]) -> Worker:
+    return Worker([sys.executable, "-m", f"{__package__}.pipeline_worker"], environment)
 
 
 def _ask(figures: PipelineFigures, worker: Worker, do: str, **arguments: object) -> Any:

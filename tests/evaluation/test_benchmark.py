@@ -14,7 +14,6 @@ from spacy_biomed.evaluation.benchmark import (
     count_parts,
     describe_machine,
     measure_pipelines,
-    measure_speed,
     to_json,
 )
 from spacy_biomed.evaluation.pipeline_worker import directory_size, spread
@@ -81,14 +80,6 @@ def worker(tmp_path):
 
 def value(name: str, figures: PipelineFigures) -> float:
     return next(measure for measure in MEASURES if measure.name == name).value(figures)
-
-
-def test_speed_alone_is_measured_without_anything_else(splitting_pipeline):
-    [figures] = measure_speed([str(splitting_pipeline)], TEXTS, repeats=3)
-    seconds = sorted(figures.pipe_seconds)
-    assert len(seconds) == 3
-    assert value("words_per_second", figures) == (WORDS - len(TEXTS)) / seconds[1]
-    assert not figures.load_seconds and not figures.single_seconds
 
 
 def test_documents_and_words_are_counted_with_each_pipelines_own_tokenizer(measured):

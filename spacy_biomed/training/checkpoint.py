@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -82,12 +82,20 @@ class Checkpoint:
         Raises:
             BiomedError: if the optimizer has parameters that no component's model has.
         """
-        tensors = {f"weight:{place}": value for place, value in _weights(nlp)}
-        tensors.update(_optimizer_tensors(nlp, optimizer))
-        tensors.update(_scaler_tensors(nlp))
-        tensors.update(_dropout_tensors(nlp))
-        tensors.update(_torch_generators())
         places = _places(nlp)
+        tensors = {f"weight:{place}": value for place, value in _weights(nlp)}
+        tensors.update(_optimizer_tensors(nlp, optimizer, places))
+        # For fp16: by how much losses are scaled, and for how many steps.
+        for place, shim in _shims(nlp):
+            for kind, value in zip(_LOSS_SCALE, get_loss_scale(shim) or (), strict=False):
+                tensors[f"{kind}:{place}"] = _tensor(value)
+        # The rate that the last batch set, and which pipelines save.
+        for place, node in _nodes(nlp):
+            if (rate := node.attrs.get("dropout_rate")) is not None:
+                tensors[f"dropout:{place}"] = torch.tensor(float(rate), dtype=torch.float64)
+        tensors["generator:cpu"] = torch.get_rng_state()
+        for device in range(torch.cuda.device_count()):
+            tensors[f"generator:cuda:{device}"] = torch.cuda.get_rng_state(device)
         counts = {
             name: {places[key]: count for key, count in getattr(optimizer, name).items()}
             for name in _COUNTS
@@ -120,7 +128,7 @@ class Checkpoint:
                 header = json.loads(file.metadata()["run"])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             progress = Progress(**header["progress"])
-            progress.epochs = [_python_state(state) for state in progress.epochs]
+            progress.epochs = [_tuples(state) for state in progress.epochs]
             return cls(progress, header["counts"], header["generators"], tensors)
         except Exception as error:  # safetensors defines its own exceptions
             raise BiomedError(f"{path}: not a readable checkpoint ({error})") from error
@@ -142,7 +150,7 @@ class Checkpoint:
         self._restore_weights(nlp)
         self._restore_optimizer(nlp, optimizer)
         nlp.meta["performance"] = self.progress.performance
-        random.setstate(_python_state(self.generators["python"]))
+        random.setstate(_tuples(self.generators["python"]))
         np.random.set_state(_numpy_state(self.generators["numpy"]))
         torch.set_rng_state(self.tensors["generator:cpu"])
         for device in range(torch.cuda.device_count()):
@@ -245,8 +253,9 @@ def _places(nlp: Language) -> dict[tuple[int, str], str]:
     return places
 
 
-def _optimizer_tensors(nlp: Language, optimizer: Optimizer) -> dict[str, torch.Tensor]:
-    places = _places(nlp)
+def _optimizer_tensors(
+    nlp: Language, optimizer: Optimizer, places: dict[tuple[int, str], str]
+) -> dict[str, torch.Tensor]:
     tensors = {}
     for name in _MOMENTS:
         for key, value in (getattr(optimizer, name) or {}).items():
@@ -264,40 +273,15 @@ def _optimizer_tensors(nlp: Language, optimizer: Optimizer) -> dict[str, torch.T
     return tensors
 
 
-def _scaler_tensors(nlp: Language) -> dict[str, torch.Tensor]:
-    """For fp16: by how much losses are scaled, and for how many steps."""
-    return {
-        f"{kind}:{place}": _tensor(value)
-        for place, shim in _shims(nlp)
-        for kind, value in zip(_LOSS_SCALE, get_loss_scale(shim) or (), strict=False)
-    }
-
-
-def _dropout_tensors(nlp: Language) -> dict[str, torch.Tensor]:
-    """The dropout rate of thinc's layers, which the last batch set, and which pipelines save."""
-    return {
-        f"dropout:{place}": torch.tensor(float(node.attrs["dropout_rate"]), dtype=torch.float64)
-        for place, node in _nodes(nlp)
-        if "dropout_rate" in node.attrs
-    }
-
-
-def _torch_generators() -> dict[str, torch.Tensor]:
-    states = {"generator:cpu": torch.get_rng_state()}
-    for device in range(torch.cuda.device_count()):
-        states[f"generator:cuda:{device}"] = torch.cuda.get_rng_state(device)
-    return states
-
-
 def _generators() -> dict[str, Any]:
     numpy_state = np.random.get_state(legacy=False)
     words = {**numpy_state["state"], "key": numpy_state["state"]["key"].tolist()}
     return {"python": random.getstate(), "numpy": {**numpy_state, "state": words}}
 
 
-def _python_state(state: Sequence[Any]) -> PythonState:
-    version, words, deviate = state
-    return version, tuple(words), deviate
+def _tuples(value: Any) -> Any:
+    """The state of Python's generator, whose tuples JSON writes as lists."""
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def _numpy_state(state: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from .pattern_phrases import KIN
+from .pattern_phrases import KIN, is_unnamed
 from .pattern_rules import is_eponym, is_other_number
 from .plain_text import PlainText, fold
 from .surrogate_dates import TIME
@@ -51,6 +51,7 @@ _FARTHEST = 40
 # Of what joins a mention after it, so that a text of initials takes no longer than another.
 _LONGEST_JOINED = 100
 _RELATIVE = re.compile(rf"{KIN}|famili|matern|patern|\d", re.IGNORECASE)
+_SEX = re.compile(r"sex[oe]?\W*\Z|genero\W*\Z|gender\W*\Z")
 _WORD = re.compile(r"[^\W\d_]+")
 
 # Shorter names and numbers would match in too many places; those of three letters have to be known.
@@ -94,7 +95,7 @@ def refine(
                 end = time.start() if time and time.start() > start else end
             start, end = _strip_signs(plain.text, start, end)
             one = Mention(start, end, mention.label)
-            if not _is_harmless(plain.text, one, kind(mention.label)):
+            if not _is_harmless(plain.text, one, kind(mention.label), language):
                 refined.append(one)
     return refined
 
@@ -120,16 +121,27 @@ def _strip_signs(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def _is_harmless(text: str, mention: Mention, kind: str) -> bool:
+def _is_in_time(text: str, mention: Mention) -> bool:
+    """Whether a number is the middle of "12:30-14:00"."""
+    return (
+        text[mention.end : mention.end + 1] == ":"
+        and text[mention.start - 1 : mention.start] == ":"
+    )
+
+
+def _is_harmless(text: str, mention: Mention, kind: str, language: str) -> bool:
     value = text[mention.start : mention.end]
     if not any(map(str.isalnum, value)):
         return True
-    if kind in NUMBERS:
-        return is_other_number(text, mention.start)
-    if kind == "place":
+    is_number = not any(map(str.isalpha, value))
+    if kind in NUMBERS or (is_number and kind in ("age", "place")):
+        return is_other_number(text, mention.start) or _is_in_time(text, mention)
+    if kind == "place" or (kind == "name" and not is_name(fold(value))):
         return is_eponym(text, mention.start) and " " not in value
     if kind == "institution":
-        return fold(value).strip(".,") in word_list("no_institutions")
+        return is_unnamed(value, language)
+    if len(value) == 1 and kind == "other" and value.isalpha():
+        return not _SEX.search(fold(text[max(mention.start - _FARTHEST, 0) : mention.start]))
     return "FAMILIAR" in mention.label and len(value) < 4 and not _RELATIVE.search(value)
 
 
@@ -142,7 +154,9 @@ def _trim_name(plain: PlainText, start: int, end: int, language: str) -> tuple[i
     names = [place for place, is_one in enumerate(ordinary) if not is_one]
     first, last = names[0], names[-1]
     following = plain.text[end : end + 2]
-    goes_on = following[:1] == ":" or (following[:1] == " " and following[1:].islower())
+    goes_on = following[:1] == ":" or (
+        following[:1] == " " and (following[1:].islower() or following[1:].isdigit())
+    )
     has_dots = plain.text[words[last].end() : end].count(".") > 1
     if last + 1 < len(words) and (goes_on or len(words) - last > 2 or has_dots or first > 0):
         end = words[last].end()
@@ -405,8 +419,8 @@ def _find_proper(text: str, start: int, end: int, language: str) -> list[re.Matc
     return [
         word
         for word in _WORD.finditer(text, start, end)
-        if not _is_only_ordinary(form := fold(word[0]), language)
-        and form not in word_list("particles")
+        if (form := fold(word[0])) not in word_list("particles")
+        and not (form in name_words(language).ordinary and not is_name(form))
     ]
 
 

@@ -151,10 +151,10 @@ def _after(pattern: str, cue: str) -> Rule:
 
 
 _SPANISH_CODE = r"(?:0[1-9]|[1-4]\d|5[0-2])\d{3}"
-_STATES = (
+STATES = (
     "AL AK AZ AR CA CO CT DE DC FL GA HI ID IL IN IA KS KY LA ME MD MA MI MN MS MO MT NE NV NH NJ "
     "NM NY NC ND OH OK OR PA RI SC SD TN TX UT VT VA WA WV WI WY"
-)
+).replace(" ", "|")
 _POSTAL_CODES = {
     "es": [
         caseless(
@@ -172,7 +172,7 @@ _POSTAL_CODES = {
         rule(
             "postal_code",
             r"[A-Z][\w.'-]+(?:,[ ]?|[ ])"
-            rf"(?:{'|'.join(_STATES.split())})\.?,?[ ](?P<value>\d{{5}}(?:-\d{{4}})?)\b(?![ ]?\()",
+            rf"(?:{STATES})\.?,?[ ](?P<value>\d{{5}}(?:-\d{{4}})?)\b(?![ ]?\()",
             lambda match: "," in match[0] or not match[0].split()[0].isupper(),
         ),
         caseless("postal_code", r"\bzip(?: code)?[\s:]{0,4}(?P<value>\d{5}(?:-\d{4})?)\b"),

@@ -40,12 +40,15 @@ _INSTITUTIONS = {
         r"|ambulatorio|AMBULATORIO|policl[íi]nica|POLICL[ÍI]NICA|sanatorio|SANATORIO|C\.?S\.?"
         r"|c\.s\.|CAP)"
         rf"(?:[ ](?i:{_JOINING['es']}))*(?:[ ][^\W\d_][\w-]+|[ ]\d\d? de [a-zA-Z]+){{1,4}}",
+        r"\b(?:(?:en|al|del?|desde|por|a|uci|urgencias|planta)(?: el| la| l)?)[ ]"
+        r"(?P<value>(?:hospital |hosp\.? )?{hospitals})(?![\w-])",
         # Acronyms of hospitals, where a hospital is to be expected.
         r"\b(?:(?i:en|al|del|desde) (?i:el |la )?|(?i:hospital|hosp\.|centro):? )(?P<value>"
-        r"H[A-Z]{2,6}|CH[A-Z]{2,5}|C[HS][A-Z]{1,4}|HUGTiP|CAP [A-Z]\w+"
+        r"H[A-Z]{2,6}|H[A-Z][a-z][A-Z]{1,3}|CH[A-Z]{2,5}|C[HS][A-Z]{1,4}|HUGTiP|CAP [A-Z]\w+"
         r"|[A-Z]{1,3}HU[A-Z]{0,3})(?![\w-])",
     ),
     "en": (
+        r"\b(?:at|to|from|in) (?P<value>{hospitals})(?![\w-])",
         rf"\b(?:[{_UPPER}][\w'.-]*[ ]+(?:{_JOINING['en']}[ ]+)?){{1,8}}"
         r"(?:Hospital|HOSPITAL|Clinic|CLINIC|Infirmary|Hospice|Medical Cent(?:er|re)|MEDICAL CENTER"
         r"|Health Cent(?:er|re)|Nursing Home|NURSING HOME|University|UNIVERSITY)\b",
@@ -143,6 +146,18 @@ def _name_companies() -> tuple[str, ...]:
     )
 
 
+def is_unnamed(value: str, language: str) -> bool:
+    """Whether an institution has no name: "hospital de día", "Centro de Salud de referencia"."""
+    general, ordinary = word_list("no_institutions"), name_words(language).ordinary
+    kept = value.rstrip(".,")
+    while fold(kept) not in general:
+        kept, _, last = kept.rpartition(" ")
+        is_name = not last.islower() or _GENERAL.fullmatch(last)
+        if " " not in kept or is_name or not (last in _JOINING_WORDS or fold(last) in ordinary):
+            return False
+    return True
+
+
 # What an institution may be called that is general, and what names none.
 _GENERAL = re.compile(
     r"(?:general|cl[ií]nico|universitari[oa]|comarcal|regional|provincial|nacional|militar|infantil"
@@ -160,7 +175,7 @@ def _trim(text: str, start: int, end: int, language: str) -> int:
     """
     ordinary = name_words(language).ordinary
     value = text[start:end]
-    is_general = fold(value).rstrip(".,") in word_list("no_institutions")
+    is_general = is_unnamed(value, language)
     if is_general or is_eponym(text, start):
         return start
     has_capitals = not value.isupper() and value[0].isupper()
@@ -186,7 +201,12 @@ _JOINING_WORDS = frozenset(
 )
 
 
-_HOUSE = re.compile(r"(?:[,º.]|\b)[ ]?\d{1,4}[ºª]?(?:[ ]?[a-zA-Z]\b)?|\bs/n\b")
+_HOUSE = re.compile(
+    r"(?:[,º.]|\b)[ ]?\d{1,4}[ºª]?(?:[ ]?[a-zA-Z]\b)?(?!\w|[.,]\d|[ ]?(?:min|km|m|h|horas?|mg|kg"
+    r"|veces|d[íi]as?|semanas?|meses|a[ñn]os|pasos|%)\b)|\bs/n\b"
+)
+# Keywords that are also other words.
+_WORDS = frozenset(["paseo", "camino", "ronda", "plaza", "carrera", "cuesta", "rambla", "urb."])
 
 
 def _is_street(match: re.Match[str]) -> bool:
@@ -207,6 +227,8 @@ def _is_street(match: re.Match[str]) -> bool:
         is_acronym = names[0].isupper() and names[0] not in proper
         is_named = bool(proper) and names[0] in proper
         return not is_acronym and (has_house or is_named or _has_title(names[1:]))
+    if has_house and keyword.lower() in _WORDS:
+        return bool(proper)
     if has_house:
         return bool(proper) or "," in value or not keyword.lower().startswith("c/")
     return bool(proper) and match[0].isupper() and keyword.lower() in _PLAIN_STREETS
@@ -220,8 +242,9 @@ def _has_title(words: list[str]) -> bool:
 
 
 _CASELESS = {"relative": _RELATIVES, "status": _STATUS, "sex": _SEX, "profession": _OCCUPATIONS}
+_HOSPITALS = "|".join(map(re.escape, sorted(shared_terms("hospitals"), key=len, reverse=True)))
 _INSTITUTION_RULES = {
-    language: [rule("institution", form) for form in forms]
+    language: [rule("institution", form.replace("{hospitals}", _HOSPITALS)) for form in forms]
     for language, forms in _INSTITUTIONS.items()
 }
 _RULES: dict[str, list[Rule]] = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from .pattern_contacts import STATES
 from .pattern_rules import Found, Rule, apply_rules, is_eponym, rule
 from .plain_text import PlainText, fold
 from .term_lists import name_words, normalize, terms
@@ -28,6 +29,7 @@ _TOWN = {
 }
 _WORD = r"[^\W\d_][\w'-]*"
 _MOST_WORDS = 6
+_ARTICLES = frozenset(["el", "la", "las", "los"])
 
 
 @cache
@@ -57,14 +59,31 @@ def _forms(language: str) -> list[Rule]:
     ]
     if language == "es":
         code = r"(?:0[1-9]|[1-4]\d|5[0-2])\d{3}"
+        cues = (
+            r"natural|vecin[oa]|oriund[oa]|originari[oa]|procedente|barrio|pueblo|aldea|localidad"
+            r"|municipio|pedan[íi]a|residente|reside|vive|empadronad[oa]|ciudad|provincia|isla|viaj[eoó]\w*"
+            r"|traslad\w+"
+        )
+        forms.append(
+            rf"\b(?i:{cues})[ ](?i:de|en|a|desde)[ ](?P<value>(?:(?i:el|la|las|los)[ ])?{town})"
+        )
         forms.append(rf"(?<![\d.,]){code}[ ,-]{{1,3}}(?P<value>{town})(?![\w'-]| ?\d)")
+    if language == "en":
+        forms.append(
+            r"\b(?i:from|lives in|living in|born in|resident of|native of|moved to|raised in)[ ]"
+            rf"(?P<value>{town}(?:, {town})?)"
+        )
+        forms.append(rf"(?<![\w-])(?P<value>{town}),[ ](?:{STATES})\b")
     return [rule("place", form, _is_town) for form in forms]
 
 
 def _is_town(match: re.Match[str]) -> bool:
     """Whether the first word is no ordinary one: "12345 Ferritina" is a row of values."""
-    first = re.split(r"[ ,®™]", fold(match["value"]))[0]
+    words = re.split(r"[ ,®™]", fold(match["value"]))
+    first = next((word for word in words if word not in _ARTICLES), "")
     names = name_words("es")
+    if first != words[0] and match["value"][0].isupper() and words[0] in _known("es")[1]:
+        return True
     return first not in names.ordinary or first in _known("es")[1] or names.is_name(first)
 
 

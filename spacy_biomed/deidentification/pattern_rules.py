@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from .pattern_prefixes import find_prefixes
 from .plain_text import PlainText, fold
+from .term_lists import shared_terms
 
 # Where a rule has found a pattern: start, end, and the pattern's name.
 Found = Iterator[tuple[int, int, str]]
@@ -100,6 +101,11 @@ EPONYMS = (
     r"|tumor|linfoma|sarcoma|anemia|tiroiditis|gangrena|corea|colitis|esofagitis|par[áa]lisis"
     r"|operaci[óo]n|incisi[óo]n|m[ée]todo|f[óo]rmula|ecuaci[óo]n|glomerulonefritis|quiste|ganglio"
     r"|ap[óo]sito|sonda|cat[ée]ter|pr[óo]tesis|drenaje|pinzas?|valva|bolsa|cl[íi]nica del dolor"
+    r"|arteria|vena|conducto|trompa|tend[óo]n|papila|saco|cisura|punto|[áa]ngulo|l[íi]nea"
+    r"|n[óo]dulos?|[úu]lcera|es[óo]fago|stent|pol[íi]gono|c[íi]rculo|m[úu]sculo|nervio|ligamento"
+    r"|fascia|hiato|esf[íi]nter|gl[áa]ndulas?|reflejo|respiraci[óo]n|hernia|divert[íi]culo|adenoma"
+    r"|nefritis|vasculitis|p[úu]rpura|miopat[íi]a|distrofia|ataxia|neuralgia|contractura|f[íi]stula"
+    r"|stage|stain|test|cyst|esophagus|lymphoma|sarcoma|catheter|maneuver|reflex"
     r"|fever|disease|syndrome|sign|scale|criteria|classification"
 )
 _BEFORE_EPONYM = re.compile(
@@ -110,7 +116,8 @@ _BEFORE_EPONYM = re.compile(
 _BEFORE_OTHER_NUMBER = re.compile(
     r"\b(?:PMID|PMCID|PMC|DOI|ISBN|ISSN|NCT|EudraCT|OMIM|ORPHA|Orphanet|SNOMED(?: CT)?|CIE|ICD"
     r"|MeSH|CAS|GenBank|UniProt|muestras?|samples?|specimens?|lotes?|batch|lot|ref|referencia"
-    r"|cat[áa]logo|versi[óo]n|modelo|model|OR|RR|HR|IC|CI)"
+    r"|cat[áa]logo|versi[óo]n|modelo|model|OR|RR|HR|IC|CI|n(?=\s*=)"
+    rf"|{'|'.join(map(re.escape, sorted(shared_terms('measurements'), key=len, reverse=True)))})"
     r"(?:\s*[-:.#=(]|\s+n[º°o.]+|\s+(?:number|n[úu]mero))*\s*[\"']?\Z",
     re.IGNORECASE,
 )

@@ -53,6 +53,8 @@ _LONGEST_JOINED = 100
 _RELATIVE = re.compile(rf"{KIN}|famili|matern|patern|\d", re.IGNORECASE)
 _SEX = re.compile(r"sex[oe]?\W*\Z|genero\W*\Z|gender\W*\Z")
 _WORD = re.compile(r"[^\W\d_]+")
+# A number that was in one token with a name: '"Ruiz","nhc":"778899"'.
+_CODE = re.compile(r"\b[A-Z]{0,4}\d{4,}\w*")
 
 # Shorter names and numbers would match in too many places; those of three letters have to be known.
 _SHORTEST, _SHORTEST_KNOWN, _FEWEST_DIGITS = 4, 3, 5
@@ -89,7 +91,11 @@ def refine(
     for mention in mentions:
         for start, end in _split_lines(plain.text, mention, kind(mention.label)):
             if kind(mention.label) == "name":
+                first, last = start, end
                 start, end = _trim_name(plain, start, end, language)
+                beside = [*_CODE.finditer(plain.text, first, start)]
+                beside += _CODE.finditer(plain.text, end, last)
+                refined += [Mention(*code.span(), mention.label) for code in beside]
             elif kind(mention.label) == "date":
                 time = TIME.search(plain.text, start, end)
                 end = time.start() if time and time.start() > start else end
@@ -122,7 +128,7 @@ def _strip_signs(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _is_in_time(text: str, mention: Mention) -> bool:
-    """Whether a number is the middle of "12:30-14:00"."""
+    """Whether a number is the middle of two times: "12:30-14:00"."""
     return (
         text[mention.end : mention.end + 1] == ":"
         and text[mention.start - 1 : mention.start] == ":"

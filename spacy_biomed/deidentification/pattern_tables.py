@@ -1,0 +1,76 @@
+"""Tables of people in a text: the head of a column says what its cells are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from .pattern_rules import Found
+from .plain_text import PlainText, fold
+
+# The heads of columns, folded.
+_HEADS = {
+    "name": r"nombres?(?: completo)?|(?:1er |2o |primer |segundo )?apellidos?\d?(?: y nombre)?"
+    r"|paciente|nombre y apellidos|apellidos,? nombre|(?:first|last|full|patient)?[ _]?name"
+    r"|surname|patient|medico|facultativo|responsable|familiar|contacto|cuidadora?",
+    "record": r"n?\.?[ºo°]?\.? ?h\.?c\.?|nhc|(?:n\.?[ºo°]?\.? )?(?:de )?historia(?: clinica)?|mrn"
+    r"|id|episodio|expediente|record(?: no\.?)?|chart",
+    "national_id": r"dni|nif|nie|cipa?|sip|tis|nuss|ssn|pasaporte|passport",
+    "date": r"f\.? ?nac\.?(?:imiento)?|fn|fnac|fecha.*|dob|birth.*|ingreso|alta|date.*|admitted",
+    "phone": r"tel.*|tfno\.?|movil|phone.*|mobile",
+    "address": r"domicilio|direccion|address",
+    "place": r"localidad|poblacion|municipio|ciudad|provincia|cp|city|zip",
+    "room": r"cama|hab\.?(?:itacion)?|box|room|bed",
+    "email": r"correo.*|e-?mail",
+}
+_COLUMNS = {pattern: re.compile(heads) for pattern, heads in _HEADS.items()}
+_FEWEST = 2
+_NUMBERS = frozenset({"record", "national_id", "date", "phone", "room"})
+
+
+def find_tables(plain: PlainText, language: str) -> Found:
+    """Find the cells of columns whose head says that they hold personal data.
+
+    Cells are separated by tabs, semicolons, bars or commas. A table ends at the first line that
+    has fewer of them.
+    """
+    for sign in "\t;|,":
+        if sign in plain.original:
+            for start, end, pattern in _find_cells(plain.original, sign):
+                yield *plain.to_plain(start, end), pattern
+
+
+def _find_cells(text: str, sign: str) -> Iterator[tuple[int, int, str]]:
+    columns: list[str | None] = []
+    offset = 0
+    for line in text.splitlines(keepends=True):
+        cells = list(_split(line.rstrip("\r\n"), offset, sign))
+        offset += len(line)
+        heads = [_read_head(text[start:end]) for start, end in cells]
+        if len(list(filter(None, heads))) >= _FEWEST:
+            columns = heads
+        elif columns and len(cells) >= _FEWEST:
+            for (start, end), pattern in zip(cells, columns, strict=False):
+                if pattern is not None and _is_value(text[start:end], pattern):
+                    yield start, end, pattern
+        else:
+            columns = []
+
+
+def _split(line: str, offset: int, sign: str) -> Iterator[tuple[int, int]]:
+    """The (start, end) offsets of the cells of a line, without quotes and spaces."""
+    start = 0
+    for cell in line.split(sign):
+        inner = cell.strip(" \"'")
+        first = offset + start + cell.find(inner)
+        yield first, first + len(inner)
+        start += len(cell) + 1
+
+
+def _read_head(cell: str) -> str | None:
+    folded = fold(cell).strip(" .:*_")
+    return next((name for name, head in _COLUMNS.items() if head.fullmatch(folded)), None)
+
+
+def _is_value(cell: str, pattern: str) -> bool:
+    return any(map(str.isdigit if pattern in _NUMBERS else str.isalnum, cell))

@@ -27,6 +27,7 @@ _ACCOUNT = caseless(
     r"\b(?:skype|twitter|instagram|facebook|telegram|tiktok|usuario|login|user(?:name)?)[:\s=\"']{1,4}"
     r"(?P<value>@?(?=[\w.-]*[\d._@])\w[\w.-]{2,40}\w|@\w{3,40})",
 )
+_HANDLE = rule("email", r"(?<![\w.@])@\w{3,40}(?![\w.]*@)")
 _SHORT_PHONE = caseless(
     "phone",
     r"\b(?:busca|buscapersonas|ext(?:ensi[óo]n|ension)?|pager|beeper|interno)\b[.:\s]{1,3}"
@@ -39,12 +40,12 @@ _ENDINGS = (
 
 
 def _names_somebody(stem: str) -> bool:
-    """Whether a file's name has a name of three letters or a number of five digits."""
+    """Whether a file's name has a number of five digits, a name, or a word that is not ordinary."""
+    ordinary = name_words("es").ordinary | name_words("en").ordinary
     stem = re.sub(r"(?<=[a-zß-ÿ])(?=[A-ZÀ-Þ])", " ", stem)
     words = [word for word in normalized_words(stem) if len(word) > 2]
     return bool(re.search(r"\d{5}", stem)) or any(
-        is_name(word) or is_name(word[1:]) or name_words("es").is_joined_name(word)
-        for word in words
+        is_name(word) or (len(word) > 3 and word not in ordinary) for word in words
     )
 
 
@@ -86,6 +87,7 @@ _ADDRESSES = [
     ),
     number("url", r"(?<![\w.,])[1-9]\d{0,2}(?:\.\d{1,3}){3}(?![\w.,]\w|\w)", _is_address),
     _ACCOUNT,
+    _HANDLE,
 ]
 
 

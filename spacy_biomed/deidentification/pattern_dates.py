@@ -30,9 +30,12 @@ _NUMERIC = (
     rf"{_BEFORE}(?P<first>\d\d)\.(?P<second>\d\d)\.{_SHORT}{_AFTER}",
     rf"{_BEFORE}(?P<month>\d{{1,2}})[/-]{_YEAR}{_AFTER}",
     rf"{_BEFORE}{_DAY}(?P<sign>[/. -]){_ROMAN}(?P=sign)(?:{_YEAR}|{_SHORT}){_AFTER}",
+    # The first day of "del 3/11 al 9/11/2017".
+    rf"{_BEFORE}{_FIRST}[/-]{_SECOND}"
+    r"(?=\s*(?:[-–y]|al?|to|and|hasta(?: el)?)\s*\d\d?[/-]\d\d?[/-]\d\d)",
     # 20190312081530 and 20190312T0815, of which the time stays.
     r"(?<!\w)(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"
-    r"(?=T?(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?(?!\d))",
+    r"(?=[T_]?(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?(?!\d))",
     # Digits with spaces between.
     r"(?<!\w)(?<!\w )\d ?\d? ?(?P<sign>[/.-]) ?\d ?\d? ?(?P=sign) ?(?:\d ){1,3}\d(?! ?\w)",
 )

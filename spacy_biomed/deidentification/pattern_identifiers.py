@@ -42,7 +42,7 @@ _CUES = {
         "account": r"cuenta(?: corriente| bancaria)?|n[ºo°.]*\s*(?:de\s+)?cuenta|IBAN",
     },
     "en": {
-        "record": r"MRN|medical record(?: (?:number|no))?|chart(?: (?:number|no))"
+        "record": r"MRN?|medical record(?: (?:number|no))?|chart(?: (?:number|no))"
         r"|hospital (?:number|no)|patient (?:id|number|no)|unit (?:number|no)|record (?:number|no)",
         "insurance": r"NHS(?: (?:number|no))?"
         r"|(?:insurance|policy|member|medicare|medicaid|health plan)(?: (?:id|number|no))|HICN|MBI",
@@ -60,7 +60,7 @@ _CUES = {
 _JOINED = rule(
     "record",
     r"(?<![^\W_])(?i:NHC|HC|MRN|DNI|NIF|NIE|NASS|NUSS|SIP|CIPA?|TIS|TSI|SSN|ID|PAC|HIST)[-_]?"
-    r"(?P<value>\d{4,12}[A-Z]?)(?![^\W_])",
+    r"(?P<value>\d{4,12}[A-Za-z]?)(?![^\W_])",
     is_of_person,
 )
 _CERTAIN = r"NHC|N\.H\.C|MRN|DNI|D\.N\.I|NIE|NASS|NUSS|SSN|n[ºo°.]+\s*(?:de\s+)?(?:historia|hc)"
@@ -183,8 +183,10 @@ _THINGS = [
         "device",
         r"(?<![\w/])(?i:(?:n[ºo°.]*\s*(?:de\s+)?)?serie|n[úu]mero de serie|serial(?:\s+(?:number"
         r"|no))?|s/n|n/s"
-        r"|SN|IMEI|UDI|bastidor|VIN)(?!\w)[\s:.#º\"'=>|-]{0,6}"
-        r"(?P<value>(?=[\w/-]*\d)[A-Z0-9][A-Za-z0-9]+(?:[-/ .](?=[A-Z]*\d)[A-Z0-9]+)*)(?!\w)",
+        r"|SN|IMEI|UDI|bastidor|VIN)(?!\w)(?:\s*n[ºo°.]+)?"
+        r"[\s:.#º\"'=>|-]{0,6}"
+        r"(?P<value>(?=[\w/-]*\d)[A-Z0-9][A-Za-z0-9]+"
+        r"(?:[-/.][A-Z0-9]+|[ ](?=[A-Z]*\d)[A-Z0-9]+)*)(?!\w)",
         _is_serial,
     ),
     number("vehicle", rf"{_GROUPED}\d{{4}}[ -]?[BCDFGHJKLMNPRSTVWXYZ]{{3}}{_END}", _is_plate),
@@ -194,7 +196,7 @@ _THINGS = [
     ),
     rule(
         "vehicle",
-        r"\b(?i:matr[íi]culas?|placas? de matr[íi]cula|license plate|number plate"
+        r"\b(?i:matr[íi]culas?|matr\.|placas? de matr[íi]cula|license plate|number plate"
         r"|reg(?:istration)? no)"
         r"[\s:.\"'=>"
         r"|]{1,5}(?P<value>(?=[\w -]{0,8}\d)[A-Za-z0-9]{1,7}(?:[ -][A-Z0-9]{1,4}){0,3})(?!\w)",
@@ -204,7 +206,7 @@ _THINGS = [
     rule("device", r"(?<![\w:])(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}(?![\w:])"),
     rule(
         "room",
-        r"\b(?i:hab(?:itaci[óo]n)?\.?|cama|box|sill[óo]n|puesto|camilla|room|bed)(?:\s*n[ºo°.]*)?[\s:.]{1,3}"
+        r"\b(?i:hab(?:itaci[óo]n)?\.?|cama|box|sill[óo]n|puesto|camilla|room|rm\.?|bed)(?:\s*n[ºo°.]*)?[\s:.]{1,3}"
         rf"(?P<value>{_BED})",
     ),
 ]

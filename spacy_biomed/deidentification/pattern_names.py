@@ -32,14 +32,14 @@ _TITLES = (
     r"dr|dra|d|dña|d[ªa]|don|doña|sr|sra|srta|sres|doctora?|mr|mrs|ms|miss|fdo|firmad[oa]|firma"
     r"|alias|apodad[oa]|apodo|mote|sobrenombre|llamad[oa]|llaman|hace llamar|se llama"
     r"|conocid[oa] (?:como|por)|de nombre|a nombre de|pte|pcte|pac|px|pt"
-    r"|(?:remitid|atendid|informad|solicitad|realizad|validad|firmad|revisad|dictad)[oa] por"
+    r"|(?:remitid|atendid|informad|solicitad|realizad|validad|firmad|revisad|dictad)[oa] por|cc"
     r"|nickname|goes by|known as|aka|(?:seen|signed|referred|reviewed|dictated) by|signed|attending"
 )
 # Names of fields, and of people, after which one word of a name has to be known.
 _FIELDS = (
     r"nombres?|apellidos?\d?|nombre y apellidos|paciente|patient|name|surname|forename|first_?name"
     r"|last_?name|given|family|m[ée]dic[oa]|facultativ[oa]|enfermer[oa]|cirujan[oa]|tutora?"
-    r"|acompañad[oa] (?:de|por)"
+    r"|acompañad[oa] (?:de|por)|habl\w+ con|llam\w+ a|avis\w+ a|asunto|visita|(?:con)?vive con"
     r"|responsable|contacto|titular|asegurad[oa]|hij[oa]s?|herman[oa]s?|espos[oa]|marido|mujer"
     r"|madre"
     r"|padre|pareja|novi[oa]|abuel[oa]|t[íi][oa]|cuñad[oa]|sobrin[oa]|prim[oa]|niet[oa]|suegr[oa]"
@@ -64,7 +64,11 @@ _VERBS = (
 _DOES = re.compile(rf" (?:(?:no|se|ya|ha|habia|fue|esta|lo|le) ){{0,2}}(?:{_VERBS})\b")
 _SUFFERS = re.compile(r"(?:^|[.\n] ?)a $")
 _IS_DONE = re.compile(r" (?:se )?l[eao]s? [a-z]")
-_LINE = re.compile(r"^[ >*•#_-]*(?=[^\W\d_])", re.MULTILINE)
+# The beginning of a line, perhaps with the number of a row.
+_LINE = re.compile(
+    r"^[ >*•#_-]*(?P<row>\d{1,4}[A-Z]?(?:[-/.]\d)?[ ]?[-–.:)|][ ]*)?(?=[^\W\d_])", re.MULTILINE
+)
+_AFTER_ROW = re.compile(r"[ ]?(?:[-–,:(|;\n]|\Z)")
 _NICKNAME = re.compile(r"[\"“«'(](?P<name>(?:(?:el|la) )?[^\W\d_]{3,15})[\"”»')]")
 _NO_PERSON_BEFORE = re.compile(
     r"\b(?:san|santa|santo|virgen|nuestra senora|hospital\w*|clinica|centro|fundacion|instituto"
@@ -168,13 +172,19 @@ class _Finder:
             first = place = self._at.get(line.end(), len(self._places))
             while place < len(self._places) and place < first + _MAX_WORDS:
                 word = self._word(place)
-                is_part = word.form in _PARTICLES or (word.shape in "tu" and not word.is_ordinary)
+                is_initial = word.shape == "i" and self._text[word.end : word.end + 1] == "."
+                is_name = word.shape in "tu" and not word.is_ordinary
+                is_part = word.form in _PARTICLES or is_name or is_initial
                 if not is_part or (place > first and not self._joins(place)):
                     break
                 place += 1
             words = [self._word(one) for one in range(first, place)]
             names = [one for one in words if one.form not in _PARTICLES]
-            if names and self._stands_for_person(names, words[-1].end):
+            is_row = bool(line["row"]) and len(names) > 1
+            if names and (
+                self._stands_for_person(names, words[-1].end)
+                or (is_row and _AFTER_ROW.match(self._text, words[-1].end))
+            ):
                 yield words[0].start, words[-1].end
 
     def _stands_for_person(self, names: list[_Word], end: int) -> bool:
@@ -182,6 +192,8 @@ class _Finder:
         known = [one for one in names if one.known]
         if len(names) > 1 and _DOES.match(self._folded, end):
             return True
+        if names[-1].shape == "i" and len(names) == 2:
+            return names[0].known == "surname"
         if len(known) < len(names) or all(one.known == "surname" for one in names):
             initials = _INITIALS.match(text, end + 1)
             return bool(known and initials and text[end : end + 1] in " ,")
@@ -241,7 +253,9 @@ class _Finder:
             return False
         if self._word(place - 1).shape == "i" or "-" in gap:
             return True
-        return gap != ". " and self._word(place).is_clear() and self._word(place - 1).is_clear()
+        first, second = self._word(place - 1), self._word(place)
+        is_other = second.is_clear() or (gap == "_" and second.shape in "tu")
+        return gap != ". " and first.is_clear() and is_other and not second.is_ordinary
 
     def _continues(self, place: int, first: _Word) -> bool:
         """Whether a word can be a further one of a name that begins with another word."""

@@ -42,6 +42,8 @@ _INSTITUTIONS = {
         rf"(?:[ ](?i:{_JOINING['es']}))*(?:[ ][^\W\d_][\w-]+|[ ]\d\d? de [a-zA-Z]+){{1,4}}",
         r"\b(?:(?:en|al|del?|desde|por|a|uci|urgencias|planta)(?: el| la| l)?)[ ]"
         r"(?P<value>(?:hospital |hosp\.? )?{hospitals})(?![\w-])",
+        rf"\b(?i:viene|procede\w*|derivad[oa]|remitid[oa]|trasladad[oa]|ingresad[oa]|operad[oa]"
+        rf"|intervenid[oa]|seguid[oa]) (?:del|al|en el|desde el) (?P<value>[{_UPPER}]\w{{3,}})",
         # Acronyms of hospitals, where a hospital is to be expected.
         r"\b(?:(?i:en|al|del|desde) (?i:el |la )?|(?i:hospital|hosp\.|centro):? )(?P<value>"
         r"H[A-Z]{2,6}|H[A-Z][a-z][A-Z]{1,3}|CH[A-Z]{2,5}|C[HS][A-Z]{1,4}|HUGTiP|CAP [A-Z]\w+"
@@ -262,7 +264,10 @@ def find_phrases(plain: PlainText, language: str) -> Found:
     """
     yield from apply_rules(_RULES[language], plain)
     for start, end, pattern in apply_rules(_INSTITUTION_RULES[language], plain):
-        if language == "es" and " " in plain.text[start:end]:
+        value = plain.text[start:end]
+        if fold(value) in name_words(language).ordinary:
+            continue
+        if language == "es" and " " in value:
             end = _trim(plain.text, start, end, language)
         yield start, end, pattern
     yield from apply_rules(_COMPANIES, plain)

@@ -1,4 +1,4 @@
-"""Tables of people in a text: the head of a column says what its cells are."""
+"""Tables, JSON and XML in a text: the head of a column, or a key, says what the values are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from .plain_text import PlainText, fold
 
 # The heads of columns, folded.
 _HEADS = {
-    "name": r"nombres?(?: completo)?|(?:1er |2o |primer |segundo )?apellidos?\d?(?: y nombre)?"
+    "name": r"nom(?:bres?)?(?: completo)?|ape(?:ll?)?\d?|given|family"
+    r"|(?:1er |2o |primer |segundo )?apellidos?\d?(?: y nombre)?"
     r"|paciente|nombre y apellidos|apellidos,? nombre|(?:first|last|full|patient)?[ _]?name"
     r"|surname|patient|medico|facultativo|responsable|familiar|contacto|cuidadora?",
     "record": r"n?\.?[ºo°]?\.? ?h\.?c\.?|nhc|(?:n\.?[ºo°]?\.? )?(?:de )?historia(?: clinica)?|mrn"
@@ -23,21 +24,41 @@ _HEADS = {
     "room": r"cama|hab\.?(?:itacion)?|box|room|bed",
     "email": r"correo.*|e-?mail",
 }
+# A key and its value in JSON, in XML, or in the attributes of an element.
+_PAIR = re.compile(
+    r"[\"'](?P<key>[^\W\d][\w ]{1,30})[\"']\s*:\s*\[?[\"']?"
+    r"(?P<value>[^\"'{}\[\]\n]{2,60}?)(?=[\"'}\]\n]|,[ ]?[\"'])"
+    r"|<(?P<tag>[^\W\d]\w{1,30})[^<>\n]{0,80}>(?P<inner>[^<>\n]{2,60})<"
+    r"|(?<=[\s?&])(?P<name>[^\W\d]\w{1,30})=(?P<sign>[\"'])(?P<quoted>[^\"'<>\n]{2,60})(?P=sign)"
+)
 _COLUMNS = {pattern: re.compile(heads) for pattern, heads in _HEADS.items()}
 _FEWEST = 2
 _NUMBERS = frozenset({"record", "national_id", "date", "phone", "room"})
 
 
 def find_tables(plain: PlainText, language: str) -> Found:
-    """Find the cells of columns whose head says that they hold personal data.
+    """Find the cells of columns, and the values of keys, whose name says that they are personal.
 
     Cells are separated by tabs, semicolons, bars or commas. A table ends at the first line that
     has fewer of them.
     """
+    if "<" in plain.text or "'" in plain.text or '"' in plain.text:
+        yield from _find_pairs(plain.text)
     for sign in "\t;|,":
         if sign in plain.original:
             for start, end, pattern in _find_cells(plain.original, sign):
                 yield *plain.to_plain(start, end), pattern
+
+
+def _find_pairs(text: str) -> Found:
+    for pair in _PAIR.finditer(text):
+        key = pair["key"] or pair["tag"] or pair["name"]
+        group = "value" if pair["key"] else "inner" if pair["tag"] else "quoted"
+        pattern = _read_head(re.sub(r"(?<=[a-zß-ÿ])(?=[A-Z])|_", " ", key))
+        value = pair[group].strip()
+        if pattern is not None and _is_value(value, pattern) and len(value) > 2:
+            start = pair.start(group) + pair[group].find(value)
+            yield start, start + len(value), pattern
 
 
 def _find_cells(text: str, sign: str) -> Iterator[tuple[int, int, str]]:

@@ -41,6 +41,10 @@ def known(name: str) -> frozenset[str]:
     return frozenset(normalize(term) for language in LANGUAGES for term in terms(language, name))
 
 
+# Of a given name and a surname without a space between.
+_LONGEST_JOINED = 30
+
+
 class NameWords(NamedTuple):
     """What is known of the words of a language, all without accents and in lower case.
 
@@ -63,7 +67,7 @@ class NameWords(NamedTuple):
 
     def is_joined_name(self, word: str) -> bool:
         """Whether a word that is no ordinary one is a given name and a surname without a space."""
-        if word in self.ordinary:
+        if word in self.ordinary or len(word) > _LONGEST_JOINED:
             return False
         return any(
             word[:end] in self.given

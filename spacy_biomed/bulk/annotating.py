@@ -41,6 +41,7 @@ from .manifest import (
 from .processes import annotate_in_processes
 from .ray_engine import RaySettings, annotate_on_ray
 from .shard_worker import Engine, ShardWork, find_states, hash_manifest
+from .time_limit import DEFAULT_SECONDS
 
 MADE_BY = "spacy biomed annotate"
 # pyarrow opens it as a part of the folder, and names it in its error.
@@ -77,6 +78,7 @@ class BulkSettings:
         verbose: whether Ray's messages are printed.
         meanings: JSON file with what labels mean, for FHIR and OMOP (`read_meanings`).
         gpu_id: the GPU on which encoders in PyTorch compute; processes share it. -1 for the CPU.
+        max_seconds: time for a text, after which it fails.
     """
 
     columns: Columns = field(default_factory=Columns)
@@ -92,6 +94,7 @@ class BulkSettings:
     verbose: bool = False
     meanings: Path | None = None
     gpu_id: int = -1
+    max_seconds: float = DEFAULT_SECONDS
 
 
 @dataclass
@@ -224,6 +227,7 @@ def annotate_collection(
             meanings,
             fixed.get("date", ""),
             settings.gpu_id,
+            settings.max_seconds,
         )
         engine = _choose_engine(settings, work, nlp, parts, len(unfinished))
         del nlp  # else it stays in memory beside those of several processes

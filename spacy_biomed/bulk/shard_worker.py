@@ -20,6 +20,7 @@ from .deidentification import Deidentification
 from .manifest import MANIFEST, FinishedShard, describe_pipeline
 from .replacements import REPLACEMENTS
 from .shards import ShardAnnotator, explain_failure
+from .time_limit import DEFAULT_SECONDS
 
 # Times that a shard is begun, if the process that annotates it dies.
 ATTEMPTS = 3
@@ -52,6 +53,7 @@ class ShardWork:
         deidentification: fields of a `Deidentification`, if the documents are to be de-identified.
         meanings, date: see `AnnotatedShard`.
         gpu_id: see `BulkSettings`.
+        max_seconds: see `shards.annotate_items`.
     """
 
     pipeline: str
@@ -71,6 +73,7 @@ class ShardWork:
     meanings: dict[str, dict[str, str]] = field(default_factory=dict)
     date: str = ""
     gpu_id: int = -1
+    max_seconds: float = DEFAULT_SECONDS
 
     def open_output(self, nlp: Language, parts: list[Part]) -> ShardAnnotator:
         """What annotates and writes the shards, with a loaded pipeline."""
@@ -83,6 +86,7 @@ class ShardWork:
             self.batch_size,
             self.min_confidence,
             {"keep": tuple(columns.keep), "meanings": self.meanings, "date": self.date},
+            self.max_seconds,
         )
 
 

@@ -22,6 +22,7 @@ from ..formats.registry import Format
 from ..outputs import write_part, write_part_folder
 from ..pipeline.mention_layer import keep_confident
 from .manifest import FinishedShard, hash_folder, part_name
+from .time_limit import DEFAULT_SECONDS, TookTooLong, limit_each
 
 # What the pipeline's vocabulary learns from texts is forgotten after so many characters: memory
 # stays constant, and small shards do not each begin with an empty cache of words.
@@ -43,6 +44,7 @@ class ShardAnnotator:
         batch_size: documents of a batch.
         min_confidence: entities of a lower confidence are left out.
         options: further fields of each `AnnotatedShard`.
+        max_seconds: see `annotate_items`.
     """
 
     def __init__(
@@ -54,7 +56,9 @@ class ShardAnnotator:
         batch_size: int,
         min_confidence: float = 0.0,
         options: Mapping[str, Any] | None = None,
+        max_seconds: float = DEFAULT_SECONDS,
     ):
+        self.max_seconds = max_seconds
         self.nlp, self.parts, self.output = nlp, parts, output
         self.format, self.batch_size = format, batch_size
         self.min_confidence, self._options = min_confidence, options or {}
@@ -101,6 +105,7 @@ class ShardAnnotator:
             self.layers,
             on_batch,
             min_confidence=self.min_confidence,
+            max_seconds=self.max_seconds,
         )
         name = part_name(number)
         assert self.format.write is not None  # `find_output` has looked
@@ -140,6 +145,7 @@ class AnnotatedRows:
         layers: layers that the pipeline writes.
         on_batch: called after each batch with its rows and words.
         min_confidence: entities of a lower confidence are left out.
+        max_seconds: see `annotate_items`.
 
     Attributes:
         counts: the number of documents, words and so on that were read.
@@ -156,8 +162,9 @@ class AnnotatedRows:
         on_batch: Callable[[int, int], None] = lambda rows, words: None,
         *,
         min_confidence: float = 0.0,
+        max_seconds: float = DEFAULT_SECONDS,
     ):
-        self._rows = enumerate(_annotate(nlp, items, batch_size), first)
+        self._rows = enumerate(_annotate(nlp, items, batch_size, max_seconds), first)
         self._batch_size, self._on_batch = batch_size, on_batch
         self._layers, self._min_confidence = layers, min_confidence
         self.counts = Counter({"documents": 0, "words": 0, "entities": 0})
@@ -206,11 +213,13 @@ def batch_items(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
         yield batch
 
 
-def _annotate(nlp: Language, items: list[Item], size: int) -> Iterator[tuple[Item, Doc | str]]:
+def _annotate(
+    nlp: Language, items: list[Item], size: int, max_seconds: float
+) -> Iterator[tuple[Item, Doc | str]]:
     """The documents of a shard in order; the reason instead of one that cannot be annotated."""
     reasons = [_refuse(nlp, item) for item in items]
     accepted = [item for item, reason in zip(items, reasons, strict=True) if not reason]
-    docs = annotate_items(nlp, accepted, size)
+    docs = annotate_items(nlp, accepted, size, max_seconds)
     for item, reason in zip(items, reasons, strict=True):
         yield item, reason or next(docs)
 
@@ -223,7 +232,9 @@ def _refuse(nlp: Language, item: Item) -> str:
     return ""
 
 
-def annotate_items(nlp: Language, items: list[Item], batch_size: int) -> Iterator[Doc | str]:
+def annotate_items(
+    nlp: Language, items: list[Item], batch_size: int, max_seconds: float = DEFAULT_SECONDS
+) -> Iterator[Doc | str]:
     """Annotate texts; if that fails, each half of the rest, down to the text that fails.
 
     A document is there as soon as the pipeline has it, while the encoder goes on with the next.
@@ -232,6 +243,7 @@ def annotate_items(nlp: Language, items: list[Item], batch_size: int) -> Iterato
         nlp: the pipeline.
         items: the texts.
         batch_size: documents of a batch.
+        max_seconds: time for a batch and, if that is too short, for each of its texts.
 
     Yields:
         for each item its Doc, or what failed (`explain_failure`).
@@ -241,8 +253,10 @@ def annotate_items(nlp: Language, items: list[Item], batch_size: int) -> Iterato
     """
     done = 0
     docs = ((_make_doc(nlp, item), place) for place, item in enumerate(items))
+    parts: list[list[Item]] = []
     try:
-        for doc, place in nlp.pipe(docs, as_tuples=True, batch_size=batch_size):
+        annotated = nlp.pipe(docs, as_tuples=True, batch_size=batch_size)
+        for doc, place in limit_each(annotated, max_seconds):
             if place > done:
                 break
             yield doc
@@ -255,10 +269,12 @@ def annotate_items(nlp: Language, items: list[Item], batch_size: int) -> Iterato
         if len(items) == 1:
             yield explain_failure(error)
             return
-    rest = items[done:]
+        if isinstance(error, TookTooLong):  # halves would take as long again
+            parts = [[item] for item in items[done : done + batch_size]]
+    rest = items[done + len(parts) :]
     half = (len(rest) + 1) // 2
-    for part in filter(None, (rest[:half], rest[half:])):
-        yield from annotate_items(nlp, part, batch_size)
+    for part in filter(None, (*parts, rest[:half], rest[half:])):
+        yield from annotate_items(nlp, part, batch_size, max_seconds)
 
 
 def _make_doc(nlp: Language, item: Item) -> Doc:
@@ -270,5 +286,7 @@ def _make_doc(nlp: Language, item: Item) -> Doc:
 
 def explain_failure(error: BaseException) -> str:
     """What failed, without the message of the error, which may quote a text."""
+    if isinstance(error, TookTooLong):
+        return "took longer than the limit for a text"
     frame = extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} in {Path(frame.filename).name}:{frame.lineno}"

@@ -24,6 +24,7 @@ from ._shared.input_options import (
     ENCODING,
     KEEP,
     MAX_ERRORS,
+    MAX_SECONDS,
     QUOTING,
     TEXT_COLUMN,
     check_failed,
@@ -86,6 +87,7 @@ def annotate(
         "or with Ray one for each processor.",
     ),
     max_errors: int = MAX_ERRORS,
+    max_seconds: float = MAX_SECONDS,
     min_confidence: float = typer.Option(
         0.0, callback=from_0_to_1, help="Leave out entities of a lower confidence."
     ),
@@ -144,6 +146,7 @@ def annotate(
             verbose,
             meanings,
             gpu_id,
+            max_seconds,
         )
         with explaining_interruption():
             _annotate_collection(pipeline, Path(text), output, settings)

@@ -25,6 +25,7 @@ from ._shared.input_options import (
     ENCODING,
     KEEP,
     MAX_ERRORS,
+    MAX_SECONDS,
     QUOTING,
     TEXT_COLUMN,
     check_failed,
@@ -103,6 +104,7 @@ def deidentify(
     batch_size: int = typer.Option(None, min=1, help="Documents in a batch; else the pipeline's."),
     n_process: int = typer.Option(1, min=1, help="Processes that find mentions."),
     max_errors: int = MAX_ERRORS,
+    max_seconds: float = MAX_SECONDS,
 ) -> None:
     """Replace personal data in texts by tags or surrogates.
 
@@ -159,6 +161,7 @@ def deidentify(
         batch_size,
         n_process,
         max_errors,
+        max_seconds=max_seconds,
     )
     _check_texts(part, repair is not None, reads_capitals(nlp))
     del nlp

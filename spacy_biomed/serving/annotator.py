@@ -10,6 +10,7 @@ from spacy.tokens import Doc
 
 from ..annotations.document_keys import DOCUMENT_ID
 from ..bulk.shards import annotate_items, explain_failure
+from ..bulk.time_limit import DEFAULT_SECONDS
 from ..errors import BiomedError
 from ..files.sources import Item
 from ..formats.findings import describe, find_layers
@@ -26,6 +27,7 @@ class Annotator:
 
     Args:
         nlp: the pipeline, which from now on belongs to this object.
+        max_seconds: see `annotate_items`.
 
     Attributes:
         layers: layers that the pipeline writes.
@@ -33,8 +35,8 @@ class Annotator:
         needs_id: whether surrogates depend on the identifier of a document.
     """
 
-    def __init__(self, nlp: Language):
-        self._nlp = nlp
+    def __init__(self, nlp: Language, max_seconds: float = DEFAULT_SECONDS):
+        self._nlp, self._max_seconds = nlp, max_seconds
         self.layers = find_layers(nlp)
         self.no_deidentification, self.needs_id = "", False
         self._deidentifier: BiomedDeidentifier | None = None
@@ -67,9 +69,8 @@ class Annotator:
         is_alone = any(job.write == self.write_deidentified for job in jobs)
         # What the pipeline learns from the texts is forgotten with the batch.
         with self._nlp.memory_zone():
-            docs = annotate_items(
-                self._nlp, items, batch_size=1 if is_alone else max(len(items), 1)
-            )
+            size = 1 if is_alone else max(len(items), 1)
+            docs = annotate_items(self._nlp, items, size, self._max_seconds)
             answers = [_answer(job, doc) for job, doc in zip(jobs, docs, strict=True)]
         for _, pipe in self._nlp.components:
             if isinstance(pipe, EncoderPipe):

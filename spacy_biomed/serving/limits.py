@@ -18,7 +18,7 @@ class ServerLimits:
         max_waiting: documents of all requests that wait for the pipeline.
         max_held: bytes of the bodies of all requests that are not yet answered, which bounds the
             memory of the server.
-        timeout: seconds for a request to arrive, and again for it to be annotated.
+        timeout: seconds for a request to arrive, and again for it to be annotated; and for a text.
         max_wait: seconds that a request may wait for the pipeline to begin with it.
         batch_time: seconds that a batch may take, by the speed of those before it; a single text
             may take longer.

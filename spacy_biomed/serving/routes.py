@@ -68,7 +68,7 @@ def create_guarded_app(
 ) -> Application:
     """Create the application with its guard; see `create_app`."""
     limits = replace(limits, max_characters=min(limits.max_characters, nlp.max_length))
-    annotator = Annotator(nlp)
+    annotator = Annotator(nlp, limits.timeout)
     form = write_form(
         nlp,
         limits.max_characters,

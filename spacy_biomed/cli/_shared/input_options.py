@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, cast
 
 import typer
 
+from ...bulk.time_limit import DEFAULT_SECONDS
 from ...errors import BiomedError
+from .number_options import above_zero
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -33,6 +35,9 @@ MAX_ERRORS = typer.Option(
     min=0,
     help="How many documents may fail: with more, the run stops. Without a number it does all "
     "others, and ends with status 1.",
+)
+MAX_SECONDS = typer.Option(
+    DEFAULT_SECONDS, callback=above_zero, help="Seconds for a text, after which it fails."
 )
 
 

@@ -1,0 +1,75 @@
+"""A limit of time for Python code, in any thread."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from ctypes import c_ulong, py_object, pythonapi
+from itertools import islice
+from threading import Timer, current_thread, get_ident, main_thread
+from types import FrameType
+from typing import TypeVar
+
+DEFAULT_SECONDS = 120.0
+_Item = TypeVar("_Item")
+
+
+class TookTooLong(Exception):
+    """The time is over."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise TookTooLong where the block is after so many seconds.
+
+    Code that is not Python ends first. In the main thread of a process on Linux or macOS a signal
+    interrupts the block (SIGALRM), elsewhere another thread.
+    """
+    if current_thread() is main_thread() and hasattr(signal, "setitimer"):
+        yield from _limit_by_signal(seconds)
+    else:
+        yield from _limit_by_thread(seconds)
+
+
+def _limit_by_signal(seconds: float) -> Iterator[None]:
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise TookTooLong
+
+    old = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+
+
+def _limit_by_thread(seconds: float) -> Iterator[None]:
+    thread = c_ulong(get_ident())
+    timer = Timer(seconds, pythonapi.PyThreadState_SetAsyncExc, (thread, py_object(TookTooLong)))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        # It may come between the end of the block and this line.
+        with suppress(TookTooLong):
+            timer.cancel()
+            timer.join()
+            pythonapi.PyThreadState_SetAsyncExc(thread, None)
+
+
+def limit_each(items: Iterable[_Item], seconds: float) -> Iterator[_Item]:
+    """The items, each of which has so many seconds to come.
+
+    Raises:
+        TookTooLong: if one takes longer.
+    """
+    remaining = iter(items)
+    while True:
+        with time_limit(seconds):
+            found = list(islice(remaining, 1))
+        if not found:
+            return
+        yield found[0]

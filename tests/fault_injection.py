@@ -8,15 +8,16 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import random
 import re
 import resource
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from spacy.cli import setup_cli
 
@@ -24,6 +25,19 @@ from spacy.cli import setup_cli
 TEMPORARY = re.compile(r"\.[^/]*\.([0-9a-f]{8}\.(partial|old)|lock)(/|$)")
 
 Snapshot = dict[str, bytes | None]
+Tried = TypeVar("Tried")
+
+
+def choose_tries(tries: Sequence[Tried], seed: str, fewest: int = 1) -> list[Tried]:
+    """A tenth of many tries, in their order, and the last one; all of a campaign.
+
+    With SPACY_BIOMED_CAMPAIGNS=1 in the environment the tests are a campaign.
+    """
+    if os.environ.get("SPACY_BIOMED_CAMPAIGNS"):
+        return list(tries)
+    most = min(max(len(tries) // 10, fewest), len(tries))
+    last = len(tries) - 1
+    return [tries[n] for n in sorted([*random.Random(seed).sample(range(last), most - 1), last])]
 
 
 def snapshot(folder: Path) -> Snapshot:

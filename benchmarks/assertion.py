@@ -17,6 +17,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from time import process_time
@@ -207,6 +208,14 @@ def read_lines(folder: Path, is_dev: bool) -> Iterator[tuple[str, set[int]]]:
             yield " ".join(lines), starts
 
 
+def read_public(corpora: Path, language: str) -> dict[str, list[str]]:
+    """A hundred public texts of a language."""
+    if language == "es":
+        return {"nubes": [text for text, _ in read_lines(corpora / "nubes", True)][:100]}
+    with (corpora / "text_en/text_en.txt").open(encoding="utf8") as file:
+        return {"text_en": [line.strip() for line in islice(file, 100)]}
+
+
 def measure_time(pipeline: str, texts: dict[str, list[str]]) -> None:
     """Print what the three components add to a pipeline's time, the median of nine rounds."""
     nlp = spacy.load(pipeline)
@@ -241,7 +250,7 @@ def main() -> None:
         language = spacy.util.load_config(Path(given.time, "config.cfg"))["nlp"]["lang"]
         texts = {
             "starter_notes": [text for text, _ in read_starter(language)] * 10,
-            "nubes": [text for text, _ in read_lines(nubes, True)][:100],
+            **read_public(given.corpora, language),
         }
         measure_time(given.time, texts)
         return

@@ -42,8 +42,9 @@ class _Group(NamedTuple):
     reach: int
 
 
-# First word, end (exclusive) and groups of a term that was found.
-_Found = tuple[int, int, list[_Group]]
+# First word, end (exclusive) and groups of a term that was found; the same groups as of a text that
+# is read from its end.
+_Found = tuple[int, int, list[_Group], list[_Group]]
 
 
 def parse_group(name: str) -> _Group:
@@ -111,7 +112,7 @@ class CueMatcher:
                 node = self._root
                 for word in words:
                     node = node.setdefault(get_string_id(word), {})
-                node[_END] = found
+                node[_END] = (found, [_turn(group) for group in found])
 
     def find(
         self,
@@ -137,8 +138,8 @@ class CueMatcher:
         # Backward is forward in the text as read from its end.
         size = len(words)
         turned = [
-            (size - end, size - start, [_turn(group) for group in groups])
-            for start, end, groups in reversed(terms)
+            (size - end, size - start, turned_groups, groups)
+            for start, end, groups, turned_groups in reversed(terms)
         ]
         order = sorted(range(len(mentions)), key=lambda place: -mentions[place][1])
         _sweep(
@@ -168,7 +169,7 @@ class CueMatcher:
                 if _END in node and limit in (None, end):
                     past, groups = end, node[_END]
             if past > start:
-                found.append((start, past, groups))
+                found.append((start, past, *groups))
         return found
 
 
@@ -222,7 +223,7 @@ def _sweep(
     waiting = 0
     for (start, _), nearest in zip(mentions, distances, strict=True):
         while waiting < len(terms) and terms[waiting][1] <= start:
-            first, end, groups = terms[waiting]
+            first, end, groups, _ = terms[waiting]
             waiting += 1
             for group in groups:
                 if group.forward:

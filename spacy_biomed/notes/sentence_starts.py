@@ -24,7 +24,8 @@ _LINE_STOP = re.compile(r"[.:!?…][\"'”’»)\]]*\s*\Z")
 # The end of a sentence in a line: closing signs belong to it, and the next word may touch it where
 # a capital and a small letter show that a space is missing.
 _STOP = re.compile(
-    r"(?<![.?!…])(?:[.?!…]+[\"'”’»)\]]*(?=\s)|(?<=[^\W\d_]{3})[.?!](?=[^\W\d_a-zà-ÿ][a-zà-ÿ]))"
+    r"[.?!…](?<![.?!…]{2})"  # the sign before all else, so that the search is fast
+    r"(?:[.?!…]*[\"'”’»)\]]*(?=\s)|(?<=[^\W\d_]{3}[.?!])(?=[^\W\d_a-zà-ÿ][a-zà-ÿ]))"
     r"\s*(?=([\"'“‘«¿¡(\[*•–-]*\s?(\w)?))"
 )
 _LAST_WORD = re.compile(r"\S*\Z")

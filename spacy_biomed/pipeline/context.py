@@ -106,6 +106,7 @@ class BiomedContext(Described, Pipe):
         chosen = choose_language(name, language, nlp)
         self._groups = read_groups(chosen, "cues")
         self._probabilities = PROBABILITIES[chosen]
+        self._absent = {f"is_{name}": absent for name, (absent, _) in self._probabilities.items()}
         self._own = dict(cues)
         self._matcher: CueMatcher | None = None
 
@@ -123,8 +124,7 @@ class BiomedContext(Described, Pipe):
                     f"[components.{self.name}] no component has set sentences: add "
                     "biomed_sentences before it"
                 )
-            looked_at.sort()
-            self._look(doc, looked_at)
+            self._look(doc, sorted(looked_at) if self._spans_key else looked_at)
         return doc
 
     def _look(self, doc: Doc, spans: Sequence[Span]) -> None:
@@ -147,13 +147,8 @@ class BiomedContext(Described, Pipe):
             category = SECTION_CATEGORIES.get(find_section(span) or "")
             if category == "family" or (category and span.label_ in self._conditions):
                 categories.add(category)
-            set_assertions(
-                span,
-                {
-                    f"is_{category}": probabilities[category in categories]
-                    for category, probabilities in self._probabilities.items()
-                },
-            )
+            marked = {f"is_{one}": self._probabilities[one][1] for one in categories}
+            set_assertions(span, {**self._absent, **marked})
 
 
 make_biomed_context = register_factory(

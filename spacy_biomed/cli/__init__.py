@@ -22,6 +22,7 @@ from .corpora import corpora
 from .deidentify import deidentify
 from .distill import distill
 from .encoders import encoders
+from .errors import errors
 from .import_model import import_model
 from .init_config import init_config
 from .install import install
@@ -85,6 +86,7 @@ app.command("reidentify")(reidentify)
 app.command("serve")(serve)
 app.command("leakage")(leakage)
 app.command("scores")(scores)
+app.command("errors")(errors)
 app.command("card")(card)
 app.command("strip")(strip)
 app.command("build", context_settings=CONFIG_OVERRIDES)(build)

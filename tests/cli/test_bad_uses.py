@@ -430,6 +430,17 @@ COMMANDS = {
             "--spans-key": ["", "none", "new\nline", LONG_NAME],
         },
     ),
+    "errors": Command(
+        {"PIPELINE": "pipeline", "CORPUS": "corpus/drugs/test.spacy", "OUTPUT": "page.html"},
+        {
+            "PIPELINE": [*PIPELINES, "blank"],
+            "CORPUS": CORPUS_FILES,
+            "OUTPUT": OUTPUT_FILES,
+            "--other": PIPELINES,
+            "--spans-key": ["", "none", "new\nline", LONG_NAME],
+            "--most": ["-1", "x"],
+        },
+    ),
     "pretrain": Command(
         {"RECIPE": "recipe.cfg", "--paths.text": "texts.txt", "--paths.output": "new"},
         {

@@ -1,0 +1,320 @@
+"""Where the mentions that pipelines find differ from the gold: counts, and a page to look at."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from spacy import displacy
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from ..annotations.document_keys import DOCUMENT_ID
+from ..annotations.seen_mentions import SEEN_KEY
+from ..notes.sentence_starts import find_sentence_starts
+from ..notes.term_files import NOTE_LANGUAGES
+from ..pipeline.label_scores import LabelScores
+from ..pipeline.ner import compare_mentions
+
+Mention = tuple[int, int, str]
+NONE = "none"
+RIGHT, MISSED, FALSE, BOUNDARY, LABEL = "right", "missed", "false", "boundary", "label"
+# Of the second of two pipelines, compared with the first.
+WON, LOST = "only the second is right", "only the first is right"
+ERRORS = (MISSED, FALSE, BOUNDARY, LABEL, f"{BOUNDARY} and {LABEL}")
+# Words of the longest mentions that are counted by themselves, and rows of the longest tables.
+LONGEST, MOST_ROWS = 6, 25
+
+
+class Case(NamedTuple):
+    """A gold mention with what was found in its place; one of them may be None.
+
+    Attributes:
+        kind: RIGHT, or one of ERRORS.
+        gold, found: first character, end (exclusive) and label.
+    """
+
+    kind: str
+    gold: Mention | None
+    found: Mention | None
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """The gold label and the label that was found; NONE without."""
+        return (self.gold or (NONE,))[-1], (self.found or (NONE,))[-1]
+
+
+class Table(NamedTuple):
+    """A table of the page: its title, the titles of its columns, and its cells."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+
+class Passage(NamedTuple):
+    """A sentence with errors, as the page shows it.
+
+    Attributes:
+        document: identifier.
+        kinds, labels: of its errors.
+        views: name of the gold or of a pipeline, and the text with its mentions as HTML.
+    """
+
+    document: str
+    kinds: list[str]
+    labels: list[str]
+    views: list[tuple[str, str]]
+
+
+def pair_mentions(gold: set[Mention], found: set[Mention]) -> list[Case]:
+    """Give each mention that was found wrongly the gold mention that it probably stands for.
+
+    It is one that it overlaps and that nothing else was found for: best with the same boundaries,
+    then with the same label, then with the most characters in common.
+    """
+    cases = [Case(RIGHT, one, one) for one in sorted(gold & found)]
+    left = sorted(gold - found)
+    for one in sorted(found - gold):
+        touched = [other for other in left if other[0] < one[1] and one[0] < other[1]]
+        if not touched:
+            cases.append(Case(FALSE, None, one))
+            continue
+        start, end, label = one
+        best = max(
+            touched,
+            key=lambda g: (g[:2] == one[:2], g[2] == label, min(g[1], end) - max(g[0], start)),
+        )
+        left.remove(best)
+        differs = {BOUNDARY: best[:2] != one[:2], LABEL: best[2] != label}
+        cases.append(Case(" and ".join(name for name in differs if differs[name]), best, one))
+    return cases + [Case(MISSED, one, None) for one in left]
+
+
+@dataclass
+class SystemErrors:
+    """The counts of one pipeline.
+
+    Attributes:
+        scores: precision, recall and F1.
+        confusion: pairs of a gold label and one that was found.
+        kinds: errors by kind and label, which is the gold label if there is one.
+        lengths, seen: gold mentions by their length in words, and by whether they occur in the
+            training part, each with whether they were found.
+        texts: errors by kind, label and text in small letters.
+        documents: by document the numbers of what was right, found wrongly, and missed.
+        tallies: the same by label, for a paired test.
+    """
+
+    name: str
+    scores: LabelScores = field(default_factory=LabelScores)
+    confusion: Counter[tuple[str, str]] = field(default_factory=Counter)
+    kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
+    lengths: Counter[tuple[int, bool]] = field(default_factory=Counter)
+    seen: Counter[tuple[bool, bool]] = field(default_factory=Counter)
+    texts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    documents: dict[str, list[int]] = field(default_factory=dict)
+    tallies: list[dict[str, list[float]]] = field(default_factory=list)
+
+    def add(self, document: str, reference: Doc, cases: list[Case]) -> None:
+        """Count the cases of a document."""
+        text = reference.text
+        known = reference.spans.get(SEEN_KEY)
+        seen = None if known is None else {(s.start_char, s.end_char, s.label_) for s in known}
+        by_label: dict[str, list[float]] = {}
+        for case in cases:
+            kind, gold, found = case
+            is_right = kind == RIGHT
+            self.confusion[case.labels] += 1
+            start, end, label = gold or found or (0, 0, NONE)
+            if not is_right:
+                self.kinds[kind, label] += 1
+                self.texts[kind, label, " ".join(text[start:end].lower().split())] += 1
+            if gold is not None:
+                self.lengths[min(len(text[start:end].split()), LONGEST), is_right] += 1
+                by_label.setdefault(label, [0, 0, 0])[0 if is_right else 2] += 1
+                if seen is not None:
+                    self.seen[gold in seen, is_right] += 1
+            if found is not None and not is_right:
+                by_label.setdefault(found[-1], [0, 0, 0])[1] += 1
+        self.tallies.append(by_label)
+        self.documents[document] = [int(sum(n)) for n in zip(*by_label.values(), strict=True)]
+
+    def tables(self, with_text: bool) -> Iterator[Table]:
+        """The tables of the page."""
+        scores = [*sorted(self.scores.by_label.items()), ("all", self.scores.overall)]
+        yield Table(
+            "Scores",
+            ("label", "gold", "precision", "recall", "F1"),
+            [
+                (label, s.tp + s.fn, *(f"{100 * x:.1f}" for x in (s.precision, s.recall, s.fscore)))
+                for label, s in scores
+            ],
+        )
+        labels = sorted({label for pair in self.confusion for label in pair} - {NONE}) + [NONE]
+        rows = [(gold, *(self.confusion[gold, own] or "" for own in labels)) for gold in labels]
+        yield Table("Gold labels (rows) and labels that were found", ("", *labels), rows)
+        by_label = [
+            (label, *(self.kinds[kind, label] or "" for kind in ERRORS)) for label in labels[:-1]
+        ]
+        yield Table("Errors by label", ("label", *ERRORS), by_label)
+        lengths = {
+            f"{length}{'+' * (length == LONGEST)} words": [
+                self.lengths[length, r] for r in (False, True)
+            ]
+            for length in range(1, LONGEST + 1)
+        }
+        yield _recall("Recall by length", lengths)
+        if self.seen:
+            names = {True: "in the training part", False: "not there"}
+            yield _recall(
+                "Recall of mentions",
+                {
+                    name: [self.seen[is_seen, r] for r in (False, True)]
+                    for is_seen, name in names.items()
+                },
+            )
+        worst = sorted(self.documents.items(), key=lambda one: -sum(one[1][1:]))[:MOST_ROWS]
+        header = ("document", RIGHT, "found wrongly", MISSED)
+        yield Table("Documents with the most errors", header, [(n, *c) for n, c in worst if c])
+        for kind in (MISSED, FALSE) if with_text else ():
+            counts = Counter({key[1:]: n for key, n in self.texts.items() if key[0] == kind})
+            rows = [(text, label, n) for (label, text), n in counts.most_common(MOST_ROWS)]
+            yield Table(f"Most frequent: {kind}", ("text", "label", "times"), rows)
+
+
+def _recall(title: str, counts: dict[str, list[int]]) -> Table:
+    rows = [
+        (name, missed + found, f"{100 * found / (missed + found):.1f}")
+        for name, (missed, found) in counts.items()
+        if missed + found
+    ]
+    return Table(title, ("", "gold", "recall"), rows)
+
+
+class ErrorAnalysis:
+    """Compares what one or two pipelines find with the gold.
+
+    Attributes:
+        systems: the counts of each pipeline.
+        passages: sentences with errors, those of the first documents.
+        compared: for two pipelines, how many gold mentions both, one or none of them find.
+    """
+
+    def __init__(self, names: Sequence[str], language: str, most_passages: int = 1000):
+        self.systems = [SystemErrors(name) for name in names]
+        self.passages: list[Passage] = []
+        self.compared: Counter[str] = Counter()
+        self._language = language if language in NOTE_LANGUAGES else NOTE_LANGUAGES[0]
+        self._most = most_passages
+
+    def add(self, reference: Doc, predicted: Sequence[Doc], spans_key: str | None = None) -> None:
+        """Count a document; nothing if its layer is not annotated.
+
+        Args:
+            reference: with the gold mentions.
+            predicted: the same text from each pipeline.
+        """
+        by_system, gold = [], set[Mention]()
+        for doc, system in zip(predicted, self.systems, strict=True):
+            compared = compare_mentions(Example(doc, reference), spans_key)
+            if compared is None:
+                return
+            own, found, lost = compared
+            system.scores.add(own, found, lost)
+            gold = {*own, *map(tuple, lost)}
+            by_system.append(pair_mentions(gold, found))
+        number = f"{len(self.systems[0].tallies) + 1}"
+        document = str(reference.user_data.get(DOCUMENT_ID) or number)
+        for system, cases in zip(self.systems, by_system, strict=True):
+            system.add(document, reference, cases)
+        marked = [
+            (case.gold or case.found, case.kind, label)
+            for cases in by_system
+            for case in cases
+            if case.kind != RIGHT
+            for label in set(case.labels) - {NONE}
+        ]
+        if len(by_system) == 2:
+            marked += self._compare(gold, by_system)
+        if marked and len(self.passages) < self._most:
+            self._show(document, reference.text, marked, gold, by_system)
+
+    def _compare(
+        self, gold: set[Mention], by_system: list[list[Case]]
+    ) -> Iterator[tuple[Mention, str, str]]:
+        first, second = ({c.gold for c in cases if c.kind == RIGHT} for cases in by_system)
+        for mention in gold:
+            kinds = {(1, 0): LOST, (0, 1): WON, (1, 1): "both are right", (0, 0): "none is right"}
+            kind = kinds[mention in first, mention in second]
+            self.compared[kind] += 1
+            if kind in (WON, LOST):
+                yield mention, kind, mention[-1]
+
+    def _show(
+        self,
+        document: str,
+        text: str,
+        marked: list[tuple[Any, str, str]],
+        gold: set[Mention],
+        by_system: list[list[Case]],
+    ) -> None:
+        """Add the sentences of the marked mentions."""
+        borders = sorted({0, *find_sentence_starts(text, self._language), len(text)})
+        sentences: dict[int, list[tuple[str, str]]] = {}
+        for (start, _, _), kind, label in marked:
+            sentences.setdefault(bisect_right(borders, start) - 1, []).append((kind, label))
+        layers = [("gold", gold)]
+        for system, cases in zip(self.systems, by_system, strict=True):
+            layers.append((system.name, {case.found for case in cases if case.found}))
+        for place in sorted(sentences):
+            start, last = borders[place], borders[place + 1]
+            touched = [m[1] for _, own in layers for m in own if start <= m[0] < last]
+            end = max([last, *touched])
+            views = [(name, _draw(text[start:end], own, start, last)) for name, own in layers]
+            kinds, labels = (sorted(set(own)) for own in zip(*sentences[place], strict=True))
+            self.passages.append(Passage(document, kinds, labels, views))
+
+    def render(self, title: str, *, with_text: bool = True, test: str = "") -> str:
+        """The page, as HTML without anything from elsewhere.
+
+        Args:
+            with_text: whether it has the sentences and the texts of mentions.
+            test: a line about the paired test of two pipelines.
+        """
+        environment = Environment(
+            loader=PackageLoader(__package__, "."),
+            undefined=StrictUndefined,
+            autoescape=True,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        passages = self.passages[: self._most] if with_text else []
+        return environment.get_template("error_analysis.html.jinja").render(
+            title=title,
+            systems=[(system.name, list(system.tables(with_text))) for system in self.systems],
+            compared=self.compared.most_common(),
+            test=test,
+            passages=passages,
+            kinds=sorted({kind for one in passages for kind in one.kinds}),
+            labels=sorted({label for one in passages for label in one.labels}),
+        )
+
+
+def _draw(text: str, mentions: Iterable[Mention], first: int, last: int) -> str:
+    """A sentence from displaCy; of mentions that overlap, the longest."""
+    drawn: list[dict[str, Any]] = []
+    for start, end, label in sorted(mentions, key=lambda m: (m[0] - m[1], m)):
+        own = {"start": start - first, "end": end - first, "label": escape(label)}
+        if first <= start < last and all(
+            own["end"] <= one["start"] or one["end"] <= own["start"] for one in drawn
+        ):
+            drawn.append(own)
+    drawn.sort(key=lambda one: one["start"])
+    parts = {"text": text, "ents": drawn, "title": None}
+    return displacy.render(parts, style="ent", manual=True, jupyter=False)

@@ -1,0 +1,178 @@
+"""The page of errors: what is counted, what is shown, and what a browser makes of it."""
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import spacy
+from browser import CHROMIUM, browsing
+from error_lines import error_line
+from spacy.tokens import Doc, DocBin, Span
+from typer.testing import CliRunner
+
+from spacy_biomed.cli import app
+from spacy_biomed.evaluation.error_analysis import (
+    BOUNDARY,
+    FALSE,
+    LABEL,
+    LOST,
+    MISSED,
+    NONE,
+    RIGHT,
+    Case,
+    ErrorAnalysis,
+    pair_mentions,
+)
+
+TEXT = "Aspirin for breast cancer. Metformin <b> helps sclerosis."
+GOLD = [("Aspirin", "DRUG"), ("breast cancer", "DISEASE"), ("sclerosis", "DISEASE")]
+
+
+def create_doc(mentions: list[tuple[str, str]], nlp=spacy.blank("en")) -> Doc:
+    doc = nlp.make_doc(TEXT)
+    starts = [(TEXT.index(text), text, label) for text, label in mentions]
+    doc.ents = [doc.char_span(at, at + len(text), label) for at, text, label in sorted(starts)]
+    return doc
+
+
+@pytest.mark.parametrize(
+    ("found", "kind"),
+    [
+        ((3, 9, "A"), RIGHT),
+        ((3, 9, "B"), LABEL),
+        ((5, 9, "A"), BOUNDARY),
+        ((5, 12, "B"), f"{BOUNDARY} and {LABEL}"),
+    ],
+)
+def test_a_mention_found_wrongly_stands_for_the_one_that_it_overlaps(found, kind):
+    gold = (3, 9, "A")
+    assert pair_mentions({gold}, {found}) == [Case(kind, gold, found)]
+
+
+def test_no_gold_mention_is_given_away_twice():
+    first, second = (0, 10, "A"), (12, 20, "A")
+    cases = pair_mentions({first, second}, {(0, 4, "A"), (6, 10, "A"), (12, 20, "B")})
+    assert cases == [
+        Case(BOUNDARY, first, (0, 4, "A")),
+        Case(FALSE, None, (6, 10, "A")),
+        Case(LABEL, second, (12, 20, "B")),
+    ]
+
+
+def test_errors_are_counted_by_label_length_text_and_training_part():
+    reference = create_doc(GOLD)
+    reference.spans["seen_in_training"] = [Span(reference, 0, 1, "DRUG")]
+    found = create_doc([("Aspirin", "DRUG"), ("cancer", "DISEASE"), ("Metformin", "DRUG")])
+    analysis = ErrorAnalysis(["one"], "en")
+    analysis.add(reference, [found])
+    [system] = analysis.systems
+    assert system.confusion == {
+        ("DRUG", "DRUG"): 1,
+        ("DISEASE", "DISEASE"): 1,
+        (NONE, "DRUG"): 1,
+        ("DISEASE", NONE): 1,
+    }
+    assert system.kinds == {
+        (BOUNDARY, "DISEASE"): 1,
+        (FALSE, "DRUG"): 1,
+        (MISSED, "DISEASE"): 1,
+    }
+    assert system.lengths == {(1, True): 1, (2, False): 1, (1, False): 1}
+    assert system.seen == {(True, True): 1, (False, False): 2}
+    assert system.texts[MISSED, "DISEASE", "sclerosis"] == 1
+    assert system.documents == {"1": [1, 2, 2]}
+    assert (system.scores.overall.precision, system.scores.overall.recall) == (
+        pytest.approx(1 / 3),
+        pytest.approx(1 / 3),
+    )
+    assert [one.kinds for one in analysis.passages] == [[BOUNDARY], [FALSE, MISSED]]
+
+
+def test_of_two_pipelines_it_counts_what_only_one_finds():
+    analysis = ErrorAnalysis(["one", "two"], "en")
+    analysis.add(create_doc(GOLD), [create_doc(GOLD), create_doc(GOLD[:2])])
+    assert analysis.compared == {"both are right": 2, LOST: 1}
+    [passage] = analysis.passages
+    assert (passage.kinds, passage.labels) == ([MISSED, LOST], ["DISEASE"])
+    assert [name for name, _ in passage.views] == ["gold", "one", "two"]
+    assert ["sclerosis" in html and "<mark" in html for _, html in passage.views] == [
+        True,
+        True,
+        False,
+    ]
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    """The page of two pipelines of rules."""
+    paths = []
+    for name, words in (("one", ["Aspirin", "cancer"]), ("two", ["Aspirin", "sclerosis"])):
+        nlp = spacy.blank("en")
+        labels = {"Aspirin": "DRUG"}
+        patterns = [{"label": labels.get(word, "DISEASE"), "pattern": word} for word in words]
+        nlp.add_pipe("entity_ruler").add_patterns(patterns)
+        nlp.to_disk(tmp_path / name)
+        paths.append(str(tmp_path / name))
+    DocBin(docs=[create_doc(GOLD) for _ in range(3)]).to_disk(tmp_path / "test.spacy")
+    first, second = paths
+    arguments = [first, str(tmp_path / "test.spacy"), str(tmp_path / "errors.html")]
+    result = CliRunner().invoke(app, ["errors", *arguments, "--other", second])
+    assert result.exit_code == 0, result.output
+    assert "F1 of the second minus the first: +40.00 points" in result.output
+    return tmp_path / "errors.html"
+
+
+class _Tags(HTMLParser):
+    def __init__(self, page: str):
+        super().__init__()
+        self.open: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.attributes += attrs
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_needs_no_network(page):
+    text = page.read_text()
+    tags = _Tags(text)
+    assert tags.open == []
+    assert not {"src", "href"} & {name for name, _ in tags.attributes}
+    assert ("data-error", f'["{BOUNDARY}", "{MISSED}"]') in tags.attributes
+    assert "&lt;b&gt;" in text and "<b> helps" not in text
+
+
+def test_without_text_the_page_has_none(page, tmp_path):
+    pipeline, corpus = str(tmp_path / "one"), str(tmp_path / "test.spacy")
+    arguments = ["errors", pipeline, corpus, str(page), "--no-text"]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    text = page.read_text().lower()
+    assert "errors by label" in text
+    assert not [word for word in ("cancer", "sclerosis", "aspirin", "helps") if word in text]
+
+
+def test_a_corpus_without_the_layer_is_refused(page, tmp_path):
+    arguments = [str(tmp_path / "one"), str(tmp_path / "test.spacy"), str(tmp_path / "new.html")]
+    result = CliRunner().invoke(app, ["errors", *arguments, "--spans-key", "sc"])
+    assert "no document there has annotated the span group sc" in error_line(result)
+    assert not (tmp_path / "new.html").exists()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+def test_a_browser_filters_the_sentences(page, tmp_path):
+    with browsing(tmp_path / "profile") as browser:
+        browser.open(page.as_uri())
+        shown = "document.querySelectorAll('article:not([hidden])').length"
+        assert browser.evaluate(shown) == 6
+        for kind, count in ((MISSED, 6), (BOUNDARY, 3), ("", 6)):
+            browser.evaluate(
+                f"error.value = '{kind}'; error.dispatchEvent(new Event('change')); null"
+            )
+            assert browser.evaluate(shown) == count
+        requests = [e for e in browser.events if e["method"] == "Network.requestWillBeSent"]
+        assert len(requests) == 1

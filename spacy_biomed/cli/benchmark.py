@@ -50,6 +50,12 @@ def benchmark(
         help="With --corpora: training part (.spacy) of the pipeline, to score mentions that are "
         "in it and others apart; repeatable.",
     ),
+    advise: bool = typer.Option(
+        False,
+        "--advise",
+        help="Try engines, threads and processes, and say which are fastest here; TEXTS may be "
+        "left out.",
+    ),
     against: str = typer.Option(None, help="Another pipeline, measured in turn with the first."),
     repeats: int = typer.Option(5, min=1, help="How often everything is measured."),
     threads: int = typer.Option(
@@ -93,14 +99,22 @@ def benchmark(
     if corpora is not None:
         _measure_corpora(pipeline, corpora, label_map, trained_on, code, output)
         return
-    if texts is None:
+    if advise and (scored or against is not None):
+        raise BiomedError("--advise is for the speed of one pipeline: give it alone")
+    if texts is None and not advise:
         raise BiomedError(
             "give the texts to measure with, or corpora with --robustness or --corpora"
         )
     from ..files.sources import Columns
     from ..formats.inputs import read_texts
 
+    if texts is None:
+        _advise(pipeline, None)
+        return
     read = read_texts(texts, Columns(text_column), read_layout(encoding, delimiter, quoting))
+    if advise:
+        _advise(pipeline, read[:64])
+        return
     pipelines = [pipeline] if against is None else [pipeline, against]
     settings = {"repeats": repeats, "threads": threads}
     _measure_speed(pipelines, texts, read, batch_size, code, output, settings)
@@ -146,6 +160,30 @@ def _measure_speed(
     console.print(_table(measured))
     if output is not None:
         typer.echo(f"✔ Wrote {output}")
+
+
+def _advise(pipeline: str, texts: list[str] | None) -> None:
+    """Print how to annotate fastest on this machine."""
+    from ..encoders.batching.concurrency import default_threads
+    from ..encoders.onnx.engine_choice import VARIABLE
+    from ..evaluation.advice import create_texts, find_fastest
+
+    console = Console()
+    with console.status("Trying") as status:
+        ways = find_fastest(pipeline, texts or create_texts(), default_threads(), status.update)
+    names = ("processes", "threads of each", "words/s")
+    table = Table("pipeline", "engine", *(Column(name, justify="right") for name in names))
+    for way in ways:
+        numbers = (way.processes, way.threads, f"{way.words_per_second:,.0f}")
+        table.add_row(way.pipeline, way.engine or "its own", *map(str, numbers))
+    console.print(table)
+    best = ways[0]
+    engine = f"{VARIABLE}={best.engine} " if best.engine else ""
+    typer.echo(
+        f"fastest here, about {best.words_per_second:,.0f} words/s: {engine}OMP_NUM_THREADS="
+        f"{best.threads} python -m spacy biomed annotate {best.pipeline} INPUT OUTPUT --n-process "
+        f"{best.processes}"
+    )
 
 
 def _measure_robustness(

@@ -214,7 +214,7 @@ def measure_first_sentence(
     Raises:
         WorkerFailed: if the pipeline cannot be loaded or fails.
     """
-    with _start(environment) as worker:
+    with start_worker(environment) as worker:
         load_seconds = worker.ask("load", pipeline=pipeline, text=SENTENCE, code=code)
         return load_seconds, time.perf_counter() - worker.started
 
@@ -231,7 +231,7 @@ def _loaded(
     """Load each pipeline in a separate process, and let it annotate the texts once."""
     with ExitStack() as stack:
         loaded = [
-            (PipelineFigures(pipeline, len(texts)), stack.enter_context(_start(environment)))
+            (PipelineFigures(pipeline, len(texts)), stack.enter_context(start_worker(environment)))
             for pipeline in pipelines
         ]
         for figures, worker in loaded:
@@ -244,7 +244,8 @@ def _loaded(
         yield loaded
 
 
-def _start(environment: dict[str, str]) -> Worker:
+def start_worker(environment: dict[str, str]) -> Worker:
+    """Start a process that measures a pipeline (`pipeline_worker.PipelineWorker`)."""
     return Worker([sys.executable, "-m", f"{__package__}.pipeline_worker"], environment)
 
 

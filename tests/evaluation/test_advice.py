@@ -1,0 +1,66 @@
+"""What is tried to find the fastest way to annotate."""
+
+import pytest
+import spacy
+from error_lines import error_line
+from typer.testing import CliRunner
+
+from spacy_biomed.cli import app
+from spacy_biomed.evaluation import advice
+from spacy_biomed.evaluation.advice import create_texts, find_fastest
+from spacy_biomed.evaluation.workers import WorkerFailed
+
+
+@pytest.fixture
+def rules(tmp_path) -> str:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "DRUG", "pattern": "Aspirin"}])
+    nlp.to_disk(tmp_path / "rules")
+    return str(tmp_path / "rules")
+
+
+def test_the_processors_are_divided_among_processes(rules, monkeypatch):
+    monkeypatch.setattr(advice, "SECONDS", 0.01)
+    ways = find_fastest(rules, create_texts(2), processors=2)
+    assert sorted(way[:4] for way in ways) == [(rules, "", 1, 2), (rules, "", 2, 1)]
+    assert [way.words_per_second for way in ways] == sorted(
+        (way.words_per_second for way in ways), reverse=True
+    )
+    assert min(way.words_per_second for way in ways) > 0
+
+
+def test_engines_are_tried_first_and_the_fastest_is_divided(monkeypatch, tmp_path):
+    speeds = {"onnxruntime": 100.0, "openvino": 300.0, "": 50.0}
+
+    class Exported:
+        pipeline = (("encoder", type("Pipe", (), {"engine": "onnxruntime"})),)
+
+    def measure(pipeline, engine, processes, threads, texts):
+        if engine == "":
+            raise WorkerFailed("PyTorch is not installed")
+        return engine, speeds[engine] * (2 if processes == 2 else 1)
+
+    (tmp_path / "trainable").mkdir()
+    (tmp_path / "trainable" / "config.cfg").touch()
+    monkeypatch.setattr(advice, "load_pipeline", lambda name: Exported())
+    monkeypatch.setattr(advice, "_measure", measure)
+    ways = find_fastest(str(tmp_path), [], processors=8)
+    assert [way[1:] for way in ways] == [
+        ("openvino", 2, 4, 600.0),
+        ("openvino", 1, 8, 300.0),
+        ("openvino", 8, 1, 300.0),
+        ("onnxruntime", 1, 8, 100.0),
+    ]
+
+
+def test_the_fastest_way_is_printed_as_a_command(rules, monkeypatch):
+    monkeypatch.setattr(advice, "SECONDS", 0.01)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    result = CliRunner().invoke(app, ["benchmark", rules, "--advise"])
+    assert result.exit_code == 0, result.output
+    assert f"OMP_NUM_THREADS=1 python -m spacy biomed annotate {rules} INPUT" in result.output
+
+
+def test_advice_is_for_one_pipeline(rules):
+    result = CliRunner().invoke(app, ["benchmark", rules, "--advise", "--against", rules])
+    assert error_line(result).startswith("--advise is for the speed of one pipeline")

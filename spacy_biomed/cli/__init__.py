@@ -24,6 +24,7 @@ from .distill import distill
 from .encoders import encoders
 from .errors import errors
 from .import_model import import_model
+from .info import info
 from .init_config import init_config
 from .install import install
 from .leakage import leakage
@@ -91,6 +92,7 @@ app.command("card")(card)
 app.command("strip")(strip)
 app.command("build", context_settings=CONFIG_OVERRIDES)(build)
 app.command("install")(install)
+app.command("info")(info)
 app.command("push")(push)
 app.command("pull")(pull)
 

@@ -1,7 +1,8 @@
 """`python -m spacy biomed --help` and what the command line imports."""
 
 import platform
-from importlib.metadata import PackageNotFoundError
+import sys
+from importlib.metadata import PackageNotFoundError, version
 
 import pytest
 import typer
@@ -77,3 +78,18 @@ def test_the_version_lists_what_is_installed_and_only_that(monkeypatch):
     assert result.exit_code == 0
     expected = ["spacy-biomed 1", f"Python {platform.python_version()}", "spacy 3.8", "thinc 8.3"]
     assert result.stdout.splitlines() == [*expected, "onnxruntime 1.2"]
+
+
+def test_info_names_the_machine_and_how_to_add_what_an_extra_lacks(monkeypatch):
+    def find(name: str) -> str:
+        if name == "ray":
+            raise PackageNotFoundError(name)
+        return {"torch": "1.0", "onnx": "1.99"}.get(name) or version(name)
+
+    monkeypatch.setattr(sys.modules["spacy_biomed.cli.info"], "version", find)
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    lines = CliRunner().invoke(app, ["info"]).stdout.splitlines()
+    assert f"spacy {version('spacy')}" in lines and "no NVIDIA GPU" in lines
+    assert f"ray: lacks ray>=2.52; {install_command('ray')}" in lines
+    assert f"torch: lacks torch>=2.6; {install_command('torch')}" in lines
+    assert "serve: installed" in lines

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import typer
 from spacy.training.initialize import init_nlp
@@ -13,6 +15,8 @@ from ._shared.bad_input import explaining_interruption
 from ._shared.overrides import parse_overrides
 from ._shared.training_extra import importing_extra
 from ._shared.training_options import GPU_ID
+
+LOG, CURVES, BEST = "log.jsonl", "curves.svg", "model-best"
 
 # Options that typer does not know are settings of the config.
 CONFIG_OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -26,6 +30,9 @@ def train(
     ),
     gpu_id: int = GPU_ID,
     resume: bool = typer.Option(True, help="Continue a run that was stopped."),
+    html: Path = typer.Option(
+        None, dir_okay=False, help="Page to write at the end: scores and learning curves."
+    ),
     code: Path = typer.Option(
         None, "--code", "-c", exists=True, help="Python file that registers functions to use."
     ),
@@ -36,6 +43,8 @@ def train(
     command again: it resumes from there, and ends with the weights of an uninterrupted run.
     Override settings of the config as in `spacy train`: --training.max_steps 500. The first step is
     not evaluated, unless no later evaluation is certain.
+
+    With --html, OUTPUT has also the evaluations (log.jsonl) and their curves (curves.svg).
 
     Example: python -m spacy biomed train training/ncbi_disease/config.cfg --output
     training/ncbi_disease --gpu-id 0
@@ -53,6 +62,14 @@ def train(
         import_code(code)
     set_up_gpu(gpu_id)
     given = read_config(config)
+    log = output / LOG
+    if html is not None:
+        logger = given["training"].get("logger", {})
+        if logger.get("@loggers") != "spacy_biomed.RichLogger.v1":
+            raise BiomedError(f"{config}: --html needs the logger spacy_biomed.RichLogger.v1")
+        if not os.access(html.parent, os.W_OK):  # now, not after the training
+            raise BiomedError(f"--html {html}: cannot be written; name another file")
+        log = Path(overrides.setdefault("training.logger.jsonl", logger.get("jsonl") or str(log)))
     check_settings(given, config)
     if unknown := find_unknown(overrides, given, str(config)):
         raise BiomedError(f"--{unknown[0]}: {unknown[1]}")
@@ -68,6 +85,42 @@ def train(
         msg.good("Initialized pipeline")
         msg.divider("Training pipeline")
         train_pipeline(nlp, output, use_gpu=gpu_id, resume=resume, evaluate_first=False)
+    if html is not None:
+        _write_report(log, output, html)
+
+
+def _write_report(log: Path, output: Path, page: Path) -> None:
+    """Write the learning curves, and a page with them and the evaluations."""
+    import srsly
+
+    from ..outputs import replace_text
+    from ..studies.figures import draw_curves
+    from ..studies.report import Table, render_page
+
+    rows: list[dict[str, Any]] = list(srsly.read_jsonl(log))
+    losses, scores = (
+        {
+            name: [(row["step"], row[kind][name]) for row in rows if name in row[kind]]
+            for name in rows[0][kind]
+            if name != "speed"
+        }
+        for kind in ("losses", "scores")
+    )
+    figure = draw_curves("step", {"loss": losses, "scores, 0 to 1": scores})
+    best = max(rows, key=lambda row: row["score"])
+    header = ["step", "epoch", "seconds", "words/s", *(f"loss {name}" for name in losses), *scores]
+    cells = [
+        [f"{row[name]:,}" for name in ("step", "epoch", "seconds")]
+        + [f"{row['words_per_second'] or 0:,.0f}"]
+        + [f"{row['losses'].get(name, 0.0):.2f}" for name in losses]
+        + [f"{100 * row['scores'].get(name, 0.0):.2f}" for name in scores]
+        for row in rows
+    ]
+    note = f"Best score {100 * best['score']:.2f} after {best['step']:,} steps: {output / BEST}"
+    replace_text(output / CURVES, figure)
+    table = Table("Evaluations", header, cells, texts=0)
+    replace_text(page, render_page(f"Training of {output.name}", note, [table], [figure]))
+    msg.good(f"Wrote {page}")
 
 
 def set_up_gpu(gpu_id: int) -> None:

@@ -76,6 +76,31 @@ def draw_scatter(title: str, vertical: str, panels: Sequence[tuple[str, Sequence
     return _to_svg(figure)
 
 
+def draw_curves(horizontal: str, panels: Mapping[str, Mapping[str, Sequence[Point]]]) -> str:
+    """Draw panels of curves, one below the other.
+
+    Args:
+        horizontal: title of the horizontal axis, which all panels share.
+        panels: points of each curve by its name, by the title of the panel.
+
+    Returns:
+        an SVG document.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 3 * len(panels)), layout="constrained")
+    several = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, (title, curves) in zip(several, panels.items(), strict=True):
+        for number, points in enumerate(curves.values()):
+            axes.plot(*zip(*points, strict=True), ".-", color=COLOURS[number % len(COLOURS)])
+        for text in axes.legend(axes.lines, [*curves]).get_texts():
+            text.set_parse_math(False)
+        axes.set_ylabel(title, parse_math=False)
+        axes.grid(alpha=0.3)
+    several[-1].set_xlabel(horizontal, parse_math=False)
+    return _to_svg(figure)
+
+
 class ScoredRow(NamedTuple):
     """The scores of a row of a study with a corpus, of 100 points.
 

@@ -70,7 +70,12 @@ def write_report(results: Results, output: Path, speeds: dict[str, Any] | None =
         CSV: write_csv(results),
         MARKDOWN: markdown,
         LATEX: "\n".join(map(to_latex, tables)),
-        PAGE: write_page(results, tables, draw_figures(results, published, speeds)),
+        PAGE: render_page(
+            results.study.study.title,
+            results.study.study.note,
+            tables,
+            draw_figures(results, published, speeds),
+        ),
         RESULTS: json.dumps(describe_results(results, speeds), ensure_ascii=False, indent=2) + "\n",
     }
     for name, content in contents.items():
@@ -489,11 +494,10 @@ def _draw_speeds(results: Results, speeds: dict[str, Any]) -> str:
     return draw_scatter("Exported pipelines: scores against time and memory", "mean score", panels)
 
 
-def write_page(results: Results, tables: list[Table], figures: list[str]) -> str:
-    """The tables and diagrams as one HTML page that loads nothing."""
+def render_page(title: str, note: str, tables: list[Table], figures: list[str]) -> str:
+    """Tables and diagrams as one HTML page that loads nothing."""
     template = files(__package__).joinpath("report.html.jinja").read_text(encoding="utf8")
-    about = results.study.study
     # The diagrams are documents of their own, of which a page takes the element.
     drawn = [figure[figure.index("<svg") :] for figure in figures]
     page = Environment(autoescape=True).from_string(template)
-    return page.render(title=about.title, note=about.note, tables=tables, figures=drawn)
+    return page.render(title=title, note=note, tables=tables, figures=drawn)

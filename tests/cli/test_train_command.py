@@ -1,6 +1,7 @@
 """`spacy biomed train`: killed and given again, it ends as `spacy train` that was not."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+import srsly
 from error_lines import error_line
 from spacy.util import dict_to_dot
 from typer.testing import CliRunner
@@ -205,3 +207,33 @@ def test_a_training_that_diverges_says_what_to_do(tiny_config, tmp_path):
     options = ["--vars.learn_rate=1e30", "--vars.max_steps=6", "--vars.eval_frequency=3"]
     result = CliRunner().invoke(app, ["train", str(tiny_config), "-o", str(tmp_path), *options])
     assert "training has diverged; lower the learning rate" in error_line(result)
+
+
+def test_a_page_at_the_end_has_the_evaluations_and_their_curves(tiny_config, tmp_path):
+    output, page = tmp_path / "out", tmp_path / "report.html"
+    result = CliRunner().invoke(
+        app, ["train", str(tiny_config), "-o", str(output), "--html", str(page), *OPTIONS]
+    )
+    assert result.exit_code == 0, result.output
+    rows = list(srsly.read_jsonl(output / "log.jsonl"))
+    best = max(rows, key=lambda row: row["score"])
+    assert [row["step"] for row in rows] == [5, 10, 15, 20, 25, 30]
+    text = page.read_text()
+    assert f"Best score {100 * best['score']:.2f} after {best['step']} steps" in text
+    assert text.count("<tr>") == 1 + len(rows)
+    assert not re.search(r'(src|href)="(?!#)', text)
+    for name in ("biomed_ner", "ents_f"):
+        assert name in (output / "curves.svg").read_text() and name in text
+
+
+def test_a_page_needs_a_logger_that_writes_rows(tiny_config, tmp_path):
+    config = tmp_path / "other.cfg"
+    text = tiny_config.read_text().replace("spacy_biomed.RichLogger.v1", "spacy.ConsoleLogger.v1")
+    config.write_text(text)
+    arguments = ["train", str(config), "-o", str(tmp_path / "out"), "--html", str(tmp_path / "h")]
+    line = error_line(CliRunner().invoke(app, arguments))
+    assert line == f"{config}: --html needs the logger spacy_biomed.RichLogger.v1"
+    arguments[1], arguments[-1] = str(tiny_config), str(tmp_path / "nowhere" / "page.html")
+    line = error_line(CliRunner().invoke(app, arguments))
+    assert line == f"--html {arguments[-1]}: cannot be written; name another file"
+    assert not (tmp_path / "out").exists()

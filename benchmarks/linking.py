@@ -15,9 +15,9 @@ linked; any identifier of a mention is right, and mentions without annotation ar
 --terminology, the terminology is the names of the training part, and the linker is trained on the
 development part; mentions of other concepts then have none. "Accuracy" is that of the most probable
 concept, of mentions whose concept the terminology has. Seen mentions have the normalised text of
-one in training. A mention is linked to nothing if the confidence is below 0.5: "none, P" and
-"none, R" are precision and recall of this. With --pipeline, P, R and F1 are of its entities with
-their codes, at exactly the gold offsets; its labels are those of the corpus.
+one in training. Speed is by processor time. A mention is linked to nothing if the confidence is
+below 0.5: "none, P" and "none, R" are precision and recall of this. With --pipeline, P, R and F1
+are of its entities with their codes, at exactly the gold offsets; its labels are the corpus's.
 
 rapidfuzz takes the name with the highest `WRatio`; TF-IDF that with the highest cosine of character
 trigrams, as scispaCy's candidate generator (Neumann et al. 2019, section 5), here with
@@ -179,11 +179,11 @@ def measure(name: str, method: Method, corpus: Corpus, terminology: Terminology)
     """The first cells of a method's row."""
     training = corpus.train + corpus.dev
     seen = {normalize(text) for one in training for text, ids in one.mentions if ids}
-    begin = time.perf_counter()
+    begin = time.process_time()
     texts = [[text for text, _ in one.mentions] for one in corpus.test]
     pairs = zip(texts, corpus.test, strict=True)
     codes = [method(own, one.text) if own else [] for own, one in pairs]
-    speed = sum(map(len, texts)) / (time.perf_counter() - begin)
+    speed = sum(map(len, texts)) / (time.process_time() - begin)
     rows = [
         (
             code is not None and code[0] in ids,

@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ..annotations.abbreviations import find_abbreviations
 from ..terminologies.name_forms import list_parts, loosen, normalize
@@ -80,6 +81,19 @@ class LinkCandidate:
 Candidates = dict[str, LinkCandidate]
 
 
+class LinkedDocument(NamedTuple):
+    """A document to learn linking from.
+
+    Attributes:
+        text: of the document.
+        mentions: text of each mention, in order, with the ids of its concepts, of which any is
+            right: none if it has no concept in the terminology, and None if it is not annotated.
+    """
+
+    text: str
+    mentions: list[tuple[str, frozenset[str] | None]]
+
+
 class KnownNames:
     """The names that a training corpus has for concepts.
 
@@ -96,14 +110,15 @@ class KnownNames:
             self.of_concepts.update(of_name)
 
     @classmethod
-    def learn(cls, mentions: Iterable[tuple[str, Iterable[str]]]) -> KnownNames:
-        """Count the names of mentions, texts with the ids of their concepts."""
+    def learn(cls, documents: Iterable[LinkedDocument]) -> KnownNames:
+        """The names that documents have for concepts."""
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         texts: dict[str, Counter[str]] = defaultdict(Counter)
-        for text, ids in mentions:
-            for id in ids:
-                counts[normalize(text)][id] += 1
-                texts[id][text] += 1
+        for document in documents:
+            for text, ids in document.mentions:
+                for id in ids or ():
+                    counts[normalize(text)][id] += 1
+                    texts[id][text] += 1
         return cls(counts, {id: found.most_common(1)[0][0] for id, found in texts.items()})
 
 

@@ -12,7 +12,7 @@ from thinc.types import Floats1d, Floats2d, Ints1d
 from ..errors import BiomedError, install_command
 from ..models.confidence_curves import ConfidenceCurve, fit_curve
 from ..terminologies.terminology import Terminology
-from .link_candidates import FEATURES, CandidateFinder, Candidates, KnownNames
+from .link_candidates import FEATURES, CandidateFinder, Candidates, KnownNames, LinkedDocument
 
 # Parts of the training documents, each ranked with the names and the weights of the others.
 FOLDS = 5
@@ -21,19 +21,6 @@ FOLDS = 5
 _HIDDEN, _PENALTY, _STEPS = 12, 6.0, 300
 # A kind of candidates has a weight of its own if so many are of it.
 _LEAST_OF_KIND = 20
-
-
-class LinkedDocument(NamedTuple):
-    """A document to learn linking from.
-
-    Attributes:
-        text: of the document.
-        mentions: text of each mention, in order, with the ids of its concepts, of which any is
-            right: none if it has no concept in the terminology, and None if it is not annotated.
-    """
-
-    text: str
-    mentions: list[tuple[str, frozenset[str] | None]]
 
 
 class Ranked(NamedTuple):
@@ -155,13 +142,6 @@ DEFAULT_RANKER = create_linear(
 )
 
 
-def learn_names(documents: Sequence[LinkedDocument]) -> KnownNames:
-    """The names that documents have for concepts."""
-    return KnownNames.learn(
-        (text, ids) for document in documents for text, ids in document.mentions if ids
-    )
-
-
 def train_linking(
     terminology: Terminology, documents: Sequence[LinkedDocument]
 ) -> tuple[KnownNames, LinkRanker]:
@@ -179,7 +159,7 @@ def train_linking(
     folds: list[int] = []
     for fold in range(FOLDS):
         others = [one for place, one in enumerate(documents) if place % FOLDS != fold]
-        finder = CandidateFinder(terminology, learn_names(others))
+        finder = CandidateFinder(terminology, KnownNames.learn(others))
         for document in documents[fold::FOLDS]:
             by_text = finder.find([text for text, _ in document.mentions], document.text)
             for text, ids in document.mentions:
@@ -194,7 +174,7 @@ def train_linking(
         )
     ranker = _fit(found, gold)
     ranker.curve = _fit_curve(found, gold, np.array(folds))
-    return learn_names(documents), ranker
+    return KnownNames.learn(documents), ranker
 
 
 def _fit(found: Sequence[Candidates], gold: Sequence[frozenset[str]]) -> LinkRanker:

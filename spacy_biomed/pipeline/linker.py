@@ -25,8 +25,8 @@ from ..terminologies.terminology import Terminology
 from .checksums import check_component, forget_checksums
 from .described import Described, ShownScores
 from .factories import register_factory
-from .link_candidates import CandidateFinder, KnownNames
-from .link_ranker import DEFAULT_RANKER, LinkedDocument, LinkRanker, Ranked, train_linking
+from .link_candidates import CandidateFinder, KnownNames, LinkedDocument
+from .link_ranker import DEFAULT_RANKER, LinkRanker, Ranked, train_linking
 from .mention_layer import gold_spans
 
 FACTORY = "biomed_linker"

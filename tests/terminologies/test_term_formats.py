@@ -117,6 +117,7 @@ TAXONOMY = {
     "names.dmp": "561\t|\tEscherichia\t|\t\t|\tscientific name\t|\n"
     "562\t|\tBacterium coli\t|\t\t|\tsynonym\t|\n"
     "562\t|\tEscherichia coli\t|\t\t|\tscientific name\t|\n"
+    "562\t|\tEschericia coli\t|\t\t|\tmisspelling\t|\n"
     "562\t|\tATCC 11775\t|\t\t|\ttype material\t|\n",
     "nodes.dmp": "561\t|\t543\t|\tgenus\t|\n562\t|\t561\t|\tspecies\t|\n",
 }
@@ -142,7 +143,7 @@ EXPECTED = {
         TAXONOMY,
         [
             Term("561", ("Escherichia",), "genus", "543"),
-            Term("562", ("Escherichia coli", "Bacterium coli"), "species", "561"),
+            Term("562", ("Escherichia coli", "Bacterium coli", "Eschericia coli"), "species", "561"),
         ],
     ),
 }

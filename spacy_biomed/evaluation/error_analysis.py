@@ -19,7 +19,7 @@ from ..annotations.seen_mentions import SEEN_KEY
 from ..notes.sentence_starts import find_sentence_starts
 from ..notes.term_files import NOTE_LANGUAGES
 from ..pipeline.label_scores import LabelScores
-from ..pipeline.ner import compare_mentions
+from ..pipeline.ner.scores import compare_mentions
 
 Mention = tuple[int, int, str]
 NONE = "none"

@@ -175,7 +175,7 @@ def preset(tmp_path):
 @pytest.mark.parametrize(
     ("name", "student", "weights", "batch", "steps"),
     [
-        # Rohanian et al. 2022, sections 4.1.3, 4.2.3, 4.3 and 6; batch from the model cards.
+        # Rohanian et al. 2022, sections 4.1.3, 4.2.3, 4.3 and 6; batch from the scripts.
         ("distilbiobert", Shape(6, 768, 12), [2, 5, 1], 192, 100_000),
         ("tinybiobert", Shape(4, 312, 12), [1, 1, 1, 1], 192, 100_000),
         ("tinybiobert_6", Shape(6, 768, 12), [1, 1, 1, 1], 192, 100_000),
@@ -195,16 +195,38 @@ def test_presets_have_the_papers_figures(preset, name, student, weights, batch, 
     assert (recipe.training.batch, recipe.training.steps) == (batch, steps)
     assert recipe.masking.probability == 0.15
     section = recipe.student
-    assert section.name == "bio-lm-base" if large else section.layers == student.layers
+    assert section.teacher_layers == ([1, 3, 5, 7, 9, 11] if name == "distilbiobert" else None)
+    count = section.layers or len(section.teacher_layers or ())
+    assert section.name == "bio-lm-base" if large else count == student.layers
     assert section.width in (None, student.width)
     assert section.heads in (None, student.heads)
 
 
-def test_only_large_into_base_has_a_temperature_and_it_is_two(preset):
+def test_temperatures_and_positions_are_those_of_the_scripts(preset):
     shapes = Shape(6, 768, 12), Shape(24, 1024, 16)
     large = preset("bio_lm_base_from_large").create_objective(*shapes)
     assert (large.temperature, large.project.out_features) == (2.0, 1024)
-    assert preset("distilbiobert").create_objective(*shapes).temperature == 1.0
+    assert preset("distilbiobert").create_objective(*shapes).temperature == 2.0
+    for name, logits in {"distilbiobert": "masked", "tinybiobert_6": "masked"}.items():
+        assert preset(name).create_objective(*shapes).needs.logits == logits
+
+
+@pytest.mark.parametrize(
+    ("name", "warmup", "decay"),
+    [
+        ("distilbiobert", 5_000, 0.0),
+        ("compactbiobert", 5_000, 1e-4),
+        ("tinybiobert", 10_000, 1e-4),
+        ("tinybiobert_6", 10_000, 1e-4),
+    ],
+)
+def test_presets_train_as_the_authors_scripts(preset, name, warmup, decay):
+    recipe = preset(name)
+    training = recipe.training
+    assert (recipe.packing.length, recipe.packing.across_documents) == (256, False)
+    assert training.warmup_steps(training.steps) == warmup
+    assert training.weight_decay == decay
+    assert (training.learning_rate, training.beta2, training.epsilon) == (5e-4, 0.999, 1e-8)
 
 
 @pytest.mark.parametrize(

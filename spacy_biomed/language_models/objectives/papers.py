@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from torch import Tensor
 
 from ...errors import BiomedError
 from .layer_maps import map_layers
-from .objective import Objective, Outputs, Shape, Terms
+from .objective import Needs, Objective, Outputs, Shape, Terms
 from .terms import attention_divergence, attention_squared_error, cosine_distance, squared_error
 
 
@@ -108,9 +109,10 @@ class TinyBertObjective(Objective):
     all layers share it. E are the outputs of the embedding layers, since g(0) = 0 makes them layer
     0. They are not the embedding tables, in which rare rows would count as much as frequent rows.
     Attention maps are compared after softmax, because equation 10 has divergences of the same maps.
-    Equation 8 is over all N tokens, not only the masked tokens.
+    Equation 8 is over all N tokens, and in the authors' script only over the masked tokens.
 
     Attributes:
+        masked_output: whether L_output is over the masked tokens only.
         embedding_weight, output_weight: λ_0, λ_(M+1). The paper uses L_Embed only if student and
             teacher do not share the embedding layer.
         layer_weights: λ_1 to λ_M; 1 each by default.
@@ -128,6 +130,7 @@ class TinyBertObjective(Objective):
         layer_weights: Sequence[float] | None = None,
         output_weight: float = 1.0,
         layer_map: Sequence[int] | None = None,
+        masked_output: bool = False,
     ):
         layer_weights = _check_layer_weights(layer_weights, student.layers)
         of_layers = float(any(layer_weights))
@@ -138,8 +141,16 @@ class TinyBertObjective(Objective):
             "output": output_weight,
         }
         super().__init__(student, teacher, weights)
+        self.masked_output = masked_output
         self.layer_weights = layer_weights
         self.layer_map = map_layers(student.layers, teacher.layers, layer_map)
+
+    @property
+    def needs(self) -> Needs:
+        needs = super().needs
+        if self.masked_output and "output" in self.weights:
+            return replace(needs, logits="masked")
+        return needs
 
 
 class CompactObjective(Objective):

@@ -17,6 +17,7 @@ from jinja2 import Environment
 
 from ..evaluation.benchmark import MEASURES
 from ..outputs import replace_text
+from ..training.config import read_description
 from .figures import Dot, ScoredRow, draw_effects, draw_scatter, draw_scores
 from .planning import describe_settings
 from .published import MEAN, PublishedTable, find_table
@@ -97,6 +98,8 @@ def create_tables(
         yield create_settings_table(results)
     if any(trial.fold is not None for cell in results.cells.values() for trial in cell.trials):
         yield create_folds_table(results)
+    if (majorities := create_majorities(results)).rows:
+        yield majorities
     if results.study.comparisons.pairs:
         yield create_comparisons(results)
     if speeds:
@@ -269,6 +272,23 @@ def create_folds_table(results: Results) -> Table:
             title = results.study.title(cell.row)
             lines.append([title, cell.corpus, str(fold + 1), _number(mean)])
     return Table("By fold", ["row", "corpus", "fold", "test"], lines, texts=2)
+
+
+def create_majorities(results: Results) -> Table:
+    """What the most frequent class of the training part scores, for corpora with an accuracy."""
+    lines = []
+    for corpus in results.study.corpora:
+        cells = [cell for cell in results.cells.values() if cell.corpus == corpus]
+        run = results.plan.runs.get(cells[0].chosen[0].run) if cells else None
+        if run is None or cells[0].metric != "acc" or run.corpora[corpus].is_cut:
+            continue
+        parts = read_description(run.corpora[corpus].folder)["parts"]
+        counts, test = parts["train"]["classes"], parts["test"]
+        majority = max(counts, key=counts.get)
+        share = test["classes"].get(majority, 0) / test["documents"]
+        lines.append([corpus, majority, _number(100 * share)])
+    note = "The accuracy of giving each text the most frequent class of the training part."
+    return Table("Majority class", ["corpus", "class", "accuracy"], lines, texts=2, note=note)
 
 
 def create_comparisons(results: Results) -> Table:

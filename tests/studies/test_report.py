@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from dataclasses import replace
 from io import StringIO
 from xml.etree import ElementTree
 
@@ -12,6 +13,7 @@ from spacy_biomed.studies.planning import Plan, Trial
 from spacy_biomed.studies.published import PublishedTable
 from spacy_biomed.studies.report import (
     Table,
+    create_majorities,
     create_tables,
     draw_figures,
     escape_latex,
@@ -22,6 +24,7 @@ from spacy_biomed.studies.report import (
     write_report,
 )
 from spacy_biomed.studies.results import Cell, Results, name_metric, related_metrics
+from spacy_biomed.studies.runs import CorpusOfRun, Run
 from spacy_biomed.studies.study_config import Study
 
 STUDY = {
@@ -163,3 +166,21 @@ def test_metrics_have_the_names_of_the_papers():
     assert related_metrics("score") == ["macro_p", "macro_r", "score"]
     assert related_metrics("mrr") == ["strict", "lenient", "mrr"]
     assert related_metrics("acc") == ["acc"]
+
+
+def test_the_most_frequent_class_is_beside_accuracies(tmp_path):
+    parts = {
+        "train": {"documents": 9, "classes": {"true": 5, "false": 4}},
+        "test": {"documents": 8, "classes": {"true": 3, "false": 5}},
+    }
+    content = {"name": "ncbi_disease", "language": "en", "parts": parts}
+    (tmp_path / "corpus.json").write_text(json.dumps(content))
+    cell = replace(make_cell("a", "ncbi_disease"), metric="acc")
+    corpus = CorpusOfRun(tmp_path, "")
+    run = Run({"ncbi_disease": corpus}, False, "x", "", None, "", None, None, None, 0)
+    plan = Plan({}, {trial.run: run for trial in cell.trials}, {})
+    cells = {("a", "ncbi_disease"): cell}
+    results = Results(Study.model_validate(STUDY), plan, cells, {})
+    assert create_majorities(results).rows == [["ncbi_disease", "true", "37.50"]]
+    results.cells["a", "ncbi_disease"] = replace(cell, metric="f")
+    assert create_majorities(results).rows == []

@@ -123,3 +123,20 @@ def test_bad_input_is_one_line_and_exit_status_1(source, tmp_path):
     (line,) = result.stderr.strip().splitlines()
     assert line.startswith(f"✘ {source / 'dev.tsv'}:2: expected a token and a tag")
     assert not (tmp_path / "out").exists()
+
+
+def test_documents_become_sentences_and_pairs_of_mentions(tmp_path):
+    for part in ("train", "dev", "test"):
+        (tmp_path / "in" / part).mkdir(parents=True)
+        (tmp_path / "in" / part / "a.txt").write_text("Aspirin inhibits COX-1. So it works.")
+        annotated = "T1\tDRUG 0 7\tAspirin\nT2\tGENE 17 22\tCOX-1\nR1\tBLOCKS Arg1:T1 Arg2:T2\n"
+        (tmp_path / "in" / part / "a.ann").write_text(annotated)
+    command = ["convert", "own", str(tmp_path / "in"), str(tmp_path / "out"), "--format", "brat"]
+    for options, documents in ((["--sentences"], "2"), (["--pairs", "GENE+DRUG"], "1")):
+        result = CliRunner().invoke(app, [*command, *options], env={"COLUMNS": "120"})
+        assert result.exit_code == 0, result.output
+        rows = rows_of(result)
+        assert rows["documents"] == rows["sentences"] == [documents] * 3
+        assert rows["BLOCKS"] == ["1"] * 3
+    wrong = CliRunner().invoke(app, [*command, "--pairs", "GENE"])
+    assert "--pairs 'GENE': write all, or types as in CHEMICAL+GENE" in error_line(wrong)

@@ -1,6 +1,8 @@
 """Corpora that cannot be had here, in the folders where their catalogue entries want them."""
 
 import json
+import zipfile
+from pathlib import Path
 
 import pytest
 import spacy
@@ -8,6 +10,7 @@ from spacy.tokens import DocBin
 
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.corpora.corpus_catalogue import find_corpus
+from spacy_biomed.errors import BiomedError
 
 REPORT = "She took aspirin\nfor pain .\n"
 CONCEPTS = 'c="aspirin" 1:2 1:2||t="treatment"\nc="pain" 2:1 2:1||t="problem"\n'
@@ -172,3 +175,36 @@ def test_their_pairs_are_read(converted, cats):
     _, doc = converted
     assert [span.text for span in doc.spans["pair"]] == ["A.", "B."]
     assert doc.cats == cats
+
+
+def write_zip(folder, files, root):
+    folder.mkdir()
+    with zipfile.ZipFile(folder / "DDICorpus-2013.zip", "w") as archive:
+        for path, content in files.items():
+            archive.writestr(f"{root}/{path}", content)
+    return folder
+
+
+def test_a_corpus_is_read_from_the_zip_file_of_its_authors(tmp_path):
+    folder = write_zip(tmp_path / "ddi_2013", LAYOUTS["ddi_2013"], "DDICorpus")
+    report = convert_corpus("ddi_2013", folder, tmp_path / "out")
+    assert report.parts["test"].relations == {"effect": 1}
+    assert [path.name for path in folder.iterdir()] == ["DDICorpus-2013.zip"]
+
+
+def test_an_error_in_a_zip_file_names_the_folder_that_it_is_in(tmp_path):
+    files = {**LAYOUTS["ddi_2013"], "Train/DrugBank/a.xml": INTERACTION.replace("0-6", "0-x")}
+    folder = write_zip(tmp_path / "ddi_2013", files, "DDICorpus")
+    with pytest.raises(BiomedError, match=r"charOffset=\"0-x\" is malformed") as raised:
+        convert_corpus("ddi_2013", folder, tmp_path / "out")
+    assert str(raised.value).startswith(f"{folder}/DDICorpus/Train/DrugBank/a.xml:1: ")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_zip_file_writes_nowhere_else(tmp_path):
+    folder = write_zip(tmp_path / "ddi_2013", LAYOUTS["ddi_2013"], "DDICorpus")
+    with zipfile.ZipFile(folder / "DDICorpus-2013.zip", "a") as archive:
+        archive.writestr("../outside.xml", "<document/>")
+        archive.writestr("/tmp/outside_of_ddi.xml", "<document/>")
+    convert_corpus("ddi_2013", folder, tmp_path / "out")
+    assert not list(tmp_path.rglob("outside*")) and not Path("/tmp/outside_of_ddi.xml").exists()

@@ -13,6 +13,7 @@ from spacy_biomed.encoders.loading import load_pretrained
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.studies import runs
 from spacy_biomed.studies.planning import plan_study
+from spacy_biomed.studies.preparing import prepare_corpora
 from spacy_biomed.studies.runs import write_random_encoder
 from spacy_biomed.studies.study import run_study
 from spacy_biomed.studies.study_config import read_study
@@ -160,6 +161,39 @@ def test_one_length_for_all_corpora_together_is_refused_before_the_first_trainin
     study = read(TOGETHER).model_copy(update=words)
     with pytest.raises(BiomedError, match="max_words = 80: several corpora are trained together"):
         plan_study(study, tmp_path / "mentions")
+
+
+def test_a_corpus_of_another_name_is_trained_together_too(run, read):
+    text = STUDY.replace("[corpora.topics]", '[corpora.classes]\nsource = "topics"')
+    joint = TOGETHER[: TOGETHER.index("[rows.apart]")]
+    results = run(read(joint, text=text))
+    assert set(results.cells) == {
+        (row, name) for row in ("small", "joint") for name in ("drugs", "classes")
+    }
+    assert results.cells["joint", "classes"].metric == "score"
+
+
+def test_a_row_alone_has_its_own_epochs_of_each_corpus(read, corpora):
+    plan = plan_study(read(**{"rows.small.epochs": {"drugs": 7}}), corpora)
+    epochs = {name: run.epochs for run in plan.runs.values() for name in run.corpora}
+    assert epochs == {"drugs": 7, "topics": 1}
+    with pytest.raises(BiomedError, match="has 'drug'"):
+        read(**{"rows.small.epochs": {"drug": 7}})
+
+
+def test_published_folds_are_prepared_each(read, tmp_path):
+    for fold in ("1", "2", "3"):
+        folder = tmp_path / "assets" / "gad" / fold
+        folder.mkdir(parents=True)
+        (folder / "train.tsv").write_text("@GENE$ in @DISEASE$ .\t1\n" * 20)
+        (folder / "test.tsv").write_text("@GENE$ not in @DISEASE$ .\t0\n")
+    text = STUDY.replace("[corpora.drugs]", '[corpora.gad]\nfolds = "given"')
+    prepare_corpora(read(text=text), tmp_path / "corpus", tmp_path / "assets")
+    assert sorted(path.parent.name for path in tmp_path.glob("corpus/gad/*/test.spacy")) == [
+        "1",
+        "2",
+        "3",
+    ]
 
 
 def test_a_study_that_was_stopped_makes_what_is_left(run, read, trainings, tmp_path):

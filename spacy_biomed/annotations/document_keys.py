@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -19,6 +20,19 @@ ANSWER_KEY = "answer"
 NIL = "NIL"
 
 UnalignedMention = tuple[int, int, str]
+
+# A variant as tmVar writes it, `p|SUB|V|600|E`, is one identifier.
+_VARIANT = re.compile(r"\s*[a-z]\|[A-Za-z]+\|")
+
+
+def split_ids(value: str) -> list[str]:
+    """The identifiers of a mention that may mean several concepts: `,`, `;` and `|` separate."""
+    ids = [
+        id.strip()
+        for part in re.split("[;,]", value)
+        for id in ([part] if _VARIANT.match(part) else part.split("|"))
+    ]
+    return [id for id in ids if id]
 
 
 def declare_extension(

@@ -7,11 +7,11 @@ a `BiomedError` of one line: the file, the line, what is wrong, and what to do.
 from __future__ import annotations
 
 import codecs
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ..annotations.document_keys import split_ids
 from ..annotations.pairs import join_pair
 from ..errors import BiomedError, quote
 
@@ -27,7 +27,6 @@ _NOT_OF_FILES = frozenset(
 
 
 # Separators in files that give a mention several concepts in one value.
-_BETWEEN_CONCEPTS = re.compile(r"[|;,]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +133,7 @@ class Document:
 def list_concepts(mention: Mention) -> list[str]:
     """The values of a mention's attributes; a file may give it several concepts in one value."""
     values = mention.attributes.values()
-    return [one.strip() for value in values for one in _BETWEEN_CONCEPTS.split(value)]
+    return [one for value in values for one in split_ids(value)]
 
 
 def mention_names(mentions: Iterable[Mention]) -> set[str]:

@@ -1,7 +1,9 @@
+from .concept_scores import score_concepts
 from .consistency import BiomedConsistency
 from .context import BiomedContext
 from .deidentify import BiomedDeidentifier, add_deidentifier
 from .described import Described, ShownScores
+from .document_relations import BiomedDocumentRelations, concept_relation_scorer_v1
 from .encoder_head import EncoderHead
 from .encoder_pipe import EncoderPipe
 from .linker import BiomedLinker
@@ -24,6 +26,7 @@ __all__ = [
     "BiomedConsistency",
     "BiomedContext",
     "BiomedDeidentifier",
+    "BiomedDocumentRelations",
     "BiomedLinker",
     "BiomedNER",
     "BiomedQA",
@@ -45,6 +48,7 @@ __all__ = [
     "add_deidentifier",
     "answer_scorer_v1",
     "calibrate",
+    "concept_relation_scorer_v1",
     "classification_scorer_v1",
     "find_candidates",
     "load_pipeline",
@@ -52,6 +56,7 @@ __all__ = [
     "relation_scorer_v1",
     "score_answers",
     "score_classes",
+    "score_concepts",
     "score_mentions",
     "score_questions",
     "score_relations",

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from spacy.tokens import Span
 
 from ..annotations.abbreviations import find_abbreviations
-from ..annotations.document_keys import NIL
+from ..annotations.document_keys import NIL, split_ids
 
 # The type of a mention, and the identifier or the simplified name of what it means.
 Concept = tuple[str, str]
 
-_BETWEEN_IDS = re.compile(r"[|;,]")
 _NO_LETTERS = re.compile(r"[^\w]+|_+")
 
 
@@ -39,8 +38,7 @@ def find_concepts(text: str, mentions: Sequence[Span]) -> list[frozenset[Concept
 
 def _concepts_of(mention: Span, long_forms: dict[str, str]) -> frozenset[Concept]:
     if mention.kb_id_ and mention.kb_id_ != NIL:
-        ids = {id.strip() for id in _BETWEEN_IDS.split(mention.kb_id_)}
-        return frozenset((mention.label_, id) for id in ids if id)
+        return frozenset((mention.label_, id) for id in split_ids(mention.kb_id_))
     name = _simplify(mention.text)
     return frozenset({(mention.label_, long_forms.get(name, name))})
 

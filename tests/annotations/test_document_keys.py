@@ -6,7 +6,12 @@ import sys
 import spacy
 from spacy.tokens import DocBin
 
-from spacy_biomed.annotations.document_keys import UNALIGNED_ANSWERS, get_unaligned, set_unaligned
+from spacy_biomed.annotations.document_keys import (
+    UNALIGNED_ANSWERS,
+    get_unaligned,
+    set_unaligned,
+    split_ids,
+)
 
 
 def test_an_extension_that_a_program_has_declared_stays():
@@ -18,6 +23,12 @@ def test_an_extension_that_a_program_has_declared_stays():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["mine", "True"]
+
+
+def test_several_identifiers_are_apart_and_a_variant_is_one():
+    assert split_ids("D1;D2, D3|D4") == ["D1", "D2", "D3", "D4"]
+    assert split_ids("p|SUB|V|600|E;c|DEL||32") == ["p|SUB|V|600|E", "c|DEL||32"]
+    assert split_ids(" ") == []
 
 
 def test_unaligned_gold_is_stored_with_the_document():

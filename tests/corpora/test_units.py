@@ -7,9 +7,9 @@ import spacy
 from spacy.tokens import DocBin
 
 from spacy_biomed.corpora.convert import convert_corpus
-from spacy_biomed.formats.documents import Document, Mention, Relation
 from spacy_biomed.corpora.units import cut_sentences, mark_pairs, parse_pairs
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats.documents import Document, Mention, Relation
 
 TEXT = "Aspirin inhibits COX-1. It helps Dr. Who and Ana.  Zinc does not."
 

@@ -143,7 +143,9 @@ EXPECTED = {
         TAXONOMY,
         [
             Term("561", ("Escherichia",), "genus", "543"),
-            Term("562", ("Escherichia coli", "Bacterium coli", "Eschericia coli"), "species", "561"),
+            Term(
+                "562", ("Escherichia coli", "Bacterium coli", "Eschericia coli"), "species", "561"
+            ),
         ],
     ),
 }

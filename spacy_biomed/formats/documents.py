@@ -26,9 +26,6 @@ _NOT_OF_FILES = frozenset(
 )
 
 
-# Separators in files that give a mention several concepts in one value.
-
-
 @dataclass(frozen=True, slots=True)
 class Mention:
     """An annotated mention: one or more fragments of the text under one label.

@@ -60,11 +60,7 @@ class EncoderListener(Model):
         return self._received is not None and self._received[0] == list(map(id, docs))
 
     def take(self, docs: list[Doc]) -> tuple[EncodedBatch, EncodedBackprop]:
-        """Return the received batch, once.
-
-        Raises:
-            ValueError: if it was another batch.
-        """
+        """Return the received batch, once; raise ValueError if it was another batch."""
         if self._received is None or not self.has_received(docs):
             raise ValueError(f"{self.name}: the encoder was given other documents than this layer")
         _, outputs, backprop = self._received

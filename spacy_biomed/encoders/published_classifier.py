@@ -154,11 +154,7 @@ def _read_model(kind: str, source: str, config: PretrainedConfig) -> PreTrainedM
 
 
 def _find_layers(kind: str, source: str, model: PreTrainedModel) -> HiddenLayer:
-    """The layers after the encoder.
-
-    Raises:
-        BiomedError: if there are others.
-    """
+    """The layers after the encoder; raise BiomedError if there are others."""
     others = {name for name, _ in model.named_children()} - {model.base_model_prefix}
     if kind == TOKENS and others <= {"dropout", "classifier"}:
         return HiddenLayer("", "tanh", "classifier")

@@ -256,11 +256,7 @@ class TrainingRecipe(Section):
         return BiomedError(f"{place}{setting}: {problem}")
 
     def check_paths(self) -> None:
-        """Check that the files and folders of the text exist.
-
-        Raises:
-            BiomedError: if one does not.
-        """
+        """Check that the files and folders of the text exist; raise BiomedError if one does not."""
         for setting, paths in self._list_texts():
             for path in paths if isinstance(paths, list) else ():
                 if not path.exists():

@@ -322,11 +322,7 @@ def skip_batch(model: Model, docs: list[Doc]) -> bool:
 
 
 def check_share(component: str, setting: str, value: float) -> None:
-    """Check a component's setting.
-
-    Raises:
-        BiomedError: if it is not between 0 and 1.
-    """
+    """Check a component's setting; raise BiomedError if it is not between 0 and 1."""
     if not 0.0 <= value <= 1.0:
         raise BiomedError(f"[components.{component}] {setting} = {value}: use a number from 0 to 1")
 

@@ -447,11 +447,7 @@ def check_encoder_name(encoder: str) -> None:
 
 
 def check_sections(path: Path, config: Config, sections: Sequence[str]) -> None:
-    """See that a config has sections with something in them.
-
-    Raises:
-        BiomedError: if it lacks one.
-    """
+    """See that a config has sections with something in them; raise BiomedError if it lacks one."""
     for section in sections:
         if not (config.get(section) and isinstance(config[section], dict)):
             raise BiomedError(

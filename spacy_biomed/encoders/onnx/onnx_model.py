@@ -307,11 +307,7 @@ def first_line(error: Exception) -> str:
 
 
 def read_settings(content: bytes) -> dict[str, Any]:
-    """Read `encoder.json`.
-
-    Raises:
-        ValueError: if a required setting is missing.
-    """
+    """Read `encoder.json`; raise ValueError if a required setting is missing."""
     settings = json.loads(content)
     for name in ("width", "max_length", "pad"):
         if not (isinstance(settings, dict) and isinstance(settings.get(name), int)):

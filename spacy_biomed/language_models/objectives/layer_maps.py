@@ -49,11 +49,7 @@ def map_layers(student: int, teacher: int, layers: Sequence[int] | None = None) 
 
 
 def check_layers(name: str, layers: Sequence[int], teacher: int) -> None:
-    """Check the layers of a setting.
-
-    Raises:
-        BiomedError: if the teacher does not have one of them.
-    """
+    """Check the layers of a setting; raise BiomedError if the teacher does not have one of them."""
     for layer in layers:
         if not 1 <= layer <= teacher:
             raise BiomedError(

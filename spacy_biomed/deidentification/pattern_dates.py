@@ -33,6 +33,8 @@ _NUMERIC = (
     # The first day of "del 3/11 al 9/11/2017".
     rf"{_BEFORE}{_FIRST}[/-]{_SECOND}"
     r"(?=\s*(?:[-–y]|al?|to|and|hasta(?: el)?)\s*\d\d?[/-]\d\d?[/-]\d\d)",
+    r"(?:(?<=del )|(?<=\bel )|(?<=entre )|(?<=d[íi]as ))\d\d?"
+    r"(?=\s*(?:al?|y|-)\s*(?:el\s+)?\d\d?[/.-]\d\d?[/.-]\d\d)",
     # 20190312081530 and 20190312T0815, of which the time stays.
     r"(?<!\w)(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"
     r"(?=[T_]?(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?(?!\d))",

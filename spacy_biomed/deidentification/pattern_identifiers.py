@@ -133,6 +133,8 @@ _EVERYWHERE: list[tuple[str, str, Callable[[str], bool]]] = [
     ("account", rf"{_GROUPED}3[47]\d\d[ -]?\d{{6}}[ -]?\d{{5}}{_END}", _is_card),
 ]
 
+# Segments of HL7 that have to do with people.
+SEGMENTS = "MSH|PID|PD1|NK1|PV1|PV2|ORC|OBR|OBX|IN1|GT1|AL1|DG1|SCH|AIP|ROL"
 # Registers of studies, genes, terms and papers.
 _REGISTERS = re.compile(
     r"(?:NCT|PM|PMC|PMID|[NXY][MPRG]|RS|CVE|GS[EM]|SRR|ENS|ORPHA|OMIM|DOI|CD|C|D)\W?\d"
@@ -168,7 +170,8 @@ def _is_segment(match: re.Match[str]) -> bool:
 def is_hl7(match: re.Match[str]) -> bool:
     """Whether the line of a match is a segment of HL7, such as "PID|1||4482913"."""
     start = match.string.rfind("\n", 0, match.start()) + 1
-    return re.match(r"\W?[A-Z][A-Z0-9]{2}[|]", match.string[start : start + 6]) is not None
+    line = match.string[start : match.start()]
+    return re.match(rf"\W?[A-Z][A-Z0-9]{{2}}[|]|.{{0,40}}\b(?:{SEGMENTS})[|]", line) is not None
 
 
 _THINGS = [

@@ -9,9 +9,10 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from .pattern_identifiers import SEGMENTS
 from .pattern_rules import Found, fold_form, is_eponym
 from .plain_text import PlainText
-from .term_lists import NameWords, name_words, word_list
+from .term_lists import LANGUAGES, NameWords, name_words, word_list
 
 _WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
 _PARTICLES = frozenset(
@@ -76,7 +77,7 @@ _NO_PERSON_BEFORE = re.compile(
     r"(?: (?:de|del|la|los|las|el)){0,3} \Z"
 )
 _INITIALS = re.compile(r"(?:[A-ZÀ-Þ]\.[ -]?){1,5}")
-_SEGMENT = re.compile(r"^\W?[A-Z][A-Z0-9]{2}\|.*", re.MULTILINE)
+_SEGMENT = re.compile(rf"(?:^\W?[A-Z][A-Z0-9]{{2}}|\b(?:{SEGMENTS}))\|.*", re.MULTILINE)
 _COMPONENT = re.compile(r"(?<=[|^])[^\W\d_][^|^~\d\n]{2,40}(?=\^)|(?<=\^)[^\W\d_][^|^~\d\n]{2,40}")
 
 
@@ -148,8 +149,22 @@ class _Finder:
                 first, done = place, self._end_of_run(place)
                 if done == place and self._is_after_initial(place):
                     first, done = place - 1, place + 1
+                elif done > place:
+                    first = self._find_start(place)
                 if done > place and not self._is_other(start):
                     yield self._places[first][0], self._places[done - 1][1]
+
+    def _find_start(self, place: int) -> int:
+        """The first of capitalised words from the start of a line to a name: "MONZONÍS ELVIRA"."""
+        first, shape = place, self._word(place).shape
+        while first > max(place - _MAX_PARTICLES, 0) and self._joins(first) and shape != "l":
+            word = self._word(first - 1)
+            is_ordinary = any(word.form in name_words(one).ordinary for one in LANGUAGES)
+            if word.shape != shape or is_ordinary or len(word.form) < _MAX_PARTICLES:
+                break
+            first -= 1
+        start = self._places[first][0]
+        return first if self._text[:start].rpartition("\n")[2].strip(" >*•#_-") == "" else place
 
     def _is_known(self, form: str) -> bool:
         if form in self._names:
@@ -173,7 +188,9 @@ class _Finder:
             while place < len(self._places) and place < first + _MAX_WORDS:
                 word = self._word(place)
                 is_initial = word.shape == "i" and self._text[word.end : word.end + 1] == "."
-                is_name = word.shape in "tu" and not word.is_ordinary
+                # "elvira monzonis acude"
+                is_lower = self._word(first).shape == "l" and self._word(first).known == "given"
+                is_name = (word.shape in "tu" or is_lower) and not word.is_ordinary
                 is_part = word.form in _PARTICLES or is_name or is_initial
                 if not is_part or (place > first and not self._joins(place)):
                     break
@@ -193,7 +210,9 @@ class _Finder:
         if len(names) > 1 and _DOES.match(self._folded, end):
             return True
         if names[-1].shape == "i" and len(names) == 2:
-            return names[0].known == "surname"
+            return names[0].known == "surname" or text[end : end + 2] == ".,"
+        if names[0].shape == "l":
+            return False
         if len(known) < len(names) or all(one.known == "surname" for one in names):
             initials = _INITIALS.match(text, end + 1)
             return bool(known and initials and text[end : end + 1] in " ,")

@@ -62,7 +62,8 @@ _AFTER_KNOWN = rf"(?:{_LEGAL_FORM}|S[AL]U?|Co|AG|BV)"
 _STREETS = (
     r"(?:c/\.?|calle|carrer|avda?\.?|av[./,]|avenida|avinguda|plaza|plaça|pza\.?|pl\.|paseo"
     r"|passeig|p[º°]|ctra\.?|carretera|camino|ronda|traves[íi]a|urb\.|urbanizaci[óo]n"
-    r"|pol[íi]gono|carrera|glorieta|rambla|callej[óo]n|cuesta|alameda)"
+    r"|pol[íi]gono|carrera|glorieta|rambla|callej[óo]n|cuesta|alameda|partida|r[úu]a|barriada"
+    r"|pasaje|bulevar|finca)"
 )
 _ADDRESSES = {
     # To the end of the sentence or line, or a postal code.
@@ -209,6 +210,7 @@ _HOUSE = re.compile(
 )
 # Keywords that are also other words.
 _WORDS = frozenset(["paseo", "camino", "ronda", "plaza", "carrera", "cuesta", "rambla", "urb."])
+_NEEDS_HOUSE = frozenset(["poligono", "partida", "pasaje", "finca", "barriada"])
 
 
 def _is_street(match: re.Match[str]) -> bool:
@@ -221,6 +223,8 @@ def _is_street(match: re.Match[str]) -> bool:
         word for word in re.findall(r"[^\W\d_][\w'-]*", value) if fold(word) not in _JOINING_WORDS
     ]
     if not any(len(word) > 1 for word in names):
+        return False
+    if fold(keyword) in _NEEDS_HOUSE and not _HOUSE.search(value):
         return False
     ordinary = name_words("es").ordinary
     proper = [word for word in names if fold(word) not in ordinary]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -23,6 +23,8 @@ _GROUP = re.compile(
 )
 _FAR = 1 << 30
 _END = 0  # not the hash of a word
+# In terms, the end of a sentence.
+_SENTENCE_END = get_string_id("¶")
 
 
 class _Group(NamedTuple):
@@ -87,8 +89,8 @@ class CueMatcher:
     and Diseases in Discharge Summaries"; Harkema et al. 2009, "ConText: An Algorithm for
     Determining Negation, Experiencer, and Temporal Status from Clinical Reports".
 
-    Words are compared in small letters, with or without accents. The time is linear in the number
-    of words.
+    In a term, "¶" is the end of a sentence. Words are compared in small letters, with or without
+    accents. The time is linear in the number of words.
 
     Args:
         groups: terms by group (`parse_group`). A term may be in several groups.
@@ -130,7 +132,7 @@ class CueMatcher:
         Returns:
             the categories of each mention.
         """
-        terms = self._match(words, mentions)
+        terms = self._match(words, sentences, mentions)
         if not terms:
             return [set() for _ in mentions]
         distances: list[dict[str, int]] = [{} for _ in mentions]
@@ -150,24 +152,31 @@ class CueMatcher:
         )
         return [_settle(one) for one in distances]
 
-    def _match(self, words: Sequence[int], mentions: Sequence[tuple[int, int]]) -> list[_Found]:
+    def _match(
+        self, words: Sequence[int], sentences: Sequence[int], mentions: Sequence[tuple[int, int]]
+    ) -> list[_Found]:
         """The first and longest terms that do not overlap."""
-        ends = dict(mentions)
+        mention_ends = dict(mentions)
         taken = {place for start, end in mentions for place in range(start, end)}
         found: list[_Found] = []
         past = 0
         for start in [place for place, word in enumerate(words) if word in self._root]:
-            if start < past or (start in taken and start not in ends):
+            if start < past or (start in taken and start not in mention_ends):
                 continue
             node: Any = self._root
             end = start
-            limit = ends.get(start)
+            limit = mention_ends.get(start)
             while end < (limit or len(words)) and (limit or end not in taken):
                 if (node := node.get(words[end])) is None:
                     break
                 end += 1
-                if _END in node and limit in (None, end):
+                if limit not in (None, end):
+                    continue
+                if _END in node:
                     past, groups = end, node[_END]
+                is_last = end == len(words) or sentences[end] != sentences[start]
+                if is_last and _SENTENCE_END in node:
+                    past, groups = end, node[_SENTENCE_END][_END]
             if past > start:
                 found.append((start, past, *groups))
         return found
@@ -181,10 +190,17 @@ def _read_terms(
     for name, terms in groups.items():
         group = parse_group(name)
         for term in terms:
-            for one in expand(term):
+            for one in _write_apostrophes(expand(term)):
                 for words in product(*map(_spellings, tokenize(one))):
                     read.setdefault(words, []).append(group)
     return read
+
+
+def _write_apostrophes(terms: Iterable[str]) -> Iterator[str]:
+    """Terms, those with an apostrophe in each form that a tokenizer may divide otherwise."""
+    for term in terms:
+        curly = term.replace("'", "’")
+        yield from {term, term.upper(), curly, curly.upper()} if curly != term else {term}
 
 
 def _spellings(word: str) -> set[str]:

@@ -28,6 +28,7 @@ _STOP = re.compile(
     r"(?:[.?!…]*[\"'”’»)\]]*(?=\s)|(?<=[^\W\d_]{3}[.?!])(?=[^\W\d_a-zà-ÿ][a-zà-ÿ]))"
     r"\s*(?=([\"'“‘«¿¡(\[*•–-]*\s?(\w)?))"
 )
+_WORD = re.compile(r"\w")
 _LAST_WORD = re.compile(r"\S*\Z")
 _LONGEST_WORD = 30
 _LONGEST_PARENTHESIS = 300
@@ -169,6 +170,8 @@ def _ends(
         is_number = word.isdigit() and text[start : stop.start()].strip(" (-") == word
         if is_initial or is_number or (is_small and len(word) < 4 and not word.isdigit()):
             return False
+    if not _WORD.search(text, start, stop.start()):  # "? pneumonia"
+        return False
     if stop.start() - start > _LONGEST_PARENTHESIS:
         return True
     return text.count("(", start, stop.end()) <= text.count(")", start, stop.end())

@@ -12,6 +12,8 @@ GROUPS = {
     "stop": ["but"],
     "stop negated forward": [","],
     "none": ["no increase"],
+    "negated backward 1": ["no {¶,.}", "no ,"],
+    "negated forward 0": ["isn't"],
 }
 
 
@@ -51,6 +53,12 @@ def find(text, own=None):
         ("possible GOUT , no FEVER", [{"uncertain"}, {"negated"}]),
         ("no FEVER negative COUGH", [{"negated"}, {"negated"}]),
         ("FEVER", [set()]),
+        ("FEVER : no", [{"negated"}]),
+        ("FEVER : no . COUGH", [{"negated"}, set()]),
+        ("FEVER no , COUGH no , PAIN", [{"negated"}, {"negated"}, set()]),
+        ("FEVER no COUGH", [set(), {"negated"}]),
+        ("isn’t ILL", [{"negated"}]),
+        ("isn't so ILL", [set()]),
     ],
 )
 def test_scopes(text, found):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import tarfile
 from pathlib import Path
 
@@ -180,6 +181,88 @@ def test_the_included_pipelines_mark_what_is_negated_without_torch(pipeline, tex
         + "min(ent._.assertion_probabilities['is_negated'] for ent in ents) >= 0.8)"
     )
     assert run(code).split() == ["True"] * 3
+
+
+# Mentions in brackets, each with what is said of it: negated, uncertain, historical, "y" for
+# hypothetical, family. Kinds of wordings, of which the corpora have few.
+WORDINGS = {
+    "es": """
+No solo presenta [fiebre] sino también [tos]
+El paciente presenta [exantema]
+[HTA n]: no. [DM n]: no. [Dislipemia]: sí
+[HTA n] no, [DM n] no, [dislipemia] sí
+[HTA n] -, [DM n] -
+[DM n] (-), [HTA] (+)
+[Alergias n]: no conocidas
+[Alergias n]: niega
+Niega [fiebre n], [tos n] y [disnea n]; refiere [dolor]
+[Metástasis n]: no
+[Metástasis n] descartadas
+[TEP u] no descartado
+No se descarta [neumonía u]
+[HBsAg n] negativo
+Bacilo gram negativo en [hemocultivo]
+No cede el [dolor]
+No toma [aspirina n]
+No se realiza [biopsia n]
+Dx diferencial con [tuberculosis u]
+[Infarto h] en 2010
+[Cáncer de mama f] (madre)
+Su madre niega [alergias n]
+Su madre refiere [fiebre]
+Sin antecedentes familiares de [cáncer nf]
+Vacunado de [gripe y]
+Riesgo de [sangrado y]""",
+    "en": """
+Not only [fever] but also [cough]
+No [fever n], [chills n] or [cough n] but [pain]
+[HIV n] (-), [HCV] (+)
+[DM n]: no. [HTN]: yes
+[Allergies n]: NKDA
+[Cough n]: denies
+The [tumour n] was ruled out
+[Pulmonary embolism u] has not been excluded
+Unlikely [PE u]
+? [pneumonia u]
+Doesn’t have [diabetes n]
+Gram negative [sepsis]
+No significant change in [cardiomegaly]
+No relief of [pain]
+Discontinued [aspirin n]
+[Metformin n] was stopped
+Resolved [pneumonia n]
+[Cancer u] is a possibility
+It is unclear whether she has [lupus u]
+[Stroke h] in 2010
+Previously diagnosed with [lupus h]
+[Breast cancer f] (mother)
+His mother denies [angina n]
+Her husband noticed [confusion]
+At risk for [falls y]
+If [fever y] develops, call""",
+}
+
+
+@pytest.mark.parametrize("capitals", [False, True], ids=["as it is", "in capitals"])
+@pytest.mark.parametrize("language", ["en", "es"])
+def test_wordings(language, capitals):
+    nlp = create(language, words=())
+    for line in WORDINGS[language].strip().split("\n"):
+        pieces = re.split(r"\[(.+?)(?: ([nuhyf]+))?\](?!\w)", line)
+        text, spans, wanted = pieces[0], [], []
+        for mention, said_of_it, after in zip(
+            pieces[1::3], pieces[2::3], pieces[3::3], strict=True
+        ):
+            spans.append((len(text), len(text) + len(mention)))
+            wanted.append(set(said_of_it or ""))
+            text += mention + after
+        doc = nlp.make_doc(text.upper() if capitals else text)
+        doc.ents = [doc.char_span(*span, "PROBLEM") for span in spans]
+        for name in ("sentences", "sections", "context"):
+            doc = nlp.get_pipe(f"biomed_{name}")(doc)
+        letters = dict(zip(ASSERTIONS, "nuhyf", strict=True))
+        found = [{letters[name] for name in said(ent)} for ent in doc.ents]
+        assert found == wanted, doc.text
 
 
 def f1(pairs):

@@ -8,6 +8,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element, ParseError, iterparse
@@ -118,7 +119,10 @@ def _split_lines(path: Path | None, separator: str, least: int) -> Iterator[list
 
 
 def _read_csv(source: Source) -> Iterator[Term]:
-    rows = csv.reader(_read_lines(source.path), strict=True)
+    lines = _read_lines(source.path)
+    first = next(lines, "")
+    delimiter = max(",;\t", key=first.count)
+    rows = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
     header = next(rows, [])
     if not {"id", "name"} <= set(header):
         raise BiomedError(

@@ -182,6 +182,12 @@ def test_a_compressed_file_is_read(tmp_path):
     assert read_terms(path, "csv")[0][0] == INFARCTION
 
 
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_columns_have_other_delimiters_too(tmp_path, delimiter):
+    content = f"id{delimiter}name\nC2{delimiter}Fever, high\n"
+    assert read_terms(write(tmp_path, content), "csv")[0] == [Term("C2", ("Fever, high",))]
+
+
 def test_names_of_another_language_are_left_out(tmp_path):
     terms, _ = read_terms(write(tmp_path, RRF), "rrf", "es")
     assert terms == [Term("C1", ("Infarto de miocardio",), "Disease or Syndrome")]

@@ -96,6 +96,11 @@ def _add_relations(doc: Doc, is_first: bool) -> None:
     doc._.relations = [SpanRelation(head, tail, "PREVENTS")] if is_first else []
 
 
+def _add_document_relations(doc: Doc, is_first: bool) -> None:
+    _add_entities(doc, is_first)
+    doc._.relations = [SpanRelation(*doc.ents, "PREVENTS")] if is_first else []
+
+
 def _add_answers(doc: Doc, is_first: bool) -> None:
     doc.spans["answer"] = [doc.spans["pair"][1][:1]]
 
@@ -113,6 +118,7 @@ MAKERS = {
     "pair_classification": (_make_pairs, _add_inference),
     "similarity": (_make_pairs, _add_similarity),
     "relations": (_make_marked, _add_relations),
+    "document_relations": (_make_texts, _add_document_relations),
     "qa": (_make_pairs, _add_answers),
     "triage": (_make_texts, _add_urgency),
 }

@@ -251,6 +251,21 @@ def test_a_saved_pipeline_finds_the_same(trained, corpus, tmp_path):
     np.testing.assert_array_equal(found, expected)
 
 
+def test_it_relates_what_another_pipeline_finds_with_another_encoder(trained, tiny_bert, tmp_path):
+    nlp = spacy.blank("en")
+    nlp.tokenizer = trained.tokenizer
+    nlp.add_pipe(ENCODER, config={"model": {"name": str(tiny_bert)}}).initialize(list, nlp=nlp)
+    ruler = nlp.add_pipe("entity_ruler")
+    words = {"Aspirin": "DRUG", "ASA": "DRUG", "stroke": "DISEASE", "Fever": "DISEASE"}
+    ruler.add_patterns([{"label": label, "pattern": word} for word, label in words.items()])
+    nlp.add_pipe(ENCODER, name="relation_transformer", source=trained)
+    nlp.add_pipe(NAME, source=trained)
+    nlp.to_disk(tmp_path / "both")
+    doc = spacy.load(tmp_path / "both")("Aspirin and stroke. ASA did not help. Fever came too.")
+    found = {(one.head.text, one.label, one.tail.text) for one in doc._.relations}
+    assert ("stroke", "TREATS", "Aspirin") in found
+
+
 def test_documents_without_the_layer_change_nothing(corpus, tiny_bert, weights):
     trained = create_pipeline(tiny_bert)
     trained.initialize(lambda: list(Corpus_v1(corpus / "train.spacy")(trained)))

@@ -18,7 +18,7 @@ from spacy_biomed.annotations.pairs import pair
 from spacy_biomed.annotations.relation_layer import SpanRelation
 from spacy_biomed.cli import app
 from spacy_biomed.cli.annotate import findings
-from spacy_biomed.pipeline.ner import install_extensions
+from spacy_biomed.pipeline.mention_layer import install_extensions
 
 
 def invoke(*arguments) -> str:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from spacy_biomed.corpora.corpus_catalogue import find_corpus
-from spacy_biomed.corpora.formats import read_documents
+from spacy_biomed.formats import read_documents
 from spacy_biomed.corpora.label_map import LabelMap, map_labels
 from spacy_biomed.corpora.splits import split_parts
 from spacy_biomed.corpora.units import cut_documents

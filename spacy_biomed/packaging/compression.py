@@ -192,27 +192,10 @@ def compress_pipeline(
             )
         texts = [example.reference.text for example in examples[:COMPARED_TEXTS]] or SAMPLE_TEXTS
         for embeddings in [True, False] if precision == "int8" and examples else [False]:
-            if precision == "fp16":
-                write_halved(nlp, partial)
-            else:
-                write_compressed(nlp, partial, precision, embeddings, calibration)
             report = CompressionReport(
                 precision, embeddings, bool(calibration), scores_before=before
             )
-            cosines = []
-            for engine in ["PyTorch"] if precision == "fp16" else _engines_of(partial):
-                try:
-                    compressed = _load_in_engine(partial, find_encoders(nlp), engine)
-                    cosine, difference = compare_encoders(nlp, compressed, texts)
-                except DamagedPipelineError:
-                    cosines.append(np.nan)
-                    break
-                cosines.append(cosine)
-                report.difference = max(report.difference, difference)
-                if check and examples:
-                    again = _read_examples(compressed, check)
-                    report.scores_by_engine[engine] = weighted_scores(compressed, again)
-            report.cosine = float(np.min(cosines))  # not a number if one is not
+            _write_and_compare(nlp, partial, report, calibration, texts, check)
             refusal = _refusal(report, pipeline, check, max_loss)
             if refusal is None:
                 break
@@ -241,6 +224,42 @@ def compress_pipeline(
     report.bytes_before = directory_size(nlp.path) if nlp.path else 0
     report.bytes_after = directory_size(output)
     return report
+
+
+def _write_and_compare(
+    nlp: Language,
+    path: Path,
+    report: CompressionReport,
+    calibration: Sequence[Doc],
+    texts: Sequence[str],
+    check: Path | None,
+) -> None:
+    """Write a pipeline as a report says, and compare it in each engine, which the report gets.
+
+    Args:
+        path: directory to write to.
+        calibration: as for `export_encoder`.
+        texts: to compare the encoders' rows on.
+        check: .spacy file to score it on.
+    """
+    if report.precision == "fp16":
+        write_halved(nlp, path)
+    else:
+        write_compressed(nlp, path, report.precision, report.quantized_embeddings, calibration)
+    cosines = []
+    for engine in ["PyTorch"] if report.precision == "fp16" else _engines_of(path):
+        try:
+            compressed = _load_in_engine(path, find_encoders(nlp), engine)
+            cosine, difference = compare_encoders(nlp, compressed, texts)
+        except DamagedPipelineError:
+            cosines.append(np.nan)
+            break
+        cosines.append(cosine)
+        report.difference = max(report.difference, difference)
+        if check:
+            again = _read_examples(compressed, check)
+            report.scores_by_engine[engine] = weighted_scores(compressed, again)
+    report.cosine = float(np.min(cosines))  # not a number if one is not
 
 
 def _engines_of(pipeline: Path) -> list[EngineName]:

@@ -89,7 +89,7 @@ _WORDED = {
         rf"\b{_DAY_IN_WORDS}\s+de\s+{{month}}\b(?:\s+del?\s+(?:a[ñn]o\s+)?(?:{_YEAR}"
         rf"|{_YEAR_IN_WORDS}))?",
         rf"\b(?:{_CUES['es']})\s+(?P<value>{{month}})\b",
-        rf"(?<!\w-)\b{{month}}\.?[ -]{_DAY},?[ -](?:of )?{_YEAR}\b",
+        rf"\b(?<!\w-){{month}}\.?[ -]{_DAY},?[ -](?:of )?{_YEAR}\b",
         rf"\b(?:en|desde|hasta|durante|a[ñn]o(?: de)?|del|navidad(?:es)?|nochebuena|nochevieja"
         rf"|semana santa|verano|invierno|oto[ñn]o|primavera|hacia|sobre)\s+(?:de\s+|del?\s+|el\s+)?"
         rf"(?P<value>{_YEAR}){_AFTER}{_NO_QUANTITY}",

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 from .pattern_identifiers import SEGMENTS
@@ -116,13 +117,18 @@ def find_names(plain: PlainText, language: str) -> Found:
     yield from ((start, end, "name") for start, end in finder.find())
 
 
+@cache
+def _all_names(language: str) -> frozenset[str]:
+    known = name_words(language)
+    return (known.given | known.surnames) - _PARTICLES
+
+
 class _Finder:
     def __init__(self, plain: PlainText, language: str):
         self._text, self._folded = plain.text, plain.folded
         self._known: NameWords = name_words(language)
         self._places = [match.span() for match in _WORD.finditer(self._folded)]
-        known = self._known
-        self._names = (known.given | known.surnames) - _PARTICLES
+        self._names = _all_names(language)
         self._at = {start: place for place, (start, _) in enumerate(self._places)}
         self._words: dict[int, _Word] = {}
 

@@ -552,6 +552,9 @@ def explain(problem: str | None) -> None:
     assert problem is None, problem
 
 
+@pytest.mark.skipif(
+    not os.environ.get("SPACY_BIOMED_CAMPAIGNS"), reason="takes a minute; see above"
+)
 def test_a_failed_system_call_in_a_process_of_its_own(undisturbed, tmp_path):
     """As above, without Python's knowledge: `strace` lets a write fail."""
     strace = ["strace", "-f", "-qq", "-o", str(tmp_path / "calls"), "-y", "-e", "trace=write"]

@@ -4,6 +4,7 @@ import pytest
 
 from spacy_biomed.deidentification.pattern_identifiers import is_social_security_number
 from spacy_biomed.deidentification.pattern_matches import choose_labels, find_patterns
+from spacy_biomed.deidentification.pattern_prefixes import find_prefixes
 from spacy_biomed.errors import BiomedError
 
 
@@ -136,3 +137,36 @@ def test_labels_are_those_of_the_pipeline_or_generic():
 
     with pytest.raises(BiomedError, match="no pattern dates; use some of date, age"):
         check_patterns(["dates"])
+
+
+def test_the_prefixes_of_a_form_are_where_it_matches():
+    prefixes = find_prefixes(r"\b(?:c/\.?|calle|av[./,]|p[º°])\s*")
+    assert prefixes == {"c/", "c/.", "cal", "av.", "av/", "av,", "pº", "p°"}
+    assert find_prefixes(r"\b\d+ mg|\bmg") == {"0", "mg"}
+    assert find_prefixes(r"(?i:tel)[eé]fono") == frozenset()  # may be within a word
+    assert find_prefixes(r"\b[^\W\d]+") == frozenset()
+
+
+TABLE = """Hab.\tApellidos y nombre\tNHC\tDx
+204\tXwq Zrt, Ana\t55\tHTA
+205\tGhj Klm\t-\tEPOC
+
+Hb\t1\t2"""
+
+
+def test_the_head_of_a_column_says_what_its_cells_are():
+    assert find(TABLE) == [
+        ("204", "room"),
+        ("Xwq Zrt, Ana", "name"),
+        ("55", "record"),
+        ("205", "room"),
+        ("Ghj Klm", "name"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"apellido1": "Xwqzrt"}', "<apellidos>Xwqzrt</apellidos>", '<p nombre="Xwqzrt"/>'],
+)
+def test_a_key_says_what_its_value_is(text):
+    assert find(text) == [("Xwqzrt", "name")]

@@ -62,14 +62,7 @@ def train(
         import_code(code)
     set_up_gpu(gpu_id)
     given = read_config(config)
-    log = output / LOG
-    if html is not None:
-        logger = given["training"].get("logger", {})
-        if logger.get("@loggers") != "spacy_biomed.RichLogger.v1":
-            raise BiomedError(f"{config}: --html needs the logger spacy_biomed.RichLogger.v1")
-        if not os.access(html.parent, os.W_OK):  # now, not after the training
-            raise BiomedError(f"--html {html}: cannot be written; name another file")
-        log = Path(overrides.setdefault("training.logger.jsonl", logger.get("jsonl") or str(log)))
+    log = None if html is None else _prepare_report(config, given, overrides, output, html)
     check_settings(given, config)
     if unknown := find_unknown(overrides, given, str(config)):
         raise BiomedError(f"--{unknown[0]}: {unknown[1]}")
@@ -85,8 +78,21 @@ def train(
         msg.good("Initialized pipeline")
         msg.divider("Training pipeline")
         train_pipeline(nlp, output, use_gpu=gpu_id, resume=resume, evaluate_first=False)
-    if html is not None:
+    if html is not None and log is not None:
         _write_report(log, output, html)
+
+
+def _prepare_report(
+    config: Path, given: dict[str, Any], overrides: dict[str, Any], output: Path, page: Path
+) -> Path:
+    """Let the training write its evaluations to a file, which is returned."""
+    logger = given["training"].get("logger", {})
+    if logger.get("@loggers") != "spacy_biomed.RichLogger.v1":
+        raise BiomedError(f"{config}: --html needs the logger spacy_biomed.RichLogger.v1")
+    if not os.access(page.parent, os.W_OK):  # now, not after the training
+        raise BiomedError(f"--html {page}: cannot be written; name another file")
+    usual = logger.get("jsonl") or str(output / LOG)
+    return Path(overrides.setdefault("training.logger.jsonl", usual))
 
 
 def _write_report(log: Path, output: Path, page: Path) -> None:

@@ -116,7 +116,7 @@ def test_processes_load_the_pipeline_on_the_gpu_that_is_named(ruler, notes, tmp_
     assert used[0] == 3 and set(used) == {3} and len(used) >= 3
     manifest = json.loads((tmp_path / "out" / "_manifest.json").read_text())
     assert manifest["settings"]["gpu"] is True
-    with pytest.raises(BiomedError, match="began with other settings|gpu"):
+    with pytest.raises(BiomedError, match="gpu"):
         annotate_collection(str(ruler), notes, tmp_path / "out", TWO)
 
 

@@ -8,6 +8,7 @@ import pytest
 from spacy_biomed.corpora.corpus_catalogue import find_corpus
 from spacy_biomed.formats import read_documents
 from spacy_biomed.corpora.label_map import LabelMap, map_labels
+from spacy_biomed.corpora.repairs import keeping_log
 from spacy_biomed.corpora.splits import split_parts
 from spacy_biomed.corpora.units import cut_documents
 from spacy_biomed.corpora.unpacking import unpacking
@@ -273,6 +274,17 @@ def test_all_pairs_and_relations_of_ddi_are_there(corpora_dir):
     }
     assert relations["train"] + relations["dev"] == 4021
     assert (len(parts["test"]), relations["test"]) == (5716, 979)
+
+
+def test_every_mention_of_quaero_is_read(corpora_dir):
+    folder, entry = corpora_dir("quaero"), find_corpus("quaero")
+    files = [file for part in ("train", "test") for file in (folder / part).glob("*.ann")]
+    lines = [line for file in files for line in file.read_text("utf-8").splitlines()]
+    with keeping_log("skip") as log:
+        documents = list(read_documents(entry.format, [folder / "train", folder / "test"]))
+    mentions = [one for document in documents for one in document.mentions]
+    assert len(mentions) == sum(line.startswith("T") for line in lines) == 16231
+    assert log.describe()["counts"] == {"moved": 412, "left out": 1}
 
 
 def test_the_parts_of_species_800_are_the_published_ones(corpora_dir):

@@ -8,8 +8,8 @@ import spacy
 from spacy.language import Language
 
 from spacy_biomed.bulk.shards import annotate_items
-from spacy_biomed.files.sources import Item
 from spacy_biomed.bulk.time_limit import TookTooLong, limit_each, time_limit
+from spacy_biomed.files.sources import Item
 
 SLOW = "slow"
 

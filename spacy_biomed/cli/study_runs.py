@@ -47,9 +47,10 @@ def run(
     Everything is checked before the first training. If the study was stopped, give the same
     command again: finished runs are kept. Override settings as in spacy train: --grid.epochs 1.
 
-    Examples: python -m spacy biomed study run rohanian_table_1 --prepare
+    Example: python -m spacy biomed study run rohanian_table_1 --prepare
 
-    python -m spacy biomed study run rohanian_table_1 metrics/rohanian_table_1 --allow-missing
+    Example: python -m spacy biomed study run rohanian_table_1 metrics/rohanian_table_1
+    --allow-missing
     """
     with importing_extra("training needs PyTorch"):
         from ..studies.planning import plan_study

@@ -52,6 +52,12 @@ _FARTHEST = 40
 _LONGEST_JOINED = 100
 _RELATIVE = re.compile(rf"{KIN}|famili|matern|patern|\d", re.IGNORECASE)
 _SEX = re.compile(r"sex[oe]?\W*\Z|genero\W*\Z|gender\W*\Z")
+# Words that say someone's sex, folded: a recogniser takes capitalised words for it in short texts.
+_SEXES = re.compile(
+    r"hombre|mujer|varon|hembra|macho|femenin|masculin|\b(?:nin|nen|chic|muchach|ancian|senor)[oa]?"
+    r"|senorit[oa]|nacid[oa]|lactante|bebe|gestante|embarazada|\btrans|\bjoven|adolescente"
+    r"|\b(?:fe)?male|\b(?:wo)?m[ae]n\b|\bboy|\bgirl|\blady|gentleman"
+)
 _WORD = re.compile(r"[^\W\d_]+")
 # A number that was in one token with a name: '"Ruiz","nhc":"778899"'.
 _CODE = re.compile(r"\b[A-Z]{0,4}\d{4,}\w*")
@@ -85,7 +91,7 @@ def refine(
     """Mentions without what is not personal: line ends, words of clinical texts around a name.
 
     Left out are mentions without a letter or digit, the numbers of papers and samples, places in a
-    term ("fiebre de Malta"), and relatives that none of the words names.
+    term ("fiebre de Malta"), and relatives and sexes that none of the words names.
     """
     refined = []
     for mention in mentions:
@@ -148,6 +154,8 @@ def _is_harmless(text: str, mention: Mention, kind: str, language: str) -> bool:
         return is_unnamed(value, language)
     if len(value) == 1 and kind == "other" and value.isalpha():
         return not _SEX.search(fold(text[max(mention.start - _FARTHEST, 0) : mention.start]))
+    if "SEXO" in mention.label and (value.istitle() or any(map(str.isdigit, value))):
+        return not _SEXES.search(fold(value))
     return "FAMILIAR" in mention.label and len(value) < 4 and not _RELATIVE.search(value)
 
 

@@ -39,8 +39,9 @@ _NUMBERS = frozenset({"record", "national_id", "date", "phone", "room"})
 def find_tables(plain: PlainText, language: str) -> Found:
     """Find the cells of columns, and the values of keys, whose name says that they are personal.
 
-    Cells are separated by tabs, semicolons, bars or commas. A table ends at the first line that
-    has fewer of them.
+    Cells are separated by tabs, semicolons, bars or commas. At least half of the cells of a table's
+    first line are heads, and none ends with a colon: tabs may stand for spaces in "Fecha de
+    ingreso:". Its lines have as many cells, one more or one less.
     """
     if "<" in plain.text or "'" in plain.text or '"' in plain.text:
         yield from _find_pairs(plain.text)
@@ -68,9 +69,9 @@ def _find_cells(text: str, sign: str) -> Iterator[tuple[int, int, str]]:
         cells = list(_split(line.rstrip("\r\n"), offset, sign))
         offset += len(line)
         heads = [_read_head(text[start:end]) for start, end in cells]
-        if len(list(filter(None, heads))) >= _FEWEST:
+        if _is_header([text[start:end] for start, end in cells], heads):
             columns = heads
-        elif columns and len(cells) >= _FEWEST:
+        elif columns and len(cells) >= _FEWEST and abs(len(cells) - len(columns)) <= 1:
             for (start, end), pattern in zip(cells, columns, strict=False):
                 if pattern is not None and _is_value(text[start:end], pattern):
                     yield start, end, pattern
@@ -86,6 +87,12 @@ def _split(line: str, offset: int, sign: str) -> Iterator[tuple[int, int]]:
         first = offset + start + cell.find(inner)
         yield first, first + len(inner)
         start += len(cell) + 1
+
+
+def _is_header(cells: list[str], heads: list[str | None]) -> bool:
+    known = len(list(filter(None, heads)))
+    filled = len(list(filter(None, cells)))
+    return known >= max(_FEWEST, filled / 2) and not any(cell.endswith(":") for cell in cells)
 
 
 def _read_head(cell: str) -> str | None:

@@ -30,7 +30,14 @@ from .concept_scores import (
     score_concepts,
 )
 from .described import ShownScores
-from .encoder_head import Compared, EncoderHead, check_share, validate_source
+from .encoder_head import (
+    Compared,
+    EncoderHead,
+    check_has_labels,
+    check_share,
+    skip_batch,
+    validate_source,
+)
 from .factories import register_factory
 from .mention_layer import gold_spans
 from .relation_targets import check_labels
@@ -214,7 +221,7 @@ class BiomedDocumentRelations(EncoderHead):
         Of several relations of a pair each has the same share.
         """
         pairs, targets = self._gold(examples)
-        if not len(targets) and self.skip(docs):
+        if not len(targets) and skip_batch(self.model, docs):
             return 0.0
         self._has_gradient |= bool(len(targets))
         scores, backprop = self.model.begin_update(_join(docs, pairs))
@@ -250,7 +257,7 @@ class BiomedDocumentRelations(EncoderHead):
                 types.add((one.head[0], one.tail[0]))
         for label in sorted(found) if labels is None else labels:
             self.add_label(label)
-        self.check_has_labels(f"relation for '{self.name}' to learn (doc._.relations)")
+        check_has_labels(self, f"relation for '{self.name}' to learn (doc._.relations)")
         if self.cfg["pairs"] is None:
             self.cfg["pairs"] = [list(pair) for pair in sorted(types)]
         self._check_examples(get_examples())

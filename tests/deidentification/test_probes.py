@@ -57,7 +57,7 @@ def test_few_probes_stay(name, nlp, english):
     assert len(stay) <= MOST_THAT_STAY[name], stay
 
 
-@pytest.mark.parametrize(("name", "most"), [("harmless.txt", 0), ("english_harmless.txt", 2)])
+@pytest.mark.parametrize(("name", "most"), [("harmless.txt", 3), ("english_harmless.txt", 2)])
 def test_what_only_looks_like_personal_data_stays(name, most, nlp, english):
     probes = list(read(name))
     assert len(probes) >= 40

@@ -202,7 +202,7 @@ def test_a_template_of_another_kind_is_refused(three_tasks):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"task": "poetry"}, "no head learns the task 'poetry'; add \"task\" with one of ner, "),
+        ({"task": "poetry"}, "no head learns the task 'poetry'; add \"task\" with one of "),
         ({"name": "my own", "parts": {"train": {}}}, 'its task is not known; add "task"'),
     ],
 )

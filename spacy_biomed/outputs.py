@@ -100,14 +100,14 @@ def replacing_file(output: Path, sources: Iterable[Path | str] = ()) -> Iterator
         sources: files and directories that the output is made from.
 
     Raises:
-        BiomedError: if the output is no regular file, is a source or is in a source, is being
+        BiomedError: if the output is not a regular file, is a source or is in a source, is being
             written by another process, or cannot be written.
     """
     check_output(output, sources)
     if output.is_dir():
         raise BiomedError(f"{output}: this is a directory; name a file to write to")
     if output.exists() and not output.is_file():
-        raise BiomedError(f"{output}: this is no ordinary file; name a file to write to")
+        raise BiomedError(f"{output}: this is not a regular file; name a file to write to")
     place = _resolve(output)
     with _writing(output, place) as beside:
         partial = beside.fresh("partial")

@@ -31,8 +31,8 @@ def calibrate(
     """Make the confidence of entities a probability, and choose how many of them are found.
 
     A confidence of 0.8 then means that 80% of such entities are right, as on the corpus DEV. With
-    --target-recall, entities that are less probable than none are found too, until so many of a
-    label's mentions are among them. `compress --check` does the same.
+    --target-recall, entities are found even where no entity is more probable, until this share of a
+    label's mentions is found. `compress --check` does the same.
 
     Example: python -m spacy biomed calibrate training/mynotes/model-best calibrated/mynotes
     --dev corpus/mynotes/dev.spacy --target-recall 0.95 --target-recall NAME=0.99

@@ -57,7 +57,7 @@ def _check(wheel: Path) -> Path:
     try:
         parse_wheel_filename(wheel.name)
     except InvalidWheelFilename:
-        raise BiomedError(f"{wheel}: not the name that a wheel has; build it anew") from None
+        raise BiomedError(f"{wheel}: not the name of a wheel; build it again") from None
     if not (wheel.is_file() and is_zipfile(wheel)):
-        raise BiomedError(f"{wheel}: not a wheel, or a damaged one; build or copy it anew")
+        raise BiomedError(f"{wheel}: not a wheel, or a damaged one; build or copy it again")
     return wheel

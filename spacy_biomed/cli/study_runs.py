@@ -144,7 +144,7 @@ def _read_gpus(text: str) -> list[int]:
     numbers = [part.strip() for part in text.split(",") if part.strip()]
     for number in numbers:
         if not number.isdecimal():
-            raise BiomedError(f"--gpu-ids {text}: '{number}' is no number of a GPU; give 0,1")
+            raise BiomedError(f"--gpu-ids {text}: '{number}' is not the number of a GPU; give 0,1")
     return [int(number) for number in numbers]
 
 

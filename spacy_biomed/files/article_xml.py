@@ -24,7 +24,7 @@ from ..errors import BiomedError, escape, quote
 _BLOCK = 2**16
 _DEEPEST = 500
 
-# Elements that begin and end a paragraph, and elements that are no running text.
+# Elements that begin and end a paragraph, and elements that are not running text.
 _PARAGRAPHS = {
     *("AbstractText", "abstract", "article-title", "body", "break", "def", "disp-quote"),
     *("list-item", "p", "sec", "term", "text", "title", "trans-abstract", "trans-title"),

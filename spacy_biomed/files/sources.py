@@ -637,13 +637,13 @@ def _check_writable(name: str, value: Any) -> str:
         json.dumps(value, ensure_ascii=False, allow_nan=False, default=str).encode()
     except UnicodeEncodeError:
         return (
-            f"the field {name} has what is no character, such as half of a surrogate pair (U+D800 "
-            "to U+DFFF): remove it, or put the character there that was meant"
+            f"the field {name} has half of a surrogate pair (U+D800 to U+DFFF), which is not a "
+            "character: remove it, or put the character there that was meant"
         )
     except (ValueError, RecursionError):
         return (
-            f"the field {name} has a number that is none in JSON, or too deep a structure: leave "
-            "it out of --keep, or mend it"
+            f"the field {name} has a number that JSON does not allow, or too deep a structure: "
+            "leave it out of --keep, or mend it"
         )
     return ""
 

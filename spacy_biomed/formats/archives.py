@@ -27,7 +27,7 @@ _DAMAGED = (
     RuntimeError,
     ValueError,
 )
-# Of zip files in zip files: what programs export has two.
+# Levels of zip files within zip files; what programs export has two.
 _DEEPEST = 3
 
 

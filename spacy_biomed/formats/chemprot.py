@@ -55,7 +55,7 @@ def _read_part(path: Path, encoding: str) -> list[Document]:
             document = _find(documents, id, where)
             if not (start.isdecimal() and end.isdecimal()):
                 raise BiomedError(
-                    f"{where}: {quote(start)} and {quote(end)} are no offsets; write whole numbers"
+                    f"{where}: {quote(start)} and {quote(end)} are not offsets; write whole numbers"
                 )
             mention = Mention(label, ((parse_offset(start), parse_offset(end)),), entity)
             document.mentions.append(locate(document.text, mention, string, where))
@@ -94,8 +94,8 @@ def _parse_arguments(arguments: list[str], known: set[str], where: str) -> list[
         id = argument.strip().removeprefix(prefix)
         if not argument.startswith(prefix) or id not in known:
             raise BiomedError(
-                f"{where}: {quote(argument)} is no entity of this abstract; write {prefix} and its "
-                f"id"
+                f"{where}: {quote(argument)} is not an entity of this abstract; write {prefix} and "
+                "its id"
             )
         ids.append(id)
     return ids

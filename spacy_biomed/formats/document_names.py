@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-# Of a file, without its ending.
+# Characters of a file's name, without its ending.
 _LONGEST_NAME = 150
 
 

@@ -304,7 +304,7 @@ def check_characters(document: Document) -> None:
         half = ascii(stored[error.start])[1:-1]
         raise BiomedError(
             f"{document.source}: document {quote(document.id)} has half of a surrogate pair, "
-            f"{half}, which is no character; correct it"
+            f"{half}, which is not a character; correct it"
         ) from None
 
 

@@ -117,8 +117,8 @@ def _find_hallmarks(cell: str, where: str, number: int) -> set[str]:
     hallmarks = set(_parse_cell(cell))
     for hallmark in hallmarks.difference(HALLMARKS):
         raise BiomedError(
-            f"{where}: {quote(hallmark)} in cell {number} is none of the ten hallmarks; correct "
-            f"its spelling"
+            f"{where}: {quote(hallmark)} in cell {number} is not one of the ten hallmarks; correct "
+            "its spelling"
         )
     return hallmarks
 

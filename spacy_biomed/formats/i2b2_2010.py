@@ -52,9 +52,9 @@ def read_i2b2_2010(path: Path | str, encoding: str = "utf-8") -> Iterator[Docume
     is a sentence, and words between white space are tokens, as the corpus is published.
 
     Raises:
-        BiomedError: if a line is malformed, a place is not in the text, a concept reads differently
-            (case aside), an assertion or relation has a concept that is not in the `.con` file,
-            concepts have no text, or two files of a kind have the same name.
+        BiomedError: if a line is malformed, if a place is not in the text, or if a concept reads
+            differently (case aside). Also if an assertion or relation has a concept that is not in
+            the `.con` file, if concepts have no text, or if two files of a kind have the same name.
     """
     root = Path(path)
     reports = _group_files(root)

@@ -76,7 +76,7 @@ def read_inception(path: Path | str, encoding: str = "utf-8") -> Iterator[Docume
         encoding: of XML that declares none.
 
     Raises:
-        BiomedError: if dkpro-cassis is not installed, a file is no such CAS or declares XML
+        BiomedError: if dkpro-cassis is not installed, a file is not such a CAS or declares XML
             entities, a document has several annotators and no curation, or an annotation lies
             beyond the text.
     """
@@ -215,7 +215,7 @@ def _list_names(element: Element) -> Iterator[str]:
 
 
 def _check_names(names: Iterable[str], path: Path) -> None:
-    """Refuse names that are no names: cassis makes classes of them, whose code is compiled."""
+    """Refuse what is not a name: cassis compiles code with these names."""
     for name in names:
         if not _NAME.fullmatch(name.removeprefix("%")):
             raise BiomedError(f"{path}: {quote(name)} names a type or a feature; {_ADVICE}")
@@ -301,8 +301,8 @@ def _find_relations(
         id = str(getattr(argument, "xmiID", ""))
         if id not in ids:
             raise BiomedError(
-                f"{where}: annotation {relation.xmiID} relates something that is no span of a "
-                f"layer; remove it"
+                f"{where}: annotation {relation.xmiID} relates something that is not a span of a "
+                "layer; remove it"
             )
         return id
 

@@ -23,7 +23,7 @@ LABELS, CHOICES, TEXT = "label", "class", "text"
 # A class with at least this score is chosen.
 _CHOSEN = 0.5
 
-# Of a text that lies elsewhere, or of an image.
+# The address of an image, or of a text that lies elsewhere.
 _ADDRESS = re.compile(r"(https?|s3|gs|azure-blob)://\S+|/data/\S+")
 
 _ADVICE = "check that the file is whole and that Label Studio exported it as JSON"
@@ -81,9 +81,9 @@ def read_label_studio(path: Path | str, encoding: str = "utf-8") -> Iterator[Doc
     old versions of Label Studio, they are read accordingly.
 
     Raises:
-        BiomedError: if the file is another export (JSON-MIN), has the address of a text and not the
-            text, a region marks anything but plain text, a mention lies beyond the text or reads
-            differently, or a relation has no mention.
+        BiomedError: if the file is another export (JSON-MIN), or has the address of a text and not
+            the text. Also if a region marks anything but plain text, if a mention lies beyond the
+            text or reads differently, or if a relation has no mention.
     """
     tasks = [task for file in list_files(Path(path), (".json",)) for task in _read(file, encoding)]
     contents = _survey(tasks)
@@ -308,7 +308,7 @@ def _parse_relation(result: dict[str, Any], ids: set[str], where: str) -> Iterat
     for id in (head, tail):
         if id not in ids:
             raise BiomedError(
-                f"{where}: a relation with {quote(id)}, which is no mention; remove the relation"
+                f"{where}: a relation with {quote(id)}, which is not a mention; remove the relation"
             )
     labels = result.get("labels") or ["relation"]
     direction = get_id(result, "direction", "right")

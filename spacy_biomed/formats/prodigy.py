@@ -12,7 +12,7 @@ from .jsonl import read_jsonl
 from .mentions import FoundMention, list_mentions
 from .registry import Format
 
-# A class with at least this score is selected beforehand.
+# A class with at least this score is preselected.
 _ACCEPTED = 0.5
 
 

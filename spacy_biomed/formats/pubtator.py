@@ -42,7 +42,7 @@ def read_pubtator(path: Path | str, encoding: str = "utf-8") -> Iterator[Documen
     mentions. `relations` is None in the documents of a file without relation lines.
 
     Raises:
-        BiomedError: if a line is none of these or has another document's id, or a mention lies
+        BiomedError: if a line is of another kind or has another document's id, or a mention lies
             beyond the text or reads differently.
     """
     for file in list_files(Path(path), SUFFIXES):
@@ -174,7 +174,7 @@ class PubTatorFile(RecordFile):
         except BiomedError:  # its message quotes the line
             return Item(
                 place,
-                error="a line that is no title, abstract, mention or relation of a document; "
+                error="a line that is not a title, abstract, mention or relation of a document; "
                 "`convert --format pubtator` names it",
             )
         return Item(document.id or place, document.text)

@@ -55,12 +55,12 @@ class Format:
 
 
 def list_formats() -> list[str]:
-    """List the formats that are read, those of other packages last."""
+    """List the formats that are read, with those from other packages last."""
     return [name for name in _list_names() if get_format(name).read is not None]
 
 
 def list_outputs() -> list[str]:
-    """List the formats that are written, those of other packages last."""
+    """List the formats that are written, with those from other packages last."""
     return [name for name in _list_names() if get_format(name).write is not None]
 
 

@@ -23,7 +23,7 @@ from .spelling import SPELLINGS, Spelling, reads_as, spell
 T = TypeVar("T")
 OnError = Literal["stop", "skip"]
 MOVED, RESPELT, LEFT_OUT = "moved", "spelt otherwise", "left out"
-# Of files that annotation tools write.
+# These occur in the files of annotation tools.
 NOT_ANNOTATED, OTHER_ANNOTATION = "not annotated", "other annotation"
 
 _ADVICE = "; or leave such things out with --on-error skip"
@@ -42,9 +42,9 @@ class Change(NamedTuple):
 
     Attributes:
         kind: "moved", "spelt otherwise" (the annotation has a normal form of the text: `spelling`)
-            or "left out"; or, of what is no flaw, "not annotated" (a document that nobody
-            has annotated or that was skipped, left out) or "other annotation" (of a document that
-            was annotated several times, left out).
+            or "left out". Two kinds are not flaws, and both are left out: "not annotated" (a
+            document that nobody has annotated or that was skipped) and "other annotation" (of a
+            document that was annotated several times).
         file, line: where the flaw is; line is None if only the file is known.
     """
 
@@ -151,9 +151,9 @@ def locate(
 ) -> Mention:
     """Return a mention at the place where the text reads as its file quotes it.
 
-    The first of these places is used: its offsets, where white space (and with `any_case` case)
-    does not matter; its offsets, if the string is a normal form of the text (`reads_as`); the only
-    occurrence within 2, 10 or 40 characters. White space at the edges of fragments is removed,
+    Its offsets are used if the text there is the string, white space (and with `any_case` case)
+    aside, or if the string is a normal form of the text (`reads_as`). Else the mention moves to the
+    only occurrence within 2, 10 or 40 characters. White space at the edges of fragments is removed,
     since it belongs to no token.
 
     Args:

@@ -156,5 +156,5 @@ def _parse_score(score: str, where: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise BiomedError(f"{where}: {quote(score)} is no score; write a number")
+        raise BiomedError(f"{where}: {quote(score)} is not a score; write a number")
     return value

@@ -205,11 +205,11 @@ def clean_corpus(
 ) -> CleaningReport:
     """Clean sources and write them to one file, a document on each line.
 
-    The steps are those of Carrino et al. (2022, "Pre-trained Biomedical Language Models for
-    Clinical NLP in Spanish", section 2): split sentences, remove sentences that are noisy,
-    ill-formed or in another language, then remove documents and sentences that occurred before, in
-    the same source or an earlier source. Memory does not grow with the corpus: the index of
-    duplicates is in a temporary directory next to the output.
+    The steps are from Carrino et al. (2022, "Pre-trained Biomedical Language Models for Clinical
+    NLP in Spanish", section 2). First split sentences, and remove those that are noisy, ill-formed
+    or in another language. Then remove documents and sentences that occurred before, in the same
+    source or an earlier one. Memory does not grow with the corpus: the index of duplicates is in a
+    temporary directory next to the output.
 
     Args:
         sources: with different names, in the order in which they are written; of duplicates the
@@ -275,7 +275,7 @@ def report_path(output: Path) -> Path:
 
 
 def _check_report(path: Path) -> None:
-    """Refuse to replace a file that is no report on a cleaned corpus."""
+    """Refuse to replace a file that is not a report on a cleaned corpus."""
     if not path.exists():
         return
     try:
@@ -284,8 +284,8 @@ def _check_report(path: Path) -> None:
         is_report = False
     if not is_report:
         raise BiomedError(
-            f"{path}: the report would be written here, and this is no such report: move it away, "
-            "or name another output"
+            f"{path}: the report would be written here, and this is not such a report: move it "
+            "away, or name another output"
         )
 
 

@@ -42,7 +42,7 @@ class MaskedBatch(TypedDict):
 class Masking:
     """Masking as in Devlin et al. 2019, "BERT".
 
-    Of the chosen pieces, 80% are replaced by the mask token, 10% by a random piece, and 10% stay.
+    The mask token replaces 80% of the chosen pieces, and a random piece 10%; the other 10% stay.
 
     Attributes:
         tokenizer: the tokenizer of the sequences, with a mask token.

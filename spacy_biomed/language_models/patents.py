@@ -1,6 +1,6 @@
 """The texts of patents, as Google Patents Public Data has them: a JSON object for each.
 
-Those of medicine are read, by the codes that Carrino et al. 2022 accept ("Pre-trained Biomedical
+Only medical patents are read, by the codes that Carrino et al. 2022 accept ("Pre-trained Biomedical
 Language Models for Clinical NLP in Spanish", section 2).
 """
 
@@ -50,7 +50,7 @@ def _read_list(row: dict[str, Any], name: str, key: str, place: str) -> list[str
     texts = [one[key] for one in objects if isinstance(one.get(key), str)]
     if not isinstance(entries, list) or len(texts) != len(entries):
         raise BiomedError(
-            f"{place}: {name} of a patent is no list of objects with {key}, a text; mend it, or "
-            "name the field with the text"
+            f"{place}: {name} of a patent is not a list of objects with {key}, a text; mend it, "
+            "or name the field with the text"
         )
     return texts

@@ -37,8 +37,8 @@ class RunLog(TrainerCallback):
     A row has step, epoch, pieces (word pieces trained on so far), seconds (so far, including
     evaluations and the time before a resume) and pieces_per_second (since the last row of training,
     without evaluations). It also has either loss and learning_rate, or validation_loss and
-    validation_perplexity (null if the loss is no cross-entropy). A row of distillation's training
-    also has the unweighted terms of the objective, as `terms`.
+    validation_perplexity (null if the loss is not a cross-entropy). A row of distillation's
+    training also has the unweighted terms of the objective, as `terms`.
 
     Attributes:
         path: file of JSON lines. When a run is resumed, the rows up to its checkpoint stay.

@@ -45,13 +45,17 @@ def read_documents(
 ) -> Iterator[str]:
     """Read documents one at a time, in the order of the paths, with constant memory.
 
-    The ending of a file's name determines its format: `.txt` (or `.text`) has a document on each
-    line; `.jsonl` (or `.ndjson`) a JSON object on each line; `.csv` and `.tsv` a document in each
-    row below the names of the columns; `.xml` (or `.nxml`) articles (`article_xml`); all of these
-    may be compressed (`.gz`, `.xz`, `.zst`); `.parquet` has a document in each row. A file such as
-    `EMEA.en-es.es`, of a parallel corpus, is text. JSON objects without the field may be patents
-    (`patents`). Notes of MIMIC-III that are marked as errors, and documents of only white space,
-    are left out.
+    The ending of a file's name determines its format:
+
+    - `.txt` (or `.text`): a document on each line.
+    - `.jsonl` (or `.ndjson`): a JSON object on each line.
+    - `.csv` and `.tsv`: a document in each row below the names of the columns.
+    - `.xml` (or `.nxml`): articles (`article_xml`).
+    - `.parquet`: a document in each row.
+
+    All but the last may be compressed (`.gz`, `.xz`, `.zst`). A file such as `EMEA.en-es.es`, of a
+    parallel corpus, is text. JSON objects without the field may be patents (`patents`). Notes of
+    MIMIC-III that are marked as errors, and documents of only white space, are left out.
 
     Args:
         paths: files, or folders, which are searched recursively in order of name. Files in folders
@@ -60,10 +64,10 @@ def read_documents(
         layout: encoding of text files, and how CSV is written.
 
     Raises:
-        BiomedError: at once if a path does not exist or is no regular file, has an unknown ending,
-            or is a folder without any such file, or with what cannot be read; while reading, if a
-            file is damaged, too large when decompressed, in another encoding or not in its format,
-            or if a document has no text field.
+        BiomedError: at once if a path does not exist, is not a regular file or has an unknown
+            ending. Also at once if a folder has no such file, or something that cannot be read.
+            While reading, if a file is damaged, too large when decompressed, in another encoding or
+            not in its format, or if a document has no text field.
     """
     files = find_files(paths)
     return (text for path in files for text in _read_file(path, text_field, layout) if text.strip())
@@ -170,7 +174,7 @@ def _take_text(row: dict[str, Any], text_field: str, place: str) -> str:
     value = row[text_field]
     if not isinstance(value, str):
         raise BiomedError(
-            f"{place}: field {text_field} is no text but {_kind_of_value(value)}; name the field "
+            f"{place}: field {text_field} is not text but {_kind_of_value(value)}; name the field "
             "with the text, or remove documents without text"
         )
     return value

@@ -193,7 +193,8 @@ class MaskedLanguageModelTrainer(Trainer):
         """The perplexity of a validation loss.
 
         Returns:
-            inf if it is too large for a float. None in subclasses whose loss is no cross-entropy.
+            inf if it is too large for a float. None in subclasses with another loss than
+            cross-entropy.
         """
         try:
             return math.exp(loss)

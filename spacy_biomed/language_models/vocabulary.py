@@ -85,7 +85,7 @@ def learn_word_pieces(texts: Iterable[str], size: int, *, lowercase: bool = Fals
     if iter(texts) is texts:
         texts = list(texts)
     # The trainer numbers the characters inside words in the order of a randomly seeded hash table,
-    # and breaks ties between pairs by number. Numbering them beforehand makes the vocabulary
+    # and breaks ties between pairs by number. Numbering them first makes the vocabulary
     # reproducible.
     letters = _train(texts, 0, SPECIAL_TOKENS, lowercase)
     if len(letters) == len(SPECIAL_TOKENS):

@@ -209,9 +209,9 @@ class BiomedQA(EncoderHead):
         """Mean cross-entropy of start and of end over the annotated documents, and its gradient.
 
         Each is a softmax over the words of the whole context. If a document has several answers, or
-        an answer in several places, the loss is -log of the sum of the probabilities of all of them
-        (Clark and Gardner 2018, "Simple and Effective Multi-Paragraph Reading Comprehension", on
-        noisy labels; the softmax corresponds to their shared normalisation over all paragraphs).
+        an answer in several places, the loss is -log of the sum of all their probabilities. Both
+        follow Clark and Gardner 2018, "Simple and Effective Multi-Paragraph Reading Comprehension":
+        noisy labels, and the shared normalisation over all paragraphs.
 
         A document is ignored if it is not a pair, if `doc.spans["answer"]` is absent, or if none of
         its answers fits the words of the context. If the group is empty, the target is the place of
@@ -261,9 +261,9 @@ class BiomedQA(EncoderHead):
             found = bool(gold_answers(example.reference))
             if found and get_pair(example.predicted) is None:
                 raise BiomedError(
-                    f"{quote_text(example.reference)} has an answer and is no pair of a question "
-                    "and a context: make it with spacy_biomed.pair, or with a reader such as "
-                    "--format squad"
+                    f"{quote_text(example.reference)} has an answer and is not a pair of "
+                    "a question and a context: make it with spacy_biomed.pair, or with a reader "
+                    "such as --format squad"
                 )
             has_answer |= found
         if not has_answer:

@@ -39,8 +39,8 @@ TEMPLATES = Path(__file__).with_name("configs")
 # The template of what all trainings have, and the only component that is in it.
 BASE, ENCODER = "base", "biomed_transformer"
 
-# Of a single epoch, and of each epoch with more steps than a person waits for; else there is one at
-# the end of each.
+# Evaluations of a single epoch, and of each epoch with more steps than a person waits for. Other
+# epochs have one at their end.
 EVALUATIONS, LONG_EPOCH = 4, 2_000
 
 BY_WORDS = "spacy.batch_by_words.v1"
@@ -54,14 +54,14 @@ class Recipe(Section):
 
     Attributes:
         epochs: passes over the training part, unless a number is given.
-        warmup_share: what of the training the learning rate takes to rise from 0.
+        warmup_share: share of the training in which the learning rate rises from 0.
         evaluation_steps: steps from one evaluation to the next; None for the end of each epoch, or
             four times in a single one.
         development_part: whether there is one. Without it the training learns from all documents
             that are not for testing, and ends with its last step.
-        batchers, max_words: of the training of several tasks. By the factory of a head, the batcher
-            of its corpora, if it is not that of the other corpora, and the maximum tokens of their
-            examples.
+        batchers, max_words: for the training of several tasks. By the factory of a head, the
+            batcher of its corpora, if it differs from the other corpora's, and the maximum tokens
+            of their examples.
     """
 
     epochs: Count = 10
@@ -130,8 +130,8 @@ def fill_config(
             steps of an epoch are counted with them. "recipe" is the template's `[recipe]`.
 
     Raises:
-        BiomedError: if the template or the corpus is not there, or is not one, or the task of the
-            corpus is not known.
+        BiomedError: if the template or the corpus is not there or is not valid, or if the task of
+            the corpus is unknown.
     """
     description = read_description(corpus)
     config = start_config(corpus, description, task, template)
@@ -204,7 +204,7 @@ def set_batch_size(config: Config, size: int) -> None:
 def count_steps(config: Config, files: Sequence[str]) -> int:
     """Batches, which are optimizer steps, in an epoch of a config.
 
-    Training shuffles the documents anew for each epoch, which moves the number by a few.
+    Training shuffles the documents for each epoch, which changes the number by a few.
 
     Args:
         config: with its paths filled in.
@@ -415,14 +415,14 @@ def read_config(
         interpolate: whether variables get their values.
 
     Raises:
-        BiomedError: if it is no file, or not a config.
+        BiomedError: if it is not a file, or not a config.
     """
     if not os.path.isfile(path):
         raise BiomedError(f"{path}: no such file; give a config (.cfg)")
     try:
         return load_config(path, overrides=dict(overrides or {}), interpolate=interpolate)
     except UnicodeDecodeError as error:
-        raise BiomedError(f"{path}: not UTF-8 ({error.reason}), so it is no config") from error
+        raise BiomedError(f"{path}: not UTF-8 ({error.reason}), so it is not a config") from error
     except (ConfigValidationError, ConfigParserError, ValueError) as error:
         explained = explain_config_error(path, error)
         raise BiomedError(
@@ -431,7 +431,7 @@ def read_config(
 
 
 def check_encoder_name(encoder: str) -> None:
-    """Raise BiomedError if an encoder is no directory, catalogue name or hub id.
+    """Raise BiomedError if an encoder is not a directory, catalogue name or hub id.
 
     A hub id has an owner, unless the encoder is in the hub client's cache.
     """
@@ -451,7 +451,7 @@ def check_sections(path: Path, config: Config, sections: Sequence[str]) -> None:
     for section in sections:
         if not (config.get(section) and isinstance(config[section], dict)):
             raise BiomedError(
-                f"{path}: has no section [{section}], so it is no training config; "
+                f"{path}: has no section [{section}], so it is not a training config; "
                 "`spacy biomed init-config` writes one"
             )
 
@@ -522,14 +522,14 @@ def read_fields(path: Path, fields: tuple[str, ...], writer: str) -> dict[str, A
         raise BiomedError(f"{path}:1: not a JSON object; `{writer}` writes it")
     missing = [field for field in fields if field not in content]
     if missing:
-        raise BiomedError(f"{path}: no field '{missing[0]}'; `{writer}` writes it anew")
+        raise BiomedError(f"{path}: no field '{missing[0]}'; `{writer}` writes a new one")
     return content
 
 
 def count_batches(train: Path | Sequence[Path], batch_words: int) -> int:
     """Batches that `spacy.batch_by_words.v1` makes of a training part, in the order of the files.
 
-    Training shuffles the documents anew for each epoch, which moves the number by a few.
+    Training shuffles the documents for each epoch, which changes the number by a few.
     """
     files = [train] if isinstance(train, Path) else train
     docs = chain.from_iterable(read_docs(file, Vocab()) for file in files)

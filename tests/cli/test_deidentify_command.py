@@ -377,10 +377,10 @@ def test_a_name_of_a_file_that_is_no_text_is_told_or_replaced(run, tmp_path):
         (
             '{"text": "a", "w": ["Marta \\udfff"]}',
             ["--keep", "w"],
-            "the field w has what is no character",
+            "the field w has half of a surrogate pair",
         ),
-        ('{"text": "a", "w": 1e999}', ["--keep", "w"], "the field w has a number that is none"),
-        ('{"text": "a", "w": NaN}', ["--keep", "w"], "the field w has a number that is none"),
+        ('{"text": "a", "w": 1e999}', ["--keep", "w"], "the field w has a number that JSON does"),
+        ('{"text": "a", "w": NaN}', ["--keep", "w"], "the field w has a number that JSON does"),
         ('{"text": ["Marta"]}', [], "no text in the column text"),
         ('{"Marta": "Ochoa"}', [], "no text in the column text"),
         ('{"text": "Marta', [], "not JSON (Unterminated string starting at character 10); put"),

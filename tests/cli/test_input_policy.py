@@ -352,7 +352,7 @@ PUBTATOR = {
 def test_what_the_reader_of_corpora_refuses_in_pubtator_is_an_error(run, tmp_path, content):
     (tmp_path / "a.pubtator").write_text(content + "\n2|t|Marta two\n2|a|good\n")
     message = error_line(run("annotate", "a.pubtator", "out.jsonl"))
-    assert "a.pubtator:1: a line that is no title, abstract" in message
+    assert "a.pubtator:1: a line that is not a title, abstract" in message
     assert "Marta" not in message
     lines = (tmp_path / "out.jsonl/part-00000.jsonl").read_text().splitlines()
     assert "2" in [json.loads(line)["id"] for line in lines]

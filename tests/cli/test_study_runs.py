@@ -62,7 +62,7 @@ def test_what_is_missing_is_one_line_and_nothing_is_written(invoke, tmp_path):
     line = invoke("run", "mulyar_table_2", tmp_path / "out", fails=True)
     assert "corpora.n2c2_2019: " in line and "--allow-missing" in line
     line = invoke("run", tmp_path / "study.cfg", tmp_path / "out", "--gpu-ids", "a", fails=True)
-    assert "--gpu-ids a: 'a' is no number of a GPU" in line
+    assert "--gpu-ids a: 'a' is not the number of a GPU" in line
     assert not (tmp_path / "out").exists()
 
 

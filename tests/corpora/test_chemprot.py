@@ -57,13 +57,13 @@ def test_the_files_of_the_test_part_are_found(tmp_path):
         ("abstracts", "11\tA title\tAn abstract", "abstract 11 is there twice"),
         ("entities", "11\tT5\tCHEMICAL\t0\t7", "5 columns; write id, T1, type"),
         ("entities", "99\tT5\tCHEMICAL\t0\t7\tEsterol", "there is no abstract 99"),
-        ("entities", "11\tT5\tCHEMICAL\t0\tseven\tEsterol", "'0' and 'seven' are no offsets"),
+        ("entities", "11\tT5\tCHEMICAL\t0\tseven\tEsterol", "'0' and 'seven' are not offsets"),
         ("entities", "11\tT5\tCHEMICAL\t50\t99\tSteroid", "beyond the text's end at 55"),
         ("entities", "11\tT5\tCHEMICAL\t1\t8\tSteroid", "reads 'Steroid' but the text at 1-8"),
-        ("relations", "11\tCPR:4\tY\tINHIBITOR\tArg1:T1\tArg2:T9", "'Arg2:T9' is no entity"),
-        ("relations", "11\tCPR:4\tY\tINHIBITOR\tT1\tArg2:T3", "'T1' is no entity"),
+        ("relations", "11\tCPR:4\tY\tINHIBITOR\tArg1:T1\tArg2:T9", "'Arg2:T9' is not an entity"),
+        ("relations", "11\tCPR:4\tY\tINHIBITOR\tT1\tArg2:T3", "'T1' is not an entity"),
         ("relations", "11\tCPR:4\t?\tINHIBITOR\tArg1:T1\tArg2:T3", "'?' in the third column"),
-        ("relations", "12\tCPR:4\tY\tINHIBITOR\tArg1:T1\tArg2:T3", "'Arg1:T1' is no entity"),
+        ("relations", "12\tCPR:4\tY\tINHIBITOR\tArg1:T1\tArg2:T3", "'Arg1:T1' is not an entity"),
     ],
 )
 def test_bad_lines_are_named_with_file_and_line(tmp_path, kind, line, what):

@@ -72,8 +72,8 @@ def test_clinical_sts_has_the_scores_of_the_test_part_in_another_file(tmp_path):
     [
         ("1\tOne sentence", "2 columns"),
         ("1\tOne\twith\ttab", "4 columns"),
-        ("good\tOne.\tTwo.", "'good' is no score"),
-        ("nan\tOne.\tTwo.", "'nan' is no score"),
+        ("good\tOne.\tTwo.", "'good' is not a score"),
+        ("nan\tOne.\tTwo.", "'nan' is not a score"),
         ("1\tOne.\t", "the second text of the pair is empty"),
         ("1\tOne.\tT\x1ewo.", "U+001E"),
     ],
@@ -89,7 +89,7 @@ def test_bad_lines_are_named_with_file_and_line(tmp_path, line, what):
         ("One.\tTwo.\n", r"x\.txt: there are no scores in it, and no x\.gs\.sim\.txt"),
         ("One.\tTwo.\t3\nThree.\tFour.\n", r"x\.txt:2: no score, as other lines have"),
         ("One.\n", r"x\.txt:1: 1 columns"),
-        ("One.\tTwo.\tmuch\n", r"x\.txt:1: 'much' is no score"),
+        ("One.\tTwo.\tmuch\n", r"x\.txt:1: 'much' is not a score"),
     ],
 )
 def test_missing_scores_of_clinical_sts_are_named(tmp_path, content, what):

@@ -247,5 +247,5 @@ def test_patents_of_medicine_give_a_text_for_each_language(tmp_path):
 )
 def test_a_patent_of_another_form_is_refused_with_its_line(tmp_path, wrong):
     path = write_patents(tmp_path / "p.jsonl", {"title_localized": [], "cpc": wrong})
-    with pytest.raises(BiomedError, match=r"p.jsonl:1: cpc of a patent is no list of objects"):
+    with pytest.raises(BiomedError, match=r"p.jsonl:1: cpc of a patent is not a list of objects"):
         read(path)

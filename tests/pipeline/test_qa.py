@@ -507,6 +507,6 @@ def test_an_answer_of_no_pair_is_refused_in_one_line(make_pipeline):
     nlp = make_pipeline({QA: {}})
     reference = nlp.make_doc("MYC  or\np53")
     reference.spans["answer"] = [reference[0:1]]
-    with pytest.raises(BiomedError, match="'MYC or p53' has an answer and is no pair") as error:
+    with pytest.raises(BiomedError, match="'MYC or p53' has an answer and is not a pair") as error:
         nlp.initialize(lambda: [Example(nlp.make_doc(reference.text), reference)])
     assert "\n" not in str(error.value)

@@ -31,11 +31,11 @@ class Abbreviation(NamedTuple):
 def find_abbreviations(text: str) -> Iterator[Abbreviation]:
     """Find the definitions of abbreviations in a text, in order.
 
-    A definition is a long form followed by its short form in brackets. The characters of the short
-    form occur in the long form, in the same order, the first at the beginning of a word (Schwartz
-    and Hearst 2003, "A Simple Algorithm for Identifying Abbreviation Definitions in Biomedical
-    Text"). A long form has no brackets and no line breaks. The reverse, a long form in brackets, is
-    not looked for: it was more often wrong than right.
+    A definition is a long form followed by its short form in brackets. The long form has its
+    characters in the same order, the first at the beginning of a word (Schwartz and Hearst 2003, "A
+    Simple Algorithm for Identifying Abbreviation Definitions in Biomedical Text"). It has no
+    brackets and no line breaks. The reverse, a long form in brackets, is not looked for: it was
+    more often wrong than right.
     """
     for match in _BRACKETED.finditer(text):
         remark = _REMARK.search(text, *match.span(1))

@@ -11,8 +11,8 @@ from spacy.tokens import Doc
 from .document_keys import declare_extension
 
 DEIDENTIFIED = "deidentified"
-# Of `doc.user_data`, as spaCy names the values of extensions: `Span.as_doc` does not copy them,
-# since they are those of the whole document.
+# The key in `doc.user_data`, as spaCy names the values of extensions. `Span.as_doc` does not copy
+# them, since they belong to the whole document.
 _KEY = ("._.", DEIDENTIFIED, None, None)
 
 Spans = list[tuple[int, int]]

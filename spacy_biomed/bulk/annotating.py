@@ -138,13 +138,12 @@ def annotate_collection(
     """Annotate all documents of an input, or continue an earlier run with the same output.
 
     The input is cut into shards of consecutive rows. A shard is written to temporary files, which
-    are flushed to disk and renamed, and then recorded as finished with their checksums. So each
-    row is in the output exactly once, whenever the process is killed, and the files of a continued
-    run are the same, byte for byte, as those of a run that was never interrupted: batches never
-    cross the boundary of a shard. A row that cannot be annotated is listed in `_errors.jsonl`, with
-    its identifier and the reason, and never with its text. The environment variable
-    SPACY_BIOMED_ENGINE is set to "onnxruntime" if it is not set, so that all processes use the same
-    engine.
+    are flushed to disk and renamed, and then recorded as finished with their checksums. So each row
+    is in the output exactly once, whenever the process is killed. Since batches never cross the
+    boundary of a shard, a continued run writes the same files, byte for byte, as an uninterrupted
+    one. A row that cannot be annotated is listed in `_errors.jsonl`, with its identifier and the
+    reason, and never with its text. The environment variable SPACY_BIOMED_ENGINE is set to
+    "onnxruntime" if it is not set, so that all processes use the same engine.
 
     Args:
         pipeline: installed package or pipeline directory.
@@ -156,9 +155,9 @@ def annotate_collection(
             the mentions, whatever its ending.
 
     Raises:
-        BiomedError: if the pipeline or the input cannot be read, the input, the pipeline or a
-            setting differs from that of the run to be continued, the output cannot be written, or
-            there are too many errors. Finished shards are kept.
+        BiomedError: if the pipeline or the input cannot be read, the output cannot be written,
+            there are too many errors, or the run to be continued had another input, pipeline or
+            setting. Finished shards are kept.
     """
     settings = settings or BulkSettings()
     format = find_output(output) if deidentification is None else "replacements"

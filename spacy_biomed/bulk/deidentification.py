@@ -17,7 +17,7 @@ from ..pipeline.deidentify import BiomedDeidentifier, add_deidentifier, find_dei
 from ..pipeline.phi_patterns import add_patterns, remove_patterns
 from .text_documents import MADE_BY
 
-# Of the working folder, which is never taken for an output.
+# Marks the working folder, so that nothing takes it for an output.
 DEIDENTIFIED_BY = f"{MADE_BY}, unfinished"
 
 

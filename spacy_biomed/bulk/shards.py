@@ -120,7 +120,7 @@ class ShardAnnotator:
             )
         )
         counts, errors = dict(documents.counts), documents.errors
-        # The length of documents that failed is not known.
+        # The length of documents that failed is unknown.
         self._characters += REMEMBERED_CHARACTERS if errors else counts.get("characters", 0)
         files = files if counts["documents"] else {}
         hashes = {file: sha256(content).hexdigest() for file, content in files.items()}
@@ -237,7 +237,7 @@ def annotate_items(
 ) -> Iterator[Doc | str]:
     """Annotate texts; if that fails, each half of the rest, down to the text that fails.
 
-    A document is there as soon as the pipeline has it, while the encoder goes on with the next.
+    Each document is yielded at once, while the encoder reads the next.
 
     Args:
         nlp: the pipeline.

@@ -28,7 +28,7 @@ class CorpusEntry:
         labels: as the corpus writes them; empty if its owners publish no list.
         splits: "train", "dev" and "test" to paths relative to the corpus folder, as published. A
             part that is not published has no key; a corpus published undivided has the single key
-            "all". Empty if the owners' layout is not known.
+            "all". Empty if the owners' layout is unknown.
         split_sizes: part to its content, in words ("923 sentences, 787 mentions").
         metric: how the papers score it.
         source: the owners' page, or who they are.

@@ -65,7 +65,7 @@ def parse_label_map(pairs: Sequence[str], option: str = "--map") -> LabelMap:
     """Read `LABEL=NAME`, `LABEL=` and `LABEL=?NAME`.
 
     Raises:
-        BiomedError: if a pair is none of these, or a label is given twice.
+        BiomedError: if a pair has another form, or a label is given twice.
     """
     targets: dict[str, str] = {}
     for pair in pairs:

@@ -100,8 +100,8 @@ def create_tokenizer() -> Callable[[Language], Tokenizer]:
     after a tumour's grade (`G3`, `pT2N0M0`): fewer than one mention in a thousand of jnlpba,
     cantemist and meddocan starts or ends inside such a run.
 
-    Of the language's exceptions, words with an apostrophe (`don't`) and abbreviations with several
-    points (`e.g.`, `p.ej.`) are kept, and so are the English genitive (`Crohn`, `'s`) and the
+    The language's exceptions for words with an apostrophe (`don't`) and for abbreviations with
+    several points (`e.g.`, `p.ej.`) are kept. So are the English genitive (`Crohn`, `'s`) and the
     French elision (`l'`, `apnée`). A single point is a token, because mentions end before it.
 
     The tokenizer works as spaCy's does, except for runs of hundreds of characters

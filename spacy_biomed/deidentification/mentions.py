@@ -17,7 +17,7 @@ from .term_lists import is_name, name_words, word_list
 EXTENDED = frozenset({"name", "place", "institution"})
 # Kinds of which two mentions with only particles between them are one ("3 años y 8 meses").
 BRIDGED = ("age", "place", "institution", "profession", "other")
-# Kinds that have digits, or are none.
+# Kinds whose mentions must have digits.
 NUMBERS = frozenset({"id", "phone"})
 _PARTICLES = r"de|del|la|las|el|los|en|su|sus|para|con|of|the"
 _JOINING = re.compile(rf"[ .,]*(?:(?:{_PARTICLES})[ .,]+){{1,3}}", re.IGNORECASE)
@@ -37,7 +37,7 @@ _JOINED_AFTER = re.compile(
 _FIELDS = frozenset({"F.N.", "N.H.C.", "H.C.", "D.N.I.", "A.P.", "A.F.", "T.A.", "M.C.", "E.A."})
 _BEFORE_VALUE = re.compile(r"\.?\s*[\d:]")
 # Other words of a name in capitals: those after it, and, in a sentence, those before it.
-# Departments and the names of what follows in an address are none.
+# Departments and the names of what follows in an address do not count.
 _CAPITALISED = (
     r"(?!(?:Servicio|Departamento|Dpto|Secci[óo]n|Unidad|[ÁA]rea|Doctora?|Correo|Tel[ée]fono|Tfno"
     r"|Department|Division|Section|Unit|Doctor|E-?mail|Fax|Phone|Tel"
@@ -48,7 +48,7 @@ _CAPITALS_AFTER = re.compile(rf"(?:[ ](?:(?:de|del|la|las|los)[ ]){{0,2}}{_CAPIT
 _CAPITALS_BEFORE = re.compile(rf"(?<=[a-zß-öø-ÿ,][ ])(?:{_CAPITALISED}[ ])+$")
 # Characters before a mention that are looked at.
 _FARTHEST = 40
-# Of what joins a mention after it, so that a text of initials takes no longer than another.
+# Characters after it that may join it, so that a text of initials takes no longer than another.
 _LONGEST_JOINED = 100
 _RELATIVE = re.compile(rf"{KIN}|famili|matern|patern|\d", re.IGNORECASE)
 _SEX = re.compile(r"sex[oe]?\W*\Z|genero\W*\Z|gender\W*\Z")
@@ -194,8 +194,8 @@ def find_again(
 ) -> list[Mention]:
     """Other occurrences of mentions, whatever their case and accents.
 
-    Of a name every word is looked for, in any order, with initials and within longer words; of a
-    number its digits, whatever is between them; of anything else all of it, as whole words.
+    Each word of a name is looked for, in any order, with initials and within longer words. A number
+    is found by its digits, whatever is between them, and anything else in full, as whole words.
     Ordinary words of clinical texts count only as they were written, or beside another word of a
     name.
     """
@@ -406,8 +406,8 @@ def extend_to_capitals(
 ) -> Mention:
     """A mention with the capitalised words beside it that are in no other mention.
 
-    Of a name, place or institution that was found in part they are the rest. Ordinary words at the
-    end, and in front, begin something else.
+    They complete a name, place or institution that was found in part. Ordinary words at either end
+    belong to something else.
 
     Args:
         others: disjoint mentions in text order, this one among them or within one of them.

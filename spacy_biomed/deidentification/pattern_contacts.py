@@ -178,7 +178,7 @@ _POSTAL_CODES = {
             lambda match: "," in match[0] or not match[0].split()[0].isupper(),
         ),
         caseless("postal_code", r"\bzip(?: code)?[\s:]{0,4}(?P<value>\d{5}(?:-\d{4})?)\b"),
-        # British: the letters C, I, K, M, O and V never come last, so "B12 5MG" is none.
+        # British: the letters C, I, K, M, O and V never come last, so "B12 5MG" does not match.
         rule(
             "postal_code",
             r"\b(?:[A-PR-UWYZ]\d{1,2}|[A-PR-UWYZ][A-HK-Y]\d{1,2}|[A-PR-UWYZ]\d[A-HJKPSTUW]|"

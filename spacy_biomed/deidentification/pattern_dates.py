@@ -14,7 +14,7 @@ from .term_lists import normalize
 _MONTH = rf"(?P<name>{one_of(MONTHS)})"
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
 # A date may follow another one, as in "12/03/2019-15/03/2019", and a time may follow a date.
-# The digit is asked for first, since most characters are none.
+# The digit comes first, since most characters are not digits.
 _BEFORE = r"(?=\d)(?:(?<![\w/])(?<!\d[.,-])|(?<=[/.-]\d{4}-)|(?<=/\d\d-))"
 _AFTER = r"(?![\w/])(?!-\d(?!\d?[/.]\d))(?![.,]\d(?!\d?[:.]\d\d\b))"
 _DAY, _NUMBER = r"(?P<day>\d{1,2})", r"(?P<month>\d{1,2})"
@@ -224,7 +224,7 @@ def _by_cue(form: str, cue: re.Pattern[str], language: str) -> Rule:
 
 
 def _worded(form: str, language: str) -> Rule:
-    # Of English months the capital tells: "may", "march".
+    # In English only the capital tells a month from a word: "may", "march".
     if language == "en":
         made = rule("date", form, partial(_is_date, language=language), re.IGNORECASE)
     else:

@@ -151,19 +151,19 @@ def _is_no_register(match: re.Match[str]) -> bool:
 
 
 def _is_serial(match: re.Match[str]) -> bool:
-    """Whether it is no postal code after "s/n", which means "without number" in an address."""
+    """Whether it is not a postal code after "s/n", which means "without number" in an address."""
     digits = sum(map(str.isdigit, match["value"]))
     return digits >= 6 or (digits >= 2 and not match["value"].isdigit())
 
 
 def _is_plate(match: re.Match[str]) -> bool:
-    """Whether the letters are no acronym, and no other number follows, as in a row of values."""
+    """Whether the letters are not an acronym and no number follows, as in a row of values."""
     is_row = re.compile(r"[ |;,]{1,3}\d").match(match.string, match.end()) is not None
     return not is_row and match[0][-3:].lower() not in name_words("es").ordinary
 
 
 def _is_segment(match: re.Match[str]) -> bool:
-    """Whether a number is in a segment of HL7 and no date."""
+    """Whether a number is in a segment of HL7 and is not a date."""
     return is_hl7(match) and not is_compact_date(match[0])
 
 

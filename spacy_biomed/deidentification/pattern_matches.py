@@ -1,8 +1,8 @@
 """Patterns of personal data that has a form: dates, addresses, telephones and identifiers.
 
-They find what a recogniser may miss. A pattern that also fits harmless
-numbers has a check: the day exists, the check digits are right, the number is in a range that is in
-use, or a word before it says what it is.
+They find what a recogniser may miss. A pattern that also fits harmless numbers has a check. The day
+must exist, the check digits must be right, the number must be in a range that is in use, or a word
+before it must say what it is.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _GAP = re.compile(r"[ ._/-]| - |\. |[*_]{1,2} ?[*_]{1,2}")
 _MAX_PARTICLES = 3
 # Longer names are lists of people.
 _MAX_WORDS = 7
-# Of a given name and a surname without a space.
+# A given name and a surname that are one word have at least this many letters.
 _SHORTEST_JOINED = 8
 
 # Titles, after which any word that is not ordinary is a name.
@@ -107,11 +107,16 @@ class _Word(NamedTuple):
 def find_names(plain: PlainText, language: str) -> Found:
     """Find names of people.
 
-    These are a known given name with the names after it; known surnames with a given name or an
-    initial after a comma; names after a title ("Dr."), and known names after the name of a field
-    or person ("Nombre:", "su hija", also in JSON and XML) and before what only people do
-    ("refiere"); and the words of components in segments of HL7. Where capitals tell nothing, all
-    words of a name have to be known.
+    These are:
+
+    - A known given name with the names after it.
+    - Known surnames with a given name or an initial after a comma.
+    - Names after a title ("Dr.").
+    - Known names after a field or a person ("Nombre:", "su hija", also in JSON and XML).
+    - Known names before what only people do ("refiere").
+    - The words of components in segments of HL7.
+
+    Where capitals tell nothing, all words of a name have to be known.
     """
     finder = _Finder(plain, language)
     yield from ((start, end, "name") for start, end in finder.find())
@@ -312,7 +317,7 @@ class _Finder:
         return end
 
     def _end_of_run(self, place: int) -> int:
-        """The end of the name whose first word is at a place; the place itself if it is none."""
+        """The end of the name that begins at a place; the place itself if there is no name."""
         first, end = self._word(place), self._extend(place)
         words = [self._word(one) for one in range(place, end)]
         names = [one for one in words if one.form not in _PARTICLES and one.shape != "i"]

@@ -56,7 +56,8 @@ _INSTITUTIONS = {
         r"|Health Cent(?:er|re)|Nursing Home|NURSING HOME|University|UNIVERSITY)\b",
     ),
 }
-# Of a company: "Smith Instruments Ltd". "SL" without dots may be sublingual, "Co" cobalt.
+# The end of a company's name: "Smith Instruments Ltd". "SL" without dots may be sublingual, "Co"
+# cobalt.
 _LEGAL_FORM = r"(?:S\.\s?[AL]\.(?:\s?U\.)?|G[Mm][Bb][Hh]|Ltd|Inc|LLC|Corp(?:oration)?|S\.p\.A)"
 _AFTER_KNOWN = rf"(?:{_LEGAL_FORM}|S[AL]U?|Co|AG|BV)"
 _STREETS = (
@@ -127,7 +128,7 @@ _STATUS = (
     r"|hondureñ|mexican|paraguay|peruan|rumana?|rus|salvadoreñ|senegales|subsaharian|uruguay"
     r"|venezolan)[oa]\b|\b(?:marroquí|magrebí|paquistaní|nicaragüense|nigeriano)\b",
     r"\b(?:raza|etnia|nacionalidad|ascendencia)\s+\w+",
-    # "de origen cardíaco" is no nationality.
+    # "de origen cardíaco" is not a nationality.
     r"\b(?:de origen|natural de|nacid[oa] en)\s+(?P<value>\w+(?:iano|iana|eño|eña|és|esa|ense|í)"
     r"|español[a]?|(?:afric|americ|mexic|peru|git|rum|cub|venezol)an[oa]|árabe|chin[oa]|rus[oa]"
     r"|búlgar[oa]|afgan[oa]|polac[oa])\b",
@@ -216,7 +217,7 @@ _NEEDS_HOUSE = frozenset(["poligono", "partida", "pasaje", "finca", "barriada"])
 def _is_street(match: re.Match[str]) -> bool:
     """Whether a street has a name: a capitalised word that is not ordinary, or a house number.
 
-    "C/ TAC craneal" (with a scan) and "c/ 8 h" (every eight hours) are no streets.
+    "C/ TAC craneal" (with a scan) and "c/ 8 h" (every eight hours) are not streets.
     """
     keyword, value = match["street"], match["name"]
     names = [

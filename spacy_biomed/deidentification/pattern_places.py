@@ -78,7 +78,7 @@ def _forms(language: str) -> list[Rule]:
 
 
 def _is_town(match: re.Match[str]) -> bool:
-    """Whether the first word is no ordinary one: "12345 Ferritina" is a row of values."""
+    """Whether the first word is not an ordinary one: "12345 Ferritina" is a row of values."""
     words = re.split(r"[ ,®™]", fold(match["value"]))
     first = next((word for word in words if word not in _ARTICLES), "")
     names = name_words("es")
@@ -90,10 +90,10 @@ def _is_town(match: re.Match[str]) -> bool:
 def find_places(plain: PlainText, language: str) -> Found:
     """Find places.
 
-    These are names of the lists after a preposition, in Spanish after a comma or bracket too;
-    countries that are a sentence of their own; capitalised words before a country, such as a
-    company and its town, and in Spanish after a postal code. A name in lower case must be no
-    ordinary word, and no part of a term ("fiebre de Malta").
+    These are names of the lists after a preposition, countries that are a sentence of their own,
+    and capitalised words before a country, such as a company and its town. In Spanish they are also
+    names of the lists after a comma or bracket, and capitalised words after a postal code. A name
+    in lower case must not be an ordinary word, or part of a term ("fiebre de Malta").
     """
     text, folded = plain.text, plain.folded
     places, firsts = _known(language)

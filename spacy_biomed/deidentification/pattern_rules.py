@@ -27,7 +27,7 @@ class Rule(NamedTuple):
         is_folded: whether the form is one of the folded text, so that case and accents are all one.
         is_number: whether the form begins with the first digit of a number; it is looked for only
             there.
-        prefixes: what the form begins with (`find_prefixes`); empty if that is not known.
+        prefixes: what the form begins with (`find_prefixes`); empty if that is unknown.
     """
 
     pattern: str
@@ -131,7 +131,7 @@ def is_eponym(text: str, start: int) -> bool:
 
 
 def is_other_number(text: str, start: int) -> bool:
-    """Whether what is before a number says that it is none of a person, as in "PMID: 31245678"."""
+    """Whether what is before a number says that it is not a person's, as in "PMID: 31245678"."""
     return _BEFORE_OTHER_NUMBER.search(text, max(start - _FARTHEST, 0), start) is not None
 
 

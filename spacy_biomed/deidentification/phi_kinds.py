@@ -55,7 +55,7 @@ _I2B2_2014: dict[Kind, str] = {
     "email": "EMAIL",
     "url": "URL",
 }
-# Of the starter corpus, and what the Spanish pipeline that is shipped finds besides.
+# The labels of the starter corpus, and others that the shipped Spanish pipeline finds.
 _STARTER_ES: dict[Kind, str] = {
     "name": "NOMBRE",
     "date": "FECHA",

@@ -26,7 +26,7 @@ _LIKE = {
     **dict.fromkeys("\v\f\x85\u2028\u2029", "\n"),
     **dict.fromkeys(_SPACES, " "),
 }
-# Of the first characters of a word by which it can be looked for, and what stands for any number.
+# How many first characters of a word serve to look for it, and what stands for any number.
 LONGEST, NUMBER = 3, "0"
 _ODD = re.compile(r"[^\n\x20-\x7e]")
 _NUMBER = re.compile(r"\d+")

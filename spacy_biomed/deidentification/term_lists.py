@@ -41,7 +41,7 @@ def known(name: str) -> frozenset[str]:
     return frozenset(normalize(term) for language in LANGUAGES for term in terms(language, name))
 
 
-# Of a given name and a surname without a space between.
+# A given name and a surname that are one word have at most this many letters.
 _LONGEST_JOINED = 30
 
 
@@ -62,11 +62,11 @@ class NameWords(NamedTuple):
         return word in self.given or word in self.surnames
 
     def is_clear_name(self, word: str) -> bool:
-        """Whether a word is a name, and no ordinary word."""
+        """Whether a word is a name and not an ordinary word."""
         return self.is_name(word) and word not in self.ordinary
 
     def is_joined_name(self, word: str) -> bool:
-        """Whether a word that is no ordinary one is a given name and a surname without a space."""
+        """Whether a word is a given name and a surname without a space, and not ordinary."""
         if word in self.ordinary or len(word) > _LONGEST_JOINED:
             return False
         return any(

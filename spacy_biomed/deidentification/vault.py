@@ -37,7 +37,8 @@ def read_vault_key(file: Path | None) -> bytes:
     """Read the key of a vault from a file, or from the environment variable.
 
     Raises:
-        BiomedError: if there is none, it is no key of Fernet, or `cryptography` is not installed.
+        BiomedError: if there is none, if Fernet cannot use it, or if `cryptography` is not
+            installed.
     """
     where = KEY_VARIABLE if file is None else str(file)
     try:

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from ..errors import BiomedError
 
-# Of a cased vocabulary about a third has capitals, of an uncased one nothing but special tokens.
+# About a third of a cased vocabulary has capitals; in an uncased one only special tokens have them.
 LEAST_SHARE = 0.01
 # A smaller vocabulary may have been learned from texts that happen to have few capitals.
 LEAST_WORDS = 1000

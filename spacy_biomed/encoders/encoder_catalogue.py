@@ -53,7 +53,7 @@ class EncoderEntry:
 
     @property
     def forbids_commercial_use(self) -> bool:
-        """Whether the licence says so by its name; False also for a licence that is not known."""
+        """Whether the licence says so by its name; False also for an unknown licence."""
         return bool(re.search(r"\bnc\b|non-?commercial", self.licence, re.IGNORECASE))
 
 

@@ -271,8 +271,8 @@ def check_tensors(
         the names of the tensors of the head that the checkpoint lacks.
 
     Raises:
-        DamagedPipelineError: if a tensor of the encoder is missing or has no place. Of the pooling
-            layer and of heads, tensors may be in excess.
+        DamagedPipelineError: if a tensor of the encoder is missing or has no place. The pooling
+            layer and heads may have tensors in excess.
     """
     layers = {name for name, _ in model.base_model.named_children()} - {"pooler"}
     prefix = f"{model.base_model_prefix}."

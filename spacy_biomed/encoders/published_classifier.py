@@ -99,8 +99,8 @@ def load_classifier(name: str, revision: str | None = None) -> PublishedClassifi
         name, revision: as in `encoders.loading.load_pretrained`.
 
     Raises:
-        BiomedError: if it is not available or cannot be read, if it is no such classifier, if its
-            layers are not known, or if it predicts a number and not classes.
+        BiomedError: if it is not available or cannot be read, if it is not such a classifier, if
+            its layers are unknown, or if it predicts a number and not classes.
     """
     source, revision = locate(name, revision)
     tokenizer = load_tokenizer(name, revision)

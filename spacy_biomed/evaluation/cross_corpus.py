@@ -24,7 +24,7 @@ from ..training.config import read_description
 Mention = tuple[int, int, str]
 
 MATCHES = ("exact", "lenient")
-# Of mentions whose lower-cased text is a mention of the label in the training part, and others.
+# Mentions whose lower-cased text is a mention of the label in the training part, and others.
 SEEN, UNSEEN = "seen", "unseen"
 
 

@@ -24,7 +24,7 @@ from ..pipeline.ner.scores import compare_mentions
 Mention = tuple[int, int, str]
 NONE = "none"
 RIGHT, MISSED, FALSE, BOUNDARY, LABEL = "right", "missed", "false", "boundary", "label"
-# Of the second of two pipelines, compared with the first.
+# How the second of two pipelines compares with the first.
 WON, LOST = "only the second is right", "only the first is right"
 ERRORS = (MISSED, FALSE, BOUNDARY, LABEL, f"{BOUNDARY} and {LABEL}")
 # Words of the longest mentions that are counted by themselves, and rows of the longest tables.
@@ -202,7 +202,7 @@ class ErrorAnalysis:
 
     Attributes:
         systems: the counts of each pipeline.
-        passages: sentences with errors, those of the first documents.
+        passages: sentences with errors, from the first documents.
         compared: for two pipelines, how many gold mentions both, one or none of them find.
     """
 

@@ -17,9 +17,9 @@ def create_activation(name: Activation) -> Model[Floats2d, Floats2d]:
     """Create the layer.
 
     Args:
-        name: "tanh"; "relu", the rectified linear unit; or "gelu", the Gaussian error linear unit
-            with the error function and not its approximation (Hendrycks and Gimpel 2016, "Gaussian
-            Error Linear Units", section 2), as in BERT.
+        name: "tanh"; "relu", the rectified linear unit; or "gelu", the Gaussian error linear unit.
+            As in BERT it has the error function and not its approximation (Hendrycks and Gimpel
+            2016, "Gaussian Error Linear Units", section 2).
 
     Raises:
         BiomedError: for another name.

@@ -38,10 +38,10 @@ def ConceptPairClassifier_v1(
 ) -> Model[MentionPairs, Floats2d]:
     """Scores for pairs of concepts, each from the best of its pairs of mentions.
 
-    A document is encoded once. Of a pair of mentions the mean rows of the head, of the tail and of
-    the tokens between them, each with weights of their own, and the features are added to a hidden
-    vector of rectified linear units. The largest value of each unit over the pairs of mentions of a
-    pair of concepts is read by a linear layer. Weights are applied to the rows of tokens, before
+    A document is encoded once. Each pair of mentions has a hidden vector of rectified linear units.
+    It is the sum of the features and of the mean rows of the head, the tail and the tokens between
+    them, each with weights of their own. A linear layer reads the largest value of each unit over
+    the pairs of mentions of a pair of concepts. Weights are applied to the rows of tokens, before
     their means, so that the time is linear in the tokens and in the pairs.
 
     Args:

@@ -185,8 +185,8 @@ class TagScheme:
         totals = np.where(self.may_start, log_probs[starts], -np.inf).astype("float64")
         blocks = totals[:, 1:].reshape(len(starts), len(self.labels), len(self.parts))  # a view
         continuing = slice(1, 1 + len(self.parts) // 2)  # I, or I and L
-        # Of the tokens before each place: the best tag that leaves no span open, and for each label
-        # whether I is better than B.
+        # For the tokens before each place: the best tag that leaves no span open, and for each
+        # label whether I is better than B.
         closed = np.empty((lengths[0], len(starts)), dtype="int64")
         is_inside = np.empty((lengths[0], len(starts), len(self.labels)), dtype=bool)
         for place in range(1, lengths[0]):

@@ -41,15 +41,15 @@ def find_sentence_starts(text: str, language: str) -> list[int]:
     does not end after an abbreviation, an initial or the number of a list item, in a parenthesis,
     or before a small letter after a short word.
 
-    A line goes on in the next one, and does not end a sentence, if it is plainly wrapped prose:
+    A line continues in the next one, and does not end a sentence, if it is plainly wrapped prose:
 
-    - its last word is a preposition, an article, or an abbreviation that needs a next word,
-    - or it has 30 characters or more and the next line begins with a small letter,
-    - or the next word would have made it wider than any line of its paragraph, which is 45 to 160
-      characters wide, and that is true of two thirds of the paragraph's lines, at least two.
+    - Its last word is a preposition, an article, or an abbreviation that needs a next word.
+    - Or it has 30 characters or more and the next line begins with a small letter.
+    - Or the next word would have made it wider than any line of its paragraph. The paragraph must
+      be 45 to 160 characters wide, and this must hold for two thirds of its lines, at least two.
 
-    It ends where it ends with a full stop or a colon, where one of the two lines is in capitals or
-    the row of a table, and where the next is a list item or a field ("Name: value").
+    The sentence still ends if the line ends with a full stop or a colon, or if one of the two lines
+    is in capitals or the row of a table. A list item and a field ("Name: value") also end it.
 
     Args:
         language: one of `NOTE_LANGUAGES`, for its abbreviations.

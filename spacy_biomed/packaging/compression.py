@@ -152,10 +152,10 @@ def compress_pipeline(
         target_recall, recall_measure, unseen_share: as for `pipeline.calibrate`.
 
     Raises:
-        BiomedError: if the pipeline has no encoder to export, if the check corpus cannot be read or
-            has nothing to score, if the new encoder's rows differ too much, if a score falls by
-            more than `max_loss`, or if a weight is too large for half precision. Nothing is written
-            then.
+        BiomedError: if the pipeline has no encoder to export, or if the check corpus cannot be read
+            or has nothing to score. Also if the new encoder's rows differ too much, if a score
+            falls by more than `max_loss`, or if a weight is too large for half precision. Nothing
+            is written then.
     """
     if precision not in LEAST_COSINE:
         raise BiomedError(f"--precision {precision}: {list_choices(precision, LEAST_COSINE)}")

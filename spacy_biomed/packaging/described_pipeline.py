@@ -152,7 +152,7 @@ def _check_package(name: str | None, version: str) -> None:
 
 
 def read_pipeline_config(path: Path) -> dict[str, Any]:
-    """Read the config of a trained pipeline; raise BiomedError if it is none."""
+    """Read the config of a trained pipeline; raise BiomedError if it is not one."""
     if not path.is_file():
         raise BiomedError(f"{path}: not there; `python -m spacy train` writes it")
     config = read_config(path, interpolate=True)

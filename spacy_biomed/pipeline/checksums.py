@@ -17,7 +17,7 @@ from ..files.digests import hash_file
 from ..outputs import replacing_directory
 
 CHECKSUMS = "SHA256SUMS"
-# What `spacy package` writes anew.
+# What `spacy package` rewrites.
 _REWRITTEN = ("meta.json", "README.md")
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 
@@ -44,7 +44,7 @@ def write_checksums(directory: Path) -> None:
 
 
 def forget_checksums(directory: Path) -> None:
-    """Delete the checksums of a pipeline whose files are being written anew."""
+    """Delete the checksums of a pipeline whose files are being rewritten."""
     (directory / CHECKSUMS).unlink(missing_ok=True)
 
 

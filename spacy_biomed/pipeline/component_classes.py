@@ -57,7 +57,7 @@ def list_annotation_keys() -> set[str]:
 
 
 def _find_class(make: Callable) -> type | None:
-    """The class in the return annotation of a factory function; None if it is no class.
+    """The class in the return annotation of a factory function; None if it is not a class.
 
     Only this annotation is resolved: others may refer to names imported only for type checking.
     """

@@ -109,13 +109,18 @@ def score_deidentification(
         spans_key: span group of the gold mentions; None for `doc.ents`.
 
     Returns:
-        `deid_r`, the share of the gold mentions that were found; `deid_p`, the share of the
-        replacements that share a character with a gold mention; `deid_f`, their harmonic mean;
-        `deid_per_type`, the same for each label (recall by the gold label, precision by that of the
-        replacement); `deid_clean_documents`, the share of the documents in which all gold mentions
-        were found; `deid_readable_characters`, the share of the letters and digits of gold mentions
-        that were not replaced; `deid_needless_characters`, the share of the replaced letters and
-        digits that are in no gold mention.
+        the scores by name:
+
+        - `deid_r`: share of the gold mentions that were found.
+        - `deid_p`: share of the replacements that share a character with a gold mention.
+        - `deid_f`: the harmonic mean of both.
+        - `deid_per_type`: these three for each label, recall by the gold label, precision by the
+          replacement's.
+        - `deid_clean_documents`: share of the documents in which all gold mentions were found.
+        - `deid_readable_characters`: share of the letters and digits of gold mentions that were not
+          replaced.
+        - `deid_needless_characters`: share of the replaced letters and digits that are in no gold
+          mention.
     """
     counts = DeidentificationScores()
     for example in examples:

@@ -93,9 +93,9 @@ class BiomedDeidentifier(Described, Pipe):
         spans_key: span group of the mentions; None for `doc.ents`.
         kinds: label to kind, for unknown labels and for known labels with a different treatment.
         propagate: whether to replace all other occurrences of a found name, place, institution,
-            number or address in the document, whatever their case and accents: of a name each word
-            of at least four letters (three, if it is a known name) and its initials, of a number
-            its digits, of anything else all of it (`mentions.find_again`).
+            number or address in the document, whatever their case and accents. A name recurs by its
+            initials and each word of at least four letters (three, if it is a known name), a number
+            by its digits, anything else as a whole (`mentions.find_again`).
         extend: whether to correct the borders of mentions. A word of which a mention is a part is
             replaced wholly, with the initials, numbers and abbreviations that join a name, a place
             or an institution ("H. U.", "4º L", "S.A."), and the particles between two mentions of

@@ -366,7 +366,7 @@ def validate_source(get_examples: Callable[[], Iterable[Example]], method: str) 
         method: name of the calling method in error messages.
 
     Raises:
-        TypeError: if it is no function, or returns something else.
+        TypeError: if it is not a function, or returns something else.
     """
     if callable(get_examples):
         validate_get_examples(lambda: islice(get_examples(), _SAMPLE), method)

@@ -15,8 +15,8 @@ from ..terminologies.terminology import Concept, Match, Terminology
 # What speaks for or against a candidate. A name of the terminology is the mention's: in the same
 # letters, normalised, in another number or word order, abbreviated ("E. coli"), or it is similar.
 # Else a part of the mention has a name, or it is the parent of such a concept. The mention may be
-# a short form of a long form or of a genus in the text, or a part of, or the initials of, another
-# mention, or it means what other mentions of the document do. Names may be known from training.
+# short for a long form or a genus in the text. It may be a part or the initials of another mention,
+# or mean what other mentions of the document do. Names may be known from training.
 FEATURES = (
     *("same", "normal", "loose", "abbreviated", "similar", "similarity", "part", "coverage"),
     *("preferred", "usual", "rivals", "short", "broader", "known", "known_share"),

@@ -199,7 +199,7 @@ class BiomedLinker(Described, Pipe):
         """Learn from the mentions with identifiers (`ent.kb_id_`) of documents, if there are any.
 
         An identifier may be several, with `|`, `,`, `;` or `+` between, of which any is right.
-        "NIL" is none. Mentions without an identifier are not learned from.
+        "NIL" means none. Mentions without an identifier are not learned from.
         """
         documents: dict[str, list[LinkedDocument]] = defaultdict(list)
         for example in get_examples():

@@ -31,7 +31,7 @@ def install_extensions() -> None:
 def get_confidence(span: Span) -> float | None:
     """`span._.confidence`, without the time that `span._` takes."""
     found = _read_confidence(span)
-    # A number is that of a document stored by an earlier version.
+    # Old stored documents have a number.
     return found.get(span.label_) if isinstance(found, dict) else found
 
 

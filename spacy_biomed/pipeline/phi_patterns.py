@@ -31,17 +31,17 @@ FACTORY = "biomed_phi_patterns"
 class PhiPatterns(Described, Pipe):
     """Find dates, addresses, telephones and identifiers by their form.
 
-    It is a second pass, independent of any training: e-mail and web addresses, telephones and
-    faxes, postal codes, dates, ages, and identifiers of Spain (DNI, NIE, social security, health
-    card, collegiate number, clinical history), of the United States and of Great Britain (SSN, NHS
-    number, medical record), IBAN and payment cards. Of names it finds known ones and those after a
-    title or the name of a field, so it does not replace a recogniser. A value that could be a
+    It is a second pass, independent of any training. It finds e-mail and web addresses, telephones
+    and faxes, postal codes, dates, ages, IBAN and payment cards. It also finds identifiers of Spain
+    (DNI, NIE, social security, health card, collegiate number, clinical history), the United States
+    and Great Britain (SSN, NHS number, medical record). It does not replace a recogniser, since it
+    finds only known names and those after a title or the name of a field. A value that could be a
     harmless number has to pass a check, or a word such as "NHC" introduces it; doses, blood
     pressures, scores and ratios stay.
 
     The spans join the layer of mentions. Where a span lies within a mention, the mention stays.
     Mentions that it overlaps in part are joined with it to one mention from the first start to the
-    last end, with the label of the longest part. A mention that is no personal data (of the kind
+    last end, with the label of the longest part. A mention that is not personal data (of the kind
     "keep", such as a diagnosis) gives way to a span that overlaps it.
 
     If no component before it has looked for mentions, the other tokens of `doc.ents` are marked as

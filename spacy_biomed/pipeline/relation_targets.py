@@ -104,7 +104,7 @@ def check_labels(used: Iterable[str], labels: Sequence[str], name: str) -> None:
 
 
 def check_pairs(name: str, pairs: list[list[str]] | None, max_distance: int) -> None:
-    """Raise BiomedError if the pairs of a component or their distance are none."""
+    """Raise BiomedError if the pairs of a component or their distance are not valid."""
     where = f"[components.{name}]"
     if any(len(pair) != 2 for pair in pairs or ()):
         raise BiomedError(

@@ -54,5 +54,5 @@ class Reliability(NamedTuple):
         return cls(count.astype("int64"), confidence, correct.astype("int64"))
 
     def to_rows(self) -> list[list[float]]:
-        """Of each bin the number of predictions, the sum of confidences, and the correct ones."""
+        """For each bin the number of predictions, the sum of confidences, and the correct ones."""
         return [list(row) for row in zip(*(part.tolist() for part in self), strict=True)]

@@ -23,11 +23,11 @@ FACTORY = "biomed_sections"
 class BiomedSections(Described, Pipe):
     """Find the sections of notes and abstracts by their headings.
 
-    `doc.spans["sections"]` gets a span for each section, from its heading to the next one, and the
+    `doc.spans["sections"]` gets a span for each section, from its heading to the next one. The
     span's label is the section's name, the same in all languages: `past_history`, `family_history`,
-    `allergies`, `medications` and others (`spacy_biomed/notes/terms/`); "other" where a heading is
-    in no table. What is before the first heading is in no section. `span._.section` is the name of
-    the section that a span starts in.
+    `allergies`, `medications` and others (`spacy_biomed/notes/terms/`). A section whose heading is
+    in no table is "other". What is before the first heading is in no section. `span._.section` is
+    the name of the section that a span starts in.
 
     Attributes:
         language: "en" or "es", for the table of headings; by default the pipeline's.

@@ -33,7 +33,7 @@ class BiomedSimilarity(CatsHead):
     mean squared error, as for sentence similarity in MT-BlueBERT (Peng et al. 2020, "An Empirical
     Study of Multi-Task Learning on BERT for Biomedical Text Mining", section 3). Internally numbers
     are in standard deviations from the mean of the training part, so that one learning rate fits
-    corpora annotated from 0 to 5 and from 0 to 1; with `standardize = false` they are as annotated,
+    corpora annotated from 0 to 5 and from 0 to 1. With `standardize = false` they are as annotated,
     as in the papers. Predictions are in the corpus's units.
 
     The number is stored in `doc.cats` under `label`; other entries are kept. A document without the

@@ -51,7 +51,7 @@ _HOST = re.compile(r"(?:\[([\da-fA-F:.]+)\]|([\w.-]+))(?::\d*)?", re.ASCII)
 # Values of `Sec-Fetch-Site` of requests that no page of another site has made.
 _OWN_SITE = ("", "same-origin", "none")
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-# Of a request whose client has gone, in the log only.
+# The status of a request whose client has gone, in the log only.
 _GONE = 499
 
 
@@ -77,9 +77,9 @@ class Guard:
     """An ASGI application around another one.
 
     It refuses requests for other hosts, from pages of other sites, without the token, or that are
-    too large or too slow; reads bodies; cancels the work for clients that have gone; answers with
-    one line of JSON where the application fails; and logs method, path and status, and nothing that
-    a client has written.
+    too large or too slow. It reads bodies, and cancels the work for clients that have gone. Where
+    the application fails, it answers with one line of JSON. It logs method, path and status, and
+    nothing that a client has written.
 
     Args:
         app: the application.

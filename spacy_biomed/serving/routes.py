@@ -34,7 +34,7 @@ from .messages import (
 from .page import PAGE_FILES, write_form
 
 JSON = "application/json"
-# Of a message.
+# Characters of a message.
 _LONGEST_LINE = 300
 
 # Statuses of answers that are a line, for the OpenAPI description.

@@ -1,10 +1,9 @@
 """Paired tests of two ways to train, over the documents of a test part.
 
-The documents' contributions to the scores are exchanged (approximate randomisation: Noreen 1989,
-"Computer-Intensive Methods for Testing Hypotheses") or drawn with replacement (paired bootstrap:
-Koehn 2004, "Statistical Significance Tests for Machine Translation Evaluation"), and the score of
-each sample is computed of them. With several seeds, a document's contributions with all seeds go
-together.
+The score of each sample is computed from the documents' contributions. These are exchanged
+(approximate randomisation: Noreen 1989, "Computer-Intensive Methods for Testing Hypotheses") or
+drawn with replacement (paired bootstrap: Koehn 2004, "Statistical Significance Tests for Machine
+Translation Evaluation"). With several seeds, a document's contributions with all seeds go together.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from ..files.compression import open_binary, reading
 _FULL_NAME, _IS_A = "900000000000003001", "116680003"
 _TAG = re.compile(r"(.+) \(([^()]+)\)")
 _OBO_SYNONYM = re.compile(r'"((?:[^"\\]|\\.)*)" (?!BROAD)')
-# Of names.dmp: names with an author, and specimens.
+# Kinds in names.dmp that are left out: names with an author, and specimens.
 _NO_NAMES = ("authority", "type material")
 _UMLS_LANGUAGES = {"en": "ENG", "es": "SPA", "fr": "FRE", "de": "GER", "pt": "POR", "it": "ITA"}
 

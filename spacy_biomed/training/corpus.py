@@ -44,8 +44,8 @@ def Corpus_v1(
             of relations without a component before them that finds entities.
 
     Raises:
-        BiomedError: if a path is missing in the config, does not exist, is no corpus, or has no
-            documents, or if `max_words` is negative; while reading, if a document is damaged, or
+        BiomedError: if a path is missing in the config, does not exist, is not a corpus, or has no
+            documents, or if `max_words` is negative. While reading, if a document is damaged or
             cannot be cut.
     """
     if path is None:

@@ -35,8 +35,8 @@ def RichLogger_v1(
     Args:
         progress_bar: whether to show a bar, first of the steps up to an evaluation and then of
             those up to `max_steps`, if the standard error is a terminal.
-        jsonl: file that gets a JSON object for each evaluation: epoch, step, words (seen so far),
-            words_per_second (since the last evaluation, evaluations not counted), seconds (since
+        jsonl: file that gets a JSON object for each evaluation. It has epoch, step, words (seen so
+            far), words_per_second (since the last evaluation, without evaluations), seconds (since
             the start), losses, score, and all scores that are numbers. The speed is null after the
             first step and where a run was continued. A new run replaces the file of an earlier run.
             A run that is continued continues the file.
@@ -206,7 +206,7 @@ class TrainingSpeed:
         self._ends.append(timer())
 
     def measure(self, words: int, step: int) -> float | None:
-        """The speed since the last evaluation, or since the start; None if it is not known.
+        """The speed since the last evaluation, or since the start; None if it is unknown.
 
         Args:
             words: of all steps.
@@ -228,7 +228,7 @@ class TimeLeft:
     """Seconds until the last step, if steps and evaluations take as long as those so far.
 
     Args:
-        max_steps: of the training; 0 if its length is not known.
+        max_steps: of the training; 0 if its length is unknown.
     """
 
     def __init__(self, max_steps: int):
@@ -236,7 +236,7 @@ class TimeLeft:
         self._begin = (-1, 0)  # step and seconds
 
     def estimate(self, step: int, seconds: int) -> float | None:
-        """The seconds left after an evaluation; None if they are not known.
+        """The seconds left after an evaluation; None if they are unknown.
 
         Args:
             step: number of the last step, from 0.

@@ -149,7 +149,7 @@ def read_task(folder: Path, recipe: Recipe) -> Task:
     """Look what a converted corpus is for.
 
     Raises:
-        BiomedError: if it is no corpus, or for nothing that there is a head for.
+        BiomedError: if it is not a corpus, or no head learns its task.
     """
     description = read_description(folder)
     kind, head = find_learner(folder, description)

@@ -61,9 +61,9 @@ class AdamW(Optimizer):
         grad_clip: maximum norm of the gradient: of all parameters of an encoder together, and of
             each parameter of the heads; 0 for no limit.
         layer_decay: multiplies an encoder's learning rate once for each layer below its last, and
-            once more for the embeddings (Howard and Ruder 2018, "Universal Language Model
-            Fine-tuning for Text Classification", discriminative fine-tuning); 1 for the same rate
-            in all layers.
+            once more for the embeddings (discriminative fine-tuning: Howard and Ruder 2018,
+            "Universal Language Model Fine-tuning for Text Classification"). With 1, all layers have
+            the same rate.
         use_averages: evaluate and save running averages of the weights instead of the weights, as
             thinc's optimizers do (Izmailov et al. 2018, "Averaging Weights Leads to Wider Optima
             and Better Generalization"). After t updates an average moves towards the weights by

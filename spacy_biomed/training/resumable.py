@@ -71,9 +71,10 @@ def train(
 
     Each evaluation writes the state of the run to the folder `checkpoint` of the output, which is
     removed when training is done. A run that was stopped resumes from there, and ends with the
-    weights of an uninterrupted run, bit for bit where computing is deterministic. Two cases are
-    not: on a GPU the dropout of thinc's layers, since the state of cupy's generator cannot be
-    read; and an augmented corpus with max_epochs = -1 if components draw from the module `random`.
+    weights of an uninterrupted run, bit for bit where computing is deterministic. There are two
+    exceptions. On a GPU the dropout of thinc's layers differs, since the state of cupy's generator
+    cannot be read. So does an augmented corpus with max_epochs = -1 if components draw from the
+    module `random`.
 
     Args:
         nlp: the initialized pipeline.
@@ -254,7 +255,7 @@ class _Run:
         """Whether the last step is made, or no evaluation was better for `patience` steps."""
         if not self.progress.scores:
             return False
-        # Of equally good evaluations the first counts.
+        # The first of equally good evaluations counts.
         _, best_step = max(self._results(), key=lambda result: (result[0], -result[1]))
         step, patience = self.progress.step, self.settings["patience"]
         if patience and step - best_step >= patience:

@@ -63,9 +63,9 @@ def create_update(
 ) -> Update:
     """Make the config of a training that goes on from a pipeline.
 
-    Every component of the pipeline is sourced, in its order. Those that the template trains learn;
-    the others are frozen. Tokenizer and settings of the components are the pipeline's, all else is
-    the template's.
+    Every component of the pipeline is sourced, in its order. It learns if the template trains it;
+    else it is frozen. Tokenizer and settings of the components are the pipeline's, all else is the
+    template's.
 
     Args:
         corpus, epochs, task, template, batch_words, seed: as for `fill_config`.

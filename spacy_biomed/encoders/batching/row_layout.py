@@ -45,7 +45,7 @@ class RowLayout:
         """The rows of word pieces, which like these count from the beginning of their document.
 
         Args:
-            pieces: those of the first document, then of the second, and so on.
+            pieces: the first document's, then the second's, and so on.
             counts: (docs,) number of pieces of each document.
         """
         doc = np.repeat(np.arange(len(counts)), counts)

@@ -39,7 +39,7 @@ def one_a_line(sequences: Ints1d, lengths: Ints1d) -> Placement:
     """Place each sequence at the beginning of a separate line.
 
     Args:
-        lengths: of all sequences, including those of other batches.
+        lengths: of the sequences of all batches.
     """
     lines = np.arange(len(sequences))
     shape = len(sequences), int(lengths[sequences].max())

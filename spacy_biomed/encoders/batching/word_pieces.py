@@ -95,7 +95,7 @@ class KnownWords:
         )
 
     def forget(self) -> None:
-        """Start anew, without any words."""
+        """Forget all words."""
         self._words = _Words()
 
     def _learn(self, words: list[str], tokenize: Tokenize) -> _Words | None:

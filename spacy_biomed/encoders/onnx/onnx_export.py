@@ -212,7 +212,7 @@ def quantize_products(source: Path, target: Path) -> None:
             per_channel=True,
             reduce_range=True,
             weight_type=QuantType.QInt8,
-            # Of values whose type it cannot infer, behind operators of ONNX Runtime.
+            # The type of values behind operators of ONNX Runtime, which it cannot infer.
             extra_options={"DefaultTensorType": TensorProto.FLOAT},
         )
 

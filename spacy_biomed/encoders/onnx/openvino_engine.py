@@ -30,7 +30,7 @@ finally:
 # for each other for ever, and only one imports this module.
 openvino.Tensor(np.zeros(1)).element_type.to_dtype()
 
-# OpenVINO compiles kernels for every new shape, and keeps so many of each kind, in memory.
+# OpenVINO compiles kernels for every new shape, and keeps this many of each kind in memory.
 KEPT_KERNELS = "16"
 
 

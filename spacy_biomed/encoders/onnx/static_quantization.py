@@ -1,4 +1,4 @@
-"""Static int8: the ranges of all values are measured beforehand, on texts.
+"""Static int8: the ranges of all values are measured once, on texts.
 
 Dynamic quantisation measures the range of each batch when it is encoded. A text's vectors then
 depend on the texts in the same batch, and a few values that are far larger than the others make the

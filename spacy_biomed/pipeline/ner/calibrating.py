@@ -62,11 +62,10 @@ def calibrate(
 ) -> dict[str, Calibration]:
     """Calibrate each `biomed_ner` of a pipeline on a development corpus.
 
-    It must not have been trained on that corpus. What is fitted is in the component's `cfg`, so it
-    is saved with the component: first the offsets that reach the recall target (`fit_recall`), then
-    the curves from the model's probability of an entity to the share of correct ones
-    (`models.confidence_curves`). Entities count as in `score_mentions`: those of which nothing is
-    known are left out.
+    It must not have been trained on that corpus. First come the offsets that reach the recall
+    target (`fit_recall`), then the curves from the model's probability of an entity to the share of
+    correct ones (`models.confidence_curves`). Both are in the component's `cfg`, so they are saved
+    with it. Entities count as in `score_mentions`: those of which nothing is known are left out.
 
     Args:
         nlp: the pipeline; any encoder.
@@ -84,8 +83,8 @@ def calibrate(
         by the name of the component; without components whose layer no document annotates.
 
     Raises:
-        BiomedError: if a share is none, if a label is unknown, if the corpus does not mark what was
-            seen in training and `unseen_share` is given, or if SciPy is not installed.
+        BiomedError: if a share is out of range, a label is unknown, or SciPy is not installed. Also
+            if `unseen_share` is given and the corpus does not mark what was seen in training.
     """
     check_target_recall("target_recall", target_recall)
     if recall_measure is not None:

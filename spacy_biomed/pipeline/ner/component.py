@@ -160,8 +160,7 @@ class BiomedNER(MentionHead):
 
         Args:
             log_probs: (tokens, tags), all documents concatenated; zeros for tokens that the encoder
-                did not read. Those of entities that would begin or end with white space become
-                -inf.
+                did not read. Tags of entities that would begin or end with white space get -inf.
             is_space: (tokens,) whether a token is white space.
             lengths: (docs,) number of tokens in each document.
 
@@ -300,11 +299,12 @@ class BiomedNER(MentionHead):
         "outside" then means outside or a label it does not know, unless the gold excludes that. So
         its probability of "outside" is the target for the total probability of several tags:
 
-        - for a token without annotation: "outside" and all tags that the teacher does not know;
-        - for a token without a mention in a document that annotates only some of the labels:
-          "outside" and the tags that the teacher does not know and the document does not annotate;
-        - for a token without a mention in a document that annotates every label, or with a mention
-          of a label that the teacher knows: only "outside", since the gold excludes other tags.
+        - A token without annotation has "outside" and all tags that the teacher does not know.
+        - A token without a mention, in a document that annotates only some of the labels, has
+          "outside" and the tags that neither the teacher knows nor the document annotates.
+        - A token without a mention, in a document that annotates every label, has only "outside",
+          since the gold excludes other tags. So has a token with a mention of a label that the
+          teacher knows.
 
         A token with a mention of a label that the teacher does not know has its gold tag as its
         target, without the teacher.
@@ -347,11 +347,11 @@ class BiomedNER(MentionHead):
     def grow(self, labels: list[str]) -> None:
         """Add outputs for further labels.
 
-        A new tag starts with the weights of "O" and a lower bias: together the new tags have a
-        hundredth of the probability of "O" for every token (the prior of rare classes of Lin et al.
-        2017, "Focal Loss for Dense Object Detection", section 4.1). So the best sequence never has
-        a new tag, the scores of the other tags do not change, and the new tags profit from what
-        was learned for "O".
+        A new tag starts with the weights of "O" and a lower bias. Together the new tags have a
+        hundredth of the probability of "O" for every token, as rare classes have in Lin et al.
+        2017, "Focal Loss for Dense Object Detection", section 4.1. So the best sequence never has a
+        new tag, the scores of the other tags do not change, and the new tags profit from what was
+        learned for "O".
         """
         if self.model.name != "token_classifier":
             super().grow(labels)

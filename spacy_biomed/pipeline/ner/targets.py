@@ -185,7 +185,7 @@ class TagTargets:
         return found
 
     def check_label(self, label: str, text: str) -> None:
-        """Raise BiomedError if a gold mention, with this text, has a label that is not known."""
+        """Raise BiomedError if a gold mention, with this text, has an unknown label."""
         if label not in self.scheme.labels:
             raise BiomedError(
                 f"label {quote(label)} of a gold mention ({quote(text)}) is not among the labels "

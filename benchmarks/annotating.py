@@ -4,8 +4,8 @@
 
 The texts are repeated to `--documents` documents, numbered so that no two are the same. Each
 contestant runs in a process of its own, with one thread for each process that annotates, in turns,
-`--repeats` times. `nlp.pipe` annotates a list in memory and throws the documents away; `annotate`
-reads and writes Parquet, in one or two processes, and on Ray with one or two workers, and with two
+`--repeats` times. `nlp.pipe` annotates a list in memory and throws the documents away. `annotate`
+reads and writes Parquet: in one or two processes, on Ray with one or two workers, and with two
 nodes (raylets) of one processor each. `nlp.pipe` and a single process have one core, since while
 the encoder computes on its one thread, Python would otherwise run on another core.
 
@@ -14,11 +14,11 @@ many processes as `--n-process` says, and with stock spacy-transformers (`--stoc
 `inference.py --work` has written). There `nlp.pipe` annotates a tenth of the documents, and files
 are JSON lines.
 
-The seconds are from the first document to the end, without loading: with several processes from the
-end of the shard with which all have loaded, or of the first quarter of them if that is later. The
-start and the end of Ray are left out. The output has the fastest run of each, in documents per
-second, and the ratios; for one process the ratio by processor time, which hardly depends on what
-else the machine does; and what 100 million such documents take.
+The seconds are from the first document to the end, without loading. With several processes they
+start at the end of the shard with which all have loaded, or of the first quarter of the shards if
+that is later. The start and the end of Ray are left out. The output has the fastest run of each, in
+documents per second, the ratios, and the time for 100 million such documents. For one process it
+also has the ratio by processor time, which hardly depends on what else the machine does.
 """
 
 from __future__ import annotations

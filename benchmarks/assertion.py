@@ -1,9 +1,10 @@
 """Measure sentences and assertions of notes, also by negspacy and pysbd where installed.
 
 Prints precision, recall and F1 of negation, uncertainty and so on, with the mentions given, on the
-parts that were kept apart: the even reports of `context_en` and SAMPLE-007 and SAMPLE-008 of
-`nubes`; `--dev` takes the other parts, on which the terms were chosen. Then the boundaries of
-sentences. Run from the root of the repository, with the corpora that `../shared/bin/stage` unpacks:
+parts that were kept apart: the even reports of `context_en`, and SAMPLE-007 and SAMPLE-008 of
+`nubes`. `--dev` takes the other parts, on which the terms were chosen. Then it scores the
+boundaries of sentences. Run from the root of the repository, with the corpora that
+`../shared/bin/stage` unpacks:
 
     python benchmarks/assertion.py CORPORA
     python benchmarks/assertion.py CORPORA --time assets/pipelines/es_clinical_ner

@@ -32,7 +32,7 @@ HEAD_STEPS = 60
 HEAD_BATCH = 32
 HEAD_LEARN_RATE = 0.005
 
-# Ways to compress our pipelines. The ranges of static int8 are measured beforehand.
+# Ways to compress our pipelines. The ranges of static int8 are measured once, on texts.
 VARIANTS = ("int8", "static int8", "fp32")
 
 # Layers and widths of encoders with random weights, for measurements of speed only.

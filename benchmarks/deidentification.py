@@ -3,8 +3,8 @@
     python benchmarks/deidentification.py assets/pipelines/es_clinical_ner \
         corpus/public/meddocan/test.spacy --presidio-python presidio/bin/python
 
-Presidio (`pip install presidio-analyzer`) runs in an environment of its own, as Spanish and English
-models of spaCy are no packages of PyPI. Without them it has a blank pipeline: its recognisers of
+Presidio (`pip install presidio-analyzer`) runs in an environment of its own. PyPI does not have
+spaCy's Spanish and English models. Without them Presidio has a blank pipeline: its recognisers of
 patterns and checksums run, and it finds no names, places or institutions. So compare its recall of
 those labels with nothing. Both annotate the same texts in turns, on one thread each. Gold mentions
 count as in `spacy_biomed.pipeline.score_deidentification`, for the gold labels given by --labels

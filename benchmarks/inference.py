@@ -2,13 +2,19 @@
 
     python benchmarks/inference.py training/ncbi_disease/model-best --threads 2
 
-reads a fine-tuned pipeline with `biomed_transformer` and creates the contestants from it: our
-pipeline in PyTorch in bf16; compressed to int8, static int8 and fp32, in ONNX Runtime, and the last
-two in OpenVINO (which computes fp32 files in bf16 if the processor has instructions for it);
-spacy-transformers with spaCy's `ner`; transformers' `pipeline("token-classification")`; EDS-NLP's
-`eds.ner_crf`; and our encoder alone on the padded batches of the pipeline. All have the same
-encoder. Then the same is measured for encoders with random weights: BERT-base, and 4 layers of
-width 312. `spacy biomed benchmark` measures start, latency, memory and size.
+reads a fine-tuned pipeline with `biomed_transformer` and creates the contestants from it, all with
+the same encoder:
+
+- Our pipeline in PyTorch in bf16.
+- Our pipeline compressed to int8, static int8 and fp32, in ONNX Runtime, and the last two in
+  OpenVINO (which computes fp32 files in bf16 if the processor has instructions for it).
+- spacy-transformers with spaCy's `ner`.
+- transformers' `pipeline("token-classification")`.
+- EDS-NLP's `eds.ner_crf`.
+- Our encoder alone on the padded batches of the pipeline.
+
+Then the same is measured for encoders with random weights: BERT-base, and 4 layers of width 312.
+`spacy biomed benchmark` measures start, latency, memory and size.
 
 On a GPU (`--device cuda`) the contestants are our pipeline in PyTorch, stock spacy-transformers,
 transformers' pipeline and our encoder alone, and of the encoders with random weights BERT-base. The

@@ -2,10 +2,10 @@
 
     python benchmarks/memory.py training/ncbi_disease/model-best corpus/ncbi_disease --threads 2
 
-Our pipeline in int8 in ONNX Runtime, in static int8 in OpenVINO, and stock spacy-transformers with
-`ner`, with the same encoder, annotate the texts of the corpus's test part repeatedly in
-`nlp.memory_zone()`, in turns, each in a separate process. The output has the resident size after
-20,000 documents minus the size after 2,000.
+The contestants are our pipeline in int8 in ONNX Runtime and in static int8 in OpenVINO, and stock
+spacy-transformers with `ner`; all have the same encoder. They annotate the texts of the corpus's
+test part repeatedly in `nlp.memory_zone()`, in turns, each in a separate process. The output has
+the resident size after 20,000 documents minus the size after 2,000.
 """
 
 import argparse

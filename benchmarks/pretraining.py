@@ -2,9 +2,9 @@
 
     python benchmarks/pretraining.py configs/language_models/starter_en.cfg texts.txt.xz --threads 2
 
-All three train the same model on the same sequences in steps of the recipe's batch: ours with the
-loop of `spacy biomed pretrain`; the plain one with transformers' `Trainer` and
-`DataCollatorForLanguageModeling`, which computes the head at all positions, in fp32. Each runs in a
+All three train the same model on the same sequences in steps of the recipe's batch. Ours use the
+loop of `spacy biomed pretrain`. The plain one uses transformers' `Trainer` and
+`DataCollatorForLanguageModeling` in fp32, and computes the head at all positions. Each runs in a
 separate process, and they take turns: some steps each, while the others wait. Speeds are medians of
 these rounds, in word pieces per second. Nothing is downloaded.
 

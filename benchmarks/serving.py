@@ -11,10 +11,10 @@ Two parts, each with a server in a process of its own on a free port of the loop
   request must be answered, by what `nlp.pipe` finds or by 429.
 
 The clients are on the same cores as the server, so that its own speed is higher. The output has
-requests per second, the median and the 95th percentile of the time to an answer, statuses, the
-largest resident size of the server, and its processor time for a text beside that of `nlp.pipe`,
-which depends less on what else the machine does. A violated expectation ends the program with an
-error. It runs on Linux.
+requests per second, the median and the 95th percentile of the time to an answer, statuses, and the
+largest resident size of the server. It also has the server's and `nlp.pipe`'s processor time for a
+text, which depends less on what else the machine does. A violated expectation ends the program with
+an error. It runs on Linux.
 """
 
 from __future__ import annotations

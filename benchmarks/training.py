@@ -2,9 +2,9 @@
 
     python benchmarks/training.py corpus/ncbi_disease ENCODER_DIRECTORY --threads 2
 
-All three fine-tune the same encoder for named entities on the same batches of 32 sentences: ours
-with the template `ner`, and stock spacy-transformers with `ner`, both in spaCy's training loop; and
-the usual loop of transformers' Trainer with a token classifier (`finetuning.py`), in fp32.
+All three fine-tune the same encoder for named entities on the same batches of 32 sentences. Ours,
+with the template `ner`, and stock spacy-transformers with `ner` run in spaCy's training loop. The
+third is the usual loop of transformers' Trainer with a token classifier (`finetuning.py`), in fp32.
 Each runs in a separate process, and they take turns: some steps each, on the same batches, while
 the others wait. Speeds are medians of these rounds. On a GPU (`--device cuda`) the output also has
 the memory that PyTorch reserves there.

@@ -17,7 +17,7 @@ import httpx
 PATIENCE = 120.0
 # Bytes of the largest bodies.
 HUGE = 50_000_000
-# How uvicorn answers what is no HTTP.
+# How uvicorn answers what is not HTTP.
 NO_HTTP = b"Invalid HTTP request received."
 
 

@@ -28,7 +28,7 @@ TOPICS = [
     ("Tumours were found.", {"TREATMENT": 0, "RISK": 0}),
 ]
 
-# Of a head of entities, over what its template says.
+# Settings of a head of entities that replace its template's.
 SMALL_MODEL = {"hidden_width": 16, "features": {"rows": [50, 50, 50, 50]}}
 
 

@@ -30,7 +30,7 @@ USES = {
     "_prepare_inputs": {"language_models/trainer.py"},
     "_n_gpu": {"language_models/trainer.py"},
 }
-# Of named tuples, and documented.
+# Named tuples have it, and it is documented.
 PUBLIC = {"_asdict"}
 
 

@@ -19,7 +19,7 @@ from bad_use_room import LONG_NAME, Room, import_everything, list_files, run_in
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="commands are run in forks")
 
-# All bad uses are tried where this environment variable is set, else so many of each command.
+# All bad uses are tried where this environment variable is set, else at most this many a command.
 ALL, MOST = "SPACY_BIOMED_ALL_BAD_USES", 55
 
 # Characters of a message beside those of a path that it names.

@@ -72,7 +72,7 @@ def test_damaged_files_give_documents_or_one_line(tmp_path, nlp, format):
         except Exception as error:
             pytest.fail(f"{format} {seed}: {type(error).__name__}: {str(error)[:200]}")
         assert time.process_time() - begin < SECONDS, seed
-    assert 0 < errors < INPUTS  # damage that is none, or that always is, would test little
+    assert 0 < errors < INPUTS  # errors never or always would test little
 
 
 def test_damaged_corpora_of_spacy_give_documents_or_one_line(tmp_path, nlp):

@@ -126,7 +126,7 @@ def test_without_a_list_the_terms_are_the_mentions_of_the_label() -> None:
         for n, (text, surface) in enumerate(zip(texts, labelled, strict=True))
     ]
     copies = replace_mentions(documents, None, copies=30, seed=0)
-    # 'Warfarin' owes its capital to the sentence, so it is no term for the middle of one.
+    # 'Warfarin' owes its capital to the sentence, so it cannot stand in the middle of one.
     assert {surfaces(d)[0] for d in copies if d.id.startswith("d0")} == {"heparin", "oxygen"}
     assert {surfaces(d)[0] for d in copies if d.id.startswith("d2")} == {
         "Warfarin",

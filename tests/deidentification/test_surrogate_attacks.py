@@ -84,7 +84,7 @@ def check_uniform(seen, options):
 def test_a_telephone_number_that_recurs_is_not_recovered():
     """A digit that never occurs at a position must not reveal the original.
 
-    An earlier version excluded the original: 28 of 30 numbers were recovered from 60 notes.
+    If surrogates exclude the original, 28 of 30 numbers are recovered from 60 notes.
     """
     generator = random.Random(0)
     numbers = [str(generator.randrange(10**8, 10**9)) for _ in range(15)]
@@ -119,7 +119,7 @@ def test_an_identifier_with_letters_that_recurs_is_not_recovered():
 
 def test_a_name_that_recurs_is_not_recovered():
     generator = random.Random(2)
-    # Names with this ending are no given names.
+    # Names with this ending are not given names.
     surnames = [name for name in terms("es", "surnames") if name[-1:] == "z"]
     ranks = []
     for given, surname in zip(

@@ -19,7 +19,7 @@ def docs():
 
 @pytest.fixture
 def batch():
-    """Of the documents above: "ab" has 2 pieces, " " none, "c" 1; the third none; "d" 3."""
+    """In the documents above "ab" has 2 pieces, " " none, "c" 1 and "d" 3."""
     hidden = np.random.default_rng(0).normal(size=(12, 3)).astype("float32")
     return EncodedBatch(
         hidden=hidden,

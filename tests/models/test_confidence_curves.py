@@ -58,7 +58,7 @@ def test_a_temperature_divides_the_log_odds():
 
 
 def test_the_temperature_is_that_of_the_shares():
-    """Of 100,000 predictions of 0.9, whose odds are 9, three quarters are right: odds of 3."""
+    """Three quarters of the predictions of 0.9, whose odds are 9, are right: odds of 3."""
     is_correct = np.arange(100_000) % 4 > 0
     fitted = fit_temperature(np.full(100_000, 0.9), is_correct, np.ones(100_000))
     assert fitted == pytest.approx(2.0, abs=1e-3)

@@ -135,7 +135,7 @@ def test_viterbi_finds_the_best_of_all_valid_sequences(scheme, labels, seed):
 
 
 def best_score(tag_scheme, scores):
-    """Of all valid sequences of one document, by the dynamic programme over all its tokens."""
+    """The best of all valid sequences of a document, by dynamic programming over its tokens."""
     reached = np.where(tag_scheme.may_start, scores[0], -np.inf)
     for row in scores[1:]:
         reached = np.where(tag_scheme.allowed, reached[:, None], -np.inf).max(axis=0) + row

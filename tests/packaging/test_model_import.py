@@ -79,7 +79,7 @@ def entities_of_first_pieces(pieces, doc):
 
 
 def with_letters(entities, doc):
-    """Those that have a letter or digit: `biomed_ner` finds no others."""
+    """The entities with a letter or digit: `biomed_ner` finds no others."""
     return [one for one in entities if any(map(str.isalnum, doc.text[one[0] : one[1]]))]
 
 

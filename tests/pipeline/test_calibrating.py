@@ -181,7 +181,7 @@ def test_a_mention_is_covered_by_entities_of_other_boundaries_and_labels():
     nlp = make_written()
     words = ["DRUG900", ",", "GENE300", "no", "GENE200", "DRUG100"]
     reference = Doc(nlp.vocab, words=words)
-    # The first mention has a comma, which nobody has to find. The last entity is none.
+    # The first mention has a comma, which nobody has to find. The last entity is wrong.
     reference.set_ents([Span(reference, 0, 3, "DRUG"), Span(reference, 4, 5, "GENE")])
     example = Example(Doc(nlp.vocab, words=words), reference)
     report = calibrate(nlp, [example], target_recall=1.0, recall_measure="covered")

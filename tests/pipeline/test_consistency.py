@@ -13,7 +13,7 @@ def nlp():
 def annotate(nlp, text, *mentions, **settings):
     """Add mentions to a text, each a substring, a label and a probability, and let them agree.
 
-    A substring stands for its first occurrence that is no mention yet.
+    A substring stands for its first occurrence that is not a mention yet.
     """
     consistency = nlp.add_pipe("biomed_consistency", config=settings)
     doc = nlp.make_doc(text)

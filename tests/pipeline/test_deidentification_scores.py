@@ -35,7 +35,7 @@ def score(nlp, *texts):
 
 
 def test_scores_by_hand():
-    # Of the first text "Ruiz" (4 of 7 + 6 letters) is left and "vino" is replaced needlessly.
+    # In the first text "Ruiz" (4 of 7 + 6 letters) is left and "vino" is replaced needlessly.
     nlp = make_nlp(("Ana", "NOMBRE"), ("Tudela", "NOMBRE"), ("vino", "LUGAR"))
     scores = score(nlp, TEXT, "En Tudela.", "Nada.")
     assert scores["deid_r"] == pytest.approx(2 / 3)

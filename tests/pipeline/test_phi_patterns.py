@@ -127,6 +127,6 @@ def test_only_what_is_near_is_compared_and_nothing_is_missed(seed):
     mentions = sorted(draw(["NOMBRE", "ENFERMEDAD", "LUGAR"], 20))
     found = draw(["FECHA", "ID"], 15)
     united = nlp.get_pipe("biomed_phi_patterns")._unite(doc, mentions, found)
-    # Of two equally long ones, either may give the label.
+    # Either of two equally long ones may give the label.
     expected = unite_one_with_all(doc, mentions, found)
     assert [(one.start, one.end) for one in united] == [(one.start, one.end) for one in expected]

@@ -62,7 +62,7 @@ def make_example(nlp, text, relations=None, spans_key=None):
 
 
 def make_marked(nlp, text, *labels):
-    """No label is no relation."""
+    """Without a label the two words are not related."""
     example = Example(nlp.make_doc(text), nlp.make_doc(text))
     doc = example.reference
     doc._.relations = [SpanRelation(doc[:1], doc[1:2], label) for label in labels]

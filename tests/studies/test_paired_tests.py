@@ -17,7 +17,7 @@ FIRST, SECOND = right_or_wrong(1, 1, 1, 1, 1, 0), right_or_wrong(0, 0, 0, 1, 1, 
 
 
 def test_the_permutation_test_of_few_documents_is_exact():
-    """Of the 8 ways to exchange the three documents that differ, two are as extreme."""
+    """Two of the 8 ways to exchange the three documents that differ are as extreme."""
     test = compare_tallies([FIRST], [SECOND], "acc")
     differences = [abs(sum(signs)) / 6 for signs in product((1, -1), repeat=3)]
     expected = fmean(difference >= 3 / 6 for difference in differences)

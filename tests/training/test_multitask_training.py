@@ -138,7 +138,7 @@ def run(config, output, stop_after=None):
 
 
 def test_there_is_one_optimizer_step_for_each_batch(make_tasks_config, monkeypatch):
-    """Of the encoder and of the schedule; and of a head, one for each batch of its own."""
+    """The encoder and the schedule step at each batch, a head at each batch of its own."""
     config = make_tasks_config(max_steps=12, eval_frequency=20)
     nlp = init_nlp(config)
     seen, rates, optimizers = [], [], []
@@ -225,7 +225,7 @@ def test_a_components_scores_are_those_on_its_corpus_alone(trained_tasks, three_
 
 
 def test_scores_are_those_of_the_converted_corpus_itself(trained_tasks, three_tasks):
-    """Of classes, which lie in doc.cats there as well; and of entities counted by hand."""
+    """The classes also lie in doc.cats there; the entities are counted by hand."""
     nlp = spacy.load(trained_tasks)
     scores = nlp.evaluate(
         list(MultiTaskCorpus_v1({n: three_tasks / n / "test.spacy" for n in HEADS})(nlp))

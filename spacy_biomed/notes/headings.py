@@ -12,16 +12,19 @@ from .term_files import read_groups, remove_accents
 # The section of a heading that no table has.
 OTHER = "other"
 
+_LINE_ENDS = r"\n\r\v\f\x85\u2028\u2029"
+
 # A heading begins a line or follows a stop, and ends with a colon or a dash, or with its line.
 _HEADING = re.compile(
-    r"(?:^[ \t]{0,40}|(?<=[.;!?]) )"
+    rf"(?:(?:\A|(?<=[{_LINE_ENDS}]))[ \t]{{0,40}}|(?<=[.;!?]) )"
     r"(?:[#*•·–\- \t]|\(?(?:\d{1,2}|[IVX]{1,4}|[a-hA-H])(?:[.)º°]-?|-)){0,8}"
-    r"(?P<name>[^\W\d_](?:[^:;.\n\r|\t]|\.(?=[\w-])){0,70}?)(?=[ \t(*:.]|$)"
-    r"[ \t]{0,3}(?:\([^()\n]{0,40}\))?[ \t*]{0,3}"
-    r"(?P<end>:|\.?[ \t]{1,3}[-–—](?= )|\.[-–—]|\.?[ \t]*$)",
-    re.MULTILINE,
+    rf"(?P<name>[^\W\d_](?:[^:;.{_LINE_ENDS}|\t]|\.(?=[\w-])){{0,70}}?)"
+    rf"(?=[ \t(*:.{_LINE_ENDS}]|\Z)"
+    rf"[ \t]{{0,3}}(?:\([^(){_LINE_ENDS}]{{0,40}}\))?[ \t*]{{0,3}}"
+    rf"(?P<end>:|\.?[ \t]{{1,3}}[-–—](?= )|\.[-–—]|\.?[ \t]*(?=[{_LINE_ENDS}]|\Z))"
 )
-_LINE_REST = re.compile(r"[ \t]*(?:[\r\n]|\Z)")
+_BEGINS_LINE = re.compile(rf"\A|(?<=[{_LINE_ENDS}])")
+_LINE_REST = re.compile(rf"[ \t]*(?:[{_LINE_ENDS}]|\Z)")
 _MOST_WORDS = 7
 _WORD = re.compile(r"[^\W_]+")
 
@@ -81,7 +84,7 @@ def find_headings(text: str, table: Mapping[str, str]) -> Iterator[Heading]:
 def _find_section(found: re.Match[str], table: Mapping[str, str]) -> str | None:
     name, end = found["name"].strip(" *"), found["end"].strip()
     section = (_is_abbreviation(name) and table.get(name)) or table.get(normalize_heading(name))
-    begins_line = found.string[max(found.start() - 1, 0) : found.start()] in ("", "\n", "\r")
+    begins_line = _BEGINS_LINE.match(found.string, found.start()) is not None
     if section is not None:
         # Within a line, as at the end of a sentence, a word alone is not a heading.
         return section if end == ":" or begins_line else None

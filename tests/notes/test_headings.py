@@ -30,6 +30,18 @@ def test_a_heading_has_many_forms(text, heading):
     assert sections(text) == [("family_history", heading)]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\r\n\r\n", "\f", "\u2028"])
+def test_a_heading_without_a_colon_ends_with_its_line_of_any_system(end):
+    text = end.join(
+        ["Juicio clínico", "ANTECEDENTES FAMILIARES ", "padre con HTA", "Alergias", "no"]
+    )
+    assert [one.section for one in find_headings(text, read_headings("es"))] == [
+        "assessment",
+        "family_history",
+        "allergies",
+    ]
+
+
 def test_an_abbreviation_needs_its_capitals():
     assert sections("af: padre") == []
 

@@ -608,7 +608,8 @@ def _create_item(fields: dict[str, Any], how: Reading, place: str) -> Item:
     if columns.patient is not None:
         value = fields.get(columns.patient)
         patient, error = _name(value)
-        if error or (not patient and value != ""):
+        # Documents of nobody share nothing when they are copied; elsewhere someone would get them.
+        if error or (not patient and (value != "" or not how.is_copied)):
             return Item(id, error=f"no identifier in the column {columns.patient}")
     kept = {name: fields.get(name) for name in columns.keep}
     error = next(filter(None, (_check_writable(*field) for field in kept.items())), "")

@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from ..errors import BiomedError, escape, list_choices, quote
+from .json_fields import parse_json
 
 RESOURCES = ("Condition", "MedicationStatement", "Observation")
 
@@ -25,10 +26,11 @@ def read_meanings(path: Path | None) -> dict[str, dict[str, str]]:
     if path is None:
         return known
     try:
-        own = json.loads(path.read_text(encoding="utf8"))
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not JSON in UTF-8"
+        reason = getattr(error, "strerror", None) or "not UTF-8"
         raise BiomedError(f"{path}: cannot be read ({escape(reason)}); check the file") from None
+    own = parse_json(text, str(path), "correct it")
     for label, meaning in own.items() if isinstance(own, dict) else [("", None)]:
         is_meant = isinstance(meaning, dict) and {*meaning} <= {"resource", "system"}
         if not is_meant or not all(isinstance(one, str) for one in meaning.values()):
@@ -39,7 +41,7 @@ def read_meanings(path: Path | None) -> dict[str, dict[str, str]]:
         named = meaning.get("resource")
         if named not in (*RESOURCES, ""):
             raise BiomedError(
-                f"{path}: {quote(label)}: unknown resource {quote(named)}; "
-                f"{list_choices(str(named), RESOURCES)}, or leave the label out with an empty one"
+                f"{path}: {quote(label)}: unknown resource {quote(named)}; leave the label out "
+                f"with an empty one, or {list_choices(str(named), RESOURCES)}"
             )
     return {**known, **own}

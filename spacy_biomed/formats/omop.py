@@ -10,7 +10,7 @@ from datetime import date, datetime
 from typing import Any
 
 from ..annotations.sections import SECTION
-from ..errors import BiomedError
+from ..errors import BiomedError, escape
 from ..files.compression import require_pyarrow
 from .findings import CONFIDENCE, AnnotatedDocument, AnnotatedShard
 from .registry import Format
@@ -70,7 +70,8 @@ def write_omop(shard: AnnotatedShard) -> dict[str, bytes]:
     Columns that are kept have the names of columns of NOTE, and are written there.
 
     Raises:
-        BiomedError: if a column has another name, or a value that the column cannot have.
+        BiomedError: if a kept column has a value that its column of NOTE cannot have, or a patient
+            is not a whole number.
     """
     import pyarrow
     from pyarrow.parquet import write_table
@@ -90,17 +91,23 @@ def write_omop(shard: AnnotatedShard) -> dict[str, bytes]:
     return written
 
 
-OMOP = Format(write=write_omop, has_fields=True, is_dated=True, require=require_pyarrow)
+OMOP = Format(
+    write=write_omop,
+    has_fields=True,
+    fields=[name for name in NOTE if name not in _OWN],
+    is_dated=True,
+    require=require_pyarrow,
+)
 
 
 def _create_note(document: AnnotatedDocument, shard: AnnotatedShard) -> dict[str, Any]:
     item, number = document.item, document.number + 1
-    given = {name: _read(name, value) for name, value in item.fields.items()}
+    given = {name: _read(item.id, name, value) for name, value in item.fields.items()}
     patient = item.patient or str(number)
     if not patient.isdecimal() or len(patient) > _DIGITS:
         raise BiomedError(
-            "the patient of a document is not a whole number, as person_id of OMOP is; number the "
-            "patients, and name that column with --patient-column"
+            f"{escape(item.id)}: the patient is not a whole number, as person_id of OMOP is; "
+            "number the patients, and name that column with --patient-column"
         )
     return {
         "note_id": number,
@@ -116,22 +123,22 @@ def _create_note(document: AnnotatedDocument, shard: AnnotatedShard) -> dict[str
     }
 
 
-def _read(name: str, value: Any) -> Any:
+def _read(id: str, name: str, value: Any) -> Any:
     """A value that is kept as its column of NOTE has it."""
-    kind = NOTE.get(name)
-    if kind is None or name in _OWN:
-        raise BiomedError(f"--keep {name}: NOTE of OMOP has no place for it; leave it out")
+    kind = NOTE[name]
     if value in (None, ""):
         return None
     try:
         return _READ[kind](value)
-    except (TypeError, ValueError):
-        raise BiomedError(f"--keep {name}: a value is not a {_WORDS[kind]}; correct it") from None
+    except (TypeError, ValueError, OverflowError):
+        raise BiomedError(
+            f"{escape(id)}: {name} is not a {_WORDS[kind]}; correct it, or leave out --keep {name}"
+        ) from None
 
 
 def _read_whole(value: Any) -> int:
     number = int(value)
-    if not isinstance(value, str) and number != value:
+    if abs(number) >= 10**_DIGITS or (not isinstance(value, str) and number != value):
         raise ValueError(value)
     return number
 
@@ -151,7 +158,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "timestamp[us]": _read_datetime,
 }
 _WORDS = {
-    "int64": "whole number",
+    "int64": f"whole number of at most {_DIGITS} digits",
     "string": "text",
     "date32": "date such as 2026-01-31",
     "timestamp[us]": "time such as 2026-01-31T09:30:00",

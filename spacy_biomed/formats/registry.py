@@ -6,7 +6,7 @@ of what is written in it, and a `Format`, or a function that reads it. Ours are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -40,6 +40,7 @@ class Format:
         has_unknown_types: whether mentions that are read may lack a label.
         is_folder: whether the files of a shard are written to a folder of their own.
         has_fields: whether the columns that are kept are written.
+        fields: the columns that can be kept, if not all.
         is_dated: whether the day that a run began is written.
         require: raises BiomedError, with the output, if a package that `write` needs is missing.
     """
@@ -50,6 +51,7 @@ class Format:
     has_unknown_types: bool = False
     is_folder: bool = False
     has_fields: bool = False
+    fields: Collection[str] | None = None
     is_dated: bool = False
     require: Callable[[str], None] = lambda where: None
 
@@ -104,7 +106,8 @@ def find_output(output: Path) -> str:
 def check_keep(format: str, columns: Columns) -> None:
     """Raise BiomedError if a format has no place for a column that is to be kept."""
     for name in columns.keep:
-        if not get_format(format).has_fields:
+        of = get_format(format)
+        if not of.has_fields or (of.fields is not None and name not in of.fields):
             raise BiomedError(
                 f"--keep {name}: the format {format} has no place for it; leave it out"
             )

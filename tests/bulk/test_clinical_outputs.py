@@ -163,7 +163,8 @@ def test_a_file_says_what_labels_mean(run, tmp_path):
         ('{"A": "Condition"}', "write each label as in"),
         ('{"A": {"resource": "Condition", "system": 5}}', "write each label as in"),
         ("[]", "write each label as in"),
-        ("{", "not JSON"),
+        ("{", "no JSON at column 2"),
+        ("[" * 100_000, "nested too deeply"),
     ],
 )
 def test_a_wrong_file_of_labels_is_refused(run, tmp_path, content, message):
@@ -268,7 +269,7 @@ def test_a_code_of_omop_is_the_concept():
     [
         (("id2",), "person", "id2"),
         ((), "id", "not a whole number, as person_id of OMOP is"),
-        (("person",), "person", "NOTE of OMOP has no place for it"),
+        (("person",), "person", "the format omop has no place for it"),
     ],
 )
 def test_what_omop_has_no_place_for_is_refused(run, keep, patient, message):
@@ -277,8 +278,25 @@ def test_what_omop_has_no_place_for_is_refused(run, keep, patient, message):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("note_date", "31.1.2026"), ("visit_detail_id", 1.5), ("provider_id", "x")]
+    ("name", "value"),
+    [
+        ("note_date", "31.1.2026"),
+        ("visit_detail_id", 1.5),
+        ("provider_id", "x"),
+        ("provider_id", 10**18),
+        ("provider_id", float("inf")),
+    ],
 )
 def test_a_value_that_a_column_of_note_cannot_have_is_refused(name, value):
-    with pytest.raises(BiomedError, match=f"--keep {name}: a value is not a .*; correct it"):
-        omop._read(name, value)
+    with pytest.raises(BiomedError, match=f"n7: {name} is not a .*; correct it, or leave out"):
+        omop._read("n7", name, value)
+
+
+@pytest.mark.parametrize("ending", ["omop", "fhir.ndjson"])
+@pytest.mark.parametrize("patient", ["", None])
+def test_a_note_of_nobody_is_given_to_no_patient(run, tmp_path, ending, patient):
+    rows = [{**NOTES[0], "person": patient}, {**NOTES[1], "person": 1}]
+    (tmp_path / "notes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    report, _ = run(f"out.{ending}")
+    assert report.failed == [{"id": "n1", "reason": "no identifier in the column person"}]
+    assert report.counts["documents"] == 1

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from ctypes import c_ulong, py_object, pythonapi
 from itertools import islice
-from threading import Timer, current_thread, get_ident, main_thread
+from threading import TIMEOUT_MAX, Timer, current_thread, get_ident, main_thread
 from types import FrameType
 from typing import TypeVar
 
@@ -26,6 +26,7 @@ def time_limit(seconds: float) -> Iterator[None]:
     Code that is not Python ends first. In the main thread of a process on Linux or macOS a signal
     interrupts the block (SIGALRM), elsewhere another thread.
     """
+    seconds = min(seconds, TIMEOUT_MAX)
     if current_thread() is main_thread() and hasattr(signal, "setitimer"):
         yield from _limit_by_signal(seconds)
     else:

@@ -151,8 +151,9 @@ def annotate(
         with explaining_interruption():
             _annotate_collection(pipeline, Path(text), output, settings)
     else:
-        if keep:
-            raise BiomedError("--keep is for a collection: name OUTPUT, or leave it out")
+        given = {"--keep": keep, "--patient-column": patient_column, "--meanings": meanings}
+        for option in (name for name, value in given.items() if value):
+            raise BiomedError(f"{option} is for a collection: name OUTPUT, or leave it out")
         texts = _find_texts(text, corpus, columns, layout)
         _show(pipeline, texts, min_confidence, code, gpu_id)
 

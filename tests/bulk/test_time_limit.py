@@ -67,6 +67,15 @@ def test_a_block_is_stopped(call):
 
 
 @pytest.mark.parametrize("call", [lambda function: function(), in_thread])
+def test_a_limit_may_be_longer_than_a_clock_counts(call):
+    def count():
+        with time_limit(1e300):
+            return len("abc")
+
+    assert call(count) == 3
+
+
+@pytest.mark.parametrize("call", [lambda function: function(), in_thread])
 def test_the_time_between_items_does_not_count(call):
     def read():
         found = []

@@ -210,6 +210,11 @@ Dx diferencial con [tuberculosis u]
 [Cáncer de mama f] (madre)
 Su madre niega [alergias n]
 Su madre refiere [fiebre]
+Hija refiere que la paciente tiene [fiebre]
+Esposo con [asma f]
+Su mujer tiene [asma f]
+Mujer con [asma]
+Acude con su esposo por [fiebre]
 Sin antecedentes familiares de [cáncer nf]
 Vacunado de [gripe y]
 Riesgo de [sangrado y]""",
@@ -238,6 +243,18 @@ Previously diagnosed with [lupus h]
 [Breast cancer f] (mother)
 His mother denies [angina n]
 Her husband noticed [confusion]
+FHx: [asthma f], [stroke f]
+fhx: [asthma f]
+No fhx of [stroke nf]
+Mom has [diabetes f]
+Wife has [asthma f]
+Family member with [asthma f]
+Family h/o [cancer f]
+Significant for [stroke f] in father
+Lives with her husband, [asthma]
+Doubt [pneumonia u]
+No doubt this is [pneumonia]
+Aspirin to prevent [stroke y]
 At risk for [falls y]
 If [fever y] develops, call""",
 }

@@ -27,11 +27,12 @@ def errors(
     corpus/ncbi_disease/test.spacy errors.html
     """
     from ..evaluation.error_analysis import ErrorAnalysis
-    from ..outputs import replace_text
+    from ..outputs import check_output, replace_text
     from ..pipeline.pipeline_loading import load_pipeline
     from ..training.corpus import read_docs
 
     names = [pipeline, *([] if other is None else [other])]
+    check_output(output, [corpus, *names])  # before the work
     pipelines = [load_pipeline(name) for name in names]
     gold = list(read_docs(corpus, pipelines[0].vocab))
     analysis = ErrorAnalysis(_distinguish(names), pipelines[0].lang or "", most)
@@ -57,7 +58,7 @@ def errors(
                 f"{result.p_value:.3f} over {result.documents:,} documents)"
             )
     title = f"Errors on {corpus.parent.name}/{corpus.stem}"
-    replace_text(output, analysis.render(title, with_text=not no_text, test=test))
+    replace_text(output, analysis.render(title, with_text=not no_text, test=test), [corpus, *names])
     for system in analysis.systems:
         count = sum(system.kinds.values())
         typer.echo(f"{system.name}: F1 {100 * system.scores.overall.fscore:.2f}, {count:,} errors")

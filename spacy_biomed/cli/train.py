@@ -86,10 +86,14 @@ def _prepare_report(
     config: Path, given: dict[str, Any], overrides: dict[str, Any], output: Path, page: Path
 ) -> Path:
     """Let the training write its evaluations to a file, which is returned."""
-    logger = given["training"].get("logger", {})
+    from ..outputs import check_output
+
+    logger = given.get("training", {}).get("logger", {})
     if logger.get("@loggers") != "spacy_biomed.RichLogger.v1":
         raise BiomedError(f"{config}: --html needs the logger spacy_biomed.RichLogger.v1")
-    if not os.access(page.parent, os.W_OK):  # now, not after the training
+    # Now, not after the training.
+    check_output(page, [config])
+    if not os.access(page.parent, os.W_OK):
         raise BiomedError(f"--html {page}: cannot be written; name another file")
     usual = logger.get("jsonl") or str(output / LOG)
     return Path(overrides.setdefault("training.logger.jsonl", usual))

@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from ..errors import BiomedError, quote
+from ..errors import BiomedError, add_hint, quote, suggest
 from ..settings.sections import (
     Section,
     advise_on_name,
@@ -265,8 +265,11 @@ def find_study(study: Path | str) -> Path:
     path = shipped.get(str(study), Path(study))
     if not os.path.isfile(path):
         raise BiomedError(
-            f"{quote(str(study))}: no such study: {advise_on_name(str(study), shipped)} "
-            "`python -m spacy biomed study list` shows those that ship"
+            add_hint(
+                f"{quote(str(study))}: no such study; `python -m spacy biomed study list` shows "
+                "those that ship",
+                suggest(str(study), shipped, 2),
+            )
         )
     return path
 

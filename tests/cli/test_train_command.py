@@ -236,4 +236,10 @@ def test_a_page_needs_a_logger_that_writes_rows(tiny_config, tmp_path):
     arguments[1], arguments[-1] = str(tiny_config), str(tmp_path / "nowhere" / "page.html")
     line = error_line(CliRunner().invoke(app, arguments))
     assert line == f"--html {arguments[-1]}: cannot be written; name another file"
+    arguments[-1] = str(tiny_config)
+    line = error_line(CliRunner().invoke(app, arguments))
+    assert line == f"{tiny_config}: is what is read; name another output"
+    config.write_text('[nlp]\nlang = "en"\n')
+    line = error_line(CliRunner().invoke(app, ["train", str(config), *arguments[2:]]))
+    assert line.startswith(f"{config}: ")
     assert not (tmp_path / "out").exists()

@@ -156,6 +156,15 @@ def test_without_text_the_page_has_none(page, tmp_path):
     assert not [word for word in ("cancer", "sclerosis", "aspirin", "helps") if word in text]
 
 
+def test_the_corpus_is_not_written_over(page, tmp_path):
+    corpus = tmp_path / "test.spacy"
+    before = corpus.read_bytes()
+    arguments = ["errors", str(tmp_path / "one"), str(corpus), str(corpus)]
+    line = error_line(CliRunner().invoke(app, arguments))
+    assert line == f"{corpus}: is what is read; name another output"
+    assert corpus.read_bytes() == before
+
+
 def test_a_corpus_without_the_layer_is_refused(page, tmp_path):
     arguments = [str(tmp_path / "one"), str(tmp_path / "test.spacy"), str(tmp_path / "new.html")]
     result = CliRunner().invoke(app, ["errors", *arguments, "--spans-key", "sc"])

@@ -93,14 +93,17 @@ def benchmark(
         )
     if corpora is None and (label_map or trained_on):
         raise BiomedError("--map and --trained-on are for --corpora DIR: give it too")
+    if advise and (scored or against is not None):
+        raise BiomedError("--advise is for the speed of one pipeline: give it alone")
+    unused = {"threads": threads, "batch-size": batch_size, "code": code, "output": output}
+    for option in (name for name, value in unused.items() if advise and value is not None):
+        raise BiomedError(f"--{option} is not for --advise: leave it out")
     if robustness is not None:
         _measure_robustness(pipeline, robustness, code, output)
         return
     if corpora is not None:
         _measure_corpora(pipeline, corpora, label_map, trained_on, code, output)
         return
-    if advise and (scored or against is not None):
-        raise BiomedError("--advise is for the speed of one pipeline: give it alone")
     if texts is None and not advise:
         raise BiomedError(
             "give the texts to measure with, or corpora with --robustness or --corpora"

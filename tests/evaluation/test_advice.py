@@ -64,3 +64,7 @@ def test_the_fastest_way_is_printed_as_a_command(rules, monkeypatch):
 def test_advice_is_for_one_pipeline(rules):
     result = CliRunner().invoke(app, ["benchmark", rules, "--advise", "--against", rules])
     assert error_line(result).startswith("--advise is for the speed of one pipeline")
+    result = CliRunner().invoke(app, ["benchmark", rules, "--advise", "--robustness", "x.spacy"])
+    assert error_line(result).startswith("--advise is for the speed of one pipeline")
+    result = CliRunner().invoke(app, ["benchmark", rules, "--advise", "--output", "x.json"])
+    assert error_line(result) == "--output is not for --advise: leave it out"

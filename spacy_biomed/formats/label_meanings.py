@@ -7,7 +7,6 @@ from importlib.resources import files
 from pathlib import Path
 
 from ..errors import BiomedError, escape, list_choices, quote
-from .json_fields import parse_json
 
 RESOURCES = ("Condition", "MedicationStatement", "Observation")
 
@@ -26,11 +25,10 @@ def read_meanings(path: Path | None) -> dict[str, dict[str, str]]:
     if path is None:
         return known
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8"
+        own = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, RecursionError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not JSON in UTF-8, or nested too deeply"
         raise BiomedError(f"{path}: cannot be read ({escape(reason)}); check the file") from None
-    own = parse_json(text, str(path), "correct it")
     for label, meaning in own.items() if isinstance(own, dict) else [("", None)]:
         is_meant = isinstance(meaning, dict) and {*meaning} <= {"resource", "system"}
         if not is_meant or not all(isinstance(one, str) for one in meaning.values()):

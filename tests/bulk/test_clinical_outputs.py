@@ -163,7 +163,7 @@ def test_a_file_says_what_labels_mean(run, tmp_path):
         ('{"A": "Condition"}', "write each label as in"),
         ('{"A": {"resource": "Condition", "system": 5}}', "write each label as in"),
         ("[]", "write each label as in"),
-        ("{", "no JSON at column 2"),
+        ("{", "not JSON"),
         ("[" * 100_000, "nested too deeply"),
     ],
 )

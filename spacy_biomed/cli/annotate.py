@@ -124,6 +124,8 @@ def annotate(
     if output is not None:
         if corpus is not None:
             raise BiomedError("--corpus shows one text: leave it out, or leave OUTPUT out")
+        if not text:
+            raise BiomedError('TEXT is "": give a file or a folder of documents')
         from ..bulk.annotating import BulkSettings
 
         if engine not in ("local", "ray"):

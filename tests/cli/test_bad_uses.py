@@ -174,7 +174,7 @@ COMMANDS = {
         {"PIPELINE": "pipeline", "INPUT": "texts.jsonl", "OUTPUT": "new"},
         {
             "PIPELINE": SOME_PIPELINES,
-            "INPUT": [*NO_PATHS, "empty_folder", "noise.parquet", "empty.parquet", "/dev/null"],
+            "INPUT": ["", *NO_PATHS, "empty_folder", "noise.parquet", "empty.parquet", "/dev/null"],
             "OUTPUT": [*OUTPUT_FOLDERS, "new.docx"],
             "--corpus": ["corpus/drugs/test.spacy"],
             "--shard-size": POSITIVE,

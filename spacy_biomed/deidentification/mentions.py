@@ -154,8 +154,9 @@ def _is_harmless(text: str, mention: Mention, kind: str, language: str) -> bool:
         return is_unnamed(value, language)
     if len(value) == 1 and kind == "other" and value.isalpha():
         return not _SEX.search(fold(text[max(mention.start - _FARTHEST, 0) : mention.start]))
-    if "SEXO" in mention.label and (value.istitle() or any(map(str.isdigit, value))):
-        return not _SEXES.search(fold(value))
+    if "SEXO" in mention.label and " " not in value:
+        is_odd = value.istitle() or any(map(str.isdigit, value))
+        return is_odd and not _SEXES.search(fold(value))
     return "FAMILIAR" in mention.label and len(value) < 4 and not _RELATIVE.search(value)
 
 

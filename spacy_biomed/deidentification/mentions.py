@@ -51,7 +51,7 @@ _FARTHEST = 40
 # Characters after it that may join it, so that a text of initials takes no longer than another.
 _LONGEST_JOINED = 100
 _RELATIVE = re.compile(rf"{KIN}|famili|matern|patern|\d", re.IGNORECASE)
-_SEX = re.compile(r"sex[oe]?\W*\Z|genero\W*\Z|gender\W*\Z")
+_SEX_FIELD = re.compile(r"sex[oe]?\W*\Z|genero\W*\Z|gender\W*\Z")
 # Words that say someone's sex, folded: a recogniser takes capitalised words for it in short texts.
 _SEXES = re.compile(
     r"hombre|mujer|varon|hembra|macho|femenin|masculin|\b(?:nin|nen|chic|muchach|ancian|senor)[oa]?"
@@ -153,7 +153,7 @@ def _is_harmless(text: str, mention: Mention, kind: str, language: str) -> bool:
     if kind == "institution":
         return is_unnamed(value, language)
     if len(value) == 1 and kind == "other" and value.isalpha():
-        return not _SEX.search(fold(text[max(mention.start - _FARTHEST, 0) : mention.start]))
+        return not _SEX_FIELD.search(fold(text[max(mention.start - _FARTHEST, 0) : mention.start]))
     if "SEXO" in mention.label and " " not in value:
         is_odd = value.istitle() or any(map(str.isdigit, value))
         return is_odd and not _SEXES.search(fold(value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Sequence
 from numbers import Real
@@ -69,7 +70,7 @@ def RichLogger_v1(
             if file is not None:
                 file.write(make_row(info, words_per_second))
             if bar is not None:
-                bar.close()
+                bar.clear()
             if table is not None:
                 table.write(info, words_per_second)
             if bar is not None:
@@ -125,34 +126,37 @@ class StepBar:
     """
 
     def __init__(self, training: dict[str, Any], stderr: IO):
-        self._stderr = stderr
-        self._max_steps = training["max_steps"] or None
+        self._max_steps = training["max_steps"] or math.inf
         # A run that is continued does not tell from which step, but it is that of an evaluation.
-        self._show("First evaluation", training["eval_frequency"], 0, "")
+        self._bar = tqdm(
+            total=training["eval_frequency"],
+            desc="First evaluation",
+            bar_format=BAR_FORMAT,
+            disable=None,
+            leave=False,
+            dynamic_ncols=True,
+            file=stderr,
+        )
 
     def advance(self) -> None:
         self._bar.update()
 
     def restart(self, info: dict[str, Any], words_per_second: float | None) -> None:
         """Show the steps after an evaluation."""
+        bar, step = self._bar, info["step"]
+        # One bar for all steps: Python ignores Ctrl-C while it deletes one.
+        bar.reset(self._max_steps)
+        bar.n = bar.initial = bar.last_print_n = step
+        bar.set_description_str(f"Epoch {info['epoch']}", refresh=False)
         note = f"best {find_best(info):.2f}, {format_speed(words_per_second)} words/s"
-        self._show(f"Epoch {info['epoch']}", self._max_steps, info["step"], note)
+        bar.set_postfix_str(note)
+
+    def clear(self) -> None:
+        """Make room for other output."""
+        self._bar.clear()
 
     def close(self) -> None:
         self._bar.close()
-
-    def _show(self, description: str, total: int | None, step: int, note: str) -> None:
-        self._bar = tqdm(
-            total=total,
-            initial=step,
-            desc=description,
-            postfix=note or None,
-            bar_format=BAR_FORMAT,
-            disable=None,
-            leave=False,
-            dynamic_ncols=True,
-            file=self._stderr,
-        )
 
 
 def find_best(info: dict[str, Any]) -> float:

@@ -65,7 +65,10 @@ _LONG = 4
 
 # A line is wrapped if it is this long, ends without a full stop, and the next goes on in small
 # letters.
-_WRAPPED = re.compile(rf"(?<=[^\n]{{30}})(?<![.:;!?])\n(?=[{_LOWER}])")
+_NARROWEST = 30
+_WRAPPED = re.compile(rf"(?<=[^\n]{{{_NARROWEST}}})(?<![.:;!?])\n(?=[{_LOWER}])")
+_PARAGRAPH = re.compile(r"[^\n]+(?:\n[^\n]+){2,}")
+_UNFINISHED = re.compile(r"(?<![.:;!?|\s])\n(?=\w|\()")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +148,40 @@ def normalize_text(text: str) -> NormalizedText | None:
     if _UNUSUAL.search(text) is not None:
         changed, starts, ends = _change_characters(text)
     changed = _lower_capitals(changed)
-    changed = _WRAPPED.sub(" ", changed) if "\n" in changed else changed
+    changed = join_wrapped(changed)
     if changed == text:
         return None
     if starts is None or ends is None:
         starts = np.arange(len(text))
         ends = starts + 1
     return NormalizedText(changed, starts, ends)
+
+
+def join_wrapped(text: str) -> str:
+    """Put a space in place of each line end where a text was only wrapped.
+
+    A line of 30 characters or more goes on where the next begins with a small letter. Where this is
+    so in a paragraph of three lines or more, and the first word of each line would have made the
+    line before wider than any, a program wrapped it: its lines go on before capitals, digits and
+    parentheses too. No line goes on after a full stop or a colon.
+    """
+    if "\n" not in text:
+        return text
+    text = _PARAGRAPH.sub(_join_paragraph, text)
+    return _WRAPPED.sub(" ", text)
+
+
+def _join_paragraph(found: re.Match[str]) -> str:
+    paragraph = found[0]
+    if _WRAPPED.search(paragraph) is None:
+        return paragraph
+    lines = [line.rstrip() for line in paragraph.split("\n")]
+    width = max(map(len, lines))
+    for line, following in zip(lines, lines[1:], strict=False):
+        first = following.split(None, 1)[:1]
+        if not first or len(line) + 1 + len(first[0]) <= width:
+            return paragraph
+    return _UNFINISHED.sub(" ", paragraph)
 
 
 def _change_characters(text: str) -> tuple[str, Ints1d, Ints1d]:

@@ -21,6 +21,7 @@ def read(text):
         NOTE,
         "EGFR and KRAS were sequenced; BRCA1, BRCA2, MLH1 and MSH2 were not.",
         "Nombre: Ana.\nApellidos: Ruiz.\n\nMotivo: disnea",
+        "Paciente de 64 años con adenocarcinoma\nTAC craneal normal, sin lesiones focales\nTos",
         "TNFα, β-catenin y 10 µg/ml: x ≥ 3 · H₂O",
         "",
     ],
@@ -47,6 +48,13 @@ def test_a_text_as_corpora_print_it_stays(text):
         (
             "Refiere dolor torácico desde hace días\nque cede con reposo.",
             "Refiere dolor torácico desde hace días que cede con reposo.",
+        ),
+        (
+            "Colombian families with the severe form of\n"
+            "MPS IVA were studied, and the mutations of\n"
+            "GALNS (and no other gene) were found in\nall",
+            "Colombian families with the severe form of MPS IVA were studied, and the mutations of "
+            "GALNS (and no other gene) were found in all",
         ),
     ],
 )

@@ -12,6 +12,10 @@ from spacy_biomed.pipeline.ner.mention_form import form_spans
         ("*** \n ---", []),
         ("NHC 331\nMadre sana", ["NHC 331", "Madre sana"]),
         ("cáncer de\npulmón", ["cáncer de\npulmón"]),
+        (
+            "Two of their sons had metachromatic\nleukodystrophy : no other",
+            ["Two of their sons had metachromatic\nleukodystrophy : no other"],
+        ),
         ("diabetes", ["diabetes"]),
     ],
 )

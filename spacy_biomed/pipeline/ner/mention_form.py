@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from spacy.tokens import Span
 
 from ...deidentification.plain_text import PlainText
+from ...normalization import join_wrapped
 
 
 def form_spans(span: Span) -> Iterator[Span]:
     """The parts of a mention between line ends, without those that have no letter or digit.
 
     A line end counts only if the line was finished there, and not where a text was wrapped
-    (`PlainText`). A rule of a table ("|-----|") has no part.
+    (`join_wrapped`, `PlainText`). A rule of a table ("|-----|") has no part.
     """
     text = span.text
     if not any(map(str.isalnum, text)):
@@ -22,7 +23,7 @@ def form_spans(span: Span) -> Iterator[Span]:
         yield span
         return
     doc = span.doc
-    plain = PlainText(doc.text)
+    plain = PlainText(join_wrapped(doc.text))
     start, end = plain.to_plain(span.start_char, span.end_char)
     for line in plain.text[start:end].split("\n"):
         stripped = line.strip()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import spacy
 import torch
+from browser import CHROMIUM, browsing
 from safetensors.torch import load_file
 from spacy.training import Example
 from without_training import WITHOUT_TRAINING, run
@@ -145,10 +146,7 @@ def test_a_pipeline_finds_what_a_sentence_says(name, text, expected, form):
 def test_a_pipeline_is_as_good_on_a_real_test_part(
     corpora_dir, tmp_path, monkeypatch, name, corpus, measured
 ):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "assets").mkdir()
-    (tmp_path / "assets" / corpus).symlink_to(corpora_dir(corpus))
-    test = convert(name, corpus) / "test.spacy"
+    test = convert_staged(name, corpus, corpora_dir, tmp_path, monkeypatch)
     nlp = spacy.load(PIPELINES / name)
     docs = islice(read_docs(test, nlp.vocab), DOCUMENTS)
     scores = nlp.evaluate([Example(nlp.make_doc(doc.text), doc) for doc in docs])
@@ -156,10 +154,36 @@ def test_a_pipeline_is_as_good_on_a_real_test_part(
     assert all(found[label] > f - CHANCE for label, f in measured.items()), found
 
 
-def convert(name, corpus):
-    """Convert a corpus with the command of a pipeline's recipe."""
+def convert_staged(name, corpus, corpora_dir, tmp_path, monkeypatch):
+    """Convert a corpus with the command of a pipeline's recipe, and return its test part."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / corpus).symlink_to(corpora_dir(corpus))
     recipe = read_pipeline_recipe(REPOSITORY / "configs" / "pipelines" / f"{name}.cfg")
     commands = plan(recipe, Path("build"))
     command = next(one for one in commands if one.words[1:3] == ("convert", corpus))
     app(command.words[1:], standalone_mode=False)
-    return command.outputs[0]
+    return command.outputs[0] / "test.spacy"
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@pytest.mark.parametrize(
+    ("name", "corpus"), [("en_biomed_ner", "ncbi_disease_ids"), ("es_clinical_ner", "meddocan")]
+)
+def test_a_browser_shows_the_errors_on_a_real_test_part(
+    corpora_dir, tmp_path, monkeypatch, name, corpus
+):
+    test = convert_staged(name, corpus, corpora_dir, tmp_path, monkeypatch)
+    page = tmp_path / "errors.html"
+    words = ["errors", str(PIPELINES / name), str(test), str(page)]
+    app(words, standalone_mode=False)
+    with browsing(tmp_path / "profile") as browser:
+        browser.open(page.as_uri())
+        shown = "document.querySelectorAll('article:not([hidden])').length"
+        every = browser.evaluate(shown)
+        assert every > 20
+        assert browser.evaluate("shown.value") == f"{every} of {every}"
+        assert browser.evaluate("document.body.scrollWidth <= window.innerWidth")
+        browser.evaluate("error.value = 'missed'; error.dispatchEvent(new Event('change')); null")
+        assert 0 < browser.evaluate(shown) < every
+        assert len([e for e in browser.events if e["method"] == "Network.requestWillBeSent"]) == 1

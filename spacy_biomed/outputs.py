@@ -22,9 +22,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import BiomedError
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 MARKER = ".spacy-biomed.json"
 
@@ -278,7 +281,7 @@ def scratch_directory(output: Path) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def find_paths(settings: Any) -> Iterator[Path]:
+def find_paths(settings: object) -> Iterator[Path]:
     """Find the values in nested settings that are existing files or directories."""
     if isinstance(settings, dict):
         for key, value in settings.items():
@@ -489,7 +492,7 @@ def _resolve(path: Path) -> Path:
     return place
 
 
-def _release(lock: Any) -> None:
+def _release(lock: BaseFileLock) -> None:
     # Deleted while held: a waiting process notices that the file is gone, and creates a new one.
     with suppress(OSError):
         Path(lock.lock_file).unlink(missing_ok=True)
@@ -616,13 +619,13 @@ def _files_below(directory: Path) -> Iterator[str]:
                 yield Path(folder, name).relative_to(directory).as_posix()
 
 
-def _describe(made_by: str, sources: Iterable[Path | str]) -> dict[str, Any]:
+def _describe(made_by: str, sources: Iterable[Path | str]) -> dict[str, object]:
     """A marker's content. It has no time and no paths, so a copied output does not reveal them."""
     names = sorted({Path(source).name for source in sources})
     return {"made_by": made_by, "from": names, "files": None}
 
 
-def _write_marker(path: Path, marker: dict[str, Any]) -> None:
+def _write_marker(path: Path, marker: dict[str, object]) -> None:
     path.write_text(json.dumps(marker, indent=2) + "\n", encoding="utf8")
 
 

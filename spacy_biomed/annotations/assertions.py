@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 from spacy.tokens import Doc, Span
+
+from .document_keys import get_user_data
 
 ASSERTIONS = ("is_negated", "is_uncertain", "is_historical", "is_hypothetical", "is_family")
 PROBABILITIES = "assertion_probabilities"
@@ -43,8 +44,7 @@ def get_assertions(span: Span) -> dict[str, bool]:
 
 def get_probabilities(span: Span) -> Mapping[str, float]:
     """`span._.assertion_probabilities`: 0 to 1 by name; empty where nobody looked."""
-    user_data: dict[Any, Any] = span.doc.user_data
-    return user_data.get(_key(span), {})
+    return get_user_data(span.doc).get(_key(span), {})
 
 
 def set_assertions(span: Span, probabilities: Mapping[str, float]) -> None:
@@ -53,8 +53,7 @@ def set_assertions(span: Span, probabilities: Mapping[str, float]) -> None:
     Args:
         probabilities: 0 to 1 by name; a name that is left out is not annotated.
     """
-    user_data: dict[Any, Any] = span.doc.user_data
-    user_data[_key(span)] = dict(probabilities)
+    get_user_data(span.doc)[_key(span)] = dict(probabilities)
 
 
 def describe_assertions(span: Span) -> str:
@@ -63,7 +62,7 @@ def describe_assertions(span: Span) -> str:
     return ", ".join(name.removeprefix("is_") for name in ASSERTIONS if found.get(name))
 
 
-def mark_assertions(doc: Doc) -> dict[str, Any]:
+def mark_assertions(doc: Doc) -> dict[str, object]:
     """The entities of a document for displaCy, with what the text says of them in the labels.
 
     Use it as `displacy.render(mark_assertions(doc), style="ent", manual=True)`. A negated DISEASE

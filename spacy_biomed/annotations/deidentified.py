@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from spacy.tokens import Doc
 
-from .document_keys import declare_extension
+from .document_keys import declare_extension, get_user_data
 
 DEIDENTIFIED = "deidentified"
 # The key in `doc.user_data`, as spaCy names the values of extensions. `Span.as_doc` does not copy
@@ -121,17 +121,12 @@ def register_extensions() -> None:
 
 
 def _get_deidentified(doc: Doc) -> Deidentified | None:
-    replaced = _stored(doc).get(_KEY)
+    replaced = get_user_data(doc).get(_KEY)
     return None if replaced is None else Deidentified(doc.text, replaced)
 
 
 def _set_replaced(doc: Doc, replaced: Iterable[tuple[int, int, str, str]]) -> None:
-    _stored(doc)[_KEY] = list(replaced)
-
-
-def _stored(doc: Doc) -> dict[Any, Any]:
-    """`doc.user_data`, whose keys may be tuples, as those of spaCy's extensions are."""
-    return doc.user_data
+    get_user_data(doc)[_KEY] = list(replaced)
 
 
 register_extensions()

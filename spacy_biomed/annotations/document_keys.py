@@ -35,8 +35,13 @@ def split_ids(value: str) -> list[str]:
     return [id for id in ids if id]
 
 
+def get_user_data(doc: Doc) -> dict[Any, Any]:
+    """`doc.user_data`, whose keys may be tuples, as those of spaCy's extensions are."""
+    return doc.user_data
+
+
 def declare_extension(
-    name: str, getter: Callable[[Doc], Any], setter: Callable[[Doc, Any], None]
+    name: str, getter: Callable[[Doc], object], setter: Callable[[Doc, Any], None]
 ) -> None:
     """Declare `doc._.NAME`; an extension that a program has declared before stays."""
     if not Doc.has_extension(name):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from spacy.attrs import ORTH, SPACY
@@ -73,7 +73,7 @@ def copy_group(source: Doc, key: str, target: Doc) -> None:
         target.spans[key] = copy_spans(source.spans[key], target)
 
 
-def copy_spans(spans: Any, target: Doc) -> list[Span]:
+def copy_spans(spans: Iterable[Span], target: Doc) -> list[Span]:
     """Spans of another document with the same tokens, labels and identifiers."""
     return [
         Span(target, span.start, span.end, label=span.label, kb_id=span.kb_id) for span in spans

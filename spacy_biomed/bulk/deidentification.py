@@ -71,7 +71,7 @@ class Deidentification:
         """The part whose texts are to be de-identified: decoded, if that is asked for."""
         return RepairedTexts(part) if self.repair else part
 
-    def describe(self, nlp: Language) -> dict[str, Any]:
+    def describe(self, nlp: Language) -> dict[str, object]:
         """The settings that the result depends on; nothing that tells the secret."""
         component = find_deidentifier(nlp)
         has_key = component.mode == "surrogates"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from importlib.metadata import version
@@ -63,7 +64,7 @@ class Manifest:
 
     pipeline: dict[str, str]
     settings: dict[str, Any]
-    parts: list[dict[str, Any]]
+    parts: list[dict[str, object]]
     shards: list[Shard]
 
     def to_json(self) -> str:
@@ -251,11 +252,11 @@ def _to_finished_line(finished: FinishedShard) -> str:
     return _to_line({"sha256": _hash_values(fields), **fields})
 
 
-def _to_line(value: dict[str, Any]) -> str:
+def _to_line(value: Mapping[str, object]) -> str:
     return json.dumps(value, ensure_ascii=False) + "\n"
 
 
-def _hash_values(values: Any) -> str:
+def _hash_values(values: object) -> str:
     return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
@@ -276,7 +277,7 @@ def _read_manifest(path: Path) -> Manifest:
         ) from error
 
 
-def _describe_parts(parts: list[Part], states: dict[str, str]) -> list[dict[str, Any]]:
+def _describe_parts(parts: list[Part], states: dict[str, str]) -> list[dict[str, object]]:
     return [
         {"name": part.name, "state": states[part.name], "sha256": part.checksum()} for part in parts
     ]
@@ -286,7 +287,9 @@ def _content(part: dict[str, Any]) -> tuple[str, str]:
     return part["name"], part["sha256"]
 
 
-def _check_same(output: Path, what: str, old: dict[str, Any], new: dict[str, Any]) -> None:
+def _check_same(
+    output: Path, what: str, old: Mapping[str, object], new: Mapping[str, object]
+) -> None:
     changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     if changed:
         raise BiomedError(

@@ -36,7 +36,7 @@ _Task = tuple[int, Shard]
 class _Driver:
     """Answers the requests of `annotate_on_ray`."""
 
-    _results: Generator[dict[str, Any], None, None]
+    _results: Generator[dict[str, object], None, None]
 
     def begin(
         self,
@@ -49,7 +49,7 @@ class _Driver:
         tasks = [(number, Shard(*shard)) for number, shard in unfinished]
         self._results = _annotate(ShardWork(**work), tasks, RaySettings(**settings))
 
-    def wait(self) -> dict[str, Any] | None:
+    def wait(self) -> dict[str, object] | None:
         """The fields of the next `FinishedShard`; None at the end."""
         return next(self._results, None)
 
@@ -61,7 +61,7 @@ class _Driver:
 
 def _annotate(
     work: ShardWork, unfinished: list[_Task], settings: RaySettings
-) -> Generator[dict[str, Any], None, None]:
+) -> Generator[dict[str, object], None, None]:
     with _connected(settings, work.threads) as environment:
         nodes = _find_nodes(work.threads)
         workers = settings.workers or sum(cpus // work.threads for cpus in nodes)
@@ -95,7 +95,7 @@ class _Team:
         for _ in range(workers):
             self._start()
 
-    def annotate(self, unfinished: list[_Task]) -> Generator[dict[str, Any], None, None]:
+    def annotate(self, unfinished: list[_Task]) -> Generator[dict[str, object], None, None]:
         waiting = deque(unfinished)
         left = len(unfinished)
         while left:
@@ -132,7 +132,7 @@ class _Team:
                 raise BiomedError(str(error.cause)) from None
             raise RuntimeError(str(error.cause)) from None
 
-    def _replace(self, worker: Any, begun: _Task | None) -> None:
+    def _replace(self, worker: object, begun: _Task | None) -> None:
         """Start another worker instead of one that has died, or cannot be reached any more."""
         self._ray.kill(worker)
         self._deaths[begun] += 1
@@ -207,7 +207,7 @@ def _check_address(address: str) -> None:
 
 
 @contextmanager
-def _initialized(settings: RaySettings, **arguments: Any) -> Iterator[None]:
+def _initialized(settings: RaySettings, **arguments: object) -> Iterator[None]:
     import ray
 
     level = "info" if settings.verbose else "error"

@@ -12,7 +12,6 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
-from typing import Any
 
 from ..errors import BiomedError, install_command
 from ..evaluation.workers import Worker, WorkerFailed
@@ -123,7 +122,7 @@ class RayWorker(ShardWorker):
             stream.flush()
             os.dup2(nowhere, stream.fileno())
 
-    def open(self, work: dict[str, Any]) -> None:
+    def open(self, work: dict[str, object]) -> None:
         """Load the pipeline; an error also has the name of the machine."""
         try:
             super().open(work)

@@ -69,7 +69,7 @@ class ShardWork:
     layout: Layout = Layout()
     code: str | None = None
     min_confidence: float = 0.0
-    deidentification: dict[str, Any] | None = None
+    deidentification: dict[str, object] | None = None
     meanings: dict[str, dict[str, str]] = field(default_factory=dict)
     date: str = ""
     gpu_id: int = -1
@@ -106,7 +106,7 @@ class ShardWorker:
         """
         self._annotator = _open(ShardWork(**work))
 
-    def annotate(self, number: int, shard: list[int]) -> dict[str, Any]:
+    def annotate(self, number: int, shard: list[int]) -> dict[str, object]:
         """Annotate a shard; return the fields of a `FinishedShard`.
 
         Raises:

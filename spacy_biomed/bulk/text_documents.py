@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from ..deidentification.vault import check_identifier, identifier_place
 from ..errors import BiomedError
@@ -173,7 +173,7 @@ def _writing_lines(
     def write_record(item: Item, text: str) -> None:
         write(make_record([item.fields[name] for name in columns.keep], text), item.id)
 
-    def make_record(kept: list[Any], text: str) -> str:
+    def make_record(kept: list[object], text: str) -> str:
         return format_fields([*kept, text], layout.find_delimiter(output), layout.quoting)
 
     if kind in (".csv", ".tsv"):
@@ -194,7 +194,7 @@ def _writing_parquet(source: Path, partial: Path, columns: Columns) -> Iterator[
     given = read_schema(source)
     fields = [*(given.field(name) for name in columns.keep), pa.field(columns.text, pa.string())]
     schema = pa.schema(fields)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     with ParquetWriter(partial, schema, compression="zstd") as writer:
 
         def flush() -> None:

@@ -5,7 +5,7 @@ import os
 import re
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 from rich import box
@@ -65,6 +65,9 @@ def _download(entry: CorpusEntry, folder: Path) -> None:
         typer.echo(f"✔ {folder} has the files of {entry.name} already, as published")
 
 
+Entry = TypeVar("Entry")
+
+
 def check_no_filters(**filters: str | None) -> None:
     """Raise BiomedError if a filter is given, since filters choose rows of the table."""
     given = [f"--{field}" for field, value in filters.items() if value is not None]
@@ -72,7 +75,7 @@ def check_no_filters(**filters: str | None) -> None:
         raise BiomedError(f"{' and '.join(given)} filter the table: leave out NAME, or the filter")
 
 
-def select(entries: tuple[Any, ...], **filters: str | None) -> list[Any]:
+def select(entries: tuple[Entry, ...], **filters: str | None) -> list[Entry]:
     """The entries whose fields equal the filters that are given; case does not matter.
 
     Raises:
@@ -117,7 +120,7 @@ def print_rows(headers: dict[str, dict[str, Any]], rows: list[list[str]]) -> Non
     create_console().print(table)
 
 
-def print_fields(title: str, fields: dict[str, Any]) -> None:
+def print_fields(title: str, fields: dict[str, object]) -> None:
     """Print the fields that have a value, one below the other."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
@@ -144,7 +147,7 @@ def _format(value: object) -> str:
 
 
 def _print_table(entries: list[CorpusEntry]) -> None:
-    headers: dict[str, dict[str, Any]] = {
+    headers: dict[str, dict[str, object]] = {
         "Name": {"style": "bold", "no_wrap": True},
         "Task": {"no_wrap": True},
         "Lang": {"no_wrap": True},
@@ -185,7 +188,7 @@ def _shorten_source(entry: CorpusEntry) -> str:
     return owner if host == "github.com" else ".".join(host.split(".")[-2:])
 
 
-def _describe(entry: CorpusEntry) -> dict[str, Any]:
+def _describe(entry: CorpusEntry) -> dict[str, object]:
     return {
         "Title": entry.title,
         "Task": entry.task,

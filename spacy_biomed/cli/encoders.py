@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -49,7 +49,7 @@ def _find(name: str) -> EncoderEntry:
 
 
 def _print_table(entries: list[EncoderEntry]) -> None:
-    headers: dict[str, dict[str, Any]] = {
+    headers: dict[str, dict[str, object]] = {
         "Name": {"style": "bold", "no_wrap": True},
         "Language": {"no_wrap": True},
         "Cased": {"no_wrap": True},
@@ -83,7 +83,7 @@ def _say_licence(entry: EncoderEntry, licence: str) -> str:
     return f"{licence}, no commercial use" if entry.forbids_commercial_use else licence
 
 
-def _describe(entry: EncoderEntry) -> dict[str, Any]:
+def _describe(entry: EncoderEntry) -> dict[str, object]:
     size = f", {entry.vocabulary_size:,} entries" if entry.vocabulary_size else ""
     return {
         "Hub id": entry.hub_id or "none of its authors'",

@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc
@@ -129,7 +128,7 @@ class ConversionReport:
     source: str = ""
     annotated_labels: list[str] = field(default_factory=list)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Return the content of `corpus.json`."""
         description = asdict(self)
         del description["output"]

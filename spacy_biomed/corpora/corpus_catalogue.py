@@ -90,7 +90,7 @@ def all_corpora() -> tuple[CorpusEntry, ...]:
     """Every corpus of the catalogue: those of the papers, MEDDOCAN, COVID-QA, the starters."""
     text = files(__package__).joinpath("corpus_catalogue.json").read_text(encoding="utf-8")
     corpora = {values["name"]: values for values in json.loads(text)["corpora"]}
-    own: dict[str, Any] = {"aliases": [], "papers": [], "split_sizes": {}}
+    own: dict[str, object] = {"aliases": [], "papers": [], "split_sizes": {}}
     return tuple(
         _entry({**corpora[values["of"]], **own, **values} if "of" in values else values)
         for values in corpora.values()

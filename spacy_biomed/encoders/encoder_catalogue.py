@@ -106,7 +106,7 @@ def _by_name() -> dict[str, EncoderEntry]:
     return {entry.name: entry for entry in entries}
 
 
-def _entry(values: dict[str, Any]) -> EncoderEntry:
+def _entry(values: dict[str, object]) -> EncoderEntry:
     """JSON has lists only: make them tuples."""
     fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
     return EncoderEntry(**fields)

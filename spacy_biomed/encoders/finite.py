@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from thinc.api import Model
 
+from ..arrays import FloatsXd
 from ..errors import DamagedPipelineError
+
+if TYPE_CHECKING:
+    import torch
 
 ADVICE = "copy or install it again"
 
 
-def is_finite(values: Any) -> bool:
+def is_finite(values: FloatsXd | torch.Tensor) -> bool:
     """Whether all numbers of an array or a tensor are finite, found out in one pass."""
     with np.errstate(all="ignore"):
         return bool(np.isfinite(float(values.sum())))
 
 
-def check_scores(scores: Any, what: str) -> None:
+def check_scores(scores: FloatsXd | torch.Tensor, what: str) -> None:
     """Check the scores of a batch, an array or a tensor of any shape.
 
     Args:
@@ -35,7 +39,7 @@ def check_scores(scores: Any, what: str) -> None:
         )
 
 
-def check_weights(weights: Iterable[tuple[str, Any]], what: object) -> None:
+def check_weights(weights: Iterable[tuple[str, FloatsXd | torch.Tensor]], what: object) -> None:
     """Check arrays or tensors by name.
 
     Raises:

@@ -115,7 +115,7 @@ def sizing(model: Model) -> Iterator[None]:
             listener.is_sizing = False
 
 
-def refuse_replacement(encoder: dict[str, Any], listener: dict[str, Any]) -> NoReturn:
+def refuse_replacement(encoder: dict[str, object], listener: dict[str, object]) -> NoReturn:
     """The model for spaCy's `nlp.replace_listeners`, which gives a head a copy of the encoder.
 
     Args:

@@ -139,7 +139,7 @@ def _load_fast_tokenizer(name: str, source: str, revision: str | None) -> PreTra
     return tokenizer
 
 
-def _find_lower_case(source: str, where: dict[str, Any]) -> bool | None:
+def _find_lower_case(source: str, where: dict[str, object]) -> bool | None:
     """Whether BERT's tokenizer writes in lower case, by a tokenizer.json; None without one."""
     from transformers.utils import cached_file
 
@@ -192,7 +192,7 @@ def _find_commit(hub_id: str, revision: str | None) -> str | None:
     return Path(path).parent.name if isinstance(path, str) else None
 
 
-def _refuse_code(source: str | Path, file: str, settings: dict[str, Any]) -> None:
+def _refuse_code(source: str | Path, file: str, settings: dict[str, object]) -> None:
     # Even if transformers has a class for the same type: its computation may differ.
     if settings.get("auto_map"):
         raise BiomedError(_code_refusal(source, file, "Python of its own (auto_map)"))
@@ -206,8 +206,8 @@ def _code_refusal(source: str | Path, file: str, what: str) -> str:
 
 
 def read_weights(
-    kind: Any, source: str | Path, config: PretrainedConfig, **settings: Any
-) -> tuple[Any, list[str]]:
+    kind: type[PreTrainedModel], source: str | Path, config: PretrainedConfig, **settings: object
+) -> tuple[PreTrainedModel, list[str]]:
     """Load a model from a safetensors checkpoint: `kind.from_pretrained` without its dangers.
 
     Args:
@@ -317,7 +317,7 @@ def files_of(source: str | Path, revision: str | None) -> dict[str, Any]:
     return {"revision": revision, "local_files_only": Path(source).is_dir()}
 
 
-def _pickle_refusal(source: str | Path, where: dict[str, Any]) -> str:
+def _pickle_refusal(source: str | Path, where: dict[str, object]) -> str:
     at = f" --revision {where['revision']}" if where["revision"] else ""
     return (
         f"{source}: its weights are a pickle ({PICKLE}), which may hold code, and only safetensors "
@@ -326,7 +326,7 @@ def _pickle_refusal(source: str | Path, where: dict[str, Any]) -> str:
     )
 
 
-def has_only_pickles(source: str | Path, where: dict[str, Any]) -> bool:
+def has_only_pickles(source: str | Path, where: dict[str, object]) -> bool:
     """Whether the weights of an encoder are a pickle; `where` is from `files_of`."""
     from transformers.utils import has_file
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pickle import UnpicklingError
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoModel, AutoModelForMaskedLM
 
@@ -44,7 +44,7 @@ def read_pickled(
 
 
 def read_pickled_classifier(
-    kind: Any, source: str, revision: str | None
+    kind: type[PreTrainedModel], source: str, revision: str | None
 ) -> tuple[PreTrainedModel, list[str]]:
     """Read a model with its head from a pytorch_model.bin.
 
@@ -79,7 +79,9 @@ def _read_model(folder: str, config: PretrainedConfig) -> PreTrainedModel:
     return model
 
 
-def _read(kind: Any, folder: str, config: PretrainedConfig) -> tuple[PreTrainedModel, list[str]]:
+def _read(
+    kind: type[PreTrainedModel], folder: str, config: PretrainedConfig
+) -> tuple[PreTrainedModel, list[str]]:
     """The model, and the names of the weights missing from the checkpoint."""
     try:
         model, found = kind.from_pretrained(

@@ -5,19 +5,20 @@ spacy-transformers is imported only when such an encoding is asked for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from spacy.tokens import Doc
 from thinc.types import Ragged
 
+from ..annotations.document_keys import get_user_data
 from .batching.encoded import EncodedDoc, get_encoding
 
 if TYPE_CHECKING:
     from spacy_transformers.data_classes import TransformerData
 
 # Such tuples are the keys of spaCy's extensions, though its types say str.
-STOCK_DATA_KEY: Any = ("._.", "trf_data", None, None)
+STOCK_DATA_KEY = ("._.", "trf_data", None, None)
 
 
 def to_stock(encoding: EncodedDoc) -> TransformerData:
@@ -48,18 +49,18 @@ def install_extensions() -> None:
 
 def forget_stock(doc: Doc) -> None:
     """Drop the value built from an earlier encoding."""
-    doc.user_data.pop(STOCK_DATA_KEY, None)
+    get_user_data(doc).pop(STOCK_DATA_KEY, None)
 
 
 def _get_trf_data(doc: Doc) -> TransformerData | None:
-    data = doc.user_data.get(STOCK_DATA_KEY)
+    data = get_user_data(doc).get(STOCK_DATA_KEY)
     if data is None:
         encoding = get_encoding(doc)
         if encoding is not None:
             data = to_stock(encoding)
-            doc.user_data[STOCK_DATA_KEY] = data
+            get_user_data(doc)[STOCK_DATA_KEY] = data
     return data
 
 
 def _set_trf_data(doc: Doc, data: TransformerData | None) -> None:
-    doc.user_data[STOCK_DATA_KEY] = data
+    get_user_data(doc)[STOCK_DATA_KEY] = data

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from thinc.api import PyTorchShim
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import torch
 
 
-def get_module(shim: PyTorchShim) -> Any:
+def get_module(shim: PyTorchShim) -> torch.nn.Module:
     """The PyTorch module of a layer; None before it is created."""
     return shim._model
 

@@ -65,7 +65,7 @@ class PipelineFigures:
     pipe_seconds: list[float] = field(default_factory=list)
     single_seconds: list[float] = field(default_factory=list)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         fields = asdict(self)
         figures = {
             measure.name: {"value": measure.value(self), "spread": measure.spread(self)}
@@ -302,7 +302,7 @@ def _processor() -> tuple[str, list[str]]:
 
 def to_json(
     measured: list[PipelineFigures], *, texts: Path, repeats: int, threads: int | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """All measurements, in seconds and bytes, and the ratios of the first two pipelines."""
     result = {
         "texts": str(texts),

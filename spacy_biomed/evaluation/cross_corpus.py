@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from spacy.language import Language
+from spacy.scorer import PRFScore
 from spacy.tokens import Doc, Span
 
 from ..annotations.annotation_scope import AnnotationScope
@@ -227,7 +227,7 @@ def _make_rows(
         return []
 
     def row(label: str | None) -> CorpusScore:
-        own: dict[str, Any] = {
+        own: dict[str, PRFScore] = {
             measure: one.overall if label is None else one.by_label[label]
             for measure, one in counts.items()
         }

@@ -54,7 +54,7 @@ class Table(NamedTuple):
 
     title: str
     header: Sequence[str]
-    rows: Sequence[Sequence[Any]]
+    rows: Sequence[Sequence[object]]
 
 
 class Passage(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from .workers import serve
 
@@ -45,7 +45,7 @@ class PipelineWorker:
         self.nlp(text)
         return seconds
 
-    def read(self, texts: list[str], batch_size: int | None) -> dict[str, Any]:
+    def read(self, texts: list[str], batch_size: int | None) -> dict[str, object]:
         """Set the texts.
 
         Returns:

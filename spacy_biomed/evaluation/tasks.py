@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..pipeline.component_classes import STAND_INS, find_described
 from ..pipeline.described import Described, ShownScores
 from ..pipeline.reliability import Reliability
+
+if TYPE_CHECKING:
+    from thinc.api import Config
 
 Scores = dict[str, Any]
 
@@ -24,7 +27,7 @@ class Head:
 
     name: str
     kind: type[Described]
-    settings: dict[str, Any]
+    settings: dict[str, object]
 
     @property
     def usage(self) -> str:
@@ -62,7 +65,7 @@ class Head:
                 yield title, scores[name]
 
 
-def find_heads(config: dict[str, Any]) -> list[Head]:
+def find_heads(config: Config) -> list[Head]:
     """The components of a pipeline's config that describe their task, in pipeline order."""
     components = config["components"]
     kinds = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..decompression import check_ratio
 from ..errors import BiomedError
@@ -13,6 +13,7 @@ from .compression import require_pyarrow
 from .records import check_names
 
 if TYPE_CHECKING:
+    from pyarrow import Scalar
     from pyarrow.parquet import ParquetFile
 
 # Rows to read at a time.
@@ -34,7 +35,7 @@ def read_shape(path: Path) -> tuple[list[str], int]:
         return names, file.metadata.num_rows
 
 
-def read_rows(path: Path, names: Sequence[str], first: int = 0) -> Iterator[dict[str, Any]]:
+def read_rows(path: Path, names: Sequence[str], first: int = 0) -> Iterator[dict[str, object]]:
     """Yield rows as values by column. In place of a string that is not UTF-8, there is "\\ud800".
 
     Args:
@@ -83,7 +84,7 @@ def _check_sizes(file: ParquetFile, names: list[str], path: Path) -> None:
                 check_ratio(column.total_compressed_size, column.total_uncompressed_size, path)
 
 
-def _value(scalar: Any) -> Any:
+def _value(scalar: Scalar) -> object:
     try:
         return scalar.as_py()
     except UnicodeDecodeError:

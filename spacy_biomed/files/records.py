@@ -120,7 +120,7 @@ def read_objects(path: Path, layout: Layout = Layout(), offset: int = 0) -> Iter
             yield record._replace(value=value, error=error)
 
 
-def parse_object(text: str) -> tuple[dict[str, Any] | None, str]:
+def parse_object(text: str) -> tuple[dict[str, object] | None, str]:
     """Parse a JSON object; return it, or why the text cannot be parsed as an object."""
     try:
         value = parse_json(text)
@@ -145,7 +145,7 @@ def parse_json(text: str) -> Any:
     return json.loads(text, object_pairs_hook=_make_object)
 
 
-def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _make_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     made = dict(pairs)
     if len(made) < len(pairs):
         raise ValueError(_TWICE)
@@ -218,7 +218,7 @@ def _split(path: Path, layout: Layout, offset: int) -> Iterator[Record]:
             yield _QuotedRecord(line, lines, delimiter, path).read()
 
 
-def format_fields(values: Iterable[Any], delimiter: str, quoting: str = "minimal") -> str:
+def format_fields(values: Iterable[object], delimiter: str, quoting: str = "minimal") -> str:
     """A line of CSV or TSV, which `read_delimited` reads as the same fields; None is empty.
 
     Raises:

@@ -80,7 +80,7 @@ class Item(NamedTuple):
     text: str = ""
     error: str = ""
     patient: str = ""
-    fields: dict[str, Any] = {}
+    fields: dict[str, object] = {}
 
 
 class Reading(NamedTuple):
@@ -316,7 +316,7 @@ class JsonList(JsonLines):
             if error:
                 raise BiomedError(f"{self.path}: {error}")
             try:
-                rows: list[Any] = parse_json(text)
+                rows = parse_json(text)
             except json.JSONDecodeError as problem:
                 where = f"{self.path}:{problem.lineno}"
                 raise BiomedError(f"{where}: not JSON ({problem.msg}); mend the file") from None
@@ -590,7 +590,7 @@ def _check_no_columns(path: Path, columns: Columns) -> None:
             raise BiomedError(f"{path}: has no columns; leave out {option}")
 
 
-def _create_item(fields: dict[str, Any], how: Reading, place: str) -> Item:
+def _create_item(fields: dict[str, object], how: Reading, place: str) -> Item:
     columns, id = how.columns, place
     if not how.is_copied:
         given, error = _name(fields.get(columns.id or "id"))
@@ -616,7 +616,7 @@ def _create_item(fields: dict[str, Any], how: Reading, place: str) -> Item:
     return Item(id, error=error) if error else Item(id, text, "", patient, kept)
 
 
-def _name(value: Any) -> tuple[str, str]:
+def _name(value: object) -> tuple[str, str]:
     """An identifier as text, or why it cannot be one; "" twice for a value that is missing."""
     if isinstance(value, float | Decimal):
         if not math.isfinite(value):
@@ -632,7 +632,7 @@ def _name(value: Any) -> tuple[str, str]:
     return (value, "") if is_text(value) else ("", "with half of a surrogate pair")
 
 
-def _check_writable(name: str, value: Any) -> str:
+def _check_writable(name: str, value: object) -> str:
     """Why UTF-8 or JSON cannot contain a value: half of a surrogate pair, or infinity."""
     try:
         json.dumps(value, ensure_ascii=False, allow_nan=False, default=str).encode()
@@ -672,7 +672,7 @@ class _NamedFields:
         self._path, self._missing = path, how.named_columns()
         self._has_objects = False
 
-    def see(self, value: Any) -> None:
+    def see(self, value: object) -> None:
         if isinstance(value, dict):
             self._has_objects = True
             for name in [name for name in self._missing if name in value]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from ..errors import BiomedError, quote
 from .documents import Document, list_files
@@ -45,7 +44,7 @@ def read_bioasq(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]
                     yield from _read_factoid(question, where)
 
 
-def _read_factoid(record: Any, where: str) -> Iterator[Document]:
+def _read_factoid(record: dict[str, object], where: str) -> Iterator[Document]:
     id, body = get_field(record, "id", str, where), get_field(record, "body", str, where)
     exact = record.get("exact_answer")
     strings = None if exact is None else list(_flatten(exact, where))
@@ -61,7 +60,7 @@ def _read_factoid(record: Any, where: str) -> Iterator[Document]:
         yield create_question(f"{id}:{number}", body, text, answers, place)
 
 
-def _flatten(exact_answer: Any, where: str, depth: int = 2) -> Iterator[str]:
+def _flatten(exact_answer: object, where: str, depth: int = 2) -> Iterator[str]:
     """Yield every string of an `exact_answer`.
 
     Args:

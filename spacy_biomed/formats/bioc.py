@@ -172,7 +172,7 @@ def _infons(part: _Part, path: Path) -> dict[str, str]:
     return {key: str(value) for key, value in infons.items() if key != _LINE and _is_plain(value)}
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     """Whether an infon is a string, a number, or a list of these. Others are left out."""
     items = value if isinstance(value, list) else [value]
     return all(isinstance(item, str | int | float) for item in items)
@@ -265,7 +265,7 @@ def _parse_values(text: str, path: Path, with_lines: bool) -> Any:
     return parsed
 
 
-def _decode_with_lines(text: str, first: int) -> Any:
+def _decode_with_lines(text: str, first: int) -> object:
     """Decode JSON, and store in each object the line where the object begins.
 
     Args:
@@ -273,7 +273,9 @@ def _decode_with_lines(text: str, first: int) -> Any:
     """
     line_ends = [match.start() for match in re.finditer("\n", text)]
 
-    def parse_object(place: tuple[str, int], *arguments: Any, **options: Any) -> tuple[Any, int]:
+    def parse_object(
+        place: tuple[str, int], *arguments: object, **options: object
+    ) -> tuple[object, int]:
         parsed, end = JSONObject(place, *arguments, **options)
         parsed[_LINE] = bisect_left(line_ends, place[1]) + first
         return parsed, end

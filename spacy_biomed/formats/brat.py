@@ -8,7 +8,6 @@ import unicodedata
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from ..errors import BiomedError, escape, quote
 from .document_names import DocumentNames
@@ -297,7 +296,7 @@ def write_brat(shard: AnnotatedShard) -> dict[str, bytes]:
 BRAT = Format(read_brat, write_brat, is_folder=True)
 
 
-def _standoff(text: str, found: dict[str, Any]) -> Iterator[str]:
+def _standoff(text: str, found: dict[str, object]) -> Iterator[str]:
     """The lines of an `.ann` file."""
     mentions, relations = list_mentions(text, found)
     for mention in mentions:

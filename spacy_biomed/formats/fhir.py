@@ -13,7 +13,7 @@ from typing import Any
 
 from ..annotations.assertions import ASSERTIONS
 from ..annotations.sections import SECTION
-from .findings import CONFIDENCE, AnnotatedDocument, AnnotatedShard
+from .findings import CONFIDENCE, AnnotatedDocument, AnnotatedShard, Row
 from .registry import Format
 
 FAMILY_HISTORY = "FamilyMemberHistory"
@@ -71,9 +71,9 @@ def _create_resources(document: AnnotatedDocument, shard: AnnotatedShard) -> Ite
             }
 
 
-def _create_condition(span: Mapping[str, Any], code: Resource, patient: Resource) -> Resource:
+def _create_condition(span: Row, code: Resource, patient: Resource) -> Resource:
     verification = _choose(span, "unconfirmed", "refuted", "provisional", "confirmed")
-    condition = {
+    condition: Resource = {
         "verificationStatus": _status("condition-ver-status", verification),
         "code": code,
         "subject": patient,
@@ -85,14 +85,14 @@ def _create_condition(span: Mapping[str, Any], code: Resource, patient: Resource
     return condition
 
 
-def _create_medication(span: Mapping[str, Any], code: Resource, patient: Resource) -> Resource:
+def _create_medication(span: Row, code: Resource, patient: Resource) -> Resource:
     status = _choose(span, "unknown", "not-taken", "unknown", "active")
     if status == "active" and span["is_historical"]:
         status = "completed"
     return {"status": status, "medicationCodeableConcept": code, "subject": patient}
 
 
-def _create_observation(span: Mapping[str, Any], code: Resource, patient: Resource) -> Resource:
+def _create_observation(span: Row, code: Resource, patient: Resource) -> Resource:
     status = _choose(span, "unknown", "final", "preliminary", "final")
     made: Resource = {"status": status, "code": code, "subject": patient}
     if status == "final":
@@ -100,7 +100,7 @@ def _create_observation(span: Mapping[str, Any], code: Resource, patient: Resour
     return made
 
 
-def _create_history(span: Mapping[str, Any], code: Resource, patient: Resource) -> Resource:
+def _create_history(span: Row, code: Resource, patient: Resource) -> Resource:
     return {
         "status": "partial",
         "patient": patient,
@@ -117,7 +117,7 @@ _CREATE = {
 }
 
 
-def _choose(span: Mapping[str, Any], unseen: str, negated: str, uncertain: str, found: str) -> str:
+def _choose(span: Row, unseen: str, negated: str, uncertain: str, found: str) -> str:
     """A status by what the text says; `unseen` if the pipeline does not look for that."""
     if span.get("is_negated") is None:
         return unseen
@@ -128,7 +128,7 @@ def _status(system: str, code: str) -> Resource:
     return {"coding": [{"system": f"{_HL7}/{system}", "code": code}]}
 
 
-def _code(span: Mapping[str, Any], meaning: Mapping[str, str]) -> Resource:
+def _code(span: Row, meaning: Mapping[str, str]) -> Resource:
     """The words of a mention and its code, if it has one."""
     found = {
         "system": meaning.get("system"),
@@ -143,18 +143,16 @@ def _name_patient(document: AnnotatedDocument) -> Resource:
     return {"identifier": {"value": document.item.patient or document.item.id}}
 
 
-def _create_id(document: AnnotatedDocument, span: Mapping[str, Any]) -> str:
+def _create_id(document: AnnotatedDocument, span: Row) -> str:
     """The same for the same mention of the same text, in any run."""
     place = [document.item.id, span["start"], span["end"], span["label"], span["group"]]
     content = json.dumps([*place, document.doc.text])
     return blake2b(content.encode("utf8"), digest_size=16).hexdigest()
 
 
-def _describe_mention(
-    document: AnnotatedDocument, span: Mapping[str, Any], pipeline: str
-) -> Resource:
+def _describe_mention(document: AnnotatedDocument, span: Row, pipeline: str) -> Resource:
     """An extension with the place of a mention and where it is from."""
-    values: dict[str, Any] = {
+    values: dict[str, Resource] = {
         "valueString": {
             "document": document.item.id,
             "text": span["text"],

@@ -24,6 +24,10 @@ ENTITY_FIELDS = {"code": "string", "code_name": "string", "code_confidence": "fl
 _OWN_FIELDS = frozenset({CONFIDENCE, SECTION, *ASSERTIONS, *ENTITY_FIELDS})
 
 
+# Plain values by field: what was found in a document, or an entity, a relation or an answer.
+Row = dict[str, Any]
+
+
 class Layers(NamedTuple):
     """The layers that a pipeline may write beside entities.
 
@@ -57,7 +61,7 @@ class AnnotatedDocument(NamedTuple):
     number: int
     item: Item
     doc: Doc
-    found: dict[str, Any]
+    found: Row
 
 
 class AnnotatedShard(NamedTuple):
@@ -99,7 +103,7 @@ def find_layers(nlp: Language) -> Layers:
     )
 
 
-def describe(doc: Doc, layers: Layers) -> dict[str, Any]:
+def describe(doc: Doc, layers: Layers) -> Row:
     """What was found in a document.
 
     Returns:
@@ -117,7 +121,7 @@ def describe(doc: Doc, layers: Layers) -> dict[str, Any]:
     others = {PAIR_KEY, *([ANSWER_KEY] * layers.answers), *([SECTIONS] * layers.sections)}
     for key in sorted(set(doc.spans) - others):
         entities += [_describe_span(span, key, stored, layers) for span in doc.spans[key]]
-    found: dict[str, Any] = {
+    found: Row = {
         "characters": _count_characters(doc),
         "words": len(doc),
         "entities": entities,
@@ -152,9 +156,7 @@ def _list_stored(doc: Doc) -> list[str]:
     return sorted(names - _OWN_FIELDS)
 
 
-def _describe_span(
-    span: Span, group: str | None, stored: list[str], layers: Layers
-) -> dict[str, Any]:
+def _describe_span(span: Span, group: str | None, stored: list[str], layers: Layers) -> Row:
     described = {
         **_locate(span),
         "text": span.text,
@@ -175,7 +177,7 @@ def _locate(span: Span, prefix: str = "") -> dict[str, int]:
     return {f"{prefix}start": span.start_char, f"{prefix}end": span.end_char}
 
 
-def _describe_relation(head: Span, tail: Span, label: str, score: float) -> dict[str, Any]:
+def _describe_relation(head: Span, tail: Span, label: str, score: float) -> Row:
     return {
         **_locate(head, "head_"),
         "head_label": head.label_,

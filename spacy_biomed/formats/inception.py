@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import BiomedError, escape, install_command, quote
 from .archives import PackedFile, list_packed_files
@@ -221,7 +221,7 @@ def _check_names(names: Iterable[str], path: Path) -> None:
             raise BiomedError(f"{path}: {quote(name)} names a type or a feature; {_ADVICE}")
 
 
-def _parse(path: Path, load: Any, *arguments: Any, **named: Any) -> Any:
+def _parse(path: Path, load: Callable[..., Cas], *arguments: object, **named: object) -> Cas:
     """Call a function of cassis, which raises errors of any kind for files that it cannot read."""
     try:
         return load(*arguments, **named)
@@ -280,7 +280,7 @@ def _read_features(annotation: FeatureStructure) -> tuple[str, dict[str, str]]:
     return label, values
 
 
-def _show(value: Any) -> str:
+def _show(value: object) -> str:
     """A string, a number or a truth value, or several strings, as a string; else ""."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -297,7 +297,7 @@ def _find_relations(
 ) -> Iterator[Relation]:
     ids = {mention.id for mention in mentions}
 
-    def find(argument: Any, relation: FeatureStructure) -> str:
+    def find(argument: object, relation: FeatureStructure) -> str:
         id = str(getattr(argument, "xmiID", ""))
         if id not in ids:
             raise BiomedError(
@@ -320,7 +320,7 @@ def _find_relations(
                 yield Relation(role, find(annotation, annotation), find(target, annotation))
 
 
-def _list_links(annotation: FeatureStructure) -> Iterator[tuple[str, Any]]:
+def _list_links(annotation: FeatureStructure) -> Iterator[tuple[str, object]]:
     """The roles and the targets of features that link an annotation to others."""
     for feature in annotation.type.all_features:
         links = getattr(getattr(annotation, feature.name, None), "elements", None)
@@ -358,7 +358,7 @@ def _create_cas(document: AnnotatedDocument, types: TypeSystem) -> Cas:
     cas.sofa_string = _NOT_IN_XML.sub(" ", doc.text)
     cas.sofa_mime = "text"
 
-    def add(type: str, **features: Any) -> Any:
+    def add(type: str, **features: object) -> FeatureStructure:
         annotation = types.get_type(type)(**features)
         cas.add(annotation)
         return annotation

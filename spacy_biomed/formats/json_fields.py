@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import BiomedError, quote
 from .documents import BYTE_ORDER_MARK, list_files, number_lines, read_text
 from .repairs import leaving_out
 
-_NAMES = {str: "a string", int: "a whole number", list: "a list", dict: "an object"}
+Kind = TypeVar("Kind")
+
+_NAMES: dict[type, str] = {
+    str: "a string",
+    int: "a whole number",
+    list: "a list",
+    dict: "an object",
+}
 
 
 def read_json(path: Path, encoding: str = "utf-8") -> Any:
@@ -78,12 +85,12 @@ def read_json_lines(
 
 
 def get_field(
-    record: Any,
+    record: object,
     key: str,
-    kind: type | tuple[type, ...],
+    kind: type[Kind] | tuple[type[Kind], ...],
     where: str,
     advice: str = "check that the file is whole and in this format",
-) -> Any:
+) -> Kind:
     """Return a field of a JSON object.
 
     Args:
@@ -103,13 +110,13 @@ def get_field(
     return value
 
 
-def get_id(record: dict[str, Any], key: str, default: str = "") -> str:
+def get_id(record: Mapping[str, object], key: str, default: str = "") -> str:
     """Return an object's string or whole number as a string; `default` if it has neither."""
     value = record.get(key)
     return str(value) if isinstance(value, str | int) else default
 
 
-def get_covered(record: dict[str, Any], where: str) -> str | None:
+def get_covered(record: Mapping[str, object], where: str) -> str | None:
     """Return the text that an annotation quotes; None if it quotes none.
 
     Raises:

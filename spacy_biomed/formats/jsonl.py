@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from ..errors import BiomedError, quote
 from .documents import Document, Mention, Offsets, Relation
 from .findings import AnnotatedShard
-from .json_fields import get_covered, get_field, get_id, read_json_lines
+from .json_fields import Kind, get_covered, get_field, get_id, read_json_lines
 from .registry import Format
 from .repairs import NOT_ANNOTATED, OTHER_ANNOTATION, leaving_out, locate, note
 
@@ -54,7 +53,7 @@ def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
         BiomedError: if a line is not such an object, or a span lies beyond the text or reads
             differently.
     """
-    answers: dict[object, list[tuple[Any, str, str]]] = {}
+    answers: dict[object, list[tuple[dict[str, object], str, str]]] = {}
     for line in read_json_lines(path, (".jsonl",), encoding):
         record, where, _ = line
         with leaving_out():
@@ -71,13 +70,13 @@ def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
             yield _parse_record(record, where, id)
 
 
-def _is_annotated(record: dict[str, Any]) -> bool:
+def _is_annotated(record: dict[str, object]) -> bool:
     if _is_question(record):
         return record.get("answer") in ("accept", "reject")
     return record.get("answer", "accept") == "accept" and record.get("_is_binary") is not True
 
 
-def _is_question(record: dict[str, Any]) -> bool:
+def _is_question(record: dict[str, object]) -> bool:
     """Whether the answer accepts or rejects the class of the text."""
     return (
         isinstance(record.get("label"), str)
@@ -87,25 +86,25 @@ def _is_question(record: dict[str, Any]) -> bool:
     )
 
 
-def _is_shown(record: dict[str, Any], layer: str) -> bool:
+def _is_shown(record: dict[str, object], layer: str) -> bool:
     """Whether the interface shows a layer; unknown interfaces may show anything."""
     view = _find_view(record)
     return view not in _SHOWN or layer in _SHOWN[view]
 
 
-def _find_view(record: dict[str, Any]) -> str:
+def _find_view(record: dict[str, object]) -> str:
     return get_id(record, "_view_id")
 
 
-def _explain(record: dict[str, Any]) -> str:
+def _explain(record: dict[str, object]) -> str:
     answer = record.get("answer", "accept")
     if answer == "accept":
         return "the answer is about a single mention"
     return f"the answer is {quote(answer)}"
 
 
-def _parse_record(record: dict[str, Any], where: str, id: str) -> Document:
-    text = record["text"]
+def _parse_record(record: dict[str, object], where: str, id: str) -> Document:
+    text = _get(record, "text", str, where)
     meta = record.get("meta")
     if isinstance(meta, dict):
         id = get_id(meta, "id", id)
@@ -126,11 +125,11 @@ def _parse_record(record: dict[str, Any], where: str, id: str) -> Document:
     return document
 
 
-def _get(record: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any:
+def _get(record: object, key: str, kind: type[Kind] | tuple[type[Kind], ...], where: str) -> Kind:
     return get_field(record, key, kind, where, _ADVICE)
 
 
-def _has_spans(record: dict[str, Any]) -> bool:
+def _has_spans(record: dict[str, object]) -> bool:
     """Whether mentions are annotated."""
     if not _is_shown(record, "spans"):
         return False
@@ -141,7 +140,7 @@ def _has_spans(record: dict[str, Any]) -> bool:
     return "_task_hash" in record and bool(record.get("tokens")) and not record.keys() & classes
 
 
-def _parse_spans(record: dict[str, Any], text: str, where: str) -> list[tuple[Offsets, Mention]]:
+def _parse_spans(record: dict[str, object], text: str, where: str) -> list[tuple[Offsets, Mention]]:
     """The mentions, each with its offsets in the file."""
     spans = _get(record, "spans", list, where) if record.get("spans") is not None else []
     given = [get_id(span, "id") for span in spans if isinstance(span, dict)]
@@ -158,7 +157,7 @@ def _parse_spans(record: dict[str, Any], text: str, where: str) -> list[tuple[Of
     return mentions
 
 
-def _attributes(span: dict[str, Any]) -> dict[str, str]:
+def _attributes(span: dict[str, object]) -> dict[str, str]:
     attributes = span.get("attributes")
     if not isinstance(attributes, dict):
         return {}
@@ -166,7 +165,7 @@ def _attributes(span: dict[str, Any]) -> dict[str, str]:
 
 
 def _parse_relations(
-    record: dict[str, Any], spans: list[tuple[Offsets, Mention]], where: str
+    record: dict[str, object], spans: list[tuple[Offsets, Mention]], where: str
 ) -> list[Relation]:
     relations = []
     for relation in _get(record, "relations", list, where) if "relations" in record else []:
@@ -180,8 +179,8 @@ def _parse_relations(
 
 
 def _find_argument(
-    record: dict[str, Any],
-    relation: dict[str, Any],
+    record: dict[str, object],
+    relation: dict[str, object],
     end: str,
     spans: list[tuple[Offsets, Mention]],
     where: str,
@@ -211,7 +210,7 @@ def _find_argument(
     return found[0]
 
 
-def _parse_cats(record: dict[str, Any], where: str) -> dict[str, float] | None:
+def _parse_cats(record: dict[str, object], where: str) -> dict[str, float] | None:
     if record.get("cats") is not None:
         cats = _get(record, "cats", dict, where)
         for label, value in cats.items():
@@ -222,7 +221,7 @@ def _parse_cats(record: dict[str, Any], where: str) -> dict[str, float] | None:
                 )
         return {label: float(value) for label, value in cats.items()}
     if _is_question(record):
-        return {record["label"]: float(record["answer"] == "accept")}
+        return {_get(record, "label", str, where): float(record["answer"] == "accept")}
     if not _is_shown(record, "accept"):
         return None
     if record.get("accept") is None and _find_view(record) != "choice":
@@ -240,7 +239,7 @@ def _parse_cats(record: dict[str, Any], where: str) -> dict[str, float] | None:
     return cats | {str(label): 1.0 for label in accepted}
 
 
-def _parse_tokens(record: dict[str, Any], text: str, where: str) -> list[tuple[int, int]] | None:
+def _parse_tokens(record: dict[str, object], text: str, where: str) -> list[tuple[int, int]] | None:
     if not record.get("tokens"):
         return None
     tokens = []

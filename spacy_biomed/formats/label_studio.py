@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from ..errors import BiomedError, escape, quote
 from .documents import Document, Mention, Relation, is_covered, list_files
@@ -43,7 +42,7 @@ class _Task:
     """
 
     document: Document
-    results: list[dict[str, Any]]
+    results: list[dict[str, object]]
     where: str
 
 
@@ -110,7 +109,7 @@ def _read(file: Path, encoding: str) -> Iterator[_Task]:
                 yield _Task(Document(id=id, text=text, source=where), results, where)
 
 
-def _find_annotation(task: dict[str, Any], where: str) -> list[dict[str, Any]] | None:
+def _find_annotation(task: dict[str, object], where: str) -> list[dict[str, object]] | None:
     """The results of the annotation to read; None if there is none."""
     # Versions before 1.0 call annotations completions.
     key = "annotations" if task.get("annotations") is not None else "completions"
@@ -130,12 +129,12 @@ def _find_annotation(task: dict[str, Any], where: str) -> list[dict[str, Any]] |
     return [result for result in kept[best]["result"] if isinstance(result, dict)]
 
 
-def _rank(annotation: dict[str, Any]) -> tuple[bool, str]:
+def _rank(annotation: dict[str, object]) -> tuple[bool, str]:
     changed = get_id(annotation, "updated_at") or get_id(annotation, "created_at")
     return bool(annotation.get("ground_truth")), changed
 
 
-def _find_text(data: dict[str, Any], results: list[dict[str, Any]], where: str) -> str:
+def _find_text(data: dict[str, object], results: list[dict[str, object]], where: str) -> str:
     strings = {name: value for name, value in data.items() if isinstance(value, str)}
     names = ["text", *(get_id(result, "to_name") for result in results)]
     names = [name for name in names if name in strings]
@@ -167,13 +166,13 @@ def _survey(tasks: Iterable[_Task]) -> _Contents:
     return contents
 
 
-def _is_for_region(result: dict[str, Any]) -> bool:
+def _is_for_region(result: dict[str, object]) -> bool:
     """Whether a result is about a region of the text, not the whole text."""
     value = result.get("value")
     return isinstance(value, dict) and "start" in value
 
 
-def _find_choices(result: dict[str, Any]) -> list[str]:
+def _find_choices(result: dict[str, object]) -> list[str]:
     value = result.get("value")
     choices = value.get("choices") if isinstance(value, dict) else None
     choices = choices if isinstance(choices, list) else [choices]
@@ -206,7 +205,7 @@ def _parse_mentions(task: _Task) -> list[Mention]:
     return mentions
 
 
-def _parse_region(result: dict[str, Any], where: str) -> Iterator[tuple[Mention, str | None]]:
+def _parse_region(result: dict[str, object], where: str) -> Iterator[tuple[Mention, str | None]]:
     """A mention for each label of a region, with the string it covers."""
     kind = get_id(result, "type")
     if kind != "labels":
@@ -259,7 +258,7 @@ def _unescape(text: str, mention: Mention, covered: str | None) -> str | None:
     return covered.replace("\\n", "\n")
 
 
-def _find_attributes(results: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
+def _find_attributes(results: list[dict[str, object]]) -> dict[str, dict[str, str]]:
     """The attributes of each region by its id."""
     attributes: dict[str, dict[str, str]] = {}
     for result in results:
@@ -276,7 +275,7 @@ def _find_attributes(results: list[dict[str, Any]]) -> dict[str, dict[str, str]]
     return attributes
 
 
-def _find_strings(values: dict[str, Any]) -> dict[str, str]:
+def _find_strings(values: dict[str, object]) -> dict[str, str]:
     """Strings, numbers, and lists of them, as strings."""
     strings = {}
     for name, value in values.items():
@@ -301,7 +300,7 @@ def _parse_relations(task: _Task, ids: set[str]) -> list[Relation]:
     return relations
 
 
-def _parse_relation(result: dict[str, Any], ids: set[str], where: str) -> Iterator[Relation]:
+def _parse_relation(result: dict[str, object], ids: set[str], where: str) -> Iterator[Relation]:
     head, tail = (
         str(get_field(result, key, (str, int), where, _ADVICE)) for key in ("from_id", "to_id")
     )
@@ -347,7 +346,7 @@ def write_label_studio(shard: AnnotatedShard) -> dict[str, bytes]:
 LABEL_STUDIO = Format(read_label_studio, write_label_studio, has_fields=True)
 
 
-def _create_task(document: AnnotatedDocument, shard: AnnotatedShard) -> dict[str, Any]:
+def _create_task(document: AnnotatedDocument, shard: AnnotatedShard) -> dict[str, object]:
     number, item, doc, found = document
     mentions, relations = list_mentions(doc.text, found)
     result = [_describe(mention, number, doc.text) for mention in mentions]
@@ -364,7 +363,7 @@ def _create_task(document: AnnotatedDocument, shard: AnnotatedShard) -> dict[str
     if shard.layers.cats:
         result.append(_choose(number, found["cats"]))
     confidences = [one.confidence for one in mentions if one.confidence is not None]
-    prediction: dict[str, Any] = {"model_version": shard.pipeline, "result": result}
+    prediction: dict[str, object] = {"model_version": shard.pipeline, "result": result}
     if confidences:
         prediction["score"] = min(confidences)
     data = {**item.fields, TEXT: doc.text, "id": item.id}
@@ -376,8 +375,8 @@ def _region(document: int, mention: FoundMention) -> str:
     return f"{document}-{mention.number}"
 
 
-def _describe(mention: FoundMention, document: int, text: str) -> dict[str, Any]:
-    region: dict[str, Any] = {
+def _describe(mention: FoundMention, document: int, text: str) -> dict[str, object]:
+    region: dict[str, object] = {
         "id": _region(document, mention),
         "from_name": LABELS,
         "to_name": TEXT,
@@ -396,7 +395,7 @@ def _describe(mention: FoundMention, document: int, text: str) -> dict[str, Any]
     return region
 
 
-def _choose(document: int, cats: dict[str, float]) -> dict[str, Any]:
+def _choose(document: int, cats: dict[str, float]) -> dict[str, object]:
     return {
         "id": f"{document}-{CHOICES}",
         "from_name": CHOICES,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..annotations.assertions import ASSERTIONS
 from ..annotations.document_keys import ANSWER_KEY
 from ..annotations.sections import SECTION
-from .findings import ENTITY_FIELDS
+from .findings import ENTITY_FIELDS, Row
 
 _Place = tuple[int, int, str]
 
@@ -47,9 +47,7 @@ class FoundRelation:
     confidence: float
 
 
-def list_mentions(
-    text: str, found: dict[str, Any]
-) -> tuple[list[FoundMention], list[FoundRelation]]:
+def list_mentions(text: str, found: Row) -> tuple[list[FoundMention], list[FoundRelation]]:
     """List entities and answers, then other arguments of relations, and the relations.
 
     A mention that several groups of spans have is listed once. Mentions of white space alone, which
@@ -61,10 +59,16 @@ def list_mentions(
     """
     mentions: dict[_Place, FoundMention] = {}
 
-    def add(start: int, end: int, label: str, *rest: Any) -> FoundMention | None:
+    def add(
+        start: int,
+        end: int,
+        label: str,
+        confidence: float | None = None,
+        attributes: Mapping[str, str] = {},
+    ) -> FoundMention | None:
         if not text[start:end].strip():
             return None
-        mention = FoundMention(len(mentions) + 1, start, end, label, *rest)
+        mention = FoundMention(len(mentions) + 1, start, end, label, confidence, dict(attributes))
         return mentions.setdefault((start, end, label), mention)
 
     for span in [*found["entities"], *found.get("answers", ())]:
@@ -87,7 +91,7 @@ def list_mentions(
     return list(mentions.values()), relations
 
 
-def _list_attributes(span: dict[str, Any]) -> dict[str, str]:
+def _list_attributes(span: Row) -> dict[str, str]:
     section = {SECTION: span[SECTION]} if span.get(SECTION) else {}
     assertions = {name: "true" for name in ASSERTIONS if span.get(name)}
     return {**span.get("attributes", {}), **section, **assertions}

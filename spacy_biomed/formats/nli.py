@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from ..errors import BiomedError, quote
 from .documents import Document, create_pair
@@ -34,7 +33,7 @@ def read_nli(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
             yield from _create_document(record, where, id)
 
 
-def _create_document(record: Any, where: str, id: str) -> Iterator[Document]:
+def _create_document(record: dict[str, object], where: str, id: str) -> Iterator[Document]:
     premise, hypothesis, label = (
         get_field(record, key, str, where, _ADVICE)
         for key in ("sentence1", "sentence2", "gold_label")

@@ -5,14 +5,14 @@ Columns and their meaning are those of https://ohdsi.github.io/CommonDataModel/c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import date, datetime
 from typing import Any
 
 from ..annotations.sections import SECTION
 from ..errors import BiomedError, escape
 from ..files.compression import require_pyarrow
-from .findings import CONFIDENCE, AnnotatedDocument, AnnotatedShard
+from .findings import CONFIDENCE, AnnotatedDocument, AnnotatedShard, Row
 from .registry import Format
 
 NOTE = {
@@ -76,7 +76,7 @@ def write_omop(shard: AnnotatedShard) -> dict[str, bytes]:
     import pyarrow
     from pyarrow.parquet import write_table
 
-    rows: dict[str, list[dict[str, Any]]] = {"note": [], "note_nlp": []}
+    rows: dict[str, list[Row]] = {"note": [], "note_nlp": []}
     for document in shard.documents:
         note = _create_note(document, shard)
         rows["note"].append(note)
@@ -100,7 +100,7 @@ OMOP = Format(
 )
 
 
-def _create_note(document: AnnotatedDocument, shard: AnnotatedShard) -> dict[str, Any]:
+def _create_note(document: AnnotatedDocument, shard: AnnotatedShard) -> Row:
     item, number = document.item, document.number + 1
     given = {name: _read(item.id, name, value) for name, value in item.fields.items()}
     patient = item.patient or str(number)
@@ -123,7 +123,7 @@ def _create_note(document: AnnotatedDocument, shard: AnnotatedShard) -> dict[str
     }
 
 
-def _read(id: str, name: str, value: Any) -> Any:
+def _read(id: str, name: str, value: object) -> object:
     """A value that is kept as its column of NOTE has it."""
     kind = NOTE[name]
     if value in (None, ""):
@@ -143,15 +143,15 @@ def _read_whole(value: Any) -> int:
     return number
 
 
-def _read_date(value: Any) -> date:
+def _read_date(value: object) -> date:
     return value if isinstance(value, date) else date.fromisoformat(str(value)[:10])
 
 
-def _read_datetime(value: Any) -> datetime:
+def _read_datetime(value: object) -> datetime:
     return value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
 
 
-_READ: dict[str, Callable[[Any], Any]] = {
+_READ: dict[str, Callable[[Any], object]] = {
     "int64": _read_whole,
     "string": str,
     "date32": _read_date,
@@ -165,9 +165,7 @@ _WORDS = {
 }
 
 
-def _create_term(
-    number: int, span: Mapping[str, Any], note: Mapping[str, Any], shard: AnnotatedShard
-) -> dict[str, Any]:
+def _create_term(number: int, span: Row, note: Row, shard: AnnotatedShard) -> Row:
     meaning = shard.meanings.get(span["label"], {})
     code = span.get("code") or ""
     is_concept = meaning.get("system") == OMOP_SYSTEM and code.isdecimal()
@@ -186,9 +184,9 @@ def _create_term(
     }
 
 
-def _describe_assertions(span: Mapping[str, Any]) -> dict[str, Any]:
+def _describe_assertions(span: Row) -> Row:
     """Whether the patient has it, when, and everything else that is said of a mention."""
-    modifiers: dict[str, Any] = {"label": span["label"]}
+    modifiers: Row = {"label": span["label"]}
     exists = temporal = None
     if span.get("is_negated") is not None:
         is_absent = span["is_negated"] or span["is_family"] or span["is_hypothetical"]
@@ -212,7 +210,7 @@ def _describe_assertions(span: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _show(value: Any) -> str:
+def _show(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:.3f}" if isinstance(value, float) else str(value)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from spacy.tokens import Doc
 
-from .findings import AnnotatedDocument, AnnotatedShard, Layers
+from .findings import AnnotatedDocument, AnnotatedShard, Layers, Row
 from .jsonl import read_jsonl
 from .mentions import FoundMention, list_mentions
 from .registry import Format
@@ -32,13 +31,13 @@ def write_prodigy(shard: AnnotatedShard) -> dict[str, bytes]:
 PRODIGY = Format(read_jsonl, write_prodigy, has_fields=True)
 
 
-def _create_task(document: AnnotatedDocument, layers: Layers) -> dict[str, Any]:
+def _create_task(document: AnnotatedDocument, layers: Layers) -> Row:
     _, item, doc, found = document
     mentions, relations = list_mentions(doc.text, found)
     spans = {mention.number: _describe(mention, doc) for mention in mentions}
     confidences = [one.confidence for one in mentions if one.confidence is not None]
     lowest = {"lowest confidence": round(min(confidences), 2)} if confidences else {}
-    task: dict[str, Any] = {
+    task: Row = {
         "text": doc.text,
         "meta": {**item.fields, "id": item.id, **lowest},
         "tokens": [
@@ -65,10 +64,10 @@ def _create_task(document: AnnotatedDocument, layers: Layers) -> dict[str, Any]:
     return task
 
 
-def _describe(mention: FoundMention, doc: Doc) -> dict[str, Any]:
+def _describe(mention: FoundMention, doc: Doc) -> Row:
     span = doc.char_span(mention.start, mention.end)
     assert span is not None  # it was a span of tokens
-    described: dict[str, Any] = {
+    described: Row = {
         "start": mention.start,
         "end": mention.end,
         "token_start": span.start,
@@ -84,7 +83,7 @@ def _describe(mention: FoundMention, doc: Doc) -> dict[str, Any]:
     return described
 
 
-def _relate(label: str, head: dict[str, Any], child: dict[str, Any]) -> dict[str, Any]:
+def _relate(label: str, head: Row, child: Row) -> Row:
     keys = ("start", "end", "token_start", "token_end", "label")
     return {
         "head": head["token_end"],

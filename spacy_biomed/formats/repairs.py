@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from ..errors import BiomedError, quote
 from .documents import Document, Mention, Offsets, check_mention, is_covered
@@ -75,7 +75,7 @@ class ChangeLog:
         """Call a folder otherwise in the files of the changes."""
         self.changes = [one._replace(file=one.file.replace(folder, name)) for one in self.changes]
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Return the content of `conversion.json`."""
         return {
             "on_error": self.on_error,

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
@@ -106,7 +105,7 @@ def write_spacy(shard: AnnotatedShard) -> dict[str, bytes]:
     return {f"{shard.name}.spacy": docs.to_bytes()}
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     """Whether a value consists of types that MessagePack has."""
     if isinstance(value, dict):
         return all(isinstance(key, str) and _is_plain(one) for key, one in value.items())

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from ..errors import BiomedError, quote
 from .documents import Document, list_files
@@ -48,7 +47,7 @@ def read_squad(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
                     yield _read_question(question, context, f"{where}.qas[{number}]")
 
 
-def _paragraphs(content: Any, file: Path) -> Iterator[tuple[Any, str]]:
+def _paragraphs(content: object, file: Path) -> Iterator[tuple[object, str]]:
     """Yield each paragraph and its place in the file."""
     for number, article in enumerate(get_field(content, "data", list, str(file))):
         where = f"{file}: data[{number}]"
@@ -56,7 +55,7 @@ def _paragraphs(content: Any, file: Path) -> Iterator[tuple[Any, str]]:
             yield paragraph, f"{where}.paragraphs[{index}]"
 
 
-def _read_question(record: Any, context: str, where: str) -> Document:
+def _read_question(record: dict[str, object], context: str, where: str) -> Document:
     id = str(get_field(record, "id", (str, int), where))
     question = get_field(record, "question", str, where)
     is_impossible = record.get("is_impossible") is True
@@ -82,7 +81,7 @@ def _document_id(id: str) -> str:
 _fold_context = lru_cache(maxsize=1)(fold_case)
 
 
-def _find_answer(answer: Any, context: str, where: str) -> tuple[int, int]:
+def _find_answer(answer: object, context: str, where: str) -> tuple[int, int]:
     text = get_field(answer, "text", str, where)
     start = get_field(answer, "answer_start", int, where)
     stripped = text.strip()

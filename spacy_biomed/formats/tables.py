@@ -10,7 +10,7 @@ from ..annotations.assertions import ASSERTIONS
 from ..annotations.sections import SECTION
 from ..files.compression import require_pyarrow
 from ..files.records import format_fields
-from .findings import ENTITY_FIELDS, AnnotatedDocument, AnnotatedShard, Layers
+from .findings import ENTITY_FIELDS, AnnotatedDocument, AnnotatedShard, Layers, Row
 from .registry import Format
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class FoundTables:
                     for name, column in columns.items():
                         column.append(keys[name] if name in keys else row[name])
 
-    def rows(self) -> Iterator[tuple[str, list[str], Iterator[tuple[Any, ...]]]]:
+    def rows(self) -> Iterator[tuple[str, list[str], Iterator[tuple[object, ...]]]]:
         """The name, the columns and the rows of each table."""
         for table, values in self._values.items():
             yield table, list(values), zip(*values.values(), strict=True)
@@ -133,15 +133,15 @@ PARQUET = Format(write=write_parquet, has_fields=True, require=require_pyarrow)
 CSV = Format(write=write_csv, has_fields=True)
 
 
-def _to_cell(value: Any) -> Any:
+def _to_cell(value: object) -> object:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
 
 
-def _to_string(value: Any) -> str | None:
+def _to_string(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _pairs(values: list[dict[str, Any]]) -> list[list[tuple[str, Any]]]:
+def _pairs(values: list[Row]) -> list[list[tuple[str, object]]]:
     return [list(value.items()) for value in values]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from torch.utils.data import Dataset
@@ -56,7 +55,7 @@ class TrainingBatches(Dataset):
     def __len__(self) -> int:
         return self.steps * self.accumulation
 
-    def __getitem__(self, item: int) -> dict[str, Any]:
+    def __getitem__(self, item: int) -> dict[str, object]:
         """A `MaskedBatch`, and "seed": a seed for other random numbers, such as of dropout."""
         step, turn = divmod(item, self.accumulation)
         number = turn * self.processes + self.rank
@@ -112,7 +111,7 @@ class ValidationBatches(Dataset):
     def __len__(self) -> int:
         return -(-len(self.text) // self.device_batch)
 
-    def __getitem__(self, item: int) -> dict[str, Any]:
+    def __getitem__(self, item: int) -> dict[str, object]:
         """A `MaskedBatch`."""
         indices = self.order[item * self.device_batch : (item + 1) * self.device_batch]
         chosen = [self.text[int(index)] for index in indices]

@@ -73,7 +73,7 @@ class Account:
         names = self.__slots__
         return Account(*(getattr(self, name) + getattr(other, name) for name in names))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, dict[str, Any]]:
         documents, sentences = self.removed_documents, self.removed_sentences
         return {
             "documents": {
@@ -101,7 +101,7 @@ class CleaningReport:
     def total(self) -> Account:
         return sum(self.sources.values(), Account())
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The report, with `REPORT_KEYS`."""
         return {
             "settings": asdict(self.settings),

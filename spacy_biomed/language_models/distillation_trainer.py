@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import AutoModelForMaskedLM, PreTrainedModel, TrainingArguments
+from transformers.modeling_outputs import BaseModelOutput, ModelOutput
 
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from .initialization import ATTENTION_DROPOUT
@@ -110,7 +110,9 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
                 output = self.teacher(**text, **self.teacher_view.arguments)
             return self.teacher_view.outputs(output.logits)
 
-    def _compare(self, module: torch.nn.Module, args: object, output: Any) -> Any:
+    def _compare(
+        self, module: torch.nn.Module, args: object, output: ModelOutput
+    ) -> ModelOutput | dict[str, object]:
         """Compute the loss in the student's forward pass, and return it instead of the outputs.
 
         Processes exchange the gradients of the parameters that the forward pass's outputs depend
@@ -156,7 +158,9 @@ class ModelView(RowSelection):
         kept.logits = logits
         return kept
 
-    def _keep(self, module: torch.nn.Module, args: object, output: Any) -> Any:
+    def _keep(
+        self, module: torch.nn.Module, args: object, output: BaseModelOutput
+    ) -> BaseModelOutput:
         if self._positions is None:
             return output
         if self._only_last:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..encoders.capabilities import max_sequence_length
@@ -39,7 +39,7 @@ def create_config(tokenizer: WordPieceTokenizer, encoder: FreshEncoder) -> Pretr
     """Create the transformers config of an encoder with random weights."""
     from transformers import BertConfig, RobertaConfig
 
-    shape: dict[str, Any] = {
+    shape: dict[str, object] = {
         "vocab_size": tokenizer.tokenizer.get_vocab_size(),
         "hidden_size": encoder.width,
         "num_hidden_layers": encoder.layers,

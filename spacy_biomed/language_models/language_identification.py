@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..errors import BiomedError, install_command
+
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier as Identifier
 
 # Maximum number of characters for the identification of a text's language.
 _ENOUGH = 2000
@@ -68,7 +71,7 @@ class LanguageIdentifier:
 
 
 @cache
-def _load_model() -> Any:
+def _load_model() -> Identifier:
     from py3langid.langid import MODEL_FILE
     from py3langid.langid import LanguageIdentifier as Identifier
 

@@ -7,7 +7,6 @@ Language Models for Clinical NLP in Spanish", section 2).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from ..errors import BiomedError
 
@@ -18,11 +17,11 @@ _CODES = ("ipc", "cpc")
 MEDICAL_CODES = ("A61B", "A61C", "A61F", "A61H", "A61K", "A61L", "A61M", "A61P")
 
 
-def is_patent(row: dict[str, Any]) -> bool:
+def is_patent(row: dict[str, object]) -> bool:
     return any(name in row for name in _TEXTS)
 
 
-def read_patent(row: dict[str, Any], place: str) -> Iterator[str]:
+def read_patent(row: dict[str, object], place: str) -> Iterator[str]:
     """Yield the text of a patent in each of its languages; nothing if it is not of medicine.
 
     Args:
@@ -43,7 +42,7 @@ def read_patent(row: dict[str, Any], place: str) -> Iterator[str]:
     yield from map("\n\n".join, by_language.values())
 
 
-def _read_list(row: dict[str, Any], name: str, key: str, place: str) -> list[str]:
+def _read_list(row: dict[str, object], name: str, key: str, place: str) -> list[str]:
     """A field of each of a list's objects; null stands for an empty list."""
     entries = row.get(name) or []
     objects = [one for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from accelerate import PartialState
 from rich.console import Console
@@ -122,7 +122,7 @@ def prepare_vocabulary(
 
 
 def _vocabulary_fingerprint(
-    recipe: PretrainingRecipe, settings: dict[str, Any], paths: list[Path]
+    recipe: PretrainingRecipe, settings: dict[str, object], paths: list[Path]
 ) -> str:
     digest = hashlib.sha256(json.dumps(settings, separators=(",", ":")).encode())
     digest.update(recipe.text.field.encode())

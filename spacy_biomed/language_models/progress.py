@@ -112,7 +112,7 @@ class RunLog(TrainerCallback):
         args: object,
         state: TrainerState,
         control: object,
-        metrics: dict[str, Any],
+        metrics: dict[str, float],
         **others: object,
     ) -> None:
         loss, perplexity = metrics["eval_loss"], metrics["eval_perplexity"]

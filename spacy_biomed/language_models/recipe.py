@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import (
     BeforeValidator,
@@ -187,7 +187,7 @@ class Training(Section):
     precision: Precision = "auto"
     evaluate_every: PositiveInt
     seed: NonNegativeInt = 0
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, object] = {}
 
     @model_validator(mode="after")
     def _has_one_length(self) -> Training:
@@ -240,7 +240,7 @@ class TrainingRecipe(Section):
 
     made_by: ClassVar[str]
 
-    paths: dict[str, Any] = {}
+    paths: dict[str, object] = {}
     text: Text
     packing: Packing
     masking: Masking = Masking()
@@ -266,7 +266,7 @@ class TrainingRecipe(Section):
         """The settings that may name texts, and their values."""
         return [("text.paths", self.text.paths), ("text.validation", self.text.validation)]
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """The settings that must not change when a run is resumed.
 
         Paths and settings of the computation may change. Text is identified by its content
@@ -318,7 +318,7 @@ AnyRecipe = TypeVar("AnyRecipe", bound=TrainingRecipe)
 
 
 def read_recipe(
-    path: Path, schema: type[AnyRecipe], overrides: Mapping[str, Any] | None = None
+    path: Path, schema: type[AnyRecipe], overrides: Mapping[str, object] | None = None
 ) -> AnyRecipe:
     """Read and check a recipe.
 

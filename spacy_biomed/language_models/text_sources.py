@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from heapq import heappop, heappush
 from pathlib import Path
-from typing import Any
 
 from ..errors import BiomedError, escape
 from ..files.compression import strip_compression
@@ -165,7 +164,7 @@ def _replace_halves(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _take_text(row: dict[str, Any], text_field: str, place: str) -> str:
+def _take_text(row: dict[str, object], text_field: str, place: str) -> str:
     if text_field not in row:
         found = escape(", ".join(row) or "none", 300)
         raise BiomedError(
@@ -180,7 +179,7 @@ def _take_text(row: dict[str, Any], text_field: str, place: str) -> str:
     return value
 
 
-def _kind_of_value(value: Any) -> str:
+def _kind_of_value(value: object) -> str:
     """The type of a value in words; the value itself may be personal data and is not quoted."""
     kinds = {bool: "true or false", int: "a number", float: "a number", list: "a list"}
     return "null" if value is None else kinds.get(type(value), "an object")

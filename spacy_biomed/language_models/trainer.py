@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,6 +27,7 @@ from transformers import (
     TrainerState,
     TrainingArguments,
 )
+from transformers.modeling_outputs import BaseModelOutput
 
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..encoders.loading import without_warnings, without_weights_bar
@@ -55,7 +55,7 @@ COMPLETE = "complete"
 # How many complete checkpoints are kept.
 KEPT_CHECKPOINTS = 2
 
-Inputs = dict[str, Any]
+Inputs = dict[str, Tensor]
 
 
 class RowSelection:
@@ -85,7 +85,9 @@ class RowSelection:
         finally:
             self._positions = None
 
-    def _select(self, module: torch.nn.Module, args: object, output: Any) -> Any:
+    def _select(
+        self, module: torch.nn.Module, args: object, output: BaseModelOutput
+    ) -> BaseModelOutput:
         if self._positions is not None:
             hidden = output.last_hidden_state
             output.last_hidden_state = hidden.flatten(0, 1)[self._positions]
@@ -413,7 +415,7 @@ def check_arguments(recipe: TrainingRecipe) -> None:
             raise recipe.error(where, f"no such field of transformers' TrainingArguments; {advice}")
 
 
-def _fixed_arguments(recipe: TrainingRecipe, steps: int) -> dict[str, Any]:
+def _fixed_arguments(recipe: TrainingRecipe, steps: int) -> dict[str, object]:
     """The arguments that follow from other settings of the recipe, or must not change."""
     settings = recipe.training
     return {

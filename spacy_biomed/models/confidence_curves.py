@@ -46,7 +46,7 @@ class ConfidenceCurve(NamedTuple):
         shares = np.interp(probability, self.given, self.calibrated)
         return (1.0 - OWN_SHARE) * shares + OWN_SHARE * probability
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The curve as JSON can hold it, rounded."""
         if self.given is None or self.calibrated is None:
             return {"temperature": round(self.temperature, _DIGITS)}
@@ -161,7 +161,7 @@ class LabelCurves:
                 calibrated[of_label] = self.by_label[name](probability[of_label])
         return calibrated
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The curves as JSON can hold them, rounded."""
         by_label = {name: curve.to_dict() for name, curve in self.by_label.items()}
         return {"pooled": self.pooled.to_dict(), "labels": by_label}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from spacy.tokens import Doc
 from thinc.api import Dropout, Linear, Model, NumpyOps, Ops
@@ -150,7 +150,7 @@ def mean_ranges(
     return means, backprop
 
 
-def _add_up(ops: Ops, rows: Any) -> None:
+def _add_up(ops: Ops, rows: Floats2d) -> None:
     """Add to each row all rows before it, in place."""
     if not isinstance(ops, NumpyOps):
         rows[:] = ops.xp.cumsum(rows, axis=0)

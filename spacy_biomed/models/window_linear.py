@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 from thinc.api import Model, Ops, glorot_uniform_init
@@ -95,7 +95,7 @@ def _product(ops: Ops, left: Floats2d, right: Floats2d) -> Floats2d:
 
 
 def find_neighbours(
-    xp: Any, lengths: Ints1d, count: int, window_size: int
+    xp: ModuleType, lengths: Ints1d, count: int, window_size: int
 ) -> Iterator[tuple[slice, slice, np.ndarray]]:
     """For each place in the window, from left to right, three indices of rows.
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from catalogue import RegistryError
 from packaging.version import InvalidVersion, Version
@@ -32,6 +32,9 @@ from ..training.config import check_sections, read_config, read_description, rea
 from .compression import exported_settings
 from .model_card import create_card
 
+if TYPE_CHECKING:
+    from thinc.api import Config
+
 MADE_BY = "spacy biomed card"
 
 
@@ -45,7 +48,7 @@ def write_described_pipeline(
     robustness: Sequence[Path] = (),
     name: str | None = None,
     pipeline_version: str = "0.1.0",
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Copy a trained pipeline and describe the copy, ready for `spacy package`.
 
     If the training continued from another pipeline (`spacy biomed init-config --source`), the
@@ -127,9 +130,9 @@ def _has_words(pipeline: Path, meta: dict[str, Any]) -> bool:
     return any(set(json.loads(file.read_text(encoding="utf8"))) - labels for file in files)
 
 
-def _read_confidences(pipeline: Path, config: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _read_confidences(pipeline: Path, config: Config) -> dict[str, dict[str, Any]]:
     """Read what a calibration has fitted for each `biomed_ner` of a pipeline."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, object]] = {}
     for name, component in config["components"].items():
         if component.get("factory") == NER:
             found[name] = {"calibration": None, "recall_offsets": {}}
@@ -151,7 +154,7 @@ def _check_package(name: str | None, version: str) -> None:
         ) from None
 
 
-def read_pipeline_config(path: Path) -> dict[str, Any]:
+def read_pipeline_config(path: Path) -> Config:
     """Read the config of a trained pipeline; raise BiomedError if it is not one."""
     if not path.is_file():
         raise BiomedError(f"{path}: not there; `python -m spacy train` writes it")
@@ -169,7 +172,7 @@ def _summarize(heads: list[Head], description: dict[str, Any]) -> str:
     return f"{tasks.capitalize()}, trained on {description['name']}."
 
 
-def _find_encoder_name(config: dict[str, Any], pipeline: Path) -> str:
+def _find_encoder_name(config: Config, pipeline: Path) -> str:
     for component in config["components"].values():
         model = component.get("model", {})
         if model.get("@architectures") == "spacy_biomed.TransformerModel.v1":
@@ -178,8 +181,8 @@ def _find_encoder_name(config: dict[str, Any], pipeline: Path) -> str:
 
 
 def _describe_origin(
-    config: dict[str, Any], description: dict[str, Any], encoder_name: str
-) -> dict[str, Any]:
+    config: Config, description: dict[str, Any], encoder_name: str
+) -> dict[str, object]:
     """Describe the corpora, the encoder and the earlier pipeline that a pipeline is made of.
 
     Returns:
@@ -220,7 +223,7 @@ def _describe_origin(
     }
 
 
-def _read_earlier(config: dict[str, Any]) -> dict[str, Any]:
+def _read_earlier(config: Config) -> dict[str, Any]:
     """Read the meta of the pipeline that the training continued from; {} if there was none."""
     source = config.get("vars", {}).get("source")
     if not isinstance(source, str):
@@ -244,7 +247,7 @@ def _describe_corpus(description: dict[str, Any]) -> dict[str, str]:
     return source
 
 
-def _list_requirements(config: dict[str, Any]) -> list[str]:
+def _list_requirements(config: Config) -> list[str]:
     """List the packages that the wheel installs.
 
     They are spacy-biomed, from this version up to the next that may be incompatible, and the

@@ -142,7 +142,7 @@ def pull_pipeline(repo_id: str, revision: str, output: Path) -> dict[str, Any]:
         return read_fields(partial / "meta.json", ("lang", "name", "version"), "spacy biomed card")
 
 
-def refuse_foreign_code(config: Mapping[str, Any], where: str) -> None:
+def refuse_foreign_code(config: Mapping[str, object], where: str) -> None:
     """Refuse a config that names registered functions of other packages than spaCy and this one.
 
     Raises:
@@ -164,7 +164,7 @@ def refuse_foreign_code(config: Mapping[str, Any], where: str) -> None:
             )
 
 
-def _find_registered(section: Mapping[str, Any]) -> Iterator[str]:
+def _find_registered(section: Mapping[str, object]) -> Iterator[str]:
     """The values that spaCy looks up among registered functions, components and languages."""
     for key, value in section.items():
         if isinstance(value, Mapping):

@@ -44,10 +44,10 @@ def create_card(
     meta: Mapping[str, Any],
     heads: Sequence[Head],
     *,
-    others: Mapping[str, dict[str, Any]] | None = None,
-    robustness: Sequence[Mapping[str, Any]] = (),
+    others: Mapping[str, dict[str, object]] | None = None,
+    robustness: Sequence[Mapping[str, object]] = (),
     of_pairs: bool = False,
-    confidences: Mapping[str, Mapping[str, Any]] | None = None,
+    confidences: Mapping[str, Mapping[str, object]] | None = None,
 ) -> Card:
     """Create the model card.
 
@@ -162,7 +162,7 @@ def _create_front_matter(
     return data.to_yaml()
 
 
-def _results(heads: Sequence[Head], test: str, scores: dict[str, Any]) -> Iterator[EvalResult]:
+def _results(heads: Sequence[Head], test: str, scores: dict[str, object]) -> Iterator[EvalResult]:
     """Yield the measured scores of each component over all labels."""
     from huggingface_hub import EvalResult
 
@@ -182,7 +182,7 @@ def _results(heads: Sequence[Head], test: str, scores: dict[str, Any]) -> Iterat
             )
 
 
-def _measured(head: Head, scores: dict[str, Any]) -> Iterator[tuple[str, str, float]]:
+def _measured(head: Head, scores: dict[str, object]) -> Iterator[tuple[str, str, float]]:
     """Yield metric, title and value of the scores of a component over all labels."""
     totals = {name: score for name, score in scores.items() if name != head.shown.per_type}
     for title, values in head.rows(totals):

@@ -6,9 +6,9 @@ with the file and the number of the line.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     Field,
@@ -81,7 +81,7 @@ class Training(Section):
     batch_words: PositiveInt | None = None
     learn_rate: PositiveFloat | None = None
     template: str | None = None
-    config: dict[str, Any] = {}
+    config: dict[str, object] = {}
 
 
 class TeacherSection(Training):
@@ -164,7 +164,7 @@ class Card(Section):
 class PipelineRecipe(Section):
     """The sections of a recipe; [vars] may have any variables, used as ${vars.name}."""
 
-    vars: dict[str, Any] = {}
+    vars: dict[str, object] = {}
     corpus: Combination
     corpora: Annotated[dict[Name, SourceCorpus], Field(min_length=1)]
     texts: Texts | None = None
@@ -199,7 +199,9 @@ class PipelineRecipe(Section):
         }
 
 
-def read_pipeline_recipe(path: Path, overrides: Mapping[str, Any] | None = None) -> PipelineRecipe:
+def read_pipeline_recipe(
+    path: Path, overrides: Mapping[str, object] | None = None
+) -> PipelineRecipe:
     """Read and check a recipe.
 
     Args:
@@ -213,7 +215,7 @@ def read_pipeline_recipe(path: Path, overrides: Mapping[str, Any] | None = None)
     return recipe
 
 
-def _check_names(setting: str, names: Any, known: Mapping[str, Any]) -> None:
+def _check_names(setting: str, names: Iterable[str], known: Mapping[str, object]) -> None:
     for name in names:
         if name not in known:
             raise ValueError(f"{setting} has {quote(name)}: {advise_on_name(name, known)}")

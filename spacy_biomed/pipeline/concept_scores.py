@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from spacy.tokens import Doc, Span
@@ -31,8 +31,8 @@ def score_concepts(
     *,
     labels: Iterable[str],
     spans_key: str | None = None,
-    **cfg: Any,
-) -> dict[str, Any]:
+    **cfg: object,
+) -> dict[str, object]:
     """Precision, recall and F1 of the related pairs of concepts of each document.
 
     So BioCreative VIII scores BioRED (Islamaj et al. 2024, "The overview of the BioRED track at

@@ -78,7 +78,7 @@ class DeidentificationScores:
         """The scores by name; None if there are no documents. See `score_deidentification`."""
         every = self.rates()
         labels = {*self.found, *self.missed, *self.right, *self.wrong}
-        scores: dict[str, Any] = {
+        scores: dict[str, object] = {
             "deid_p": every["p"],
             "deid_r": every["r"],
             "deid_f": every["f"],
@@ -96,7 +96,7 @@ def score_deidentification(
     is_identifying: Callable[[str], bool] = lambda label: True,
     spans_key: str | None = None,
     **cfg: object,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Score de-identified documents against the gold mentions of the source.
 
     A gold mention is found if all of its letters and digits are in replacements, whatever their

@@ -132,7 +132,7 @@ class BiomedDeidentifier(Described, Pipe):
     usage_line = "print(doc._.deidentified.text)"
 
     @classmethod
-    def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
+    def shown_scores(cls, name: str, settings: Mapping[str, object]) -> ShownScores:
         return ShownScores(
             averages={"mentions replaced": "deid"},
             numbers={
@@ -201,7 +201,7 @@ class BiomedDeidentifier(Described, Pipe):
             doc._.set(DEIDENTIFIED, self._replace(plain, mentions, key))
         return doc
 
-    def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
+    def score(self, examples: Iterable[Example], **kwargs: object) -> dict[str, Any]:
         """Score de-identified documents; see `score_deidentification`."""
         if self.scorer is None:
             return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,11 @@ class Described:
     reads_words: ClassVar[bool] = False
 
     @classmethod
-    def usage(cls, settings: Mapping[str, Any]) -> str:
+    def usage(cls, settings: Mapping[str, object]) -> str:
         """A line of Python that prints what a component with these settings finds in a `doc`."""
         return cls.usage_line
 
     @classmethod
-    def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
+    def shown_scores(cls, name: str, settings: Mapping[str, object]) -> ShownScores:
         """The scores that the model card shows for a component; by default none."""
         return ShownScores()

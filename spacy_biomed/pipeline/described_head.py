@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
@@ -36,29 +36,29 @@ class DescribedHead(Described):
     main: ClassVar[str] = ""
     score_titles: ClassVar[Mapping[str, str]] = {}
     layer_name: ClassVar[str]
-    learns: ClassVar[Mapping[str, dict[str, Any]]] = {}
+    learns: ClassVar[Mapping[str, dict[str, object]]] = {}
     config_templates: ClassVar[Mapping[str, str | Path]] = {}
     annotation_keys: ClassVar[tuple[str, ...]] = ()
-    encoder_settings: ClassVar[Mapping[str, Any]] = {}
+    encoder_settings: ClassVar[Mapping[str, object]] = {}
 
     @classmethod
-    def begin_scores(cls, name: str, settings: Mapping[str, Any]) -> str:
+    def begin_scores(cls, name: str, settings: Mapping[str, object]) -> str:
         """The prefix of a component's score names."""
         return cls.score_prefix if name == cls.default_name else f"{cls.score_prefix}_{name}"
 
     @classmethod
-    def main_score(cls, name: str, settings: Mapping[str, Any]) -> str:
+    def main_score(cls, name: str, settings: Mapping[str, object]) -> str:
         """The name of a component's main score."""
         return f"{cls.begin_scores(name, settings)}_{cls.main}"
 
     @classmethod
-    def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
+    def shown_scores(cls, name: str, settings: Mapping[str, object]) -> ShownScores:
         begin = cls.begin_scores(name, settings)
         titled = {title: f"{begin}_{ending}" for title, ending in cls.score_titles.items()}
         return ShownScores(numbers=titled or {cls.main: cls.main_score(name, settings)})
 
     @classmethod
-    def layer(cls, settings: Mapping[str, Any]) -> str:
+    def layer(cls, settings: Mapping[str, object]) -> str:
         """The layer of a document that a component reads, as named in messages."""
         return cls.layer_name
 
@@ -80,7 +80,7 @@ class DescribedHead(Described):
         raise NotImplementedError
 
     @classmethod
-    def recognise(cls, part: Mapping[str, Any]) -> str | None:
+    def recognise(cls, part: Mapping[str, object]) -> str | None:
         """The task of a corpus by its content, if nothing else tells the task.
 
         Args:
@@ -92,7 +92,7 @@ class DescribedHead(Described):
         return None
 
     @classmethod
-    def corpus_settings(cls, description: Mapping[str, Any]) -> dict[str, Any]:
+    def corpus_settings(cls, description: Mapping[str, object]) -> dict[str, object]:
         """The settings that depend on a corpus.
 
         Args:
@@ -101,12 +101,12 @@ class DescribedHead(Described):
         return {}
 
     @classmethod
-    def place_settings(cls, name: str) -> dict[str, Any]:
+    def place_settings(cls, name: str) -> dict[str, object]:
         """The settings that make a component of this name write to a separate layer."""
         return {}
 
     @classmethod
-    def class_settings(cls, classes: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def class_settings(cls, classes: list[str]) -> tuple[dict[str, object], dict[str, object]]:
         """The settings that make a component use only these classes of `doc.cats`.
 
         Returns:

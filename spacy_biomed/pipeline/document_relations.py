@@ -129,7 +129,7 @@ class BiomedDocumentRelations(EncoderHead):
     annotation_keys = (RELATIONS,)
 
     @classmethod
-    def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
+    def shown_scores(cls, name: str, settings: Mapping[str, object]) -> ShownScores:
         begin = cls.begin_scores(name, settings)
         return ShownScores(
             averages={
@@ -212,7 +212,7 @@ class BiomedDocumentRelations(EncoderHead):
     def compare(self, example: Example) -> Compared | None:
         return compare_concepts(example, self.labels, self.cfg["spans_key"])
 
-    def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
+    def score(self, examples: Iterable[Example], **kwargs: object) -> dict[str, Any]:
         return super().score(examples, spans_key=self.cfg["spans_key"], **kwargs)
 
     def learn(self, examples: list[Example], docs: list[Doc]) -> float:

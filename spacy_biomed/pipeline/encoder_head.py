@@ -83,16 +83,16 @@ class EncoderHead(DescribedHead, TrainablePipe):
     def __init__(
         self,
         vocab: Vocab,
-        model: Model[list[Doc], Any],
+        model: Model[list[Doc], object],
         name: str,
         scorer: Callable | None,
-        **settings: Any,
+        **settings: object,
     ):
         self.vocab = vocab
         self.model = model
         self.name = name
         self.scorer = scorer
-        self.cfg = {"labels": [], **settings}
+        self.cfg: dict[str, Any] = {"labels": [], **settings}
         self._has_gradient = False
 
     @property
@@ -225,7 +225,7 @@ class EncoderHead(DescribedHead, TrainablePipe):
         """Whether this component may have something to learn from an example."""
         return True
 
-    def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
+    def score(self, examples: Iterable[Example], **kwargs: object) -> dict[str, Any]:
         """The scorer's scores, with the component's name in theirs if it is not the default."""
         scores = super().score(examples, **kwargs)
         default = self.begin_scores(self.default_name, self.cfg)

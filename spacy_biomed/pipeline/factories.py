@@ -14,7 +14,7 @@ from thinc.api import Config
 def register_factory(
     factory: str,
     made: type[Any],
-    default_config: str | dict[str, Any] = "",
+    default_config: str | dict[str, object] = "",
     *,
     assigns: Iterable[str],
     default_score_weights: dict[str, float | None] | None = None,
@@ -36,7 +36,7 @@ def register_factory(
     """
     parameters = signature(made, eval_str=True).parameters
 
-    def make(nlp: Language, name: str, **settings: Any) -> Pipe:
+    def make(nlp: Language, name: str, **settings: object) -> Pipe:
         given = {"vocab": nlp.vocab, "nlp": nlp}
         needed = {key: given[key] for key in given if key in parameters}
         return made(name=name, **needed, **settings)
@@ -69,7 +69,9 @@ def register_factory(
     )
 
 
-def configure_head(architecture: str, scorer: str, *, pooling: str, **model: Any) -> dict[str, Any]:
+def configure_head(
+    architecture: str, scorer: str, *, pooling: str, **model: object
+) -> dict[str, object]:
     """The default config of a head on an encoder: its model over a listener, and its scorer.
 
     Args:

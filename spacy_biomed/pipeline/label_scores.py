@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from statistics import fmean
-from typing import Any
 
 from spacy.scorer import PRFScore
 
@@ -45,7 +44,7 @@ class LabelScores:
             )
             score.fn += sum(item[-1] == label for item in lost)
 
-    def scores(self, average: str, per_type: str) -> dict[str, Any]:
+    def scores(self, average: str, per_type: str) -> dict[str, object]:
         """The scores by name; None if there are no documents.
 
         Args:

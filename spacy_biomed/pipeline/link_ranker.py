@@ -83,7 +83,7 @@ class LinkRanker:
         """The calibrated probability of a mention's best candidate."""
         return probability if self.curve is None else float(self.curve(np.array([probability]))[0])
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The ranker as JSON can hold it."""
         return {
             "features": list(FEATURES),

@@ -18,7 +18,7 @@ from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 from spacy.util import SimpleFrozenDict
 
-from ..annotations.document_keys import NIL
+from ..annotations.document_keys import NIL, get_user_data
 from ..errors import BiomedError, list_choices
 from ..outputs import MARKER
 from ..terminologies.terminology import Terminology
@@ -101,7 +101,7 @@ class BiomedLinker(Described, Pipe):
         self._finders: dict[str, CandidateFinder] = {}
 
     @classmethod
-    def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
+    def shown_scores(cls, name: str, settings: Mapping[str, object]) -> ShownScores:
         return ShownScores(averages={"Codes": "links"})
 
     def add_terminology(self, name: str, path: Path | str) -> None:
@@ -150,8 +150,7 @@ class BiomedLinker(Described, Pipe):
         for span in spans:
             own = values[span.text]
             span.kb_id_ = own[CODE] or ""
-            user_data: dict[Any, Any] = span.doc.user_data
-            user_data.setdefault(_linked_key(span), {})[span.label_] = own
+            get_user_data(span.doc).setdefault(_linked_key(span), {})[span.label_] = own
 
     def _describe(
         self, finder: CandidateFinder, ranker: LinkRanker, ranked: Ranked
@@ -286,8 +285,7 @@ def _create_getter(name: str) -> Callable[[Span], object]:
 
 def read_linked(span: Span) -> dict[str, Any]:
     """The values of the four extensions, by their names; empty if nobody looked."""
-    user_data: dict[Any, Any] = span.doc.user_data
-    return user_data.get(_linked_key(span), {}).get(span.label_, {})
+    return get_user_data(span.doc).get(_linked_key(span), {}).get(span.label_, {})
 
 
 def _linked_key(span: Span) -> tuple[str, str, int, int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from spacy.attrs import ENT_IOB
@@ -12,7 +11,7 @@ from spacy.tokens import Doc, Span, SpanGroup
 from thinc.types import Ints1d
 
 from ..annotations.annotation_scope import AnnotationScope, get_scope, set_scope
-from ..annotations.document_keys import ANSWER_KEY
+from ..annotations.document_keys import ANSWER_KEY, get_user_data
 from ..annotations.layer_copies import copy_entities, copy_group, copy_spans
 from ..annotations.pairs import PAIR_KEY
 from ..annotations.relation_layer import RELATIONS
@@ -39,13 +38,11 @@ def set_confidence(span: Span, value: float | None) -> None:
     """Set `span._.confidence`, without the time that `span._` takes."""
     found = _read_confidence(span)
     others = found if isinstance(found, dict) else {}
-    user_data: dict[Any, Any] = span.doc.user_data
-    user_data[_confidence_key(span)] = {**others, span.label_: value}
+    get_user_data(span.doc)[_confidence_key(span)] = {**others, span.label_: value}
 
 
-def _read_confidence(span: Span) -> Any:
-    user_data: dict[Any, Any] = span.doc.user_data
-    return user_data.get(_confidence_key(span))
+def _read_confidence(span: Span) -> float | dict[str, float] | None:
+    return get_user_data(span.doc).get(_confidence_key(span))
 
 
 def _confidence_key(span: Span) -> tuple[str, str, int, int]:

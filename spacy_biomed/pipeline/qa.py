@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from spacy.language import Language
@@ -93,7 +93,7 @@ class BiomedQA(EncoderHead):
     encoder_settings: ClassVar = {"pair_overflow": "window"}
 
     @classmethod
-    def recognise(cls, part: Mapping[str, Any]) -> str | None:
+    def recognise(cls, part: Mapping[str, object]) -> str | None:
         return "qa" if part.get("answers") else None
 
     @classmethod
@@ -342,7 +342,7 @@ def gold_answers(reference: Doc) -> list[str]:
     ]
 
 
-def score_answers(examples: Iterable[Example], **cfg: Any) -> dict[str, Any]:
+def score_answers(examples: Iterable[Example], **cfg: object) -> dict[str, object]:
     """Exact match and F1 of SQuAD; strict and lenient accuracy and mean reciprocal rank of BioASQ.
 
     Documents with the same question identifier (`document_keys.question_id`) are scored as one

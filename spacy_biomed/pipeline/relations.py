@@ -134,7 +134,7 @@ class BiomedRelations(EncoderHead):
     annotation_keys = (RELATIONS,)
 
     @classmethod
-    def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
+    def shown_scores(cls, name: str, settings: Mapping[str, object]) -> ShownScores:
         begin = cls.begin_scores(name, settings)
         return ShownScores(
             averages={
@@ -145,7 +145,7 @@ class BiomedRelations(EncoderHead):
         )
 
     @classmethod
-    def recognise(cls, part: Mapping[str, Any]) -> str | None:
+    def recognise(cls, part: Mapping[str, object]) -> str | None:
         return "relations" if part.get("relations") else None
 
     @classmethod
@@ -464,7 +464,7 @@ def _create_relation(
 
 def score_relations(
     examples: Iterable[Example], *, labels: Iterable[str], directed: bool = True, **cfg: object
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Micro- and macro-averaged precision, recall and F1 of relations in annotated documents.
 
     Papers report the micro average (Peng et al. 2020, "An Empirical Study of Multi-Task Learning on

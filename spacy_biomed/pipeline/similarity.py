@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from spacy.language import Language
@@ -68,11 +68,11 @@ class BiomedSimilarity(CatsHead):
     config_templates: ClassVar = {"similarity": "similarity"}
 
     @classmethod
-    def recognise(cls, part: Mapping[str, Any]) -> str | None:
+    def recognise(cls, part: Mapping[str, object]) -> str | None:
         return "similarity" if part.get("means") and part.get("pairs") else None
 
     @classmethod
-    def class_settings(cls, classes: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def class_settings(cls, classes: list[str]) -> tuple[dict[str, object], dict[str, object]]:
         if len(classes) > 1:
             raise BiomedError(
                 "a similarity task has one number in doc.cats, but this corpus has "

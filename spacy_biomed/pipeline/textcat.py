@@ -96,13 +96,13 @@ class BiomedTextCategorizer(CatsHead):
     config_templates: ClassVar = {"textcat_multilabel": "textcat", "pair_classification": "pair"}
 
     @classmethod
-    def main_score(cls, name: str, settings: Mapping[str, Any]) -> str:
+    def main_score(cls, name: str, settings: Mapping[str, object]) -> str:
         """Accuracy for exclusive classes, as papers report it for inference; else macro F1."""
         main = "acc" if settings.get("exclusive") else "score"
         return f"{cls.begin_scores(name, settings)}_{main}"
 
     @classmethod
-    def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
+    def shown_scores(cls, name: str, settings: Mapping[str, object]) -> ShownScores:
         begin = cls.begin_scores(name, settings)
         return ShownScores(
             macro={"macro average over classes": f"{begin}_score"},
@@ -111,7 +111,7 @@ class BiomedTextCategorizer(CatsHead):
         )
 
     @classmethod
-    def recognise(cls, part: Mapping[str, Any]) -> str | None:
+    def recognise(cls, part: Mapping[str, object]) -> str | None:
         """Documents that have mentions or relations too are for the heads of these."""
         if not part.get("classes") or part.get("mentions") or part.get("relations"):
             return None
@@ -418,7 +418,7 @@ def score_classes(
     threshold: float = 0.5,
     positive_label: str | None = None,
     **cfg: object,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """spaCy's scores of classes, over the given labels, where they are annotated.
 
     `cats_score` is macro F1 over the classes, which Lewis et al. (2020, "Pretrained Language Models

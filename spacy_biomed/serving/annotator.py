@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -93,7 +92,7 @@ class Annotator:
         return write_json({"id": id, "text": deidentified.text, "replacements": replacements})
 
 
-def write_json(value: dict[str, Any]) -> bytes:
+def write_json(value: dict[str, object]) -> bytes:
     """Write JSON in UTF-8.
 
     Raises:

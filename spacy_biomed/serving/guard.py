@@ -14,20 +14,16 @@ from collections.abc import (
     Callable,
     Collection,
     Iterable,
-    MutableMapping,
 )
 from contextlib import suppress
-from typing import Any
+
+from starlette.types import Message, Receive, Scope, Send
 
 from ..bulk.shards import explain_failure
 from .limits import ServerLimits
 
 logger = logging.getLogger("spacy_biomed.serving")
 
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 # Nothing but this server's own files.

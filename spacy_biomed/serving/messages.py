@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, model_validator
 
@@ -28,7 +28,7 @@ class _Request(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse_unknown_fields(cls, value: Any) -> Any:
+    def _refuse_unknown_fields(cls, value: object) -> object:
         # pydantic's own check makes an error of each unknown field, and there may be a million.
         for name in value if isinstance(value, dict) else ():
             if name not in cls.model_fields:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
 
 from fastapi import FastAPI, HTTPException
 from fastapi.exceptions import RequestValidationError
@@ -59,7 +58,7 @@ _NO_DEIDENTIFICATION = {409: "The pipeline finds no personal data."}
 Write = Callable[[str, Doc], Answer]
 
 
-def _describe_lines(lines: dict[int, str]) -> dict[int | str, dict[str, Any]]:
+def _describe_lines(lines: dict[int, str]) -> dict[int | str, dict[str, object]]:
     return {status: {"description": line, "model": Problem} for status, line in lines.items()}
 
 

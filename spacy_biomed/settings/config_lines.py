@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..errors import suggest
 
@@ -112,7 +112,7 @@ def find_line_number(message: str) -> int | None:
     return int(match[1] or match[2]) if match else None
 
 
-def suggest_setting(name: str, config: Mapping[str, Any]) -> str:
+def suggest_setting(name: str, config: Mapping[str, object]) -> str:
     """What to do about the name of a setting that a config does not have.
 
     Args:
@@ -135,7 +135,7 @@ def suggest_setting(name: str, config: Mapping[str, Any]) -> str:
     return hint or "see what is there"
 
 
-def _list_settings(section: Mapping[str, Any], begin: str = "") -> Iterator[str]:
+def _list_settings(section: Mapping[str, object], begin: str = "") -> Iterator[str]:
     """Yield the dotted names of the settings in a section and its sections."""
     for key, value in section.items():
         if isinstance(value, Mapping) and value:

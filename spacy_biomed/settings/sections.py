@@ -42,7 +42,7 @@ AnySections = TypeVar("AnySections", bound=BaseModel)
 def read_sections(
     path: Path,
     schema: type[AnySections],
-    overrides: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, object] | None = None,
     *,
     kind: str,
     prepare: Callable[[Config], Config] | None = None,
@@ -77,7 +77,7 @@ def read_sections(
 
 
 def _check_overrides(
-    path: Path, text: str, schema: type[BaseModel], overrides: Mapping[str, Any]
+    path: Path, text: str, schema: type[BaseModel], overrides: Mapping[str, object]
 ) -> str:
     """Check that overrides are of sections, and of variables, that are there.
 
@@ -111,7 +111,7 @@ def read_config_text(path: Path, kind: str) -> str:
         raise BiomedError(f"{path}: cannot be read ({error}); give a {kind} (.cfg)") from error
 
 
-def _without_nulls(section: Mapping[str, Any]) -> dict[str, Any]:
+def _without_nulls(section: Mapping[str, object]) -> dict[str, object]:
     """Remove settings that are null, which means that they are not given."""
     return {
         key: _without_nulls(value) if isinstance(value, Mapping) else value

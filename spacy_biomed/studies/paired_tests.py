@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -77,7 +76,7 @@ def compare_tallies(
 
     # Documents by number: the first system's, and those of the second after them.
     documents = np.arange(count), np.arange(count, 2 * count)
-    options: dict[str, Any] = {"vectorized": False, "n_resamples": resamples}
+    options: dict[str, object] = {"vectorized": False, "n_resamples": resamples}
     permuted = permutation_test(
         documents,
         difference,

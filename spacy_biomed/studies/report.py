@@ -402,7 +402,7 @@ def write_csv(results: Results) -> str:
     lines = []
     for cell in results.cells.values():
         for trial, left in cell.trials.items():
-            line: dict[str, Any] = {"row": cell.row, "corpus": cell.corpus, **asdict(trial)}
+            line: dict[str, object] = {"row": cell.row, "corpus": cell.corpus, **asdict(trial)}
             line["train_seconds"] = results.runs[trial.run]["train_seconds"]
             for part in ("dev", "test", "exported"):
                 scores = left.get(part, {})

@@ -14,7 +14,7 @@ import multiprocessing
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from timeit import default_timer as timer
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import spacy
 from spacy.language import Language
@@ -111,12 +111,12 @@ class Run:
     learn_rate: float | None
     batch_size: int | None
     seed: int
-    schedule: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    schedule: Literal["round_robin", "proportional"] | None = None
+    settings: Mapping[str, object] = field(default_factory=dict)
     starts_from: str | None = None
-    export: str | None = None
+    export: Literal["fp32", "int8"] | None = None
     keep: bool = False
-    tracking: Mapping[str, Any] | None = None
+    tracking: Mapping[str, object] | None = None
 
     @property
     def digest(self) -> str:
@@ -284,7 +284,7 @@ def make_run(run: Run, output: Path, gpu: int) -> None:
     if run.export is not None:
         exported = place / "exported"
         with replacing_directory(exported, MADE_BY) as partial:
-            write_compressed(nlp, partial, cast(Any, run.export), quantize_embeddings=True)
+            write_compressed(nlp, partial, run.export, quantize_embeddings=True)
         result["encoder_bytes"] = sum(
             path.stat().st_size for path in exported.glob(f"*/encoder/{MODEL}")
         )
@@ -355,7 +355,7 @@ def _create_config(run: Run, folders: Mapping[str, Path], encoder: str) -> Confi
         config, _ = create_multitask_config(
             list(folders.values()),
             template=cast(str, run.template),
-            schedule=cast(Any, run.schedule),
+            schedule=run.schedule,
             **common,
         )
     else:
@@ -398,12 +398,14 @@ class _KeepingScorer(Scorer):
 
     examples: list[Example]
 
-    def score(self, examples: Any, *, per_component: bool = False) -> dict[str, Any]:
+    def score(
+        self, examples: Iterable[Example], *, per_component: bool = False
+    ) -> dict[str, object]:
         self.examples = list(examples)
         return super().score(self.examples, per_component=per_component)
 
 
-def _score(nlp: Language, run: Run, folder: Path) -> dict[str, Any]:
+def _score(nlp: Language, run: Run, folder: Path) -> dict[str, object]:
     name = folder.name  # as the head of a joint training is called
     head = find_head_of(nlp, name if run.is_joint else None)
     test, tallies = score_part(nlp, run.is_joint, name, folder / "test.spacy")

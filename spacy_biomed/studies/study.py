@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from ..evaluation.benchmark import describe_machine, measure_pipelines
 from ..formats.inputs import read_texts
@@ -64,7 +63,7 @@ def _read_texts(study: Study, corpora_dir: Path, plan: Plan) -> list[str]:
     return read_texts(texts)
 
 
-def _measure(results: Results, output: Path, texts: list[str]) -> dict[str, Any]:
+def _measure(results: Results, output: Path, texts: list[str]) -> dict[str, object]:
     """Time and memory of the kept pipeline of each row, measured again only if one has changed."""
     study = results.study
     assert study.speed is not None
@@ -84,7 +83,7 @@ def _measure(results: Results, output: Path, texts: list[str]) -> dict[str, Any]
     )
     figures = dict(zip(dict.fromkeys(runs), (one.to_json() for one in measured), strict=True))
     words = sum(len(text.split()) for text in texts)
-    content = {
+    content: dict[str, object] = {
         "run": digest,
         "precision": study.speed.precision,
         "texts": f"{len(texts):,} texts of {words:,} words",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from confection import Config
 from pydantic import (
@@ -205,7 +205,7 @@ class Study(Section):
         config: settings of all training configs, as in spacy train, such as training.dropout.
     """
 
-    vars: dict[str, Any] = {}
+    vars: dict[str, object] = {}
     study: About
     grid: Grid = Grid()
     rows: Annotated[dict[Name, Row], Field(min_length=1)]
@@ -213,7 +213,7 @@ class Study(Section):
     comparisons: Comparisons = Comparisons()
     speed: Speed | None = None
     tracking: Tracking | None = None
-    config: dict[str, Any] = {}
+    config: dict[str, object] = {}
 
     _path: Path | None = PrivateAttr(default=None)
     _text: str = PrivateAttr(default="")
@@ -247,7 +247,7 @@ class Study(Section):
         return groups
 
 
-def _check_name(name: str, known: Mapping[str, Any], setting: str) -> None:
+def _check_name(name: str, known: Mapping[str, object], setting: str) -> None:
     if name not in known:
         raise ValueError(f"{setting} has {quote(name)}: {advise_on_name(name, known)}")
 
@@ -279,7 +279,7 @@ def list_studies() -> dict[str, Path]:
     return {path.stem: path for path in sorted(CONFIGS.glob("*.cfg"))}
 
 
-def read_study(study: Path | str, overrides: Mapping[str, Any] | None = None) -> Study:
+def read_study(study: Path | str, overrides: Mapping[str, object] | None = None) -> Study:
     """Read and check a study.
 
     Args:
@@ -309,9 +309,9 @@ def _complete(config: Config) -> Config:
     return Config({**empty, **config})
 
 
-def _expand_rows(rows: Mapping[str, Any], corpora: list[str]) -> dict[str, Any]:
+def _expand_rows(rows: Mapping[str, object], corpora: list[str]) -> dict[str, object]:
     """Replace a row with each companion by a row for each corpus."""
-    expanded: dict[str, Any] = {}
+    expanded: dict[str, object] = {}
     for name, row in rows.items():
         if not (isinstance(row, Mapping) and row.get("companions") == EACH):
             expanded[name] = row

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from spacy.language import Language
 from spacy.util import registry
@@ -12,6 +12,9 @@ from ..corpora.splits import PARTS
 from ..errors import BiomedError, list_choices
 from ..packaging.compression import weighted_scores
 from ..training.multitask import MultiTaskCorpus
+
+if TYPE_CHECKING:
+    from thinc.api import Config
 
 
 def score_tasks(nlp: Language, part: str = "test") -> dict[str, float]:
@@ -31,7 +34,7 @@ def score_tasks(nlp: Language, part: str = "test") -> dict[str, float]:
     return weighted_scores(nlp, list(read_part(nlp.config.interpolate(), part)(nlp)))
 
 
-def read_part(config: dict[str, Any], part: str) -> MultiTaskCorpus:
+def read_part(config: Config, part: str) -> MultiTaskCorpus:
     """Create the corpora of another part from a config's development parts.
 
     If the training had none, from its training parts.

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 # Called with a description of the training that starts.
 Progress = Callable[[str], None]
@@ -17,7 +16,7 @@ def create_digest(*parts: str) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def read_result(path: Path, digest: str) -> dict[str, Any] | None:
+def read_result(path: Path, digest: str) -> dict[str, object] | None:
     """The result of a finished run; None if there is none, or the digest is different."""
     if not path.is_file():
         return None

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from xml.etree.ElementTree import Element, ParseError, iterparse
 
 from ..errors import BiomedError, list_choices, quote
@@ -168,7 +168,7 @@ def _read_owl_json(source: Source) -> Iterator[Term]:
         edges: list[dict[str, str]] = graph.get("edges", [])
         parents = {_shorten(one["sub"]): one["obj"] for one in edges if one["pred"] == "is_a"}
         for node in graph["nodes"]:
-            meta: dict[str, Any] = node.get("meta", {})
+            meta = node.get("meta", {})
             if node.get("type") == "CLASS" and node.get("lbl") and not meta.get("deprecated"):
                 synonyms = meta.get("synonyms", [])
                 names = [one["val"] for one in synonyms if one["pred"] != "hasBroadSynonym"]

@@ -215,7 +215,7 @@ def build_terminology(
     name: str = "",
     version: str = "",
     licence: str = "",
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Read a terminology as it is published, and write the directory that `Terminology` opens.
 
     Args:

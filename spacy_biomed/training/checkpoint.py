@@ -54,7 +54,7 @@ class Progress:
     scores: list[float] = field(default_factory=list)
     words: int = 0
     seconds: int = 0
-    performance: dict[str, Any] = field(default_factory=dict)
+    performance: dict[str, object] = field(default_factory=dict)
     epochs: list[PythonState] = field(default_factory=list)
 
 
@@ -273,7 +273,7 @@ def _optimizer_tensors(
     return tensors
 
 
-def _generators() -> dict[str, Any]:
+def _generators() -> dict[str, object]:
     numpy_state = np.random.get_state(legacy=False)
     words = {**numpy_state["state"], "key": numpy_state["state"]["key"].tolist()}
     return {"python": random.getstate(), "numpy": {**numpy_state, "state": words}}
@@ -289,14 +289,14 @@ def _numpy_state(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "state": words}
 
 
-def _tensor(value: Any) -> torch.Tensor:
+def _tensor(value: object) -> torch.Tensor:
     """An array of numpy, cupy or PyTorch, in main memory."""
     if isinstance(value, torch.Tensor):
         return value.detach().cpu().contiguous()
     return torch.from_numpy(np.ascontiguousarray(to_numpy(value)))
 
 
-def _array(tensor: torch.Tensor) -> Any:
+def _array(tensor: torch.Tensor) -> object:
     """A copy for a layer, since arithmetic on the memory of a file may be slow."""
     return get_current_ops().asarray(tensor.numpy().copy())
 

@@ -448,7 +448,7 @@ def _create_doc(text: _Text, spans_key: str | None, counts: PartReport) -> Doc:
     return doc
 
 
-def _describe(report: CombinationReport) -> dict[str, Any]:
+def _describe(report: CombinationReport) -> dict[str, object]:
     """The content of `corpus.json`."""
     description = asdict(report)
     description["format"] = "combined"

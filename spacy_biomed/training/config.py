@@ -68,7 +68,7 @@ class Recipe(Section):
     warmup_share: Annotated[float, Field(ge=0, lt=1)] = 0.1
     evaluation_steps: Count | None = None
     development_part: StrictBool = True
-    batchers: dict[str, dict[str, Any]] = {}
+    batchers: dict[str, dict[str, object]] = {}
     max_words: dict[str, Count] = {}
 
     @classmethod
@@ -84,7 +84,7 @@ class Recipe(Section):
             _, problem = explain_validation(cls, error, "recipe")
             raise BiomedError(f"[recipe] of the template: {problem}") from error
 
-    def fill(self, variables: dict[str, Any], steps: int, epochs: int) -> None:
+    def fill(self, variables: dict[str, object], steps: int, epochs: int) -> None:
         """Fill in the variables of a config that are numbers of steps.
 
         Args:
@@ -111,7 +111,7 @@ def fill_config(
     batch_size: int | None = None,
     learn_rate: float | None = None,
     seed: int = 0,
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, object] | None = None,
 ) -> Config:
     """Write the config of a training on one corpus: what every training has, and the corpus' head.
 
@@ -139,7 +139,7 @@ def fill_config(
     config = config.merge(settings)
     recipe = Recipe.take(config)
     settings.pop("recipe", None)
-    variables: dict[str, Any] = config["vars"]
+    variables: dict[str, object] = config["vars"]
     variables.update(encoder=encoder, seed=seed)
     if batch_words is not None:
         check_batches_by_words(config)
@@ -296,7 +296,9 @@ def has_no_head(config: Config) -> bool:
     return config["nlp"].get("pipeline") == [ENCODER]
 
 
-def add_head(config: Config, name: str, head: type[EncoderHead], settings: dict[str, Any]) -> str:
+def add_head(
+    config: Config, name: str, head: type[EncoderHead], settings: dict[str, object]
+) -> str:
     """Add a head to a template.
 
     Its settings are its factory's, over these the template's of `[heads]`, over these the given.
@@ -406,7 +408,7 @@ def read_template(template: Path | str) -> Config:
 
 
 def read_config(
-    path: Path, overrides: Mapping[str, Any] | None = None, *, interpolate: bool = False
+    path: Path, overrides: Mapping[str, object] | None = None, *, interpolate: bool = False
 ) -> Config:
     """Read a config.
 
@@ -456,7 +458,7 @@ def check_sections(path: Path, config: Config, sections: Sequence[str]) -> None:
             )
 
 
-def check_learn_rate(config: dict[str, Any]) -> None:
+def check_learn_rate(config: Config) -> None:
     """Check the learning rate of a config, a number or the settings of a schedule.
 
     Args:
@@ -498,7 +500,7 @@ def write_description(corpus: Path, description: dict[str, Any]) -> None:
     (corpus / "corpus.json").write_text(content + "\n", encoding="utf8")
 
 
-def read_fields(path: Path, fields: tuple[str, ...], writer: str) -> dict[str, Any]:
+def read_fields(path: Path, fields: tuple[str, ...], writer: str) -> dict[str, object]:
     """Read a JSON object.
 
     Args:

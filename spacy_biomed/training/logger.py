@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from numbers import Real
 from pathlib import Path
 from timeit import default_timer as timer
-from typing import IO, Any
+from typing import IO, Any, TypedDict
 
 import srsly
 from spacy.language import Language
@@ -18,8 +18,22 @@ from wasabi import row
 from ..errors import BiomedError
 from ..outputs import replacing_file
 
+
+class Evaluation(TypedDict):
+    """What spaCy's training loop reports of an evaluation."""
+
+    epoch: int
+    step: int
+    score: float
+    other_scores: dict[str, object]
+    losses: dict[str, float]
+    checkpoints: list[tuple[float, int]]
+    seconds: int
+    words: int
+
+
 # Its argument is the training loop's report on a step; None for a step without an evaluation.
-LogStep = Callable[[dict[str, Any] | None], None]
+LogStep = Callable[[Evaluation | None], None]
 
 UNKNOWN = "-"
 BAR_FORMAT = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{remaining} left{postfix}]"
@@ -57,7 +71,7 @@ def RichLogger_v1(
         bar = StepBar(training, stderr) if console_output and progress_bar else None
         speed = TrainingSpeed()
 
-        def log_step(info: dict[str, Any] | None) -> None:
+        def log_step(info: Evaluation | None) -> None:
             if info is None:
                 speed.count_step()
                 if bar is not None:
@@ -104,7 +118,7 @@ class EvaluationTable:
         self._write_row(header)
         self._write_row(["-" * width for width in self._widths])
 
-    def write(self, info: dict[str, Any], words_per_second: float | None) -> None:
+    def write(self, info: Evaluation, words_per_second: float | None) -> None:
         left = self._time_left.estimate(info["step"], info["seconds"])
         cells = [str(info["epoch"]), str(info["step"])]
         cells += [f"{loss:.2f}" for loss in info["losses"].values()]
@@ -141,7 +155,7 @@ class StepBar:
     def advance(self) -> None:
         self._bar.update()
 
-    def restart(self, info: dict[str, Any], words_per_second: float | None) -> None:
+    def restart(self, info: Evaluation, words_per_second: float | None) -> None:
         """Show the steps after an evaluation."""
         bar, step = self._bar, info["step"]
         # One bar for all steps: Python ignores Ctrl-C while it deletes one.
@@ -159,7 +173,7 @@ class StepBar:
         self._bar.close()
 
 
-def find_best(info: dict[str, Any]) -> float:
+def find_best(info: Evaluation) -> float:
     """The best score of all evaluations so far."""
     return max(score for score, _ in info["checkpoints"])
 
@@ -187,9 +201,11 @@ def shorten_names(names: Sequence[str]) -> dict[str, str]:
     return dict(zip(names, short if len(set(short)) == len(short) else names, strict=True))
 
 
-def make_row(info: dict[str, Any], words_per_second: float | None) -> dict[str, Any]:
+def make_row(info: Evaluation, words_per_second: float | None) -> dict[str, Any]:
     """The line of the file for an evaluation."""
-    row = {name: info[name] for name in ("epoch", "step", "words", "seconds", "losses")}
+    row: dict[str, Any] = {
+        name: info[name] for name in ("epoch", "step", "words", "seconds", "losses")
+    }
     row.update(words_per_second=words_per_second, score=float(info["score"]))
     scores = info["other_scores"].items()
     return {**row, "scores": {name: float(one) for name, one in scores if isinstance(one, Real)}}

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from spacy.vocab import Vocab
 from thinc.api import Config
@@ -58,7 +58,7 @@ class Task:
     task: str
     language: str
     head: type[EncoderHead]
-    settings: dict[str, Any]
+    settings: dict[str, object]
     score: str = ""
     classes: list[str] = field(default_factory=list)
     batches: int = 0
@@ -83,7 +83,7 @@ def create_multitask_config(
     batch_size: int | None = None,
     learn_rate: float | None = None,
     seed: int = 0,
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, object] | None = None,
 ) -> tuple[Config, list[Task]]:
     """Fill the template `multitask`: a head for each corpus, and what trains and scores them.
 

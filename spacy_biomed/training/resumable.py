@@ -30,7 +30,7 @@ from spacy.training.loop import (
     update_meta,
 )
 from spacy.util import registry, resolve_dot_names
-from thinc.api import fix_random_seed, set_gpu_allocator
+from thinc.api import Config, fix_random_seed, set_gpu_allocator
 from wasabi import Printer
 
 from ..errors import BiomedError, DamagedPipelineError
@@ -105,7 +105,7 @@ def train(
         run.train(checkpoint)
 
 
-def check_training_output(output: Path, config: dict[str, Any]) -> None:
+def check_training_output(output: Path, config: Config) -> None:
     """Check that training can write to a folder, and would not replace its own inputs.
 
     Args:

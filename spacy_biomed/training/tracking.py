@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import IO, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from spacy.language import Language
 from spacy.util import dict_to_dot, registry
 
 from ..errors import BiomedError
-from .logger import LogStep, RichLogger_v1
+from .logger import Evaluation, LogStep, RichLogger_v1
+
+if TYPE_CHECKING:
+    from thinc.api import Config
 
 # Sections of a config with paths of corpora and labels that were found in them.
 PRIVATE_SECTIONS = ("paths", "corpora", "initialize")
@@ -50,7 +53,7 @@ def TrackingLogger_v1(
             raise BiomedError(f"logging to {to} needs its package: pip install {to}") from error
         log_to_tracker, finalize_tracker = tracker(nlp, stdout, stderr)
 
-        def log_step(info: dict[str, Any] | None) -> None:
+        def log_step(info: Evaluation | None) -> None:
             log_to_console(info)
             log_to_tracker(info and {**info, "output_path": None})
 
@@ -63,7 +66,7 @@ def TrackingLogger_v1(
     return setup_logger
 
 
-def list_private_settings(config: dict[str, Any]) -> list[str]:
+def list_private_settings(config: Config) -> list[str]:
     """The dotted names of a config's settings that are paths or were found in a corpus.
 
     Args:

@@ -224,5 +224,5 @@ def _copy_tokenizer(nlp: Language, source: str) -> None:
     own.from_bytes(others.to_bytes(exclude=["vocab"]), exclude=["vocab"])
 
 
-def _tokenizer_settings(nlp: Language) -> dict[str, Any]:
+def _tokenizer_settings(nlp: Language) -> dict[str, object]:
     return nlp.config.interpolate()["nlp"]["tokenizer"]

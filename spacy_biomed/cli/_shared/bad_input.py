@@ -27,7 +27,7 @@ class OneLineGroup(TyperGroup):
     line that the operating system refuses. Every other exception passes.
     """
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: Any) -> object:
         try:
             return super().invoke(ctx)
         except (BiomedError, UsageError, OSError) as error:
@@ -48,7 +48,7 @@ def explaining_interruption() -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def explain(error: BaseException, ctx: Any) -> str | None:
+def explain(error: BaseException, ctx: typer.Context) -> str | None:
     """Say in one line what is wrong, where, and what to do; None if the input is not the cause.
 
     Args:

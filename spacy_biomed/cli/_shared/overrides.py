@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import typer
 from spacy.cli._util import NoSuchOption, parse_config_overrides
 
 from ...errors import BiomedError, quote
 
 
-def parse_overrides(context: typer.Context) -> dict[str, Any]:
+def parse_overrides(context: typer.Context) -> dict[str, object]:
     """Settings by their dotted names, from the options that the command does not define.
 
     Raises:

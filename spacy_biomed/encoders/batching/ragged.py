@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
-from ...arrays import Ints1d
+from ...arrays import Floats2d, Ints1d
+
+Array = TypeVar("Array", Floats2d, Ints1d)
 
 
 def borders(counts: Ints1d | Sequence[int]) -> Ints1d:
@@ -16,7 +18,7 @@ def borders(counts: Ints1d | Sequence[int]) -> Ints1d:
     return np.concatenate([[0], np.cumsum(counts)])
 
 
-def split_at(values: Any, places: Ints1d) -> list[Any]:
+def split_at(values: Array, places: Ints1d) -> list[Array]:
     """Views of the consecutive stretches of an array between these places."""
     return [values[start:end] for start, end in pairwise(places.tolist())]
 

@@ -286,10 +286,10 @@ class OnnxShim(Shim):
     def to_device(self, device_type: str, device_id: int) -> None:
         """Do nothing: the encoder stays on the CPU; the heads may move."""
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_engines": {}, "_process": None, "_lock": None}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state, _lock=RLock())
 
 
@@ -315,7 +315,7 @@ def read_settings(content: bytes) -> dict[str, Any]:
     return settings
 
 
-def check_signature(signature: Signature, settings: dict[str, Any]) -> None:
+def check_signature(signature: Signature, settings: dict[str, object]) -> None:
     """Raise ValueError if a model lacks the inputs and outputs of an exported encoder."""
     expected = {*INPUTS, SEGMENTS} if settings.get("segments") else {*INPUTS}
     is_expected = signature.inputs == expected

@@ -61,7 +61,7 @@ class Needs:
 
 
 # By the names of terms. No objective has terms that use different positions or layers.
-_USED_OUTPUTS: dict[str, dict[str, Any]] = {
+_USED_OUTPUTS: dict[str, dict[str, object]] = {
     "mlm": {"logits": "masked"},
     "soft_mlm": {"logits": "masked", "teacher_logits": True},
     "output": {"logits": "attended", "teacher_logits": True},

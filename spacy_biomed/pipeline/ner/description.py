@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
@@ -29,7 +29,7 @@ class MentionHead(EncoderHead):
     annotation_keys = (UNALIGNED_MENTIONS,)
 
     @classmethod
-    def usage(cls, settings: Mapping[str, Any]) -> str:
+    def usage(cls, settings: Mapping[str, object]) -> str:
         key = settings.get("spans_key")
         if key is None:
             return "print([(ent.text, ent.label_, ent._.confidence) for ent in doc.ents])"
@@ -37,13 +37,13 @@ class MentionHead(EncoderHead):
         return show.format(key)
 
     @classmethod
-    def begin_scores(cls, name: str, settings: Mapping[str, Any]) -> str:
+    def begin_scores(cls, name: str, settings: Mapping[str, object]) -> str:
         """The prefix of score names, with the name of the span group, not of the component."""
         key = settings.get("spans_key")
         return cls.score_prefix if key is None else f"spans_{key}"
 
     @classmethod
-    def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
+    def shown_scores(cls, name: str, settings: Mapping[str, object]) -> ShownScores:
         begin = cls.begin_scores(name, settings)
         of_unseen = "spans" if settings.get("spans_key") is None else begin
         return ShownScores(
@@ -53,17 +53,17 @@ class MentionHead(EncoderHead):
         )
 
     @classmethod
-    def layer(cls, settings: Mapping[str, Any]) -> str:
+    def layer(cls, settings: Mapping[str, object]) -> str:
         key = settings.get("spans_key")
         return "doc.ents" if key is None else f"doc.ents or doc.spans['{key}']"
 
     @classmethod
-    def recognise(cls, part: Mapping[str, Any]) -> str | None:
+    def recognise(cls, part: Mapping[str, object]) -> str | None:
         """Entities that relations connect belong to the annotation of relations."""
         return "ner" if part.get("mentions") and not part.get("relations") else None
 
     @classmethod
-    def place_settings(cls, name: str) -> dict[str, Any]:
+    def place_settings(cls, name: str) -> dict[str, object]:
         return {"spans_key": name}
 
     @classmethod

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from spacy.tokens import Doc, Span
 from spacy.training import Example
@@ -21,7 +20,7 @@ UNSEEN = "unseen"
 
 def score_mentions(
     examples: Iterable[Example], *, spans_key: str | None = None, **cfg: object
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Exact-match precision, recall and F1 against all gold mentions of the source.
 
     A mention counts as found if both its character offsets and its label are predicted. Gold
@@ -78,7 +77,7 @@ def compare_mentions(example: Example, spans_key: str | None) -> Compared | None
     return gold.mentions, predicted, example.reference.user_data.get(UNALIGNED_MENTIONS, ())
 
 
-def _score_confidence(judged: list[tuple[float, bool]], names: str) -> dict[str, Any]:
+def _score_confidence(judged: list[tuple[float, bool]], names: str) -> dict[str, object]:
     """Expected calibration error and bins of predictions: confidence, and whether it is correct."""
     reliability = Reliability.measure(*zip(*judged, strict=True)) if judged else None
     return {

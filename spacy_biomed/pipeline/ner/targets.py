@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 from spacy.tokens import Doc, Span
@@ -194,7 +195,7 @@ class TagTargets:
             )
 
 
-def compute_loss(truths: Sequence[Truth], scores: Ragged, xp: Any) -> tuple[float, Floats2d]:
+def compute_loss(truths: Sequence[Truth], scores: Ragged, xp: ModuleType) -> tuple[float, Floats2d]:
     """The loss of `BiomedNER.get_loss`, and its gradient.
 
     Args:

@@ -16,9 +16,9 @@ are JSON lines.
 
 The seconds are from the first document to the end, without loading. With several processes they
 start at the end of the shard with which all have loaded, or of the first quarter of the shards if
-that is later. The start and the end of Ray are left out. The output has the fastest run of each, in
-documents per second, the ratios, and the time for 100 million such documents. For one process it
-also has the ratio by processor time, which hardly depends on what else the machine does.
+that is later. The start and the end of Ray are left out. The output has the fastest run of each,
+the ratios (for one process also by processor time, which hardly depends on what else the machine
+does) and the time for 100 million such documents.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
+from itertools import cycle, islice
 from pathlib import Path
 
-from spacy.language import Language
+from comparisons import Check, console, create_parser, write_results
 
 from spacy_biomed.bulk import BulkSettings, annotate_collection
 from spacy_biomed.evaluation.benchmark import describe_machine
@@ -45,7 +46,6 @@ from spacy_biomed.evaluation.workers import thread_settings
 from spacy_biomed.files import Columns
 from spacy_biomed.files.sources import plan_shards
 from spacy_biomed.formats.inputs import find_parts
-from spacy_biomed.outputs import replace_text
 from spacy_biomed.pipeline import load_pipeline
 
 # Settings of `annotate` by contestant.
@@ -56,31 +56,26 @@ OURS = {
     "Ray, two workers": {"n_process": 2, "engine": "ray"},
     "Ray, two nodes": {"n_process": 2, "engine": "ray"},
 }
-CONTESTANTS = ("nlp.pipe", *OURS)
+PIPE, STOCK = "nlp.pipe", "stock, nlp.pipe"
 # Confined to one core.
-ON_ONE_CORE = ("nlp.pipe", "one process")
+ON_ONE_CORE = (PIPE, "one process")
 # Least ratios of documents per second.
 TARGETS = {
-    ("one process", "nlp.pipe"): 0.95,
+    ("one process", PIPE): 0.95,
     ("two processes", "one process"): 1.8,
     ("Ray, one worker", "one process"): 0.95,
     ("Ray, two workers", "two processes"): 0.95,
     ("Ray, two nodes", "two processes"): 0.95,
 }
 MOST_GROWTH = 50  # MB
-STOCK = "stock, nlp.pipe"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = create_parser(__doc__, "annotating.json", repeats=3)
     parser.add_argument("pipeline", help="installed package or pipeline directory")
     parser.add_argument("texts", type=Path, help="input of `spacy biomed annotate`")
     parser.add_argument("--documents", type=int, default=3000)
     parser.add_argument("--shard-size", type=int, default=500)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--output", type=Path, default=Path("build/benchmarks/annotating.json"))
     parser.add_argument("--gpu-id", type=int, default=-1, help="-1 for the CPU")
     parser.add_argument("--on-device", action="store_true", help="as on a GPU, whatever --gpu-id")
     parser.add_argument("--n-process", type=int, nargs="+", default=[4, 8, 12], help="on a GPU")
@@ -88,49 +83,51 @@ def main() -> None:
     parser.add_argument("--target", type=int, help="words/s to reach on a GPU")
     parser.add_argument("--run", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    on_device = args.on_device or args.gpu_id >= 0
+    args.on_device |= args.gpu_id >= 0
     if args.run:
-        run_here = run_on_device if on_device else run
-        print(json.dumps(run_here(args.run, args.pipeline, args.texts, args)))
+        print(json.dumps(run(args.run, args)))
         return
-    if on_device:
-        processes = [f"{number} processes" for number in args.n_process]
-        contestants = ["nlp.pipe", *([STOCK] if args.stock else []), *processes]
-    else:
-        contestants = [name for name in CONTESTANTS if can_run(name)]
     with tempfile.TemporaryDirectory() as folder:
-        notes = Path(folder) / ("notes.jsonl" if on_device else "notes.parquet")
+        notes = Path(folder) / ("notes.jsonl" if args.on_device else "notes.parquet")
         write_notes(args.texts, notes, args.documents)
-        measured: dict[str, list[dict]] = {name: [] for name in contestants}
+        measured: dict[str, list[dict]] = {name: [] for name in list_contestants(args)}
         for _ in range(args.repeats):
             for name, runs in measured.items():
                 runs.append(run_alone(name, args, notes))
-    (report_on_device if on_device else report)(measured, args)
+    report(measured, args)
 
 
-def can_run(name: str) -> bool:
-    """Whether what a contestant needs is there; else say that it is left out."""
-    is_missing = OURS.get(name, {}).get("engine") == "ray" and find_spec("ray") is None
-    if is_missing:
-        print(f"{name} is left out: without Ray")
-    return not is_missing
+def list_contestants(args: argparse.Namespace) -> list[str]:
+    """The contestants that can run here."""
+    if args.on_device:
+        processes = [f"{number} processes" for number in args.n_process]
+        return [PIPE, *([STOCK] if args.stock else []), *processes]
+    missing = [name for name, own in OURS.items() if "engine" in own and find_spec("ray") is None]
+    if missing:
+        print(f"left out, without Ray: {'; '.join(missing)}")
+    return [PIPE, *(name for name in OURS if name not in missing)]
 
 
 def write_notes(texts: Path, path: Path, documents: int) -> None:
     """Write texts repeatedly, each with its number, to a Parquet file or as JSON lines."""
-    parts = find_parts(texts, Columns())
-    items = [item for shard in plan_shards(parts, 1000) for item in parts[shard.part].read(shard)]
-    found = [item.text for item in items if not item.error]
-    repeated = [f"{found[number % len(found)]} {number}." for number in range(documents)]
-    ids = [f"note{number}" for number in range(documents)]
+    endless = cycle(read_texts(texts))
+    rows = [
+        {"id": f"note{number}", "text": f"{text} {number}."}
+        for number, text in enumerate(islice(endless, documents))
+    ]
     if path.suffix == ".jsonl":
-        rows = zip(ids, repeated, strict=True)
-        path.write_text("".join(json.dumps({"id": id, "text": text}) + "\n" for id, text in rows))
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         return
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    pq.write_table(pa.table({"id": ids, "text": repeated}), path)
+    pq.write_table(pa.Table.from_pylist(rows), path)
+
+
+def read_texts(path: Path) -> list[str]:
+    parts = find_parts(path, Columns())
+    items = (item for shard in plan_shards(parts, 1000) for item in parts[shard.part].read(shard))
+    return [item.text for item in items if not item.error]
 
 
 def run_alone(name: str, args: argparse.Namespace, notes: Path) -> dict:
@@ -149,31 +146,14 @@ def run_alone(name: str, args: argparse.Namespace, notes: Path) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def run(name: str, pipeline: str, notes: Path, args: argparse.Namespace) -> dict:
+def run(name: str, args: argparse.Namespace) -> dict:
     """Annotate all notes; return the seconds, the documents and what was found."""
-    if name in ON_ONE_CORE and hasattr(os, "sched_setaffinity"):
+    if name in ON_ONE_CORE and not args.on_device and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    if name == "nlp.pipe":
-        import pyarrow.parquet as pq
-
-        return run_pipe(load_pipeline(pipeline), pq.read_table(notes)["text"].to_pylist())
-    settings = BulkSettings(shard_size=args.shard_size, **OURS[name])
-    return run_annotate(name, pipeline, notes, settings)
-
-
-def run_on_device(name: str, pipeline: str, notes: Path, args: argparse.Namespace) -> dict:
-    """As `run`, on a GPU."""
-    if name in ("nlp.pipe", STOCK):
-        nlp = load_pipeline(pipeline, gpu_id=args.gpu_id)
-        texts = [json.loads(line)["text"] for line in notes.read_text().splitlines()]
-        run_pipe(nlp, texts[:1000])
-        return run_pipe(nlp, texts[: len(texts) // 10])
-    processes = int(name.split()[0])
-    settings = BulkSettings(shard_size=args.shard_size, n_process=processes, gpu_id=args.gpu_id)
-    return run_annotate(name, pipeline, notes, settings)
-
-
-def run_annotate(name: str, pipeline: str, notes: Path, settings: BulkSettings) -> dict:
+    if name in (PIPE, STOCK):
+        return run_pipe(args)
+    own = OURS.get(name) or {"n_process": int(name.split()[0]), "gpu_id": args.gpu_id}
+    settings = BulkSettings(shard_size=args.shard_size, **own)
     stops: list[tuple[float, float, int, int]] = []
 
     def record(rows: int, total: int, words: int) -> None:
@@ -182,15 +162,14 @@ def run_annotate(name: str, pipeline: str, notes: Path, settings: BulkSettings) 
 
     with tempfile.TemporaryDirectory() as folder, nodes(name) as address:
         settings = replace(settings, address=address)
-        output = Path(folder) / ("out.jsonl" if notes.suffix == ".jsonl" else "out")
-        found = annotate_collection(pipeline, notes, output, settings, on_progress=record)
+        output = Path(folder) / ("out.jsonl" if args.on_device else "out")
+        found = annotate_collection(args.pipeline, args.texts, output, settings, on_progress=record)
         end, processor_end = time.perf_counter(), time.process_time()
     if settings.engine == "ray":
         end = stops[-1][0]  # without the end of Ray's processes
-    is_alone = name == "one process"
     # All processes have loaded when each may have finished a shard.
     shards = max(settings.n_process or 1, len(stops) // 4)
-    start, processor, before, _ = stops[0 if is_alone else shards]
+    start, processor, before, _ = stops[0 if name == "one process" else shards]
     return {
         "seconds": end - start,
         "processor_seconds": processor_end - processor,
@@ -221,7 +200,12 @@ def nodes(name: str) -> Iterator[str | None]:
         cluster.shutdown()
 
 
-def run_pipe(nlp: Language, texts: list[str]) -> dict:
+def run_pipe(args: argparse.Namespace) -> dict:
+    nlp = load_pipeline(args.pipeline, gpu_id=args.gpu_id)
+    texts = read_texts(args.texts)
+    if args.on_device:
+        list(nlp.pipe(texts[:1000]))
+        texts = texts[: len(texts) // 10]
     start, processor = time.perf_counter(), time.process_time()
     words = entities = 0
     for doc in nlp.pipe(texts):
@@ -236,60 +220,48 @@ def run_pipe(nlp: Language, texts: list[str]) -> dict:
     }
 
 
-def show_speeds(measured: dict[str, list[dict]], output: Path) -> tuple[dict[str, float], float]:
-    """Print and write the fastest runs.
-
-    Returns:
-        documents per second by contestant, and words of a document.
-    """
+def report(measured: dict[str, list[dict]], args: argparse.Namespace) -> None:
+    """Print and write the fastest runs, and their ratios."""
     speeds = {
         name: max(one["documents"] / one["seconds"] for one in runs)
         for name, runs in measured.items()
     }
-    pipe = measured["nlp.pipe"][0]
-    length = pipe["words"] / pipe["documents"]
-    machine = describe_machine(("spacy-biomed", "spacy", "onnxruntime", "torch", "ray"))
-    print(f"{machine['processor']}; {length:.0f} words a document")
+    length = measured[PIPE][0]["words"] / measured[PIPE][0]["documents"]
+    print(f"{describe_machine()['processor']}; {length:.0f} words a document")
     for name, speed in speeds.items():
         print(
             f"{name:21} {speed:9,.1f} documents/s {speed * length:9,.0f} words/s  "
             f"{measured[name][0]['entities']:,} entities"
         )
-    found = {"machine": machine, "documents_per_second": speeds, "words": length, "runs": measured}
-    replace_text(output, json.dumps(found, indent=2))
-    return speeds, length
+    checks = list(make_checks(measured, speeds, length, args))
+    if not args.on_device:
+        hours = 1e8 / speeds["one process"] / 3600
+        console.print(f"100 million such documents: {hours:,.0f} hours, by number of processes")
+    write_results(args, checks, documents_per_second=speeds, words=length, runs=measured)
 
 
-def report_on_device(measured: dict[str, list[dict]], args: argparse.Namespace) -> None:
-    speeds, length = show_speeds(measured, args.output)
-    name = max(speeds.keys() - {STOCK}, key=speeds.__getitem__)
-    if STOCK in speeds:
-        check(f"{name} / {STOCK}", speeds[name] / speeds[STOCK], 8)
-    if args.target:
-        check(f"{name}, words/s", speeds[name] * length, args.target)
-
-
-def report(measured: dict[str, list[dict]], args: argparse.Namespace) -> None:
-    speeds, _ = show_speeds(measured, args.output)
+def make_checks(
+    measured: dict[str, list[dict]],
+    speeds: dict[str, float],
+    length: float,
+    args: argparse.Namespace,
+) -> Iterator[Check]:
+    if args.on_device:
+        name = max(speeds.keys() - {STOCK}, key=speeds.__getitem__)
+        if STOCK in speeds:
+            yield Check(f"{name} / {STOCK}", speeds[name] / speeds[STOCK], 8)
+        yield Check(name, speeds[name] * length, args.target, " words/s")
+        return
     for (name, base), target in TARGETS.items():
         if name in speeds and base in speeds:
-            check(f"{name} / {base}", speeds[name] / speeds[base], target)
-    seconds = {
-        name: min(one["processor_seconds"] for one in measured[name])
-        for name in ("nlp.pipe", "one process")
-    }
-    ratio = seconds["nlp.pipe"] / seconds["one process"]
-    check("one process / nlp.pipe by processor time", ratio, 0.95)
+            yield Check(f"{name} / {base}", speeds[name] / speeds[base], target)
+    seconds = [
+        min(one["processor_seconds"] for one in measured[name]) for name in (PIPE, "one process")
+    ]
+    yield Check("one process / nlp.pipe by processor time", seconds[0] / seconds[1], 0.95)
     growth = max(one["memory_growth_mb"] for one in measured["one process"])
-    print(
-        f"memory of one process: +{growth} MB after a tenth of the documents (most {MOST_GROWTH})"
-    )
-    hours = 1e8 / speeds["one process"] / 3600
-    print(f"100 million such documents: {hours:,.0f} hours, divided by the number of processes")
-
-
-def check(name: str, ratio: float, target: float) -> None:
-    print(f"{'✔' if ratio >= target else '✘'} {name}: {ratio:,.2f} (target {target:,})")
+    title = "one process, more memory after a tenth of the documents"
+    yield Check(title, growth, MOST_GROWTH, " MB", at_least=False)
 
 
 if __name__ == "__main__":

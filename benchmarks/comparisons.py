@@ -28,7 +28,7 @@ from spacy_biomed.formats.spacy_docs import read_docs
 Item = TypeVar("Item")
 
 HEAD_EXAMPLES = 320
-CONTESTANTS = Path(__file__).with_name("contestants.py")
+CONTESTANTS = str(Path(__file__).with_name("contestants.py"))
 
 console = Console(highlight=False)
 if not console.is_terminal:
@@ -87,31 +87,40 @@ class Contest:
         entities: number of entities found in a round, by text set and contestant.
         sets: the text sets, by name.
         missing: contestants that could not be measured, and the reason.
+        unit: what is counted.
     """
 
     threads: int
     repeats: int
+    unit: str = "words"
     workers: dict[str, Worker] = field(default_factory=dict)
     seconds: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     entities: dict[str, dict[str, int]] = field(default_factory=dict)
     sets: dict[str, TextSet] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
 
-    def start(self, name: str, command: list[str]) -> Worker | None:
-        """Start a contestant's process; if it cannot start, it is recorded in `missing`."""
-        try:
-            self.workers[name] = Worker(command, worker_environment(self.threads))
-        except OSError as error:
-            self.missing[name] = f"{command[0]}: {error.strerror}"
-            return None
-        return self.workers[name]
+    def __enter__(self) -> Contest:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def start(self, names: Iterable[str], program: str, *options: str, python: str = "") -> None:
+        """Start processes; contestants that cannot start are recorded in `missing`.
+
+        Args:
+            program: the path of the program that a process runs.
+            python: interpreter; else this one.
+        """
+        for name in names:
+            command = [python or sys.executable, program, *options]
+            try:
+                self.workers[name] = Worker(command, worker_environment(self.threads))
+            except OSError as error:
+                self.missing[name] = f"{command[0]}: {error.strerror}"
 
     def ask(self, name: str, do: str, /, **arguments: Any) -> Any:
-        """Send a request to a contestant; if it fails, it is recorded in `missing`.
-
-        Returns:
-            the answer; None from missing contestants.
-        """
+        """Send a request; return the answer, or None from contestants that are missing or fail."""
         if name not in self.workers:
             return None
         try:
@@ -122,13 +131,13 @@ class Contest:
             return None
 
     def ask_together(self, do: str, arguments: dict[str, dict[str, Any]]) -> None:
-        """Send a request to several contestants at once, which work on it at the same time.
-
-        Args:
-            arguments: those of the request, by contestant.
-        """
+        """Send a request to contestants at once, with the arguments of each by its name."""
         with ThreadPoolExecutor(len(arguments)) as threads:
             list(threads.map(lambda name: self.ask(name, do, **arguments[name]), arguments))
+
+    def ask_all(self, do: str, **arguments: Any) -> dict[str, Any]:
+        """The answers of the running contestants."""
+        return {name: self.ask(name, do, **arguments) for name in list(self.workers)}
 
     def run(self, texts: TextSet, names: list[str]) -> None:
         """Let contestants annotate a set of texts, once as a warm-up, then in turns."""
@@ -174,7 +183,7 @@ class Contest:
                 "words": texts.words,
                 "contestants": {
                     own: {
-                        "words_per_second": self.words_per_second(name, own),
+                        f"{self.unit}_per_second": self.words_per_second(name, own),
                         "entities": self.entities.get(name, {}).get(own),
                         "seconds": seconds,
                     }
@@ -186,10 +195,10 @@ class Contest:
 
     def print_speeds(self) -> None:
         """Print words per second, with a row for each contestant and a column for each text set."""
-        table = Table(title="Words a second: median (least to most)", title_justify="left")
+        table = Table(title=f"{self.unit} a second: median (least to most)", title_justify="left")
         table.add_column("")
         for texts in self.sets.values():
-            title = f"{texts.name}\n{len(texts.texts):,} texts, {texts.words:,} words"
+            title = f"{texts.name}\n{len(texts.texts):,} texts, {texts.words:,} {self.unit}"
             table.add_column(title, justify="right")
         names = dict.fromkeys(name for seconds in self.seconds.values() for name in seconds)
         for name in names:
@@ -227,31 +236,22 @@ def divide(one: float | None, other: float | None) -> float | None:
     return one / other if one and other else None
 
 
-def ask_once(threads: int, do: str, **arguments: Any) -> Any:
-    """Send a single request to a new process."""
-    with Worker([sys.executable, str(CONTESTANTS)], worker_environment(threads)) as worker:
-        return worker.ask(do, **arguments)
-
-
-def make_pipelines(threads: int, pipeline: str, corpus: Path, work: Path) -> dict[str, str]:
-    """Create the contestants' pipelines from a fine-tuned one; see `prepare_pipelines`.
-
-    Args:
-        corpus: the corpus whose training part the heads of the peers learn from.
-        work: directory to write to.
+def make_pipelines(
+    threads: int, pipeline: str, corpus: Path, work: Path, **options: bool
+) -> tuple[dict[str, str], list[Annotated]]:
+    """Create the contestants' pipelines from a fine-tuned one (`prepare_pipelines`).
 
     Returns:
-        the directories by name.
+        the directories by name, and the texts of the corpus that the heads of the peers learn from.
     """
-    with console.status("Making the pipelines"):
-        return ask_once(
-            threads,
-            "make",
-            pipeline=pipeline,
-            annotated=read_annotated(corpus),
-            work=str(work),
-            shapes=False,
-        )
+    annotated = read_annotated(corpus)
+    command = [sys.executable, CONTESTANTS]
+    with (
+        console.status("Making the pipelines"),
+        Worker(command, worker_environment(threads)) as worker,
+    ):
+        made = worker.ask("make", pipeline=pipeline, annotated=annotated, work=str(work), **options)
+    return made, annotated
 
 
 def read_text_set(corpus: Path, limit: int | None, name: str = "") -> TextSet:
@@ -272,20 +272,20 @@ def read_annotated(corpus: Path, limit: int = HEAD_EXAMPLES) -> list[Annotated]:
     ]
 
 
-def add_options(parser: argparse.ArgumentParser, *, output: str) -> None:
-    """Add the options of all benchmarks."""
-    parser.add_argument("--repeats", type=positive, default=5, help="rounds of each contestant")
-    parser.add_argument("--threads", type=positive, default=2, help="threads of each library")
-    parser.add_argument("--output", type=Path, default=Path(output), help="JSON file to write")
+def create_parser(description: str, output: str, repeats: int = 5) -> argparse.ArgumentParser:
+    """A parser with the options of all benchmarks.
 
-
-def add_work_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--work",
-        type=Path,
-        help="directory to keep the contestants' pipelines in, and to find them in again as long "
-        "as the pipeline is the same; by default a temporary one",
+    Args:
+        output: name of the JSON file that is written by default.
+    """
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    folder = Path("build/benchmarks")
+    parser.add_argument("--repeats", type=positive, default=repeats, help="rounds of each")
+    parser.add_argument("--threads", type=positive, default=2, help="threads of each library")
+    parser.add_argument("--output", type=Path, default=folder / output, help="JSON file to write")
+    return parser
 
 
 def positive(text: str) -> int:
@@ -308,6 +308,8 @@ def work_directory(given: Path | None) -> Iterator[Path]:
 
 def print_checks(checks: list[Check]) -> None:
     """Print a table of figures with their targets."""
+    if not checks:
+        return
     table = Table(title="Targets", title_justify="left")
     for title in ("", "measured", "target", ""):
         table.add_column(title, justify="right" if title else "left")
@@ -333,19 +335,27 @@ def show(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def write_results(
-    path: Path, args: argparse.Namespace, checks: list[Check], **results: Any
-) -> None:
-    """Write all measurements to a JSON file."""
+def write_results(args: argparse.Namespace, checks: list[Check], **results: Any) -> None:
+    """Print the checks, and write all measurements to a JSON file."""
+    print_checks(checks)
     content = {
         "settings": {name: str(value) for name, value in vars(args).items() if value is not None},
         "machine": describe_machine(),
         "checks": [check.to_json() for check in checks],
         **results,
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=2), encoding="utf8")
-    console.print(f"Wrote {path}")
+    args.output.parent.mkdir(parents=True, exist_ok=True)
+    args.output.write_text(json.dumps(content, indent=2), encoding="utf8")
+    console.print(f"Wrote {args.output}")
+
+
+def report(contest: Contest, args: argparse.Namespace, checks: list[Check], **results: Any) -> None:
+    """Print and write what a contest has measured."""
+    processor = describe_machine()["processor"]
+    console.print(f"{processor}, {args.threads} threads, {args.repeats} rounds each")
+    contest.print_speeds()
+    texts, missing = contest.to_json(), contest.missing
+    write_results(args, checks, texts=texts, missing=missing, **results)
 
 
 def run_program(main: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""The contestants of `inference.py`, `memory.py` and others, each in a separate process.
+"""The contestants of `inference.py` and `deidentification.py`, each in a separate process.
 
 Run as a program, this module is such a process: it loads one contestant and annotates on request.
 Contestants may run in a separate environment, so modules are imported only when needed.
@@ -16,7 +16,6 @@ import runpy
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
@@ -35,73 +34,15 @@ HEAD_LEARN_RATE = 0.005
 # Ways to compress our pipelines. The ranges of static int8 are measured once, on texts.
 VARIANTS = ("int8", "static int8", "fp32")
 
-# Layers and widths of encoders with random weights, for measurements of speed only.
-SHAPES = {
-    "BERT-base": {
-        "num_hidden_layers": 12,
-        "hidden_size": 768,
-        "num_attention_heads": 12,
-        "intermediate_size": 3072,
-    },
-    "4 layers x 312": {
-        "num_hidden_layers": 4,
-        "hidden_size": 312,
-        "num_attention_heads": 12,
-        "intermediate_size": 1200,
-    },
-}
-
-# The relevant parts of the output of `spacy init config --pipeline ner --gpu`.
-STOCK = """
-[nlp]
-lang = "en"
-pipeline = ["transformer", "ner"]
-batch_size = 128
-
-[components]
-
-[components.transformer]
-factory = "transformer"
-max_batch_items = 4096
-
-[components.transformer.model]
-@architectures = "spacy-transformers.TransformerModel.v3"
-name = null
-tokenizer_config = {"use_fast": true}
-
-[components.transformer.model.get_spans]
-@span_getters = "spacy-transformers.strided_spans.v1"
-window = 128
-stride = 96
-
-[components.ner]
-factory = "ner"
-
-[components.ner.model]
-@architectures = "spacy.TransitionBasedParser.v2"
-state_type = "ner"
-extra_state_tokens = false
-hidden_width = 64
-maxout_pieces = 2
-use_upper = false
-
-[components.ner.model.tok2vec]
-@architectures = "spacy-transformers.TransformerListener.v1"
-grad_factor = 1.0
-
-[components.ner.model.tok2vec.pooling]
-@layers = "reduce_mean.v1"
-"""
-
 Annotated = dict[str, Any]  # "text", and "entities": a list of start, end, label
 
 
 def stock_config(encoder: Path | str, lang: str) -> Config:
-    """spacy-transformers' `transformer` and spaCy's `ner`, as in spaCy's quickstart."""
-    from thinc.api import Config
+    """The output of `spacy init config --pipeline ner --gpu`, with an encoder."""
+    from spacy.cli.init_config import init_config
 
-    config = Config().from_str(STOCK)
-    config["nlp"]["lang"] = lang
+    config = init_config(lang=lang, pipeline=["ner"], gpu=True, silent=True)
+    config["system"]["gpu_allocator"] = None
     config["components"]["transformer"]["model"]["name"] = str(encoder)
     return config
 
@@ -168,17 +109,22 @@ class EncoderAlone(SpacyPipeline):
 
     def prepare(self, texts: list[str]) -> Callable[[], Any]:
         shim = find_shim(self.nlp)
-        encode = shim.encode
-        with record_calls(shim, "encode") as calls:
-            deque(self.stream(texts), maxlen=0)
+        encode, calls = shim.encode, []
+
+        def record(batches: Any) -> Any:
+            calls.append(batches)
+            return encode(batches)
+
+        shim.encode = record
+        deque(self.stream(texts), maxlen=0)
+        shim.encode = encode
         if hasattr(shim, "computes_in"):
             self.operations = count_operations(
-                shim._model, [batch for (batches,), _ in calls for batch in batches]
+                shim._model, [batch for batches in calls for batch in batches]
             )
 
         def run() -> None:
-            for arguments, _ in calls:
-                encode(*arguments)
+            deque(map(encode, calls), maxlen=0)
             wait_for_gpu()
 
         return run
@@ -208,6 +154,21 @@ def wait_for_gpu() -> None:
         torch.cuda.synchronize()
 
 
+def measure_peak() -> float:
+    """The operations a second of a large matrix product in bf16 on the GPU; 0 without one."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return 0.0
+    one = torch.randn(8192, 8192, dtype=torch.bfloat16, device="cuda")
+    deque((one @ one for _ in range(5)), maxlen=0)
+    wait_for_gpu()
+    start = time.perf_counter()
+    deque((one @ one for _ in range(50)), maxlen=0)
+    wait_for_gpu()
+    return 50 * 2 * 8192**3 / (time.perf_counter() - start)
+
+
 def peak_memory() -> int:
     """The most bytes of the GPU that PyTorch has reserved so far; 0 without a GPU."""
     import torch
@@ -215,55 +176,25 @@ def peak_memory() -> int:
     return torch.cuda.max_memory_reserved() if torch.cuda.is_available() else 0
 
 
-@contextmanager
-def record_calls(owner: Any, method: str) -> Iterator[list[tuple[tuple, Any]]]:
-    """Record the arguments and the result of each call of an object's method."""
-    compute = getattr(owner, method)
-    calls: list[tuple[tuple, Any]] = []
-
-    def record(*arguments: Any, **named: Any) -> Any:
-        result = compute(*arguments, **named)
-        calls.append((arguments, result))
-        return result
-
-    setattr(owner, method, record)
-    try:
-        yield calls
-    finally:
-        setattr(owner, method, compute)
-
-
 class TransformersPipeline:
-    """`pipeline("token-classification")` of transformers with a linear head.
+    """`pipeline("token-classification")` of transformers with a linear head."""
 
-    Attributes:
-        batch_size: on a CPU larger batches, of texts in the given order, cost more by padding than
-            they save.
-        gpu: whether it runs on the GPU.
-    """
+    def __init__(self, path: str, corpus: str, gpu: bool = False):
+        from training import PlainTrainer, Schedule
+        from transformers import pipeline
 
-    def __init__(
-        self, path: str, annotated: list[Annotated], batch_size: int = 8, gpu: bool = False
-    ):
-        from transformers import AutoModelForTokenClassification, AutoTokenizer, pipeline
-
-        tags = bio_tags(annotated)
-        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
-        model = AutoModelForTokenClassification.from_pretrained(
-            path,
-            id2label=dict(enumerate(tags)),
-            label2id={tag: i for i, tag in enumerate(tags)},
-            trust_remote_code=False,
-            use_safetensors=True,
-        )
-        fit_linear_head(model, tokenizer, annotated)
+        schedule = Schedule(HEAD_STEPS, HEAD_LEARN_RATE, HEAD_BATCH, seed=0)
+        trainer = PlainTrainer(Path(corpus), path, schedule)
+        trainer.model.base_model.requires_grad_(False)
+        deque(islice(trainer.steps(HEAD_STEPS), HEAD_STEPS), maxlen=0)
+        trainer.model.config.id2label = dict(enumerate(trainer.tags))
         self.pipeline = pipeline(
             "token-classification",
-            model=model,
-            tokenizer=tokenizer,
+            model=trainer.model.eval(),
+            tokenizer=trainer.tokenizer,
             aggregation_strategy="simple",
             stride=128,  # texts longer than the encoder's window are read in overlapping windows
-            batch_size=batch_size,
+            batch_size=8,  # on a CPU larger batches cost more by padding than they save
             device="cuda" if gpu else "cpu",
         )
 
@@ -302,7 +233,49 @@ class EdsNlp:
     prepare = SpacyPipeline.prepare
 
 
+class Presidio:
+    """Microsoft Presidio with a blank pipeline: its recognisers of patterns and checksums."""
+
+    def __init__(self, language: str):
+        import spacy
+        from presidio_analyzer import AnalyzerEngine, RecognizerRegistry
+        from presidio_analyzer.nlp_engine import SpacyNlpEngine
+
+        engine = SpacyNlpEngine(models=[{"lang_code": language, "model_name": "blank"}])
+        engine.nlp = {language: spacy.blank(language)}
+        registry = RecognizerRegistry(supported_languages=[language])
+        registry.load_predefined_recognizers(languages=[language])
+        self.language = language
+        self.engine = AnalyzerEngine(
+            registry=registry, nlp_engine=engine, supported_languages=[language]
+        )
+
+    def stream(self, texts: list[str]) -> Iterable[Any]:
+        return (self.engine.analyze(text, self.language) for text in texts)
+
+    def spans(self, found: Any) -> list[tuple[int, int, str]]:
+        return [(one.start, one.end, one.entity_type) for one in found]
+
+    count = staticmethod(len)
+    prepare = SpacyPipeline.prepare
+
+
+class Deidentifier(SpacyPipeline):
+    """A pipeline with `biomed_phi_patterns` and `biomed_deidentify`."""
+
+    def __init__(self, path: str):
+        from spacy_biomed.bulk.deidentification import Deidentification
+
+        super().__init__(path)
+        Deidentification(mode="tags").prepare(self.nlp)
+
+    def spans(self, found: Any) -> list[tuple[int, int, str]]:
+        return [(one.start, one.end, one.label) for one in found._.deidentified.replacements]
+
+
 KINDS = {
+    "de-identification": Deidentifier,
+    "Presidio": Presidio,
     "pipeline": SpacyPipeline,
     "encoder alone": EncoderAlone,
     "transformers": TransformersPipeline,
@@ -322,55 +295,12 @@ def find_shim(nlp: Language) -> Any:
 # --- Heads of other libraries ---
 
 
-def bio_tags(annotated: list[Annotated]) -> list[str]:
-    labels = sorted({label for one in annotated for *_, label in one["entities"]})
-    return ["O", *(f"{edge}-{label}" for label in labels for edge in "BI")]
-
-
 def batches(annotated: list[Annotated], steps: int) -> Iterator[list[Annotated]]:
     """Yield `steps` batches of the annotated texts, shuffled in each pass."""
     shuffled = random.Random(0).sample(annotated, len(annotated))
     endless = cycle(shuffled)
     for _ in range(steps):
         yield list(islice(endless, HEAD_BATCH))
-
-
-def fit_linear_head(model: Any, tokenizer: Any, annotated: list[Annotated]) -> None:
-    """Train the classifier of a transformers model; the encoder is frozen."""
-    import torch
-
-    optimizer = torch.optim.AdamW(model.classifier.parameters(), lr=HEAD_LEARN_RATE)
-    model.eval()
-    model.requires_grad_(False)
-    model.classifier.requires_grad_(True)
-    for batch in batches(annotated, HEAD_STEPS):
-        inputs = tokenizer(
-            [one["text"] for one in batch],
-            padding=True,
-            truncation=True,
-            return_tensors="pt",
-            return_offsets_mapping=True,
-        )
-        offsets = inputs.pop("offset_mapping").tolist()
-        labels = [
-            _piece_tags(own, one["entities"], model.config.label2id)
-            for own, one in zip(offsets, batch, strict=True)
-        ]
-        model(**inputs, labels=torch.tensor(labels)).loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-
-def _piece_tags(offsets: list, entities: list, ids: dict[str, int]) -> list[int]:
-    """A BIO tag for each word piece; -100 (ignored) for pieces without text."""
-    tags = []
-    for start, end in offsets:
-        tag = "O" if end > start else None
-        for first, last, label in entities:
-            if end > start and first < end and start < last:
-                tag = f"{'B' if start <= first else 'I'}-{label}"
-        tags.append(-100 if tag is None else ids[tag])
-    return tags
 
 
 def fit_crf_head(nlp: Any, annotated: list[Annotated]) -> None:
@@ -392,15 +322,20 @@ def fit_crf_head(nlp: Any, annotated: list[Annotated]) -> None:
     ner.eval()
 
 
-def fit_spacy_head(nlp: Language, annotated: list[Annotated], steps: int) -> None:
-    """Train all components after the first, which is the encoder and is frozen."""
+def train_from(config: Config, annotated: list[Annotated], steps: int) -> Language:
+    """Train all components of a pipeline after the first, which is the encoder and is frozen."""
+    from spacy.util import fix_random_seed, load_model_from_config
     from thinc.api import Adam
 
+    fix_random_seed(0)
+    nlp = load_model_from_config(config, auto_fill=True)
+    nlp.initialize(lambda: make_examples(nlp, annotated))
     encoder = nlp.pipe_names[0]
     optimizer = Adam(0.001)
     for batch in batches(annotated, steps):
         examples = make_examples(nlp, batch)
         nlp.update(examples, sgd=optimizer, exclude=[encoder], annotates=[encoder])
+    return nlp
 
 
 def make_examples(nlp: Language, annotated: Iterable[Annotated]) -> list[Example]:
@@ -416,7 +351,7 @@ def make_examples(nlp: Language, annotated: Iterable[Annotated]) -> list[Example
 
 
 def prepare_pipelines(
-    pipeline: str, annotated: list[Annotated], work: Path, *, shapes: bool, gpu: bool
+    pipeline: str, annotated: list[Annotated], work: Path, *, base: bool, gpu: bool
 ) -> dict[str, str]:
     """Create the pipelines and encoders of the contestants; existing directories are kept.
 
@@ -424,9 +359,8 @@ def prepare_pipelines(
         pipeline: a fine-tuned pipeline with `biomed_transformer`.
         annotated: texts to train the heads on.
         work: directory to write to.
-        shapes: whether to create pipelines for `SHAPES` too.
-        gpu: whether they are for a GPU: pipelines in PyTorch in place of compressed ones, and of
-            the shapes only BERT-base.
+        base: whether to create pipelines with a BERT-base of random weights too.
+        gpu: whether they are for a GPU: pipelines in PyTorch in place of compressed ones.
 
     Returns:
         the directories by name.
@@ -435,25 +369,19 @@ def prepare_pipelines(
 
     nlp = load_pipeline(pipeline)
     made = {} if gpu else export_variants(lambda: nlp, annotated, work)
-    made.update({name: work / name for name in ("encoder", "stock")})
+    made |= {name: work / name for name in ("encoder", "stock")}
     once(made["encoder"], lambda path: write_encoder(nlp, path))
     once(made["stock"], lambda path: write_stock(made["encoder"], nlp.lang, annotated, path))
-    for shape, settings in SHAPES.items() if shapes else ():
-        if gpu and shape != "BERT-base":
-            continue
-        folder = work / shape.replace(" ", "_")
-        encoder, stock = folder / "encoder", folder / "stock"
-        once(encoder, lambda path, own=settings: write_shape(made["encoder"], own, path))
+    if base:
+        folder = work / "BERT-base"
+        ours = {name: folder / name for name in ("encoder", "stock", "pytorch")}
+        encoder = ours["encoder"]
+        once(encoder, lambda path: write_base(made["encoder"], path))
+        once(ours["stock"], lambda path: write_stock(encoder, nlp.lang, annotated, path, 5))
         make = partial(make_untrained, nlp, encoder, annotated)
-        if gpu:
-            ours = {"pytorch": folder / "pytorch"}
-            once(ours["pytorch"], lambda path, own=make: own().to_disk(path))
-        else:
-            ours = export_variants(make, annotated, folder)
-        made.update({f"{shape} {variant}": path for variant, path in ours.items()})
-        if shape == "BERT-base":
-            once(stock, lambda path, own=encoder: write_stock(own, nlp.lang, annotated, path, 5))
-            made[f"{shape} stock"] = stock
+        once(ours["pytorch"], lambda path: make().to_disk(path))
+        ours |= {} if gpu else export_variants(make, annotated, folder)
+        made |= {f"BERT-base {name}": path for name, path in ours.items()}
     return {name: str(path) for name, path in made.items()}
 
 
@@ -465,10 +393,6 @@ def export_variants(
     Args:
         load: gives the pipeline; called only if a directory is missing.
         annotated: texts to measure the ranges of static int8 on.
-        folder: directory to write to.
-
-    Returns:
-        the directories by variant.
     """
     from spacy_biomed.packaging.compression import write_compressed
 
@@ -503,15 +427,15 @@ def write_encoder(nlp: Language, path: Path) -> None:
     (path / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf8")
 
 
-def write_shape(like: Path, shape: dict[str, int], path: Path) -> None:
-    """Write a BERT with random weights and the tokenizer of another encoder."""
+def write_base(like: Path, path: Path) -> None:
+    """Write a BERT-base with random weights and the tokenizer of another encoder."""
     import torch
     from transformers import AutoTokenizer, BertConfig, BertModel
 
     tokenizer = AutoTokenizer.from_pretrained(like, trust_remote_code=False)
     tokenizer.save_pretrained(path)
     torch.manual_seed(0)
-    config = BertConfig(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **shape)
+    config = BertConfig(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id)
     BertModel(config).save_pretrained(path)
 
 
@@ -519,33 +443,22 @@ def write_stock(
     encoder: Path, lang: str, annotated: list[Annotated], path: Path, steps: int = HEAD_STEPS
 ) -> None:
     """Write the stock pipeline for an encoder."""
-    from spacy.util import fix_random_seed, load_model_from_config
-
-    fix_random_seed(0)
-    nlp = load_model_from_config(stock_config(encoder, lang), auto_fill=True)
-    nlp.initialize(lambda: make_examples(nlp, annotated))
-    fit_spacy_head(nlp, annotated, steps)
-    nlp.to_disk(path)
+    train_from(stock_config(encoder, lang), annotated, steps).to_disk(path)
 
 
 def make_untrained(
     like: Language, encoder: Path, annotated: list[Annotated], steps: int = 5
 ) -> Language:
     """One of our pipelines, like another but with an encoder of random weights."""
-    from spacy.util import fix_random_seed, load_model_from_config
     from thinc.api import Config
 
     from spacy_biomed.packaging.compression import find_encoders
 
-    fix_random_seed(0)
     whole = like.config.interpolate()
     config = Config({section: whole[section] for section in ("nlp", "components")})
     for name in find_encoders(like):
         config["components"][name]["model"]["name"] = str(encoder)
-    nlp = load_model_from_config(config, auto_fill=True)
-    nlp.initialize(lambda: make_examples(nlp, annotated))
-    fit_spacy_head(nlp, annotated, steps)
-    return nlp
+    return train_from(config, annotated, steps)
 
 
 # --- The process of a contestant ---
@@ -561,21 +474,13 @@ class Process:
         self.rounds: dict[str, Callable[[], Any]] = {}
         self.endless: Iterator[str] = iter(())
 
-    def make(
-        self, pipeline: str, annotated: list[Annotated], work: str, shapes: bool, gpu: bool = False
-    ) -> dict[str, str]:
+    def make(self, work: str, gpu: bool = False, **arguments: Any) -> dict[str, str]:
         """Call `prepare_pipelines`, on the GPU if they are for one and it is there."""
         if gpu:
             import spacy
 
             spacy.prefer_gpu()
-        return prepare_pipelines(pipeline, annotated, Path(work), shapes=shapes, gpu=gpu)
-
-    def versions(self, packages: list[str]) -> dict[str, str]:
-        """The versions of packages in this environment."""
-        from importlib.metadata import version
-
-        return {name: version(name) for name in packages}
+        return prepare_pipelines(work=Path(work), gpu=gpu, **arguments)
 
     def load(self, kind: str, **settings: Any) -> None:
         """Load the contestant: one of `KINDS`, with its settings."""
@@ -593,9 +498,14 @@ class Process:
         self.rounds[name]()
         return time.perf_counter() - start
 
-    def operations(self) -> float:
-        """The operations of a round of `EncoderAlone`."""
-        return self.contestant.operations
+    def find(self, texts: list[str]) -> list[list[tuple[int, int, str]]]:
+        """The spans of personal data in each text."""
+        return [self.contestant.spans(found) for found in self.contestant.stream(texts)]
+
+    def share(self, name: str) -> float | None:
+        """The share of the GPU's peak that a round of `EncoderAlone` uses; None without a GPU."""
+        peak = measure_peak()
+        return self.contestant.operations / self.round(name) / peak if peak else None
 
     def peak_memory(self) -> int:
         return peak_memory()

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Test and measure the package on a machine with a GPU, in about 15 minutes, without the internet.
 #
-#   benchmarks/on_gpu.sh [--quick] [--dry-run] [--mps] [--site ARCHIVE] [--output FOLDER] ENCODER [STEP ...]
+#   benchmarks/on_gpu.sh [--quick] [--dry-run] [--site ARCHIVE] [--output FOLDER] ENCODER [STEP ...]
 #
 # ENCODER is a BERT of six layers in Hugging Face layout, such as MiniLM. Steps, all of them by
 # default: tests, quality, inference, annotating, training, pretraining. A step that fails does not stop the next.
@@ -10,17 +10,14 @@
 # --output FOLDER (default build/on_gpu): logs with the tables, and the figures as JSON.
 # --quick: few texts and steps, to test this script.
 # --dry-run: the same on the CPU.
-# --mps: in the step annotating, processes compute on the card at the same time (NVIDIA's MPS, a
-#   daemon of this user that ends with the step) and not in turns.
 # The corpus is assets/ncbi_disease if it is there, else assets/starter_en.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-output=build/on_gpu site= quick= dry= mps=
+output=build/on_gpu site= quick= dry=
 while [[ ${1-} == --* ]]; do
   case $1 in
     --quick) quick=1; shift ;;
-    --mps) mps=1; shift ;;
     --dry-run) quick=1 dry=1; shift ;;
     --site) site=$(realpath "$2"); shift 2 ;;
     --output) output=$2; shift 2 ;;
@@ -61,29 +58,12 @@ fi
 
 # Half of the processors: some of them may share a core.
 threads=$((($(nproc) + 1) / 2))
-device=cuda gpu=0 few=() peak=()
+device=cuda gpu=0 few=()
 if [[ $dry ]]; then
   device=cpu gpu=-1
   export SPACY_BIOMED_GPU_TESTS=cpu
 else
   nvidia-smi | tee "$output/nvidia-smi.log"
-  # What the card reaches with one large product in bf16, in TFLOPS.
-  peak=(--peak "$(python3 - <<'PY'
-import time
-import torch
-
-one = torch.randn(8192, 8192, dtype=torch.bfloat16, device="cuda")
-for _ in range(5):
-    one @ one
-torch.cuda.synchronize()
-start = time.perf_counter()
-for _ in range(50):
-    one @ one
-torch.cuda.synchronize()
-print(round(50 * 2 * 8192**3 / (time.perf_counter() - start) / 1e12, 1))
-PY
-)")
-  echo "matrix product in bf16: ${peak[1]} TFLOPS"
 fi
 
 corpus=starter_en
@@ -123,24 +103,17 @@ for step in $steps; do
     tests) log tests python3 -m pytest -n 0 -m gpu --durations=0 tests/test_gpu.py ;;
     quality) log quality quality ;;
     inference)
-      [[ $quick ]] && few=(--limit 5 --document-limit 5 --shape-limit 5 --repeats 1 ${dry:+--dry-run})
-      log inference python3 benchmarks/inference.py "$(pipeline)" --device cuda "${peak[@]}" \
-        --corpora "$work/corpus" --trained-on "$corpus" --texts "$corpus" --shape-limit 900 \
+      [[ $quick ]] && few=(--limit 5 --document-limit 5 --base-limit 5 --repeats 1 ${dry:+--dry-run})
+      log inference python3 benchmarks/inference.py "$(pipeline)" --device cuda \
+        --corpora "$work/corpus" --trained-on "$corpus" --texts "$corpus" --base-limit 900 \
         --repeats 3 --threads $threads --work "$work/contestants" --output "$output/inference.json" \
         "${few[@]}"
       ;;
     annotating)
       # After `inference`, which makes the pipelines with a base encoder and stock's.
-      if [[ $mps && ! $dry ]]; then
-        export CUDA_MPS_PIPE_DIRECTORY=$work/mps CUDA_MPS_LOG_DIRECTORY=$work/mps_log
-        mkdir -p "$work/mps" "$work/mps_log"
-        nvidia-cuda-mps-control -d || unset CUDA_MPS_PIPE_DIRECTORY
-      fi
       log annotating_small annotating 500000 "$(pipeline)" "$work/contestants/stock"
       base=$work/contestants/BERT-base
       [[ -d $base/pytorch ]] && log annotating_base annotating 350000 "$base/pytorch" "$base/stock"
-      [[ ${CUDA_MPS_PIPE_DIRECTORY-} ]] && echo quit | nvidia-cuda-mps-control
-      unset CUDA_MPS_PIPE_DIRECTORY
       ;;
     training)
       [[ $quick ]] && few=(--steps 2 --repeats 1 --batch-size 8)
@@ -155,7 +128,7 @@ from spacy.vocab import Vocab
 for doc in read_docs(sys.argv[1], Vocab()):
     print(" ".join(doc.text.split()))' "$work/corpus/$corpus/train.spacy" >"$work/text.txt"
       log pretraining python3 benchmarks/pretraining.py configs/language_models/starter_en.cfg \
-        "$work/text.txt" --device $device "${peak[@]}" --repeats 3 --threads $threads \
+        "$work/text.txt" --device $device --repeats 3 --threads $threads \
         --output "$output/pretraining.json" "${few[@]}"
       ;;
     *) echo "on_gpu.sh: no step $step" >&2; exit 2 ;;

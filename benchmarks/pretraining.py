@@ -7,19 +7,13 @@ loop of `spacy biomed pretrain`. The plain one uses transformers' `Trainer` and
 `DataCollatorForLanguageModeling` in fp32, and computes the head at all positions. Each runs in a
 separate process, and they take turns: some steps each, while the others wait. Speeds are medians of
 these rounds, in word pieces per second. Nothing is downloaded.
-
-On a GPU (`--device cuda`) the output also has the share of the card's peak, if `--peak` gives the
-peak in TFLOPS. It counts six operations for each weight of a matrix product and word piece, with
-the head only at masked positions, and the operations of attention.
 """
 
 import argparse
 import sys
 import time
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from threading import Semaphore, Thread
 from typing import TYPE_CHECKING, Any
@@ -28,14 +22,11 @@ from comparisons import (
     Check,
     Contest,
     TextSet,
-    add_options,
-    console,
+    create_parser,
     positive,
-    print_checks,
+    report,
     run_program,
-    write_results,
 )
-from rich.table import Table
 from transformers import TrainerCallback
 
 from spacy_biomed.evaluation.workers import serve
@@ -72,11 +63,11 @@ class Gate(TrainerCallback):
 class Process:
     """The requests of a contestant's process."""
 
-    def load(self, name: str, recipe: str, overrides: dict[str, Any], steps: int) -> dict[str, Any]:
+    def load(self, name: str, recipe: str, overrides: dict[str, Any], steps: int) -> int:
         """Set up a contestant, and run a round as a warm-up.
 
         Returns:
-            word pieces in a round, special tokens included, and operations for each word piece.
+            word pieces in a round, special tokens included.
         """
         precision = {BF16: "bf16", FP32: "fp32", PLAIN: "fp32"}[name]
         settings = read_recipe(
@@ -89,8 +80,7 @@ class Process:
         Thread(target=trainer.train, daemon=True).start()
         self.gate.reached.acquire()
         self.gate.round()
-        pieces = steps * settings.training.batch * settings.packing.length
-        return {"pieces": pieces, "operations": operations(trainer.model, settings)}
+        return steps * settings.training.batch * settings.packing.length
 
     def round(self, name: str) -> float:
         return self.gate.round()
@@ -145,20 +135,6 @@ def make_plain(recipe: PretrainingRecipe) -> "Trainer":
     )
 
 
-def operations(model: Any, recipe: PretrainingRecipe) -> float:
-    """The floating-point operations of forward and backward pass for a word piece."""
-    import torch
-
-    head = model.get_output_embeddings()
-    encoder = model.base_model
-    body = sum(
-        module.weight.numel() for module in encoder.modules() if isinstance(module, torch.nn.Linear)
-    )
-    config = model.config
-    attention = 2 * config.num_hidden_layers * recipe.packing.length * config.hidden_size
-    return 6 * (body + recipe.masking.probability * head.weight.numel() + attention)
-
-
 # --- The program ---
 
 
@@ -169,9 +145,7 @@ def main() -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = create_parser(__doc__, "pretraining.json")
     parser.add_argument("recipe", type=Path, help="of an encoder from scratch")
     parser.add_argument("text", type=Path, help="as `spacy biomed pretrain` takes it")
     parser.add_argument(
@@ -183,8 +157,6 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--steps", type=positive, default=4, help="in a round")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--peak", type=float, help="TFLOPS that the GPU has in bf16")
-    add_options(parser, output="build/benchmarks/pretraining.json")
     return parser.parse_args()
 
 
@@ -204,65 +176,22 @@ def compare(args: argparse.Namespace, folder: Path) -> None:
     for name in ("batch", "device_batch"):
         if getattr(args, name):
             overrides[f"training.{name}"] = getattr(args, name)
-    contest = Contest(args.threads, args.repeats)
-    try:
-        for name in CONTESTANTS:
-            contest.start(name, [sys.executable, __file__, "--serve"])
-        answers = [
-            contest.ask(
-                name,
-                "load",
-                name=name,
-                recipe=str(args.recipe.resolve()),
-                overrides=overrides,
-                steps=args.steps,
-            )
+    recipe = str(args.recipe.resolve())
+    shared = {"recipe": recipe, "overrides": overrides, "steps": args.steps}
+    with Contest(args.threads, args.repeats, "word pieces") as contest:
+        contest.start(CONTESTANTS, __file__, "--serve")
+        pieces = [
+            contest.ask(name, "load", name=name, **shared)
             for name in contest.among(CONTESTANTS, "Before it counts")
         ]
-        known = next((answer for answer in answers if answer), {"pieces": 0, "operations": 0})
-        rounds = TextSet(args.recipe.stem, [], known["pieces"])
+        rounds = TextSet(args.recipe.stem, [], next(filter(None, pieces), 0))
         contest.take_turns(rounds, CONTESTANTS)
-    finally:
-        contest.close()
     checks = [
         Check("bf16 vs fp32", contest.ratio(rounds.name, BF16, FP32), 2.5),
         Check("fp32 vs plain loop", contest.ratio(rounds.name, FP32, PLAIN), None),
         Check("bf16 vs plain loop", contest.ratio(rounds.name, BF16, PLAIN), None),
-        *peak_shares(args, contest, rounds.name, known["operations"]),
     ]
-    print_speeds(contest, rounds)
-    print_checks(checks)
-    speeds = {
-        name: {"pieces_per_second": contest.words_per_second(rounds.name, name), "seconds": seconds}
-        for name, seconds in contest.seconds[rounds.name].items()
-    }
-    write_results(
-        args.output, args, checks, pieces=rounds.words, speeds=speeds, missing=contest.missing
-    )
-
-
-def peak_shares(
-    args: argparse.Namespace, contest: Contest, rounds: str, operations: float
-) -> Iterator[Check]:
-    """The share of the GPU's peak that our loop in bf16 uses."""
-    speed = contest.words_per_second(rounds, BF16)
-    if args.peak and speed:
-        share = 100 * speed * operations / (1e12 * args.peak)
-        yield Check("share of the GPU's peak, bf16", share, None, "%")
-
-
-def print_speeds(contest: Contest, rounds: TextSet) -> None:
-    title = f"Word pieces a second, {rounds.name}: median (least to most)"
-    table = Table(title=title, title_justify="left")
-    table.add_column("")
-    table.add_column(f"rounds of {rounds.words:,} word pieces", justify="right")
-    for name, seconds in contest.seconds[rounds.name].items():
-        middle, most, least = (
-            rounds.words / one for one in (median(seconds), min(seconds), max(seconds))
-        )
-        table.add_row(name, f"{middle:,.0f} ({least:,.0f} to {most:,.0f})")
-    console.print(table)
-    contest.print_missing()
+    report(contest, args, checks)
 
 
 if __name__ == "__main__":

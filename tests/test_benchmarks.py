@@ -65,10 +65,10 @@ def test_answers_of_the_server_may_differ_in_the_last_digits_of_a_confidence() -
 
 
 def test_the_plain_loop_learns_tags_on_first_word_pieces(tiny_bert: Path, tmp_path: Path) -> None:
-    finetuning = import_module("finetuning")
+    training = import_module("training")
     convert_corpus("starter_en", REPOSITORY / "assets" / "starter_en", tmp_path / "corpus")
-    schedule = finetuning.Schedule(steps=2, learn_rate=1e-3, batch=2, seed=0)
-    trainer = finetuning.PlainTrainer(tmp_path / "corpus", str(tiny_bert), schedule)
+    schedule = training.Schedule(steps=2, learn_rate=1e-3, batch=2, seed=0)
+    trainer = training.PlainTrainer(tmp_path / "corpus", str(tiny_bert), schedule)
     doc = Doc(Vocab(), words=["metformin", "and", "lung", "cancer"])
     doc.ents = [Span(doc, 0, 1, "CHEMICAL"), Span(doc, 2, 4, DISEASE)]
     [sequence] = trainer.encode(doc)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Generator
-from contextlib import closing, suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from spacy.language import Language
 
@@ -25,6 +25,7 @@ from ..formats.registry import check_keep, find_output, get_format
 from ..outputs import check_replaceable, working_directory, write_part
 from ..pipeline.ner.calibrating import list_uncalibrated
 from ..pipeline.pipeline_loading import load_pipeline
+from ..settings.environment import setting_variable
 from .deidentification import DEIDENTIFIED_BY, Deidentification
 from .manifest import (
     ERRORS,
@@ -41,6 +42,7 @@ from .manifest import (
 from .processes import annotate_in_processes
 from .ray_engine import RaySettings, annotate_on_ray
 from .shard_worker import Engine, ShardWork, find_states, hash_manifest
+from .shards import ShardAnnotator
 from .time_limit import DEFAULT_SECONDS
 
 MADE_BY = "spacy biomed annotate"
@@ -142,8 +144,8 @@ def annotate_collection(
     is in the output exactly once, whenever the process is killed. Since batches never cross the
     boundary of a shard, a continued run writes the same files, byte for byte, as an uninterrupted
     one. A row that cannot be annotated is listed in `_errors.jsonl`, with its identifier and the
-    reason, and never with its text. The environment variable SPACY_BIOMED_ENGINE is set to
-    "onnxruntime" if it is not set, so that all processes use the same engine.
+    reason, and never with its text. While it runs, SPACY_BIOMED_ENGINE is
+    "onnxruntime" unless it is set, so that all processes use the same engine.
 
     Args:
         pipeline: installed package or pipeline directory.
@@ -159,101 +161,189 @@ def annotate_collection(
             there are too many errors, or the run to be continued had another input, pipeline or
             setting. Finished shards are kept.
     """
-    settings = settings or BulkSettings()
-    format = find_output(output) if deidentification is None else "replacements"
-    made_by = MADE_BY if deidentification is None else DEIDENTIFIED_BY
-    check_replaceable(output, made_by, [source, pipeline])
-    if deidentification is None:
-        check_keep(format, settings.columns)
-    meanings = read_meanings(settings.meanings)
-    os.environ.setdefault(ENGINE_VARIABLE, ENGINE)
-    is_copied = deidentification is not None
-    parts = find_parts(source, settings.columns, settings.layout, is_copied=is_copied)
-    if deidentification is not None:
-        parts = [deidentification.read(part) for part in parts]
-    if settings.gpu_id >= 0 and settings.engine == "ray":
-        raise BiomedError("--gpu-id is for processes of this machine: leave --engine ray out")
-    nlp = load_pipeline(pipeline, settings.code, settings.gpu_id)
-    if deidentification is not None:
-        deidentification.prepare(nlp)
-    described = describe_pipeline(nlp)
-    usual = nlp.batch_size if settings.gpu_id < 0 else max(nlp.batch_size, GPU_BATCH)
-    batch_size = settings.batch_size or usual
-    uncalibrated = list_uncalibrated(nlp)
-    with working_directory(output, made_by, [source, pipeline]):
-        threads = _find_threads(output, settings)
+    run = _Run(pipeline, source, output, settings or BulkSettings(), deidentification)
+    with setting_variable(ENGINE_VARIABLE, os.environ.get(ENGINE_VARIABLE, ENGINE)):
+        nlp = run.load()
+        uncalibrated = list_uncalibrated(nlp)
+        with working_directory(output, run.made_by, [source, pipeline]):
+            manifest, work = run.begin(nlp)
+            finished = read_finished(output, len(manifest.shards))
+            continued = len(finished)
+            watch = _Watch(manifest, finished, on_progress)
+            engine = run.choose_engine(work, nlp, len(manifest.shards) - continued)
+            del nlp  # else it stays in memory beside those of several processes
+            with _keeping_finished(output, finished):
+                _annotate_shards(engine, work, manifest, finished, watch, run.settings.max_errors)
+                run.check_input(work.states)
+                check_no_others(output, finished)
+            write_results(output, finished)
+            if run.format == "parquet":
+                _explain_parquet(output)
+    counts = sum((Counter(one.counts) for one in finished.values()), Counter[str]())
+    failed = [error for number in sorted(finished) for error in finished[number].errors]
+    return BulkReport(counts, failed, len(manifest.shards), continued, uncalibrated)
+
+
+class _Run:
+    """What `annotate_collection` is given, and what follows from it.
+
+    Attributes:
+        format: of the output.
+        made_by: the command.
+        meanings: what labels mean.
+        parts: of the input.
+    """
+
+    def __init__(
+        self,
+        pipeline: str,
+        source: Path,
+        output: Path,
+        settings: BulkSettings,
+        deidentification: Deidentification | None,
+    ):
+        self.pipeline, self.source, self.output = pipeline, source, output
+        self.settings, self.deidentification = settings, deidentification
+        self.format = find_output(output) if deidentification is None else "replacements"
+        self.made_by = MADE_BY if deidentification is None else DEIDENTIFIED_BY
+        check_replaceable(output, self.made_by, [source, pipeline])
+        if deidentification is None:
+            check_keep(self.format, settings.columns)
+        self.meanings = read_meanings(settings.meanings)
+        self.parts = self._find_parts()
+        if deidentification is not None:
+            self.parts = [deidentification.read(part) for part in self.parts]
+        if settings.gpu_id >= 0 and settings.engine == "ray":
+            raise BiomedError("--gpu-id is for processes of this machine: leave --engine ray out")
+
+    def _find_parts(self) -> list[Part]:
+        is_copied = self.deidentification is not None
+        columns, layout = self.settings.columns, self.settings.layout
+        return find_parts(self.source, columns, layout, is_copied=is_copied)
+
+    def check_input(self, states: dict[str, str]) -> None:
+        """Raise BiomedError if the input has changed."""
+        if find_states(self._find_parts()) != states:
+            raise self.parts[0].has_changed()
+
+    def load(self) -> Language:
+        nlp = load_pipeline(self.pipeline, self.settings.code, self.settings.gpu_id)
+        if self.deidentification is not None:
+            self.deidentification.prepare(nlp)
+        return nlp
+
+    def begin(self, nlp: Language) -> tuple[Manifest, ShardWork]:
+        """Write the manifest, or read that of the run to be continued."""
+        settings, code, given = self.settings, self.settings.code, self.deidentification
+        fixed, described, states = (
+            self._list_fixed(nlp),
+            describe_pipeline(nlp),
+            find_states(self.parts),
+        )
+        manifest = open_manifest(self.output, self.parts, states, described, fixed)
+        # Absolute: workers may have another working directory.
+        is_path = Path(self.pipeline).exists()
+        return manifest, ShardWork(
+            pipeline=os.path.abspath(self.pipeline) if is_path else self.pipeline,
+            source=os.path.abspath(self.source),
+            output=os.path.abspath(self.output),
+            columns=settings.columns,
+            format=self.format,
+            batch_size=fixed["batch_size"],
+            threads=fixed["threads"],
+            states=states,
+            described=described,
+            manifest=hash_manifest(self.output),
+            layout=settings.layout,
+            code=None if code is None else os.path.abspath(code),
+            min_confidence=settings.min_confidence,
+            deidentification=None if given is None else asdict(given),
+            meanings=self.meanings,
+            date=fixed.get("date", ""),
+            gpu_id=settings.gpu_id,
+            max_seconds=settings.max_seconds,
+        )
+
+    def _list_fixed(self, nlp: Language) -> dict[str, Any]:
+        """Everything beside the pipeline and the input that the output depends on."""
+        settings = self.settings
+        usual = nlp.batch_size if settings.gpu_id < 0 else max(nlp.batch_size, GPU_BATCH)
         fixed = {
-            "format": format,
+            "format": self.format,
             **settings.columns._asdict(),
             "keep": list(settings.columns.keep),
             **settings.layout._asdict(),
             "code": None if settings.code is None else hash_file(Path(settings.code)),
             "shard_size": settings.shard_size,
-            "batch_size": batch_size,
+            "batch_size": settings.batch_size or usual,
             "engine": os.environ[ENGINE_VARIABLE],
-            "threads": threads,
+            "threads": _find_threads(self.output, settings),
             **({} if settings.gpu_id < 0 else {"gpu": True}),
-            **({} if deidentification is None else deidentification.describe(nlp)),
+            **({} if self.deidentification is None else self.deidentification.describe(nlp)),
         }
         if settings.meanings is not None:
-            fixed["meanings"] = meanings
-        if get_format(format).is_dated:
-            fixed["date"] = read_settings(output).get("date") or date.today().isoformat()
+            fixed["meanings"] = self.meanings
+        if get_format(self.format).is_dated:
+            earlier = read_settings(self.output)
+            fixed["date"] = earlier.get("date") or date.today().isoformat()
         if settings.min_confidence:
             fixed["min_confidence"] = settings.min_confidence
-        states = find_states(parts)
-        manifest = open_manifest(output, parts, states, described, fixed)
-        finished = read_finished(output, len(manifest.shards))
-        continued = len(finished)
-        watch = _Watch(manifest, finished, on_progress)
-        unfinished = [(n, shard) for n, shard in enumerate(manifest.shards) if n not in finished]
-        # Absolute: workers may have another working directory.
-        work = ShardWork(
-            os.path.abspath(pipeline) if Path(pipeline).exists() else pipeline,
-            os.path.abspath(source),
-            os.path.abspath(output),
-            settings.columns,
-            format,
-            batch_size,
-            threads,
-            states,
-            described,
-            hash_manifest(output),
-            settings.layout,
-            None if settings.code is None else os.path.abspath(settings.code),
-            settings.min_confidence,
-            None if deidentification is None else asdict(deidentification),
-            meanings,
-            fixed.get("date", ""),
-            settings.gpu_id,
-            settings.max_seconds,
-        )
-        engine = _choose_engine(settings, work, nlp, parts, len(unfinished))
-        del nlp  # else it stays in memory beside those of several processes
-        try:
-            with closing(engine(work, unfinished, watch.advance)) as done:
-                watch.check(output, settings.max_errors)
-                for one in done:
-                    record_finished(output, one)
-                    finished[one.shard] = one
-                    watch.errors += len(one.errors)
-                    watch.check(output, settings.max_errors)
-            again = find_parts(source, settings.columns, settings.layout, is_copied=is_copied)
-            if find_states(again) != states:
-                raise parts[0].has_changed()
-            check_no_others(output, finished)
-        except BaseException as error:
-            with suppress(BiomedError, OSError):
-                write_results(output, finished)
-            if isinstance(error, BiomedError):
-                raise BiomedError(f"{error}; finished shards are kept: run it again") from error
-            raise
-        write_results(output, finished)
-        if format == "parquet":
-            _explain_parquet(output)
-    counts = sum((Counter(one.counts) for one in finished.values()), Counter[str]())
-    failed = [error for number in sorted(finished) for error in finished[number].errors]
-    return BulkReport(counts, failed, len(manifest.shards), continued, uncalibrated)
+        return fixed
+
+    def choose_engine(self, work: ShardWork, nlp: Language, shards: int) -> Engine:
+        """What annotates this number of shards."""
+        settings = self.settings
+        if settings.engine == "ray":
+            where = RaySettings(settings.address, settings.n_process, settings.verbose)
+            return partial(annotate_on_ray, settings=where)
+        processes = max(1, min(settings.n_process or 1, shards))
+        if processes > 1 or work.threads != default_threads():
+            return partial(annotate_in_processes, processes=processes)
+        return _annotate_here(work.open_output(nlp, self.parts))
+
+
+def _annotate_here(annotator: ShardAnnotator) -> Engine:
+    def annotate(
+        work: ShardWork, unfinished: list[tuple[int, Shard]], on_batch: Callable[[int, int], None]
+    ) -> Generator[FinishedShard, None, None]:
+        with closing(annotator):
+            for number, shard in unfinished:
+                yield annotator.annotate(number, shard, on_batch)
+
+    return annotate
+
+
+def _annotate_shards(
+    engine: Engine,
+    work: ShardWork,
+    manifest: Manifest,
+    finished: dict[int, FinishedShard],
+    watch: _Watch,
+    max_errors: int | None,
+) -> None:
+    """Annotate the shards that are not finished, and record each."""
+    unfinished = [(n, shard) for n, shard in enumerate(manifest.shards) if n not in finished]
+    output = Path(work.output)
+    with closing(engine(work, unfinished, watch.advance)) as done:
+        watch.check(output, max_errors)
+        for one in done:
+            record_finished(output, one)
+            finished[one.shard] = one
+            watch.errors += len(one.errors)
+            watch.check(output, max_errors)
+
+
+@contextmanager
+def _keeping_finished(output: Path, finished: dict[int, FinishedShard]) -> Iterator[None]:
+    """Write what is finished if the run ends early, and say that it can be continued."""
+    try:
+        yield
+    except BaseException as error:
+        with suppress(BiomedError, OSError):
+            write_results(output, finished)
+        if isinstance(error, BiomedError):
+            raise BiomedError(f"{error}; finished shards are kept: run it again") from error
+        raise
 
 
 def _explain_parquet(output: Path) -> None:
@@ -279,27 +369,6 @@ def _find_threads(output: Path, settings: BulkSettings) -> int:
 def _is_alone(settings: BulkSettings) -> bool:
     """Whether one process is to annotate everything."""
     return settings.engine == "local" and settings.n_process in (None, 1)
-
-
-def _choose_engine(
-    settings: BulkSettings, work: ShardWork, nlp: Language, parts: list[Part], shards: int
-) -> Engine:
-    if settings.engine == "ray":
-        where = RaySettings(settings.address, settings.n_process, settings.verbose)
-        return partial(annotate_on_ray, settings=where)
-    processes = max(1, min(settings.n_process or 1, shards))
-    if processes > 1 or work.threads != default_threads():
-        return partial(annotate_in_processes, processes=processes)
-    annotator = work.open_output(nlp, parts)
-
-    def annotate_here(
-        work: ShardWork, unfinished: list[tuple[int, Shard]], on_batch: Callable[[int, int], None]
-    ) -> Generator[FinishedShard, None, None]:
-        with closing(annotator):
-            for number, shard in unfinished:
-                yield annotator.annotate(number, shard, on_batch)
-
-    return annotate_here
 
 
 class _Watch:

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from ..files.records import Layout
     from ..files.sources import Columns
 
+ENGINES = LOCAL, RAY = "local", "ray"
+SHARD_SIZE = 1000
+
 # A text that people give for the path of a file: it begins or ends as one.
 _LIKE_A_PATH = re.compile(
     r"(~|\.{1,2})?/\S*[^\W\d]\S*|[A-Za-z]:\\.+|\S+/|"
@@ -78,7 +81,9 @@ def annotate(
     delimiter: str = DELIMITER,
     quoting: str = QUOTING,
     code: Path = CODE,
-    shard_size: int = typer.Option(1000, min=1, help="Documents in a shard, which is a file."),
+    shard_size: int = typer.Option(
+        SHARD_SIZE, min=1, help="Documents in a shard, which is a file."
+    ),
     batch_size: int = typer.Option(None, min=1, help="Documents in a batch; else the pipeline's."),
     n_process: int = typer.Option(
         None,
@@ -91,7 +96,7 @@ def annotate(
     min_confidence: float = typer.Option(
         0.0, callback=from_0_to_1, help="Leave out entities of a lower confidence."
     ),
-    engine: str = typer.Option("local", help="Who runs the processes: local, or ray."),
+    engine: str = typer.Option(LOCAL, help="Who runs the processes: local, or ray."),
     address: str = typer.Option(
         None, help="Ray cluster to use, auto or HOST:PORT; else Ray starts on this machine."
     ),
@@ -121,43 +126,63 @@ def annotate(
 
     columns = Columns(text_column, id_column, tuple(keep), patient_column)
     layout = read_layout(encoding, delimiter, quoting)
-    if output is not None:
-        if corpus is not None:
-            raise BiomedError("--corpus shows one text: leave it out, or leave OUTPUT out")
-        if not text:
-            raise BiomedError('TEXT is "": give a file or a folder of documents')
-        from ..bulk.annotating import BulkSettings
-
-        if engine not in ("local", "ray"):
-            raise BiomedError(
-                f"--engine {escape(engine)}: {list_choices(engine, ('local', 'ray'))}"
-            )
-        if address is not None and engine != "ray":
-            raise BiomedError("--address is that of a Ray cluster: add --engine ray")
-        settings = BulkSettings(
-            columns,
-            layout,
-            None if code is None else str(code),
-            shard_size,
-            batch_size,
-            n_process,
-            max_errors,
-            min_confidence,
-            cast("Literal['local', 'ray']", engine),
-            address,
-            verbose,
-            meanings,
-            gpu_id,
-            max_seconds,
+    if output is None:
+        _check_unused(
+            {
+                "--keep": keep,
+                "--patient-column": patient_column,
+                "--meanings": meanings,
+                "--shard-size": shard_size != SHARD_SIZE,
+                "--batch-size": batch_size,
+                "--n-process": n_process,
+                "--max-errors": max_errors is not None,
+                "--engine": engine != LOCAL,
+                "--address": address,
+                "--verbose": verbose,
+            }
         )
-        with explaining_interruption():
-            _annotate_collection(pipeline, Path(text), output, settings)
-    else:
-        given = {"--keep": keep, "--patient-column": patient_column, "--meanings": meanings}
-        for option in (name for name, value in given.items() if value):
-            raise BiomedError(f"{option} is for a collection: name OUTPUT, or leave it out")
         texts = _find_texts(text, corpus, columns, layout)
         _show(pipeline, texts, min_confidence, code, gpu_id)
+        return
+    _check_collection(text, corpus, engine, address)
+    from ..bulk.annotating import BulkSettings
+
+    settings = BulkSettings(
+        columns,
+        layout,
+        None if code is None else str(code),
+        shard_size,
+        batch_size,
+        n_process,
+        max_errors,
+        min_confidence,
+        cast("Literal['local', 'ray']", engine),
+        address,
+        verbose,
+        meanings,
+        gpu_id,
+        max_seconds,
+    )
+    with explaining_interruption():
+        _annotate_collection(pipeline, Path(text), output, settings)
+
+
+def _check_unused(given: dict[str, object]) -> None:
+    """Raise BiomedError if an option of collections is given without a place to write one."""
+    for option in (name for name, value in given.items() if value):
+        raise BiomedError(f"{option} is for a collection: name OUTPUT, or leave it out")
+
+
+def _check_collection(text: str, corpus: Path | None, engine: str, address: str | None) -> None:
+    """Raise BiomedError if a collection cannot be annotated with these options."""
+    if corpus is not None:
+        raise BiomedError("--corpus shows one text: leave it out, or leave OUTPUT out")
+    if not text:
+        raise BiomedError('TEXT is "": give a file or a folder of documents')
+    if engine not in ENGINES:
+        raise BiomedError(f"--engine {escape(engine)}: {list_choices(engine, ENGINES)}")
+    if address is not None and engine != RAY:
+        raise BiomedError("--address is that of a Ray cluster: add --engine ray")
 
 
 def _find_texts(text: str, corpus: Path | None, columns: Columns, layout: Layout) -> Iterable[str]:

@@ -85,42 +85,64 @@ def benchmark(
     Example: python -m spacy biomed benchmark compressed/ncbi_disease corpus/ncbi_disease/test.spacy
     --against training/ncbi_disease/model-best --threads 2
     """
-    scored = [option for option in (robustness, corpora) if option is not None]
+    _check_options(
+        texts=texts,
+        against=against,
+        scored=[option for option in (robustness, corpora) if option is not None],
+        is_mapped=corpora is None and bool(label_map or trained_on),
+        unused={"threads": threads, "batch-size": batch_size, "code": code, "output": output},
+        advise=advise,
+    )
+    if robustness is not None:
+        _measure_robustness(pipeline, robustness, code, output)
+    elif corpora is not None:
+        _measure_corpora(pipeline, corpora, label_map, trained_on, code, output)
+    elif texts is None:
+        _advise(pipeline, None)
+    else:
+        from ..files.sources import Columns
+        from ..formats.inputs import read_texts
+
+        read = read_texts(texts, Columns(text_column), read_layout(encoding, delimiter, quoting))
+        if advise:
+            _advise(pipeline, read[:64])
+            return
+        pipelines = [pipeline] if against is None else [pipeline, against]
+        settings = {"repeats": repeats, "threads": threads}
+        _measure_speed(pipelines, texts, read, batch_size, code, output, settings)
+
+
+def _check_options(
+    *,
+    texts: Path | None,
+    against: str | None,
+    scored: list[Path],
+    is_mapped: bool,
+    unused: dict[str, object],
+    advise: bool,
+) -> None:
+    """Raise BiomedError if options do not go together.
+
+    Args:
+        scored: corpora to score.
+        is_mapped: whether there are options of `--corpora` without it.
+        unused: values of the options that `--advise` has no use for.
+    """
     if len(scored) > 1 or (scored and (texts is not None or against is not None)):
         raise BiomedError(
             "--robustness and --corpora score one pipeline on their corpora: give one of them, and "
             "no other texts"
         )
-    if corpora is None and (label_map or trained_on):
+    if is_mapped:
         raise BiomedError("--map and --trained-on are for --corpora DIR: give it too")
     if advise and (scored or against is not None):
         raise BiomedError("--advise is for the speed of one pipeline: give it alone")
-    unused = {"threads": threads, "batch-size": batch_size, "code": code, "output": output}
     for option in (name for name, value in unused.items() if advise and value is not None):
         raise BiomedError(f"--{option} is not for --advise: leave it out")
-    if robustness is not None:
-        _measure_robustness(pipeline, robustness, code, output)
-        return
-    if corpora is not None:
-        _measure_corpora(pipeline, corpora, label_map, trained_on, code, output)
-        return
-    if texts is None and not advise:
+    if texts is None and not advise and not scored:
         raise BiomedError(
             "give the texts to measure with, or corpora with --robustness or --corpora"
         )
-    from ..files.sources import Columns
-    from ..formats.inputs import read_texts
-
-    if texts is None:
-        _advise(pipeline, None)
-        return
-    read = read_texts(texts, Columns(text_column), read_layout(encoding, delimiter, quoting))
-    if advise:
-        _advise(pipeline, read[:64])
-        return
-    pipelines = [pipeline] if against is None else [pipeline, against]
-    settings = {"repeats": repeats, "threads": threads}
-    _measure_speed(pipelines, texts, read, batch_size, code, output, settings)
 
 
 def _measure_speed(

@@ -7,7 +7,6 @@ the head computes logits only for the predicted pieces, and incomplete checkpoin
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -34,11 +33,15 @@ from ..encoders.loading import without_warnings, without_weights_bar
 from ..encoders.torch.dropout import use_byte_dropout
 from ..encoders.torch.precision import resolve_precision
 from ..outputs import delete_directory
+from ..settings.environment import setting_variable
 from ..settings.sections import advise_on_name
 from .batches import TrainingBatches, ValidationBatches
 from .masking import Masking
 from .packed_sequences import PackedText
 from .recipe import TrainingRecipe
+
+# The variable from which accelerate takes the number format, also that of `accelerate launch`.
+ACCELERATE = "ACCELERATE_MIXED_PRECISION"
 
 # Default number of padded word pieces that a device computes at once.
 _CPU_PIECES, _GPU_PIECES = 4096, 32768
@@ -157,13 +160,14 @@ class MaskedLanguageModelTrainer(Trainer):
             if args.bf16:
                 keep_in_bf16(model)
         self.rows = RowSelection(model)
-        super().__init__(
-            model,
-            args,
-            train_dataset=self.batches,
-            eval_dataset=ValidationBatches(validation, masking, device_batch),
-            callbacks=[EndCallback()],
-        )
+        with setting_variable(ACCELERATE, "bf16" if args.bf16 else "fp16" if args.fp16 else "no"):
+            super().__init__(
+                model,
+                args,
+                train_dataset=self.batches,
+                eval_dataset=ValidationBatches(validation, masking, device_batch),
+                callbacks=[EndCallback()],
+            )
         self.remove_callback(PrinterCallback)
         # The loss is a mean over all predicted pieces of a step, on all processes.
         self.model_accepts_loss_kwargs = True
@@ -385,12 +389,12 @@ def training_arguments(recipe: TrainingRecipe, steps: int) -> TrainingArguments:
     settings.setdefault("dataloader_num_workers", 0 if settings["use_cpu"] else 4)
     device = torch.device("cpu" if settings["use_cpu"] else "cuda")
     precision = resolve_precision(recipe.training.precision, device)
-    # Overrides a value of `accelerate launch` or of an earlier run in this process.
-    os.environ["ACCELERATE_MIXED_PRECISION"] = "no" if precision == "fp32" else precision
     try:
-        args = TrainingArguments(
-            **fixed, **settings, bf16=precision == "bf16", fp16=precision == "fp16"
-        )
+        # transformers sets the variable too.
+        with setting_variable(ACCELERATE, "no" if precision == "fp32" else precision):
+            args = TrainingArguments(
+                **fixed, **settings, bf16=precision == "bf16", fp16=precision == "fp16"
+            )
     except (ValueError, TypeError) as error:
         reason = " ".join(str(error).split())
         raise recipe.error("training.arguments", f"transformers refuses them: {reason}") from error

@@ -22,7 +22,7 @@ from spacy.tokens import Doc, Span
 
 from spacy_biomed import BiomedError
 from spacy_biomed.bulk import BulkSettings, annotate_collection, annotating, shards
-from spacy_biomed.bulk.manifest import FinishedShard
+from spacy_biomed.bulk.manifest import FinishedShard, read_settings
 from spacy_biomed.files import Columns
 from spacy_biomed.files.sources import Part, plan_shards
 from spacy_biomed.formats.inputs import find_parts
@@ -187,6 +187,16 @@ def test_a_finished_run_is_left_as_it_is(ruler, notes, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.*")} == {
         path: time for path, time in times.items() if path.is_file()
     }
+
+
+def test_the_engine_is_named_only_while_a_run_lasts(ruler, notes, tmp_path, monkeypatch):
+    monkeypatch.delenv("SPACY_BIOMED_ENGINE")
+    annotate_collection(str(ruler), notes, tmp_path / "out", SMALL)
+    assert read_settings(tmp_path / "out")["engine"] == "onnxruntime"
+    assert "SPACY_BIOMED_ENGINE" not in os.environ
+    monkeypatch.setenv("SPACY_BIOMED_ENGINE", "openvino")
+    annotate_collection(str(ruler), notes, tmp_path / "other", SMALL)
+    assert read_settings(tmp_path / "other")["engine"] == os.environ["SPACY_BIOMED_ENGINE"]
 
 
 def test_a_finished_shard_whose_file_is_gone_is_annotated_again(ruler, notes, tmp_path):

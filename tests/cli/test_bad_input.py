@@ -228,6 +228,15 @@ def test_annotate_refuses_a_corpus_it_cannot_read(tiny_pipeline, damaged, file, 
     assert message in refuse("annotate", tiny_pipeline, "--corpus", damaged / file)
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--n-process", "2"), ("--engine", "ray"), ("--shard-size", "10"), ("--max-errors", "0")],
+)
+def test_annotate_refuses_an_option_of_collections_for_a_text(option, value):
+    line = refuse("annotate", "en_none", "Aspirin.", option, value)
+    assert line == f"{option} is for a collection: name OUTPUT, or leave it out"
+
+
 def test_train_refuses_an_option_that_is_no_setting(tiny_config, tmp_path):
     line = refuse("train", tiny_config, "-o", tmp_path, "--resum", "yes")
     assert line.startswith("No such option")

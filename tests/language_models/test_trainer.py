@@ -1,6 +1,7 @@
 """The loss and its micro-batches, the trainer's arguments, and checkpoints."""
 
 import math
+import os
 
 import numpy as np
 import pytest
@@ -302,6 +303,15 @@ def test_arguments_of_the_recipe_reach_transformers(tmp_path):
     assert args.dataloader_num_workers == 3
     assert args.accelerator_config.non_blocking
     assert args.max_steps == 6
+
+
+def test_the_number_format_is_that_of_the_recipe_and_the_environment_stays(
+    make_trainer, monkeypatch
+):
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "fp16")
+    assert make_trainer(training__precision="bf16").accelerator.mixed_precision == "bf16"
+    assert make_trainer(training__precision="fp32").accelerator.mixed_precision == "no"
+    assert os.environ["ACCELERATE_MIXED_PRECISION"] == "fp16"
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,8 @@ class TransformersPipeline:
             model=trainer.model.eval(),
             tokenizer=trainer.tokenizer,
             aggregation_strategy="simple",
-            stride=128,  # texts longer than the encoder's window are read in overlapping windows
+            # Texts longer than the window are read in overlapping windows.
+            stride=trainer.tokenizer.model_max_length // 4,
             batch_size=8,  # on a CPU larger batches cost more by padding than they save
             device="cuda" if gpu else "cpu",
         )

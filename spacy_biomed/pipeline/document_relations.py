@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from spacy.language import Language
-from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Model, to_numpy
 from thinc.types import Floats2d
 
-from ..annotations.relation_layer import RELATIONS, SpanRelation
+from ..annotations.relation_layer import SpanRelation
 from ..encoders.batching.ragged import borders
 from ..encoders.finite import check_scores
 from ..encoders.listener import sizing
@@ -29,19 +28,16 @@ from .concept_scores import (
     find_gold,
     score_concepts,
 )
-from .described import ShownScores
 from .encoder_head import (
     Compared,
-    EncoderHead,
-    check_has_labels,
     check_share,
     skip_batch,
     validate_source,
 )
 from .factories import register_factory
 from .mention_layer import gold_spans
-from .relation_targets import check_labels
-from .relations import BiomedRelations
+from .relation_head import RelationHead
+from .relation_targets import check_labels, check_pairs
 from .textcat import cross_entropy, log_normalizer
 
 FACTORY = "biomed_document_relations"
@@ -79,7 +75,7 @@ class Predictions(NamedTuple):
     probabilities: Floats2d
 
 
-class BiomedDocumentRelations(EncoderHead):
+class BiomedDocumentRelations(RelationHead):
     """Find relations between the concepts of a document, whatever sentences mention them.
 
     Mentions are grouped by what they mean: by the identifiers in `span.kb_id_`, from a linker or
@@ -122,28 +118,10 @@ class BiomedDocumentRelations(EncoderHead):
     """
 
     default_name, task_name = FACTORY, "relation extraction from documents"
-    usage_line, layer_name = BiomedRelations.usage_line, BiomedRelations.layer_name
-    score_prefix, main = "document_relations", "micro_f"
+    score_prefix = "document_relations"
     learns: ClassVar = {"document_relations": {}}
     config_templates: ClassVar = {"document_relations": "document_relations"}
-    annotation_keys = (RELATIONS,)
-
-    @classmethod
-    def shown_scores(cls, name: str, settings: Mapping[str, object]) -> ShownScores:
-        begin = cls.begin_scores(name, settings)
-        return ShownScores(
-            averages={
-                "pairs of concepts and type": f"{begin}_micro",
-                "pairs of concepts": f"{begin}_pair",
-            },
-            per_type=f"{begin}_per_type",
-        )
-
-    @classmethod
-    def copy_layer(
-        cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
-    ) -> bool:
-        return BiomedRelations.copy_layer(reader, source, target, prefix=prefix)
+    averages: ClassVar = {"pairs of concepts and type": "micro", "pairs of concepts": "pair"}
 
     def __init__(
         self,
@@ -160,16 +138,11 @@ class BiomedDocumentRelations(EncoderHead):
         scorer: Callable | None = None,
     ):
         check_share(name, "threshold", threshold)
-        where = f"[components.{name}]"
-        if any(len(pair) != 2 for pair in pairs or ()):
+        check_pairs(name, pairs, max_distance)
+        if max_mentions < 1:
             raise BiomedError(
-                f"{where} pairs = {pairs}: write the types of head and tail, as "
-                '[["CHEMICAL", "GENE"]]'
-            )
-        if max_distance < 0 or max_mentions < 1:
-            raise BiomedError(
-                f"{where} max_distance = {max_distance}, max_mentions = {max_mentions}: use 0 or "
-                "more tokens, and 1 or more pairs of mentions"
+                f"[components.{name}] max_mentions = {max_mentions}: use 1 or more pairs of "
+                "mentions"
             )
         super().__init__(
             vocab,
@@ -255,11 +228,8 @@ class BiomedDocumentRelations(EncoderHead):
             for one in self._find_gold(example.reference) or ():
                 found.add(one.label)
                 types.add((one.head[0], one.tail[0]))
-        for label in sorted(found) if labels is None else labels:
-            self.add_label(label)
-        check_has_labels(self, f"relation for '{self.name}' to learn (doc._.relations)")
-        if self.cfg["pairs"] is None:
-            self.cfg["pairs"] = [list(pair) for pair in sorted(types)]
+        pairs = [list(pair) for pair in sorted(types)]
+        self._take_labels(sorted(found) if labels is None else labels, pairs)
         self._check_examples(get_examples())
         sample = [example.predicted for example in islice(get_examples(), 1)]
         sizes = self.model.ops.alloc2f(1, len(self.labels) + 1)

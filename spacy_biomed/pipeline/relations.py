@@ -7,33 +7,27 @@ from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from spacy.language import Language
-from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Model, to_numpy
 from thinc.types import Floats2d, Ints1d
 
-from ..annotations.layer_copies import copy_soft_labels
 from ..annotations.marked_arguments import STYLES, Argument, Style
-from ..annotations.relation_layer import RELATIONS, SpanRelation
+from ..annotations.relation_layer import SpanRelation
 from ..encoders.batching.encoded import EncodedBatch
 from ..encoders.finite import check_scores
 from ..encoders.listener import POOLINGS
 from ..errors import BiomedError
-from .described import ShownScores
 from .encoder_head import (
     Compared,
-    EncoderHead,
     check_choice,
-    check_has_labels,
     check_share,
     skip_batch,
     validate_source,
 )
 from .factories import configure_head, register_factory
 from .label_scores import LabelScores
-from .mention_layer import copy_mentions
 from .relation_candidates import (
     Candidate,
     find_candidates,
@@ -42,6 +36,7 @@ from .relation_candidates import (
     get_arguments,
     group_windows,
 )
+from .relation_head import RelationHead
 from .relation_targets import (
     check_arguments,
     check_labels,
@@ -71,7 +66,7 @@ class Predictions(NamedTuple):
     probabilities: Floats2d
 
 
-class BiomedRelations(EncoderHead):
+class BiomedRelations(RelationHead):
     """Find relations between the entities of a document.
 
     Each pair of entities that may be related (a candidate) is classified separately. The encoder
@@ -124,25 +119,13 @@ class BiomedRelations(EncoderHead):
     """
 
     default_name, task_name = FACTORY, "relation extraction"
-    usage_line = (
-        "print([(head.text, label, tail.text) for head, tail, label, score in doc._.relations])"
-    )
-    layer_name = "doc._.relations"
-    score_prefix, main = "relations", "micro_f"
+    score_prefix = "relations"
     learns: ClassVar = {"relations": {}}
     config_templates: ClassVar = {"relations": "relations"}
-    annotation_keys = (RELATIONS,)
-
-    @classmethod
-    def shown_scores(cls, name: str, settings: Mapping[str, object]) -> ShownScores:
-        begin = cls.begin_scores(name, settings)
-        return ShownScores(
-            averages={
-                "micro average over relations": f"{begin}_micro",
-                "macro average over relation types": f"{begin}_macro",
-            },
-            per_type=f"{begin}_per_type",
-        )
+    averages: ClassVar = {
+        "micro average over relations": "micro",
+        "macro average over relation types": "macro",
+    }
 
     @classmethod
     def recognise(cls, part: Mapping[str, object]) -> str | None:
@@ -153,26 +136,6 @@ class BiomedRelations(EncoderHead):
         """Labels are not exclusive if pairs of the corpus have two relations."""
         parts = description["parts"].values()
         return {"exclusive": False} if any(part.get("several_relations") for part in parts) else {}
-
-    @classmethod
-    def copy_layer(
-        cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
-    ) -> bool:
-        """Copy relations, with the sentences and entities that candidates are made of.
-
-        Entities are copied to the layer that the component reads, so that a head of entities that
-        reads the same layer learns from them too.
-        """
-        copy_soft_labels(reader.name, source, target)
-        # Marked sentences have no entities.
-        copy_mentions(source, target, reader.cfg.get("spans_key"), is_partial=True)
-        if source.has_annotation("SENT_START"):
-            for token, own in zip(source, target, strict=True):
-                own.is_sent_start = token.is_sent_start
-        if RELATIONS not in source.user_data:
-            return False
-        target.user_data[RELATIONS] = source.user_data[RELATIONS]
-        return True
 
     def __init__(
         self,
@@ -290,11 +253,7 @@ class BiomedRelations(EncoderHead):
         """
         validate_source(get_examples, "BiomedRelations.initialize")
         found, pairs, self.cfg["reads_marks"] = find_labels_and_pairs(get_examples())
-        for label in found if labels is None else labels:
-            self.add_label(label)
-        check_has_labels(self, f"relation for '{self.name}' to learn (doc._.relations)")
-        if self.cfg["pairs"] is None:
-            self.cfg["pairs"] = pairs
+        self._take_labels(found if labels is None else labels, pairs)
         check_arguments(self.name, self.cfg)
         # Now and not in the middle of training, when spaCy would save an unfinished pipeline.
         self._check_examples(get_examples())

@@ -72,16 +72,14 @@ def read_documents(
     return (text for path in files for text in _read_file(path, text_field, layout) if text.strip())
 
 
-def sample_documents(
-    paths: Sequence[Path], words: int, *, text_field: str = "text", seed: int = 0
-) -> Iterator[str]:
+def sample_documents(paths: Sequence[Path], words: int, *, seed: int = 0) -> Iterator[str]:
     """Draw documents with equal probability, and return them in their order.
 
     The text is read twice. The choice depends on a hash of each document, so it is the same if the
     text is in other files or in another order. Equal documents are drawn together.
 
     Args:
-        paths, text_field: see `read_documents`.
+        paths: see `read_documents`.
         words: minimum total number of words, separated by white space. Documents are drawn until
             they have this number, or all documents if the text has fewer words.
         seed: changes the choice.
@@ -96,14 +94,14 @@ def sample_documents(
 
     drawn: list[tuple[int, int]] = []  # a heap, the last place on top
     total = 0
-    for text in read_documents(paths, text_field=text_field):
+    for text in read_documents(paths):
         count = len(text.split())
         heappush(drawn, (-place(text), count))
         total += count
         while total - drawn[0][1] >= words:
             total -= heappop(drawn)[1]
     last = -drawn[0][0] if drawn else -1
-    texts = read_documents(paths, text_field=text_field)
+    texts = read_documents(paths)
     return (text for text in texts if place(text) <= last)
 
 

@@ -10,6 +10,7 @@ from zlib import crc32
 import numpy as np
 from thinc.types import Ints1d
 
+_MOST_LEFT_OUT = 6
 # Buckets of character n-grams.
 GRAM_BITS = 17
 _GRAM_FACTORS = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D)
@@ -102,12 +103,12 @@ def find_grams(keys: Sequence[str]) -> tuple[Ints1d, Ints1d]:
     return pairs >> GRAM_BITS, pairs & (1 << GRAM_BITS) - 1
 
 
-def list_parts(words: Sequence[str], longest: int = 6) -> Iterator[tuple[int, int]]:
+def list_parts(words: Sequence[str]) -> Iterator[tuple[int, int]]:
     """The first and the end of parts of a name with several words, longest first, without itself.
 
-    At most so many words are left out.
+    At most six words are left out.
     """
     count = len(words)
-    for left_out in range(1, min(count, longest + 1)):
+    for left_out in range(1, min(count, _MOST_LEFT_OUT + 1)):
         for start in range(left_out + 1):
             yield start, start + count - left_out

@@ -193,8 +193,7 @@ class TransformersPipeline:
             model=trainer.model.eval(),
             tokenizer=trainer.tokenizer,
             aggregation_strategy="simple",
-            # Texts longer than the window are read in overlapping windows.
-            stride=trainer.tokenizer.model_max_length // 4,
+            stride=trainer.tokenizer.model_max_length // 4,  # windows overlap
             batch_size=8,  # on a CPU larger batches cost more by padding than they save
             device="cuda" if gpu else "cpu",
         )

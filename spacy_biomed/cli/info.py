@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from ..errors import install_command
 
 # For users; the others are for contributors.
-EXTRAS = ("torch", "train", "serve", "openvino", "vault", "inception", "ray")
+EXTRAS = ("train", "stock", "serve", "openvino", "vault", "inception", "ray")
 
 
 def info() -> None:

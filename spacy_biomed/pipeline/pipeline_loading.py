@@ -10,7 +10,7 @@ from spacy.util import get_installed_models, get_package_path, import_file, is_p
 from thinc.api import ConfigValidationError
 
 from ..errors import BiomedError, add_hint, escape, quote, suggest, suggest_sibling
-from ..settings.config_lines import find_unknown_name, locate_string
+from ..settings.config_lines import find_unknown_name, locate_string, suggest_extra
 from .checksums import CHECKSUMS, check_checksums
 
 # Where the config of a pipeline lists its components, as `find_unknown_name` calls it.
@@ -66,10 +66,11 @@ def _explain(name: str, error: Exception) -> str:
         )
     missing, kind = find_unknown_name(str(error)) or ("", SECTION)
     if kind != SECTION:  # a config without the section of a component is damaged
-        return (
-            f"{_place(name, missing)}: '{escape(missing)}' is not among the {kind}; install the "
-            "package that provides it, or import it with --code FILE if the command has this option"
+        advice = suggest_extra(missing) or (
+            "install the package that provides it, or import it with --code FILE if the command "
+            "has this option"
         )
+        return f"{_place(name, missing)}: '{escape(missing)}' is not among the {kind}; {advice}"
     if dotted := _find_dotted(error):
         return (
             f"{_place(name, dotted)}: the component '{escape(dotted)}' has a dot in its name, so "

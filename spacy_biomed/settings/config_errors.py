@@ -20,6 +20,7 @@ from .config_lines import (
     locate,
     locate_mentioned,
     locate_string,
+    suggest_extra,
 )
 
 # What there is instead of a name that spaCy does not find, in its message.
@@ -90,8 +91,10 @@ def _explain_unknown_name(text: str, error: Exception) -> tuple[int | None, str]
     known = found.group(1).split(", ") if found else []
     if kind == "factories":  # spaCy lists only those that it has loaded
         known += [point.name for point in entry_points(group="spacy_factories")]
-    advice = suggest(name, known) or (
-        "check its spelling, or install the package that provides it (or --code FILE)"
+    advice = (
+        suggest_extra(name)
+        or suggest(name, known)
+        or "check its spelling, or install the package that provides it (or --code FILE)"
     )
     return locate_string(text, name), f"'{name}' is not among the {kind}; {advice}"
 

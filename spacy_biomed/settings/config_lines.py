@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from importlib.util import find_spec
 from typing import NamedTuple
 
-from ..errors import suggest
+from ..errors import install_command, suggest
 
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*$")
 _SETTING = re.compile(r"\s*([^\s=#\[][^=]*?)\s*=\s*(.*?)\s*$")
@@ -155,3 +156,9 @@ def find_unknown_name(message: str) -> tuple[str, str] | None:
         if match := re.search(pattern, message):
             return match["name"], kind.format(**match.groupdict())
     return None
+
+
+def suggest_extra(name: str) -> str:
+    """What to do about the name of something that spacy-transformers provides, if it is missing."""
+    is_missing = name.startswith("spacy-transformers.") and find_spec("spacy_transformers") is None
+    return install_command("stock") if is_missing else ""

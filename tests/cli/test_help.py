@@ -91,5 +91,5 @@ def test_info_names_the_machine_and_how_to_add_what_an_extra_lacks(monkeypatch):
     lines = CliRunner().invoke(app, ["info"]).stdout.splitlines()
     assert f"spacy {version('spacy')}" in lines and "no NVIDIA GPU" in lines
     assert f"ray: lacks ray>=2.52; {install_command('ray')}" in lines
-    assert f"torch: lacks torch>=2.6; {install_command('torch')}" in lines
+    assert f"train: lacks torch>=2.6; {install_command('train')}" in lines
     assert "serve: installed" in lines

@@ -1,10 +1,13 @@
 """What a pipeline that cannot be loaded here needs, and its PyTorch form."""
 
+from pathlib import Path
+
 import pytest
 import spacy
 
-from spacy_biomed.errors import BiomedError
+from spacy_biomed.errors import BiomedError, install_command
 from spacy_biomed.pipeline.pipeline_loading import find_trainable, load_pipeline
+from spacy_biomed.settings.config_errors import explaining_config_errors
 
 
 @pytest.fixture
@@ -51,6 +54,18 @@ def test_what_no_installed_package_provides_is_named_with_its_line(saved, old, n
         f"'{name}' is not among the {kind}; install the package that provides it, or import it "
         "with --code FILE if the command has this option"
     )
+
+
+def test_a_function_of_spacy_transformers_names_the_command_that_installs_it(saved, monkeypatch):
+    monkeypatch.setattr("spacy_biomed.settings.config_lines.find_spec", lambda name: None)
+    name = "spacy-transformers.missing.v1"
+    pipeline = saved("before_creation = null", f'before_creation = {{"@callbacks": "{name}"}}')
+    advice = f"'{name}' is not among the callbacks; {install_command('stock')}"
+    assert refuse(pipeline).endswith(advice)
+    config = Path(pipeline, "config.cfg")
+    with pytest.raises(BiomedError) as refused, explaining_config_errors(config):
+        spacy.load(pipeline)
+    assert str(refused.value).endswith(advice)
 
 
 def test_a_language_of_another_package_is_to_be_installed(saved):

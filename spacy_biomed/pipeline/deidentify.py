@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from spacy.language import Language
 from spacy.pipeline import Pipe
@@ -16,26 +16,17 @@ from spacy.util import SimpleFrozenDict
 from ..annotations.deidentified import DEIDENTIFIED, Replacement
 from ..annotations.document_keys import DOCUMENT_ID
 from ..deidentification.document_key import DocumentKey, derive_key
-from ..deidentification.mentions import (
-    BRIDGED,
-    EXTENDED,
-    Mention,
-    bridge,
-    extend,
-    extend_to_capitals,
-    find_again,
-    merge_overlapping,
-    refine,
-)
 from ..deidentification.phi_kinds import EXAMPLES, KINDS_OF_LABELS, identifying_labels, merge_kinds
 from ..deidentification.plain_text import PlainText
-from ..deidentification.surrogates import Surrogates
 from ..deidentification.term_lists import LANGUAGES
 from ..errors import BiomedError, list_choices
 from .deidentification_scores import score_deidentification
 from .described import Described, ShownScores
 from .factories import register_factory
 from .mention_finders import Finders, list_finders
+
+if TYPE_CHECKING:
+    from ..deidentification.mentions import Mention
 
 FACTORY = "biomed_deidentify"
 # They find no names, so they do not make a pipeline one that de-identifies.
@@ -269,6 +260,9 @@ class BiomedDeidentifier(Described, Pipe):
 
     def _find_mentions(self, plain: PlainText, layer: Iterable[Span]) -> list[Mention]:
         """The disjoint mentions to replace, in text order."""
+        # Every `spacy.load` imports this module, and compiling the rules takes a tenth of a second.
+        from ..deidentification.mentions import Mention, find_again, merge_overlapping, refine
+
         given = [Mention(span.start_char, span.end_char, span.label_) for span in layer]
         given = [one for one in given if self.kind(one.label) != "keep" and one.start < one.end]
         found = [Mention(*plain.to_plain(one.start, one.end), one.label) for one in given]
@@ -289,12 +283,15 @@ class BiomedDeidentifier(Described, Pipe):
 
     def _widen(self, text: str, found: list[Mention]) -> list[Mention]:
         """Mentions with the rest of their words and what joins them."""
-        found = [extend(text, one, self.kind(one.label), self._language) for one in found]
-        borders = merge_overlapping(found)
-        named = [one for one in found if self.kind(one.label) in EXTENDED]
-        found += [extend_to_capitals(text, one, borders, self._language) for one in named]
-        for kind in BRIDGED:
-            found += bridge(text, [one for one in found if self.kind(one.label) == kind], kind)
+        from ..deidentification import mentions
+
+        found = [mentions.extend(text, one, self.kind(one.label), self._language) for one in found]
+        borders = mentions.merge_overlapping(found)
+        named = [one for one in found if self.kind(one.label) in mentions.EXTENDED]
+        found += [mentions.extend_to_capitals(text, one, borders, self._language) for one in named]
+        for kind in mentions.BRIDGED:
+            same = [one for one in found if self.kind(one.label) == kind]
+            found += mentions.bridge(text, same, kind)
         return found
 
     def _replace(
@@ -303,6 +300,8 @@ class BiomedDeidentifier(Described, Pipe):
         """The value to set as `doc._.deidentified`; without a key, all mentions become tags."""
         surrogates: list[str | None] = [None] * len(mentions)
         if key is not None:
+            from ..deidentification.surrogates import Surrogates
+
             places = [plain.to_plain(one.start, one.end) for one in mentions]
             originals = [plain.lines[start:end] for start, end in places]
             kinds = [self.kind(one.label) for one in mentions]

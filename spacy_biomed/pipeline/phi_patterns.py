@@ -11,13 +11,6 @@ from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span
 from spacy.util import SimpleFrozenDict, filter_spans
 
-from ..deidentification.pattern_matches import (
-    PATTERN_LANGUAGES,
-    PATTERNS,
-    check_patterns,
-    choose_labels,
-    find_patterns,
-)
 from ..deidentification.phi_kinds import merge_kinds
 from ..errors import BiomedError
 from .described import Described
@@ -81,6 +74,9 @@ class PhiPatterns(Described, Pipe):
         kinds: dict[str, str] = SimpleFrozenDict(),
         nlp: Language | None = None,
     ):
+        # Every `spacy.load` imports this module, and compiling the rules takes a tenth of a second.
+        from ..deidentification.pattern_matches import PATTERN_LANGUAGES, PATTERNS, check_patterns
+
         install_extensions()
         self.name = name
         self.nlp = nlp
@@ -105,6 +101,8 @@ class PhiPatterns(Described, Pipe):
 
     def __call__(self, doc: Doc) -> Doc:
         """Add the spans to the layer of mentions."""
+        from ..deidentification.pattern_matches import find_patterns
+
         labels = self._labels
         spans = [
             doc.char_span(start, end, labels[pattern], alignment_mode="expand")
@@ -134,6 +132,8 @@ class PhiPatterns(Described, Pipe):
 
     @property
     def _labels(self) -> dict[str, str]:
+        from ..deidentification.pattern_matches import choose_labels
+
         names = [] if self.nlp is None else self.nlp.pipe_names
         if self._chosen is None or self._chosen[0] != names:
             declared = (

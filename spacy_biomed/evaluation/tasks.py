@@ -53,6 +53,16 @@ class Head:
         for label, values in sorted(per_type.items()):
             yield label, [values[letter] for letter in "prf"]
 
+    def bars(self, scores: Scores) -> list[tuple[str, list[float]]]:
+        """Each label with its F1 and, if known, that of mentions not seen in training."""
+        shown = self.shown
+        per_type = scores.get(shown.per_type or "") or {}
+        unseen = scores.get(shown.unseen_per_type or "") or {}
+        return [
+            (label, [of_all["f"], *([unseen[label]["f"]] if label in unseen else [])])
+            for label, of_all in sorted(per_type.items())
+        ]
+
     def reliability(self, scores: Scores) -> Reliability | None:
         """The predictions by their confidence, if the scores have them."""
         rows = scores.get(self.shown.reliability or "")

@@ -30,7 +30,7 @@ from ..pipeline.pipeline_loading import load_pipeline
 from ..pipeline.saved_words import find_strings, remove_words
 from ..training.config import check_sections, read_config, read_description, read_fields
 from .compression import exported_settings
-from .model_card import create_card
+from .model_card import DIAGRAMS, create_card
 
 if TYPE_CHECKING:
     from thinc.api import Config
@@ -103,7 +103,7 @@ def write_described_pipeline(
     }
     with replacing_pipeline(output, MADE_BY, sources) as partial:
         # An earlier card may have had more diagrams.
-        unmarked = shutil.ignore_patterns(MARKER, "reliability-*.svg")
+        unmarked = shutil.ignore_patterns(MARKER, *(f"{kind}-*.svg" for kind in DIAGRAMS))
         shutil.copytree(pipeline, partial, dirs_exist_ok=True, ignore=unmarked)
         if _has_words(partial, meta):
             remove_words(load_pipeline(str(partial)), partial)

@@ -12,11 +12,16 @@ from ..encoders.encoder_catalogue import find_encoder
 from ..evaluation.tasks import Head
 from ..pipeline.reliability import BINS, Reliability
 
+# Labels, each with scores from 0 to 1.
+Bars = Sequence[tuple[str, Sequence[float]]]
+
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
 
 TEMPLATE = "model_card.md.jinja"
-DIAGRAM = "reliability_diagram.svg.jinja"
+DIAGRAM, BARS = "reliability_diagram.svg.jinja", "bars.svg.jinja"
+# What the files of the diagrams begin with, before "-1.svg".
+DIAGRAMS = ("reliability", "labels", "robustness")
 COLUMNS = ("precision", "recall", "F1")
 
 # The Hugging Face Hub's names of tasks. It has none for the others.
@@ -26,6 +31,10 @@ HUB_TASKS = {
     "question answering": "question-answering",
     "similarity of sentences": "sentence-similarity",
 }
+
+
+# In pixels: a letter, a bar of the whole scale, and the height of a bar. Longer labels are cut.
+LETTER, SCALE, BAR, LONGEST = 8, 400, 13, 40
 
 
 class Card(NamedTuple):
@@ -69,10 +78,22 @@ def create_card(
     environment.filters.update(cell=_format_cell, percent=_format_percent, exp=math.exp)
     diagrams: dict[str, str] = {}
 
-    def draw_reliability(bins: Reliability) -> str:
-        name = f"reliability-{len(diagrams) + 1}.svg"
-        diagrams[name] = _draw_reliability(environment, bins)
+    def name_diagram(kind: str, drawn: str) -> str:
+        name = f"{kind}-{1 + sum(one.startswith(f'{kind}-') for one in diagrams)}.svg"
+        diagrams[name] = drawn
         return name
+
+    def draw_reliability(bins: Reliability) -> str:
+        return name_diagram("reliability", _draw_reliability(environment, bins))
+
+    def draw_labels(rows: Bars) -> str:
+        series = ["F1", "F1 of mentions not seen in training"]
+        return name_diagram("labels", _draw_bars(environment, "F1 by label", series, rows))
+
+    def draw_robustness(test: Mapping[str, Any]) -> str:
+        rows = [(row["change"], [row["f1"]]) for row in test["rows"]]
+        title = f"F1 on {test['corpus']}, each text changed in one way"
+        return name_diagram("robustness", _draw_bars(environment, title, ["F1"], rows))
 
     text = environment.get_template(TEMPLATE).render(
         front_matter=_create_front_matter(meta, heads, others or {}),
@@ -88,6 +109,8 @@ def create_card(
         confidences=confidences or {},
         reliability_rows=_reliability_rows,
         draw_reliability=draw_reliability,
+        draw_labels=draw_labels,
+        draw_robustness=draw_robustness,
     )
     return Card(text, diagrams)
 
@@ -131,6 +154,27 @@ def _draw_reliability(environment: Environment, bins: Reliability) -> str:
         bins=drawn,
         x=lambda share: round(50 + 275 * share, 1),
         y=lambda share: round(290 - 275 * share, 1),
+    )
+
+
+def _draw_bars(environment: Environment, title: str, series: Sequence[str], rows: Bars) -> str:
+    """Draw a bar for each score, those of a row below each other.
+
+    Args:
+        series: what the scores of a row are, in their order; those without a score are left out.
+        rows: label and scores from 0 to 1.
+    """
+    shown = [name for place, name in enumerate(series) if any(len(r) > place for _, r in rows)]
+    left = 16 + LETTER * min(max(len(label) for label, _ in rows), LONGEST)
+    return environment.get_template(BARS).render(
+        title=title,
+        series=shown,
+        rows=rows,
+        left=left,
+        bar=BAR,
+        scale=SCALE,
+        longest=LONGEST,
+        row_height=BAR * len(shown) + 8,
     )
 
 

@@ -17,6 +17,7 @@ class ShownScores:
         macro: names of scores that are only an F1.
         numbers: names of other scores.
         per_type: name of the score with a precision, a recall and an F1 for each label.
+        unseen_per_type: the same for mentions that were not seen in training.
         reliability: name of the score with the bins of a `Reliability`.
     """
 
@@ -24,6 +25,7 @@ class ShownScores:
     macro: dict[str, str] = field(default_factory=dict)
     numbers: dict[str, str] = field(default_factory=dict)
     per_type: str | None = None
+    unseen_per_type: str | None = None
     reliability: str | None = None
 
 

@@ -192,8 +192,59 @@ def test_a_diagram_shows_each_bin_of_the_test_part_against_the_diagonal(parts, t
     assert drawn.stat().st_size < 5_000
 
 
+def read_bars(path):
+    """Label and series of each bar, with its length as a share of the scale."""
+    bars = ElementTree.parse(path).getroot().findall(".//*[@class='bar']")
+    return {bar[0].text.rpartition(" ")[0]: float(bar.get("width")) / 400 for bar in bars}
+
+
+def test_a_diagram_shows_the_f1_of_each_label_and_of_its_unseen_mentions(parts, tmp_path):
+    per_type = {"Disease": {"p": 0.8, "r": 0.6, "f": 0.69}, "A<B": {"p": 1.0, "r": 1.0, "f": 1.0}}
+    unseen = {"Disease": {"p": 0.5, "r": 0.25, "f": 0.33}}
+    change(parts[1]["metrics"], ents_per_type=per_type, spans_unseen_per_type=unseen)
+    _, card = describe(parts, tmp_path / "out")
+    assert "](labels-1.svg)" in card
+    assert read_bars(tmp_path / "out" / "labels-1.svg") == pytest.approx(
+        {
+            "Disease: F1": 0.69,
+            "Disease: F1 of mentions not seen in training": 0.33,
+            "A<B: F1": 1.0,
+        },
+        abs=0.001,
+    )
+
+
+@pytest.mark.parametrize("clean", [None, 0.5])
+def test_the_scores_on_changed_texts_are_a_table_and_a_diagram(parts, tmp_path, clean):
+    rows = [
+        {"change": change, "precision": 0.9, "recall": 0.5, "f1": f1, "clean": clean}
+        for change, f1 in (("as it is", 0.64), ("in capitals", 0.6))
+    ]
+    measured = tmp_path / "robustness.json"
+    measured.write_text(json.dumps({"corpus": "hoc", "rows": rows}))
+    _, card = describe(parts, tmp_path / "out", robustness=[measured])
+    end = " 50.00 |" if clean else ""
+    assert (
+        f"\n\n| text | precision | recall | F1 |{' clean documents |' if clean else ''}\n" in card
+    )
+    assert f"\n| in capitals | 90.00 | 50.00 | 60.00 |{end}\n" in card
+    assert "](robustness-1.svg)" in card
+    found = read_bars(tmp_path / "out" / "robustness-1.svg")
+    assert found == {"as it is: F1": 0.64, "in capitals: F1": 0.6}
+
+
+def test_a_label_of_any_length_is_in_the_diagram(parts, tmp_path):
+    row = {"p": 1.0, "r": 1.0, "f": 1.0}
+    change(parts[1]["metrics"], ents_per_type={"A" * 500: row, "B": row})
+    describe(parts, tmp_path / "out")
+    drawn = tmp_path / "out" / "labels-1.svg"
+    assert set(read_bars(drawn)) == {"A" * 500 + ": F1", "B: F1"}
+    assert int(ElementTree.parse(drawn).getroot().get("width")) < 1_000
+
+
 def test_a_card_without_confidences_has_no_diagram_of_an_earlier_one(parts, tmp_path):
-    (parts[0] / "reliability-1.svg").write_text("<svg/>")
+    for kind in ("reliability", "labels", "robustness"):
+        (parts[0] / f"{kind}-1.svg").write_text("<svg/>")
     _, card = describe(parts, tmp_path / "out")
     assert "reliability-" not in card
     assert not list((tmp_path / "out").glob("*.svg"))

@@ -46,9 +46,11 @@ class MentionHead(EncoderHead):
     def shown_scores(cls, name: str, settings: Mapping[str, object]) -> ShownScores:
         begin = cls.begin_scores(name, settings)
         of_unseen = "spans" if settings.get("spans_key") is None else begin
+        unseen = f"{of_unseen}_{UNSEEN}"
         return ShownScores(
-            averages={"all mentions": begin, "not seen in training": f"{of_unseen}_{UNSEEN}"},
+            averages={"all mentions": begin, "not seen in training": unseen},
             per_type=f"{begin}_per_type",
+            unseen_per_type=f"{unseen}_per_type",
             reliability=f"{begin}_reliability",
         )
 

@@ -196,11 +196,17 @@ def _advise(pipeline: str, texts: list[str] | None) -> None:
     console = Console()
     with console.status("Trying") as status:
         ways = find_fastest(pipeline, texts or create_texts(), default_threads(), status.update)
-    names = ("processes", "threads of each", "words/s")
-    table = Table("pipeline", "engine", *(Column(name, justify="right") for name in names))
+    paths = list(dict.fromkeys(way.pipeline for way in ways))
+    names = dict(zip(paths, _short_names(paths), strict=True))
+    numbers = ("processes", "threads of each", "words/s")
+    table = Table(
+        Column("pipeline", overflow="fold"),
+        Column("engine", no_wrap=True),
+        *(Column(name, justify="right") for name in numbers),
+    )
     for way in ways:
-        numbers = (way.processes, way.threads, f"{way.words_per_second:,.0f}")
-        table.add_row(way.pipeline, way.engine or "its own", *map(str, numbers))
+        figures = (way.processes, way.threads, f"{way.words_per_second:,.0f}")
+        table.add_row(names[way.pipeline], way.engine or "its own", *map(str, figures))
     console.print(table)
     best = ways[0]
     engine = f"{VARIABLE}={best.engine} " if best.engine else ""

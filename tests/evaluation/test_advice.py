@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from spacy_biomed.cli import app
 from spacy_biomed.evaluation import advice
-from spacy_biomed.evaluation.advice import create_texts, find_fastest
+from spacy_biomed.evaluation.advice import Way, create_texts, find_fastest
 from spacy_biomed.evaluation.workers import WorkerFailed
 
 
@@ -59,6 +59,19 @@ def test_the_fastest_way_is_printed_as_a_command(rules, monkeypatch):
     result = CliRunner().invoke(app, ["benchmark", rules, "--advise"])
     assert result.exit_code == 0, result.output
     assert f"OMP_NUM_THREADS=1 python -m spacy biomed annotate {rules} INPUT" in result.output
+
+
+def test_the_table_has_whole_names_of_pipelines_in_long_folders(monkeypatch):
+    paths = (f"{'folder/' * 30}pipeline", f"{'folder/' * 30}pipeline/trainable")
+    ways = [
+        Way(path, engine, 1, 2, 3.0)
+        for path, engine in zip(paths, ("onnxruntime", ""), strict=True)
+    ]
+    monkeypatch.setattr(advice, "find_fastest", lambda *given: ways)
+    result = CliRunner().invoke(app, ["benchmark", paths[0], "--advise"], env={"COLUMNS": "80"})
+    rows = [[cell.strip() for cell in line.split("│")] for line in result.stdout.splitlines()]
+    assert ["", "pipeline", "onnxruntime", "1", "2", "3", ""] in rows
+    assert ["", "trainable", "its own", "1", "2", "3", ""] in rows
 
 
 def test_advice_is_for_one_pipeline(rules):

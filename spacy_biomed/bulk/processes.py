@@ -42,13 +42,16 @@ def annotate_in_processes(
     rows = {number: shard.rows for number, shard in unfinished}
     running: set[Future[FinishedShard]] = set()
     with team, ThreadPoolExecutor(processes) as pool:
+
+        def submit(count: int) -> None:
+            for number, shard in islice(waiting, count):
+                running.add(pool.submit(team.annotate, number, shard))
+
         try:
-            while True:
-                for number, shard in islice(waiting, processes - len(running)):
-                    running.add(pool.submit(team.annotate, number, shard))
-                if not running:
-                    return
+            submit(processes)
+            while running:
                 done, running = wait(running, return_when=FIRST_COMPLETED)
+                submit(len(done))  # so that no process waits until the caller has recorded these
                 for finished in (future.result() for future in done):
                     on_shard(rows[finished.shard], finished.counts["words"])
                     yield finished

@@ -2,14 +2,17 @@
 
 import json
 from pathlib import Path
+from threading import Event
 
 import pytest
 from fault_injection import snapshot
 
 from spacy_biomed import BiomedError
 from spacy_biomed.bulk import BulkSettings, annotate_collection, processes
+from spacy_biomed.bulk.manifest import FinishedShard
 from spacy_biomed.bulk.shard_worker import ShardWorker
 from spacy_biomed.evaluation.workers import Worker, WorkerFailed
+from spacy_biomed.files.sources import Shard
 
 SHARDS = 8
 TWO = BulkSettings(shard_size=5, n_process=2)
@@ -53,6 +56,21 @@ def test_two_processes_write_the_same_bytes_as_one(ruler, notes, whole, tmp_path
     assert report.counts["documents"] == 5 * SHARDS
     assert [(rows, total) for rows, total, _ in done] == [(n * 5, 40) for n in range(SHARDS + 1)]
     assert done[-1][2] == 3 * 40
+
+
+def test_the_next_shard_is_begun_before_the_last_is_recorded(monkeypatch):
+    begun = [Event(), Event()]
+
+    def annotate(team: object, number: int, shard: Shard) -> FinishedShard:
+        begun[number].set()
+        return FinishedShard(number, {"words": 0}, {}, [])
+
+    monkeypatch.setattr(processes._Team, "annotate", annotate)
+    shards = [(number, Shard(0, 0, number, 1, number)) for number in range(2)]
+    finished = processes.annotate_in_processes(None, shards, lambda rows, words: None, 1)
+    assert next(finished).shard == 0
+    assert begun[1].wait(timeout=60)
+    assert [one.shard for one in finished] == [1]
 
 
 def test_the_shard_of_a_process_that_dies_is_done_again(ruler, notes, whole, tmp_path, workers):

@@ -68,7 +68,7 @@ _LONG = 4
 _NARROWEST = 30
 _WRAPPED = re.compile(rf"(?<=[^\n]{{{_NARROWEST}}})(?<![.:;!?])\n(?=[{_LOWER}])")
 _PARAGRAPH = re.compile(r"[^\n]+(?:\n[^\n]+){2,}")
-_UNFINISHED = re.compile(r"(?<![.:;!?|\s])\n(?=\w|\()")
+_UNFINISHED, _GOES_ON = re.compile(r"[^.:;!?|\s]\Z"), re.compile(r"[\w(]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,27 +161,32 @@ def join_wrapped(text: str) -> str:
     """Put a space in place of each line end where a text was only wrapped.
 
     A line of 30 characters or more goes on where the next begins with a small letter. Where this is
-    so in a paragraph of three lines or more, and the first word of each line would have made the
-    line before wider than any, a program wrapped it: its lines go on before capitals, digits and
-    parentheses too. No line goes on after a full stop or a colon.
+    so in a paragraph, a line there goes on before capitals, digits and parentheses too if the next
+    word would have made it wider than any line. This must hold for two thirds of the lines, at
+    least two. No line goes on after a full stop or a colon.
     """
     if "\n" not in text:
         return text
-    text = _PARAGRAPH.sub(_join_paragraph, text)
-    return _WRAPPED.sub(" ", text)
+    return _WRAPPED.sub(" ", _PARAGRAPH.sub(_join_full_lines, text))
 
 
-def _join_paragraph(found: re.Match[str]) -> str:
+def _join_full_lines(found: re.Match[str]) -> str:
     paragraph = found[0]
     if _WRAPPED.search(paragraph) is None:
         return paragraph
-    lines = [line.rstrip() for line in paragraph.split("\n")]
-    width = max(map(len, lines))
-    for line, following in zip(lines, lines[1:], strict=False):
-        first = following.split(None, 1)[:1]
-        if not first or len(line) + 1 + len(first[0]) <= width:
-            return paragraph
-    return _UNFINISHED.sub(" ", paragraph)
+    lines = paragraph.split("\n")
+    width = max(len(line.rstrip()) for line in lines)
+    full = [
+        len(line.rstrip()) + 1 + len("".join(following.split(None, 1)[:1])) > width
+        for line, following in zip(lines, lines[1:], strict=False)
+    ]
+    if sum(full) < max(2, 2 / 3 * len(full)):
+        return paragraph
+    parts = lines[:1]
+    for is_full, line, following in zip(full, lines, lines[1:], strict=False):
+        goes_on = is_full and _UNFINISHED.search(line) and _GOES_ON.match(following)
+        parts += " " if goes_on else "\n", following
+    return "".join(parts)
 
 
 def _change_characters(text: str) -> tuple[str, Ints1d, Ints1d]:

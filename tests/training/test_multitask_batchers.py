@@ -81,6 +81,7 @@ def test_the_first_pass_has_the_order_in_which_the_examples_come(make_examples):
 
 
 def test_proportional_gives_every_batch_of_every_task_once_shuffled_together(make_examples):
+    random.seed(1)
     examples = make_examples(a=40, b=10, c=2)
     batches = list(proportional_v1(pairs)(examples))
     assert Counter(tasks(batches)) == {"a": 20, "b": 5, "c": 1}

@@ -23,9 +23,13 @@ def form_spans(span: Span) -> Iterator[Span]:
         yield span
         return
     doc = span.doc
-    plain = PlainText(join_wrapped(doc.text))
+    plain, joined = PlainText(doc.text), join_wrapped(doc.text)
     start, end = plain.to_plain(span.start_char, span.end_char)
-    for line in plain.text[start:end].split("\n"):
+    lines = "".join(
+        " " if sign == "\n" and "\n" not in joined[slice(*plain.to_original(i, i + 1))] else sign
+        for i, sign in enumerate(plain.text[start:end], start)
+    )
+    for line in lines.split("\n"):
         stripped = line.strip()
         if any(map(str.isalnum, stripped)):
             first = start + line.index(stripped)

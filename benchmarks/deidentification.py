@@ -31,10 +31,10 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from spacy_biomed.annotations.deidentified import Deidentified
+from spacy_biomed.deidentification.mentions import Mention, merge_overlapping
 from spacy_biomed.deidentification.phi_kinds import KINDS_OF_LABELS
 from spacy_biomed.formats.spacy_docs import read_docs
 from spacy_biomed.pipeline.deidentification_scores import DeidentificationScores
-from spacy_biomed.pipeline.deidentify import Mention, merge_overlapping
 from spacy_biomed.training.config import read_description
 
 OURS, PRESIDIO = "spacy-biomed", "Presidio"

@@ -1,6 +1,6 @@
 """F1, or the share of personal data that is replaced, on a corpus whose texts are changed.
 
-    python benchmarks/robustness.py PIPELINE corpus/public/meddocan/test.spacy --deidentify
+python benchmarks/robustness.py PIPELINE corpus/public/meddocan/test.spacy --deidentify
 """
 
 from argparse import ArgumentParser

@@ -136,7 +136,8 @@ class CueMatcher:
         if not terms:
             return [set() for _ in mentions]
         distances: list[dict[str, int]] = [{} for _ in mentions]
-        _sweep(terms, sentences, mentions, distances)
+        # The end is a place too: a mention of white space alone may be there, in no sentence.
+        _sweep(terms, [*sentences, -1], mentions, distances)
         # Backward is forward in the text as read from its end.
         size = len(words)
         turned = [
@@ -146,7 +147,7 @@ class CueMatcher:
         order = sorted(range(len(mentions)), key=lambda place: -mentions[place][1])
         _sweep(
             turned,
-            sentences[::-1],
+            [*sentences[::-1], -1],
             [(size - mentions[place][1], size - mentions[place][0]) for place in order],
             [distances[place] for place in order],
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from itertools import groupby
+from itertools import pairwise
 
 from .term_files import read_groups
 
@@ -15,7 +15,6 @@ _NARROWEST, _WIDEST = 45, 160
 _LEAST_FULL_LINES = 2
 
 _LINE = re.compile(r"[^\r\n\v\f\x85\u2028\u2029]+")
-_LINE_END = re.compile(r"\r\n?|[\n\v\f\x85\u2028\u2029]")
 _ITEM = re.compile(r"\s*(?:[-*•·–—>+#¿]|\(?(?:\d{1,2}|[a-z]|[ivx]{1,4})[.)](?!\d)|\d{1,2}[-º°])")
 _ROW = re.compile(r"\t|\||\S {3,}\S")
 _FIELD = re.compile(r"\s*[^\W\d_][^:\n]{0,50}:(?!\d)")
@@ -28,6 +27,7 @@ _STOP = re.compile(
     r"(?:[.?!…]*[\"'”’»)\]]*(?=\s)|(?<=[^\W\d_]{3}[.?!])(?=[^\W\d_a-zà-ÿ][a-zà-ÿ]))"
     r"\s*(?=([\"'“‘«¿¡(\[*•–-]*\s?(\w)?))"
 )
+_NO_SPACE = re.compile(r"\S")
 _WORD = re.compile(r"\w")
 _LAST_WORD = re.compile(r"\S*\Z")
 _LONGEST_WORD = 30
@@ -72,43 +72,52 @@ def _join_lines(
     """The lines of a text, those of wrapped prose as one."""
     for paragraph in _paragraphs(text):
         start = paragraph[0][0]
-        wrapped = _find_wrapped([text[slice(*line)] for line in paragraph], always, open_words)
-        for (_, end), goes_on in zip(paragraph, wrapped, strict=True):
+        for (_, end), goes_on in zip(
+            paragraph, _find_wrapped(text, paragraph, always, open_words), strict=True
+        ):
             if not goes_on:
                 yield start, end
-                following = _LINE_END.match(text, end)
-                start = following.end() if following else end
+                start = end + 1  # a line feed may be left, which is white space
 
 
 def _paragraphs(text: str) -> Iterator[list[tuple[int, int]]]:
     """Yield the paragraphs: runs of lines without a blank line between them."""
-    lines = [(one.start(), one.end()) for one in _LINE.finditer(text)]
-    filled = [(start, end) for start, end in lines if not text[start:end].isspace()]
-    group = 0
-    numbered = []
+    paragraph: list[tuple[int, int]] = []
     last = 0
-    for start, end in filled:
-        group += len(_LINE_END.findall(text, last, start)) > 1
-        numbered.append((group, start, end))
+    for line in _LINE.finditer(text):
+        if line[0].isspace():
+            continue
+        start, end = line.span()
+        if paragraph and start - last > 1 and text[last:start] != "\r\n":
+            yield paragraph
+            paragraph = []
+        paragraph.append((start, end))
         last = end
-    for _, members in groupby(numbered, key=lambda one: one[0]):
-        yield [(start, end) for _, start, end in members]
+    if paragraph:
+        yield paragraph
 
 
 def _find_wrapped(
-    lines: list[str], always: Collection[str], open_words: Collection[str]
+    text: str,
+    paragraph: list[tuple[int, int]],
+    always: Collection[str],
+    open_words: Collection[str],
 ) -> list[bool]:
     """Whether each line of a paragraph goes on in the next."""
-    lines = [line.rstrip() for line in lines]
+    if len(paragraph) == 1:
+        return [False]
+    lines = [text[start:end].rstrip() for start, end in paragraph]
     width = max(map(len, lines))
-    pairs = list(zip(lines, lines[1:], strict=False))
-    full = [len(line) + 1 + len(following.split(None, 1)[0]) > width for line, following in pairs]
-    is_prose = _NARROWEST <= width <= _WIDEST and sum(full) >= max(
-        _LEAST_FULL_LINES, 2 / 3 * len(full)
-    )
+    full = [False] * (len(lines) - 1)
+    if _NARROWEST <= width <= _WIDEST and len(full) >= _LEAST_FULL_LINES:
+        full = [
+            len(line) + 1 + len(following.split(None, 1)[0]) > width
+            for line, following in pairwise(lines)
+        ]
+    is_prose = sum(full) >= max(_LEAST_FULL_LINES, 2 / 3 * len(full))
     wrapped = [
         _goes_on(line, following, always, open_words, is_prose and is_full)
-        for (line, following), is_full in zip(pairs, full, strict=True)
+        for (line, following), is_full in zip(pairwise(lines), full, strict=True)
     ]
     return [*wrapped, False]
 
@@ -121,28 +130,28 @@ def _goes_on(
     is_full: bool,
 ) -> bool:
     """Whether a line goes on in the following one; see `find_sentence_starts`."""
-    if (
+    last = line.rsplit(None, 1)[-1].lower()
+    if last not in open_words and not (last.endswith(".") and last[:-1] in always):
+        is_wide = len(line) >= _WIDE_LINE and following.lstrip()[0].islower()
+        if not (is_full or is_wide) or _LINE_STOP.search(line):
+            return False
+    return not (
         line.isupper()
         or following.isupper()
         or _ROW.search(line)
         or _ROW.search(following)
         or _ITEM.match(following)
         or _FIELD.match(following)
-    ):
-        return False
-    last = line.split()[-1].lower()
-    if last in open_words or (last.endswith(".") and last[:-1] in always):
-        return True
-    if _LINE_STOP.search(line):
-        return False
-    return is_full or (len(line) >= _WIDE_LINE and following.lstrip()[0].islower())
+    )
 
 
 def _split(
     text: str, start: int, end: int, always: Collection[str], small: Collection[str]
 ) -> Iterator[int]:
     """The starts of the sentences of a line, or of wrapped lines."""
-    start += len(text[start:end]) - len(text[start:end].lstrip())
+    found = _NO_SPACE.search(text, start, end)
+    assert found is not None  # the lines are not blank
+    start = found.start()
     yield start
     for stop in _STOP.finditer(text, start, end):
         if (

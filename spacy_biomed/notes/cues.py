@@ -44,9 +44,8 @@ class _Group(NamedTuple):
     reach: int
 
 
-# First word, end (exclusive) and groups of a term that was found; the same groups as of a text that
-# is read from its end.
-_Found = tuple[int, int, list[_Group], list[_Group]]
+# A term that was found: its end (exclusive), the number of its sentence, and what it does.
+_Found = tuple[int, int, Sequence[_Group]]
 
 
 def parse_group(name: str) -> _Group:
@@ -114,7 +113,10 @@ class CueMatcher:
                 node = self._root
                 for word in words:
                     node = node.setdefault(get_string_id(word), {})
-                node[_END] = (found, [_turn(group) for group in found])
+                node[_END] = (
+                    [group for group in found if group.kind != "none" and group.forward],
+                    [group for group in found if group.kind != "none" and group.backward],
+                )
 
     def find(
         self,
@@ -132,39 +134,41 @@ class CueMatcher:
         Returns:
             the categories of each mention.
         """
-        terms = self._match(words, sentences, mentions)
-        if not terms:
-            return [set() for _ in mentions]
-        distances: list[dict[str, int]] = [{} for _ in mentions]
         # The end is a place too: a mention of white space alone may be there, in no sentence.
-        _sweep(terms, [*sentences, -1], mentions, distances)
-        # Backward is forward in the text as read from its end.
-        size = len(words)
-        turned = [
-            (size - end, size - start, turned_groups, groups)
-            for start, end, groups, turned_groups in reversed(terms)
-        ]
-        order = sorted(range(len(mentions)), key=lambda place: -mentions[place][1])
-        _sweep(
-            turned,
-            [*sentences[::-1], -1],
-            [(size - mentions[place][1], size - mentions[place][0]) for place in order],
-            [distances[place] for place in order],
-        )
+        sentences = [*sentences, -1]
+        forward, backward = self._match(words, sentences, mentions)
+        distances: list[dict[str, int]] = [{} for _ in mentions]
+        if forward:
+            starts = [(start, sentences[start]) for start, _ in mentions]
+            _sweep(forward, starts, distances)
+        if backward:
+            # Backward is forward in the text as read from its end.
+            order = sorted(range(len(mentions)), key=lambda place: -mentions[place][1])
+            ends = [mentions[place][1] for place in order]
+            _sweep(
+                backward[::-1],
+                [(-end, sentences[end - 1]) for end in ends],
+                [distances[place] for place in order],
+            )
         return [_settle(one) for one in distances]
 
     def _match(
         self, words: Sequence[int], sentences: Sequence[int], mentions: Sequence[tuple[int, int]]
-    ) -> list[_Found]:
-        """The first and longest terms that do not overlap."""
+    ) -> tuple[list[_Found], list[_Found]]:
+        """The first and longest terms that do not overlap, of each direction those that act in it.
+
+        Backward, a term ends with its first word, and places are negative.
+        """
+        root = self._root
         mention_ends = dict(mentions)
         taken = {place for start, end in mentions for place in range(start, end)}
-        found: list[_Found] = []
+        forward: list[_Found] = []
+        backward: list[_Found] = []
         past = 0
-        for start in [place for place, word in enumerate(words) if word in self._root]:
+        for start in [place for place, word in enumerate(words) if word in root]:
             if start < past or (start in taken and start not in mention_ends):
                 continue
-            node: Any = self._root
+            node: Any = root
             end = start
             limit = mention_ends.get(start)
             while end < (limit or len(words)) and (limit or end not in taken):
@@ -175,12 +179,14 @@ class CueMatcher:
                     continue
                 if _END in node:
                     past, groups = end, node[_END]
-                is_last = end == len(words) or sentences[end] != sentences[start]
-                if is_last and _SENTENCE_END in node:
+                if _SENTENCE_END in node and sentences[end] != sentences[start]:
                     past, groups = end, node[_SENTENCE_END][_END]
             if past > start:
-                found.append((start, past, *groups))
-        return found
+                if groups[0]:
+                    forward.append((past, sentences[start], groups[0]))
+                if groups[1]:
+                    backward.append((-start, sentences[past - 1], groups[1]))
+        return forward, backward
 
 
 def _read_terms(
@@ -210,11 +216,6 @@ def _spellings(word: str) -> set[str]:
     return {word, unicodedata.normalize("NFD", word), remove_accents(word)}
 
 
-def _turn(group: _Group) -> _Group:
-    """The group as of a text that is read from its end."""
-    return group._replace(forward=group.backward, backward=group.forward)
-
-
 def _settle(distances: Mapping[str, int]) -> set[str]:
     """The categories, of rivals only the one with the nearest cue."""
     categories = set(distances)
@@ -226,36 +227,39 @@ def _settle(distances: Mapping[str, int]) -> set[str]:
 
 def _sweep(
     terms: Sequence[_Found],
-    sentences: Sequence[int],
     mentions: Sequence[tuple[int, int]],
     distances: Sequence[dict[str, int]],
 ) -> None:
     """Add the categories of cues before mentions, both in the order of the text.
 
     Args:
+        mentions: the start of each, and the number of its sentence.
         distances: of each mention, the words from the nearest cue of a category to it.
     """
     # By category: the end of the nearest cue, the last word that a cue reaches, the sentence.
     scopes: dict[str, tuple[int, int, int]] = {}
     waiting = 0
-    for (start, _), nearest in zip(mentions, distances, strict=True):
-        while waiting < len(terms) and terms[waiting][1] <= start:
-            first, end, groups, _ = terms[waiting]
+    for (start, sentence), nearest in zip(mentions, distances, strict=True):
+        while waiting < len(terms) and terms[waiting][0] <= start:
+            end, number, groups = terms[waiting]
             waiting += 1
             for group in groups:
-                if group.forward:
-                    _apply(group, scopes, end, sentences[first])
-        for category, (end, last, sentence) in scopes.items():
-            if start <= last and sentence == sentences[start]:
+                _apply(group, scopes, end, number)
+        for category, (end, last, number) in scopes.items():
+            if number == sentence and start <= last:
                 nearest[category] = min(start - end, nearest.get(category, _FAR))
 
 
 def _apply(group: _Group, scopes: dict[str, tuple[int, int, int]], end: int, sentence: int) -> None:
     """Begin or end scopes."""
-    if group.kind == "stop":
-        for category in [group.category] if group.category else list(scopes):
-            scopes.pop(category, None)
-    elif group.kind == "cue" and group.category is not None:
-        _, last, earlier = scopes.get(group.category, (0, 0, -1))
-        last = last if earlier == sentence else 0
-        scopes[group.category] = (end, max(last, end + group.reach), sentence)
+    if group.category is None:
+        scopes.clear()
+    elif group.kind == "stop":
+        scopes.pop(group.category, None)
+    else:
+        last = end + group.reach
+        if group.category in scopes:
+            _, reached, earlier = scopes[group.category]
+            if earlier == sentence:
+                last = max(last, reached)
+        scopes[group.category] = (end, last, sentence)

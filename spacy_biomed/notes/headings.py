@@ -15,16 +15,17 @@ OTHER = "other"
 _LINE_ENDS = r"\n\r\v\f\x85\u2028\u2029"
 
 # A heading begins a line or follows a stop, and ends with a colon or a dash, or with its line. The
-# set of signs before it comes first, so that the search is fast: a text begins after a line end.
+# text has to be between line ends. For speed, the set of signs before a heading comes first, and a
+# look at what is after the name before the choices of its end.
 _HEADING = re.compile(
     rf"[{_LINE_ENDS}.;!?](?:(?P<line>(?<=[{_LINE_ENDS}])[ \t]{{0,40}})|(?<=[.;!?]) )"
     r"(?:[#*•·–\- \t]|\(?(?:\d{1,2}|[IVX]{1,4}|[a-hA-H])(?:[.)º°]-?|-)){0,8}"
     rf"(?P<name>[^\W\d_](?:[^:;.{_LINE_ENDS}|\t]|\.(?=[\w-])){{0,70}}?)"
-    rf"(?=[ \t(*:.{_LINE_ENDS}]|\Z)"
+    rf"(?=[ \t(*:.{_LINE_ENDS}])(?=[ \t*]*[(:.\-–—{_LINE_ENDS}])"
     rf"[ \t]{{0,3}}(?:\([^(){_LINE_ENDS}]{{0,40}}\))?[ \t*]{{0,3}}"
-    rf"(?P<end>:|\.?[ \t]{{1,3}}[-–—](?= )|\.[-–—]|\.?[ \t]*(?=[{_LINE_ENDS}]|\Z))"
+    rf"(?P<end>:|\.?[ \t]{{1,3}}[-–—](?= )|\.[-–—]|\.?[ \t]*(?=[{_LINE_ENDS}]))"
 )
-_LINE_REST = re.compile(rf"[ \t]*(?:[{_LINE_ENDS}]|\Z)")
+_LINE_REST = re.compile(rf"[ \t]*[{_LINE_ENDS}]")
 _MOST_WORDS = 7
 _WORD = re.compile(r"[^\W_]+")
 
@@ -75,7 +76,7 @@ def find_headings(text: str, table: Mapping[str, str]) -> Iterator[Heading]:
     Yields:
         the headings in order, those of unknown name with the section "other".
     """
-    for found in _HEADING.finditer("\n" + text):
+    for found in _HEADING.finditer(f"\n{text}\n"):
         section = _find_section(found, table)
         if section is not None:
             yield Heading(found.start("name") - 1, found.end("end") - 1, section)

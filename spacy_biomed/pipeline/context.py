@@ -137,8 +137,8 @@ class BiomedContext(Described, Pipe):
         words = doc.to_array([LOWER, SENT_START, IS_SPACE])
         sentences = np.cumsum(words[:, 1] == 1)
         is_word = words[:, 2] == 0
-        places = np.concatenate([[0], np.cumsum(is_word)])
-        mentions = [(int(places[span.start]), int(places[span.end])) for span in spans]
+        places = [0, *np.cumsum(is_word).tolist()]
+        mentions = [(places[span.start], places[span.end]) for span in spans]
         found = self._matcher.find(
             words[is_word, 0].tolist(), sentences[is_word].tolist(), mentions
         )
@@ -148,7 +148,7 @@ class BiomedContext(Described, Pipe):
             if category == "family" or (category and span.label_ in self._conditions):
                 categories.add(category)
             marked = {f"is_{one}": self._probabilities[one][1] for one in categories}
-            set_assertions(span, {**self._absent, **marked})
+            set_assertions(span, self._absent | marked if marked else self._absent)
 
 
 make_biomed_context = register_factory(

@@ -59,11 +59,10 @@ class BiomedSentences(Described, Pipe):
         if len(doc):
             starts = find_sentence_starts(doc.text, self._language)
             # A sentence that starts inside a token starts with the next one.
-            first = np.searchsorted(doc.to_array(IDX).astype("int64"), starts)
-            marks = np.full(len(doc), -1, dtype="int64")
-            marks[first[first < len(doc)]] = 1
-            marks[0] = 1
-            doc.from_array([SENT_START], marks.astype("uint64"))
+            first = np.searchsorted(doc.to_array(IDX), np.array(starts, dtype="uint64"))
+            marks = np.full(len(doc) + 1, -1, dtype="int64")
+            marks[first] = marks[0] = 1
+            doc.from_array([SENT_START], marks[:-1].view("uint64"))
         return doc
 
 

@@ -143,11 +143,11 @@ class CueMatcher:
             _sweep(forward, starts, distances)
         if backward:
             # Backward is forward in the text as read from its end.
-            order = sorted(range(len(mentions)), key=lambda place: -mentions[place][1])
-            ends = [mentions[place][1] for place in order]
+            ends = [(-end, sentences[end - 1]) for _, end in mentions]
+            order = sorted(range(len(ends)), key=[end for end, _ in ends].__getitem__)
             _sweep(
                 backward[::-1],
-                [(-end, sentences[end - 1]) for end in ends],
+                [ends[place] for place in order],
                 [distances[place] for place in order],
             )
         return [_settle(one) for one in distances]
@@ -160,6 +160,7 @@ class CueMatcher:
         Backward, a term ends with its first word, and places are negative.
         """
         root = self._root
+        size = len(words)
         mention_ends = dict(mentions)
         taken = {place for start, end in mentions for place in range(start, end)}
         forward: list[_Found] = []
@@ -171,7 +172,8 @@ class CueMatcher:
             node: Any = root
             end = start
             limit = mention_ends.get(start)
-            while end < (limit or len(words)) and (limit or end not in taken):
+            last = limit or size
+            while end < last and (limit or end not in taken):
                 if (node := node.get(words[end])) is None:
                     break
                 end += 1
@@ -219,7 +221,7 @@ def _spellings(word: str) -> set[str]:
 def _settle(distances: Mapping[str, int]) -> set[str]:
     """The categories, of rivals only the one with the nearest cue."""
     categories = set(distances)
-    if categories.issuperset(_RIVALS):
+    if len(categories) > 1 and categories.issuperset(_RIVALS):
         negated, uncertain = (distances[name] for name in _RIVALS)
         categories.remove("uncertain" if negated < uncertain else "negated")
     return categories

@@ -29,7 +29,6 @@ _STOP = re.compile(
 )
 _NO_SPACE = re.compile(r"\S")
 _WORD = re.compile(r"\w")
-_LAST_WORD = re.compile(r"\S*\Z")
 _LONGEST_WORD = 30
 _LONGEST_PARENTHESIS = 300
 
@@ -167,20 +166,19 @@ def _ends(
     text: str, start: int, stop: re.Match[str], always: Collection[str], small: Collection[str]
 ) -> bool:
     """Whether a sentence ends at a stop."""
-    before = text[max(start, stop.start() - _LONGEST_WORD) : stop.start()].rstrip()
-    found = _LAST_WORD.search(before)
-    assert found is not None  # it may be empty
-    word = found[0].lstrip("([\"'“‘«¿¡/-").lower()
+    end = stop.start()
     is_small = stop[2] is not None and stop[2].islower()
-    if text[stop.start()] == ".":
+    if text[end] == ".":
+        before = text[max(start, end - _LONGEST_WORD) : end].rsplit(None, 1) or [""]
+        word = before[-1].lstrip("([\"'“‘«¿¡/-").lower()
         if word in always or (word in small and is_small):
             return False
         is_initial = len(word) == 1 and word.isalpha()
-        is_number = word.isdigit() and text[start : stop.start()].strip(" (-") == word
+        is_number = word.isdigit() and text[start:end].strip(" (-") == word
         if is_initial or is_number or (is_small and len(word) < 4 and not word.isdigit()):
             return False
-    if not _WORD.search(text, start, stop.start()):  # "? pneumonia"
+    if not _WORD.search(text, start, end):  # "? pneumonia"
         return False
-    if stop.start() - start > _LONGEST_PARENTHESIS:
+    if end - start > _LONGEST_PARENTHESIS:
         return True
     return text.count("(", start, stop.end()) <= text.count(")", start, stop.end())

@@ -113,9 +113,10 @@ def _find_wrapped(
             len(line) + 1 + len(following.split(None, 1)[0]) > width
             for line, following in pairwise(lines)
         ]
-    is_prose = sum(full) >= max(_LEAST_FULL_LINES, 2 / 3 * len(full))
+        if sum(full) < max(_LEAST_FULL_LINES, 2 / 3 * len(full)):
+            full = [False] * len(full)
     wrapped = [
-        _goes_on(line, following, always, open_words, is_prose and is_full)
+        _goes_on(line, following, always, open_words, is_full)
         for (line, following), is_full in zip(pairwise(lines), full, strict=True)
     ]
     return [*wrapped, False]

@@ -15,7 +15,7 @@ from ..notes.headings import Heading, find_headings, key_of, read_headings
 from ..notes.term_files import NOTE_LANGUAGES
 from .described import Described
 from .factories import register_factory
-from .sentences import choose_language
+from .sentences import choose_language, read_text
 
 FACTORY = "biomed_sections"
 
@@ -66,7 +66,7 @@ class BiomedSections(Described, Pipe):
 
     def __call__(self, doc: Doc) -> Doc:
         """Write `doc.spans["sections"]`."""
-        text = doc.text
+        text = read_text(doc)
         end = Heading(len(text), len(text), "")
         doc.spans[SECTIONS] = [
             _find_span(doc, one.start, next.start, one.section)

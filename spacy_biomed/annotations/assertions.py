@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 from spacy.tokens import Doc, Span
@@ -42,18 +42,18 @@ def get_assertions(span: Span) -> dict[str, bool]:
     return {name: value >= _THRESHOLD for name, value in get_probabilities(span).items()}
 
 
-def get_probabilities(span: Span) -> Mapping[str, float]:
+def get_probabilities(span: Span) -> dict[str, float]:
     """`span._.assertion_probabilities`: 0 to 1 by name; empty where nobody looked."""
-    return get_user_data(span.doc).get(_key(span), {})
+    return dict(get_user_data(span.doc).get(_key(span), ()))
 
 
-def set_assertions(span: Span, probabilities: Mapping[str, float]) -> None:
+def set_assertions(span: Span, probabilities: dict[str, float]) -> None:
     """Set the assertions of a span, which `Span.as_doc` and `Doc.to_disk` keep.
 
     Args:
-        probabilities: 0 to 1 by name; a name that is left out is not annotated.
+        probabilities: 0 to 1 by name; a name that is left out is not annotated. It is not copied.
     """
-    get_user_data(span.doc)[_key(span)] = dict(probabilities)
+    get_user_data(span.doc)[_key(span)] = probabilities
 
 
 def describe_assertions(span: Span) -> str:

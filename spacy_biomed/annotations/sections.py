@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
 
-from spacy.tokens import Doc, Span
+from spacy.tokens import Span
 
 SECTIONS = "sections"
 SECTION = "section"
@@ -18,18 +17,6 @@ def install_section() -> None:
     """
     if not Span.has_extension(SECTION):
         Span.set_extension(SECTION, getter=get_section)
-
-
-def find_sections(doc: Doc) -> Callable[[Span], str | None]:
-    """A function like `get_section` for the spans of a document, which is faster for many."""
-    sections = list(doc.spans.get(SECTIONS, ()))
-    starts, labels = [one.start for one in sections], [one.label_ for one in sections]
-
-    def get(span: Span) -> str | None:
-        place = bisect_right(starts, span.start)
-        return labels[place - 1] if place else None
-
-    return get
 
 
 def get_section(span: Span) -> str | None:

@@ -238,21 +238,25 @@ def _sweep(
         mentions: the start of each, and the number of its sentence.
         distances: of each mention, the words from the nearest cue of a category to it.
     """
-    # By category: the end of the nearest cue, the last word that a cue reaches, the sentence.
-    scopes: dict[str, tuple[int, int, int]] = {}
-    waiting = 0
+    # Of the sentence, by category: the end of the nearest cue, and the last word that a cue reaches.
+    scopes: dict[str, tuple[int, int]] = {}
+    current = waiting = 0
     for (start, sentence), nearest in zip(mentions, distances, strict=True):
+        if sentence != current:
+            scopes.clear()
+            current = sentence
         while waiting < len(terms) and terms[waiting][0] <= start:
             end, number, groups = terms[waiting]
             waiting += 1
-            for group in groups:
-                _apply(group, scopes, end, number)
-        for category, (end, last, number) in scopes.items():
-            if number == sentence and start <= last:
+            if number == sentence:
+                for group in groups:
+                    _apply(group, scopes, end)
+        for category, (end, last) in scopes.items():
+            if start <= last:
                 nearest[category] = min(start - end, nearest.get(category, _FAR))
 
 
-def _apply(group: _Group, scopes: dict[str, tuple[int, int, int]], end: int, sentence: int) -> None:
+def _apply(group: _Group, scopes: dict[str, tuple[int, int]], end: int) -> None:
     """Begin or end scopes."""
     if group.category is None:
         scopes.clear()
@@ -261,7 +265,5 @@ def _apply(group: _Group, scopes: dict[str, tuple[int, int, int]], end: int, sen
     else:
         last = end + group.reach
         if group.category in scopes:
-            _, reached, earlier = scopes[group.category]
-            if earlier == sentence:
-                last = max(last, reached)
-        scopes[group.category] = (end, last, sentence)
+            last = max(last, scopes[group.category][1])
+        scopes[group.category] = (end, last)

@@ -60,7 +60,7 @@ def key_of(name: str) -> str:
 
 
 def _is_abbreviation(name: str) -> bool:
-    return name.isupper() and name.isalpha() and len(name) < 5
+    return len(name) < 5 and name.isupper() and name.isalpha()
 
 
 def find_headings(text: str, table: Mapping[str, str]) -> Iterator[Heading]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Literal
 
@@ -13,7 +14,7 @@ from spacy.tokens import Doc, Span
 from spacy.util import SimpleFrozenDict
 
 from ..annotations.assertions import ASSERTIONS, install_assertions, set_assertions
-from ..annotations.sections import find_sections, install_section
+from ..annotations.sections import SECTIONS, install_section
 from ..errors import BiomedError
 from ..notes.cues import CueMatcher, parse_group
 from ..notes.term_files import NOTE_LANGUAGES, read_groups
@@ -142,13 +143,25 @@ class BiomedContext(Described, Pipe):
         found = self._matcher.find(
             words[is_word, 0].tolist(), sentences[is_word].tolist(), mentions
         )
-        find_section = find_sections(doc)
+        self._read_sections(doc, spans, found)
         for span, categories in zip(spans, found, strict=True):
-            category = SECTION_CATEGORIES.get(find_section(span) or "")
-            if category == "family" or (category and span.label_ in self._conditions):
-                categories.add(category)
             marked = {f"is_{one}": self._probabilities[one][1] for one in categories}
             set_assertions(span, self._absent | marked if marked else self._absent)
+
+    def _read_sections(
+        self, doc: Doc, spans: Sequence[Span], found: Sequence[set[str]]
+    ) -> None:
+        """Add the categories that the sections give."""
+        sections = doc.spans.get(SECTIONS, ())
+        given = [SECTION_CATEGORIES.get(section.label_) for section in sections]
+        if not any(given):
+            return
+        starts = [section.start for section in sections]
+        for span, categories in zip(spans, found, strict=True):
+            place = bisect_right(starts, span.start)
+            category = given[place - 1] if place else None
+            if category == "family" or (category and span.label_ in self._conditions):
+                categories.add(category)
 
 
 make_biomed_context = register_factory(

@@ -217,7 +217,47 @@ Mujer con [asma]
 Acude con su esposo por [fiebre]
 Sin antecedentes familiares de [cáncer nf]
 Vacunado de [gripe y]
-Riesgo de [sangrado y]""",
+Riesgo de [sangrado y]
+Antecedentes personales: [asma h], [gota h] y [migraña h].
+APP: [hipertensión h]
+Tuvo [sarampión h] en la infancia.
+Hace 10 años presentó un [infarto h].
+[Ictus h] hace 3 años, actualmente con [cefalea].
+Intervenido de [hernia inguinal h] en 2003.
+Operada de [apendicitis h] a los 12 años.
+Exfumador desde 2010, con [disnea].
+Ex [fumador h] de 20 cigarrillos.
+[Neumonía h] previa en 2015.
+Previamente diagnosticado de [epilepsia h].
+Historia de [úlcera h], ahora ingresa por [melenas].
+De niño padeció [tosferina h].
+Había tenido [hepatitis h] en la juventud.
+Sufrió un [traumatismo craneal h] hace varios años.
+Refiere [dolor torácico] desde hace 2 horas.
+Cuadro de [tos] de 10 años de evolución.
+Sin antecedentes de [ictus nh].
+No antecedentes familiares de [cáncer de colon nf].
+Niega que su madre tenga [diabetes nf].
+Niega antecedentes familiares de [asma nf].
+Dos hermanos con [hemofilia f].
+Su abuela falleció de [ictus f] a los 80 años.
+[Diabetes f] por parte de padre.
+Madre con [cáncer de mama f]; la paciente presenta [fiebre].
+Padre fallecido por [infarto f] y madre [hipertensa f].
+Acudir a urgencias si aparece [fiebre y] o [sangrado y].
+Se pauta heparina como profilaxis de [trombosis y].
+En caso de [dolor y], tomar paracetamol.
+Se explican los riesgos de [infección y].
+Los hallazgos podrían corresponder a [neumonía u] o [edema u].
+No se puede excluir [embolia pulmonar u].
+A descartar [apendicitis u].
+Cuadro sugestivo de [bronquitis u].
+Impresiona de [ansiedad u].
+Nunca ha tenido [hemoptisis n].
+Afebril, sin [exantema n], [artralgias n] ni [úlceras n].
+Serología negativa para [gripe n] y positiva para [VRS].
+La TC descarta [absceso n].
+No presenta [fiebre n] pero sí [tos].""",
     "en": """
 Not only [fever] but also [cough]
 No [fever n], [chills n] or [cough n] but [pain]
@@ -256,7 +296,52 @@ Doubt [pneumonia u]
 No doubt this is [pneumonia]
 Aspirin to prevent [stroke y]
 At risk for [falls y]
-If [fever y] develops, call""",
+If [fever y] develops, call
+Past medical history: [asthma h], [gout h] and [migraine h].
+PMHx: [atrial fibrillation h]
+She had [measles h] as a child.
+He was treated for [tuberculosis h] in 1987.
+Treated 15 years ago for [lymphoma h].
+Ten years ago he had a [myocardial infarction h].
+[Appendicitis h] at age 12, now with [abdominal pain].
+Prior [stroke h] without [residual weakness n].
+Former [smoker h], quit in 2001.
+Ex [smoker h] with [dyspnea].
+Remote [head injury h].
+A remote history of [seizures h], none since.
+His [pneumonia nh] resolved last year.
+He had suffered from [depression h] before the war.
+The patient had been diagnosed with [hepatitis h] years earlier.
+Used to have [migraine h] but currently has [tension headache].
+History of [gout h], now presents with [chest pain].
+History of present illness: [cough] and [fever] for two days.
+A two-week history of [headache].
+No history of [stroke nh].
+[Cancer h] survivor, here for [back pain].
+He underwent surgery for [colon cancer h] in March 2004.
+Once had [shingles h].
+Previous episodes of [pancreatitis h].
+The [rash h] she had last year has not returned.
+In her twenties she developed [anorexia h].
+Known [diabetes] on insulin.
+Denies family history of [breast cancer nf].
+No family history of [colon cancer nf] or [polyps nf].
+Two brothers have [hemophilia f].
+Her grandmother died of [stroke f] at 80.
+[Diabetes f] on the father's side.
+Strong family history of [melanoma f], but she has [eczema].
+Call us if you notice [bleeding y] or [fever y].
+Seek help should [chest pain y] recur.
+He will start heparin as prophylaxis against [thrombosis y].
+Possible side effects include [nausea y].
+Findings could reflect [pneumonia u] or [edema u].
+[Appendicitis u] remains a possibility.
+[Pulmonary embolism u] cannot be ruled out.
+Probably [viral bronchitis u].
+The CT argues against [abscess n].
+There was never any [hemoptysis n].
+She is afebrile, with no [rash n], [joint pain n] or [ulcers n].
+Negative for [influenza n] but positive for [RSV].""",
 }
 
 

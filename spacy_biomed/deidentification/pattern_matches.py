@@ -14,7 +14,7 @@ from ..errors import BiomedError, add_hint, suggest
 from .pattern_contacts import find_addresses, find_phones, find_postal_codes
 from .pattern_dates import find_ages, find_dates
 from .pattern_identifiers import find_identifiers
-from .pattern_names import find_names
+from .pattern_people import find_people
 from .pattern_phrases import find_phrases
 from .pattern_places import find_places
 from .pattern_rules import Found
@@ -86,7 +86,7 @@ _FINDERS: tuple[_Finder, ...] = (
     find_postal_codes,
     find_ages,
     find_phrases,
-    find_names,
+    find_people,
     find_places,
 )
 

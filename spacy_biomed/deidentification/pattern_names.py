@@ -11,11 +11,11 @@ from functools import cache
 from typing import NamedTuple
 
 from .pattern_identifiers import SEGMENTS
-from .pattern_rules import Found, fold_form, is_eponym
+from .pattern_rules import fold_form, is_eponym
 from .plain_text import PlainText
 from .term_lists import LANGUAGES, NameWords, name_words, word_list
 
-_WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
+_WORD = re.compile(r"[^\W\d_]+(?:['-](?!s\b)[^\W\d_]+)*")
 _PARTICLES = frozenset(
     ["de", "del", "la", "las", "los", "y", "i", "da", "do", "dos", "van", "von", "el", "al"]
     + ["san", "santa"]
@@ -63,7 +63,7 @@ _VERBS = (
     r"|rechaza|denies|reports|presents|complains|returned|lives|states|takes|feels|sleeps|smokes"
     r"|is (?:stable|improving|doing|here|a \d)|was admitted|was seen|has (?:been|a|no)|seen"
 )
-_DOES = re.compile(rf" (?:(?:no|se|ya|ha|habia|fue|esta|lo|le) ){{0,2}}(?:{_VERBS})\b")
+DOES = re.compile(rf" (?:(?:no|se|ya|ha|habia|fue|esta|lo|le) ){{0,2}}(?:{_VERBS})\b")
 _SUFFERS = re.compile(r"(?:^|[.\n] ?)a $")
 _IS_DONE = re.compile(r" (?:se )?l[eao]s? [a-z]")
 # The beginning of a line, perhaps with the number of a row.
@@ -82,7 +82,7 @@ _SEGMENT = re.compile(rf"(?:^\W?[A-Z][A-Z0-9]{{2}}|\b(?:{SEGMENTS}))\|.*", re.MU
 _COMPONENT = re.compile(r"(?<=[|^])[^\W\d_][^|^~\d\n]{2,40}(?=\^)|(?<=\^)[^\W\d_][^|^~\d\n]{2,40}")
 
 
-class _Word(NamedTuple):
+class Word(NamedTuple):
     """A word of a text, with what is known about it.
 
     Attributes:
@@ -104,44 +104,42 @@ class _Word(NamedTuple):
         return bool(self.known) and not self.is_ordinary
 
 
-def find_names(plain: PlainText, language: str) -> Found:
-    """Find names of people.
-
-    These are:
-
-    - A known given name with the names after it.
-    - Known surnames with a given name or an initial after a comma.
-    - Names after a title ("Dr.").
-    - Known names after a field or a person ("Nombre:", "su hija", also in JSON and XML).
-    - Known names before what only people do ("refiere").
-    - The words of components in segments of HL7.
-
-    Where capitals tell nothing, all words of a name have to be known.
-    """
-    finder = _Finder(plain, language)
-    yield from ((start, end, "name") for start, end in finder.find())
-
-
 @cache
 def _all_names(language: str) -> frozenset[str]:
     known = name_words(language)
     return (known.given | known.surnames) - _PARTICLES
 
 
-class _Finder:
-    def __init__(self, plain: PlainText, language: str):
-        self._text, self._folded = plain.text, plain.folded
-        self._known: NameWords = name_words(language)
-        self._places = [match.span() for match in _WORD.finditer(self._folded)]
-        self._names = _all_names(language)
-        self._at = {start: place for place, (start, _) in enumerate(self._places)}
-        self._words: dict[int, _Word] = {}
+class NameFinder:
+    """Finds names of people in a plain text by lists of names.
 
-    def find(self) -> Iterator[tuple[int, int]]:
-        """(start, end) of each name; some may overlap."""
-        for match in _CUE.finditer(self._folded):
-            place = self._at.get(match.end())
-            if place is not None and not is_eponym(self._text, match.start()):
+    Where capitals tell nothing, all words of a name have to be known.
+    """
+
+    def __init__(self, plain: PlainText, language: str):
+        self.language = language
+        self.text, self.folded = plain.text, plain.folded
+        self._known: NameWords = name_words(language)
+        self.places = [match.span() for match in _WORD.finditer(self.folded)]
+        self._names = _all_names(language)
+        self.at = {start: place for place, (start, _) in enumerate(self.places)}
+        self._words: dict[int, Word] = {}
+
+    def find_names(self) -> Iterator[tuple[int, int]]:
+        """(start, end) of each name; some may overlap.
+
+        These are:
+
+        - A known given name with the names after it.
+        - Known surnames with a given name or an initial after a comma.
+        - Names after a title ("Dr.").
+        - Known names after a field or a person ("Nombre:", "su hija", also in JSON and XML).
+        - Known names before what only people do ("refiere").
+        - The words of components in segments of HL7.
+        """
+        for match in _CUE.finditer(self.folded):
+            place = self.at.get(match.end())
+            if place is not None and not is_eponym(self.text, match.start()):
                 found = self._after_cue(place, bool(match["title"]))
                 if found:
                     yield found
@@ -149,33 +147,33 @@ class _Finder:
         yield from self._in_commas()
         yield from self._at_line_starts()
         yield from self._in_nicknames()
-        if "^" in self._text:
+        if "^" in self.text:
             yield from self._in_segments()
 
     def _in_runs(self) -> Iterator[tuple[int, int]]:
         """A known given name with the names after it, and a name before what a person does."""
         done = 0
-        for place, (start, end) in enumerate(self._places):
-            if place >= done and self._is_known(self._folded[start:end]):
+        for place, (start, end) in enumerate(self.places):
+            if place >= done and self._is_known(self.folded[start:end]):
                 first, done = place, self._end_of_run(place)
                 if done == place and self._is_after_initial(place):
                     first, done = place - 1, place + 1
                 elif done > place:
                     first = self._find_start(place)
                 if done > place and not self._is_other(start):
-                    yield self._places[first][0], self._places[done - 1][1]
+                    yield self.places[first][0], self.places[done - 1][1]
 
     def _find_start(self, place: int) -> int:
         """The first of capitalised words from the start of a line to a name: "MONZONÍS ELVIRA"."""
-        first, shape = place, self._word(place).shape
-        while first > max(place - _MAX_PARTICLES, 0) and self._joins(first) and shape != "l":
-            word = self._word(first - 1)
+        first, shape = place, self.word(place).shape
+        while first > max(place - _MAX_PARTICLES, 0) and self.joins(first) and shape != "l":
+            word = self.word(first - 1)
             is_ordinary = any(word.form in name_words(one).ordinary for one in LANGUAGES)
             if word.shape != shape or is_ordinary or len(word.form) < _MAX_PARTICLES:
                 break
             first -= 1
-        start = self._places[first][0]
-        return first if self._text[:start].rpartition("\n")[2].strip(" >*•#_-") == "" else place
+        start = self.places[first][0]
+        return first if self.text[:start].rpartition("\n")[2].strip(" >*•#_-") == "" else place
 
     def _is_known(self, form: str) -> bool:
         if form in self._names:
@@ -186,39 +184,39 @@ class _Finder:
 
     def _is_after_initial(self, place: int) -> bool:
         """Whether a surname has an initial before it: "B. Cano"."""
-        word = self._word(place)
+        word = self.word(place)
         is_surname = word.known == "surname" and word.is_clear() and word.shape != "l"
-        return is_surname and self._joins(place) and self._word(place - 1).shape == "i"
+        return is_surname and self.joins(place) and self.word(place - 1).shape == "i"
 
     def _at_line_starts(self) -> Iterator[tuple[int, int]]:
         """Capitalised words, none of them ordinary, before what a person does; known names alone on
         a line, before a colon, or before an initial.
         """
-        for line in _LINE.finditer(self._text):
-            first = place = self._at.get(line.end(), len(self._places))
-            while place < len(self._places) and place < first + _MAX_WORDS:
-                word = self._word(place)
-                is_initial = word.shape == "i" and self._text[word.end : word.end + 1] == "."
+        for line in _LINE.finditer(self.text):
+            first = place = self.at.get(line.end(), len(self.places))
+            while place < len(self.places) and place < first + _MAX_WORDS:
+                word = self.word(place)
+                is_initial = word.shape == "i" and self.text[word.end : word.end + 1] == "."
                 # "elvira monzonis acude"
-                is_lower = self._word(first).shape == "l" and self._word(first).known == "given"
+                is_lower = self.word(first).shape == "l" and self.word(first).known == "given"
                 is_name = (word.shape in "tu" or is_lower) and not word.is_ordinary
                 is_part = word.form in _PARTICLES or is_name or is_initial
-                if not is_part or (place > first and not self._joins(place)):
+                if not is_part or (place > first and not self.joins(place)):
                     break
                 place += 1
-            words = [self._word(one) for one in range(first, place)]
+            words = [self.word(one) for one in range(first, place)]
             names = [one for one in words if one.form not in _PARTICLES]
             is_row = bool(line["row"]) and len(names) > 1
             if names and (
                 self._stands_for_person(names, words[-1].end)
-                or (is_row and _AFTER_ROW.match(self._text, words[-1].end))
+                or (is_row and _AFTER_ROW.match(self.text, words[-1].end))
             ):
                 yield words[0].start, words[-1].end
 
-    def _stands_for_person(self, names: list[_Word], end: int) -> bool:
-        text = self._text
+    def _stands_for_person(self, names: list[Word], end: int) -> bool:
+        text = self.text
         known = [one for one in names if one.known]
-        if len(names) > 1 and _DOES.match(self._folded, end):
+        if len(names) > 1 and DOES.match(self.folded, end):
             return True
         if names[-1].shape == "i" and len(names) == 2:
             return names[0].known == "surname" or text[end : end + 2] == ".,"
@@ -231,15 +229,15 @@ class _Finder:
 
     def _in_nicknames(self) -> Iterator[tuple[int, int]]:
         """A given name in quotes or brackets after a name, and with that name and the next."""
-        for match in _NICKNAME.finditer(self._text):
-            place = bisect_left(self._places, match.span("name"))
-            inner = self._word(place)
-            before = self._word(place - 1) if place else None
+        for match in _NICKNAME.finditer(self.text):
+            place = bisect_left(self.places, match.span("name"))
+            inner = self.word(place)
+            before = self.word(place - 1) if place else None
             is_after_name = before is not None and before.is_clear() and before.shape in "tu"
-            is_alone = match.start() == 0 or self._text[match.start() - 1] == "\n"
+            is_alone = match.start() == 0 or self.text[match.start() - 1] == "\n"
             if is_after_name and before and before.end == match.start() - 1:
-                last = bisect_left(self._places, match.end(), key=lambda one: one[0])
-                following = self._word(last) if last < len(self._places) else None
+                last = bisect_left(self.places, match.end(), key=lambda one: one[0])
+                following = self.word(last) if last < len(self.places) else None
                 is_next = following is not None and following.start == match.end() + 1
                 is_given = inner.known == "given" or match[0][0] in '"“«'
                 if following and is_next and is_given and following.is_clear():
@@ -249,14 +247,14 @@ class _Finder:
             elif is_alone and inner.known == "given" and inner.is_clear():
                 yield match.span("name")
 
-    def _word(self, place: int) -> _Word:
+    def word(self, place: int) -> Word:
         word = self._words.get(place)
         if word is None:
-            word = self._words[place] = self._describe(*self._places[place])
+            word = self._words[place] = self._describe(*self.places[place])
         return word
 
-    def _describe(self, start: int, end: int) -> _Word:
-        written, form = self._text[start:end], self._folded[start:end]
+    def _describe(self, start: int, end: int) -> Word:
+        written, form = self.text[start:end], self.folded[start:end]
         parts = [form, *re.split("['-]", form)] if "-" in form or "'" in form else [form]
         known = (
             "given" if len(form) >= _SHORTEST_JOINED and self._known.is_joined_name(form) else ""
@@ -270,45 +268,45 @@ class _Finder:
             shape = "u" if len(written) > 1 else "i"
         else:
             shape = "t" if written[0].isupper() else "l"
-        return _Word(start, end, form, shape, known, parts[-1] in self._known.ordinary)
+        return Word(start, end, form, shape, known, parts[-1] in self._known.ordinary)
 
-    def _joins(self, place: int) -> bool:
+    def joins(self, place: int) -> bool:
         """Whether a word follows the one before it as the words of a name do."""
-        if not 0 < place < len(self._places):
+        if not 0 < place < len(self.places):
             return False
-        gap = self._text[self._places[place - 1][1] : self._places[place][0]]
+        gap = self.text[self.places[place - 1][1] : self.places[place][0]]
         if gap == " ":
             return True
         if _GAP.fullmatch(gap) is None:
             return False
-        if self._word(place - 1).shape == "i" or "-" in gap:
+        if self.word(place - 1).shape == "i" or "-" in gap:
             return True
-        first, second = self._word(place - 1), self._word(place)
+        first, second = self.word(place - 1), self.word(place)
         is_other = second.is_clear() or (gap == "_" and second.shape in "tu")
         return gap != ". " and first.is_clear() and is_other and not second.is_ordinary
 
-    def _continues(self, place: int, first: _Word) -> bool:
+    def _continues(self, place: int, first: Word) -> bool:
         """Whether a word can be a further one of a name that begins with another word."""
-        word = self._word(place)
+        word = self.word(place)
         if first.shape == "l" or word.shape == "l":
             return first.shape == word.shape and word.is_clear()
         if word.shape == "i":
-            return self._text[word.end : word.end + 1] == "."
+            return self.text[word.end : word.end + 1] == "."
         if word.known:
             return not word.is_ordinary or word.shape == first.shape
         if word.is_ordinary:
             return False
         return word.shape == "t" or (first.shape == "u" and len(word.form) > 2)
 
-    def _extend(self, place: int) -> int:
+    def extend(self, place: int) -> int:
         """The end of the words that continue a name."""
-        first, end = self._word(place), place + 1
-        while end - place < _MAX_WORDS and self._joins(end):
+        first, end = self.word(place), place + 1
+        while end - place < _MAX_WORDS and self.joins(end):
             last = end
             while (
                 last - end < _MAX_PARTICLES
-                and self._word(last).form in _PARTICLES
-                and self._joins(last + 1)
+                and self.word(last).form in _PARTICLES
+                and self.joins(last + 1)
             ):
                 last += 1
             if not self._continues(last, first):
@@ -318,8 +316,8 @@ class _Finder:
 
     def _end_of_run(self, place: int) -> int:
         """The end of the name that begins at a place; the place itself if there is no name."""
-        first, end = self._word(place), self._extend(place)
-        words = [self._word(one) for one in range(place, end)]
+        first, end = self.word(place), self.extend(place)
+        words = [self.word(one) for one in range(place, end)]
         names = [one for one in words if one.form not in _PARTICLES and one.shape != "i"]
         if len(names) > 1:
             # "Dolores Blanco": both are ordinary words too, and both are capitalised. Surnames may
@@ -330,23 +328,23 @@ class _Finder:
             if is_name:
                 return end
         is_alone = first.shape == "t" and first.is_clear()
-        if is_alone and (_DOES.match(self._folded, first.end) or self._suffers(first)):
+        if is_alone and (DOES.match(self.folded, first.end) or self._suffers(first)):
             return place + 1
         is_joined = first.is_clear() and first.form not in self._names and first.shape in "tu"
         return place + 1 if is_joined and "-" not in first.form else place
 
-    def _suffers(self, word: _Word) -> bool:
+    def _suffers(self, word: Word) -> bool:
         """Whether something happens to somebody: "A Candela le duele"."""
-        before = self._folded[max(word.start - 4, 0) : word.start]
-        return bool(_SUFFERS.search(before) and _IS_DONE.match(self._folded, word.end))
+        before = self.folded[max(word.start - 4, 0) : word.start]
+        return bool(_SUFFERS.search(before) and _IS_DONE.match(self.folded, word.end))
 
     def _after_cue(self, place: int, is_title: bool) -> tuple[int, int] | None:
-        word = self._word(place)
-        while word.form in _PARTICLES and self._joins(place + 1):
+        word = self.word(place)
+        while word.form in _PARTICLES and self.joins(place + 1):
             if word.shape == "l" and not is_title:
                 return None
             place += 1
-            word = self._word(place)
+            word = self.word(place)
         if word.form in word_list("particles") or _DEPARTMENT.match(word.form):
             return None
         if word.shape == "i":
@@ -354,8 +352,8 @@ class _Finder:
             initials = self._read_initials(word.start)
             if initials is not None and initials[1] - initials[0] > 2:
                 return initials
-            return self._after_cue(place + 1, is_title) if self._joins(place + 1) else None
-        end = self._extend(place)
+            return self._after_cue(place + 1, is_title) if self.joins(place + 1) else None
+        end = self.extend(place)
         is_name = word.is_clear() or bool(word.known and word.shape != "l")
         if not is_name and not word.is_ordinary:
             if is_title:
@@ -363,34 +361,34 @@ class _Finder:
                 is_name = is_name and len(word.form) > 2
             else:
                 following = range(place + 1, end)
-                is_name = word.shape == "t" and any(self._word(one).known for one in following)
-        return (word.start, self._places[end - 1][1]) if is_name else None
+                is_name = word.shape == "t" and any(self.word(one).known for one in following)
+        return (word.start, self.places[end - 1][1]) if is_name else None
 
-    def _is_after_doctor(self, word: _Word) -> bool:
+    def _is_after_doctor(self, word: Word) -> bool:
         """Whether a title of people is before a word in lower case: "dra. echeverria"."""
-        title = self._folded[max(word.start - 6, 0) : word.start]
+        title = self.folded[max(word.start - 6, 0) : word.start]
         return len(word.form) > 3 and bool(re.search(r"\b(?:dra?|sra?|srta|dna)\.? $", title))
 
     def _read_initials(self, start: int) -> tuple[int, int] | None:
         """The place of initials, unless a value follows them, as after "F.N."."""
-        match = _INITIALS.match(self._text, start)
-        if match is None or re.compile(r"\s*[\d:]").match(self._text, match.end()):
+        match = _INITIALS.match(self.text, start)
+        if match is None or re.compile(r"\s*[\d:]").match(self.text, match.end()):
             return None
         return start, start + len(match[0].rstrip(" -"))
 
     def _in_commas(self) -> Iterator[tuple[int, int]]:
         """Surnames, a comma, and a given name or initials: "OCHOA, Marta", "Iglesias, C."."""
-        for comma in re.finditer(r"(?<=[^\W\d_]), ?(?=[^\W\d_])", self._text):
-            place = self._at.get(comma.end(), 0)
-            before, word = self._word(place - 1), self._word(place)
+        for comma in re.finditer(r"(?<=[^\W\d_]), ?(?=[^\W\d_])", self.text):
+            place = self.at.get(comma.end(), 0)
+            before, word = self.word(place - 1), self.word(place)
             is_first = place == 0 or before.is_ordinary
             if is_first or (before.shape == "l" and not self._is_lower_list(place)):
                 continue
             first = self._start_of_surnames(place - 1)
-            start = self._places[first][0]
+            start = self.places[first][0]
             # "Marta Ochoa, Ana Ruiz" are two people.
-            is_list = first < place - 1 and self._word(first).form not in self._known.surnames
-            if self._is_other(start) or (is_list and self._word(first).known):
+            is_list = first < place - 1 and self.word(first).form not in self._known.surnames
+            if self._is_other(start) or (is_list and self.word(first).known):
                 continue
             if before.known == "surname" and word.shape == "i":
                 initials = self._read_initials(word.start)
@@ -401,34 +399,34 @@ class _Finder:
             is_given = is_given and (word.shape in "tu" or before.shape == "l")
             is_long = len(before.form) > 4 or first < place - 1
             if is_given and (before.known == "surname" or is_long):
-                yield start, self._places[self._extend(place) - 1][1]
+                yield start, self.places[self.extend(place) - 1][1]
 
     def _is_lower_list(self, place: int) -> bool:
         """Whether a known surname and a known given name begin a line: "cano, beatriz"."""
-        before, word = self._word(place - 1), self._word(place)
-        first = self._places[self._start_of_surnames(place - 1)][0]
-        is_start = not self._text[:first].rstrip(" ") or self._text[first - 1] == "\n"
+        before, word = self.word(place - 1), self.word(place)
+        first = self.places[self._start_of_surnames(place - 1)][0]
+        is_start = not self.text[:first].rstrip(" ") or self.text[first - 1] == "\n"
         return is_start and before.known == "surname" and word.known == "given"
 
     def _start_of_surnames(self, place: int) -> int:
         """The first of up to three surnames that end at a place."""
-        last, first = self._word(place), place
-        while first > max(place - 2, 0) and self._joins(first):
-            word = self._word(first - 1)
+        last, first = self.word(place), place
+        while first > max(place - 2, 0) and self.joins(first):
+            word = self.word(first - 1)
             if word.shape != last.shape or word.is_ordinary and not word.known:
                 break
             first -= 1
         return first
 
     def _in_segments(self) -> Iterator[tuple[int, int]]:
-        for line in _SEGMENT.finditer(self._text):
-            for match in _COMPONENT.finditer(self._text, line.start(), line.end()):
-                words = re.findall(r"\w+", self._folded[slice(*match.span())])
+        for line in _SEGMENT.finditer(self.text):
+            for match in _COMPONENT.finditer(self.text, line.start(), line.end()):
+                words = re.findall(r"\w+", self.folded[slice(*match.span())])
                 is_known = any(map(self._known.is_name, words))
                 if is_known or not self._known.ordinary.issuperset(words):
                     yield match.span()
 
     def _is_other(self, start: int) -> bool:
         """Whether a name belongs to an institution, an address or a term."""
-        before = self._folded[max(start - 40, 0) : start]
-        return _NO_PERSON_BEFORE.search(before) is not None or is_eponym(self._text, start)
+        before = self.folded[max(start - 40, 0) : start]
+        return _NO_PERSON_BEFORE.search(before) is not None or is_eponym(self.text, start)

@@ -94,6 +94,12 @@ def is_clear_name(word: str) -> bool:
     return any(name_words(language).is_clear_name(word) for language in LANGUAGES)
 
 
+def is_clinical_term(words: str) -> bool:
+    """Whether all of several normalised words are names of scales, drugs and the like."""
+    known = word_list("clinical_terms")
+    return words in known or all(word in known for word in re.split("[ -]", words))
+
+
 @cache
 def shared_terms(name: str) -> tuple[str, ...]:
     """Read a list for all languages, such as companies."""

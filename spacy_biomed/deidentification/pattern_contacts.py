@@ -30,7 +30,7 @@ _ACCOUNT = caseless(
 _HANDLE = rule("email", r"(?<![\w.@])@\w{3,40}(?![\w.]*@)")
 _SHORT_PHONE = caseless(
     "phone",
-    r"\b(?:busca|buscapersonas|ext(?:ensi[óo]n|ension)?|pager|beeper|interno)\b[.:\s]{1,3}"
+    r"\b(?:busca|buscapersonas|ext(?:ensi[óo]n|ension)?|pager|beeper|bleep|interno)\b[.:\s]{1,3}"
     r"(?:n[ºo°.]+\s*)?(?P<value>\d{3,6})\b(?![.,/%]\d)",
 )
 _ENDINGS = (
@@ -102,6 +102,14 @@ def _is_spanish_number(match: re.Match[str]) -> bool:
     return is_of_person(match) and _is_in_use("ES", match[0])
 
 
+def _is_abroad_number(match: re.Match[str]) -> bool:
+    """Whether a number is written as in Britain, Ireland, Australia or India."""
+    regions = ("GB", "IE", "AU", "IN", "NZ")
+    return is_of_person(match) and (
+        match["grouped"] is not None or any(_is_in_use(region, match[0]) for region in regions)
+    )
+
+
 def _is_american_number(match: re.Match[str]) -> bool:
     # Written as the numbers of North America are, whether the area exists or not.
     has_groups = re.search(r"[.)-]", match[0]) is not None
@@ -135,13 +143,21 @@ _NUMBERS: dict[str, list[Rule]] = {
             rf"|{_BEFORE}(?:\+?1)?\d{{10}}{_AFTER}|{_BEFORE}\d{{3}} \d{{3}}[ -]\d{{4}}{_AFTER}",
             _is_american_number,
         ),
+        # The groups of British and Australian numbers are enough; others have to be in use.
+        rule(
+            "phone",
+            rf"{_BEFORE}(?:(?P<grouped>0\d{{4}}[ -]\d{{3}}[ -]?\d{{3}}|0\d{{3}} \d{{3}} \d{{4}}"
+            r"|02\d \d{4} \d{4}|04\d\d \d{3} \d{3}|\(0\d{1,4}\)(?: ?\d{3,4}){2})|0\d{9,10}"
+            rf"|0\d{{2,3}}[ -]\d{{6,8}}|[6-9]\d{{4}}[ -]\d{{5}}){_AFTER}",
+            _is_abroad_number,
+        ),
     ],
 }
 _FAX_CUES = r"tele?fax|fax"
 _PHONE_CUES = {
     "es": r"tel[eé]fonos?|tel[eé]f|telf|tel|tfnos?|tfn|tf|tlfnos?|tlfn|tlf|m[óo]vil|busca|contacto"
     r"|llamar al|whats?app",
-    "en": r"telephone|phone|tel|pager|beeper|cell|mobile|call|contact|ext|whatsapp",
+    "en": r"telephone|phone|tel|pager|beeper|cell|mobile|mob|landline|call|ring|contact|ext|whatsapp|ph",
 }
 
 
@@ -177,6 +193,7 @@ _POSTAL_CODES = {
             rf"(?:{STATES})\.?,?[ ](?P<value>\d{{5}}(?:-\d{{4}})?)\b(?![ ]?\()",
             lambda match: "," in match[0] or not match[0].split()[0].isupper(),
         ),
+        rule("postal_code", r"\b(?:VIC|NSW|QLD|TAS|WA|SA|ACT|NT),? (?P<value>\d{4})\b(?![.,]\d| ?[a-z/%])"),
         caseless("postal_code", r"\bzip(?: code)?[\s:]{0,4}(?P<value>\d{5}(?:-\d{4})?)\b"),
         # British: the letters C, I, K, M, O and V never come last, so "B12 5MG" does not match.
         rule(

@@ -27,7 +27,7 @@ _NUMERIC = (
     rf"{_BEFORE}{_FIRST}(?P<sign>[ ]?[/-][ ]?|\.[ ]?){_SECOND}(?P=sign){_YEAR}{_AFTER}",
     rf"{_BEFORE}{_YEAR}(?P<sign>[/.-]){_NUMBER}(?P=sign){_DAY}(?:(?=T\d\d)|{_AFTER}(?!:))",
     rf"{_BEFORE}{_FIRST}(?P<sign>[ ]?[/-][ ]?){_SECOND}(?P=sign){_SHORT}{_AFTER}",
-    rf"{_BEFORE}(?P<first>\d\d)\.(?P<second>\d\d)\.{_SHORT}{_AFTER}",
+    rf"{_BEFORE}(?P<first>\d{{1,2}})\.(?P<second>\d{{1,2}})\.{_SHORT}(?!\.){_AFTER}",
     rf"{_BEFORE}(?P<month>\d{{1,2}})[/-]{_YEAR}{_AFTER}",
     rf"{_BEFORE}{_DAY}(?P<sign>[/. -]){_ROMAN}(?P=sign)(?:{_YEAR}|{_SHORT}){_AFTER}",
     # The first day of "del 3/11 al 9/11/2017".
@@ -49,7 +49,8 @@ _CUES = {
 # Words before eight digits, or a day and a month, that are a date.
 _DATE_CUES = {
     "en": r"date|dob|birth\w*|born|admitted|discharged|admission|discharge|on|since|until|seen"
-    r"|visit|due|lmp|surgery|appointment|follow[ -]?up|through",
+    r"|visit|due|lmp|surgery|appointment|appt|follow[ -]?up|through|(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri"
+    r"|sat(?:ur)?|sun)(?:day)?",
     "es": r"\w*fecha\w*|f\.?\s?n(?:ac)?\b|fnac|nacimiento|nacid[oa]|nac|ingres[oa]\w*|alta|exitus"
     r"|el|d[íi]a|desde|hasta|vist[oa]|consulta|citad?[oa]?|lunes|martes|mi[ée]rcoles|jueves|viernes"
     r"|s[áa]bado|domingo|revisi[óo]n|control|fur|fum|fpp|parto|pr[óo]xim[oa]|intervenci[óo]n|iq"
@@ -121,7 +122,8 @@ _FARTHEST = 40
 _NO_DATE = re.compile(
     r"\b(?:insulina\w*|insulin|pautas?|dosis|dose|apgar|lantus|novo\w+|humalog|levemir|sintrom|escala"
     r"|glasgow|gcs|scores?|test|gleason|fuerza|strength|agudeza|av|vas?|eva|tas?|bp|proporci[óo]n|ratio"
-    r"|mg|comprimidos?|tableta|cada)\b[^\d\n]{0,12}\Z",
+    r"|mg|comprimidos?|tableta|cada|v|version|versi[óo]n|section|secci[óo]n|ec|figure?|table|tabla"
+    r"|chapter|cap[íi]tulo|build|release)\b[^\d\n]{0,12}\Z",
     re.IGNORECASE,
 )
 # Numbers and units of Spanish ages, which are in other patterns too.
@@ -157,6 +159,9 @@ _AGES = {
     ),
     "en": (
         r"\b\d{1,3}[ -]?(?:y/?o|yo|yrs?|y)\b",
+        # "97F" of 90 years or more, where no temperature is meant.
+        r"(?<![\w.,/])(?<!t )(?<!temp )(?<!tmax )(?<!of )(?<!to )(?<!at )(?<!was )(?P<value>9\d|1[01]\d)"
+        r"(?: ?m| ?f(?=[,;.]? (?!oral|axil|temp|rect|tymp|overnight)(?:[a-z]|\b(?:c|w|f)/)|[,;]))(?![\w/])",
         rf"\b(?:aged?|age of)[:\s]+(?P<value>{_TENS_EN}(?:[ -]\w+)?)\b",
         r"\baged?[:\s]+(?P<value>\d{1,3}(?:[ ](?:years?|months?|weeks?))?)\b(?!\s*[-%/])",
         r"\b\d{1,3}[ -]+(?:years?|months?|weeks?|yrs?|y/?o)(?=[ -]+old\b)",

@@ -6,8 +6,12 @@ import re
 from collections.abc import Callable
 
 from stdnum import iban, luhn
+from stdnum.ar import cuit
+from stdnum.cl import rut
 from stdnum.es import ccc, dni, nie
 from stdnum.gb import nhs
+from stdnum.ie import pps
+from stdnum.in_ import aadhaar
 from stdnum.us import ssn
 
 from .pattern_dates import is_compact_date
@@ -19,7 +23,7 @@ from .term_lists import name_words
 _VALUE = (
     r"(?P<value>(?:[A-Z]{1,4}[-/ ]?|[a-z]{1,3}-?)?\d(?:[-/. ]?\d|[-/]?[A-Z](?![a-zà-ÿ])"
     r"|[a-z](?!\w))*)"
-    r"(?!\w)(?![ ]?[%/]|[.,]\d)"
+    r"(?!\w)(?![ ]?%|/(?! )|[ ]/[a-z]|[.,]\d)"
 )
 # Signs between the name of an identifier and its value, also of JSON and XML.
 _SIGNS = r"[\s:.#ºª°\"'=>|_-]{0,8}"
@@ -34,7 +38,8 @@ _CUES = {
         r"|idpaciente|numhistoria|patient_?id|MRN",
         "insurance": r"NASS|NUSS|n[ºo°.]*\s*(?:de\s+)?(?:afiliaci[óo]n|seguridad social|s\.?\s?s\b)"
         r"|seguridad social|afiliaci[óo]n|p[óo]liza|aseguramiento",
-        "national_id": r"DNI|D\.N\.I|NIF|N\.I\.F|NIE|CIF|pasaporte|CIPA?|TSI|SIP|NUHSA"
+        "national_id": r"DNI|D\.N\.I|NIF|N\.I\.F|NIE|CIF|pasaporte|CIPA?|TSI|SIP|NUHSA|RUT|RUN|CUI[TL]"
+        r"|CURP|RFC|C\.?I(?=[:.]| n)"
         r"|tarjeta sanitaria|documento nacional de identidad|c[ée]dula",
         "license": r"n[ºo°.]*\s*(?:de\s+)?col(?:egiad[oa])?|colegiad[oa](?:\s+n[ºo°.]*)?"
         r"|n[ºo°]?col",
@@ -43,13 +48,17 @@ _CUES = {
     },
     "en": {
         "record": r"MRN?|medical record(?: (?:number|no))?|chart(?: (?:number|no))"
-        r"|hospital (?:number|no)|patient (?:id|number|no)|unit (?:number|no)|record (?:number|no)",
+        r"|(?:hosp(?:ital)?\.?|patient|unit|record|case|file|chart|ref(?:erence)?|study|subject|enrol?lment)"
+        r" (?:id|number|no|num|ref(?:erence)?)|URN?|FIN|CSN|EMPI|NHI|CHI|subject|participant",
         "insurance": r"NHS(?: (?:number|no))?"
         r"|(?:insurance|policy|member|medicare|medicaid|health plan)(?: (?:id|number|no))|HICN|MBI",
         "national_id": r"SSN|social security(?: (?:number|no))?|passport(?: (?:number|no))?|"
-        r"driver'?s? licen[cs]e(?: (?:number|no))?",
-        "license": r"NPI|DEA(?: (?:number|no))?|GMC(?: (?:number|no))?"
-        r"|(?:medical )?licen[cs]e (?:number|no)",
+        r"(?:driver'?s?|driving) licen[cs]e(?: (?:number|no))?|(?:DL|DLN)(?=[ ]?#|[ ]no)|state id"
+        r"|NI(?:NO)?(?: (?:number|no))?|national insurance(?: (?:number|no))?|PPSN?|PPS no|SIN|TFN"
+        r"|Aadhaa?r(?: (?:number|no))?|PAN(?: (?:card|number|no))|visa (?:number|no)|CURP|RUT",
+        "license": r"NPI|DEA(?: (?:number|no))?|(?:GMC|NMC|HCPC|GPhC|AHPRA)(?: (?:number|no|pin|reg))?"
+        r"|(?:medical |RN |nursing )?lic(?:en[cs]e)? ?(?:number|no|(?=#))"
+        r"|(?:employee|staff|badge|payroll)(?: (?:id|number|no))?",
         "encounter": r"accession(?: (?:number|no))?|encounter(?: (?:id|number|no))?"
         r"|visit (?:id|number|no)",
         "account": r"acct|account(?: (?:number|no))?",
@@ -121,14 +130,32 @@ _WITH_CHECKS: dict[str, list[tuple[str, str, Callable[[str], bool]]]] = {
         ),
         ("insurance", rf"{_GROUPED}\d\d[ /-]?\d{{8}}[ /-]?\d\d{_END}", is_social_security_number),
         ("account", rf"{_GROUPED}\d{{4}}[ -]?\d{{4}}[ -]?\d\d[ -]?\d{{10}}{_END}", ccc.is_valid),
+        ("national_id", rf"{_GROUPED}\d\d?\.?\d{{3}}\.?\d{{3}}-[\dkK]{_END}", rut.is_valid),
+        ("national_id", rf"{_GROUPED}(?:2[0347]|3[0-4])-?\d{{8}}-?\d{_END}", cuit.is_valid),
     ],
     "en": [
         ("national_id", rf"{_GROUPED}\d{{3}}-\d\d-\d{{4}}{_END}", ssn.is_valid),
         ("insurance", rf"{_GROUPED}\d{{3}}[ -]?\d{{3}}[ -]?\d{{4}}{_END}", nhs.is_valid),
+        ("national_id", rf"{_GROUPED}\d{{4}}[ -]?\d{{4}}[ -]?\d{{4}}{_END}", aadhaar.is_valid),
+        ("national_id", rf"{_GROUPED}\d{{7}}[A-W][A-IW]?{_END}", pps.is_valid),
+        # British national insurance, a Medicare beneficiary and an American drug licence.
+        (
+            "national_id",
+            r"\b[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z][ -]?\d\d[ -]?\d\d[ -]?\d\d[ -]?[A-D]\b",
+            bool,
+        ),
+        (
+            "insurance",
+            r"\b[1-9][AC-HJ-NP-RT-Y][0-9AC-HJ-NP-RT-Y]\d-?[AC-HJ-NP-RT-Y][0-9AC-HJ-NP-RT-Y]\d-?"
+            r"[AC-HJ-NP-RT-Y]{2}\d\d\b",
+            bool,
+        ),
     ],
 }
 _EVERYWHERE: list[tuple[str, str, Callable[[str], bool]]] = [
     ("account", r"\b[A-Z]{2}\d\d(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b", iban.is_valid),
+    # Mexican CURP and RFC, and others of four letters and a date.
+    ("national_id", r"\b[A-ZÑ&]{4}\d\d(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])[A-Z0-9]{3,10}\b", bool),
     ("account", rf"{_GROUPED}[3-6]\d{{3}}(?:[ -]?\d{{4}}){{3}}{_END}", _is_card),
     ("account", rf"{_GROUPED}3[47]\d\d[ -]?\d{{6}}[ -]?\d{{5}}{_END}", _is_card),
 ]
@@ -160,6 +187,15 @@ def _is_plate(match: re.Match[str]) -> bool:
     """Whether the letters are not an acronym and no number follows, as in a row of values."""
     is_row = re.compile(r"[ |;,]{1,3}\d").match(match.string, match.end()) is not None
     return not is_row and match[0][-3:].lower() not in name_words("es").ordinary
+
+
+def _is_mixed(match: re.Match[str]) -> bool:
+    """Whether there are letters that are no unit and digits, five or more in all."""
+    value = match["value"]
+    letters = "".join(filter(str.isalpha, value)).lower()
+    is_word = letters in ("mph", "kph", "kmh", "hrs", "min", "rpm")
+    has_digits = any(map(str.isdigit, value))
+    return bool(letters) and has_digits and not is_word and sum(map(str.isalnum, value)) >= 5
 
 
 def _is_segment(match: re.Match[str]) -> bool:
@@ -203,6 +239,20 @@ _THINGS = [
         r"|reg(?:istration)? no)"
         r"[\s:.\"'=>"
         r"|]{1,5}(?P<value>(?=[\w -]{0,8}\d)[A-Za-z0-9]{1,7}(?:[ -][A-Z0-9]{1,4}){0,3})(?!\w)",
+    ),
+    rule(
+        "vehicle",
+        r"\b(?i:(?:number |licen[cs]e )?plates?|reg(?:o|istration)?|placas?|patente|dominio)"
+        r"(?: (?:no|number)\.?)?[\s:.#]{1,3}(?P<value>[A-Z0-9]{1,7}(?:[ -][A-Z0-9]{2,4}){0,2})(?!\w)",
+        _is_mixed,
+    ),
+    rule(
+        "vehicle",
+        r"\b(?i:car|van|vehicle|truck|lorry|motorbike|motorcycle|moped|taxi|suv|sedan|pickup|coche|moto"
+        r"|furgoneta|turismo|cami[óo]n|veh[íi]culo|taxi)\b[^\n.;]{0,25}?(?<![\w-])"
+        r"(?P<value>[A-Z]{1,3}\d{2}[ -]?[A-Z]{3}|[A-Z]{2,3}[ -]\d{3,4}[A-Z]?|\d{1,4}[ -][A-Z]{3}"
+        r"|\d[A-Z]{3}\d{3})(?![\w-])",
+        _is_mixed,
     ),
     # The last digits of a number that is masked.
     rule("national_id", r"(?<!\w)[*xX#]{2,}[ *xX#-]*\d{2,4}(?!\w)"),

@@ -9,7 +9,7 @@ import re
 from .pattern_dates import COUNT, UNIT
 from .pattern_rules import Found, Rule, apply_rules, caseless, is_eponym, rule
 from .plain_text import PlainText, fold
-from .term_lists import name_words, shared_terms, word_list
+from .term_lists import is_clinical_term, name_words, shared_terms, word_list
 
 _UPPER, _LOWER = "A-ZÁÉÍÓÚÜÑÀÈÒÇ", "a-záéíóúüñàèòç"
 # A capitalised word, a name in quotation marks or a day, and the words that join them.
@@ -54,6 +54,19 @@ _INSTITUTIONS = {
         rf"\b(?:[{_UPPER}][\w'.-]*[ ]+(?:{_JOINING['en']}[ ]+)?){{1,8}}"
         r"(?:Hospital|HOSPITAL|Clinic|CLINIC|Infirmary|Hospice|Medical Cent(?:er|re)|MEDICAL CENTER"
         r"|Health Cent(?:er|re)|Nursing Home|NURSING HOME|University|UNIVERSITY)\b",
+        # Schools, homes and employers, of which one word is not ordinary.
+        rf"\b(?P<named>(?:[{_UPPER}][\w'.-]*[ ]+){{1,5}})(?:(?:High |Middle |Primary |Elementary )?School"
+        r"|College|Academy|Primary|Elementary|Kindergarten|Preschool|Nursery|Manor|Lodge|Care Home"
+        r"|Rehab(?:ilitation)?|Medical Group|Health(?:care)?|Health System|(?:NHS )?Trust|Surgery|Practice"
+        r"|Pharmacy|Prison|Freight|Logistics|Foods|Motors|Construction|Industries|Steel|Plumbing|Farms?"
+        r"|Bakery|Brewery|Transport|Mills?|Shipyard|Library|Church|Hotel)\b",
+        r"\b(?:(?i:works?|worked|working|employed|employee|job|position)|[a-z]{3,12}(?:er|or|ist|ian|man"
+        r"|clerk|nurse|student|pupil|resident|chef|cook))(?: (?:now|part|full|time|as|an?|[a-z]{4,12}))"
+        rf"{{0,4}} (?:at|for|by|with|of) (?P<value>(?P<named>[{_UPPER}][\w'-]{{3,}}(?:[ ](?:& )?"
+        rf"[{_UPPER}][\w'-]+){{0,3}}))(?!\w)",
+        r"\b(?i:seen|treated|operated(?: on)?|admitted|transferred|referred|discharged|repatriated"
+        r"|airlifted|followed(?: up)?|stented|scanned|inpatient) (?:at|from|to) "
+        rf"(?P<value>(?P<named>[{_UPPER}][\w'-]{{4,}}(?:[ ][{_UPPER}][\w'-]+){{0,3}}))(?!\w)",
     ),
 }
 # The end of a company's name: "Smith Instruments Ltd". "SL" without dots may be sublingual, "Co"
@@ -76,7 +89,9 @@ _ADDRESSES = {
     "en": (
         rf"\b\d{{1,5}}[A-Za-z]?(?:[ ]+(?:[NSEW]\.?|[{_UPPER}][\w'.-]*)){{1,4}}[ ]+"
         r"(?i:Street|St|Avenue|Ave|Road|Rd|Lane|Ln|Drive|Dr|Boulevard|Blvd|Court|Ct|Place|Pl|Square"
-        r"|Terrace|Way|Close|Crescent)\b\.?(?:,?[ ]+(?:Apt|Apartment|Suite|Unit|Flat"
+        r"|Terrace|Way|Close|Crescent|Circle|Cir|Gardens|Grove|Mews|Row|Parade|Parkway|Pkwy|Highway|Hwy"
+        r"|Trail|Circuit|Esplanade|Quay|Wharf|Walk|Rise|Hill|Park|Green|Gate|View|Mount|Vale|Path|Loop)"
+        r"\b\.?(?:,?[ ]+(?:Apt|Apartment|Suite|Unit|Flat"
         r"|#)\.?[ ]*\w+)?",
         r"\b\d{1,5}[a-z]?(?: [a-z'-]{3,15}){1,3} (?:street|avenue|road|boulevard|lane)\b",
         r"\bP\.?[ ]?O\.?[ ]+Box[ ]+\d+",
@@ -241,6 +256,21 @@ def _is_street(match: re.Match[str]) -> bool:
     return bool(proper) and match[0].isupper() and keyword.lower() in _PLAIN_STREETS
 
 
+def _has_road(match: re.Match[str]) -> bool:
+    """Whether a number and capitalised words are no test or view, as in "6 Minute Walk"."""
+    words = re.findall(r"[^\W\d_][\w'-]+", match[0])
+    if fold(words[-1]) not in _ROAD_WORDS:
+        return True
+    ordinary = name_words("en").ordinary
+    is_address = re.compile(r",? (?:[A-Z][a-z]+,? )?[A-Z]{1,2}\d|, [A-Z][a-z]")
+    has_place = is_address.match(match.string, match.end()) is not None
+    return has_place or any(fold(word) not in ordinary for word in words[:-1])
+
+
+_ROAD_WORDS = frozenset(
+    "way close place drive square court circle row walk rise hill park green gate view mount vale path"
+    " loop trail circuit".split()
+)
 _PLAIN_STREETS = frozenset(["calle", "avda.", "avda", "avenida", "plaza", "paseo", "carretera"])
 
 
@@ -248,15 +278,31 @@ def _has_title(words: list[str]) -> bool:
     return any(word[:1].isupper() and not word.isupper() for word in words)
 
 
+def _is_named(match: re.Match[str]) -> bool:
+    """Whether a word of its name, if it needs any, is neither ordinary nor a clinical term."""
+    named = match.groupdict().get("named")
+    if named is None:
+        return True
+    ordinary = name_words("en").ordinary
+    words = [fold(word) for word in re.findall(r"[^\W\d_][\w-]+", named)]
+    is_whole = match.groupdict().get("value") is not None
+    words = words[:1] if is_whole else words
+    return any(
+        len(word) > 2 and word not in ordinary and not is_clinical_term(word) for word in words
+    )
+
+
 _CASELESS = {"relative": _RELATIVES, "status": _STATUS, "sex": _SEX, "profession": _OCCUPATIONS}
 _HOSPITALS = "|".join(map(re.escape, sorted(shared_terms("hospitals"), key=len, reverse=True)))
 _INSTITUTION_RULES = {
-    language: [rule("institution", form.replace("{hospitals}", _HOSPITALS)) for form in forms]
+    language: [
+        rule("institution", form.replace("{hospitals}", _HOSPITALS), _is_named) for form in forms
+    ]
     for language, forms in _INSTITUTIONS.items()
 }
 _RULES: dict[str, list[Rule]] = {
     "es": [rule("address", form, _is_street) for form in _ADDRESSES["es"]],
-    "en": [rule("address", form) for form in _ADDRESSES["en"]],
+    "en": [rule("address", form, _has_road) for form in _ADDRESSES["en"]],
 }
 _COMPANIES = [rule("institution", form) for form in _name_companies()]
 _OPTIONAL = [caseless(pattern, form) for pattern, forms in _CASELESS.items() for form in forms]

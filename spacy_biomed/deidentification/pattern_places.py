@@ -10,7 +10,7 @@ from functools import cache
 from .pattern_contacts import STATES
 from .pattern_rules import Found, Rule, apply_rules, is_eponym, rule
 from .plain_text import PlainText, fold
-from .term_lists import name_words, normalize, terms
+from .term_lists import is_clinical_term, name_words, normalize, terms
 
 LISTS = ("places", "regions", "countries")
 # What stands before a place. Names at the beginning of a sentence are left to the recogniser: they
@@ -37,6 +37,13 @@ def _known(language: str) -> tuple[frozenset[str], frozenset[str]]:
     """The places of a language, folded, and those of their words with which one begins."""
     places = frozenset(normalize(name) for kind in LISTS for name in terms(language, kind))
     return places, frozenset(name.split()[0] for name in places)
+
+
+# One drug is given for another.
+_FROM_DRUG = re.compile(
+    r"\b(?i:switch(?:ed)?|chang(?:ed?|ing)|convert(?:ed)?|transition(?:ed)?|wean(?:ed)?|rotat(?:ed?|ing)"
+    r"|titrat(?:ed?|ing)|cambi\w+)(?: \w+)? (?:from|de) \Z"
+)
 
 
 @cache
@@ -70,8 +77,16 @@ def _forms(language: str) -> list[Rule]:
         forms.append(rf"(?<![\d.,]){code}[ ,-]{{1,3}}(?P<value>{town})(?![\w'-]| ?\d)")
     if language == "en":
         forms.append(
-            r"\b(?i:from|lives in|living in|born in|resident of|native of|moved to|raised in)[ ]"
+            r"\b(?i:from|liv(?:es|ing|ed) (?:in|near)|born in|resident of|native of|moved (?:to|from)"
+            r"|raised in|grew up in|resid(?:es|ing|ed) in|relocated (?:to|from)|retired to|settled in"
+            r"|visiting|travel+ed to|trip to|returned (?:to|from)|hometown of|based in|stay(?:s|ing) in"
+            r"|evacuated (?:to|from)|sent to)[ ]"
             rf"(?P<value>{town}(?:, {town})?)"
+        )
+        # A town between an address and its code.
+        forms.append(
+            rf"(?P<value>{town}),? (?=(?:VIC|NSW|QLD|TAS|WA|SA|ACT|NT),? \d{{4}}\b"
+            rf"|(?:{STATES}) \d{{5}}\b(?! ?\()|[A-PR-UWYZ][A-HK-Y]?\d[\dA-Z]? \d[ABD-HJLNP-UW-Z]{{2}}\b)"
         )
         forms.append(rf"(?<![\w-])(?P<value>{town}),[ ](?:{STATES})\b")
     return [rule("place", form, _is_town) for form in forms]
@@ -79,9 +94,13 @@ def _forms(language: str) -> list[Rule]:
 
 def _is_town(match: re.Match[str]) -> bool:
     """Whether the first word is not an ordinary one: "12345 Ferritina" is a row of values."""
+    if _FROM_DRUG.search(match.string, max(match.start("value") - 40, 0), match.start("value")):
+        return False
     words = re.split(r"[ ,®™]", fold(match["value"]))
     first = next((word for word in words if word not in _ARTICLES), "")
     names = name_words("es")
+    if is_clinical_term(first):
+        return False
     if first != words[0] and match["value"][0].isupper() and words[0] in _known("es")[1]:
         return True
     return first not in names.ordinary or first in _known("es")[1] or names.is_name(first)

@@ -95,7 +95,7 @@ def _find_matches(one: Rule, text: str, plain: PlainText) -> Iterator[re.Match[s
 # Nouns of medicine that are named after people and places, and what stands before the name.
 EPONYMS = (
     r"fiebre|virus|gripe|escala|criterios?|clasificaci[óo]n|s[íi]ndrome|enfermedad|signos?|test"
-    r"|[íi]ndice|consenso|declaraci[óo]n|encefalitis|bacilos?|azul|rosa|verde|rojo|botones|bot[óo]n"
+    r"|estad[íi]os?|[íi]ndice|consenso|declaraci[óo]n|encefalitis|bacilos?|azul|rosa|verde|rojo|botones|bot[óo]n"
     r"|b[áa]lsamo|variante|cepas?|mal|protocolo|score|escore|grados?|maniobra|prueba|anastomosis"
     r"|t[ée]cnica|tinci[óo]n|tri[áa]da|tr[íi]ada|fractura|ley|efecto|fen[óo]meno|cuerpos|c[ée]lulas"
     r"|tumor|linfoma|sarcoma|anemia|tiroiditis|gangrena|corea|colitis|esofagitis|par[áa]lisis"
@@ -116,7 +116,7 @@ _BEFORE_EPONYM = re.compile(
 _BEFORE_OTHER_NUMBER = re.compile(
     r"\b(?:PMID|PMCID|PMC|DOI|ISBN|ISSN|NCT|EudraCT|OMIM|ORPHA|Orphanet|SNOMED(?: CT)?|CIE|ICD"
     r"|MeSH|CAS|GenBank|UniProt|muestras?|samples?|specimens?|lotes?|batch|lot|ref|referencia"
-    r"|cat[áa]logo|versi[óo]n|modelo|model|OR|RR|HR|IC|CI|n(?=\s*=)"
+    r"|cat[áa]logo|versi[óo]n|modelo|model|(?<![a-z] )OR|RR|HR|IC|CI|n(?=\s*=)"
     rf"|{'|'.join(map(re.escape, sorted(shared_terms('measurements'), key=len, reverse=True)))})"
     r"(?:\s*[-:.#=(]|\s+n[º°o.]+|\s+(?:number|n[úu]mero))*\s*[\"']?\Z",
     re.IGNORECASE,

@@ -27,7 +27,7 @@ _NUMERIC = (
     rf"{_BEFORE}{_FIRST}(?P<sign>[ ]?[/-][ ]?|\.[ ]?){_SECOND}(?P=sign){_YEAR}{_AFTER}",
     rf"{_BEFORE}{_YEAR}(?P<sign>[/.-]){_NUMBER}(?P=sign){_DAY}(?:(?=T\d\d)|{_AFTER}(?!:))",
     rf"{_BEFORE}{_FIRST}(?P<sign>[ ]?[/-][ ]?){_SECOND}(?P=sign){_SHORT}{_AFTER}",
-    rf"{_BEFORE}(?P<first>\d{{1,2}})\.(?P<second>\d{{1,2}})\.{_SHORT}(?!\.){_AFTER}",
+    rf"{_BEFORE}(?P<first>\d{{1,2}})\.(?P<second>\d{{1,2}})\.{_SHORT}{_AFTER}",
     rf"{_BEFORE}(?P<month>\d{{1,2}})[/-]{_YEAR}{_AFTER}",
     rf"{_BEFORE}{_DAY}(?P<sign>[/. -]){_ROMAN}(?P=sign)(?:{_YEAR}|{_SHORT}){_AFTER}",
     # The first day of "del 3/11 al 9/11/2017".
@@ -122,7 +122,7 @@ _FARTHEST = 40
 _NO_DATE = re.compile(
     r"\b(?:insulina\w*|insulin|pautas?|dosis|dose|apgar|lantus|novo\w+|humalog|levemir|sintrom|escala"
     r"|glasgow|gcs|scores?|test|gleason|fuerza|strength|agudeza|av|vas?|eva|tas?|bp|proporci[óo]n|ratio"
-    r"|mg|comprimidos?|tableta|cada|v|version|versi[óo]n|section|secci[óo]n|ec|figure?|table|tabla"
+    r"|mg|comprimidos?|tableta|cada|version|versi[óo]n|section|secci[óo]n|ec|figure?|table|tabla"
     r"|chapter|cap[íi]tulo|build|release)\b[^\d\n]{0,12}\Z",
     re.IGNORECASE,
 )

@@ -141,12 +141,12 @@ _WITH_CHECKS: dict[str, list[tuple[str, str, Callable[[str], bool]]]] = {
         # British national insurance, a Medicare beneficiary and an American drug licence.
         (
             "national_id",
-            r"\b[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z][ -]?\d\d[ -]?\d\d[ -]?\d\d[ -]?[A-D]\b",
+            r"[A-CEGHJ-PR-TW-Z](?<!\w[A-Z])[A-CEGHJ-NPR-TW-Z][ -]?\d\d[ -]?\d\d[ -]?\d\d[ -]?[A-D]\b",
             bool,
         ),
         (
             "insurance",
-            r"\b[1-9][AC-HJ-NP-RT-Y][0-9AC-HJ-NP-RT-Y]\d-?[AC-HJ-NP-RT-Y][0-9AC-HJ-NP-RT-Y]\d-?"
+            rf"{_GROUPED}[1-9][AC-HJ-NP-RT-Y][0-9AC-HJ-NP-RT-Y]\d-?[AC-HJ-NP-RT-Y][0-9AC-HJ-NP-RT-Y]\d-?"
             r"[AC-HJ-NP-RT-Y]{2}\d\d\b",
             bool,
         ),
@@ -155,7 +155,7 @@ _WITH_CHECKS: dict[str, list[tuple[str, str, Callable[[str], bool]]]] = {
 _EVERYWHERE: list[tuple[str, str, Callable[[str], bool]]] = [
     ("account", r"\b[A-Z]{2}\d\d(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b", iban.is_valid),
     # Mexican CURP and RFC, and others of four letters and a date.
-    ("national_id", r"\b[A-ZÑ&]{4}\d\d(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])[A-Z0-9]{3,10}\b", bool),
+    ("national_id", r"[A-ZÑ&]{4}(?<!\w[A-ZÑ&]{4})\d\d(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])[A-Z0-9]{3,10}\b", bool),
     ("account", rf"{_GROUPED}[3-6]\d{{3}}(?:[ -]?\d{{4}}){{3}}{_END}", _is_card),
     ("account", rf"{_GROUPED}3[47]\d\d[ -]?\d{{6}}[ -]?\d{{5}}{_END}", _is_card),
 ]

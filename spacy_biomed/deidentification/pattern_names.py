@@ -11,7 +11,7 @@ from functools import cache
 from typing import NamedTuple
 
 from .pattern_identifiers import SEGMENTS
-from .pattern_rules import fold_form, is_eponym
+from .pattern_rules import caseless, find_matches, is_eponym
 from .plain_text import PlainText
 from .term_lists import LANGUAGES, NameWords, name_words, word_list
 
@@ -47,12 +47,14 @@ _FIELDS = (
     r"|padre|pareja|novi[oa]|abuel[oa]|t[íi][oa]|cuñad[oa]|sobrin[oa]|prim[oa]|niet[oa]|suegr[oa]"
     r"|vecin[oa]|cuidador[a]?|nurse|son|daughter|wife|husband|mother|father|sister|brother|provider"
 )
-_CUE = re.compile(
-    fold_form(
-        rf"(?<![^\W_])(?:(?P<title>{_TITLES})|(?P<field>{_FIELDS}))(?![^\W\d_])"
-        r"(?:[.:\s\"'«“=>|<(/ªº_,*[{{-]|es\b|is\b|de_|sra?\b\.?|mayor\b|menor\b){1,8}(?=[^\W\d_])"
+_CUES = [
+    caseless(
+        "name",
+        rf"(?<![^\W_])(?P<{kind}>{words})(?![^\W\d_])"
+        r"(?:[.:\s\"'«“=>|<(/ªº_,*[{{-]|es\b|is\b|de_|sra?\b\.?|mayor\b|menor\b){1,8}(?=[^\W\d_])",
     )
-)
+    for kind, words in (("title", _TITLES), ("field", _FIELDS))
+]
 # Words after a name of what only a person does, and before one of whom something happens to.
 _VERBS = (
     r"refier[ea]n?|acud[ei]\w*|ingres[ao]|present[ao]|consult[ao]|viv[ei]\w*|cuenta|nieg\w+|dice"
@@ -117,7 +119,7 @@ class NameFinder:
     """
 
     def __init__(self, plain: PlainText, language: str):
-        self.language = language
+        self.plain, self.language = plain, language
         self.text, self.folded = plain.text, plain.folded
         self._known: NameWords = name_words(language)
         self.places = [match.span() for match in _WORD.finditer(self.folded)]
@@ -137,12 +139,13 @@ class NameFinder:
         - Known names before what only people do ("refiere").
         - The words of components in segments of HL7.
         """
-        for match in _CUE.finditer(self.folded):
-            place = self.at.get(match.end())
-            if place is not None and not is_eponym(self.text, match.start()):
-                found = self._after_cue(place, bool(match["title"]))
-                if found:
-                    yield found
+        for cue in _CUES:
+            for match in find_matches(cue, self.plain):
+                place = self.at.get(match.end())
+                if place is not None and not is_eponym(self.text, match.start()):
+                    found = self._after_cue(place, cue is _CUES[0])
+                    if found:
+                        yield found
         yield from self._in_runs()
         yield from self._in_commas()
         yield from self._at_line_starts()
@@ -152,9 +155,13 @@ class NameFinder:
 
     def _in_runs(self) -> Iterator[tuple[int, int]]:
         """A known given name with the names after it, and a name before what a person does."""
-        done = 0
+        done, folded, names = 0, self.folded, self._names
         for place, (start, end) in enumerate(self.places):
-            if place >= done and self._is_known(self.folded[start:end]):
+            form = folded[start:end]
+            # Most words are short, and in no list.
+            if form not in names and end - start < _SHORTEST_JOINED and form.isalpha():
+                continue
+            if place >= done and self._is_known(form):
                 first, done = place, self._end_of_run(place)
                 if done == place and self._is_after_initial(place):
                     first, done = place - 1, place + 1

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from .pattern_names import DOES, NameFinder, Word
-from .pattern_rules import Found, fold_form
+from .pattern_rules import Found, caseless, find_matches, rule
 from .plain_text import PlainText
 from .term_lists import LANGUAGES, is_clinical_term, name_words
 
@@ -23,35 +23,39 @@ _ROLES = (
     r"|surgeons?|ass(?:t|istant)s?|ana?esth(?:esia|etist|esiologist)?|crna|scrub(?: nurse| tech)?"
     r"|circulat(?:or|ing)(?: nurse)?|consultant|registrar|sho|fy?[12]|ct[12]|st[1-8]|intern|resident"
     r"|fellow|attending|hospitalist|physician|provider|prescriber|clinician|doctor|nurse|rn|lpn|np|cna"
-    r"|hca|sw|midwife|doula|tech(?:nician|nologist)?|sonographer|radiographer|\w{3,9}ologist|pcp|gp"
+    r"|hca|sw|midwife|doula|tech(?:nician|nologist)?|sonographer|radiographer|(?:cardi|onc|ur|neur|nephr|radi|path|pulmon|dermat|endocrin|hemat"
+    r"|rheumat|psych|gastroenter|immun)ologist|psychiatrist|pcp|gp"
     r"|pediatrician|dentist|pharmacist|dietitian|therapist|physio|interpreter|chaplain|social worker"
     r"|case manager|coordinator|investigator|witness|author|scribe|operator|endoscopist|perfusionist"
     r"|caregiver|carer|guardian|proxy|hcp|poa|nok|next of kin|emergency contact|contact|guarantor"
     r"|informant|accompanied by|escort|teacher|supervisor|spouse|partner"
 )
-_ROLE = re.compile(
-    fold_form(rf"(?<![^\W_])(?:{_ROLES})\.?(?: ?\([^()\n]{{1,25}}\))? ?[:=] ?(?=[^\W\d_])")
+_ROLE = caseless(
+    "name", rf"(?<![^\W_])(?:{_ROLES})\.?(?: ?\([^()\n]{{1,25}}\))? ?[:=] ?(?=[^\W\d_])"
 )
 # What a person does to another, before the name of a patient at the start of a sentence.
-_TO_SOMEBODY = re.compile(
-    r"(?:^|(?<=[.;:!?] )|(?<=[-*•] ))(?:(?:Re)?[Ii]ngres[aó]|Acud[ei]ó?|Lleg[aó]|Viene|Vino|Falleció"
+_TO_SOMEBODY = rule(
+    "name",
+    r"\b(?:Reingres[aó]|Ingres[aó]|Acud[ei]ó?|Lleg[aó]|Viene|Vino|Falleció"
     r"|Fallece|Nace|Reconsulta|Llama|Se (?:cita|informa|avisa|traslada) a|Veo a|Hablo con|Saw|Seeing"
     r"|Met(?: with)?|Reviewed|Examined|Consented|Counsel+ed|Admitt(?:ed|ing)|Discharged|Reassessed"
     r"|Assessed|Visited|Transferred|Extubated|Intubated|Called|Phoned|Informed|Updated|Spoke (?:with"
     r"|to|w/)|D/[wW]|Discussed with|Thank you for (?:seeing|referring)|Re|RE|Dear) ?:? (?=[A-ZÀ-Þ])",
-    re.MULTILINE,
 )
+_SENTENCE_START = re.compile(r"(?:\A|\n|[.;:!?] |[-*•>] )\Z")
 # The words that call somebody by another name.
-_CALLS = re.compile(
+_CALLS = caseless(
+    "name",
     r"(?<![^\W_])(?:goes by|known (?:to \w+ |locally |at home )?as|(?:likes|prefers|wants)(?: to be"
     r" called)?|nicknamed?|alias|aka|calls? (?:him|her|them)(?:self)?|call me|l[ae]s? llaman|le dicen"
     r"|le digan|se hace llamar|apodad[oa]|conocid[oa] como)[ :]{1,2}[\"'«“(]?(?:(?:el|la) )?"
-    r"(?=[^\W\d_]{3})"
+    r"(?=[^\W\d_]{3})",
 )
 _CALLED = re.compile(r"[\"'»”,;()\n]|\.(?=\s|\Z)|\Z")
-_CASE = re.compile(
+_CASE = rule(
+    "name",
     r"\b(?i:caso (?:cl[íi]nico )?del?|case of|pacientes?|patient|pte|pt|iniciales|initials)\.?:? "
-    r"(?P<value>(?:[A-ZÀ-Þ]\.[ ]?){2,4})"
+    r"(?P<value>(?:[A-ZÀ-Þ]\.[ ]?){2,4})",
 )
 # Beds and items of a list before a name.
 _ITEM = re.compile(
@@ -136,7 +140,7 @@ class _PeopleFinder(NameFinder):
         yield from self._after_roles()
         yield from self._after_verbs()
         yield from self._after_calls()
-        for match in _CASE.finditer(self.text):
+        for match in find_matches(_CASE, self.plain):
             yield match.start("value"), match.start("value") + len(match["value"].rstrip())
         yield from self._in_items()
         if self.language == "en":
@@ -189,7 +193,7 @@ class _PeopleFinder(NameFinder):
         return words
 
     def _after_roles(self) -> Iterator[tuple[int, int]]:
-        for match in _ROLE.finditer(self.folded):
+        for match in find_matches(_ROLE, self.plain):
             place = self.at.get(match.end())
             for _ in range(_MOST_NAMES):
                 if place is None:
@@ -207,8 +211,10 @@ class _PeopleFinder(NameFinder):
                     break
 
     def _after_verbs(self) -> Iterator[tuple[int, int]]:
-        for match in _TO_SOMEBODY.finditer(self.text):
-            place = self.at.get(match.end())
+        for match in find_matches(_TO_SOMEBODY, self.plain):
+            start = match.start()
+            is_first = _SENTENCE_START.search(self.text, max(start - 2, 0), start)
+            place = self.at.get(match.end()) if start == 0 or is_first else None
             words = self._read_words(place) if place is not None else []
             names = [word for word in words if word.shape != "i"]
             is_one = len(names) == 1 and names[0].known == "given" and names[0].shape == "t"
@@ -216,7 +222,7 @@ class _PeopleFinder(NameFinder):
                 yield words[0].start, words[-1].end
 
     def _after_calls(self) -> Iterator[tuple[int, int]]:
-        for match in _CALLS.finditer(self.folded):
+        for match in find_matches(_CALLS, self.plain):
             place = self.at.get(match.end())
             word = self.word(place) if place is not None else None
             if word is None or word.shape != "t":

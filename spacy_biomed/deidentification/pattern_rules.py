@@ -70,14 +70,15 @@ def _fold_part(match: re.Match[str]) -> str:
 def apply_rules(rules: Iterable[Rule], plain: PlainText) -> Found:
     """Everything that rules find in a text, rule after rule."""
     for one in rules:
-        text = plain.folded if one.is_folded else plain.text
         group = "value" if "value" in one.form.groupindex else 0
-        for match in _find_matches(one, text, plain):
+        for match in find_matches(one, plain):
             if one.is_right is None or one.is_right(match):
                 yield *match.span(group), one.pattern
 
 
-def _find_matches(one: Rule, text: str, plain: PlainText) -> Iterator[re.Match[str]]:
+def find_matches(one: Rule, plain: PlainText) -> Iterator[re.Match[str]]:
+    """The matches of the form of a rule, whether they are right or not."""
+    text = plain.folded if one.is_folded else plain.text
     if one.is_number:
         starts = plain.numbers
     elif one.prefixes:

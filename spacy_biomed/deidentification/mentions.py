@@ -11,7 +11,7 @@ from .pattern_phrases import KIN, is_unnamed
 from .pattern_rules import is_eponym, is_other_number
 from .plain_text import PlainText, fold
 from .surrogate_dates import TIME
-from .term_lists import is_name, name_words, word_list
+from .term_lists import is_clinical_term, is_name, name_words, word_list
 
 # Kinds whose mentions have capitalised words and initials beside them.
 EXTENDED = frozenset({"name", "place", "institution"})
@@ -58,6 +58,8 @@ _SEXES = re.compile(
     r"|senorit[oa]|nacid[oa]|lactante|bebe|gestante|embarazada|\btrans|\bjoven|adolescente"
     r"|\b(?:fe)?male|\b(?:wo)?m[ae]n\b|\bboy|\bgirl|\blady|gentleman"
 )
+_TITLE = re.compile(r"\b(?:[Dd]ra?|[Ss]ra?|[Ss]rta|[Dd]on|[Dd]oña|Dña|D|Mrs?|Ms|Miss|Prof)\.? \Z")
+_SCORE = re.compile(r"\b(?:apgar|glasgow|gcs|gleason|insulina?|lantus|novo\w+)\b[^\d\n]{0,12}\Z")
 _WORD = re.compile(r"[^\W\d_]+")
 # A number that was in one token with a name: '"Ruiz","nhc":"778899"'.
 _CODE = re.compile(r"\b[A-Z]{0,4}\d{4,}\w*")
@@ -148,6 +150,12 @@ def _is_harmless(text: str, mention: Mention, kind: str, language: str) -> bool:
     is_number = not any(map(str.isalpha, value))
     if kind in NUMBERS or (is_number and kind in ("age", "place")):
         return is_other_number(text, mention.start) or _is_in_time(text, mention)
+    if kind in EXTENDED and is_term(text, mention.start, mention.end):
+        return True
+    if is_number and kind in ("date", "id") and not re.search(r"\d{4}", value):
+        before = text[max(mention.start - _FARTHEST, 0) : mention.start]
+        if _SCORE.search(fold(before)):
+            return True
     if kind == "place" or (kind == "name" and not is_name(fold(value))):
         return is_eponym(text, mention.start) and " " not in value
     if kind == "institution":
@@ -158,6 +166,16 @@ def _is_harmless(text: str, mention: Mention, kind: str, language: str) -> bool:
         is_odd = value.istitle() or any(map(str.isdigit, value))
         return is_odd and not _SEXES.search(fold(value))
     return "FAMILIAR" in mention.label and len(value) < 4 and not _RELATIVE.search(value)
+
+
+def is_term(text: str, start: int, end: int) -> bool:
+    """Whether a mention is a clinical term, perhaps with a number, and no title is before it."""
+    value = fold(text[start:end]).strip(" .,;:0123456789")
+    return (
+        bool(value)
+        and is_clinical_term(value)
+        and not _TITLE.search(text, max(start - 8, 0), start)
+    )
 
 
 def _trim_name(plain: PlainText, start: int, end: int, language: str) -> tuple[int, int]:

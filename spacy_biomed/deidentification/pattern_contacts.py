@@ -24,7 +24,8 @@ _SPELT_EMAIL = caseless(
 _AT = re.compile(r"[\[({<] ?at ?[\])}>]")
 _ACCOUNT = caseless(
     "email",
-    r"\b(?:skype|twitter|instagram|facebook|telegram|tiktok|usuario|login|user(?:name)?)[:\s=\"']{1,4}"
+    r"\b(?:skype|twitter|instagram|facebook|telegram|tiktok|usuario|login"
+    r"|user(?:name)?)[:\s=\"']{1,4}"
     r"(?P<value>@?(?=[\w.-]*[\d._@])\w[\w.-]{2,40}\w|@\w{3,40})",
 )
 _HANDLE = rule("email", r"(?<![\w.@])@\w{3,40}(?![\w.]*@)")
@@ -157,7 +158,8 @@ _FAX_CUES = r"tele?fax|fax"
 _PHONE_CUES = {
     "es": r"tel[eé]fonos?|tel[eé]f|telf|tel|tfnos?|tfn|tf|tlfnos?|tlfn|tlf|m[óo]vil|busca|contacto"
     r"|llamar al|whats?app",
-    "en": r"telephone|phone|tel|pager|beeper|cell|mobile|mob|landline|call|ring|contact|ext|whatsapp|ph",
+    "en": r"telephone|phone|tel|pager|beeper|cell|mobile|mob|landline|call|ring|contact|ext"
+    r"|whatsapp|ph",
 }
 
 
@@ -193,7 +195,10 @@ _POSTAL_CODES = {
             rf"(?:{STATES})\.?,?[ ](?P<value>\d{{5}}(?:-\d{{4}})?)\b(?![ ]?\()",
             lambda match: "," in match[0] or not match[0].split()[0].isupper(),
         ),
-        rule("postal_code", r"\b(?:VIC|NSW|QLD|TAS|WA|SA|ACT|NT),? (?P<value>\d{4})\b(?![.,]\d| ?[a-z/%])"),
+        rule(
+            "postal_code",
+            r"\b(?:VIC|NSW|QLD|TAS|WA|SA|ACT|NT),? (?P<value>\d{4})\b(?![.,]\d| ?[a-z/%])",
+        ),
         caseless("postal_code", r"\bzip(?: code)?[\s:]{0,4}(?P<value>\d{5}(?:-\d{4})?)\b"),
         # British: the letters C, I, K, M, O and V never come last, so "B12 5MG" does not match.
         rule(

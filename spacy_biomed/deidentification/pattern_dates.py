@@ -49,7 +49,8 @@ _CUES = {
 # Words before eight digits, or a day and a month, that are a date.
 _DATE_CUES = {
     "en": r"date|dob|birth\w*|born|admitted|discharged|admission|discharge|on|since|until|seen"
-    r"|visit|due|lmp|surgery|appointment|appt|follow[ -]?up|through|(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri"
+    r"|visit|due|lmp|surgery|appointment|appt|follow[ -]?up|through|(?:mon|tues?|wed(?:nes)?"
+    r"|thu(?:rs)?|fri"
     r"|sat(?:ur)?|sun)(?:day)?",
     "es": r"\w*fecha\w*|f\.?\s?n(?:ac)?\b|fnac|nacimiento|nacid[oa]|nac|ingres[oa]\w*|alta|exitus"
     r"|el|d[íi]a|desde|hasta|vist[oa]|consulta|citad?[oa]?|lunes|martes|mi[ée]rcoles|jueves|viernes"
@@ -120,8 +121,10 @@ _BY_CUE = {
 _FARTHEST = 40
 # What stands before doses, scores and ratios that look like a date.
 _NO_DATE = re.compile(
-    r"\b(?:insulina\w*|insulin|pautas?|dosis|dose|apgar|lantus|novo\w+|humalog|levemir|sintrom|escala"
-    r"|glasgow|gcs|scores?|test|gleason|fuerza|strength|agudeza|av|vas?|eva|tas?|bp|proporci[óo]n|ratio"
+    r"\b(?:insulina\w*|insulin|pautas?|dosis|dose|apgar|lantus|novo\w+|humalog|levemir|sintrom"
+    r"|escala"
+    r"|glasgow|gcs|scores?|test|gleason|fuerza|strength|agudeza|av|vas?|eva|tas?|bp|proporci[óo]n"
+    r"|ratio"
     r"|mg|comprimidos?|tableta|cada|version|versi[óo]n|section|secci[óo]n|ec|figure?|table|tabla"
     r"|chapter|cap[íi]tulo|build|release)\b[^\d\n]{0,12}\Z",
     re.IGNORECASE,
@@ -160,8 +163,10 @@ _AGES = {
     "en": (
         r"\b\d{1,3}[ -]?(?:y/?o|yo|yrs?|y)\b",
         # "97F" of 90 years or more, where no temperature is meant.
-        r"(?<![\w.,/])(?<!t )(?<!temp )(?<!tmax )(?<!of )(?<!to )(?<!at )(?<!was )(?P<value>9\d|1[01]\d)"
-        r"(?: ?m| ?f(?=[,;.]? (?!oral|axil|temp|rect|tymp|overnight)(?:[a-z]|\b(?:c|w|f)/)|[,;]))(?![\w/])",
+        r"(?<![\w.,/])(?<!t )(?<!temp )(?<!tmax )(?<!of )(?<!to )(?<!at )(?<!was )(?P<value>9\d"
+        r"|1[01]\d)"
+        r"(?: ?m| ?f(?=[,;.]? (?!oral|axil|temp|rect|tymp|overnight)(?:[a-z]|\b(?:c|w|f)/)"
+        r"|[,;]))(?![\w/])",
         rf"\b(?:aged?|age of)[:\s]+(?P<value>{_TENS_EN}(?:[ -]\w+)?)\b",
         r"\baged?[:\s]+(?P<value>\d{1,3}(?:[ ](?:years?|months?|weeks?))?)\b(?!\s*[-%/])",
         r"\b\d{1,3}[ -]+(?:years?|months?|weeks?|yrs?|y/?o)(?=[ -]+old\b)",

@@ -38,7 +38,8 @@ _CUES = {
         r"|idpaciente|numhistoria|patient_?id|MRN",
         "insurance": r"NASS|NUSS|n[ºo°.]*\s*(?:de\s+)?(?:afiliaci[óo]n|seguridad social|s\.?\s?s\b)"
         r"|seguridad social|afiliaci[óo]n|p[óo]liza|aseguramiento",
-        "national_id": r"DNI|D\.N\.I|NIF|N\.I\.F|NIE|CIF|pasaporte|CIPA?|TSI|SIP|NUHSA|RUT|RUN|CUI[TL]"
+        "national_id": r"DNI|D\.N\.I|NIF|N\.I\.F|NIE|CIF|pasaporte|CIPA?|TSI|SIP|NUHSA|RUT|RUN"
+        r"|CUI[TL]"
         r"|CURP|RFC|C\.?I(?=[:.]| n)"
         r"|tarjeta sanitaria|documento nacional de identidad|c[ée]dula",
         "license": r"n[ºo°.]*\s*(?:de\s+)?col(?:egiad[oa])?|colegiad[oa](?:\s+n[ºo°.]*)?"
@@ -48,7 +49,8 @@ _CUES = {
     },
     "en": {
         "record": r"MRN?|medical record(?: (?:number|no))?|chart(?: (?:number|no))"
-        r"|(?:hosp(?:ital)?\.?|patient|unit|record|case|file|chart|ref(?:erence)?|study|subject|enrol?lment)"
+        r"|(?:hosp(?:ital)?\.?|patient|unit|record|case|file|chart|ref(?:erence)?|study|subject"
+        r"|enrol?lment)"
         r" (?:id|number|no|num|ref(?:erence)?)|URN?|FIN|CSN|EMPI|NHI|CHI|subject|participant",
         "insurance": r"NHS(?: (?:number|no))?"
         r"|(?:insurance|policy|member|medicare|medicaid|health plan)(?: (?:id|number|no))|HICN|MBI",
@@ -56,7 +58,8 @@ _CUES = {
         r"(?:driver'?s?|driving) licen[cs]e(?: (?:number|no))?|(?:DL|DLN)(?=[ ]?#|[ ]no)|state id"
         r"|NI(?:NO)?(?: (?:number|no))?|national insurance(?: (?:number|no))?|PPSN?|PPS no|SIN|TFN"
         r"|Aadhaa?r(?: (?:number|no))?|PAN(?: (?:card|number|no))|visa (?:number|no)|CURP|RUT",
-        "license": r"NPI|DEA(?: (?:number|no))?|(?:GMC|NMC|HCPC|GPhC|AHPRA)(?: (?:number|no|pin|reg))?"
+        "license": r"NPI|DEA(?: (?:number|no))?|(?:GMC|NMC|HCPC|GPhC|AHPRA)(?: (?:number|no|pin"
+        r"|reg))?"
         r"|(?:medical |RN |nursing )?lic(?:en[cs]e)? ?(?:number|no|(?=#))"
         r"|(?:employee|staff|badge|payroll)(?: (?:id|number|no))?",
         "encounter": r"accession(?: (?:number|no))?|encounter(?: (?:id|number|no))?"
@@ -141,7 +144,7 @@ _WITH_CHECKS: dict[str, list[tuple[str, str, Callable[[str], bool]]]] = {
         # British national insurance, a Medicare beneficiary and an American drug licence.
         (
             "national_id",
-            r"[A-CEGHJ-PR-TW-Z](?<!\w[A-Z])[A-CEGHJ-NPR-TW-Z][ -]?\d\d[ -]?\d\d[ -]?\d\d[ -]?[A-D]\b",
+            r"[A-CEGHJ-PR-TW-Z](?<!\w[A-Z])[A-CEGHJ-NPR-TW-Z](?:[ -]?\d\d){3}[ -]?[A-D]\b",
             bool,
         ),
         (
@@ -155,7 +158,11 @@ _WITH_CHECKS: dict[str, list[tuple[str, str, Callable[[str], bool]]]] = {
 _EVERYWHERE: list[tuple[str, str, Callable[[str], bool]]] = [
     ("account", r"\b[A-Z]{2}\d\d(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b", iban.is_valid),
     # Mexican CURP and RFC, and others of four letters and a date.
-    ("national_id", r"[A-ZÑ&]{4}(?<!\w[A-ZÑ&]{4})\d\d(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])[A-Z0-9]{3,10}\b", bool),
+    (
+        "national_id",
+        r"[A-ZÑ&]{4}(?<!\w[A-ZÑ&]{4})\d\d(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])[A-Z0-9]{3,10}\b",
+        bool,
+    ),
     ("account", rf"{_GROUPED}[3-6]\d{{3}}(?:[ -]?\d{{4}}){{3}}{_END}", _is_card),
     ("account", rf"{_GROUPED}3[47]\d\d[ -]?\d{{6}}[ -]?\d{{5}}{_END}", _is_card),
 ]
@@ -231,7 +238,8 @@ _THINGS = [
     number("vehicle", rf"{_GROUPED}\d{{4}}[ -]?[BCDFGHJKLMNPRSTVWXYZ]{{3}}{_END}", _is_plate),
     rule(
         "vehicle",
-        rf"(?=[A-Z]{{1,2}}-\d)(?<![\w-])(?:{'|'.join(_PROVINCES.split())})-\d{{4}}-?[A-Z]{{1,2}}{_END}",
+        rf"(?=[A-Z]{{1,2}}-\d)(?<![\w-])"
+        rf"(?:{'|'.join(_PROVINCES.split())})-\d{{4}}-?[A-Z]{{1,2}}{_END}",
     ),
     rule(
         "vehicle",
@@ -243,12 +251,14 @@ _THINGS = [
     rule(
         "vehicle",
         r"\b(?i:(?:number |licen[cs]e )?plates?|reg(?:o|istration)?|placas?|patente|dominio)"
-        r"(?: (?:no|number)\.?)?[\s:.#]{1,3}(?P<value>[A-Z0-9]{1,7}(?:[ -][A-Z0-9]{2,4}){0,2})(?!\w)",
+        r"(?: (?:no|number)\.?)?[\s:.#]{1,3}"
+        r"(?P<value>[A-Z0-9]{1,7}(?:[ -][A-Z0-9]{2,4}){0,2})(?!\w)",
         _is_mixed,
     ),
     rule(
         "vehicle",
-        r"\b(?i:car|van|vehicle|truck|lorry|motorbike|motorcycle|moped|taxi|suv|sedan|pickup|coche|moto"
+        r"\b(?i:car|van|vehicle|truck|lorry|motorbike|motorcycle|moped|taxi|suv|sedan|pickup"
+        r"|coche|moto"
         r"|furgoneta|turismo|cami[óo]n|veh[íi]culo|taxi)\b[^\n.;]{0,25}?(?<![\w-])"
         r"(?P<value>[A-Z]{1,3}\d{2}[ -]?[A-Z]{3}|[A-Z]{2,3}[ -]\d{3,4}[A-Z]?|\d{1,4}[ -][A-Z]{3}"
         r"|\d[A-Z]{3}\d{3})(?![\w-])",
@@ -259,7 +269,8 @@ _THINGS = [
     rule("device", r"(?<![\w:])(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}(?![\w:])"),
     rule(
         "room",
-        r"\b(?i:hab(?:itaci[óo]n)?\.?|cama|box|sill[óo]n|puesto|camilla|room|rm\.?|bed)(?:\s*n[ºo°.]*)?[\s:.]{1,3}"
+        r"\b(?i:hab(?:itaci[óo]n)?\.?|cama|box|sill[óo]n|puesto|camilla|room|rm\.?"
+        r"|bed)(?:\s*n[ºo°.]*)?[\s:.]{1,3}"
         rf"(?P<value>{_BED})",
     ),
 ]

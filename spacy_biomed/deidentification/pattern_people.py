@@ -1,5 +1,5 @@
-"""Names of people by where they stand: after a role or a verb, at the start of a note, beside another
-name; and without what only looks like a name.
+"""Names of people by where they stand: after a role or a verb, at the start of a note, beside
+another name; and without what only looks like a name.
 """
 
 from __future__ import annotations
@@ -16,17 +16,24 @@ from .term_lists import LANGUAGES, is_clinical_term, name_words
 _ROLES = (
     r"cirujan[oa]s?|ayudantes?|ayte|ayud|anestesi(?:a|sta|olog[oa])|instrumentista|circulante"
     r"|perfusionista|matrona|comadrona|residente|adjunt[oa]|mir|due|enfermer[oa]|tcae|auxiliar"
-    r"|supervisor[a]?|trabajador[a]? social|celador[a]?|fisio(?:terapeuta)?|logopeda|psic[óo]log[oa]"
+    r"|supervisor[a]?|trabajador[a]? social|celador[a]?|fisio(?:terapeuta)?|logopeda"
+    r"|psic[óo]log[oa]"
     r"|psiquiatra|pediatra|radi[óo]log[oa]|pat[óo]log[oa]|cardi[óo]log[oa]|informante|int[ée]rprete"
     r"|farmac[ée]utic[oa]|t[ée]cnico|investigador[a]?(?: principal)?|monitor[a]?|coordinador[a]?"
-    r"|tutor[a]?|especialista|autor[a]?|cuidador[a]?(?: principal)?|representante|persona de contacto"
+    r"|tutor[a]?|especialista|autor[a]?|cuidador[a]?(?: principal)?|representante"
+    r"|persona de contacto"
     r"|surgeons?|ass(?:t|istant)s?|ana?esth(?:esia|etist|esiologist)?|crna|scrub(?: nurse| tech)?"
-    r"|circulat(?:or|ing)(?: nurse)?|consultant|registrar|sho|fy?[12]|ct[12]|st[1-8]|intern|resident"
-    r"|fellow|attending|hospitalist|physician|provider|prescriber|clinician|doctor|nurse|rn|lpn|np|cna"
-    r"|hca|sw|midwife|doula|tech(?:nician|nologist)?|sonographer|radiographer|(?:cardi|onc|ur|neur|nephr|radi|path|pulmon|dermat|endocrin|hemat"
+    r"|circulat(?:or|ing)(?: nurse)?|consultant|registrar|sho|fy?[12]|ct[12]|st[1-8]|intern"
+    r"|resident"
+    r"|fellow|attending|hospitalist|physician|provider|prescriber|clinician|doctor|nurse|rn|lpn"
+    r"|np|cna"
+    r"|hca|sw|midwife|doula|tech(?:nician|nologist)?|sonographer|radiographer|(?:cardi|onc|ur"
+    r"|neur|nephr|radi|path|pulmon|dermat|endocrin|hemat"
     r"|rheumat|psych|gastroenter|immun)ologist|psychiatrist|pcp|gp"
-    r"|pediatrician|dentist|pharmacist|dietitian|therapist|physio|interpreter|chaplain|social worker"
-    r"|case manager|coordinator|investigator|witness|author|scribe|operator|endoscopist|perfusionist"
+    r"|pediatrician|dentist|pharmacist|dietitian|therapist|physio|ot|slp|nurse in charge|charge nurse|team lead(?:er)?|interpreter|chaplain"
+    r"|social worker"
+    r"|case manager|coordinator|investigator|witness|author|scribe|operator|endoscopist"
+    r"|perfusionist"
     r"|caregiver|carer|guardian|proxy|hcp|poa|nok|next of kin|emergency contact|contact|guarantor"
     r"|informant|accompanied by|escort|teacher|supervisor|spouse|partner"
 )
@@ -37,17 +44,21 @@ _ROLE = caseless(
 _TO_SOMEBODY = rule(
     "name",
     r"\b(?:Reingres[aó]|Ingres[aó]|Acud[ei]ó?|Lleg[aó]|Viene|Vino|Falleció"
-    r"|Fallece|Nace|Reconsulta|Llama|Se (?:cita|informa|avisa|traslada) a|Veo a|Hablo con|Saw|Seeing"
+    r"|Fallece|Nace|Reconsulta|Llama|Se (?:cita|informa|avisa|traslada) a|Veo a|Hablo con|Saw"
+    r"|Seeing"
     r"|Met(?: with)?|Reviewed|Examined|Consented|Counsel+ed|Admitt(?:ed|ing)|Discharged|Reassessed"
-    r"|Assessed|Visited|Transferred|Extubated|Intubated|Called|Phoned|Informed|Updated|Spoke (?:with"
-    r"|to|w/)|D/[wW]|Discussed with|Thank you for (?:seeing|referring)|Re|RE|Dear) ?:? (?=[A-ZÀ-Þ])",
+    r"|Assessed|Visited|Transferred|Extubated|Intubated|Called|Phoned|Informed|Updated"
+    r"|Spoke (?:with"
+    r"|to|w/)|D/[wW]|Discussed with|Thank you for (?:seeing|referring)|Re|RE"
+    r"|Dear) ?:? (?=[A-ZÀ-Þ])",
 )
 _SENTENCE_START = re.compile(r"(?:\A|\n|[.;:!?] |[-*•>] )\Z")
 # The words that call somebody by another name.
 _CALLS = caseless(
     "name",
     r"(?<![^\W_])(?:goes by|known (?:to \w+ |locally |at home )?as|(?:likes|prefers|wants)(?: to be"
-    r" called)?|nicknamed?|alias|aka|calls? (?:him|her|them)(?:self)?|call me|l[ae]s? llaman|le dicen"
+    r" called)?|nicknamed?|alias|aka|calls? (?:him|her|them)(?:self)?|call me|l[ae]s? llaman"
+    r"|le dicen"
     r"|le digan|se hace llamar|apodad[oa]|conocid[oa] como)[ :]{1,2}[\"'«“(]?(?:(?:el|la) )?"
     r"(?=[^\W\d_]{3})",
 )
@@ -63,37 +74,48 @@ _ITEM = re.compile(
     r"\d{1,4}[A-Za-z]?[ ]?[-–.:)|] ?(?=[^\W\d_])",
     re.MULTILINE,
 )
-_AFTER_ITEM = re.compile(r"[ ]?[-–,:(|;]|[ ]?\n|[ ]?\Z")
+_AFTER_ITEM = re.compile(r"[ ]?[-–,:(|;\n]|\.?[ ]?(?:\n|\Z)")
 # Where a name may begin: a line or, in English, a sentence.
 _START = re.compile(r"^[ >*•#-]*(?=[^\W\d_])|(?<=[.;!?] )(?=[A-Z][a-z])", re.MULTILINE)
 _AGE = re.compile(r",? \(?\d{1,3} ?(?:-?y(?:ea)?rs?\b|y/?o\b|[yYMFmf]\b|\))")
 _ACTS = re.compile(
-    r" (?:(?:is|was|has|still|also|now|again|then|not|does|did|would|will|who) ){0,2}(?:c/o|w/|attend\w*"
-    r"|(?:came|comes) (?:in|to|for|back)|here (?:for|with|today)|needs?|wants?|ask(?:s|ed)|call(?:s|ed)"
+    r" (?:(?:is|was|has|still|also|now|again|then|not|does|did|would|will|who) ){0,2}(?:c/o|w/"
+    r"|attend\w*"
+    r"|(?:came|comes) (?:in|to|for|back)|here (?:for|with|today)|needs?|wants?|ask(?:s|ed)"
+    r"|call(?:s|ed)"
     r"|request(?:s|ed)|refus(?:es|ed)|declin(?:es|ed)|agree[sd]|understands|tolerat(?:es|ed)"
     r"|ambulat(?:es|ed|ing)|slept|voided|remains|underwent|brought|arrived|admitted|discharged"
-    r"|transferred|works|weighs|d/c'?d|dna'?d?|went|got|fell|said|says|told|felt|took|drank|ate|died"
+    r"|transferred|works|weighs|d/c'?d|dna'?d?|went|got|fell|said|says|told|felt|took|drank|ate"
+    r"|died"
     r"|passed away|improving|stable|report(?:s|ed|ing)|den(?:ies|ied|ying)|present(?:s|ed|ing)"
     r"|complain(?:s|ed|ing)|endors(?:es|ed))(?![^\W_])"
 )
 _AFTER_START = re.compile(r" ?(?:[:\n;(,]|[-–] )|\.?\Z|\. ")
 _AFTER_INVERTED = re.compile(r" ?(?:[.;:(,\n]|[-–] |\d)|\Z|  ")
 # A further name after one.
-_AND = re.compile(r" (?:to|and|y|e|&|with|con) (?=[A-ZÀ-Þ][a-zß-ÿ])")
+_AND = re.compile(
+    r" (?:to|and|y|e|&|with|con) (?:(?:his |her |su )?[a-z]{3,8} )?(?=[A-ZÀ-Þ][a-zß-ÿ])"
+)
 _MOST_NAMES = 3
 _COLLEAGUES = re.compile(r"(?:, | / | (?:and|y|&) )(?=[A-ZÀ-Þ])")
 # Endings of drugs, microbes and diseases, which no list has all of.
 _SUBSTANCE = re.compile(
-    r"(?:ine|ol|ide|ate|pam|lam|pril|cillin|mycin|micin|azole|statin|mab|nib|vir|sartan|floxacin|emide"
-    r"|ella|coccus|itis|osis|emia|uria|algia|pathy|ectomy|otomy|oscopy|gram|graphy|ina|azol|cilina)$"
+    r"(?:ine|ol|ide|ate|pam|lam|pril|cillin|mycin|micin|azole|statin|mab|nib|vir|sartan|floxacin"
+    r"|emide"
+    r"|ella|coccus|itis|osis|emia|uria|algia|pathy|ectomy|otomy|oscopy|gram|graphy|ina|azol"
+    r"|cilina)$"
 )
 # Nouns that make a name before them part of a term: "Bell's palsy", "Ann Arbor stage".
 _NOUN = re.compile(
-    r"(?:'s?)?[ -](?:disease|syndrome|sign|palsy|procedure|operation|test|criteria|scor(?:e|ing)|scale"
-    r"|stag(?:e|ing)|grad(?:e|ing)|class|classification|catheter|tube|drain|line|fracture|lesion|node"
-    r"|murmur|reflex|man(?:o)?euver|phenomenon|lymphoma|sarcoma|tumou?r|cyst|hernia|ulcer|o?esophagus"
+    r"(?:'s?)?[ -](?:disease|syndrome|sign|palsy|procedure|operation|test|criteria|scor(?:e|ing)"
+    r"|scale"
+    r"|stag(?:e|ing)|grad(?:e|ing)|class|classification|catheter|tube|drain|line|fracture|lesion"
+    r"|node"
+    r"|murmur|reflex|man(?:o)?euver|phenomenon|lymphoma|sarcoma|tumou?r|cyst|hernia|ulcer"
+    r"|o?esophagus"
     r"|fundoplication|stain|thyroiditis|contracture|dementia|chorea|an(?:a)?emia|arthropathy|foot"
-    r"|joint|view|position|incision|repair|flap|graft|loop|pouch|limb|triad|law|rule|index|type|virus"
+    r"|joint|view|position|incision|repair|flap|graft|loop|pouch|limb|triad|law|rule|index|type"
+    r"|virus"
     r"|fever|spotted|bod(?:y|ies)|cell|spot|patch|plaque|nodule|ring|exam|mask|suction|retractor"
     r"|forceps|clamp|wire|pin|plate|nail|screw|traction|brace|splint|cast|collar|valve|shunt|stent"
     r"|filter|balloon|pump|needle|trocar|diverticulum|phototype|skin type|unit)(?:e?s)?\b"
@@ -109,8 +131,8 @@ def find_people(plain: PlainText, language: str) -> Found:
     - Words after a role and a colon ("Surgeon: Rosenthal").
     - Names after a verb at the start of a sentence ("Saw Thaddeus Wexford").
     - A name that somebody is called by, and initials after "case of".
-    - At the start of a line or a sentence, names before an age, a verb or a sign, and two words with
-      a comma between that are not ordinary ("Okonkwo, Chidi.").
+    - At the start of a line or a sentence, names before an age, a verb or a sign, and two words
+      that are not ordinary with a comma between ("Okonkwo, Chidi.").
     - Names after a bed, and a given name that "and" joins to another name.
 
     Single words that are clinical terms ("Parkinson"), and names before a noun such as "sign", are
@@ -151,7 +173,11 @@ class _PeopleFinder(NameFinder):
         for _, end in names:
             joined = _AND.match(self.text, end)
             place = self.at.get(joined.end()) if joined else None
-            if place is not None and (word := self.word(place)).is_clear() and word.known == "given":
+            if (
+                place is not None
+                and (word := self.word(place)).is_clear()
+                and word.known == "given"
+            ):
                 yield word.start, self.places[self.extend(place) - 1][1]
 
     def is_term(self, start: int, end: int) -> bool:
@@ -227,7 +253,9 @@ class _PeopleFinder(NameFinder):
             word = self.word(place) if place is not None else None
             if word is None or word.shape != "t":
                 continue
-            is_end = _CALLED.match(self.text, word.end) or self.text[word.end : word.end + 2] == " ("
+            is_end = (
+                _CALLED.match(self.text, word.end) or self.text[word.end : word.end + 2] == " ("
+            )
             if is_end and not is_clinical_term(word.form):
                 yield word.start, word.end
 

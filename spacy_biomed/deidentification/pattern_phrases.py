@@ -55,13 +55,18 @@ _INSTITUTIONS = {
         r"(?:Hospital|HOSPITAL|Clinic|CLINIC|Infirmary|Hospice|Medical Cent(?:er|re)|MEDICAL CENTER"
         r"|Health Cent(?:er|re)|Nursing Home|NURSING HOME|University|UNIVERSITY)\b",
         # Schools, homes and employers, of which one word is not ordinary.
-        rf"\b(?P<named>(?:[{_UPPER}][\w'.-]*[ ]+){{1,5}})(?:(?:High |Middle |Primary |Elementary )?School"
+        rf"\b(?P<named>(?:[{_UPPER}][\w'.-]*[ ]+){{1,5}})(?:(?:High |Middle |Primary "
+        rf"|Elementary )?School"
         r"|College|Academy|Primary|Elementary|Kindergarten|Preschool|Nursery|Manor|Lodge|Care Home"
-        r"|Rehab(?:ilitation)?|Medical Group|Health(?:care)?|Health System|(?:NHS )?Trust|Surgery|Practice"
-        r"|Pharmacy|Prison|Freight|Logistics|Foods|Motors|Construction|Industries|Steel|Plumbing|Farms?"
+        r"|Rehab(?:ilitation)?|Medical Group|Health(?:care)?|Health System|(?:NHS )?Trust|Surgery"
+        r"|Practice"
+        r"|Pharmacy|Prison|Freight|Logistics|Foods|Motors|Construction|Industries|Steel|Plumbing"
+        r"|Farms?"
         r"|Bakery|Brewery|Transport|Mills?|Shipyard|Library|Church|Hotel)\b",
-        r"\b(?:(?i:works?|worked|working|employed|employee|job|position)|[a-z]{3,12}(?:er|or|ist|ian|man"
-        r"|clerk|nurse|student|pupil|resident|chef|cook))(?: (?:now|part|full|time|as|an?|[a-z]{4,12}))"
+        r"\b(?:(?i:works?|worked|working|employed|employee|job|position)|[a-z]{3,12}(?:er|or|ist"
+        r"|ian|man"
+        r"|clerk|nurse|student|pupil|resident|chef|cook))(?: (?:now|part|full|time|as|an?"
+        r"|[a-z]{4,12}))"
         rf"{{0,4}} (?:at|for|by|with|of) (?P<value>(?P<named>[{_UPPER}][\w'-]{{3,}}(?:[ ](?:& )?"
         rf"[{_UPPER}][\w'-]+){{0,3}}))(?!\w)",
         r"\b(?i:seen|treated|operated(?: on)?|admitted|transferred|referred|discharged|repatriated"
@@ -89,8 +94,10 @@ _ADDRESSES = {
     "en": (
         rf"\b\d{{1,5}}[A-Za-z]?(?:[ ]+(?:[NSEW]\.?|[{_UPPER}][\w'.-]*)){{1,4}}[ ]+"
         r"(?i:Street|St|Avenue|Ave|Road|Rd|Lane|Ln|Drive|Dr|Boulevard|Blvd|Court|Ct|Place|Pl|Square"
-        r"|Terrace|Way|Close|Crescent|Circle|Cir|Gardens|Grove|Mews|Row|Parade|Parkway|Pkwy|Highway|Hwy"
-        r"|Trail|Circuit|Esplanade|Quay|Wharf|Walk|Rise|Hill|Park|Green|Gate|View|Mount|Vale|Path|Loop)"
+        r"|Terrace|Way|Close|Crescent|Circle|Cir|Gardens|Grove|Mews|Row|Parade|Parkway|Pkwy"
+        r"|Highway|Hwy"
+        r"|Trail|Circuit|Esplanade|Quay|Wharf|Walk|Rise|Hill|Park|Green|Gate|View|Mount|Vale|Path"
+        r"|Loop)"
         r"\b\.?(?:,?[ ]+(?:Apt|Apartment|Suite|Unit|Flat"
         r"|#)\.?[ ]*\w+)?",
         r"\b\d{1,5}[a-z]?(?: [a-z'-]{3,15}){1,3} (?:street|avenue|road|boulevard|lane)\b",
@@ -268,8 +275,8 @@ def _has_road(match: re.Match[str]) -> bool:
 
 
 _ROAD_WORDS = frozenset(
-    "way close place drive square court circle row walk rise hill park green gate view mount vale path"
-    " loop trail circuit".split()
+    ["way", "close", "place", "drive", "square", "court", "circle", "row", "walk", "rise", "hill"]
+    + ["park", "green", "gate", "view", "mount", "vale", "path", "loop", "trail", "circuit"]
 )
 _PLAIN_STREETS = frozenset(["calle", "avda.", "avda", "avenida", "plaza", "paseo", "carretera"])
 

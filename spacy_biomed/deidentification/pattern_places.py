@@ -41,7 +41,8 @@ def _known(language: str) -> tuple[frozenset[str], frozenset[str]]:
 
 # One drug is given for another.
 _FROM_DRUG = re.compile(
-    r"\b(?i:switch(?:ed)?|chang(?:ed?|ing)|convert(?:ed)?|transition(?:ed)?|wean(?:ed)?|rotat(?:ed?|ing)"
+    r"\b(?i:switch(?:ed)?|chang(?:ed?|ing)|convert(?:ed)?|transition(?:ed)?|wean(?:ed)?"
+    r"|rotat(?:ed?|ing)"
     r"|titrat(?:ed?|ing)|cambi\w+)(?: \w+)? (?:from|de) \Z"
 )
 
@@ -68,7 +69,8 @@ def _forms(language: str) -> list[Rule]:
         code = r"(?:0[1-9]|[1-4]\d|5[0-2])\d{3}"
         cues = (
             r"natural|vecin[oa]|oriund[oa]|originari[oa]|procedente|barrio|pueblo|aldea|localidad"
-            r"|municipio|pedan[íi]a|residente|reside|vive|empadronad[oa]|ciudad|provincia|isla|viaj[eoó]\w*"
+            r"|municipio|pedan[íi]a|residente|reside|vive|empadronad[oa]|ciudad|provincia|isla"
+            r"|viaj[eoó]\w*"
             r"|traslad\w+"
         )
         forms.append(
@@ -77,16 +79,20 @@ def _forms(language: str) -> list[Rule]:
         forms.append(rf"(?<![\d.,]){code}[ ,-]{{1,3}}(?P<value>{town})(?![\w'-]| ?\d)")
     if language == "en":
         forms.append(
-            r"\b(?i:from|liv(?:es|ing|ed) (?:in|near)|born in|resident of|native of|moved (?:to|from)"
-            r"|raised in|grew up in|resid(?:es|ing|ed) in|relocated (?:to|from)|retired to|settled in"
-            r"|visiting|travel+ed to|trip to|returned (?:to|from)|hometown of|based in|stay(?:s|ing) in"
+            r"\b(?i:from|liv(?:es|ing|ed) (?:in|near)|born in|resident of|native of|moved (?:to"
+            r"|from)"
+            r"|raised in|grew up in|resid(?:es|ing|ed) in|relocated (?:to|from)|retired to"
+            r"|settled in"
+            r"|visiting|travel+ed to|trip to|returned (?:to|from)|hometown of|based in|stay(?:s"
+            r"|ing) in"
             r"|evacuated (?:to|from)|sent to)[ ]"
             rf"(?P<value>{town}(?:, {town})?)"
         )
         # A town between an address and its code.
         forms.append(
             rf"(?P<value>{town}),? (?=(?:VIC|NSW|QLD|TAS|WA|SA|ACT|NT),? \d{{4}}\b"
-            rf"|(?:{STATES}) \d{{5}}\b(?! ?\()|[A-PR-UWYZ][A-HK-Y]?\d[\dA-Z]? \d[ABD-HJLNP-UW-Z]{{2}}\b)"
+            rf"|(?:{STATES}) \d{{5}}\b(?! ?\()"
+            rf"|[A-PR-UWYZ][A-HK-Y]?\d[\dA-Z]? \d[ABD-HJLNP-UW-Z]{{2}}\b)"
         )
         forms.append(rf"(?<![\w-])(?P<value>{town}),[ ](?:{STATES})\b")
     return [rule("place", form, _is_town) for form in forms]

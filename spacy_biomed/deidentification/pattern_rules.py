@@ -96,7 +96,8 @@ def find_matches(one: Rule, plain: PlainText) -> Iterator[re.Match[str]]:
 # Nouns of medicine that are named after people and places, and what stands before the name.
 EPONYMS = (
     r"fiebre|virus|gripe|escala|criterios?|clasificaci[óo]n|s[íi]ndrome|enfermedad|signos?|test"
-    r"|estad[íi]os?|[íi]ndice|consenso|declaraci[óo]n|encefalitis|bacilos?|azul|rosa|verde|rojo|botones|bot[óo]n"
+    r"|estad[íi]os?|[íi]ndice|consenso|declaraci[óo]n|encefalitis|bacilos?|azul|rosa|verde|rojo"
+    r"|botones|bot[óo]n"
     r"|b[áa]lsamo|variante|cepas?|mal|protocolo|score|escore|grados?|maniobra|prueba|anastomosis"
     r"|t[ée]cnica|tinci[óo]n|tri[áa]da|tr[íi]ada|fractura|ley|efecto|fen[óo]meno|cuerpos|c[ée]lulas"
     r"|tumor|linfoma|sarcoma|anemia|tiroiditis|gangrena|corea|colitis|esofagitis|par[áa]lisis"

@@ -12,11 +12,15 @@ from .plain_text import PlainText, fold
 _HEADS = {
     "name": r"nom(?:bres?)?(?: completo)?|ape(?:ll?)?\d?|given|family"
     r"|(?:1er |2o |primer |segundo )?apellidos?\d?(?: y nombre)?"
-    r"|paciente|nombre y apellidos|apellidos,? nombre|(?:first|last|full|middle|maiden|patient)?[ _]?name"
-    r"|first|last|middle|maiden|forenames?|surname|patient|pt|medico|facultativo|responsable|familiar|contacto|cuidadora?",
-    "record": r"(?:urn?|fin|csn|empi|hosp(?:ital)?)(?: (?:no|number))?\.?|n?\.?[ºo°]?\.? ?h\.?c\.?|nhc|(?:n\.?[ºo°]?\.? )?(?:de )?historia(?: clinica)?|mrn"
+    r"|paciente|nombre y apellidos|apellidos,? nombre|(?:first|last|full|middle|maiden"
+    r"|patient)?[ _]?name"
+    r"|first|last|middle|maiden|forenames?|surname|patient|pt|medico|facultativo|responsable"
+    r"|familiar|contacto|cuidadora?",
+    "record": r"(?:urn?|fin|csn|empi|hosp(?:ital)?)(?: (?:no|number))?\.?"
+    r"|n?\.?[ºo°]?\.? ?h\.?c\.?|nhc|(?:n\.?[ºo°]?\.? )?(?:de )?historia(?: clinica)?|mrn"
     r"|id|episodio|expediente|record(?: no\.?)?|chart",
-    "national_id": r"curp|rfc|rut|nss|nhs(?: (?:no|number))?|ppsn?|dni|nif|nie|cipa?|sip|tis|nuss|ssn|pasaporte|passport",
+    "national_id": r"curp|rfc|rut|nss|nhs(?: (?:no|number))?|ppsn?|dni|nif|nie|cipa?|sip|tis|nuss"
+    r"|ssn|pasaporte|passport",
     "date": r"f\.? ?nac\.?(?:imiento)?|fn|fnac|fecha.*|dob|birth.*|ingreso|alta|date.*|admitted",
     "phone": r"tel.*|tfno\.?|movil|phone.*|mobile",
     "address": r"domicilio|direccion|address",
@@ -101,5 +105,7 @@ def _read_head(cell: str) -> str | None:
 
 
 def _is_value(cell: str, pattern: str) -> bool:
-    is_right = str.isdigit if pattern in _NUMBERS else str.isalpha if pattern == "name" else str.isalnum
+    is_right = (
+        str.isdigit if pattern in _NUMBERS else str.isalpha if pattern == "name" else str.isalnum
+    )
     return any(map(is_right, cell))

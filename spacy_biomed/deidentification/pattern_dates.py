@@ -27,7 +27,7 @@ _NUMERIC = (
     rf"{_BEFORE}{_FIRST}(?P<sign>[ ]?[/-][ ]?|\.[ ]?){_SECOND}(?P=sign){_YEAR}{_AFTER}",
     rf"{_BEFORE}{_YEAR}(?P<sign>[/.-]){_NUMBER}(?P=sign){_DAY}(?:(?=T\d\d)|{_AFTER}(?!:))",
     rf"{_BEFORE}{_FIRST}(?P<sign>[ ]?[/-][ ]?){_SECOND}(?P=sign){_SHORT}{_AFTER}",
-    rf"{_BEFORE}(?P<first>\d{{1,2}})\.(?P<second>\d{{1,2}})\.{_SHORT}{_AFTER}",
+    rf"{_BEFORE}(?P<first>\d\d)\.(?P<second>\d\d)\.{_SHORT}{_AFTER}",
     rf"{_BEFORE}(?P<month>\d{{1,2}})[/-]{_YEAR}{_AFTER}",
     rf"{_BEFORE}{_DAY}(?P<sign>[/. -]){_ROMAN}(?P=sign)(?:{_YEAR}|{_SHORT}){_AFTER}",
     # The first day of "del 3/11 al 9/11/2017".
@@ -49,13 +49,14 @@ _CUES = {
 # Words before eight digits, or a day and a month, that are a date.
 _DATE_CUES = {
     "en": r"date|dob|birth\w*|born|admitted|discharged|admission|discharge|on|since|until|seen"
-    r"|visit|due|lmp|surgery|appointment|appt|follow[ -]?up|through|(?:mon|tues?|wed(?:nes)?"
+    r"|visit|due|lmp|surgery|tetanus|vaccin\w*|jab|booster|smear|last|dated|done|reviewed|biopsy"
+    r"|and|to|appointment|appt|follow[ -]?up|through|(?:mon|tues?|wed(?:nes)?"
     r"|thu(?:rs)?|fri"
     r"|sat(?:ur)?|sun)(?:day)?",
     "es": r"\w*fecha\w*|f\.?\s?n(?:ac)?\b|fnac|nacimiento|nacid[oa]|nac|ingres[oa]\w*|alta|exitus"
     r"|el|d[íi]a|desde|hasta|vist[oa]|consulta|citad?[oa]?|lunes|martes|mi[ée]rcoles|jueves|viernes"
     r"|s[áa]bado|domingo|revisi[óo]n|control|fur|fum|fpp|parto|pr[óo]xim[oa]|intervenci[óo]n|iq"
-    r"|birth\w*|dob|date",
+    r"|birth\w*|dob|date|vacuna\w*|biopsia|[úu]ltim[oa]|hecho|realizad[oa]",
 }
 # What follows a number from 1900 to 2099 that is a quantity.
 _NO_QUANTITY = (
@@ -115,6 +116,8 @@ _BY_CUE = {
         rf"(?P<value>{_FIRST}[/-]{_SECOND})(?![\w/-])(?![.,]\d)"
         r"(?!\s+(?:de\b|d[íi]as?\b|h\b|part|medio|distal|proximal|superior|inferior))",
         rf"(?P<value>{_FIRST}[ ]{_SECOND}[ ]{_YEAR}){_AFTER}",
+        # Without such a word it may be the number of a version.
+        rf"(?P<value>{_FIRST}\.{_SECOND}\.{_SHORT}){_AFTER}",
     ),
 }
 # Characters before a date that are looked at.

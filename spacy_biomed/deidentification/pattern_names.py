@@ -17,7 +17,24 @@ from .term_lists import LANGUAGES, NameWords, name_words, word_list
 
 _WORD = re.compile(r"[^\W\d_]+(?:['-](?!s\b)[^\W\d_]+)*")
 _PARTICLES = frozenset(
-    ["de", "del", "la", "las", "los", "y", "i", "da", "do", "dos", "van", "von", "der", "den", "el", "al"]
+    [
+        "de",
+        "del",
+        "la",
+        "las",
+        "los",
+        "y",
+        "i",
+        "da",
+        "do",
+        "dos",
+        "van",
+        "von",
+        "der",
+        "den",
+        "el",
+        "al",
+    ]
     + ["san", "santa"]
 )
 _DEPARTMENT = re.compile(r"\w+(?:logi[ac]\w*|iatri[ac]\w*|logy|iatrics)|cirugia|medicina|urgencias")
@@ -50,7 +67,7 @@ _FIELDS = (
     r"|mother|father|ma|pa)"
     r"|aunt|uncle|niece|nephew|cousin|twin|caregiver|carer|guardian|fianc[ée]e?|married to"
     r"|lives with|baby (?:boy|girl)"
-    r"|handover|hand(?:ed)? ?over (?:from|to)|report (?:from|to)|spoke (?:with|to|w/)"
+    r"|hand(?:ed)? ?over(?: from| to)?|report (?:from|to)|spoke (?:with|to|w/)"
     r"|discussed (?:with|w/)|d/w"
     r"|phoned|texted|paged|informed|notified|updated|met with|relayed to|accompanied by|rn"
 )

@@ -156,7 +156,11 @@ _WITH_CHECKS: dict[str, list[tuple[str, str, Callable[[str], bool]]]] = {
     ],
 }
 _EVERYWHERE: list[tuple[str, str, Callable[[str], bool]]] = [
-    ("account", r"\b[A-Z]{2}\d\d(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b", iban.is_valid),
+    (
+        "account",
+        r"[A-Z]{2}(?<!\w[A-Z]{2})\d\d(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b",
+        iban.is_valid,
+    ),
     # Mexican CURP and RFC, and others of four letters and a date.
     (
         "national_id",
@@ -221,10 +225,9 @@ _THINGS = [
     # Letters joined to a number, as in "ES4482913".
     rule(
         "record",
-        rf"(?=[A-Z]{{2,4}}-?\d)(?<![\w./-])[A-Z]{{2,4}}-?\d{{7,12}}{_END}",
+        rf"[A-Z](?<![\w./-][A-Z])[A-Z]{{1,3}}-?\d{{7,12}}{_END}",
         _is_no_register,
     ),
-    rule("record", r"(?<=[|^~])[A-Z]{0,4}\d{5,}[A-Z]?(?=[|^~\s]|$)", _is_segment),
     rule(
         "device",
         r"(?<![\w/])(?i:(?:n[ºo°.]*\s*(?:de\s+)?)?serie|n[úu]mero de serie|serial(?:\s+(?:number"
@@ -238,8 +241,8 @@ _THINGS = [
     number("vehicle", rf"{_GROUPED}\d{{4}}[ -]?[BCDFGHJKLMNPRSTVWXYZ]{{3}}{_END}", _is_plate),
     rule(
         "vehicle",
-        rf"(?=[A-Z]{{1,2}}-\d)(?<![\w-])"
-        rf"(?:{'|'.join(_PROVINCES.split())})-\d{{4}}-?[A-Z]{{1,2}}{_END}",
+        rf"(?P<province>[A-Z](?<![\w-][A-Z])[A-Z]?)-\d{{4}}-?[A-Z]{{1,2}}{_END}",
+        lambda match: f" {match['province']} " in f" {_PROVINCES} ",
     ),
     rule(
         "vehicle",
@@ -265,8 +268,8 @@ _THINGS = [
         _is_mixed,
     ),
     # The last digits of a number that is masked.
-    rule("national_id", r"(?<!\w)[*xX#]{2,}[ *xX#-]*\d{2,4}(?!\w)"),
-    rule("device", r"(?<![\w:])(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}(?![\w:])"),
+    rule("national_id", r"[*xX#]{2}(?<!\w[*xX#]{2})[ *xX#-]*\d{2,4}(?!\w)"),
+    rule("device", r"[0-9A-Fa-f]{2}(?<![\w:][0-9A-Fa-f]{2})(?:[:-][0-9A-Fa-f]{2}){5}(?![\w:])"),
     rule(
         "room",
         r"\b(?i:hab(?:itaci[óo]n)?\.?|cama|box|sill[óo]n|puesto|camilla|room|rm\.?"
@@ -274,6 +277,7 @@ _THINGS = [
         rf"(?P<value>{_BED})",
     ),
 ]
+_OF_SEGMENT = rule("record", r"(?<=[|^~])[A-Z]{0,4}\d{5,}[A-Z]?(?=[|^~\s]|$)", _is_segment)
 _RULES = {
     language: [
         *(
@@ -293,3 +297,5 @@ def find_identifiers(plain: PlainText, language: str) -> Found:
     serial numbers, number plates, rooms, and numbers with letters joined to them.
     """
     yield from apply_rules(_RULES[language], plain)
+    if "|" in plain.text:
+        yield from apply_rules([_OF_SEGMENT], plain)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from .pattern_names import DOES, NameFinder, Word
 from .pattern_rules import Found, caseless, find_matches, rule
-from .plain_text import PlainText
+from .plain_text import LONGEST, PlainText
 from .term_lists import LANGUAGES, is_clinical_term, name_words
 
 # Roles before a colon, after which any word that is not ordinary is a name.
@@ -41,6 +41,9 @@ _ROLES = (
 _ROLE = caseless(
     "name", rf"(?<![^\W_])(?:{_ROLES})\.?(?: ?\([^()\n]{{1,25}}\))? ?[:=] ?(?=[^\W\d_])"
 )
+_COLON = re.compile(r"[:=] ?(?=[^\W\d_])")
+# Words of a role and of brackets after it.
+_MOST_WORDS = 4
 # What a person does to another, before the name of a patient at the start of a sentence.
 _TO_SOMEBODY = rule(
     "name",
@@ -220,8 +223,8 @@ class _PeopleFinder(NameFinder):
         return words
 
     def _after_roles(self) -> Iterator[tuple[int, int]]:
-        for match in find_matches(_ROLE, self.plain):
-            place = self.at.get(match.end())
+        for colon in _COLON.finditer(self.text):
+            place = self.at.get(colon.end()) if self._is_role(colon.end()) else None
             for _ in range(_MOST_NAMES):
                 if place is None:
                     break
@@ -236,6 +239,16 @@ class _PeopleFinder(NameFinder):
                 place = self.at.get(following.end()) if following else None
                 if place is not None and not self.word(place).is_clear():
                     break
+
+    def _is_role(self, end: int) -> bool:
+        """Whether one to three words before a colon, of which this is the end, are a role."""
+        place = self.at[end]
+        for start, _ in self.places[max(place - _MOST_WORDS, 0) : place]:
+            if self.folded[start : start + LONGEST] in _ROLE.prefixes:
+                match = _ROLE.form.match(self.folded, start)
+                if match is not None and match.end() == end:
+                    return True
+        return False
 
     def _after_verbs(self) -> Iterator[tuple[int, int]]:
         for match in find_matches(_TO_SOMEBODY, self.plain):

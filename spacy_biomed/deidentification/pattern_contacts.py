@@ -86,6 +86,12 @@ _ADDRESSES = [
         r"\b(?:(?:https?|ftp)://|www\.)[^\s<>\"']*[\w/]",
         lambda match: like_url(match[0]),
     ),
+    caseless(
+        "url",
+        r"\b(?:youtube|twitch|instagram|facebook|fb|tiktok|linkedin|twitter|x|pinterest|snapchat"
+        r"|reddit|github|patreon|strava|t|wa|discord|medium|vimeo|flickr|telegram|threads"
+        r"|gofundme|justgiving|caringbridge|linktr)\.(?:com|tv|me|net|org|gg|ee)/[^\s<>\"']*[\w/]",
+    ),
     number("url", r"(?<![\w.,])[1-9]\d{0,2}(?:\.\d{1,3}){3}(?![\w.,]\w|\w)", _is_address),
     _ACCOUNT,
     _HANDLE,

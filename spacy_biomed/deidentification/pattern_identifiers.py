@@ -277,7 +277,11 @@ _THINGS = [
         rf"(?P<value>{_BED})",
     ),
 ]
-_OF_SEGMENT = rule("record", r"(?<=[|^~])[A-Z]{0,4}\d{5,}[A-Z]?(?=[|^~\s]|$)", _is_segment)
+_OF_SEGMENT = rule(
+    "record",
+    r"(?<=[|^~])(?!\d{1,5}-\d[|^~\s])[A-Z]{0,4}\d(?:-?\d){4,}[A-Z]?(?=[|^~\s]|$)",
+    _is_segment,
+)
 _RULES = {
     language: [
         *(

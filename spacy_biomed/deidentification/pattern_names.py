@@ -51,8 +51,13 @@ _TITLES = (
     r"dr|dra|d|dña|d[ªa]|don|doña|sr|sra|srta|sres|doctora?|mr|mrs|ms|miss|fdo|firmad[oa]|firma"
     r"|alias|apodad[oa]|apodo|mote|sobrenombre|llamad[oa]|llaman|hace llamar|se llama"
     r"|conocid[oa] (?:como|por)|de nombre|a nombre de|pte|pcte|pac|px|pt"
-    r"|(?:remitid|atendid|informad|solicitad|realizad|validad|firmad|revisad|dictad)[oa] por|cc"
-    r"|nickname|goes by|known as|aka|(?:seen|signed|referred|reviewed|dictated) by|signed|attending"
+    r"|(?:remitid|atendid|informad|solicitad|realizad|validad|firmad|revisad|dictad|verificad"
+    r"|autorizad|registrad|transcrit|elaborad|supervisad|administrad|prescrit|redactad)[oa] por|cc"
+    r"|prof|profesora?|professor|sor|fray|rev|reverend|rabbi|imam"
+    r"|nickname|goes by|known as|aka|signed|attending"
+    r"|(?:seen|signed|referred|reviewed|dictated|reported|verified|authori[sz]ed|entered|typed"
+    r"|transcribed|checked|witnessed|completed|prepared|ordered|cosigned|escorted|recorded"
+    r"|approved|prescribed|administered) by"
 )
 # Names of fields, and of people, after which one word of a name has to be known.
 _FIELDS = (
@@ -96,6 +101,7 @@ _IS_DONE = re.compile(r" (?:se )?l[eao]s? [a-z]")
 _LINE = re.compile(
     r"^[ >*•#_-]*(?P<row>\d{1,4}[A-Z]?(?:[-/.]\d)?[ ]?[-–.:)|][ ]*)?(?=[^\W\d_])", re.MULTILINE
 )
+_AFTER_INITIAL = re.compile(r"\.?(?:[,:(|;\n]| ?-> ?| - |\Z)")
 _AFTER_ROW = re.compile(r"[ ]?(?:[-–,:(|;\n]|\Z)")
 _NICKNAME = re.compile(r"[\"“«'(](?P<name>(?:(?:el|la) )?[^\W\d_]{3,15})[\"”»')]")
 _NO_PERSON_BEFORE = re.compile(
@@ -191,8 +197,16 @@ class NameFinder:
                     first, done = place - 1, place + 1
                 elif done > place:
                     first = self._find_start(place)
+                    done += self._is_last_surname(done)
                 if done > place and not self._is_other(start):
                     yield self.places[first][0], self.places[done - 1][1]
+
+    def _is_last_surname(self, place: int) -> bool:
+        """Whether a capitalised word after a name, before what a person does, is part of it."""
+        if not self.joins(place):
+            return False
+        word, before = self.word(place), self.word(place - 1)
+        return word.shape == before.shape == "t" and DOES.match(self.folded, word.end) is not None
 
     def _find_start(self, place: int) -> int:
         """The first of capitalised words from the start of a line to a name: "MONZONÍS ELVIRA"."""
@@ -250,7 +264,8 @@ class NameFinder:
         if len(names) > 1 and DOES.match(self.folded, end):
             return True
         if names[-1].shape == "i" and len(names) == 2:
-            return names[0].known == "surname" or text[end : end + 2] == ".,"
+            is_item = _AFTER_INITIAL.match(text, end) is not None
+            return names[0].known == "surname" or (bool(names[0].known) and is_item)
         if names[0].shape == "l":
             return False
         if len(known) < len(names) or all(one.known == "surname" for one in names):

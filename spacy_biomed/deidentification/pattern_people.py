@@ -60,8 +60,9 @@ _SENTENCE_START = re.compile(r"(?:\A|\n|[.;:!?] |[-*•>] )\Z")
 # The words that call somebody by another name.
 _CALLS = caseless(
     "name",
-    r"(?<![^\W_])(?:goes by|known (?:to \w+ |locally |at home )?as|(?:likes|prefers|wants)(?: to be"
-    r" called)?|nicknamed?|alias|aka|calls? (?:him|her|them)(?:self)?|call me|l[ae]s? llaman"
+    r"(?<![^\W_])(?:goes by|known (?:to \w+ |locally |at home )?as|(?:likes|wants) to be called"
+    r"|prefers(?: to be called)?|nicknamed?|alias|aka|calls? (?:him|her|them)(?:self)?|call me"
+    r"|l[ae]s? llaman"
     r"|le dicen"
     r"|le digan|se hace llamar|apodad[oa]|conocid[oa] como)[ :]{1,2}[\"'«“(]?(?:(?:el|la) )?"
     r"(?=[^\W\d_]{3})",
@@ -187,6 +188,8 @@ class _PeopleFinder(NameFinder):
     def is_term(self, start: int, end: int) -> bool:
         """Whether what looks like a name is a clinical term."""
         name = self.folded[start:end].removesuffix("'s")
+        if self.folded.startswith(" virus", end):
+            return True
         if name.count(" ") > 1 or _TITLE.search(self.folded, max(start - 8, 0), start):
             return False
         is_known_term = is_clinical_term(name)

@@ -29,6 +29,10 @@ _KEYWORDS = (
     r"|Universidad|Universitat|Facultad|Centro|Centre|Residencia|Consorci[oa]?|Policl[íi]nica"
     r"|Sanatorio|Maternidad|Ambulatorio|Ciudad (?:Sanitaria|de la Justicia)|Corporaci[óo]n"
     r"|Escuela|Asociaci[óo]n|Laboratorios?|Juzgado|Palacio de|Consejo|IML|Sociedad"
+    r"|Supermercados?|Talleres|Panader[íi]a|Ferreter[íi]a|Astilleros|Bodegas|Conservas|Transportes"
+    r"|Construcciones|Muebles|Cristaler[íi]a|Carpinter[íi]a|Carnicer[íi]a|Pescader[íi]a|Librer[íi]a"
+    r"|Peluquer[íi]a|Restaurante|Cafeter[íi]a|Gestor[íi]a|Autoescuela|Inmobiliaria|Guarder[íi]a"
+    r"|Almacenes|Convento|Parroquia"
 )
 _INSTITUTIONS = {
     "es": (
@@ -62,7 +66,10 @@ _INSTITUTIONS = {
         r"|Practice"
         r"|Pharmacy|Prison|Freight|Logistics|Foods|Motors|Construction|Industries|Steel|Plumbing"
         r"|Farms?"
-        r"|Bakery|Brewery|Transport|Mills?|Shipyard|Library|Church|Hotel)\b",
+        r"|Bakery|Brewery|Transport|Mills?|Shipyards?|Library|Church|Hotel|Foundry|Supermarkets?|Garage|Salon"
+        r"|Restaurant|Textiles|Engineering|Airlines|Airways|Railways?|Solicitors|Holdings|Software"
+        r"|Technologies|Vineyards?|Winery|Dairy|Fisheries|Orchards?|Landscaping|Roofing|Haulage"
+        r"|Plastics|Quarry|Colliery|Council|Builders|Couriers|Stores)\b",
         r"\b(?:(?i:works?|worked|working|employed|employee|job|position)|[a-z]{3,12}(?:er|or|ist"
         r"|ian|man"
         r"|clerk|nurse|student|pupil|resident|chef|cook))(?: (?:now|part|full|time|as|an?"

@@ -118,9 +118,9 @@ _BEFORE_EPONYM = re.compile(
 _BEFORE_OTHER_NUMBER = re.compile(
     r"\b(?:PMID|PMCID|PMC|DOI|ISBN|ISSN|NCT|EudraCT|OMIM|ORPHA|Orphanet|SNOMED(?: CT)?|CIE|ICD"
     r"|MeSH|CAS|GenBank|UniProt|muestras?|samples?|specimens?|lotes?|batch|lot|ref|referencia"
-    r"|cat[áa]logo|versi[óo]n|modelo|model|(?<![a-z] )OR|RR|HR|IC|CI|n(?=\s*=)"
+    r"|cat[áa]logo|versi[óo]n|modelo|model|(?-i:OR|RR|HR|IC|CI)|n(?=\s*=)"
     rf"|{'|'.join(map(re.escape, sorted(shared_terms('measurements'), key=len, reverse=True)))})"
-    r"(?:\s*[-:.#=(]|\s+n[º°o.]+|\s+(?:number|n[úu]mero))*\s*[\"']?\Z",
+    r"(?:[^\S\n]*[-:.#=(]|[^\S\n]+(?:n[º°o.]+|number|n[úu]mero))*[^\S\n]*[\"']?\Z",
     re.IGNORECASE,
 )
 # Characters before a match that are looked at.

@@ -148,9 +148,7 @@ class BiomedContext(Described, Pipe):
             marked = {f"is_{one}": self._probabilities[one][1] for one in categories}
             set_assertions(span, self._absent | marked if marked else self._absent)
 
-    def _read_sections(
-        self, doc: Doc, spans: Sequence[Span], found: Sequence[set[str]]
-    ) -> None:
+    def _read_sections(self, doc: Doc, spans: Sequence[Span], found: Sequence[set[str]]) -> None:
         """Add the categories that the sections give."""
         sections = doc.spans.get(SECTIONS, ())
         given = [SECTION_CATEGORIES.get(section.label_) for section in sections]

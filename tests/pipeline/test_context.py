@@ -70,6 +70,16 @@ def test_own_cues_are_settings_that_are_saved(tmp_path):
     assert [said(ent) for ent in ents] == [[], ["is_uncertain"]]
 
 
+@pytest.mark.parametrize("text", ["no fiebre \n", "\n no fiebre"])
+def test_a_span_of_white_space_has_no_assertion(text):
+    nlp = create(spans_key="mine")
+    doc = nlp.make_doc(text)
+    doc.spans["mine"] = [doc[place : place + 1] for place in range(len(doc))]
+    doc = nlp.get_pipe("biomed_context")(nlp.get_pipe("biomed_sentences")(doc))
+    blanks = [said(span) for span in doc.spans["mine"] if span.text.isspace()]
+    assert blanks and not any(blanks)
+
+
 @pytest.mark.parametrize("line_end", [" ", "\n", "   "])
 def test_white_space_in_a_cue_does_not_count(line_end):
     nlp = create("en", label="DISEASE", words=["metastasis"])
@@ -152,6 +162,7 @@ def test_probabilities_are_those_of_the_rules_and_can_be_set():
     (ent,) = create()("no fiebre").ents
     negated, *others = (ent._.assertion_probabilities[name] for name in ASSERTIONS)
     assert 0.5 < negated < 1 and all(0 < other < 0.5 for other in others)
+    ent._.assertion_probabilities.clear()  # a copy
     ent._.is_negated = False
     ent._.is_family = True
     assert said(ent) == ["is_family"]

@@ -162,6 +162,7 @@ _AGES = {
         rf"\b{COUNT}[ ]{_UNITS}[ ]de[ ]vida\b",
         rf"\b(?:{_PERSON})[ ,]{{1,3}}(?:de )?(?P<value>\d{{1,3}}[ ]?a)\b",
         r"(?<=[a-z]), (?P<value>\d{2,3}[ ]?a)(?=[.,;])",
+        r"\b\w+(?:genari[oa]|tenari[oa]) de (?P<value>\d{2,3})\b",
     ),
     "en": (
         r"\b\d{1,3}[ -]?(?:y/?o|yo|yrs?|y)\b",

@@ -53,7 +53,8 @@ _CUES = {
         r"|enrol?lment)"
         r" (?:id|number|no|num|ref(?:erence)?)|URN?|FIN|CSN|EMPI|NHI|CHI|subject|participant",
         "insurance": r"NHS(?: (?:number|no))?"
-        r"|(?:insurance|policy|member|medicare|medicaid|health plan)(?: (?:id|number|no))|HICN|MBI",
+        r"|(?:insurance|policy|member|medicaid|health plan|claim|group|authori[sz]ation)"
+        r"(?: (?:id|number|no))|medicare(?: (?:card|id|number|no))*|HICN|MBI",
         "national_id": r"SSN|social security(?: (?:number|no))?|passport(?: (?:number|no))?|"
         r"(?:driver'?s?|driving) licen[cs]e(?: (?:number|no))?|(?:DL|DLN)(?=[ ]?#|[ ]no)|state id"
         r"|NI(?:NO)?(?: (?:number|no))?|national insurance(?: (?:number|no))?|PPSN?|PPS no|SIN|TFN"

@@ -70,6 +70,8 @@ _FIELDS = (
     r"|vecin[oa]|cuidador[a]?|nurse|son|daughter|wife|husband|mother|father|sister|brother|provider"
     r"|neighbou?r|friend|boyfriend|girlfriend|partner|spouse|dad|mum|mom|grand(?:son|daughter"
     r"|mother|father|ma|pa)"
+    r"|aide|roommate|housemate|sitter|nanny|landlord|landlady|coworker|classmate|stepson"
+    r"|stepdaughter|stepfather|stepmother|compañer[oa]|amig[oa]|canguro|niñera|padrino|madrina"
     r"|aunt|uncle|niece|nephew|cousin|twin|caregiver|carer|guardian|fianc[ée]e?|married to"
     r"|lives with|baby (?:boy|girl)"
     r"|hand(?:ed)? ?over(?: from| to)?|report (?:from|to)|spoke (?:with|to|w/)"
@@ -402,13 +404,18 @@ class NameFinder:
         end = self.extend(place)
         is_name = word.is_clear() or bool(word.known and word.shape != "l")
         if not is_name and not word.is_ordinary:
-            if is_title:
+            if is_title or self._is_spaced(word):
                 is_name = word.shape != "l" or self._is_after_doctor(word)
                 is_name = is_name and len(word.form) > 2
             else:
                 following = range(place + 1, end)
                 is_name = word.shape == "t" and any(self.word(one).known for one in following)
         return (word.start, self.places[end - 1][1]) if is_name else None
+
+    def _is_spaced(self, word: Word) -> bool:
+        """Whether a word has spaces between its letters in the original: "M A R T A"."""
+        start, end = self.plain.to_original(word.start, word.end)
+        return end - start == 2 * (word.end - word.start) - 1
 
     def _is_after_doctor(self, word: Word) -> bool:
         """Whether a title of people is before a word in lower case: "dra. echeverria"."""

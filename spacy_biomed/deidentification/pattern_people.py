@@ -39,7 +39,9 @@ _ROLES = (
     r"|informant|accompanied by|escort|teacher|supervisor|spouse|partner"
 )
 _ROLE = caseless(
-    "name", rf"(?<![^\W_])(?:{_ROLES})\.?(?: ?\([^()\n]{{1,25}}\))? ?[:=] ?(?=[^\W\d_])"
+    "name",
+    rf"(?<![^\W_])(?:{_ROLES})\.?(?: ?\([^()\n]{{1,25}}\)| (?:de )?(?:turno|guardia)"
+    r"(?: de (?:noche|mañana|tarde|d[íi]a))?| on (?:call|duty|shift))? ?[:=] ?(?=[^\W\d_])",
 )
 _COLON = re.compile(r"[:=] ?(?=[^\W\d_])")
 # Words of a role and of brackets after it.

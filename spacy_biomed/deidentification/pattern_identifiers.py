@@ -202,7 +202,7 @@ def _is_plate(match: re.Match[str]) -> bool:
 
 
 def _is_mixed(match: re.Match[str]) -> bool:
-    """Whether there are letters that are no unit and digits, five or more in all."""
+    """Whether there are digits, and letters that do not name a unit, five or more in all."""
     value = match["value"]
     letters = "".join(filter(str.isalpha, value)).lower()
     is_word = letters in ("mph", "kph", "kmh", "hrs", "min", "rpm")

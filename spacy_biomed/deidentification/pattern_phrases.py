@@ -271,7 +271,7 @@ def _is_street(match: re.Match[str]) -> bool:
 
 
 def _has_road(match: re.Match[str]) -> bool:
-    """Whether a number and capitalised words are no test or view, as in "6 Minute Walk"."""
+    """Whether a number and capitalised words do not name a test, as in "6 Minute Walk"."""
     words = re.findall(r"[^\W\d_][\w'-]+", match[0])
     if fold(words[-1]) not in _ROAD_WORDS:
         return True

@@ -238,7 +238,7 @@ def _sweep(
         mentions: the start of each, and the number of its sentence.
         distances: of each mention, the words from the nearest cue of a category to it.
     """
-    # Of the sentence, by category: the end of the nearest cue, and the last word that cues reach.
+    # For each category in the sentence: the end of the nearest cue, the last word that cues reach.
     scopes: dict[str, tuple[int, int]] = {}
     current = waiting = 0
     for (start, sentence), nearest in zip(mentions, distances, strict=True):

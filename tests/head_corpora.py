@@ -11,6 +11,7 @@ from spacy.tokens import Doc, DocBin, Span
 from thinc.api import Config
 
 import spacy_biomed
+from spacy_biomed.annotations.assertions import set_assertions
 from spacy_biomed.annotations.marked_arguments import find_marked_arguments
 from spacy_biomed.annotations.relation_layer import SpanRelation
 from spacy_biomed.annotations.seen_mentions import SEEN_KEY
@@ -105,6 +106,12 @@ def _add_answers(doc: Doc, is_first: bool) -> None:
     doc.spans["answer"] = [doc.spans["pair"][1][:1]]
 
 
+def _add_assertions(doc: Doc, is_first: bool) -> None:
+    _add_entities(doc, is_first)
+    for ent in doc.ents:
+        set_assertions(ent, {"is_negated": float(is_first)})
+
+
 def _add_urgency(doc: Doc, is_first: bool) -> None:
     doc.user_data["urgency"] = float(is_first)
 
@@ -112,6 +119,7 @@ def _add_urgency(doc: Doc, is_first: bool) -> None:
 # By the task of a corpus, as in the catalogue: functions that create and annotate the documents.
 # "triage" is the task of `pipeline/new_head`.
 MAKERS = {
+    "assertion": (_make_texts, _add_assertions),
     "ner": (_make_texts, _add_entities),
     "deidentification": (_make_texts, _add_entities),
     "textcat_multilabel": (_make_texts, _add_classes),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from spacy.tokens import Doc, Span
@@ -11,8 +11,9 @@ from .document_keys import get_user_data
 
 ASSERTIONS = ("is_negated", "is_uncertain", "is_historical", "is_hypothetical", "is_family")
 PROBABILITIES = "assertion_probabilities"
-_STORED = "assertions"
-_THRESHOLD = 0.5
+# The name of what is stored, in keys of `doc.user_data` such as ("._.", "assertions", 0, 7).
+ASSERTIONS_KEY = "assertions"
+THRESHOLD = 0.5
 
 
 def install_assertions() -> None:
@@ -39,12 +40,12 @@ def _make_setter(name: str) -> Callable[[Span, bool], None]:
 
 def get_assertions(span: Span) -> dict[str, bool]:
     """The assertions of a span by name, without those that nobody looked for."""
-    return {name: value >= _THRESHOLD for name, value in get_probabilities(span).items()}
+    return {name: value >= THRESHOLD for name, value in get_probabilities(span).items()}
 
 
 def get_probabilities(span: Span) -> dict[str, float]:
     """`span._.assertion_probabilities`: 0 to 1 by name; empty where nobody looked."""
-    return dict(get_user_data(span.doc).get(_key(span), ()))
+    return dict(get_user_data(span.doc).get(_key(span.start_char, span.end_char), ()))
 
 
 def set_assertions(span: Span, probabilities: dict[str, float]) -> None:
@@ -53,7 +54,29 @@ def set_assertions(span: Span, probabilities: dict[str, float]) -> None:
     Args:
         probabilities: 0 to 1 by name; a name that is left out is not annotated. It is not copied.
     """
-    get_user_data(span.doc)[_key(span)] = probabilities
+    get_user_data(span.doc)[_key(span.start_char, span.end_char)] = probabilities
+
+
+def list_assertions(doc: Doc) -> Iterator[tuple[int, int, Mapping[str, float]]]:
+    """The places of a document that have assertions: characters, end exclusive, and each by name.
+
+    In a reference these are gold.
+    """
+    for key, stored in get_user_data(doc).items():
+        if isinstance(key, tuple) and key[:2] == ("._.", ASSERTIONS_KEY) and stored:
+            yield key[2], key[3], stored
+
+
+def copy_assertions(source: Doc, target: Doc) -> bool:
+    """Copy the assertions of a document to another with the same text; say whether there are any.
+
+    Args:
+        source: a document whose mentions need not be known.
+        target: a document.
+    """
+    found = {_key(start, end): dict(stored) for start, end, stored in list_assertions(source)}
+    get_user_data(target).update(found)
+    return bool(found)
 
 
 def describe_assertions(span: Span) -> str:
@@ -76,6 +99,6 @@ def mark_assertions(doc: Doc) -> dict[str, object]:
     return {"text": doc.text, "ents": ents, "title": None}
 
 
-def _key(span: Span) -> tuple[str, str, int, int]:
+def _key(start: int, end: int) -> tuple[str, str, int, int]:
     """A key as of spaCy's extensions, whose offsets move when a part of a document is copied."""
-    return "._.", _STORED, span.start_char, span.end_char
+    return "._.", ASSERTIONS_KEY, start, end

@@ -21,13 +21,20 @@ def copy_bare(doc: Doc, annotation_keys: Collection[str] = ()) -> Doc:
     """Copy a document's tokens, without annotation.
 
     Args:
-        annotation_keys: keys of `doc.user_data` that are annotation; other keys are copied.
+        annotation_keys: keys of `doc.user_data` that are annotation, or the names in keys of
+            extensions; other keys are copied.
     """
     tokens: Any = doc.to_array([ORTH, SPACY])  # words as ids, which spaCy's type hints do not allow
     bare = Doc(doc.vocab, words=tokens[:, 0], spaces=tokens[:, 1].astype(bool))
     bare.has_unknown_spaces = doc.has_unknown_spaces
-    kept = doc.user_data.keys() - _OF_ALL_LAYERS - set(annotation_keys)
-    bare.user_data.update({key: doc.user_data[key] for key in kept})
+    left_out = _OF_ALL_LAYERS.union(annotation_keys)
+    bare.user_data.update(
+        {
+            key: value
+            for key, value in doc.user_data.items()
+            if (key[1] if isinstance(key, tuple) else key) not in left_out
+        }
+    )
     return bare
 
 

@@ -1,5 +1,6 @@
 from .answer_classifier import AnswerClassifier_v1
 from .answer_spans import best_spans
+from .mention_classifier import MentionClassifier_v1
 from .pair_classifier import ConceptPairClassifier_v1
 from .relation_classifier import RelationClassifier_v1
 from .tagging import Spans, TagScheme
@@ -11,6 +12,7 @@ from .word_embed import WordEmbed_v1
 __all__ = [
     "AnswerClassifier_v1",
     "ConceptPairClassifier_v1",
+    "MentionClassifier_v1",
     "RelationClassifier_v1",
     "Spans",
     "TagScheme",

@@ -1,3 +1,4 @@
+from .assertion import BiomedAssertion, assertion_scorer_v1, score_assertions
 from .concept_scores import score_concepts
 from .consistency import BiomedConsistency
 from .context import BiomedContext
@@ -23,6 +24,7 @@ from .textcat import BiomedTextCategorizer, classification_scorer_v1, score_clas
 from .transformer import SharedEncoder
 
 __all__ = [
+    "BiomedAssertion",
     "BiomedConsistency",
     "BiomedContext",
     "BiomedDeidentifier",
@@ -47,6 +49,7 @@ __all__ = [
     "ShownScores",
     "add_deidentifier",
     "answer_scorer_v1",
+    "assertion_scorer_v1",
     "calibrate",
     "concept_relation_scorer_v1",
     "classification_scorer_v1",
@@ -55,6 +58,7 @@ __all__ = [
     "mention_scorer_v1",
     "relation_scorer_v1",
     "score_answers",
+    "score_assertions",
     "score_classes",
     "score_concepts",
     "score_mentions",

@@ -30,6 +30,8 @@ class DescribedHead(Described):
         annotation_keys: keys of `doc.user_data` that belong to its layer.
         encoder_settings: settings of the encoder's model that its task needs instead of the
             defaults.
+        reads_entities: whether it says something of entities that others find before it. In
+            multi-task training it comes last, and examples of its corpus have the gold entities.
     """
 
     score_prefix: ClassVar[str] = ""
@@ -40,6 +42,7 @@ class DescribedHead(Described):
     config_templates: ClassVar[Mapping[str, str | Path]] = {}
     annotation_keys: ClassVar[tuple[str, ...]] = ()
     encoder_settings: ClassVar[Mapping[str, object]] = {}
+    reads_entities: ClassVar[bool] = False
 
     @classmethod
     def begin_scores(cls, name: str, settings: Mapping[str, object]) -> str:

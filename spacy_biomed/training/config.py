@@ -268,7 +268,7 @@ def start_config(
         task, head = find_learner(corpus, description, task)
         settings = {**head.learns[task], **head.corpus_settings(description)}
         _leave_out_unspoken(config, description["language"])
-        followers = [name for name in config["components"] if name != ENCODER]
+        followers = [one for one in config["components"] if one not in config["nlp"]["pipeline"]]
         main = add_head(config, head.default_name, head, settings)
         config["nlp"]["pipeline"] += followers
         others = {name: 0.0 for name, weight in default_weights(head).items() if weight}
@@ -289,11 +289,22 @@ def _leave_out_unspoken(config: Config, language: str) -> None:
         kind = find_described(settings.get("factory", name))
         if kind is not None and kind.languages and language not in kind.languages:
             del config["components"][name]
+            for names in (
+                config["nlp"]["pipeline"],
+                config["training"].get("annotating_components", []),
+            ):
+                names[:] = [one for one in names if one != name]
 
 
 def has_no_head(config: Config) -> bool:
-    """Whether a template has an encoder alone, to which heads are to be added."""
-    return config["nlp"].get("pipeline") == [ENCODER]
+    """Whether a template has an encoder, and rules at most, to which heads are to be added."""
+    first, *others = config["nlp"].get("pipeline") or [""]
+    kinds = [
+        find_described(config["components"].get(one, {}).get("factory", one)) for one in others
+    ]
+    return first == ENCODER and not any(
+        one is None or issubclass(one, EncoderHead) for one in kinds
+    )
 
 
 def add_head(

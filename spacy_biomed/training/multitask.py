@@ -17,6 +17,7 @@ from ..annotations.layer_copies import copy_bare
 from ..errors import BiomedError
 from ..pipeline.component_classes import STAND_INS, find_head, list_annotation_keys, list_heads
 from ..pipeline.encoder_head import CATS, EncoderHead
+from ..pipeline.mention_layer import copy_mentions
 from .corpus import Corpus_v1
 
 # Key of `example.reference.user_data` with the name of the example's corpus.
@@ -167,6 +168,10 @@ class MultiTaskCorpus:
                 reference = copy_bare(source, annotation_keys)
                 reference.user_data[TASK_KEY] = task.name
                 annotated |= task.take(source, reference)
+                if task.head.reads_entities:
+                    copy_mentions(
+                        source, predicted, task.pipe.cfg.get("spans_key"), is_partial=True
+                    )
                 yield Example(predicted, reference)
             if not annotated:
                 raise BiomedError(

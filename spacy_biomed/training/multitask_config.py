@@ -238,7 +238,7 @@ def _add_heads(config: Config, tasks: list[Task]) -> None:
     """Components, their classes, and the weights of their scores."""
     clashing = find_clashing(tasks)
     weights: dict[str, float | None] = {}
-    for task in tasks:
+    for task in sorted(tasks, key=lambda one: one.head.reads_entities):
         task.score = add_head(config, task.name, task.head, task.settings)
         if task.classes:
             prefix = f"{task.name}_" if task.name in clashing else ""

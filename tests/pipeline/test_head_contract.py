@@ -12,7 +12,7 @@ from spacy.training import Example
 from spacy.training.initialize import init_nlp
 from spacy.util import fix_random_seed
 
-from spacy_biomed.annotations.layer_copies import copy_bare
+from spacy_biomed.annotations.layer_copies import copy_bare, copy_entities
 from spacy_biomed.evaluation.tasks import find_heads
 from spacy_biomed.packaging.compression import compress_pipeline
 from spacy_biomed.pipeline.component_classes import find_head, list_annotation_keys, list_heads
@@ -120,8 +120,16 @@ def optimizer(learner):
 def predictions(nlp, kind):
     """The annotation that a single head writes to documents of its kind, exactly."""
     with nlp.select_pipes(enable=[ENCODER, kind]):
-        docs = [nlp(doc.text) for doc in make_docs(kind)[:2]]
+        docs = [nlp(make_input(nlp, kind, doc)) for doc in make_docs(kind)[:2]]
     return [doc.to_bytes(exclude=["strings"]) for doc in docs]
+
+
+def make_input(nlp, kind, gold):
+    """A document for a head: without annotation, but with entities if it reads these."""
+    doc = nlp.make_doc(gold.text)
+    if find_head(nlp.get_pipe_meta(kind).factory).reads_entities:
+        copy_entities(gold, doc)
+    return doc
 
 
 def find_changed(nlp, before, weights):
@@ -165,7 +173,9 @@ def test_what_its_card_shows_is_scored_and_printed(trained, scores, kind, capsys
     assert names
     assert [name for name in names if scores.get(name) is None] == []
     assert main_score(trained, kind) in names
-    exec(head.usage, {"doc": trained(make_docs(kind)[0].text)})
+    with trained.select_pipes(enable=[ENCODER, kind]):
+        doc = trained(make_input(trained, kind, make_docs(kind)[0]))
+    exec(head.usage, {"doc": doc})
     assert len(capsys.readouterr().out) > len("[]\n")
 
 
@@ -173,7 +183,9 @@ def test_what_its_card_shows_is_scored_and_printed(trained, scores, kind, capsys
 @pytest.mark.parametrize("source", ["disk", "bytes"])
 def test_it_is_loaded_to_the_same_predictions(trained, copies, kind, source):
     expected = predictions(trained, kind)
-    assert expected[0] != trained.make_doc(make_docs(kind)[0].text).to_bytes(exclude=["strings"])
+    assert expected[0] != make_input(trained, kind, make_docs(kind)[0]).to_bytes(
+        exclude=["strings"]
+    )
     assert predictions(copies[source], kind) == expected
 
 

@@ -17,7 +17,15 @@ from spacy_biomed.errors import BiomedError
 from spacy_biomed.training import config as config_module
 from spacy_biomed.training.config import TEMPLATES, count_batches, fill_config, read_description
 
-TASKS = ("ner", "pair_classification", "qa", "relations", "similarity", "textcat_multilabel")
+TASKS = (
+    "assertion",
+    "ner",
+    "pair_classification",
+    "qa",
+    "relations",
+    "similarity",
+    "textcat_multilabel",
+)
 PACKAGE = Path(spacy_biomed.__file__).parent
 NOTE_RULES = ["biomed_sentences", "biomed_sections", "biomed_context"]
 LINEAR = {"template": "ner_linear"}
@@ -180,6 +188,16 @@ def test_rules_for_notes_are_left_out_in_a_language_that_has_none(converted, tmp
     (tmp_path / "corpus" / "corpus.json").write_text(json.dumps({**description, "language": "fr"}))
     names = fill(tmp_path / "corpus", task="ner")["nlp"]["pipeline"]
     assert names == ["biomed_transformer", "biomed_ner", "biomed_consistency"]
+    config = fill(tmp_path / "corpus", task="assertion")
+    assert config["nlp"]["pipeline"] == ["biomed_transformer", "biomed_assertion"]
+    assert config["training"]["annotating_components"] == []
+
+
+def test_sentences_are_found_before_the_head_of_assertions(converted):
+    config = fill(converted, template="assertion")
+    assert config["nlp"]["pipeline"] == ["biomed_transformer", *NOTE_RULES[:1], "biomed_assertion"]
+    assert config["training"]["annotating_components"] == ["biomed_sentences"]
+    assert config["corpora"]["dev"]["gold_entities"] is True
 
 
 @pytest.mark.parametrize("settings", [*({"task": task} for task in TASKS), LINEAR], ids=str)
@@ -200,7 +218,7 @@ def test_the_templates_are_among_the_files_of_the_package():
     patterns = setup["options.package_data"]["spacy_biomed"].split()
     shipped = {path for pattern in patterns for path in PACKAGE.glob(pattern)}
     templates = {path for path in TEMPLATES.rglob("*") if path.is_file()}
-    assert len(templates) == 10 + 23 and templates <= shipped
+    assert len(templates) == 11 + 23 and templates <= shipped
 
 
 def test_a_linear_head_sees_nothing_but_the_encoder(converted):
@@ -269,7 +287,7 @@ def test_documents_without_words_make_no_batch(tmp_path):
 
 
 def test_a_missing_template_is_bad_input(converted, tmp_path):
-    message = "nope.cfg: no such config; give one, or the name of a template: base, document_"
+    message = "nope.cfg: no such config; give one, or the name of a template: assertion, base"
     with pytest.raises(BiomedError, match=message):
         fill(converted, template=tmp_path / "nope.cfg")
 

@@ -51,5 +51,7 @@ def test_the_head_of_a_task_is_found(tmp_path):
 def test_a_task_that_no_head_learns_is_one_line(tmp_path, task, problem):
     with pytest.raises(BiomedError, match=problem) as raised:
         find_learner(tmp_path, {"name": "my own", "parts": {}}, task)
-    assert 'add "task" with one of document_relations, ner, deidentification' in str(raised.value)
+    assert 'add "task" with one of assertion, document_relations, ner, deidentification' in str(
+        raised.value
+    )
     assert "\n" not in str(raised.value)

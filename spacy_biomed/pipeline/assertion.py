@@ -1,0 +1,351 @@
+"""The component `biomed_assertion`: what a text says of its mentions, learned from examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from spacy.attrs import SENT_START
+from spacy.language import Language
+from spacy.pipeline.trainable_pipe import TrainablePipe
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+from spacy.vocab import Vocab
+from thinc.api import Model, to_numpy
+from thinc.types import Floats2d, Ints2d
+
+from ..annotations.assertions import (
+    ASSERTIONS,
+    ASSERTIONS_KEY,
+    THRESHOLD,
+    copy_assertions,
+    get_probabilities,
+    install_assertions,
+    list_assertions,
+    set_assertions,
+)
+from ..encoders.batching.ragged import borders
+from ..encoders.finite import check_scores
+from ..encoders.listener import sizing
+from ..errors import BiomedError
+from ..models.mention_classifier import MentionPlaces
+from .described import ShownScores
+from .encoder_head import (
+    Compared,
+    EncoderHead,
+    check_choice,
+    check_has_labels,
+    quote_text,
+    skip_batch,
+    validate_source,
+)
+from .factories import configure_head, register_factory
+from .label_scores import LabelScores
+from .textcat import cross_entropy, log_normalizer
+
+FACTORY = "biomed_assertion"
+
+
+def assertion_scorer_v1() -> Callable:
+    """`spacy_biomed.assertion_scorer.v1`: see `score_assertions`."""
+    return score_assertions
+
+
+class Predictions(NamedTuple):
+    """The entities of each document, and the probabilities of their assertions.
+
+    Attributes:
+        probabilities: (entities of all documents, labels) in main memory.
+    """
+
+    spans: list[list[Span]]
+    probabilities: Floats2d
+
+
+class BiomedAssertion(EncoderHead):
+    """Learn whether entities are negated, uncertain, past, hypothetical, or of a relative.
+
+    It writes what `biomed_context` does by rules: `span._.is_negated`, `is_uncertain`,
+    `is_historical`, `is_hypothetical` and `is_family`, and `span._.assertion_probabilities`. Its
+    labels are those of the five that it learns. Others that a component before it has set stay.
+
+    Each label has a sigmoid over a hidden layer, which reads the mean rows of the entity, of the
+    tokens before it and of those after it, in its sentence
+    (`spacy_biomed.MentionClassifier.v1`). So a component that sets sentences is best before it:
+    `biomed_sentences`, or another.
+
+    In training, entities are the places of the reference that have assertions, and need not be in
+    `doc.ents`. A label without a value there is not annotated: it gives no loss and no score.
+    Values between 0 and 1 are learned as the probability.
+
+    Scores are `assertion_micro_p`, `_r`, `_f` and `assertion_per_type`. A component with another
+    name than the factory's has its name in its scores: `assertion_{name}_micro_f`, ..., which
+    `training.score_weights` then has to name.
+
+    Attributes:
+        model: `spacy_biomed.MentionClassifier.v1`.
+        entity_labels: labels of the entities to look at; None for all.
+        spans_key: span group of the entities; None for `doc.ents`.
+        window: largest number of tokens that are read on each side of an entity.
+
+    Examples:
+        >>> import spacy
+        >>> nlp = spacy.blank("en")
+        >>> assertion = nlp.add_pipe("biomed_assertion", config={"entity_labels": ["DISEASE"]})
+        >>> assertion.add_label("is_negated")
+        1
+    """
+
+    default_name, task_name = FACTORY, "assertion of entities"
+    usage_line = "print([(ent.text, ent._.is_negated) for ent in doc.ents])"
+    layer_name = "span._.is_negated and the other assertions"
+    score_prefix, main = "assertion", "micro_f"
+    learns: ClassVar = {"assertion": {}}
+    config_templates: ClassVar = {"assertion": "assertion"}
+    annotation_keys = (ASSERTIONS_KEY,)
+    reads_entities = True
+
+    @classmethod
+    def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
+        begin = cls.begin_scores(name, settings)
+        return ShownScores(
+            averages={"micro average over assertions": f"{begin}_micro"},
+            per_type=f"{begin}_per_type",
+        )
+
+    @classmethod
+    def copy_layer(
+        cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
+    ) -> bool:
+        """Copy the places that have assertions, but no entities, which others would learn."""
+        return copy_assertions(source, target)
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Model[MentionPlaces, Floats2d],
+        name: str = FACTORY,
+        *,
+        entity_labels: list[str] | None = None,
+        spans_key: str | None = None,
+        window: int = 8,
+        learn_rate_factor: float = 1.0,
+        scorer: Callable | None = None,
+    ):
+        if window < 0:
+            raise BiomedError(f"[components.{name}] window = {window}: use 0 or more tokens")
+        install_assertions()
+        super().__init__(
+            vocab,
+            model,
+            name,
+            scorer,
+            entity_labels=None if entity_labels is None else list(entity_labels),
+            spans_key=spans_key,
+            window=window,
+            learn_rate_factor=learn_rate_factor,
+        )
+
+    def add_label(self, label: str) -> int:
+        check_choice(self.name, "labels", label, ASSERTIONS)
+        return super().add_label(label)
+
+    def predict(self, docs: Iterable[Doc]) -> Predictions:
+        """Find the entities of all documents, and the probabilities of their assertions."""
+        docs = list(docs)
+        spans = [self._find_entities(doc) for doc in docs]
+        scores = np.zeros((0, len(self.labels)), dtype="float32")
+        if docs:  # a listener reads every document, so that the document releases its encoding
+            scores = to_numpy(self.model.predict(self._place(docs, spans)))
+        check_scores(scores, self.name)
+        return Predictions(spans, np.exp(scores - log_normalizer(scores, False)))
+
+    def set_annotations(self, docs: Iterable[Doc], predictions: Predictions) -> None:
+        """Set the assertions of the entities; those that are not among the labels stay."""
+        rows = iter(predictions.probabilities.tolist())
+        for spans in predictions.spans:
+            for span in spans:
+                own = dict(zip(self.labels, next(rows), strict=True))
+                set_assertions(span, {**get_probabilities(span), **own})
+
+    def compare(self, example: Example) -> Compared | None:
+        return compare_assertions(example, self.labels)
+
+    def has_annotation(self, example: Example) -> bool:
+        return any(
+            not stored.keys().isdisjoint(self.labels)
+            for _, _, stored in list_assertions(example.reference)
+        )
+
+    def learn(self, examples: list[Example], docs: list[Doc]) -> float:
+        """Add the gradients of a batch: of the mean binary cross-entropy over annotated labels."""
+        spans, targets = self._gold(examples)
+        known = ~np.isnan(targets)
+        if not known.any() and skip_batch(self.model, docs):
+            return 0.0
+        self._has_gradient |= bool(known.any())
+        scores, backprop = self.model.begin_update(self._place(docs, spans))
+        ops = self.model.ops
+        losses, d_scores = cross_entropy(scores, ops.asarray2f(np.nan_to_num(targets)), False)
+        weights = ops.asarray2f(known.astype("float32") / max(int(known.sum()), 1))
+        backprop(weights * d_scores)
+        return float((weights * losses).sum())
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        labels: list[str] | None = None,
+    ) -> None:
+        """Learn the labels, and size the model for them.
+
+        Args:
+            labels: the labels; by default those that the training examples annotate.
+
+        Raises:
+            BiomedError: if there are no labels, or a value is not between 0 and 1.
+        """
+        validate_source(get_examples, "BiomedAssertion.initialize")
+        for label in self.find_labels(get_examples()) if labels is None else labels:
+            self.add_label(label)
+        check_has_labels(self, f"assertion for '{self.name}' to learn (span._.is_negated, ...)")
+        for example in get_examples():
+            self._gold([example])
+        sample = [example.predicted for example in islice(get_examples(), 1)]
+        with sizing(self.model):
+            sizes = self.model.ops.alloc2f(1, len(self.labels))
+            self.model.initialize(X=self._place(sample, [[]]), Y=sizes)
+
+    def find_labels(self, examples: Iterable[Example]) -> list[str]:
+        found: set[str] = set()
+        for example in examples:
+            for _, _, stored in list_assertions(example.reference):
+                found.update(stored)
+        return [label for label in ASSERTIONS if label in found]
+
+    def _find_entities(self, doc: Doc) -> list[Span]:
+        key, labels = self.cfg["spans_key"], self.cfg["entity_labels"]
+        spans = doc.ents if key is None else doc.spans.get(key, ())
+        return [span for span in spans if labels is None or span.label_ in labels]
+
+    def _gold(self, examples: Iterable[Example]) -> tuple[list[list[Span]], Floats2d]:
+        """The spans with gold assertions, and their values.
+
+        Returns:
+            the spans of each predicted document, and (spans of all, labels) with NaN where nothing
+            is annotated.
+
+        Raises:
+            BiomedError: if a value is not between 0 and 1.
+        """
+        found: list[list[Span]] = []
+        targets = [np.zeros((0, len(self.labels)))]
+        for example in examples:
+            doc = example.predicted
+            found.append([])
+            for start, end, stored in list_assertions(example.reference):
+                values = [stored.get(label, np.nan) for label in self.labels]
+                for label, value in zip(self.labels, values, strict=True):
+                    if value < 0.0 or value > 1.0:
+                        raise BiomedError(
+                            f"{label} of a mention in {quote_text(doc)} is {value:g}: use a number "
+                            "from 0 to 1"
+                        )
+                span = doc.char_span(start, end, alignment_mode="expand")
+                if span is not None and len(span):
+                    found[-1].append(span)
+                    targets.append(np.array([values]))
+        return found, np.concatenate(targets).astype("float32")
+
+    def _place(self, docs: list[Doc], spans: list[list[Span]]) -> MentionPlaces:
+        """What the model reads: the spans of each document, in rows of all documents."""
+        starts = borders([len(doc) for doc in docs])[:-1].tolist()
+        places = [
+            find_windows(doc, of_doc, self.cfg["window"]) + start
+            for doc, of_doc, start in zip(docs, spans, starts, strict=True)
+        ]
+        joined = np.concatenate([np.zeros((3, 0, 2), dtype="int64"), *places], axis=1)
+        return MentionPlaces(docs, list(joined))
+
+
+make_biomed_assertion = register_factory(
+    FACTORY,
+    BiomedAssertion,
+    configure_head(
+        "MentionClassifier", "assertion_scorer", pooling="mean", hidden_width=128, dropout=0.1
+    ),
+    assigns=[f"span._.{name}" for name in ASSERTIONS],
+    default_score_weights={
+        "assertion_micro_f": 1.0,
+        "assertion_micro_p": 0.0,
+        "assertion_micro_r": 0.0,
+        "assertion_per_type": None,
+    },
+)
+
+
+def find_windows(doc: Doc, spans: Sequence[Span], window: int) -> Ints2d:
+    """The tokens of spans, and those around them in their sentences, if the document has any.
+
+    Args:
+        window: largest number of tokens on each side.
+
+    Returns:
+        (3, spans, 2) the first token, and the one after the last, of spans, of what is before, and
+        of what is after.
+    """
+    starts = np.flatnonzero(doc.to_array([SENT_START]).ravel() == 1)
+    edges = np.unique([0, *starts.tolist(), len(doc)])
+    own = np.array([(span.start, span.end) for span in spans], dtype="int64").reshape(-1, 2)
+    first, last = own.T
+    lowest = edges[np.searchsorted(edges, first, side="right") - 1]
+    highest = edges[np.searchsorted(edges, last, side="left")]
+    before = np.stack([np.maximum(first - window, lowest), first], axis=1)
+    after = np.stack([last, np.minimum(last + window, highest)], axis=1)
+    return np.stack([own, before, after])
+
+
+def score_assertions(
+    examples: Iterable[Example], *, labels: Iterable[str], **cfg: object
+) -> dict[str, Any]:
+    """Precision, recall and F1 of assertions that are true, of the annotated mentions.
+
+    Mentions that are found elsewhere do not count. What is true of an annotated mention that is not
+    found is missed.
+
+    Args:
+        labels: the assertions to score, each where it is annotated.
+
+    Returns:
+        `assertion_micro_p`, `_r`, `_f` and `assertion_per_type`; None if nothing is annotated.
+    """
+    labels = list(labels)
+    scores = LabelScores(labels)
+    for example in examples:
+        compared = compare_assertions(example, labels)
+        if compared is not None:
+            scores.add(*compared)
+    return scores.scores("assertion_micro", "assertion_per_type")
+
+
+def compare_assertions(example: Example, labels: Collection[str]) -> Compared | None:
+    """The gold and predicted assertions that `score_assertions` counts; None without any gold."""
+    known, gold = set(), set()
+    for start, end, stored in list_assertions(example.reference):
+        for label in labels:
+            if label in stored:
+                known.add((start, end, label))
+                if stored[label] >= THRESHOLD:
+                    gold.add((start, end, label))
+    if not known:
+        return None
+    predicted = {
+        (start, end, label)
+        for start, end, stored in list_assertions(example.predicted)
+        for label, value in stored.items()
+        if value >= THRESHOLD
+    }
+    return gold, predicted & known, ()

@@ -100,7 +100,8 @@ def forward(
     scores, backprop_classify = classify(ops.xp.concatenate(means, axis=1), is_train)
 
     def backprop(d_scores: Floats2d) -> list:
-        d_means = ops.xp.split(backprop_classify(d_scores), len(backprops), axis=1)
+        d_all, width = backprop_classify(d_scores), rows.shape[1]
+        d_means = [d_all[:, i * width : (i + 1) * width] for i in range(len(backprops))]
         d_rows = sum(one(d_mean) for one, d_mean in zip(backprops, d_means, strict=True))
         return backprop_tok2vec(ops.unflatten(d_rows, ops.asarray1i([len(v) for v in vectors])))
 

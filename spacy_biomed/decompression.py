@@ -23,6 +23,8 @@ _BLOCK = 2**16
 # Bytes to decompress at a time with zlib, whose output is at most about a thousand times larger.
 _PIECE = 2**14
 
+TOO_SHORT = "Compressed file ended before the end-of-stream marker was reached"
+
 
 class _Readable(Protocol):
     def read1(self, size: int) -> bytes: ...
@@ -49,6 +51,7 @@ def open_bounded(path: Path, decompress: Callable[[BinaryIO], _Readable]) -> Bin
     Raises:
         BiomedError: while reading, if the content so far is more than `max_ratio()` times as large
             as the part of the file that was read, and more than 4 MiB.
+        EOFError: while reading, if the file is empty.
     """
     file = path.open("rb")
     try:
@@ -80,6 +83,8 @@ class _BoundedStream(io.RawIOBase):
         # A single read, so that everything before the damage in a damaged file is returned.
         content = self.stream.read1(len(buffer))
         count = len(content)
+        if not count and not self.file.tell():
+            raise EOFError(TOO_SHORT)  # of an empty file, which not all libraries refuse
         buffer[:count] = content
         self.size += count
         check_ratio(self.file.tell(), self.size, self.path, self.ratio)

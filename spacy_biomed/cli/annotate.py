@@ -124,7 +124,7 @@ def annotate(
     """
     from ..files.sources import Columns
 
-    columns = Columns(text_column, id_column, tuple(keep), patient_column)
+    columns = Columns(text_column, id_column, tuple(dict.fromkeys(keep)), patient_column)
     layout = read_layout(encoding, delimiter, quoting)
     if output is None:
         _check_unused(

@@ -127,8 +127,10 @@ def deidentify(
     from ..pipeline.pipeline_loading import load_pipeline
 
     written = [path for path in (annotations, vault) if path is not None]
-    _check_places([texts, Path(pipeline)], output, annotations, vault)
     listed, work = (output.with_name(f"{output.name}.{end}") for end in ("errors.jsonl", "shards"))
+    given = [path for path in (code, secret_file, vault_key_file) if path is not None]
+    sources = [texts, Path(pipeline), *given]
+    _check_places(sources, output, [listed, work], annotations, vault)
     _check_list(listed)
     _check_options(texts, text_field, keep, rename)
     if vault is None and vault_key_file is not None:
@@ -138,7 +140,7 @@ def deidentify(
         check_new(vault)
         key = read_vault_key(vault_key_file)
     layout = read_layout(encoding, delimiter, quoting)
-    columns = Columns(text_field, None, tuple(keep), patient_column)
+    columns = Columns(text_field, None, tuple(dict.fromkeys(keep)), patient_column)
     asked = Deidentification(
         patient_column is not None,
         mode,
@@ -220,16 +222,20 @@ def _check_texts(part: Part, is_any_allowed: bool, knows_capitals: bool) -> None
 
 
 def _check_places(
-    sources: list[Path], output: Path, annotations: Path | None, vault: Path | None
+    sources: list[Path],
+    output: Path,
+    beside: list[Path],
+    annotations: Path | None,
+    vault: Path | None,
 ) -> None:
-    """Refuse to write to what is read, or twice to one place."""
+    """Refuse to write to what is read, or twice to one place, also of what is beside the output."""
     from ..deidentification.vault import identifier_place
 
     if any(_overlap(output, source) for source in sources):
         raise BiomedError(
             f"{output}: this is what is read, or in it, or around it; name another output"
         )
-    others = [*sources, output, identifier_place(output)]
+    others = [*sources, output, *beside, identifier_place(output)]
     for option, path in (("--annotations", annotations), ("--vault", vault)):
         if path is None:
             continue

@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from ..errors import BiomedError
+from ..outputs import check_output
 from ._shared.input_options import DELIMITER, ENCODING, QUOTING, TEXT_COLUMN, read_layout
 
 
@@ -33,6 +34,7 @@ def reidentify(
     from ..deidentification.vault import open_vault, read_vault_key
     from ..files.sources import Columns
 
+    check_output(output, [vault, *filter(None, [vault_key_file])])
     key = read_vault_key(vault_key_file)
     layout = read_layout(encoding, delimiter, quoting)
     check_same_format(texts, output)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
-from ..decompression import open_bounded
+from ..decompression import TOO_SHORT, open_bounded
 from ..errors import BiomedError, escape, install_command
 
 COMPRESSED_ENDINGS = (".gz", ".xz", ".zst")
@@ -103,8 +104,39 @@ def _decompress_zstandard(file: BinaryIO) -> Any:
     return pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), "zstd")
 
 
+class _Xz:
+    """Decompress `.xz`; unlike `lzma.LZMAFile`, it does not pass over a damaged later stream."""
+
+    def __init__(self, file: BinaryIO):
+        self._file, self._stream = file, lzma.LZMADecompressor()
+
+    def read1(self, size: int) -> bytes:
+        while True:
+            if self._stream.eof:
+                rest = self._stream.unused_data.lstrip(b"\0")  # padding
+                while not rest and (block := self._read()):
+                    rest = block.lstrip(b"\0")
+                if not rest:
+                    return b""
+                self._stream = lzma.LZMADecompressor()
+            elif self._stream.needs_input:
+                rest = self._read()
+                if not rest:
+                    raise EOFError(TOO_SHORT)
+            else:
+                rest = b""
+            if content := self._stream.decompress(rest, size):
+                return content
+
+    def _read(self) -> bytes:
+        return self._file.read(io.DEFAULT_BUFFER_SIZE)
+
+    def close(self) -> None:
+        pass
+
+
 _DECOMPRESSORS: dict[str, Callable[[BinaryIO], Any]] = {
     ".gz": lambda file: gzip.GzipFile(fileobj=file),
-    ".xz": lzma.LZMAFile,
+    ".xz": _Xz,
     ".zst": _decompress_zstandard,
 }

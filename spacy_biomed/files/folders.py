@@ -9,6 +9,10 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 
+# Endings of compressed files.
+_PACKED = frozenset({"gz", "xz", "zst", "bz2", "zip", "7z", "lz4", "lzma", "rar", "z", "br"})
+
+
 class FoundFile(NamedTuple):
     """A file in or below a folder, or what is there and cannot be read.
 
@@ -21,21 +25,20 @@ class FoundFile(NamedTuple):
     error: str = ""
 
 
-def find_files(
-    folder: Path, is_wanted: Callable[[str], bool], hidden: tuple[str, ...] = (".",)
-) -> list[FoundFile]:
+def find_files(folder: Path, is_wanted: Callable[[str], bool]) -> list[FoundFile]:
     """Find files in and below a folder, in order of their paths.
 
-    Links to files are followed. Links to folders are not: they may lead in a circle.
+    Links to files are followed. Links to folders are not: they may lead in a circle. Names that
+    begin with a dot are left out.
 
     Args:
         folder: where to search.
         is_wanted: decides on a file by its name.
-        hidden: files and folders whose names begin so are left out.
 
     Returns:
         the files. Entries that cannot be read have an error: folders without permission, links to
-        folders or to nothing, and pipes or devices with the name of a file.
+        folders or to nothing, pipes or devices with the name of a file, and wanted files in a
+        compression that is not.
     """
     found: list[FoundFile] = []
     waiting = [""]
@@ -47,17 +50,17 @@ def find_files(
             found.append(FoundFile(prefix or ".", f"cannot be read: {error.strerror}"))
             continue
         for entry in entries:
-            if entry.name.startswith(hidden):
+            if entry.name.startswith("."):
                 continue
             name = f"{prefix}/{entry.name}" if prefix else entry.name
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(name)
-            elif (problem := _judge(entry, is_wanted(name))) is not None:
+            elif (problem := _judge(entry, is_wanted)) is not None:
                 found.append(FoundFile(name, problem))
     return sorted(found, key=lambda one: PurePosixPath(one.name).parts)
 
 
-def _judge(entry: os.DirEntry[str], is_wanted: bool) -> str | None:
+def _judge(entry: os.DirEntry[str], is_wanted: Callable[[str], bool]) -> str | None:
     """Why an entry that is not a folder cannot be read; "" if it can; None if nobody wants it."""
     try:
         mode = entry.stat().st_mode
@@ -65,6 +68,8 @@ def _judge(entry: os.DirEntry[str], is_wanted: bool) -> str | None:
         return f"a link that leads nowhere: {error.strerror}" if entry.is_symlink() else None
     if stat.S_ISDIR(mode):
         return "a link to a folder, which is not followed: give that folder by itself"
-    if not is_wanted:
-        return None
+    if not is_wanted(entry.name):
+        plain, _, ending = entry.name.rpartition(".")
+        is_packed = ending.lower() in _PACKED and is_wanted(plain)
+        return "compressed in a form that is not read here: unpack it" if is_packed else None
     return "" if stat.S_ISREG(mode) else "not a regular file, but a pipe, a socket or a device"

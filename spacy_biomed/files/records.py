@@ -40,7 +40,7 @@ class Layout(NamedTuple):
     """How text files, and the records in them, are written.
 
     Attributes:
-        encoding: as Python names it; a byte-order mark does not belong to a text.
+        encoding: as Python names it; byte-order marks do not belong to a text.
         delimiter: the character between fields; None for a tab in .tsv, and a comma in .csv.
         quoting: "minimal" if fields may be in quotation marks, "none" if these are characters like
             any other.
@@ -53,12 +53,16 @@ class Layout(NamedTuple):
     def check(self) -> Layout:
         """Raise BiomedError if there is no such encoding, delimiter or quoting."""
         try:
-            "".encode(self.encoding)
-        except (LookupError, UnicodeError):
+            encoder = codecs.getincrementalencoder(self.encoding)()
+            written = encoder.encode("a\n") + encoder.encode("a\n")
+            is_of_files = written.decode(self.encoding) == "a\na\n"  # unlike IDNA
+        except (LookupError, TypeError, AttributeError, UnicodeError):
+            is_of_files = False
+        if not is_of_files:
             raise BiomedError(
                 f"--encoding {quote(self.encoding)}: unknown; give one that Python knows, such as "
                 "cp1252, latin-1 or utf-16"
-            ) from None
+            )
         if self.delimiter is not None and (
             len(self.delimiter) != 1 or self.delimiter in '"\r\n' or not self.delimiter.isascii()
         ):
@@ -332,7 +336,7 @@ def _decode(offset: int, number: int, content: bytes | None, encoding: str) -> R
         text, error = content.decode(encoding), ""
     except UnicodeDecodeError as problem:
         text, error = content.decode(encoding, "surrogateescape"), not_encoded(encoding, problem)
-    text = text.removeprefix(_BYTE_ORDER_MARK) if offset == 0 else text
+    text = text.lstrip(_BYTE_ORDER_MARK) if offset == 0 else text
     return Record(offset, number, text, error or check_text(text))
 
 
@@ -341,7 +345,7 @@ def decode(content: bytes, layout: Layout) -> tuple[str, str]:
     if wide := _find_wide_mark(content, layout.encoding):
         return "", f"{wide.upper()}, by its first bytes: give --encoding {wide}"
     try:
-        text = content.decode(layout.encoding).removeprefix(_BYTE_ORDER_MARK)
+        text = content.decode(layout.encoding).lstrip(_BYTE_ORDER_MARK)
     except UnicodeDecodeError as problem:
         return "", not_encoded(layout.encoding, problem, "file")
     error = check_text(text)

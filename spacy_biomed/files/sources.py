@@ -10,6 +10,7 @@ import json
 import math
 import sys
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from hashlib import sha256
@@ -402,13 +403,15 @@ class ArticleFile(RecordFile):
 class TextFolder(Part):
     """A folder in and below which each `.txt` file, compressed or not, is a document.
 
-    The identifier is the path within the folder without `.txt`; with it, if documents are copied.
+    The identifier is the path within the folder without `.txt`; with it, if documents are copied,
+    or if another document would have the same.
     """
 
     can_seek = True
 
     def __init__(self, path: Path, name: str, how: Reading, files: list[FoundFile]):
         self.files = files
+        self._counts = Counter(_without_ending(file.name) for file in files)
         super().__init__(path, name, how)
 
     def find_offsets(self) -> Iterator[int]:
@@ -419,7 +422,9 @@ class TextFolder(Part):
 
     def _read_file(self, file: FoundFile) -> Item:
         name, error = file
-        id = name if self.how.is_copied else _without_ending(name)
+        id = _without_ending(name)
+        if self.how.is_copied or self._counts[id] > 1:
+            id = name
         if not error and not self.how.is_copied and not is_text(name):
             error = "a name that is not UTF-8; rename the file"
         if error:
@@ -519,8 +524,15 @@ def find_parts(
 
 
 def _open_folder(path: Path, how: Reading, kinds: Mapping[str, type[Part]]) -> list[Part]:
-    hidden = (".",) if how.is_copied else (".", "_")
-    found = find_files(path, lambda name: find_kind(name, kinds) is not None, hidden)
+    found = find_files(path, lambda name: find_kind(name, kinds) is not None)
+    found = [
+        file
+        for file in found
+        if how.is_copied
+        or file.error
+        or find_kind(file.name, kinds) in TEXTS
+        or not _is_hidden(file.name)
+    ]
     are_texts = {find_kind(name, kinds) in TEXTS for name, error in found if not error}
     if not are_texts:
         for name, error in found:
@@ -536,6 +548,11 @@ def _open_folder(path: Path, how: Reading, kinds: Mapping[str, type[Part]]) -> l
     unread = [file for file in found if file.error]
     parts = [open_part(path / name, name, how, kinds) for name, error in found if not error]
     return [*parts, Unread(path, ".", how, unread)] if unread else parts
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether a table, or a folder above it, is named as other programs name what is no data."""
+    return any(part.startswith("_") for part in Path(name).parts)
 
 
 def plan_shards(parts: Iterable[Part], size: int) -> list[Shard]:
@@ -659,8 +676,12 @@ def is_text(value: str) -> bool:
 
 
 def _check_columns(path: Path, how: Reading, found: list[str]) -> None:
+    if not found:
+        raise BiomedError(f"{path}: has no header, and so no column; is it complete?")
     for name, option in how.named_columns().items():
         if name not in found:
+            if len(found) == 1 and any(character in found[0] for character in ",;|\t"):
+                option = "--text-column, or the character between fields with --delimiter"
             shown = escape(", ".join(found) or "none", 300)
             raise BiomedError(f"{path}: no column {name}, but {shown}; name it with {option}")
 

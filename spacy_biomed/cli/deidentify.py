@@ -127,7 +127,7 @@ def deidentify(
     from ..pipeline.pipeline_loading import load_pipeline
 
     written = [path for path in (annotations, vault) if path is not None]
-    listed, work = (output.with_name(f"{output.name}.{end}") for end in ("errors.jsonl", "shards"))
+    listed, work = (Path(f"{output}.{end}") for end in ("errors.jsonl", "shards"))
     given = [path for path in (code, secret_file, vault_key_file) if path is not None]
     sources = [texts, Path(pipeline), *given]
     _check_places(sources, output, [listed, work], annotations, vault)
@@ -391,7 +391,7 @@ def _writing(
                 row = {**name, **item.fields, "replacements": replacements}
                 notes.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
             if lock is not None:
-                lock(item.id if texts.is_dir() else "", deidentified)
+                lock(item.id if texts.is_dir() else "", deidentified, item.fields)
 
         yield write
 

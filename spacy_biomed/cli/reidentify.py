@@ -47,7 +47,7 @@ def reidentify(
             if item.error:
                 raise BiomedError(f"{item.id}: {item.error}")
             name = item.id if texts.is_dir() else str(number)
-            write(item, stored.restore(name, item.id, item.text))
+            write(item, stored.restore(name, item.id, item.text, item.fields))
         if number + 1 != len(stored):
             raise BiomedError(
                 f"{texts}: {number + 1} documents, and {vault} has {len(stored)}; give all of them"

@@ -2,8 +2,8 @@
 
 Each line is a token of Fernet (AES in CBC mode with HMAC-SHA256, of the package `cryptography`) for
 one document. It holds a random identifier, which the output has too, the name of the document
-there, a hash of its de-identified text, and each replacement with its offsets and its original. So
-no line can be changed, or used for another document or output.
+there, a hash of its de-identified text and its other fields, and each replacement with its offsets
+and its original. So no line can be changed, or used for another document or output.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import BiomedError, install_command
 from ..outputs import replacing_file
@@ -68,7 +68,7 @@ def check_new(vault: Path) -> None:
 @contextmanager
 def writing_vault(
     vault: Path, key: bytes, identifier: str
-) -> Iterator[Callable[[str, Deidentified], None]]:
+) -> Iterator[Callable[[str, Deidentified, Mapping[str, Any]], None]]:
     """Yields a function that adds a document; the file, of mode 600, appears at the end.
 
     Args:
@@ -77,7 +77,8 @@ def writing_vault(
         identifier: random, also written with the output (`identifier_place`).
 
     Yields:
-        a function of a document and its name: that of its file, or "" for the next row.
+        a function of the name of a document (that of its file, or "" for the next row), of the
+        document, and of the fields that are written with it.
 
     Raises:
         BiomedError: if there is such a file, or it cannot be written.
@@ -88,13 +89,14 @@ def writing_vault(
         partial.chmod(0o600)
         with partial.open("wb") as file:
 
-            def add(name: str, document: Deidentified) -> None:
+            def add(name: str, document: Deidentified, fields: Mapping[str, Any]) -> None:
                 originals = [
                     (one.new_start, one.new_end, document.original[one.start : one.end])
                     for one in document.replacements
                 ]
                 name = name or str(next(numbers))
-                row = [identifier, name, _hash(document.text), originals]
+                digest = _hash(document.text, fields)
+                row = [identifier, name, list(fields), digest, originals]
                 file.write(cipher.encrypt(json.dumps(row).encode()) + b"\n")
 
             yield add
@@ -111,7 +113,7 @@ class Vault:
         self.path, self._cipher = path, _create_cipher(key, "the key")
         self._tokens: dict[str, bytes] = {}
         for number, token in enumerate(path.read_bytes().splitlines(), start=1):
-            written, name, _, _ = self._decrypt(token, f"{path}:{number}")
+            written, name, *_ = self._decrypt(token, f"{path}:{number}")
             if written != identifier:
                 raise BiomedError(
                     f"{path}: the vault of another output than {output}; give the one that was "
@@ -122,39 +124,40 @@ class Vault:
     def __len__(self) -> int:
         return len(self._tokens)
 
-    def restore(self, name: str, place: str, text: str) -> str:
+    def restore(self, name: str, place: str, text: str, fields: Mapping[str, Any]) -> str:
         """The original of a de-identified text.
 
         Args:
             name: of the document's file, or the number of its row, from 0.
             place: of the document, for messages.
             text: as it was written with the vault.
+            fields: those that were written with it, and perhaps others.
 
         Raises:
-            BiomedError: if the vault has no such document, or another text.
+            BiomedError: if the vault has no such document, or with another text or other fields.
         """
         if name not in self._tokens:
             raise BiomedError(f"{place}: not one of the {len(self)} documents of {self.path}")
-        _, _, digest, originals = self._decrypt(self._tokens[name], str(self.path))
-        if digest != _hash(text):
+        _, _, names, digest, originals = self._decrypt(self._tokens[name], str(self.path))
+        if digest != _hash(text, {one: fields.get(one) for one in names}):
             raise BiomedError(
-                f"{place}: not the text that {self.path} was written with; give the unchanged "
-                "texts, in their order"
+                f"{place}: not the text that {self.path} was written with, or not its other "
+                "fields; give the unchanged texts, in their order"
             )
         for start, end, original in reversed(originals):
             text = text[:start] + original + text[end:]
         return text
 
-    def _decrypt(self, token: bytes, where: str) -> tuple[str, str, str, list]:
+    def _decrypt(self, token: bytes, where: str) -> tuple[str, str, list[str], str, list]:
         from cryptography.fernet import InvalidToken
 
         try:
-            identifier, name, digest, originals = json.loads(self._cipher.decrypt(token))
+            identifier, name, names, digest, originals = json.loads(self._cipher.decrypt(token))
         except (InvalidToken, ValueError):
             raise BiomedError(
                 f"{where}: cannot be decrypted; give the key that it was written with"
             ) from None
-        return identifier, name, digest, originals
+        return identifier, name, names, digest, originals
 
 
 def open_vault(path: Path, key: bytes, output: Path) -> Vault:
@@ -202,8 +205,8 @@ def check_identifier(place: Path) -> None:
             )
 
 
-def _hash(text: str) -> str:
-    return sha256(text.encode()).hexdigest()
+def _hash(text: str, fields: Mapping[str, Any]) -> str:
+    return sha256(json.dumps([text, dict(fields)], default=str).encode()).hexdigest()
 
 
 def _create_cipher(key: bytes, where: str) -> Fernet:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-
 # Endings of compressed files.
 _PACKED = frozenset({"gz", "xz", "zst", "bz2", "zip", "7z", "lz4", "lzma", "rar", "z", "br"})
 

@@ -525,14 +525,8 @@ def find_parts(
 
 def _open_folder(path: Path, how: Reading, kinds: Mapping[str, type[Part]]) -> list[Part]:
     found = find_files(path, lambda name: find_kind(name, kinds) is not None)
-    found = [
-        file
-        for file in found
-        if how.is_copied
-        or file.error
-        or find_kind(file.name, kinds) in TEXTS
-        or not _is_hidden(file.name)
-    ]
+    if not how.is_copied:
+        found = _leave_out_hidden(found, kinds)
     are_texts = {find_kind(name, kinds) in TEXTS for name, error in found if not error}
     if not are_texts:
         for name, error in found:
@@ -550,9 +544,17 @@ def _open_folder(path: Path, how: Reading, kinds: Mapping[str, type[Part]]) -> l
     return [*parts, Unread(path, ".", how, unread)] if unread else parts
 
 
-def _is_hidden(name: str) -> bool:
-    """Whether a table, or a folder above it, is named as other programs name what is no data."""
-    return any(part.startswith("_") for part in Path(name).parts)
+def _leave_out_hidden(found: list[FoundFile], kinds: Mapping[str, type[Part]]) -> list[FoundFile]:
+    """Leave out what other programs name with a leading "_" beside tables, since it is no data."""
+    hidden = [any(part.startswith("_") for part in Path(name).parts) for name, _ in found]
+    texts = [find_kind(name, kinds) in TEXTS for name, _ in found]
+    files = list(zip(found, hidden, texts, strict=True))
+    has_tables = any(not (one.error or is_hidden or is_note) for one, is_hidden, is_note in files)
+    return [
+        one
+        for one, is_hidden, is_note in files
+        if one.error or not is_hidden or (is_note and not has_tables)
+    ]
 
 
 def plan_shards(parts: Iterable[Part], size: int) -> list[Shard]:

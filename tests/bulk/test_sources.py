@@ -262,7 +262,7 @@ def test_the_checksum_is_of_the_content_and_the_state_of_the_file(tmp_path, name
         ("notes.parquet.gz", b"x", "the ending of the name is unknown"),
         ("notes.parquet", b"PAR1", "cannot be read"),
         ("notes.csv", b"id,note\n1,a\n", "no column text, but id, note"),
-        ("notes.csv", b"", "no column text, but none"),
+        ("notes.csv", b"", "has no header"),
         ("notes.jsonl.gz", gzip.compress(b"{}\n" * 99, mtime=0)[:-9], "cannot be read"),
     ],
 )

@@ -211,6 +211,27 @@ def test_texts_that_are_not_those_of_the_vault_are_refused(run, tmp_path, monkey
     assert not (tmp_path / "back.txt").exists()
 
 
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_rows_in_another_order_are_refused_where_a_kept_field_tells(
+    run, tmp_path, monkeypatch, ending
+):
+    """Their texts are the same, and another patient's name would be restored."""
+    monkeypatch.setenv("SPACY_BIOMED_VAULT_KEY", Fernet.generate_key().decode())
+    rows = [{"n": number, "text": name} for number, name in enumerate(NAMES[:2])]
+    write_table(tmp_path / f"notes.{ending}", rows)
+    output = tmp_path / f"out.{ending}"
+    options = ["--keep", "n", "--vault", "vault"]
+    assert run[0](f"notes.{ending}", output, *options).exit_code == 0
+    assert run[1]("reidentify", output, "vault", f"back.{ending}").exit_code == 0
+    assert [row["text"] for row in read_table(tmp_path / f"back.{ending}")] == NAMES[:2]
+    first, second = read_table(output)
+    assert first["text"] == second["text"] == "[NOMBRE]"
+    write_table(output, [second, first])
+    message = error_line(run[1]("reidentify", output, "vault", f"other.{ending}"))
+    assert "or not its other fields" in message
+    assert not (tmp_path / f"other.{ending}").exists()
+
+
 @pytest.mark.parametrize("place", ["notes.txt", "notes.jsonl", "notes"])
 def test_a_vault_restores_the_texts_of_its_own_output_alone(run, tmp_path, monkeypatch, place):
     """Also where the de-identified texts of two patients are the same."""

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import lzma
 import os
 from pathlib import Path
 
@@ -470,3 +471,121 @@ def test_cleaning_replaces_its_own_report_alone(run, tmp_path):
     assert (tmp_path / "mine.report.json").read_text() == '{"mine": 1}'
     (tmp_path / "mine.report.json").unlink()
     assert run(*use).exit_code == 0 and run(*use).exit_code == 0
+
+
+# What would be lost or merged
+
+
+@BOTH
+@pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
+@pytest.mark.parametrize("damage", ["empty", "second member", "junk"])
+def test_damage_behind_compressed_records_is_an_error(run, tmp_path, command, ending, damage):
+    compress = {
+        ".gz": gzip.compress,
+        ".xz": lzma.compress,
+        ".zst": lambda content: pa.Codec("zstd").compress(content, asbytes=True),
+    }[ending]
+    first, second = compress(b"id,text\n1,Marta\n"), compress(b"2,two\n")
+    content = {
+        "empty": b"",
+        "second member": first + b"?" + second[1:],
+        "junk": first + b"junk",
+    }[damage]
+    (tmp_path / f"notes.csv{ending}").write_bytes(content)
+    message = error_line(run(command, f"notes.csv{ending}", output_of(command)))
+    assert message.startswith(f"notes.csv{ending}: cannot be read")
+    (tmp_path / f"notes.csv{ending}").write_bytes(first + second)
+    assert run(command, f"notes.csv{ending}", output_of(command)).exit_code == 0
+    assert count_records(tmp_path / output_of(command)) == 2
+
+
+@BOTH
+def test_notes_in_other_compression_are_listed(run, tmp_path, command):
+    (tmp_path / "notes").mkdir()
+    for name in ("a.txt", "b.txt.bz2", "c.txt.ZIP", "d.pdf.zip"):
+        (tmp_path / "notes" / name).write_text("Marta")
+    output = "out.jsonl" if command == "annotate" else "out"
+    message = error_line(run(command, "notes", output))
+    assert message.startswith(f"{output}: 2 of 3 documents failed") and "b.txt" in message
+    assert "compressed in a form that is not read here: unpack it" in message
+
+
+def test_clean_refuses_files_in_other_compression(run, tmp_path):
+    (tmp_path / "notes").mkdir()
+    for name in ("a.txt", "b.txt.bz2"):
+        (tmp_path / "notes" / name).write_text("Marta")
+    message = error_line(run("clean", "notes", "--output", "clean.txt", "--lang", "es"))
+    assert message.startswith("notes/b.txt.bz2: compressed in a form")
+
+
+@BOTH
+def test_notes_whose_names_begin_with_a_line_are_read(run, tmp_path, command):
+    (tmp_path / "notes" / "_b").mkdir(parents=True)
+    for name in ("_a.txt", "_b/c.txt"):
+        (tmp_path / "notes" / name).write_text("Marta")
+    output = "out.jsonl" if command == "annotate" else "out"
+    assert run(command, "notes", output).exit_code == 0
+    assert count_records(tmp_path / output) == 2
+
+
+def test_notes_of_one_name_and_two_endings_have_two_identifiers(run, tmp_path):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.txt").write_text("one")
+    (tmp_path / "notes" / "a.txt.gz").write_bytes(gzip.compress(b"two"))
+    (tmp_path / "notes" / "b.txt").write_text("three")
+    assert run("annotate", "notes", "out.jsonl").exit_code == 0
+    lines = (tmp_path / "out.jsonl" / "part-00000.jsonl").read_text().splitlines()
+    assert [json.loads(line)["id"] for line in lines] == ["a.txt", "a.txt.gz", "b"]
+
+
+@BOTH
+def test_byte_order_marks_of_a_file_that_was_saved_twice_are_no_text(run, tmp_path, command):
+    (tmp_path / "notes.csv").write_bytes(b"\xef\xbb\xbf" * 2 + b"id,text\n7,Marta\n")
+    options = ["--keep", "id"] if command == "deidentify" else []
+    assert run(command, "notes.csv", output_of(command), *options).exit_code == 0
+    if command == "deidentify":
+        assert (tmp_path / "out.csv").read_text() == "id,text\n7,[NOMBRE]\n"
+    else:
+        part = tmp_path / "out.jsonl" / "part-00000.jsonl"
+        assert json.loads(part.read_text())["id"] == "7"
+
+
+@BOTH
+@pytest.mark.parametrize("encoding", ["idna", "punycode", "base64", "rot13", "undefined"])
+def test_an_encoding_that_no_file_has_is_refused(run, tmp_path, command, encoding):
+    (tmp_path / "notes.csv").write_text("id,text\n1,Marta\n")
+    message = error_line(run(command, "notes.csv", output_of(command), "--encoding", encoding))
+    assert message.startswith(f"--encoding '{encoding}': unknown")
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [("", "has no header"), ("id;text\n1;Marta\n", "or the character between fields with --delim")],
+)
+def test_a_header_without_the_columns_is_explained(run, tmp_path, command, content, told):
+    (tmp_path / "notes.csv").write_text(content)
+    assert told in error_line(run(command, "notes.csv", output_of(command)))
+
+
+def test_a_column_that_is_named_twice_is_kept_once(run, tmp_path):
+    (tmp_path / "notes.csv").write_text("id,text\n1,Marta\n")
+    assert run("deidentify", "notes.csv", "out.csv", *["--keep", "id"] * 2).exit_code == 0
+    assert (tmp_path / "out.csv").read_text() == "id,text\n1,[NOMBRE]\n"
+
+
+@pytest.mark.parametrize("option", ["--secret-file", "--code", "--vault-key-file"])
+def test_deidentify_writes_over_no_file_that_it_reads(run, tmp_path, option):
+    (tmp_path / "notes.csv").write_text("id,text\n1,Marta\n")
+    (tmp_path / "key.csv").write_text("mine")
+    for options in (["key.csv"], ["out.csv", "--annotations", "key.csv"]):
+        message = error_line(run("deidentify", "notes.csv", *options, option, "key.csv"))
+        assert message.startswith("key.csv: this is what is read")
+    assert (tmp_path / "key.csv").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["out.csv.errors.jsonl", "out.csv.shards"])
+def test_annotations_are_not_written_where_deidentify_writes_besides(run, tmp_path, name):
+    (tmp_path / "notes.csv").write_text("id,text\n1,Marta\n")
+    message = error_line(run("deidentify", "notes.csv", "out.csv", "--annotations", name))
+    assert message.startswith(f"{name}: this is what is read or written besides")

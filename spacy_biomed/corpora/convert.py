@@ -115,6 +115,9 @@ def convert_corpus(
             part: list(read_documents(format, paths[part], encoding, n_sents, tag_label))
             for part in paths
         }
+        for part in (part for part, documents in parts.items() if not documents):
+            why = f": {log.changes[0].what}" if log.changes else ""
+            raise BiomedError(f"{source}: no document of the part {part} could be read{why}")
         parts, seeded = split_parts(parts, format, paths, seed, entry.part_ids if entry else {})
         dropped = drop_repeats(parts) if entry and entry.drop_repeats else {}
         parts, annotated_labels = _choose_labels(parts, entry, label_map, labels)

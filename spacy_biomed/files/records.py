@@ -32,6 +32,7 @@ _NUL = (
     "NUL characters, as UTF-16 has when it is read in another encoding: give --encoding, or remove "
     "them"
 )
+CR_ALONE = "its lines end in CR alone, as on old Macintoshes; convert the line ends to LF"
 # The rest of a quoted field, up to the quotation mark that closes it. A doubled one does not.
 _QUOTED = re.compile('[^"]*(?:""[^"]*)*')
 
@@ -135,13 +136,13 @@ def parse_object(text: str) -> tuple[dict[str, object] | None, str]:
         return None, "not JSON (nested too deeply); put an object on each line"
     except ValueError as error:  # of a number with too many digits, or of a field that is repeated
         many = "not JSON (a number of too many digits); put an object on each line"
-        return None, str(error) if str(error) == _TWICE else many
+        return None, str(error) if str(error) == TWICE else many
     if not isinstance(value, dict):
         return None, "JSON, but no object; put an object on each line"
     return value, ""
 
 
-_TWICE = "two fields of an object have one name: rename one, or remove it"
+TWICE = "two fields of an object have one name: rename one, or remove it"
 
 
 def parse_json(text: str) -> Any:
@@ -152,7 +153,7 @@ def parse_json(text: str) -> Any:
 def _make_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        raise ValueError(_TWICE)
+        raise ValueError(TWICE)
     return made
 
 
@@ -380,9 +381,7 @@ def _check_beginning(line: bytes, path: Path, encoding: str) -> None:
     if b"\0" in line:
         raise BiomedError(f"{path}:1: {_NUL}")
     if not line.endswith(b"\n") and b"\r" in line.rstrip(b"\r"):
-        raise BiomedError(
-            f"{path}: its lines end in CR alone, as on old Macintoshes; convert the line ends to LF"
-        )
+        raise BiomedError(f"{path}: {CR_ALONE}")
 
 
 def _find_wide_mark(content: bytes, encoding: str) -> str:

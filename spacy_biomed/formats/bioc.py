@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BiomedError, quote
+from ..files.records import parse_json as decode_json
 from .documents import (
     Document,
     Mention,
@@ -115,6 +116,13 @@ def _create_document(part: _Part, path: Path, default_id: str) -> Document:
         sentences=[],
         source=_where(part, path),
     )
+    if "passages" not in part:
+        raise BiomedError(f"{document.source}: the document has no 'passages'; add them")
+    for annotation in _parts(part, "annotations", path):
+        with leaving_out():
+            raise BiomedError(
+                f"{_where(annotation, path)}: an annotation on a document; move it to its passage"
+            )
     for passage in _parts(part, "passages", path):
         sentences = _parts(passage, "sentences", path)
         if passage.get("text") or not sentences:
@@ -181,7 +189,8 @@ def _is_plain(value: object) -> bool:
 def _create_mention(annotation: _Part, locations: list[_Part], offset: int, path: Path) -> Mention:
     """Create a mention at offsets in its passage."""
     attributes = _infons(annotation, path)
-    label = attributes.pop("type", "")
+    given = annotation.get("infons") or {}
+    label = attributes.pop("type", "") if isinstance(given.get("type"), str) else ""
     if not label:
         raise BiomedError(
             f"{_where(annotation, path)}: the annotation {quote(annotation.get('id'))} has no "
@@ -256,11 +265,11 @@ def _parse_values(text: str, path: Path, with_lines: bool) -> Any:
     advice = "is it a BioC collection?"
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if len(lines) < 2 or not all(line.startswith("{") for _, line in lines):
-        decode = partial(_decode_with_lines, first=1) if with_lines else json.loads
+        decode = partial(_decode_with_lines, first=1) if with_lines else decode_json
         return parse_json(text, str(path), advice, decode)
     parsed = []
     for number, line in lines:
-        decode = partial(_decode_with_lines, first=number) if with_lines else json.loads
+        decode = partial(_decode_with_lines, first=number) if with_lines else decode_json
         parsed.append(parse_json(line, f"{path}:{number}", advice, decode, has_lines=False))
     return parsed
 
@@ -299,11 +308,22 @@ def _convert_unit(element: Element) -> _Part:
         _LINE: element.line,
         "id": element.text_of("id"),
         "offset": element.text_of("offset"),
-        "text": element.text_of("text"),
+        "text": _read_text(element),
         **({f"{part}s": [_convert_unit(child) for child in element.find(part)]} if part else {}),
         "annotations": [_convert_leaf(child) for child in element.find("annotation")],
         "relations": [_convert_leaf(child) for child in element.find("relation")],
     }
+
+
+def _read_text(element: Element) -> str | None:
+    """The text of a unit; raise BiomedError if a part of it would not be read."""
+    texts = element.find("text")
+    if len(texts) > 1 or any(text.children for text in texts):
+        raise BiomedError(
+            f"{texts[-1].where}: a second <text>, or one with elements in it; write one <text> "
+            "without elements"
+        )
+    return texts[0].text if texts else None
 
 
 def _convert_leaf(element: Element) -> _Part:

@@ -125,7 +125,22 @@ def _read_rows(path: Path, encoding: str) -> list[list[list[Row]]]:
             documents.append([])
     if not any(documents):
         raise BiomedError(f"{path}: no token in this file; unpack the corpus again")
+    _check_tokens(documents, path)
     return documents
+
+
+def _check_tokens(documents: list[list[list[Row]]], path: Path) -> None:
+    """Refuse files whose first column numbers the tokens, as in CoNLL-U."""
+    sentences = [sentence for sentences in documents for sentence in sentences]
+    if max(map(len, sentences)) > 1 and all(
+        row.token == str(number)
+        for sentence in sentences
+        for number, row in enumerate(sentence, start=1)
+    ):
+        raise BiomedError(
+            f"{path}:{sentences[0][0].line}: the first column numbers the tokens; remove it: the "
+            "first column is the token"
+        )
 
 
 def _is_comment(line: str) -> bool:
@@ -172,14 +187,14 @@ def _find_label(path: Path) -> str:
 def _parse_row(line: str, path: Path, number: int) -> Row:
     columns = line.split("\t") if "\t" in line else [cell for cell in line.split(" ") if cell]
     token, tag = columns[0].strip(" "), columns[-1].strip()
-    if len(columns) < 2 or not token or not tag:
+    if len(columns) < 2 or not token or not tag or "\r" in line:
         raise BiomedError(
             f"{path}:{number}: expected a token and a tag in two or more columns, found "
             f"{quote(line)}; separate them with a tab"
         )
     if tag == "O":
         return Row(number, token)
-    prefix, dash, label = tag.partition("-")
+    prefix, dash, label = (part.strip() for part in tag.partition("-"))
     prefix = _CANONICAL.get(prefix, prefix)
     if bool(dash) != bool(label) or prefix not in {"B", "I", "E", "S"}:
         raise BiomedError(

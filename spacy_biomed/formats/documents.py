@@ -14,6 +14,9 @@ from pathlib import Path
 from ..annotations.document_keys import split_ids
 from ..annotations.pairs import join_pair
 from ..errors import BiomedError, quote
+from ..files.compression import COMPRESSED_ENDINGS
+from ..files.folders import find_files
+from ..files.records import CR_ALONE, check_text
 
 Offsets = tuple[int, int]
 
@@ -197,6 +200,8 @@ def decode(
             raise LookupError(encoding)
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
+        if path.suffix.lower() in COMPRESSED_ENDINGS:
+            raise BiomedError(f"{path}: compressed, which is not read here: unpack it") from None
         line = content[: error.start].count(b"\n") + 1
         raise BiomedError(
             f"{path}:{line}: the byte at offset {error.start} is not {encoding.upper()}; convert "
@@ -219,10 +224,13 @@ def read_lines(path: Path, encoding: str = "utf-8", *, may_be_empty: bool = Fals
     published corpora.
 
     Raises:
-        BiomedError: as `read_text` does.
+        BiomedError: as `read_text` does, and if the lines end in CR alone.
     """
-    text = read_text(path, encoding, may_be_empty=may_be_empty).removeprefix(BYTE_ORDER_MARK)
-    return [line.removesuffix("\r") for line in text.split("\n")]
+    text = read_text(path, encoding, may_be_empty=may_be_empty).lstrip(BYTE_ORDER_MARK)
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    if "\r" in lines[0].rstrip("\r"):
+        raise BiomedError(f"{path}: {CR_ALONE}")
+    return lines
 
 
 def number_lines(
@@ -250,23 +258,23 @@ def list_files(path: Path, suffixes: Iterable[str]) -> list[Path]:
     Hidden files are left out.
 
     Raises:
-        BiomedError: if there is no such file.
+        BiomedError: if there is no such file, or something in the folder cannot be read
+            (`files.folders`).
     """
     if path.is_file():
         return [path]
     if not path.is_dir():
         raise BiomedError(f"{path}: no such file or folder; check the path")
     suffixes = tuple(suffixes)
-    files = sorted(
-        file
-        for file in path.rglob("*")
-        if file.is_file() and file.suffix.lower() in suffixes and not file.name.startswith(".")
-    )
+    files = find_files(path, lambda name: Path(name).suffix.lower() in suffixes)
+    for name, error in files:
+        if error:
+            raise BiomedError(f"{path / name}: {error}")
     if not files:
         raise BiomedError(
             f"{path}: no {' or '.join(suffixes)} file in this folder; check the path and the format"
         )
-    return files
+    return [path / name for name, _ in files]
 
 
 def is_covered(text: str, mention: Mention, covered: str, *, any_case: bool = False) -> bool:
@@ -284,13 +292,16 @@ def is_covered(text: str, mention: Mention, covered: str, *, any_case: bool = Fa
 
 
 def check_characters(document: Document) -> None:
-    """Check that no string of a document contains half of a surrogate pair.
+    """Check that no string of a document contains half of a surrogate pair, and no text a NUL.
 
-    JSON escapes can contain such a half. It is not a character and cannot be stored.
+    JSON escapes can contain such a half. It is not a character and cannot be stored. Text of a
+    wrong encoding has NULs.
 
     Raises:
         BiomedError: if a string does.
     """
+    if error := check_text(document.text):
+        raise BiomedError(f"{document.source}: document {quote(document.id)} has {error}")
     strings = [document.text, document.id, *(document.cats or ())]
     for mention in document.mentions or ():
         attributes = mention.attributes

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import BiomedError, quote
+from ..files.records import TWICE
+from ..files.records import parse_json as decode_json
 from .documents import BYTE_ORDER_MARK, list_files, number_lines, read_text
 from .repairs import leaving_out
 
@@ -35,7 +37,7 @@ def parse_json(
     text: str,
     where: str,
     advice: str,
-    decode: Callable[[str], Any] = json.loads,
+    decode: Callable[[str], Any] = decode_json,
     *,
     has_lines: bool = True,
 ) -> Any:
@@ -46,8 +48,8 @@ def parse_json(
         has_lines: whether the message names the line in the text as well.
 
     Raises:
-        BiomedError: if the text is not JSON, is nested too deeply for Python, or has a number with
-            too many digits for Python.
+        BiomedError: if the text is not JSON, is nested too deeply for Python, has a number with
+            too many digits for Python, or two fields of an object have one name.
     """
     try:
         return decode(text)
@@ -56,8 +58,9 @@ def parse_json(
         problem = f"no JSON at column {error.colno} ({error.msg})"
     except RecursionError:
         place, problem = where, "JSON that is nested too deeply"
-    except ValueError:
-        place, problem = where, "a number of too many digits"
+    except ValueError as error:
+        place = where
+        problem = TWICE if str(error) == TWICE else "a number of too many digits"
     raise BiomedError(f"{place}: {problem}; {advice}")
 
 

@@ -15,6 +15,9 @@ from .repairs import NOT_ANNOTATED, OTHER_ANNOTATION, leaving_out, locate, note
 
 _ADVICE = 'write it as {"text": "...", "spans": [{"start": 0, "end": 7, "label": "..."}]}'
 
+# Where other programs have annotations.
+_OTHER_KEYS = ("entities", "ents", "label", "labels", "annotations")
+
 # What Prodigy's interfaces let people annotate. A task may have more, which nobody has looked at.
 _SHOWN = {
     "ner_manual": ("spans",),
@@ -41,6 +44,7 @@ def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     id: of the document, also under `meta`; by default file name and line number.
     answer: a line with another answer than "accept" is not annotated and left out.
 
+    A list under `entities`, `ents`, `label`, `labels` or `annotations` without `spans` is an error.
     Other keys are ignored, except for what Prodigy says about a task:
 
     - If `_view_id` names an interface, only what it shows is annotated, and it is annotated also if
@@ -105,6 +109,9 @@ def _explain(record: dict[str, object]) -> str:
 
 def _parse_record(record: dict[str, object], where: str, id: str) -> Document:
     text = _get(record, "text", str, where)
+    for key in _OTHER_KEYS:
+        if isinstance(record.get(key), list) and record.get("spans") is None:
+            raise BiomedError(f"{where}: {key!r} with a list is not read; {_ADVICE}")
     meta = record.get("meta")
     if isinstance(meta, dict):
         id = get_id(meta, "id", id)

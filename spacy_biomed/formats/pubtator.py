@@ -28,7 +28,8 @@ SUFFIXES = (".txt", ".pubtator", ".tsv")
 _Covered = tuple[Mention, str, str]
 
 # The identifier, t (title) or a (abstract), and the text.
-TEXT_LINE = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
+TEXT_LINE = re.compile(r"([^|\t\r]+)\|([ta])\|([^\r]*)")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
 
 
 def read_pubtator(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
@@ -69,11 +70,12 @@ def parse_documents(
     """
     document: Document | None = None
     covered: list[_Covered] = []
-    has_abstract = False
+    has_abstract, last = False, -1
     for number, line in lines:
+        is_next, last = number == last + 1, number
         where = f"{path}:{number}"
         text_line = TEXT_LINE.fullmatch(line)
-        if text_line and _begins_document(text_line, document):
+        if text_line and _begins_document(text_line, document, is_next):
             if document is not None:
                 yield document, covered
             id, kind, text = text_line.groups()
@@ -86,10 +88,10 @@ def parse_documents(
             )
         with leaving_out():
             if text_line:
-                if has_abstract or covered:
+                if text_line[2] == "t" or has_abstract or covered:
                     raise BiomedError(
-                        f"{where}: an abstract after mentions or another abstract; write one, "
-                        f"right after the title"
+                        f"{where}: an abstract after mentions or another abstract, or a second "
+                        "title; write the title, and right after it the abstract"
                     )
                 has_abstract = True
                 document.text = f"{document.text} {text_line.group(3)}"
@@ -100,9 +102,11 @@ def parse_documents(
     yield document, covered
 
 
-def _begins_document(text_line: re.Match[str], document: Document | None) -> bool:
+def _begins_document(text_line: re.Match[str], document: Document | None, is_next: bool) -> bool:
+    """Whether a title or abstract begins a document; is_next if no blank line is before it."""
     id, kind, _ = text_line.groups()
-    return kind == "t" or document is None or id.strip() != document.id
+    is_other = document is None or id.strip() != document.id
+    return is_other or (kind == "t" and not is_next)
 
 
 def _add_fields(line: str, document: Document, covered: list[_Covered], where: str) -> None:
@@ -114,13 +118,15 @@ def _add_fields(line: str, document: Document, covered: list[_Covered], where: s
             f"{where}: a line of {quote(id)} within document {quote(document.id)}; a document "
             f"begins with ID|t|title, and all its lines have its id"
         )
+    if "\r" in line:
+        raise BiomedError(f"{where}: a CR within the line; convert the line ends to LF")
     if len(fields) >= 5 and fields[1].isdecimal() and fields[2].isdecimal():
         _, start, end, string, label, *others = fields
         concept = others[0].strip() if others else ""
         attributes = {"concept": concept} if concept else {}
         place = (parse_offset(start), parse_offset(end))
         covered.append((Mention(label, (place,), "", attributes), string, where))
-    elif len(fields) >= 4 and not fields[1].isdecimal() and all(fields[1:4]):
+    elif len(fields) >= 4 and not _NUMBER.fullmatch(fields[1]) and all(fields[1:4]):
         document.relations.append(Relation(*fields[1:4]))
     else:
         raise BiomedError(
@@ -157,7 +163,9 @@ class PubTatorFile(RecordFile):
             match = None if line.error else TEXT_LINE.fullmatch(line.value)
             name = match[1].strip() if match else id
             if match:
-                begins = match[2] == "t" or (name != id and bool(id)) or (not id and is_after_blank)
+                # A second title of a document is an error of it, which `parse` finds.
+                is_other = name != id and (match[2] == "t" or bool(id))
+                begins = is_other or (is_after_blank and (match[2] == "t" or not id))
             else:  # an annotation, or something else
                 begins = is_after_blank and not (id and (line.value or "").startswith(f"{id}\t"))
             if begins and block:

@@ -7,7 +7,7 @@ of what is written in it, and a `Format`, or a function that reads it. Ours are 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TypeVar
@@ -148,7 +148,10 @@ def read_documents(
 
 
 def _check(documents: Iterable[Document], layers: Sequence[str]) -> Iterator[Document]:
-    """Check characters and labels; what is wrong is left out, or an error."""
+    """Check characters and labels; what is wrong is left out, or an error.
+
+    White space around labels is removed.
+    """
     for document in documents:
         with leaving_out():
             check_characters(document)
@@ -156,7 +159,7 @@ def _check(documents: Iterable[Document], layers: Sequence[str]) -> Iterator[Doc
                 raise _unlabelled(document, "a class")
             for layer in layers:
                 found = getattr(document, layer)
-                if any(not one.label.strip() for one in found or ()):
+                if any(one.label != one.label.strip() or not one.label for one in found or ()):
                     setattr(document, layer, list(_keep_labelled(document, found)))
             yield document
 
@@ -166,7 +169,7 @@ def _keep_labelled(document: Document, found: Iterable[Labelled]) -> Iterator[La
         with leaving_out():
             if not one.label.strip():
                 raise _unlabelled(document, f"the {type(one).__name__.lower()} {quote(one.id)}")
-            yield one
+            yield replace(one, label=one.label.strip())
 
 
 def _unlabelled(document: Document, what: str) -> BiomedError:

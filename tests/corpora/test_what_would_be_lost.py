@@ -1,0 +1,162 @@
+"""What a reader would pass over, or read as something else, is an error with its place."""
+
+import gzip
+import json
+
+import pytest
+
+from spacy_biomed.corpora.convert import convert_corpus
+from spacy_biomed.errors import BiomedError
+from spacy_biomed.formats import read_documents
+
+TEXT = "Aspirin for cancer"
+SPANS = '"spans": [{"start": 0, "end": 7, "label": "C"}]'
+PUBTATOR = "1|t|Aspirin.\n1|a|Cancer.\n1\t0\t7\tAspirin\tC\tD1\n"
+
+
+def read(tmp_path, format, name, content):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return list(read_documents(format, [path]))
+
+
+def bioc(text="<text>Aspirin for</text>", beside=""):
+    passage = f"<passage><offset>0</offset>{text}</passage>"
+    return f"<collection><document><id>1</id>{passage}{beside}</document></collection>"
+
+
+ANNOTATION = (
+    '<annotation id="1"><infon key="type">C</infon><location offset="0" length="7"/>'
+    "<text>Aspirin</text></annotation>"
+)
+
+
+@pytest.mark.parametrize(
+    ("format", "name", "content", "message"),
+    [
+        # The lines of old Macintoshes: a file was one token, or one title.
+        ("columns", "a.tsv", "Aspirin\tB-C\rfor\tO\r", r"a\.tsv: its lines end in CR alone"),
+        ("columns", "a.tsv", "x\tO\nAspirin\tB-C\rfor\tO\n", r"a\.tsv:2: expected a token and"),
+        ("pubtator", "a.pubtator", PUBTATOR.replace("\n", "\r"), "its lines end in CR alone"),
+        ("jsonl", "a.jsonl", '{"text": "a"}\r{"text": "b"}\r', "its lines end in CR alone"),
+        (
+            "pubtator",
+            "a.pubtator",
+            "0|t|x\n\n" + PUBTATOR.replace("Cancer.\n", "Cancer.\r"),
+            r"a\.pubtator:4: a line of '1\|a\|Cancer",
+        ),
+        # The number of a token is not the token.
+        (
+            "columns",
+            "a.conllu",
+            "# x = 1\n1\tAspirin\tB-C\n2\tfor\tO\n",
+            r":2: the first column num",
+        ),
+        # Two documents, with the mentions in the wrong one.
+        ("pubtator", "a.pubtator", "1|a|Cancer.\n1|t|Aspirin.\n", r":2: .* or a second title"),
+        ("pubtator", "a.pubtator", "1|t|Cancer.\n1|t|Aspirin.\n", r":2: .* or a second title"),
+        # Mentions were relations.
+        ("pubtator", "a.pubtator", PUBTATOR.replace("\t7", ".0\t7.0"), r":3: malformed line"),
+        ("pubtator", "a.pubtator", PUBTATOR.replace("\t0", "\t-1"), r":3: malformed line"),
+        # One of two fields was gone.
+        ("jsonl", "a.jsonl", '{"text": "a", "text": "b"}', r":1: two fields of an object"),
+        ("bioc", "a.json", '{"documents": [], "documents": []}', "two fields of an object"),
+        # Annotations of other programs were gone.
+        ("jsonl", "a.jsonl", '{"text": "a", "label": [[0, 1, "C"]]}', "'label' with a list is not"),
+        ("jsonl", "a.jsonl", '{"text": "a", "entities": []}', "'entities' with a list is not read"),
+        # Parts of a document were gone.
+        ("bioc", "a.xml", bioc(beside=ANNOTATION), "an annotation on a document"),
+        ("bioc", "a.xml", bioc("<text>Aspirin <b>for</b></text>"), "one with elements in it"),
+        ("bioc", "a.xml", bioc("<text>Aspirin</text><text>for</text>"), "a second <text>"),
+        ("bioc", "a.json", '{"documents": [{"id": "1", "passage": []}]}', "has no 'passages'"),
+        # Text in a wrong encoding.
+        ("jsonl", "a.jsonl", '{"text": "a\\u0000b"}', "has NUL characters"),
+        ("columns", "a.tsv", "a\0\tO\n", "has NUL characters"),
+        ("jsonl", "a.jsonl.gz", gzip.compress(b'{"text": "a"}'), "compressed, which is not read"),
+    ],
+)
+def test_an_error_tells_what_would_be_lost(tmp_path, format, name, content, message):
+    with pytest.raises(BiomedError, match=message) as error:
+        read(tmp_path, format, name, content)
+    assert str(error.value).startswith(str(tmp_path / name))
+
+
+def test_a_type_that_is_a_list_is_no_label(tmp_path):
+    (passage,) = [{"offset": 0, "text": TEXT, "annotations": []}]
+    place = [{"offset": 0, "length": 7}]
+    passage["annotations"] = [{"infons": {"type": ["C", "D"]}, "locations": place}]
+    content = json.dumps({"documents": [{"id": "1", "passages": [passage]}]})
+    with pytest.raises(BiomedError, match="has no type"):
+        read(tmp_path, "bioc", "a.json", content)
+
+
+@pytest.mark.parametrize(
+    ("format", "name", "content"),
+    [
+        ("jsonl", "a.jsonl", json.dumps({"text": TEXT}).replace("}", f", {SPANS}}}")),
+        ("pubtator", "a.pubtator", PUBTATOR),
+        ("bioc", "a.xml", bioc(f"<text>{TEXT}</text>{ANNOTATION}")),
+    ],
+)
+def test_white_space_around_a_label_is_removed(tmp_path, format, name, content):
+    for old, new in (('"C"', '" C "'), ("\tC\t", "\t C \t"), (">C<", "> C <")):
+        content = content.replace(old, new)
+    assert " C " in content
+    (document,) = read(tmp_path, format, name, content)
+    assert [mention.label for mention in document.mentions] == ["C"]
+
+
+def test_white_space_within_a_tag_is_removed(tmp_path):
+    (document,) = read(tmp_path, "columns", "a.tsv", "lung\tB- D\ncancer\tI-D\n")
+    assert [(one.label, one.fragments) for one in document.mentions] == [("D", ((0, 11),))]
+
+
+def test_the_same_document_after_a_blank_line_is_another(tmp_path):
+    documents = read(tmp_path, "pubtator", "a.pubtator", f"{PUBTATOR}\n{PUBTATOR}")
+    assert [(one.id, len(one.mentions)) for one in documents] == [("1", 1), ("1", 1)]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("b.jsonl", "a link that leads nowhere"),
+        ("more", "a link to a folder"),
+        ("b.jsonl.gz", "compressed in a form that is not read here"),
+        ("b.jsonl.zip", "compressed in a form that is not read here"),
+    ],
+)
+def test_files_of_a_folder_that_cannot_be_read_are_errors(tmp_path, name, message):
+    folder = tmp_path / "train"
+    folder.mkdir()
+    (folder / "a.jsonl").write_text('{"text": "a"}\n')
+    if name == "more":
+        (folder / name).symlink_to(tmp_path)
+    elif name == "b.jsonl":
+        (folder / name).symlink_to(tmp_path / "none")
+    else:
+        (folder / name).write_bytes(b"x")
+    with pytest.raises(BiomedError, match=message) as error:
+        list(read_documents("jsonl", [folder]))
+    assert str(error.value).startswith(str(folder / name))
+
+
+@pytest.mark.parametrize("line", ['{"text": 5}', '{"text": "a", "answer": "reject"}'])
+def test_a_part_without_a_document_is_an_error(tmp_path, line):
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "train.jsonl").write_text(f"{line}\n")
+    with pytest.raises(BiomedError, match="no document of the part train could be read: "):
+        convert_corpus("x", tmp_path / "source", tmp_path / "out", format="jsonl", on_error="skip")
+    assert not (tmp_path / "out").exists()
+
+
+def test_lines_of_annotate_with_a_second_title_are_an_error_of_the_document(tmp_path):
+    from spacy_biomed.files.sources import Columns
+    from spacy_biomed.formats.inputs import find_parts
+
+    path = tmp_path / "a.pubtator"
+    path.write_text(f"1|a|Cancer.\n1|t|Aspirin.\n2|t|x\n2|t|y\n\n{PUBTATOR.replace('1', '3')}")
+    (part,) = find_parts(path, Columns())
+    items = list(part.read_from(0, 0))
+    assert [bool(item.error) for item in items] == [True, True, False]
+    assert (items[-1].id, items[-1].text) == ("3", "Aspirin. Cancer.")

@@ -300,8 +300,8 @@ def check_characters(document: Document) -> None:
     Raises:
         BiomedError: if a string does.
     """
-    if error := check_text(document.text):
-        raise BiomedError(f"{document.source}: document {quote(document.id)} has {error}")
+    if problem := check_text(document.text):
+        raise BiomedError(f"{document.source}: document {quote(document.id)} has {problem}")
     strings = [document.text, document.id, *(document.cats or ())]
     for mention in document.mentions or ():
         attributes = mention.attributes

@@ -218,7 +218,10 @@ def _parse_region(result: dict[str, object], where: str) -> Iterator[tuple[Menti
     value = get_field(result, "value", dict, where, _ADVICE)
     start, end = (get_field(value, key, int, where, _ADVICE) for key in ("start", "end"))
     covered = get_covered(value, where)
-    for label in get_field(value, "labels", list, where, _ADVICE):
+    labels = get_field(value, "labels", list, where, _ADVICE)
+    if not labels:
+        raise BiomedError(f"{where}: a region has no label; label it, or remove it")
+    for label in labels:
         if not isinstance(label, str):
             raise BiomedError(f"{where}: expected a label, found {quote(label)}; {_ADVICE}")
         yield Mention(label, ((start, end),), get_id(result, "id")), covered

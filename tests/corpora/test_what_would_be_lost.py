@@ -26,6 +26,11 @@ def bioc(text="<text>Aspirin for</text>", beside=""):
     return f"<collection><document><id>1</id>{passage}{beside}</document></collection>"
 
 
+TASK = (
+    '[{"id": 1, "data": {"text": "Aspirin"}, "annotations": [{"id": 1, "result": [{"id": "r", '
+    '"type": "labels", "from_name": "l", "to_name": "text", '
+    '"value": {"start": 0, "end": 7, "labels": []}}]}]}]'
+)
 ANNOTATION = (
     '<annotation id="1"><infon key="type">C</infon><location offset="0" length="7"/>'
     "<text>Aspirin</text></annotation>"
@@ -70,6 +75,7 @@ ANNOTATION = (
         ("bioc", "a.xml", bioc("<text>Aspirin <b>for</b></text>"), "one with elements in it"),
         ("bioc", "a.xml", bioc("<text>Aspirin</text><text>for</text>"), "a second <text>"),
         ("bioc", "a.json", '{"documents": [{"id": "1", "passage": []}]}', "has no 'passages'"),
+        ("label_studio", "a.json", TASK, "a region has no label"),
         # Text in a wrong encoding.
         ("jsonl", "a.jsonl", '{"text": "a\\u0000b"}', "has NUL characters"),
         ("columns", "a.tsv", "a\0\tO\n", "has NUL characters"),

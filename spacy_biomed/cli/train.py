@@ -51,8 +51,9 @@ def train(
     """
     from ..pipeline.pipeline_loading import import_code
     from ..settings.config_errors import explaining_config_errors
+    from ..settings.ranges import check_values
     from ..settings.unknown_settings import check_settings, find_unknown
-    from ..training.config import check_learn_rate, check_sections, read_config
+    from ..training.config import check_sections, read_config
 
     overrides = parse_overrides(context)
     with importing_extra("training needs PyTorch"):
@@ -71,7 +72,7 @@ def train(
         check_sections(config, settings, ("nlp", "components", "training"))
         # Before the work, so that an output that cannot be written is reported at once.
         interpolated = settings.interpolate()
-        check_learn_rate(interpolated)
+        check_values(interpolated)
         check_training_output(output, interpolated)
         msg.divider("Initializing pipeline")
         nlp = init_nlp(settings, use_gpu=gpu_id)

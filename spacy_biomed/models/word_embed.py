@@ -14,6 +14,7 @@ from thinc.api import CupyOps, Model, get_array_module
 
 from ..arrays import Floats2d, Ints1d, Ints2d
 from ..encoders.batching.ragged import borders, split_at
+from ..errors import BiomedError
 
 # Words whose vectors are kept: with vectors of 64 numbers these take 8 MB.
 MOST_WORDS = 2**15
@@ -38,8 +39,13 @@ def WordEmbed_v1(width: int, attrs: list[str], rows: list[int]) -> Model[list[Do
         a model that returns (tokens, width) for each document.
 
     Raises:
-        ValueError: if `rows` and `attrs` differ in length.
+        BiomedError: if `rows` and `attrs` differ in length.
     """
+    if len(attrs) != len(rows):
+        raise BiomedError(
+            f"[features] rows: {len(rows)} for {len(attrs)} attributes; give a number for each of "
+            "attrs"
+        )
     embed = MultiHashEmbed(width, attrs, rows, include_static_vectors=False)
     return Model(
         "word_embed",

@@ -24,6 +24,29 @@ from .config_lines import (
 )
 
 # What there is instead of a name that spaCy does not find, in its message.
+_OF_CONFIGS = (
+    ConfigValidationError,
+    InterpolationError,
+    RegistryError,
+    ValueError,
+    ImportError,
+    OSError,
+)
+# What messages of spaCy and thinc begin with, the setting that is wrong, and how.
+_MESSAGES = (
+    (r"^\[E048\]", "nlp.lang", "spaCy knows no such language; give its code, such as en or es"),
+    (
+        r"^\[E884\]",
+        "initialize.vectors",
+        "no vectors there; leave them out, or give a pipeline",
+    ),
+    (
+        r"dimension 'nO' for model 'encoder_listener': value unset",
+        "nlp.pipeline",
+        "no encoder is before a head that listens to one; put biomed_transformer first, and give "
+        'its name, or "*", as the upstream of each head',
+    ),
+)
 _AVAILABLE = re.compile(r"Available (?:names|factories|components): (.*)")
 
 
@@ -45,7 +68,7 @@ def explaining_config_errors(path: Path) -> Iterator[None]:
         if line is None or str(error).startswith(f"{path}:"):
             raise
         raise BiomedError(f"{path}:{line}: {error}") from error
-    except (ConfigValidationError, InterpolationError, RegistryError, ValueError) as error:
+    except _OF_CONFIGS as error:
         explained = explain_config_error(path, error)
         if explained is None:
             raise
@@ -65,6 +88,7 @@ def explain_config_error(path: Path, error: Exception) -> str | None:
         _explain_interpolation(text, error)
         or _explain_validation(text, error)
         or _explain_unknown_name(text, error)
+        or _explain_by_message(text, error)
     )
     if explained is None:
         return None
@@ -97,6 +121,14 @@ def _explain_unknown_name(text: str, error: Exception) -> tuple[int | None, str]
         or "check its spelling, or install the package that provides it (or --code FILE)"
     )
     return locate_string(text, name), f"'{name}' is not among the {kind}; {advice}"
+
+
+def _explain_by_message(text: str, error: Exception) -> tuple[int | None, str] | None:
+    for pattern, setting, problem in _MESSAGES:
+        if re.search(pattern, str(error)):
+            section, _, key = setting.rpartition(".")
+            return locate(text, setting), f"[{section}] {key}: {problem}"
+    return None
 
 
 def _explain_validation(text: str, error: Exception) -> tuple[int | None, str] | None:

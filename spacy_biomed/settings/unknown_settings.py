@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,15 @@ from spacy.language import DEFAULT_CONFIG
 from spacy.util import dict_to_dot, dot_to_object
 from thinc.api import Config
 
-from ..errors import BiomedError, suggest
+from ..errors import BiomedError, add_hint, suggest
 from .config_lines import locate, suggest_setting
 
 # The sections that spaCy knows. Others have variables, for these to refer to.
 SECTIONS = ("nlp", "components", "corpora", "training", "initialize", "pretraining")
 # spaCy or a component checks what is in these, when it initializes the pipeline.
 CHECKED_LATER = ("initialize.components.", "initialize.tokenizer")
+# How similar two names are (`difflib`) of which one may be a slip.
+_ALMOST = 0.85
 # Which names scores have is known only to the components.
 SCORE_WEIGHTS = "training.score_weights"
 # Settings of a component from another pipeline; spaCy ignores all others.
@@ -24,7 +27,7 @@ OF_SOURCED = ("source", "component", "replace_listeners")
 
 
 def check_settings(config: Config, path: Path) -> None:
-    """Check that a config has no setting which spaCy would drop.
+    """Check that a config has no setting or section which would have no effect.
 
     Raises:
         BiomedError: with the line of the setting.
@@ -34,6 +37,38 @@ def check_settings(config: Config, path: Path) -> None:
         line = locate(path.read_text(encoding="utf8"), name)
         advice = suggest(setting, DEFAULT_CONFIG[section], 1) or "remove it"
         raise BiomedError(f"{path}:{line}: [{section}] {setting}: no such setting; {advice}")
+    for name, meant in _list_misspelt(config):
+        line = locate(path.read_text(encoding="utf8"), name)
+        section, _, setting = name.rpartition(".")
+        place = f"[{section}] {setting}" if section else f"[{name}]"
+        raise BiomedError(f"{path}:{line}: {place}: has no effect; did you mean {meant}?")
+    names = config.get("nlp", {}).get("pipeline") or []
+    for setting in ("frozen_components", "annotating_components"):
+        for name in config.get("training", {}).get(setting) or []:
+            if name not in names:
+                problem = f"training.{setting}: '{name}' is not in the pipeline of [nlp]"
+                line = locate(path.read_text(encoding="utf8"), f"training.{setting}")
+                raise BiomedError(f"{path}:{line}: {add_hint(problem, suggest(name, names, 1))}")
+
+
+def _list_misspelt(config: Config) -> Iterator[tuple[str, str]]:
+    """Yield what has no effect and is named almost like something that has.
+
+    Variables and components may be there without an effect. Those that are named like no other may
+    have been left when the settings that used them were changed.
+    """
+    known = {*SECTIONS, *DEFAULT_CONFIG, "vars"}
+    pipeline = config.get("nlp", {}).get("pipeline") or []
+    groups = {"": ([*config], known), "components": ([*config.get("components", {})], pipeline)}
+    for section in config:
+        if section not in SECTIONS and isinstance(config[section], dict):
+            names = [*config[section]]
+            used = [name for name in names if _is_used(f"{section}.{name}", config)]
+            groups[section] = names, [*used, *DEFAULT_CONFIG.get(section, {})]
+    for section, (names, effective) in groups.items():
+        for name in set(names).difference(effective):
+            if meant := get_close_matches(name, effective, 1, _ALMOST):
+                yield f"{section}.{name}".removeprefix("."), meant[0]
 
 
 def find_dropped(settings: Mapping[str, Any], config: Config) -> str | None:

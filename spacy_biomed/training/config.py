@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -466,29 +465,6 @@ def check_sections(path: Path, config: Config, sections: Sequence[str]) -> None:
             raise BiomedError(
                 f"{path}: has no section [{section}], so it is not a training config; "
                 "`spacy biomed init-config` writes one"
-            )
-
-
-def check_learn_rate(config: Config) -> None:
-    """Check the learning rate of a config, a number or the settings of a schedule.
-
-    Args:
-        config: with all variables filled in.
-
-    Raises:
-        BiomedError: if a rate is negative, infinite or not a number.
-    """
-    section = "training.optimizer"
-    rate = config["training"].get("optimizer", {}).get("learn_rate")
-    rates = {"learn_rate": rate}
-    if isinstance(rate, dict):
-        section += ".learn_rate"
-        rates = {name: value for name, value in rate.items() if "rate" in name}
-    for name, value in rates.items():
-        is_rate = isinstance(value, int | float) and 0 <= value < math.inf
-        if not is_rate and not isinstance(value, dict | None):
-            raise BiomedError(
-                f"[{section}] {name} = {value}: use a number of 0 or more, such as 0.00005"
             )
 
 

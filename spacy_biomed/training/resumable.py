@@ -325,6 +325,13 @@ class _Run:
                 f"after step {progress.step} the scores are not finite numbers: training has "
                 "diverged; lower the learning rate (--vars.learn_rate)"
             ) from error
+        weights = self.settings["score_weights"]
+        weighted = [name for name, weight in weights.items() if weight]
+        if weighted and not any(name in other_scores for name in weighted):
+            raise BiomedError(
+                f"training.score_weights.{weighted[0]}: no such score is measured, and so no best "
+                f"pipeline; give one of {', '.join(other_scores)}"
+            )
         progress.scores.append(score)
         return {
             "step": progress.step,

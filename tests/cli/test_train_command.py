@@ -199,7 +199,71 @@ def test_a_learning_rate_that_is_no_rate_is_refused_with_its_line(tiny_config, t
         f"--vars.learn_rate={rate}",
     ]
     line = error_line(CliRunner().invoke(app, arguments))
-    assert line.startswith(f"{tiny_config}:") and "initial_rate = " in line
+    assert line.startswith(f"{tiny_config}:") and "rate = " in line
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        ("dropout = 0.1", "dropout = -0.1", "training.dropout = -0.1: use a number from 0 below 1"),
+        ("patience = 0", "patience = -1", "training.patience = -1: use a whole number of 0"),
+        ("L2 = 0.01", "L2 = NaN", "training.optimizer.L2 = nan: use a number of 0 or more"),
+        ("accumulate_gradient = 1", "accumulate_gradient = 0", "use a whole number of 1 or more"),
+        ("grad_factor = 1.0", "grad_factor = -1.0", "grad_factor = -1.0: use a number of 0 or"),
+        ("hidden_width = 128", "hidden_width = -1", "hidden_width = -1: use a whole number of 0"),
+        ("rows = [5000, 1000, 2500, 2500]", "rows = [5000, 1000]", "rows: 2 for 4 attributes"),
+        ("ents_f = 1.0", "ents_f = 0.0", "training.score_weights: give no weight below 0, and one"),
+        ("ents_f = 1.0", "ent_f = 1.0", "training.score_weights.ent_f: no such score is measured"),
+        ("max_steps = 3", "max_steps = 3\nmax_stepz = 9", "has no effect; did you mean max_steps?"),
+        ("[corpora]", "[corpora]\n\n[trainig]\na = 1", "[trainig]: has no effect; did you mean tr"),
+        (
+            "[components.biomed_context]",
+            "[components.biomed_nerr]\na = 1\n\n[components.biomed_context]",
+            "[components] biomed_nerr: has no effect; did you mean biomed_ner?",
+        ),
+        (
+            "patience = 0",
+            'patience = 0\nannotating_components = ["biomed_nre"]',
+            "'biomed_nre' is not in the pipeline of [nlp]; did you mean biomed_ner?",
+        ),
+        ('lang = "en"', 'lang = "zz"', "[nlp] lang: spaCy knows no such language"),
+        ('upstream = "*"', 'upstream = "no"', "no encoder is before a head that listens to one"),
+        ("pipeline = [", "pipeline = []\nx = [", "no such setting"),
+    ],
+)
+def test_a_setting_that_would_train_wrongly_is_refused(
+    tiny_config, tmp_path, right, wrong, message
+):
+    text = tiny_config.read_text()
+    assert right in text
+    path = tmp_path / "train.cfg"
+    path.write_text(text.replace(right, wrong, 1))
+    result = CliRunner().invoke(app, ["train", str(path), "-o", str(tmp_path / "out")])
+    assert message in error_line(result)
+    assert not (tmp_path / "out" / "model-best").exists()
+
+
+@pytest.mark.parametrize(
+    ("right", "right_too"),
+    [
+        ("eval_frequency = ${vars.eval_frequency}", "eval_frequency = 3"),  # vars has it still
+        (', "biomed_context"]', "]"),  # and so has components
+    ],
+)
+def test_what_was_left_in_a_config_is_no_error(tiny_config, tmp_path, right, right_too):
+    text = tiny_config.read_text()
+    assert right in text
+    path = tmp_path / "train.cfg"
+    path.write_text(text.replace(right, right_too, 1))
+    result = CliRunner().invoke(app, ["train", str(path), "-o", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize("name", ["nlp.pipeline=[]", "paths.train="])
+def test_no_pipeline_and_no_corpus_are_refused(tiny_config, tmp_path, name):
+    arguments = ["train", str(tiny_config), "-o", str(tmp_path / "out"), f"--{name}"]
+    assert error_line(CliRunner().invoke(app, arguments)).startswith(f"{tiny_config}:")
     assert not (tmp_path / "out").exists()
 
 

@@ -33,6 +33,8 @@ class _Range(NamedTuple):
 _SHARE, _BELOW_1 = _Range(0, 1), _Range(0, 1, is_open=True)
 _COUNT, _ABOVE_0 = _Range(0, is_whole=True), _Range(1, is_whole=True)
 _POSITIVE = _Range(0)
+# As the command line has them, where a config has Infinity and NaN.
+_NOT_FINITE = ("inf", "infinity", "nan")
 # By the last part of the name, wherever it is.
 _RANGES = {
     "L2": _POSITIVE,
@@ -98,3 +100,5 @@ def _list_numbers(section: Mapping[str, Any], name: str = "") -> Iterator[tuple[
             yield from _list_numbers(value, f"{name}.{key}" if name else key)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             yield name, key, value
+        elif isinstance(value, str) and value.lower().lstrip("+-") in _NOT_FINITE:
+            yield name, key, float(value)

@@ -214,7 +214,6 @@ def test_a_learning_rate_that_is_no_rate_is_refused_with_its_line(tiny_config, t
         ("hidden_width = 128", "hidden_width = -1", "hidden_width = -1: use a whole number of 0"),
         ("rows = [5000, 1000, 2500, 2500]", "rows = [5000, 1000]", "rows: 2 for 4 attributes"),
         ("ents_f = 1.0", "ents_f = 0.0", "training.score_weights: give no weight below 0, and one"),
-        ("ents_f = 1.0", "ent_f = 1.0", "training.score_weights.ent_f: no such score is measured"),
         ("max_steps = 3", "max_steps = 3\nmax_stepz = 9", "has no effect; did you mean max_steps?"),
         ("[corpora]", "[corpora]\n\n[trainig]\na = 1", "[trainig]: has no effect; did you mean tr"),
         (
@@ -265,6 +264,16 @@ def test_no_pipeline_and_no_corpus_are_refused(tiny_config, tmp_path, name):
     arguments = ["train", str(tiny_config), "-o", str(tmp_path / "out"), f"--{name}"]
     assert error_line(CliRunner().invoke(app, arguments)).startswith(f"{tiny_config}:")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_pipeline_without_a_weighted_score_is_refused(tiny_config, tmp_path):
+    text = tiny_config.read_text()
+    line = next(line for line in text.splitlines() if line.startswith("pipeline = "))
+    path = tmp_path / "train.cfg"
+    path.write_text(text.replace(line, 'pipeline = ["biomed_transformer"]'))
+    result = CliRunner().invoke(app, ["train", str(path), "-o", str(tmp_path / "out")])
+    assert "training.score_weights.ents_f: no such score is measured" in error_line(result)
+    assert not (tmp_path / "out" / "model-best").exists()
 
 
 def test_a_training_that_diverges_says_what_to_do(tiny_config, tmp_path):

@@ -95,7 +95,9 @@ def suggest(name: str, known: Iterable[str], count: int = 3) -> str:
 def suggest_sibling(path: Path) -> str:
     """Ask whether a folder beside a path that is not there is meant; "" if none is similar."""
     try:
-        siblings = [one.name for one in path.parent.iterdir() if one.is_dir()]
+        siblings = [
+            one.name for one in path.parent.iterdir() if one.is_dir() and one.name != path.name
+        ]
     except OSError:
         return ""
     hint = suggest(path.name, siblings, 1)

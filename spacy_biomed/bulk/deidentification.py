@@ -11,7 +11,7 @@ from spacy.language import Language
 
 from ..deidentification.encoded_text import repair
 from ..deidentification.pattern_matches import PATTERN_LANGUAGES
-from ..errors import BiomedError
+from ..errors import BiomedError, suggest
 from ..files.sources import Item, Part, Shard
 from ..pipeline.deidentify import BiomedDeidentifier, add_deidentifier, find_deidentifier
 from ..pipeline.phi_patterns import add_patterns, remove_patterns
@@ -63,9 +63,17 @@ class Deidentification:
         elif self.patterns or nlp.lang in PATTERN_LANGUAGES:
             add_patterns(nlp, before=component.name, spans_key=component.spans_key)
         component.check_pipeline()
+        self._check_labels(nlp)
         if component.mode == "surrogates":
             component.make_key("")
         return component
+
+    def _check_labels(self, nlp: Language) -> None:
+        """Refuse kinds of labels that the pipeline lacks and that are named like one it has."""
+        labels = {one for _, pipe in nlp.pipeline for one in getattr(pipe, "labels", ())}
+        for label in sorted(set(self.kinds) - labels):
+            if hint := suggest(label, labels, 1):
+                raise BiomedError(f"--kind {label}: the pipeline has no such label; {hint}")
 
     def read(self, part: Part) -> Part:
         """The part whose texts are to be de-identified: decoded, if that is asked for."""

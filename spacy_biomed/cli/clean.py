@@ -55,6 +55,8 @@ def clean(
     from ..language_models.deduplication import NearDuplicates
     from ..language_models.sentence_filters import Thresholds
 
+    if min_words > max_words:
+        raise BiomedError(f"--min-words {min_words} is above --max-words {max_words}: swap them")
     settings = CleaningSettings(
         lang,
         Thresholds(min_words=min_words, max_words=max_words),

@@ -96,6 +96,8 @@ def convert_corpus(
         BiomedError: if the input is wrong or the output cannot be written; nothing is written.
     """
     source, output = Path(source), Path(output)
+    if not (name and spans_key != ""):
+        raise BiomedError(f"{source}: the name of a corpus, and the key of spans, may not be empty")
     entry = None if format else _find_entry(name)
     if entry is not None:
         name, format = entry.name, entry.format
@@ -120,6 +122,8 @@ def convert_corpus(
             raise BiomedError(f"{source}: no document of the part {part} could be read{why}")
         parts, seeded = split_parts(parts, format, paths, seed, entry.part_ids if entry else {})
         dropped = drop_repeats(parts) if entry and entry.drop_repeats else {}
+        if identifier != CONCEPT:
+            _check_identifier(parts, identifier)
         parts, annotated_labels = _choose_labels(parts, entry, label_map, labels)
         parts = cut_documents(parts, language, sentences=sentences or bool(pairs), pairs=pairs)
         log.rename(str(folder), str(source))
@@ -218,6 +222,16 @@ def _choose_labels(
     for document in chain.from_iterable(parts.values()):
         document.annotated_labels = annotated
     return parts, annotated
+
+
+def _check_identifier(parts: Mapping[str, list[Document]], identifier: str) -> None:
+    """Refuse the name of an attribute that no mention has."""
+    found = [one for part in parts.values() for document in part for one in document.mentions or ()]
+    names = sorted({name for mention in found for name in mention.attributes})
+    if found and identifier not in names:
+        has = ", ".join(names) or "none"
+        problem = f"--identifier {quote(identifier)}: mentions have no such attribute"
+        raise BiomedError(f"{problem}; they have: {has}")
 
 
 def _multiply(

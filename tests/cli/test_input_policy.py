@@ -589,3 +589,18 @@ def test_annotations_are_not_written_where_deidentify_writes_besides(run, tmp_pa
     (tmp_path / "notes.csv").write_text("id,text\n1,Marta\n")
     message = error_line(run("deidentify", "notes.csv", "out.csv", "--annotations", name))
     assert message.startswith(f"{name}: this is what is read or written besides")
+
+
+def test_a_kind_of_a_label_that_is_named_like_another_is_refused(run, tmp_path):
+    (tmp_path / "notes.csv").write_text("id,text\n1,Marta\n")
+    options = ["--kind", "NOMBRES=date"]
+    message = error_line(run("deidentify", "notes.csv", "out.csv", *options))
+    assert message.endswith("no such label; did you mean NOMBRE?")
+    assert run("deidentify", "notes.csv", "out.csv", "--kind", "TWIN=name").exit_code == 0
+
+
+def test_more_words_at_least_than_at_most_are_refused(run, tmp_path):
+    (tmp_path / "notes.txt").write_text("Marta\n")
+    options = ["--output", "clean.txt", "--lang", "es", "--min-words", "9", "--max-words", "2"]
+    message = error_line(run("clean", "notes.txt", *options))
+    assert message == "--min-words 9 is above --max-words 2: swap them"

@@ -166,3 +166,24 @@ def test_lines_of_annotate_with_a_second_title_are_an_error_of_the_document(tmp_
     items = list(part.read_from(0, 0))
     assert [bool(item.error) for item in items] == [True, True, False]
     assert (items[-1].id, items[-1].text) == ("3", "Aspirin. Cancer.")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"identifier": "mesh"},
+            "mentions have no such attribute; they have: concept",
+        ),
+        ({"spans_key": ""}, "may not be empty"),
+        ({"name": ""}, "may not be empty"),
+    ],
+)
+def test_a_name_that_would_have_no_effect_is_refused(tmp_path, options, message):
+    path = tmp_path / "a.pubtator"
+    path.write_text(PUBTATOR)
+    with pytest.raises(BiomedError, match=message):
+        convert_corpus(
+            **{"name": "x", "source": path, "output": tmp_path / "out", "format": "pubtator"}
+            | options
+        )

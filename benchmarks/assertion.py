@@ -29,6 +29,8 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from spacy_biomed.annotations.assertions import ASSERTIONS
+from spacy_biomed.formats import read_documents
+from spacy_biomed.formats.assertion_attributes import complete_assertions, read_assertions
 from spacy_biomed.notes import find_sentence_starts
 
 STARTER = Path("assets/starter_notes")
@@ -62,44 +64,25 @@ def read_context(path: Path, is_dev: bool) -> Iterator[Given]:
 
 
 def read_nubes(folder: Path, is_dev: bool) -> Iterator[Given]:
-    """Read sentences with the mentions in scopes: the scope's cue says what they are."""
-    for path in sorted(folder.glob("SAMPLE-*/*.ann")):
-        if (path.parent.name[-1] in "78") != is_dev:
-            yield from _read_annotated(path)
-
-
-def _read_annotated(path: Path) -> Iterator[Given]:
-    """The sentences of a brat file, a line each."""
-    spans, scopes = {}, {"is_negated": [], "is_uncertain": []}
-    for line in path.read_text(encoding="utf8").splitlines():
-        name, found = line.split("\t")[:2]
-        kind, *rest = found.split()
-        if name.startswith("T"):
-            spans[name] = (kind, int(rest[0]), int(rest[-1]))
-        elif kind in ("Scope", "DiscScope"):
-            ends = [spans[end.partition(":")[2]] for end in rest]
-            for cue, scope in (ends, ends[::-1]):
-                if cue[0].endswith("Marker") and not scope[0].endswith("Marker"):
-                    name = "is_negated" if cue[0].startswith("Neg") else "is_uncertain"
-                    scopes[name].append(scope[1:])
-    first = 0
-    for text in path.with_suffix(".txt").read_text(encoding="utf8").split("\n"):
-        inside = [(start, end) for kind, start, end in spans.values() if kind in SCOPED]
-        inside = [(start, end) for start, end in inside if first <= start < first + len(text)]
-        mentions = [
-            (
-                start - first,
-                end - first,
-                {
-                    name: any(low <= start and end <= high for low, high in places)
-                    for name, places in scopes.items()
-                },
-            )
-            for start, end in inside
-        ]
-        if mentions:
-            yield Given(text, mentions)
-        first += len(text) + 1
+    """Read sentences, a line each, with the mentions in scopes: their cues say what these are."""
+    samples = [one for one in sorted(folder.glob("SAMPLE-*")) if (one.name[-1] in "78") != is_dev]
+    documents = list(read_documents("brat", samples))
+    complete_assertions(documents)
+    for document in documents:
+        first = 0
+        for text in document.text.split("\n"):
+            mentions = [
+                (
+                    one.start - first,
+                    one.end - first,
+                    {name: bool(value) for name, value in read_assertions(one).items()},
+                )
+                for one in document.mentions
+                if one.label in SCOPED and first <= one.start < first + len(text)
+            ]
+            if mentions:
+                yield Given(text, mentions)
+            first += len(text) + 1
 
 
 def read_starter(language: str) -> Iterator[Given]:

@@ -179,6 +179,8 @@ def _rows(parts: dict[str, PartReport]) -> Iterator[tuple[str, list[str]]]:
         yield "mentions", [f"{sum(report.mentions.values()):,}" for report in reports]
         for label in sorted({label for report in reports for label in report.mentions}):
             yield f"  {label}", [f"{report.mentions.get(label, 0):,}" for report in reports]
+        for name in sorted({name for report in reports for name in report.assertions}):
+            yield f"  {name}", [f"{report.assertions.get(name, 0):,}" for report in reports]
         yield "off token boundaries", [_share(report.inside_token, report) for report in reports]
         yield "overlap a longer one", [_share(report.overlapping, report) for report in reports]
         yield "discontinuous", [_share(report.discontinuous, report) for report in reports]

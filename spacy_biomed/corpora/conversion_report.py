@@ -10,6 +10,7 @@ from pathlib import Path
 from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc
 
+from ..annotations.assertions import get_assertions
 from ..annotations.relation_layer import count_several
 from ..formats.documents import Document
 from .gold import Annotated
@@ -25,6 +26,7 @@ class PartReport:
         sentences: as published; if the source has none, as spaCy's sentencizer counts them.
         mentions: by label, with or without a span of tokens. A mention that the source gives twice
             counts once.
+        assertions: spans of which each assertion is true.
         classes: number of documents of each class.
         means: mean of each label whose values are numbers and not classes (similarity).
         relations: by label, as the source counts them.
@@ -45,6 +47,7 @@ class PartReport:
     sentences_are_published: bool = True
     tokens: int = 0
     mentions: dict[str, int] = field(default_factory=dict)
+    assertions: dict[str, int] = field(default_factory=dict)
     classes: dict[str, int] = field(default_factory=dict)
     means: dict[str, float] = field(default_factory=dict)
     relations: dict[str, int] = field(default_factory=dict)
@@ -79,6 +82,8 @@ class PartReport:
         self.tokens += len(doc)
         self.pairs += document.pair is not None
         _add(self.mentions, (mention.label for mention in mentions.mentions))
+        said = (get_assertions(span) for span in mentions.spans)
+        _add(self.assertions, (name for one in said for name, value in one.items() if value))
         self.inside_token += len(mentions.inside_token)
         self.overlapping += len(mentions.overlapping)
         self.discontinuous += len(mentions.discontinuous)

@@ -19,6 +19,7 @@ from spacy.tokens import DocBin
 
 from ..annotations.seen_mentions import SeenMentions
 from ..errors import BiomedError, quote
+from ..formats.assertion_attributes import complete_assertions
 from ..formats.documents import Document
 from ..formats.registry import list_formats, read_documents
 from ..formats.repairs import ChangeLog, OnError, keeping_log
@@ -125,6 +126,7 @@ def convert_corpus(
         if identifier != CONCEPT:
             _check_identifier(parts, identifier)
         parts, annotated_labels = _choose_labels(parts, entry, label_map, labels)
+        complete_assertions([*chain.from_iterable(parts.values())])
         parts = cut_documents(parts, language, sentences=sentences or bool(pairs), pairs=pairs)
         log.rename(str(folder), str(source))
     reports = {

@@ -13,6 +13,7 @@ from spacy.tokens import Doc, Span
 from spacy.util import get_words_and_spaces
 
 from ..annotations.annotation_scope import AnnotationScope, set_scope
+from ..annotations.assertions import set_assertions
 from ..annotations.document_keys import (
     ANSWER_KEY,
     DOCUMENT_ID,
@@ -25,6 +26,7 @@ from ..annotations.document_keys import (
 from ..annotations.marked_arguments import find_marked_arguments
 from ..annotations.pairs import mark_pair
 from ..annotations.relation_layer import SpanRelation
+from ..formats.assertion_attributes import read_assertions
 from ..formats.documents import Document, Mention, Offsets, Relation, list_concepts
 
 # The attribute of mentions with the identifier of their concept, as PubTator's reader calls it.
@@ -199,7 +201,8 @@ def annotate(
 
     Classes and scores are set in `doc.cats`, the two texts of a pair in `doc.spans["pair"]`,
     answers in `doc.spans["answer"]`, relations in `doc._.relations`. If the document has None for
-    a layer, the layer is not annotated and not set. An empty list gives an empty layer. A text that
+    a layer, the layer is not annotated and not set. Spans get the assertions of their mentions
+    (`assertion_attributes.read_assertions`). An empty list gives an empty layer. A text that
     marks the two arguments of a relation gets its relation but no layer of mentions, because the
     arguments alone do not annotate all entities.
 
@@ -226,6 +229,10 @@ def annotate(
             doc.set_ents(mentions.spans, default="outside")
         else:
             doc.spans[spans_key] = mentions.spans
+        for mention in mentions.mentions:
+            span, said = mentions.placed.get(_key(mention)), read_assertions(mention)
+            if span is not None and said:
+                set_assertions(span, said)
         set_unaligned(doc, mentions.unaligned)
         set_scope(doc, _scope(document), spans_key)
     doc._.relations, lost = place_relations(document, mentions.placed)

@@ -10,6 +10,7 @@ from itertools import product
 from pathlib import Path
 
 from ..errors import BiomedError, escape, quote
+from .assertion_attributes import mark_scopes
 from .document_names import DocumentNames
 from .documents import (
     BYTE_ORDER_MARK,
@@ -56,12 +57,14 @@ def read_brat(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
 
     Entities (T) become mentions. Fragments with only white space between them are joined, since
     brat splits a mention at the end of a line. Attributes (A, M), normalisations (N) and notes (#)
-    on an entity, or on the event that it triggers, become its `attributes`. Relations (R) keep
-    their label and arguments. An event (E) becomes a relation for each argument, labelled with the
-    argument's role, from the event's trigger to the argument (an argument that is an event stands
-    for that event's trigger). An event without a trigger becomes a relation with the event's label
-    from its first to its second argument, and a relation with the role as label to each further
-    argument. An equivalence (*) becomes a relation from its first member to each other member.
+    on an entity, or on the event that it triggers, become its `attributes`. Entities in the scope
+    of a cue get "is_negated" or "is_uncertain" (`assertion_attributes.mark_scopes`). Relations (R)
+    keep their label and arguments. An event (E) becomes a relation for each argument, labelled with
+    the argument's role, from the event's trigger to the argument (an argument that is an event
+    stands for that event's trigger). An event without a trigger becomes a relation with the event's
+    label from its first to its second argument, and a relation with the role as label to each
+    further argument. An equivalence (*) becomes a relation from its first member to each other
+    member.
     `relations` is a list in every document if any file has one of these, otherwise None.
 
     Offsets count code points of the unchanged file. If the covered strings show that offsets were
@@ -160,6 +163,7 @@ def _read_pair(text_path: Path, lines: list[_Placed], encoding: str) -> Document
                 relations.extend(_parse_relations(line, arguments))
             elif line.kind in "AMN#":
                 _add_attribute(line, arguments)
+    mark_scopes(mentions.values(), relations)
     return Document(
         id=text_path.stem,
         text=text,

@@ -1,0 +1,106 @@
+"""What files say of mentions, by attributes of many names or by the scopes of cues."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from ..annotations.assertions import ASSERTIONS
+from .documents import Document, Mention, Relation
+
+TRUE, FALSE = "true", "false"
+
+# Names and values of attributes, as `_simplify` gives them: those of brat's users, of medspaCy, of
+# i2b2 2010 and of i2b2 2012.
+_WORDS = {
+    "is_negated": "negation negated negative neg absent",
+    "is_uncertain": "uncertain uncertainty speculation speculated speculative possible probable",
+    "is_historical": "historical history past",
+    "is_hypothetical": "hypothetical conditional proposed",
+    "is_family": "family familial associatedwithsomeoneelse",
+}
+_ASSERTIONS = {word: name for name, words in _WORDS.items() for word in words.split()}
+# Words that are the names of sections too, and say nothing as a value.
+_NAMES_ALONE = {"history", "family"}
+_DENIALS = ("false", "no", "0", "affirmed")  # how values begin, as "not negated"
+# Attributes that tell whose a finding is, and values that mean somebody else.
+_WHOSE, _OTHERS = ("experiencer", "subject"), ("other", "someoneelse", "family")
+_SCOPES = {"Scope", "DiscScope"}
+_CUE = "Marker"
+
+
+def complete_assertions(documents: Sequence[Document]) -> None:
+    """Give mentions the attributes "is_negated" and so on, "true" or "false", where known.
+
+    An assertion is annotated for the labels of which some mention has it. Mentions of these labels
+    without it have "false"; mentions of other labels are left as they are.
+
+    Args:
+        documents: of all parts of a corpus, whose mentions are changed.
+    """
+    mentions = [one for document in documents for one in document.mentions or ()]
+    found = [list_said(one.attributes.items()) for one in mentions]
+    annotated = {
+        (mention.label, name)
+        for mention, said in zip(mentions, found, strict=True)
+        for name in said
+    }
+    for mention, said in zip(mentions, found, strict=True):
+        for name in ASSERTIONS:
+            if (mention.label, name) in annotated:
+                mention.attributes[name] = TRUE if name in said else FALSE
+
+
+def list_said(attributes: Iterable[tuple[str, str]]) -> set[str]:
+    """The assertions that attributes, by name and value, state.
+
+    Either a name is that of an assertion ("Negation"), unless its value denies it, or a value is
+    ("Certainty" "Possible").
+
+    Examples:
+        >>> sorted(list_said([("Negated", "true"), ("Certainty", "Possible"), ("History", "no")]))
+        ['is_negated', 'is_uncertain']
+    """
+    said = set()
+    for name, value in attributes:
+        name, value = _simplify(name), _simplify(value) or value.strip()
+        if name in _ASSERTIONS:
+            said |= set() if value.startswith(_DENIALS) else {_ASSERTIONS[name]}
+        elif name in _WHOSE and value in _OTHERS:
+            said.add("is_family")
+        elif value in _ASSERTIONS.keys() - _NAMES_ALONE:
+            said.add(_ASSERTIONS[value])
+    return said
+
+
+def _simplify(text: str) -> str:
+    return re.sub(r"[^a-z]", "", text.lower().removeprefix("is_"))
+
+
+def read_assertions(mention: Mention) -> dict[str, float]:
+    """What `complete_assertions` has set: 0 or 1 by the name of the assertion."""
+    values = {name: mention.attributes.get(name) for name in ASSERTIONS}
+    return {name: float(value == TRUE) for name, value in values.items() if value in (TRUE, FALSE)}
+
+
+def mark_scopes(mentions: Iterable[Mention], relations: Iterable[Relation]) -> None:
+    """Give the mentions inside the scopes of cues the attributes "is_negated" or "is_uncertain".
+
+    A scope is a mention that "Scope" or "DiscScope" relates with a cue, in either direction. Cues
+    have labels such as NegSynMarker and UncertLexMarker, as NUBes has them (Lima López et al. 2020,
+    "NUBes: A Corpus of Negation and Uncertainty in Spanish Clinical Texts").
+    """
+    by_id = {one.id: one for one in mentions}
+    scopes = []
+    for relation in relations:
+        if relation.label in _SCOPES:
+            ends = by_id[relation.head], by_id[relation.tail]
+            for cue, scope in (ends, ends[::-1]):
+                if cue.label.endswith(_CUE) and not scope.label.endswith(_CUE):
+                    is_negation = cue.label.startswith("Neg")
+                    scopes.append((scope, "is_negated" if is_negation else "is_uncertain"))
+    for scope, name in scopes:
+        for one in by_id.values():
+            is_inside = scope.start <= one.start and one.end <= scope.end
+            if is_inside and not one.label.endswith(_CUE):
+                one.attributes[name] = TRUE

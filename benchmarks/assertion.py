@@ -8,6 +8,15 @@ boundaries of sentences. Run from the root of the repository, with the corpora t
 
     python benchmarks/assertion.py CORPORA
     python benchmarks/assertion.py CORPORA --time assets/pipelines/es_clinical_ner
+
+A trained `biomed_assertion` is measured beside the rules on NUBes, also with mentions that
+`es_clinical_ner` finds outside of all scopes, which count as affirmed:
+
+    python benchmarks/assertion.py CORPORA --write-corpus corpus/nubes
+    python -m spacy biomed init-config corpus/nubes nubes.cfg --encoder assets/encoders/starter-es \
+        --epochs 3
+    python -m spacy biomed train nubes.cfg --output training/nubes
+    python benchmarks/assertion.py CORPORA --pipeline training/nubes/model-best
 """
 
 from __future__ import annotations
@@ -26,16 +35,20 @@ from typing import NamedTuple
 
 import spacy
 from spacy.language import Language
-from spacy.tokens import Doc
+from spacy.tokens import Doc, DocBin
 
 from spacy_biomed.annotations.assertions import ASSERTIONS
-from spacy_biomed.formats import read_documents
+from spacy_biomed.corpora.gold import create_gold_doc
+from spacy_biomed.formats import Document, Mention, read_documents
 from spacy_biomed.formats.assertion_attributes import complete_assertions, read_assertions
 from spacy_biomed.notes import find_sentence_starts
 
 STARTER = Path("assets/starter_notes")
 TOKENIZER = {"nlp": {"tokenizer": {"@tokenizers": "spacy_biomed.Tokenizer.v1"}}}
-SCOPED = {"DISO", "PROC", "SUBS"}
+AFFIRMED = "AFFIRMED"
+SCOPED = {"DISO", "PROC", "SUBS", AFFIRMED}
+NOTHING_SAID = {"is_negated": "false", "is_uncertain": "false"}
+FINDER = "assets/pipelines/es_clinical_ner"
 Counts = dict[str, Counter]
 ADDED = ("biomed_sentences", "biomed_sections", "biomed_context")
 
@@ -63,26 +76,57 @@ def read_context(path: Path, is_dev: bool) -> Iterator[Given]:
                 yield Given(text, [(start, end, gold)])
 
 
-def read_nubes(folder: Path, is_dev: bool) -> Iterator[Given]:
-    """Read sentences, a line each, with the mentions in scopes: their cues say what these are."""
-    samples = [one for one in sorted(folder.glob("SAMPLE-*")) if (one.name[-1] in "78") != is_dev]
+def read_samples(folder: Path, numbers: str) -> list[Document]:
+    """Read samples of NUBes, whose mentions have the assertions of the scopes that they are in."""
+    samples = [one for one in sorted(folder.glob("SAMPLE-*")) if one.name[-1] in numbers]
     documents = list(read_documents("brat", samples))
     complete_assertions(documents)
+    return documents
+
+
+def add_affirmed(documents: list[Document]) -> None:
+    """Add what `es_clinical_ner` finds outside of all scopes, as affirmed."""
+    nlp = spacy.load(FINDER, exclude=list(ADDED))
+    for document in documents:
+        ents = nlp(document.text).ents
+        said = [one for one in document.mentions if any(read_assertions(one).values())]
+        document.mentions += [
+            Mention(AFFIRMED, ((ent.start_char, ent.end_char),), "", dict(NOTHING_SAID))
+            for ent in ents
+            if not any(one.start < ent.end_char and ent.start_char < one.end for one in said)
+        ]
+
+
+def read_nubes(documents: list[Document]) -> Iterator[Given]:
+    """The lines, each a sentence, with their mentions."""
     for document in documents:
         first = 0
         for text in document.text.split("\n"):
             mentions = [
-                (
-                    one.start - first,
-                    one.end - first,
-                    {name: bool(value) for name, value in read_assertions(one).items()},
-                )
+                (one.start - first, one.end - first, dict(read_assertions(one)))
                 for one in document.mentions
                 if one.label in SCOPED and first <= one.start < first + len(text)
             ]
             if mentions:
                 yield Given(text, mentions)
             first += len(text) + 1
+
+
+def write_corpus(folder: Path, output: Path) -> None:
+    """Write a corpus for `init-config`: SAMPLE-001 to -005 for training, -006 for development."""
+    output.mkdir(parents=True, exist_ok=True)
+    nlp = spacy.blank("es", config=TOKENIZER)
+    for part, numbers in (("train", "12345"), ("dev", "6")):
+        docs = DocBin(attrs=["ENT_IOB", "ENT_TYPE"], store_user_data=True)
+        documents = read_samples(folder, numbers)
+        add_affirmed(documents)
+        for document in documents:
+            document.relations = None
+            document.mentions = [one for one in document.mentions if one.label in SCOPED]
+            docs.add(create_gold_doc(nlp, document))
+        docs.to_disk(output / f"{part}.spacy")
+    description = {"name": "nubes", "language": "es", "task": "assertion", "parts": {}}
+    (output / "corpus.json").write_text(json.dumps(description), encoding="utf8")
 
 
 def read_starter(language: str) -> Iterator[Given]:
@@ -118,6 +162,10 @@ def negspacy(language: str) -> Callable[[Doc], Doc]:
     return lambda doc: negex(sentencizer(doc))
 
 
+def trained(pipeline: str) -> Callable[[str], Callable[[Doc], Doc]]:
+    return lambda language: spacy.load(pipeline)
+
+
 # A function that makes each contestant, and the extensions that it sets.
 CONTESTANTS = {
     "biomed_context": (ours, {name: name for name in ASSERTIONS}),
@@ -145,6 +193,18 @@ def measure(contestant: str, texts: list[Given], language: str) -> Counts:
                     key = "right" if found and wanted else "wrong" if found else "missed"
                     counts.setdefault(name, Counter())[key] += 1
     return counts
+
+
+def measure_trained(pipeline: str, documents: list[Document]) -> None:
+    """Show the scores of the rules and of a trained pipeline, in scopes and with other mentions."""
+    CONTESTANTS["biomed_assertion"] = (trained(pipeline), {name: name for name in NOTHING_SAID})
+    for title in ("in scopes", "with others"):
+        if title == "with others":
+            add_affirmed(documents)
+        texts = list(read_nubes(documents))
+        for name in ("biomed_context", "biomed_assertion"):
+            for assertion, counts in measure(name, texts, "es").items():
+                show(f"nubes {title}, {name}, {assertion}", counts)
 
 
 def show(title: str, counts: Counter) -> None:
@@ -228,8 +288,17 @@ def main() -> None:
         "--dev", action="store_true", help="the parts that the terms were chosen on"
     )
     parser.add_argument("--time", metavar="PIPELINE", help="measure only the time, of a pipeline")
+    parser.add_argument("--write-corpus", metavar="FOLDER", type=Path, help="only write this")
+    parser.add_argument("--pipeline", help="with biomed_assertion, measured on NUBes alone")
     given = parser.parse_args()
     nubes = given.corpora / "nubes"
+    samples = "123456" if given.dev else "78"
+    if given.write_corpus:
+        write_corpus(nubes, given.write_corpus)
+        return
+    if given.pipeline:
+        measure_trained(given.pipeline, read_samples(nubes, samples))
+        return
     if given.time:
         language = spacy.util.load_config(Path(given.time, "config.cfg"))["nlp"]["lang"]
         texts = {
@@ -240,7 +309,7 @@ def main() -> None:
         return
     parts = {
         ("en", "context_en"): read_context(given.corpora / "context_en/context.tsv", given.dev),
-        ("es", "nubes"): read_nubes(nubes, given.dev),
+        ("es", "nubes"): read_nubes(read_samples(nubes, samples)),
         ("en", "starter_notes"): read_starter("en"),
         ("es", "starter_notes"): read_starter("es"),
     }

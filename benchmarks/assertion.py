@@ -14,7 +14,7 @@ A trained `biomed_assertion` is measured beside the rules on NUBes, also with me
 
     python benchmarks/assertion.py CORPORA --write-corpus corpus/nubes
     python -m spacy biomed init-config corpus/nubes nubes.cfg --encoder assets/encoders/starter-es \
-        --epochs 3
+        --epochs 8
     python -m spacy biomed train nubes.cfg --output training/nubes
     python benchmarks/assertion.py CORPORA --pipeline training/nubes/model-best
 """
@@ -103,7 +103,11 @@ def read_nubes(documents: list[Document]) -> Iterator[Given]:
         first = 0
         for text in document.text.split("\n"):
             mentions = [
-                (one.start - first, one.end - first, dict(read_assertions(one)))
+                (
+                    one.start - first,
+                    one.end - first,
+                    {k: v > 0 for k, v in read_assertions(one).items()},
+                )
                 for one in document.mentions
                 if one.label in SCOPED and first <= one.start < first + len(text)
             ]
@@ -162,8 +166,15 @@ def negspacy(language: str) -> Callable[[Doc], Doc]:
     return lambda doc: negex(sentencizer(doc))
 
 
-def trained(pipeline: str) -> Callable[[str], Callable[[Doc], Doc]]:
-    return lambda language: spacy.load(pipeline)
+def trained(pipeline: str, *, with_rules: bool) -> Callable[[str], Callable[[Doc], Doc]]:
+    def make(language: str) -> Language:
+        nlp = spacy.load(pipeline)
+        if with_rules:
+            nlp.add_pipe("biomed_context", before="biomed_assertion")
+            nlp.get_pipe("biomed_assertion").cfg["rules_share"] = 0.5
+        return nlp
+
+    return make
 
 
 # A function that makes each contestant, and the extensions that it sets.
@@ -197,12 +208,14 @@ def measure(contestant: str, texts: list[Given], language: str) -> Counts:
 
 def measure_trained(pipeline: str, documents: list[Document]) -> None:
     """Show the scores of the rules and of a trained pipeline, in scopes and with other mentions."""
-    CONTESTANTS["biomed_assertion"] = (trained(pipeline), {name: name for name in NOTHING_SAID})
+    extensions = {name: name for name in NOTHING_SAID}
+    CONTESTANTS["biomed_assertion"] = (trained(pipeline, with_rules=False), extensions)
+    CONTESTANTS["both"] = (trained(pipeline, with_rules=True), extensions)
     for title in ("in scopes", "with others"):
         if title == "with others":
             add_affirmed(documents)
         texts = list(read_nubes(documents))
-        for name in ("biomed_context", "biomed_assertion"):
+        for name in ("biomed_context", "biomed_assertion", "both"):
             for assertion, counts in measure(name, texts, "es").items():
                 show(f"nubes {title}, {name}, {assertion}", counts)
 

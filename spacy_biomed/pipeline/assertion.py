@@ -37,6 +37,7 @@ from .encoder_head import (
     EncoderHead,
     check_choice,
     check_has_labels,
+    check_share,
     quote_text,
     skip_batch,
     validate_source,
@@ -89,6 +90,8 @@ class BiomedAssertion(EncoderHead):
         entity_labels: labels of the entities to look at; None for all.
         spans_key: span group of the entities; None for `doc.ents`.
         window: largest number of tokens that are read on each side of an entity.
+        rules_share: weight, from 0 to 1, of the probability that a component before it has set,
+            such as `biomed_context`. It has no part in training.
 
     Examples:
         >>> import spacy
@@ -131,9 +134,11 @@ class BiomedAssertion(EncoderHead):
         entity_labels: list[str] | None = None,
         spans_key: str | None = None,
         window: int = 8,
+        rules_share: float = 0.0,
         learn_rate_factor: float = 1.0,
         scorer: Callable | None = None,
     ):
+        check_share(name, "rules_share", rules_share)
         if window < 0:
             raise BiomedError(f"[components.{name}] window = {window}: use 0 or more tokens")
         install_assertions()
@@ -145,6 +150,7 @@ class BiomedAssertion(EncoderHead):
             entity_labels=None if entity_labels is None else list(entity_labels),
             spans_key=spans_key,
             window=window,
+            rules_share=rules_share,
             learn_rate_factor=learn_rate_factor,
         )
 
@@ -164,11 +170,13 @@ class BiomedAssertion(EncoderHead):
 
     def set_annotations(self, docs: Iterable[Doc], predictions: Predictions) -> None:
         """Set the assertions of the entities; those that are not among the labels stay."""
-        rows = iter(predictions.probabilities.tolist())
+        rows, share = iter(predictions.probabilities.tolist()), self.cfg["rules_share"]
         for spans in predictions.spans:
             for span in spans:
-                own = dict(zip(self.labels, next(rows), strict=True))
-                set_assertions(span, {**get_probabilities(span), **own})
+                found = dict(get_probabilities(span))
+                for label, value in zip(self.labels, next(rows), strict=True):
+                    found[label] = share * found.get(label, value) + (1.0 - share) * value
+                set_assertions(span, found)
 
     def compare(self, example: Example) -> Compared | None:
         return compare_assertions(example, self.labels)

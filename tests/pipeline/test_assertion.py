@@ -119,6 +119,17 @@ def test_what_is_written_is_what_the_rules_write(trained):
     assert 0.5 < ent._.assertion_probabilities["is_negated"] <= 1.0
 
 
+def test_rules_before_it_have_a_share(trained, monkeypatch):
+    doc = trained.make_doc("No evidence of sepsis today.")
+    doc.ents = [Span(doc, 3, 4, "DISEASE")]
+    own = trained(doc.copy()).ents[0]._.assertion_probabilities
+    set_assertions(doc.ents[0], {"is_negated": 0.2})
+    monkeypatch.setitem(trained.get_pipe(NAME).cfg, "rules_share", 0.75)
+    both = trained(doc).ents[0]._.assertion_probabilities
+    assert both["is_negated"] == pytest.approx(0.75 * 0.2 + 0.25 * own["is_negated"])
+    assert both["is_family"] == pytest.approx(own["is_family"])  # which no rule has set
+
+
 def test_it_is_compressed_to_the_same_probabilities(trained, tmp_path):
     trained.to_disk(tmp_path / "trained")
     compress_pipeline(str(tmp_path / "trained"), tmp_path / "onnx", precision="fp32")
@@ -236,6 +247,8 @@ def test_bad_settings_and_values_are_one_line(tiny_bert):
     nlp = spacy.blank("en")
     with pytest.raises(BiomedError, match=r"\[components.biomed_assertion\] window = -1: use 0"):
         nlp.add_pipe(NAME, config={"window": -1})
+    with pytest.raises(BiomedError, match="rules_share = 2.0: use a number from 0 to 1"):
+        nlp.add_pipe(NAME, config={"rules_share": 2.0})
     nlp = create_pipeline(tiny_bert)
     with pytest.raises(BiomedError, match="labels = 'negated'"):
         nlp.get_pipe(NAME).add_label("negated")

@@ -545,7 +545,7 @@ def _open_folder(path: Path, how: Reading, kinds: Mapping[str, type[Part]]) -> l
 
 
 def _leave_out_hidden(found: list[FoundFile], kinds: Mapping[str, type[Part]]) -> list[FoundFile]:
-    """Leave out what other programs name with a leading "_" beside tables, since it is no data."""
+    """Leave out the files beside tables whose names begin with "_": other programs' marks."""
     hidden = [any(part.startswith("_") for part in Path(name).parts) for name, _ in found]
     texts = [find_kind(name, kinds) in TEXTS for name, _ in found]
     files = list(zip(found, hidden, texts, strict=True))

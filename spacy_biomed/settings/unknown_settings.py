@@ -54,8 +54,8 @@ def check_settings(config: Config, path: Path) -> None:
 def _list_misspelt(config: Config) -> Iterator[tuple[str, str]]:
     """Yield what has no effect and is named almost like something that has.
 
-    Variables and components may be there without an effect. Those that are named like no other may
-    have been left when the settings that used them were changed.
+    Variables and components may be there without an effect. A name that resembles no other may have
+    been left when the settings that used it were changed.
     """
     known = {*SECTIONS, *DEFAULT_CONFIG, "vars"}
     pipeline = config.get("nlp", {}).get("pipeline") or []

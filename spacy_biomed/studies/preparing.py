@@ -23,7 +23,7 @@ def prepare_corpora(
     """Convert the catalogue's corpora of a study that are not converted yet.
 
     Corpora whose files no command downloads, and which are not here, are passed over: `plan_study`
-    names them.
+    names them. A corpus that fails does not keep the others from being converted.
 
     Args:
         corpora_dir: folder of the converted corpora.
@@ -31,8 +31,10 @@ def prepare_corpora(
         progress: called with the folder of each corpus before it is converted.
 
     Raises:
-        BiomedError: as `download_corpus` and `convert_corpus` do.
+        BiomedError: as `download_corpus` and `convert_corpus` do, after the last corpus; one line for
+            each that failed.
     """
+    failures = []
     for name, section in study.corpora.items():
         entry = None
         with suppress(BiomedError):
@@ -43,9 +45,14 @@ def prepare_corpora(
         own = assets_dir / (section.folder or "")
         source = own if section.folder and own.is_dir() else assets_dir / entry.folder
         for fold in _list_folds(source) if section.folds == GIVEN_FOLDS else [""]:
-            if not (output / fold / "corpus.json").is_file() and _are_there(entry, source / fold):
-                progress(output / fold)
-                convert_corpus(entry.name, source / fold, output / fold)
+            try:
+                if not (output / fold / "corpus.json").is_file() and _are_there(entry, source / fold):
+                    progress(output / fold)
+                    convert_corpus(entry.name, source / fold, output / fold)
+            except BiomedError as error:
+                failures.append(str(error))
+    if failures:
+        raise BiomedError("\n".join(failures))
 
 
 def _list_folds(source: Path) -> Iterator[str]:

@@ -125,20 +125,24 @@ class PlainText:
             starts.setdefault(self.folded[start : start + LONGEST], []).append(start)
         return starts
 
+    @cached_property
+    def _longer(self) -> dict[str, set[str]]:
+        """The keys of `_starts` that begin with each string."""
+        longer: dict[str, set[str]] = {}
+        for start in self._starts:
+            for length in range(1, len(start) + 1):
+                longer.setdefault(start[:length], set()).add(start)
+        return longer
+
     def find_starts(self, prefixes: frozenset[str]) -> list[int]:
         """The offsets of the words that begin with one of several folded prefixes, in order.
 
         `NUMBER` among them stands for all numbers.
         """
         found = list(self.numbers) if NUMBER in prefixes else []
-        if min(map(len, prefixes)) == LONGEST:
-            for prefix in prefixes & self._starts.keys():
-                found += self._starts[prefix]
-        else:
-            every = tuple(prefixes)
-            for start, places in self._starts.items():
-                if start.startswith(every):
-                    found += places
+        known = prefixes & self._longer.keys()
+        for start in set().union(*(self._longer[prefix] for prefix in known)):
+            found += self._starts[start]
         return sorted(found)
 
     def has_wide_gaps(self, start: int, end: int) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
-from .pattern_phrases import KIN, is_unnamed
-from .pattern_rules import is_eponym, is_other_number
+from .pattern_forms import find_form, is_eponym, is_other_number
+from .pattern_institutions import is_unnamed
 from .plain_text import PlainText, fold
 from .surrogate_dates import TIME
 from .term_lists import is_clinical_term, is_name, name_words, word_list
@@ -19,60 +20,18 @@ EXTENDED = frozenset({"name", "place", "institution"})
 BRIDGED = ("age", "place", "institution", "profession", "other")
 # Kinds whose mentions must have digits.
 NUMBERS = frozenset({"id", "phone"})
-_PARTICLES = r"de|del|la|las|el|los|en|su|sus|para|con|of|the"
-_JOINING = re.compile(rf"[ .,]*(?:(?:{_PARTICLES})[ .,]+){{1,3}}", re.IGNORECASE)
-_JOINING_AGES = re.compile(rf"[ .,]*(?:(?:{_PARTICLES}|y|and)[ .,]+){{1,3}}", re.IGNORECASE)
-
-# An initial or an abbreviation of capitals, a number of a door or floor, the acronym of an
-# institution. "A", "E", "I", "O" and "Y" may be words.
-_INITIAL = r"(?:(?:[A-Z]\.){2,}|(?:[B-DF-HJ-NP-XZ]|[A-Z](?=\.[ ]?[A-Z]\b))(?!\w))"
-_JOINED_BEFORE = re.compile(rf"(?<!\w)(?:{_INITIAL}\.?[ ]?)+$")
-_INITIALS_AFTER = re.compile(rf"[ .,-]{{1,2}}(?P<initials>{_INITIAL})")
-_JOINED_AFTER = re.compile(
-    rf"[ .,-]{{1,2}}(?P<initials>{_INITIAL})"
-    r"|[ .,-]{1,2}\d{1,3}\s?[ºª]?[ ]?[A-Za-z]?(?![\w/%]|[.,]\d|\.?[ ]?[a-z])"
-    r"|[ ](?P<acronym>\(?[A-Z]{2,10}\)?)(?=[\s.,;)]|$)"
-)
-# Abbreviations of what follows a name in a header.
-_FIELDS = frozenset({"F.N.", "N.H.C.", "H.C.", "D.N.I.", "A.P.", "A.F.", "T.A.", "M.C.", "E.A."})
-_BEFORE_VALUE = re.compile(r"\.?\s*[\d:]")
-# Other words of a name in capitals: those after it, and, in a sentence, those before it.
-# Departments and the names of what follows in an address do not count.
-_CAPITALISED = (
-    r"(?!(?:Servicio|Departamento|Dpto|Secci[óo]n|Unidad|[ÁA]rea|Doctora?|Correo|Tel[ée]fono|Tfno"
-    r"|Department|Division|Section|Unit|Doctor|E-?mail|Fax|Phone|Tel"
-    r"|Aparato|Cirug[íi]a|Cuidados|Medicina|Medicine|Nutrici[óo]n|Surgery"
-    r"|\w+(?:log[íi]a|iatr[íi]a|ology|iatrics))\b)[A-ZÀ-ÖØ-Þ][\w'-]+"
-)
-_CAPITALS_AFTER = re.compile(rf"(?:[ ](?:(?:de|del|la|las|los)[ ]){{0,2}}{_CAPITALISED})+")
-_CAPITALS_BEFORE = re.compile(rf"(?<=[a-zß-öø-ÿ,][ ])(?:{_CAPITALISED}[ ])+$")
+_form = partial(find_form, "mentions")
 # Characters before a mention that are looked at.
 _FARTHEST = 40
 # Characters after it that may join it, so that a text of initials takes no longer than another.
 _LONGEST_JOINED = 100
-_RELATIVE = re.compile(rf"{KIN}|famili|matern|patern|\d", re.IGNORECASE)
-_SEX_FIELD = re.compile(r"sex[oe]?\W*\Z|genero\W*\Z|gender\W*\Z")
-# Words that say someone's sex, folded: a recogniser takes capitalised words for it in short texts.
-_SEXES = re.compile(
-    r"hombre|mujer|varon|hembra|macho|femenin|masculin|\b(?:nin|nen|chic|muchach|ancian|senor)[oa]?"
-    r"|senorit[oa]|nacid[oa]|lactante|bebe|gestante|embarazada|\btrans|\bjoven|adolescente"
-    r"|\b(?:fe)?male|\b(?:wo)?m[ae]n\b|\bboy|\bgirl|\blady|gentleman"
-)
-_TITLE = re.compile(r"\b(?:[Dd]ra?|[Ss]ra?|[Ss]rta|[Dd]on|[Dd]oña|Dña|D|Mrs?|Ms|Miss|Prof)\.? \Z")
-_SCORE = re.compile(r"\b(?:apgar|glasgow|gcs|gleason|insulina?|lantus|novo\w+)\b[^\d\n]{0,12}\Z")
 _WORD = re.compile(r"[^\W\d_]+")
-# A number that was in one token with a name: '"Ruiz","nhc":"778899"'.
-_CODE = re.compile(r"\b[A-Z]{0,4}\d{4,}\w*")
 
 # Shorter names and numbers would match in too many places; those of three letters have to be known.
 _SHORTEST, _SHORTEST_KNOWN, _FEWEST_DIGITS = 4, 3, 5
 # Names of at least this length are found within words too, as in "jecheverria".
 _SHORTEST_WITHIN = 6
-_BETWEEN_PARTS = re.compile(r",?[ ]|[,._-]|[ ](?:(?:de|del|la|las|los)[ ]){1,2}")
 _BETWEEN_DIGITS = " .-/"
-_DOTTED = re.compile(r"\b(?:[A-ZÀ-Þ]\.[ -]?){2,5}|\b[A-ZÀ-Þ]{3,6}\b")
-
-
 _SIGNS = " \"'<>{}[]|=:;,*^~\\"
 
 
@@ -101,8 +60,8 @@ def refine(
             if kind(mention.label) == "name":
                 first, last = start, end
                 start, end = _trim_name(plain, start, end, language)
-                beside = [*_CODE.finditer(plain.text, first, start)]
-                beside += _CODE.finditer(plain.text, end, last)
+                beside = [*_form("code").finditer(plain.text, first, start)]
+                beside += _form("code").finditer(plain.text, end, last)
                 refined += [Mention(*code.span(), mention.label) for code in beside]
             elif kind(mention.label) == "date":
                 time = TIME.search(plain.text, start, end)
@@ -152,20 +111,20 @@ def _is_harmless(text: str, mention: Mention, kind: str, language: str) -> bool:
         return is_other_number(text, mention.start) or _is_in_time(text, mention)
     if kind in EXTENDED and is_term(text, mention.start, mention.end):
         return True
-    if is_number and kind in ("date", "id") and not re.search(r"\d{4}", value):
-        before = text[max(mention.start - _FARTHEST, 0) : mention.start]
-        if _SCORE.search(fold(before)):
-            return True
+    before = fold(text[max(mention.start - _FARTHEST, 0) : mention.start])
+    is_short = is_number and kind in ("date", "id") and not re.search(r"\d{4}", value)
+    if is_short and _form("score").search(before):
+        return True
     if kind == "place" or (kind == "name" and not is_name(fold(value))):
         return is_eponym(text, mention.start) and " " not in value
     if kind == "institution":
         return is_unnamed(value, language)
     if len(value) == 1 and kind == "other" and value.isalpha():
-        return not _SEX_FIELD.search(fold(text[max(mention.start - _FARTHEST, 0) : mention.start]))
+        return not _form("before_sex").search(before)
     if "SEXO" in mention.label and " " not in value:
         is_odd = value.istitle() or any(map(str.isdigit, value))
-        return is_odd and not _SEXES.search(fold(value))
-    return "FAMILIAR" in mention.label and len(value) < 4 and not _RELATIVE.search(value)
+        return is_odd and not _form("sex").search(fold(value))
+    return "FAMILIAR" in mention.label and len(value) < 4 and not _form("relative").search(value)
 
 
 def is_term(text: str, start: int, end: int) -> bool:
@@ -174,7 +133,7 @@ def is_term(text: str, start: int, end: int) -> bool:
     return (
         bool(value)
         and is_clinical_term(value)
-        and not _TITLE.search(text, max(start - 8, 0), start)
+        and not _form("title").search(text, max(start - 8, 0), start)
     )
 
 
@@ -322,7 +281,7 @@ def _joins(
     between = text[run[-1].end() : word.start()]
     if "," in between and len(run) > 1 and any(one[0] in given for one in run):
         return False
-    return _BETWEEN_PARTS.fullmatch(between) is not None
+    return _form("between_parts").fullmatch(between) is not None
 
 
 def _take_run(
@@ -370,7 +329,7 @@ def _find_initials(plain: PlainText, names: Iterable[Mention], language: str) ->
             labels.setdefault(letters, one.label)
     if not labels:
         return
-    for match in _DOTTED.finditer(plain.text):
+    for match in _form("dotted").finditer(plain.text):
         letters = fold("".join(filter(str.isalpha, match[0])))
         if letters in labels and ("." in match[0] or letters not in name_words(language).ordinary):
             yield Mention(
@@ -399,9 +358,9 @@ def extend(text: str, mention: Mention, kind: str, language: str) -> Mention:
     while end < len(text) and _is_within_word(text, end) and kind != "date":
         end += 1
     if kind in EXTENDED:
-        before = _JOINED_BEFORE.search(text, max(start - _FARTHEST, 0), start)
+        before = _form("initials_before").search(text, max(start - _FARTHEST, 0), start)
         start = before.start() if before else start
-        form = _INITIALS_AFTER if kind == "name" else _JOINED_AFTER
+        form = _form("initials_after" if kind == "name" else "joined_after")
         farthest = end + _LONGEST_JOINED
         while (after := form.match(text, end, farthest)) and not _is_of_next(text, after, language):
             end = after.end()
@@ -415,9 +374,10 @@ def _is_of_next(text: str, match: re.Match[str], language: str) -> bool:
     if acronym is not None:
         return acronym.lower() in name_words(language).ordinary
     initials = groups.get("initials")
-    return initials in _FIELDS or (
-        initials is not None and _BEFORE_VALUE.match(text, match.end()) is not None
+    is_field = initials is not None and (
+        _form("field").fullmatch(initials) or _form("before_value").match(text, match.end())
     )
+    return bool(is_field)
 
 
 def extend_to_capitals(
@@ -435,8 +395,9 @@ def extend_to_capitals(
     first = others[place - 1].end if place else 0
     place = bisect_left(others, mention.end, key=lambda one: one.start)
     last = others[place].start if place < len(others) else len(text)
-    before = _CAPITALS_BEFORE.search(text, max(mention.start - _FARTHEST, first), mention.start)
-    after = _CAPITALS_AFTER.match(text, mention.end, last)
+    first = max(mention.start - _FARTHEST, first)
+    before = _form("capitals_before").search(text, first, mention.start)
+    after = _form("capitals_after").match(text, mention.end, last)
     start, end = mention.start, mention.end
     if before:
         names = _find_proper(text, before.start(), start, language)
@@ -459,7 +420,7 @@ def _find_proper(text: str, start: int, end: int, language: str) -> list[re.Matc
 
 def bridge(text: str, mentions: Iterable[Mention], kind: str) -> list[Mention]:
     """The gaps between neighbouring mentions of one label that consist of particles, with both."""
-    joining = _JOINING_AGES if kind == "age" else _JOINING
+    joining = _form("joining_ages" if kind == "age" else "joining")
     found = []
     last: Mention | None = None
     for one in merge_overlapping(mentions):

@@ -8,17 +8,16 @@ before it must say what it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import NamedTuple
 
 from ..errors import BiomedError, add_hint, suggest
-from .pattern_contacts import find_addresses, find_phones, find_postal_codes
-from .pattern_dates import find_ages, find_dates
-from .pattern_identifiers import find_identifiers
+from .pattern_columns import find_columns
+from .pattern_contacts import find_phones, find_web_addresses
+from .pattern_institutions import find_institutions
 from .pattern_people import find_people
-from .pattern_phrases import find_phrases
 from .pattern_places import find_places
-from .pattern_rules import Found
-from .pattern_tables import find_tables
+from .pattern_rules import Found, apply_table
 from .plain_text import PlainText
 
 PATTERN_LANGUAGES = ("en", "es")
@@ -78,14 +77,17 @@ _Finder = Callable[[PlainText, str], Found]
 # A match of an earlier finder is preferred to an overlapping one of a later finder, of which the
 # part before it stays.
 _FINDERS: tuple[_Finder, ...] = (
-    find_tables,
-    find_addresses,
-    find_dates,
-    find_identifiers,
+    find_columns,
+    find_web_addresses,
+    partial(apply_table, "dates"),
+    partial(apply_table, "identifiers"),
     find_phones,
-    find_postal_codes,
-    find_ages,
-    find_phrases,
+    partial(apply_table, "postal_codes"),
+    partial(apply_table, "ages"),
+    partial(apply_table, "addresses"),
+    find_institutions,
+    partial(apply_table, "companies"),
+    partial(apply_table, "circumstances"),
     find_people,
     find_places,
 )

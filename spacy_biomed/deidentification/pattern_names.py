@@ -7,113 +7,20 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
-from .pattern_identifiers import SEGMENTS
-from .pattern_rules import caseless, find_matches, is_eponym
+from .pattern_forms import find_form, is_eponym
+from .pattern_rules import find_matches, read_rule
 from .plain_text import PlainText
 from .term_lists import LANGUAGES, NameWords, name_words, word_list
 
-_WORD = re.compile(r"[^\W\d_]+(?:['-](?!s\b)[^\W\d_]+)*")
-_PARTICLES = frozenset(
-    [
-        "de",
-        "del",
-        "la",
-        "las",
-        "los",
-        "y",
-        "i",
-        "da",
-        "do",
-        "dos",
-        "van",
-        "von",
-        "der",
-        "den",
-        "el",
-        "al",
-    ]
-    + ["san", "santa"]
-)
-_DEPARTMENT = re.compile(r"\w+(?:logi[ac]\w*|iatri[ac]\w*|logy|iatrics)|cirugia|medicina|urgencias")
-# What is between two words of a name, also in Markdown and in names of users.
-_GAP = re.compile(r"[ ._/-]| - |\. |[*_]{1,2} ?[*_]{1,2}")
+_form = partial(find_form, "people")
 _MAX_PARTICLES = 3
 # Longer names are lists of people.
 _MAX_WORDS = 7
 # A given name and a surname that are one word have at least this many letters.
 _SHORTEST_JOINED = 8
-
-# Titles, after which any word that is not ordinary is a name.
-_TITLES = (
-    r"dr|dra|d|dña|d[ªa]|don|doña|sr|sra|srta|sres|doctora?|mr|mrs|ms|miss|fdo|firmad[oa]|firma"
-    r"|alias|apodad[oa]|apodo|mote|sobrenombre|llamad[oa]|llaman|hace llamar|se llama"
-    r"|conocid[oa] (?:como|por)|de nombre|a nombre de|pte|pcte|pac|px|pt"
-    r"|(?:remitid|atendid|informad|solicitad|realizad|validad|firmad|revisad|dictad|verificad"
-    r"|autorizad|registrad|transcrit|elaborad|supervisad|administrad|prescrit|redactad)[oa] por|cc"
-    r"|prof|profesora?|professor|sor|fray|rev|reverend|rabbi|imam"
-    r"|nickname|goes by|known as|aka|signed|attending"
-    r"|(?:seen|signed|referred|reviewed|dictated|reported|verified|authori[sz]ed|entered|typed"
-    r"|transcribed|checked|witnessed|completed|prepared|ordered|cosigned|escorted|recorded"
-    r"|approved|prescribed|administered) by"
-)
-# Names of fields, and of people, after which one word of a name has to be known.
-_FIELDS = (
-    r"nombres?|apellidos?\d?|nombre y apellidos|paciente|patient|name|surname|forename|first_?name"
-    r"|last_?name|given|family|m[ée]dic[oa]|facultativ[oa]|enfermer[oa]|cirujan[oa]|tutora?"
-    r"|acompañad[oa] (?:de|por)|habl\w+ con|llam\w+ a|avis\w+ a|asunto|visita|(?:con)?vive con"
-    r"|responsable|contacto|titular|asegurad[oa]|hij[oa]s?|herman[oa]s?|espos[oa]|marido|mujer"
-    r"|madre"
-    r"|padre|pareja|novi[oa]|abuel[oa]|t[íi][oa]|cuñad[oa]|sobrin[oa]|prim[oa]|niet[oa]|suegr[oa]"
-    r"|vecin[oa]|cuidador[a]?|nurse|son|daughter|wife|husband|mother|father|sister|brother|provider"
-    r"|neighbou?r|friend|boyfriend|girlfriend|partner|spouse|dad|mum|mom|grand(?:son|daughter"
-    r"|mother|father|ma|pa)"
-    r"|aide|roommate|housemate|sitter|nanny|landlord|landlady|coworker|classmate|stepson"
-    r"|stepdaughter|stepfather|stepmother|compañer[oa]|amig[oa]|canguro|niñera|padrino|madrina"
-    r"|aunt|uncle|niece|nephew|cousin|twin|caregiver|carer|guardian|fianc[ée]e?|married to"
-    r"|lives with|baby (?:boy|girl)"
-    r"|hand(?:ed)? ?over(?: from| to)?|report (?:from|to)|spoke (?:with|to|w/)"
-    r"|discussed (?:with|w/)|d/w"
-    r"|phoned|texted|paged|informed|notified|updated|met with|relayed to|accompanied by|rn"
-)
-_CUES = [
-    caseless(
-        "name",
-        rf"(?<![^\W_])(?P<{kind}>{words})(?![^\W\d_])"
-        r"(?:[.:\s\"'«“=>|<(/ªº_,*[{{-]|es\b|is\b|de_|sra?\b\.?|mayor\b|menor\b){1,8}(?=[^\W\d_])",
-    )
-    for kind, words in (("title", _TITLES), ("field", _FIELDS))
-]
-# Words after a name of what only a person does, and before one of whom something happens to.
-_VERBS = (
-    r"refier[ea]n?|acud[ei]\w*|ingres[ao]|present[ao]|consult[ao]|viv[ei]\w*|cuenta|nieg\w+|dice"
-    r"|coment[ao]|vuelve|volvio|llam[ao]|falleci?o|fallece|tom[ao]|tomaba|vino|viene|es alta"
-    r"|es dad[oa]|padece|reconoce|acepta|firm[ao]|solicit[ao]|explica|tiene|debuta|sufr[eio]+"
-    r"|precis[ao]|sigue|duerme|camina|deambula|come|bebe|fuma|trabaja|tose|vomit[ao]|llor[ao]"
-    r"|mejor[ao]|empeor[ao]|permanece|continua|evoluciona|recibe|necesita|nota|siente|quiere|pide"
-    r"|rechaza|denies|reports|presents|complains|returned|lives|states|takes|feels|sleeps|smokes"
-    r"|is (?:stable|improving|doing|here|a \d)|was admitted|was seen|has (?:been|a|no)|seen"
-)
-DOES = re.compile(rf" (?:(?:no|se|ya|ha|habia|fue|esta|lo|le) ){{0,2}}(?:{_VERBS})\b")
-_SUFFERS = re.compile(r"(?:^|[.\n] ?)a $")
-_IS_DONE = re.compile(r" (?:se )?l[eao]s? [a-z]")
-# The beginning of a line, perhaps with the number of a row.
-_LINE = re.compile(
-    r"^[ >*•#_-]*(?P<row>\d{1,4}[A-Z]?(?:[-/.]\d)?[ ]?[-–.:)|][ ]*)?(?=[^\W\d_])", re.MULTILINE
-)
-_AFTER_INITIAL = re.compile(r"\.?(?:[,:(|;\n]| ?-> ?| - |\Z)")
-_AFTER_ROW = re.compile(r"[ ]?(?:[-–,:(|;\n]|\Z)")
-_NICKNAME = re.compile(r"[\"“«'(](?P<name>(?:(?:el|la) )?[^\W\d_]{3,15})[\"”»')]")
-_NO_PERSON_BEFORE = re.compile(
-    r"\b(?:san|santa|santo|virgen|nuestra senora|hospital\w*|clinica|centro|fundacion|instituto"
-    r"|universidad|calle|c/|plaza|avda?|avenida|paseo|colegio|iglesia|parroquia|residencia)\.?"
-    r"(?: (?:de|del|la|los|las|el)){0,3} \Z"
-)
-_INITIALS = re.compile(r"(?:[A-ZÀ-Þ]\.[ -]?){1,5}")
-_SEGMENT = re.compile(rf"(?:^\W?[A-Z][A-Z0-9]{{2}}|\b(?:{SEGMENTS}))\|.*", re.MULTILINE)
-_COMPONENT = re.compile(r"(?<=[|^])[^\W\d_][^|^~\d\n]{2,40}(?=\^)|(?<=\^)[^\W\d_][^|^~\d\n]{2,40}")
 
 
 class Word(NamedTuple):
@@ -141,7 +48,7 @@ class Word(NamedTuple):
 @cache
 def _all_names(language: str) -> frozenset[str]:
     known = name_words(language)
-    return (known.given | known.surnames) - _PARTICLES
+    return (known.given | known.surnames) - word_list("name_particles")
 
 
 class NameFinder:
@@ -154,8 +61,9 @@ class NameFinder:
         self.plain, self.language = plain, language
         self.text, self.folded = plain.text, plain.folded
         self._known: NameWords = name_words(language)
-        self.places = [match.span() for match in _WORD.finditer(self.folded)]
+        self.places = [match.span() for match in _form("word").finditer(self.folded)]
         self._names = _all_names(language)
+        self._particles = word_list("name_particles")
         self.at = {start: place for place, (start, _) in enumerate(self.places)}
         self._words: dict[int, Word] = {}
 
@@ -171,11 +79,11 @@ class NameFinder:
         - Known names before what only people do ("refiere").
         - The words of components in segments of HL7.
         """
-        for cue in _CUES:
-            for match in find_matches(cue, self.plain):
+        for cue in ("title", "field"):
+            for match in find_matches(read_rule("people", cue), self.plain):
                 place = self.at.get(match.end())
                 if place is not None and not is_eponym(self.text, match.start()):
-                    found = self._after_cue(place, cue is _CUES[0])
+                    found = self._after_cue(place, cue == "title")
                     if found:
                         yield found
         yield from self._in_runs()
@@ -208,7 +116,10 @@ class NameFinder:
         if not self.joins(place):
             return False
         word, before = self.word(place), self.word(place - 1)
-        return word.shape == before.shape == "t" and DOES.match(self.folded, word.end) is not None
+        return (
+            word.shape == before.shape == "t"
+            and _form("does").match(self.folded, word.end) is not None
+        )
 
     def _find_start(self, place: int) -> int:
         """The first of capitalised words from the start of a line to a name: "MONZONÍS ELVIRA"."""
@@ -239,7 +150,7 @@ class NameFinder:
         """Capitalised words, none of them ordinary, before what a person does; known names alone on
         a line, before a colon, or before an initial.
         """
-        for line in _LINE.finditer(self.text):
+        for line in _form("line").finditer(self.text):
             first = place = self.at.get(line.end(), len(self.places))
             while place < len(self.places) and place < first + _MAX_WORDS:
                 word = self.word(place)
@@ -247,37 +158,37 @@ class NameFinder:
                 # "elvira monzonis acude"
                 is_lower = self.word(first).shape == "l" and self.word(first).known == "given"
                 is_name = (word.shape in "tu" or is_lower) and not word.is_ordinary
-                is_part = word.form in _PARTICLES or is_name or is_initial
+                is_part = word.form in self._particles or is_name or is_initial
                 if not is_part or (place > first and not self.joins(place)):
                     break
                 place += 1
             words = [self.word(one) for one in range(first, place)]
-            names = [one for one in words if one.form not in _PARTICLES]
+            names = [one for one in words if one.form not in self._particles]
             is_row = bool(line["row"]) and len(names) > 1
             if names and (
                 self._stands_for_person(names, words[-1].end)
-                or (is_row and _AFTER_ROW.match(self.text, words[-1].end))
+                or (is_row and _form("after_row").match(self.text, words[-1].end))
             ):
                 yield words[0].start, words[-1].end
 
     def _stands_for_person(self, names: list[Word], end: int) -> bool:
         text = self.text
         known = [one for one in names if one.known]
-        if len(names) > 1 and DOES.match(self.folded, end):
+        if len(names) > 1 and _form("does").match(self.folded, end):
             return True
         if names[-1].shape == "i" and len(names) == 2:
-            is_item = _AFTER_INITIAL.match(text, end) is not None
+            is_item = _form("after_initial").match(text, end) is not None
             return names[0].known == "surname" or (bool(names[0].known) and is_item)
         if names[0].shape == "l":
             return False
         if len(known) < len(names) or all(one.known == "surname" for one in names):
-            initials = _INITIALS.match(text, end + 1)
+            initials = _form("initials").match(text, end + 1)
             return bool(known and initials and text[end : end + 1] in " ,")
         return text[end : end + 1] in ("", "\n", ":")
 
     def _in_nicknames(self) -> Iterator[tuple[int, int]]:
         """A given name in quotes or brackets after a name, and with that name and the next."""
-        for match in _NICKNAME.finditer(self.text):
+        for match in _form("nickname").finditer(self.text):
             place = bisect_left(self.places, match.span("name"))
             inner = self.word(place)
             before = self.word(place - 1) if place else None
@@ -325,7 +236,7 @@ class NameFinder:
         gap = self.text[self.places[place - 1][1] : self.places[place][0]]
         if gap == " ":
             return True
-        if _GAP.fullmatch(gap) is None:
+        if _form("gap").fullmatch(gap) is None:
             return False
         if self.word(place - 1).shape == "i" or "-" in gap:
             return True
@@ -353,7 +264,7 @@ class NameFinder:
             last = end
             while (
                 last - end < _MAX_PARTICLES
-                and self.word(last).form in _PARTICLES
+                and self.word(last).form in self._particles
                 and self.joins(last + 1)
             ):
                 last += 1
@@ -366,7 +277,7 @@ class NameFinder:
         """The end of the name that begins at a place; the place itself if there is no name."""
         first, end = self.word(place), self.extend(place)
         words = [self.word(one) for one in range(place, end)]
-        names = [one for one in words if one.form not in _PARTICLES and one.shape != "i"]
+        names = [one for one in words if one.form not in self._particles and one.shape != "i"]
         if len(names) > 1:
             # "Dolores Blanco": both are ordinary words too, and both are capitalised. Surnames may
             # be first, as in a list: "Ochoa Ibáñez Marta".
@@ -376,7 +287,7 @@ class NameFinder:
             if is_name:
                 return end
         is_alone = first.shape == "t" and first.is_clear()
-        if is_alone and (DOES.match(self.folded, first.end) or self._suffers(first)):
+        if is_alone and (_form("does").match(self.folded, first.end) or self._suffers(first)):
             return place + 1
         is_joined = first.is_clear() and first.form not in self._names and first.shape in "tu"
         return place + 1 if is_joined and "-" not in first.form else place
@@ -384,16 +295,18 @@ class NameFinder:
     def _suffers(self, word: Word) -> bool:
         """Whether something happens to somebody: "A Candela le duele"."""
         before = self.folded[max(word.start - 4, 0) : word.start]
-        return bool(_SUFFERS.search(before) and _IS_DONE.match(self.folded, word.end))
+        return bool(
+            _form("suffers").search(before) and _form("is_done").match(self.folded, word.end)
+        )
 
     def _after_cue(self, place: int, is_title: bool) -> tuple[int, int] | None:
         word = self.word(place)
-        while word.form in _PARTICLES and self.joins(place + 1):
+        while word.form in self._particles and self.joins(place + 1):
             if word.shape == "l" and not is_title:
                 return None
             place += 1
             word = self.word(place)
-        if word.form in word_list("particles") or _DEPARTMENT.match(word.form):
+        if word.form in word_list("particles") or _form("department").match(word.form):
             return None
         if word.shape == "i":
             # "Paciente J.E.R.", "Sra. M. Ochoa"
@@ -420,11 +333,11 @@ class NameFinder:
     def _is_after_doctor(self, word: Word) -> bool:
         """Whether a title of people is before a word in lower case: "dra. echeverria"."""
         title = self.folded[max(word.start - 6, 0) : word.start]
-        return len(word.form) > 3 and bool(re.search(r"\b(?:dra?|sra?|srta|dna)\.? $", title))
+        return len(word.form) > 3 and bool(_form("doctor_before").search(title))
 
     def _read_initials(self, start: int) -> tuple[int, int] | None:
         """The place of initials, unless a value follows them, as after "F.N."."""
-        match = _INITIALS.match(self.text, start)
+        match = _form("initials").match(self.text, start)
         if match is None or re.compile(r"\s*[\d:]").match(self.text, match.end()):
             return None
         return start, start + len(match[0].rstrip(" -"))
@@ -472,8 +385,8 @@ class NameFinder:
         return first
 
     def _in_segments(self) -> Iterator[tuple[int, int]]:
-        for line in _SEGMENT.finditer(self.text):
-            for match in _COMPONENT.finditer(self.text, line.start(), line.end()):
+        for line in _form("segment").finditer(self.text):
+            for match in _form("component").finditer(self.text, line.start(), line.end()):
                 words = re.findall(r"\w+", self.folded[slice(*match.span())])
                 is_known = any(map(self._known.is_name, words))
                 if is_known or not self._known.ordinary.issuperset(words):
@@ -482,4 +395,4 @@ class NameFinder:
     def _is_other(self, start: int) -> bool:
         """Whether a name belongs to an institution, an address or a term."""
         before = self.folded[max(start - 40, 0) : start]
-        return _NO_PERSON_BEFORE.search(before) is not None or is_eponym(self.text, start)
+        return _form("no_person").search(before) is not None or is_eponym(self.text, start)

@@ -84,6 +84,21 @@ def name_words(language: str) -> NameWords:
     return NameWords(*(frozenset(terms(language, name)) for name in lists))
 
 
+class PlaceWords(NamedTuple):
+    """The places of a language, normalised, and the words with which one begins."""
+
+    names: frozenset[str]
+    first: frozenset[str]
+
+
+@cache
+def place_words(language: str) -> PlaceWords:
+    """The towns, regions and countries of a language."""
+    lists = ("places", "regions", "countries")
+    names = frozenset(normalize(name) for kind in lists for name in terms(language, kind))
+    return PlaceWords(names, frozenset(name.split()[0] for name in names))
+
+
 def is_name(word: str) -> bool:
     """Whether a normalised word is a person's name in any language."""
     return any(name_words(language).is_name(word) for language in LANGUAGES)

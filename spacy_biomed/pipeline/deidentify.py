@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
@@ -42,15 +41,6 @@ SHORTEST_SECRET = 16
 # Maximum number of labels named in a message.
 _NAMED_LABELS = 8
 MAKE_SECRET = '`python -c "import secrets; print(secrets.token_hex())"`'
-
-
-# Characters before a date that are looked at, and what is before a date of birth.
-_FARTHEST = 40
-_BIRTH = re.compile(
-    r"(?:\bf\.?\s?n\b|\bfnac|nacimiento|\bnac\b|\bnacid[oa]|\bnaci[óo]|\bborn|\bbirth|\bDOB\b)"
-    r"[^\n.;\d]{0,20}[.:\s]*\Z",
-    re.IGNORECASE,
-)
 
 
 class BiomedDeidentifier(Described, Pipe):
@@ -300,13 +290,15 @@ class BiomedDeidentifier(Described, Pipe):
         """The value to set as `doc._.deidentified`; without a key, all mentions become tags."""
         surrogates: list[str | None] = [None] * len(mentions)
         if key is not None:
+            from ..deidentification.pattern_forms import find_form, stands_before
             from ..deidentification.surrogates import Surrogates
 
+            birth = find_form("mentions", "birth")
             places = [plain.to_plain(one.start, one.end) for one in mentions]
             originals = [plain.lines[start:end] for start, end in places]
             kinds = [self.kind(one.label) for one in mentions]
             kinds = [
-                "birth" if kind == "date" and _is_birth(plain.text, start) else kind
+                "birth" if kind == "date" and stands_before(birth, plain.text, start) else kind
                 for kind, (start, _) in zip(kinds, places, strict=True)
             ]
             pairs = list(zip(kinds, originals, strict=True))
@@ -398,11 +390,6 @@ make_biomed_deidentify = register_factory(
     assigns=["doc._.deidentified"],
     default_score_weights={"deid_r": None, "deid_clean_documents": None},
 )
-
-
-def _is_birth(text: str, start: int) -> bool:
-    """Whether what is before a date says that it is one of birth."""
-    return _BIRTH.search(text, max(start - _FARTHEST, 0), start) is not None
 
 
 def add_deidentifier(

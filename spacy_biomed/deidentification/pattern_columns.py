@@ -5,42 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .pattern_rules import Found
+from .pattern_forms import find_form
+from .pattern_rules import Found, read_rules
 from .plain_text import PlainText, fold
 
-# The heads of columns, folded.
-_HEADS = {
-    "name": r"nom(?:bres?)?(?: completo)?|ape(?:ll?)?\d?|given|family"
-    r"|(?:1er |2o |primer |segundo )?apellidos?\d?(?: y nombre)?"
-    r"|paciente|nombre y apellidos|apellidos,? nombre|(?:first|last|full|middle|maiden"
-    r"|patient)?[ _]?name"
-    r"|first|last|middle|maiden|forenames?|surname|patient|pt|medico|facultativo|responsable"
-    r"|familiar|contacto|cuidadora?",
-    "record": r"(?:urn?|fin|csn|empi|hosp(?:ital)?)(?: (?:no|number))?\.?"
-    r"|n?\.?[ºo°]?\.? ?h\.?c\.?|nhc|(?:n\.?[ºo°]?\.? )?(?:de )?historia(?: clinica)?|mrn"
-    r"|id|episodio|expediente|record(?: no\.?)?|chart",
-    "national_id": r"curp|rfc|rut|nss|nhs(?: (?:no|number))?|ppsn?|dni|nif|nie|cipa?|sip|tis|nuss"
-    r"|ssn|pasaporte|passport",
-    "date": r"f\.? ?nac\.?(?:imiento)?|fn|fnac|fecha.*|dob|birth.*|ingreso|alta|date.*|admitted",
-    "phone": r"tel.*|tfno\.?|movil|phone.*|mobile",
-    "address": r"domicilio|direccion|address",
-    "place": r"localidad|poblacion|municipio|ciudad|provincia|cp|city|zip",
-    "room": r"cama|hab\.?(?:itacion)?|box|room|bed",
-    "email": r"correo.*|e-?mail",
-}
-# A key and its value in JSON, in XML, or in the attributes of an element.
-_PAIR = re.compile(
-    r"[\"'](?P<key>[^\W\d][\w ]{1,30})[\"']\s*:\s*\[?[\"']?"
-    r"(?P<value>[^\"'{}\[\]\n]{2,60}?)(?=[\"'}\]\n]|,[ ]?[\"'])"
-    r"|<(?P<tag>[^\W\d]\w{1,30})[^<>\n]{0,80}>(?P<inner>[^<>\n]{2,60})<"
-    r"|(?<=[\s?&])(?P<name>[^\W\d]\w{1,30})=(?P<sign>[\"'])(?P<quoted>[^\"'<>\n]{2,60})(?P=sign)"
-)
-_COLUMNS = {pattern: re.compile(heads) for pattern, heads in _HEADS.items()}
 _FEWEST = 2
 _NUMBERS = frozenset({"record", "national_id", "date", "phone", "room"})
 
 
-def find_tables(plain: PlainText, language: str) -> Found:
+def find_columns(plain: PlainText, language: str) -> Found:
     """Find the cells of columns, and the values of keys, whose name says that they are personal.
 
     Cells are separated by tabs, semicolons, bars or commas. At least half of the cells of a table's
@@ -56,7 +29,7 @@ def find_tables(plain: PlainText, language: str) -> Found:
 
 
 def _find_pairs(text: str) -> Found:
-    for pair in _PAIR.finditer(text):
+    for pair in find_form("columns", "pair").finditer(text):
         key = pair["key"] or pair["tag"] or pair["name"]
         group = "value" if pair["key"] else "inner" if pair["tag"] else "quoted"
         pattern = _read_head(re.sub(r"(?<=[a-zß-ÿ])(?=[A-Z])|_", " ", key))
@@ -101,7 +74,8 @@ def _is_header(cells: list[str], heads: list[str | None]) -> bool:
 
 def _read_head(cell: str) -> str | None:
     folded = fold(cell).strip(" .:*_")
-    return next((name for name, head in _COLUMNS.items() if head.fullmatch(folded)), None)
+    heads = read_rules("columns", "")
+    return next((head.pattern for head in heads if head.form.fullmatch(folded)), None)
 
 
 def _is_value(cell: str, pattern: str) -> bool:

@@ -15,6 +15,7 @@ from rich.console import Console
 from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
+from ..bulk.failed_documents import check_failed
 from ..errors import BiomedError, escape, list_choices
 from ._shared.bad_input import explaining_interruption
 from ._shared.display import create_bar, create_table
@@ -27,7 +28,6 @@ from ._shared.input_options import (
     MAX_SECONDS,
     QUOTING,
     TEXT_COLUMN,
-    check_failed,
     read_layout,
 )
 from ._shared.number_options import from_0_to_1

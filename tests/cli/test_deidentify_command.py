@@ -4,7 +4,6 @@ import gzip
 import json
 import os
 import re
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from error_lines import error_line
 from spacy.tokens import DocBin
 from typer.testing import CliRunner
 
+from spacy_biomed.bulk import deidentified_files
 from spacy_biomed.cli import app
 from spacy_biomed.outputs import MARKER, replacing_directory
 
@@ -527,15 +527,14 @@ def test_texts_that_look_encoded_are_refused_with_a_count_or_repaired(run, tmp_p
 def test_a_text_that_changes_after_its_mentions_were_found_is_not_written(
     run, tmp_path, monkeypatch
 ):
-    deidentify_command = import_module("spacy_biomed.cli.deidentify")
     notes = tmp_path / "notes.txt"
-    read_found = deidentify_command._read_found
+    read_found = deidentified_files._read_found
 
     def change(work):
         notes.write_text(notes.read_text().replace("Marta", "Hoy Marta"), encoding="utf8")
         return read_found(work)
 
-    monkeypatch.setattr(deidentify_command, "_read_found", change)
+    monkeypatch.setattr(deidentified_files, "_read_found", change)
     line = error_line(run("deidentify", "notes.txt", "clean.txt"))
     assert "notes.txt: changes while it is read" in line
     assert not (tmp_path / "clean.txt").exists()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import typer
 
 from ...bulk.time_limit import DEFAULT_SECONDS
-from ...errors import BiomedError
 from .number_options import above_zero
 
 if TYPE_CHECKING:
@@ -52,27 +50,3 @@ def read_layout(encoding: str, delimiter: str | None, quoting: str) -> Layout:
     if delimiter in ("\\t", "tab"):
         delimiter = "\t"
     return Layout(encoding, delimiter, cast("Literal['minimal', 'none']", quoting)).check()
-
-
-def check_failed(
-    output: Path, documents: int, failed: list[dict[str, str]], listed: Path, max_errors: int | None
-) -> None:
-    """Raise BiomedError if documents failed and --max-errors does not allow it, or if all did.
-
-    Args:
-        output: what was written.
-        documents: number of documents that did not fail.
-        failed: `id` and `reason` of the others.
-        listed: file that has them.
-        max_errors: number of documents that may fail; None for none.
-    """
-    if not failed or (documents and max_errors is not None):
-        return
-    first = f"{failed[0]['id']}: {failed[0]['reason']}"
-    count = f"{len(failed):,} of {documents + len(failed):,} documents failed"
-    if not documents:
-        raise BiomedError(f"{output}: has no document, since all {len(failed):,} failed: {first}")
-    raise BiomedError(
-        f"{output}: {count}, the others are done: {first}; see {listed}, or allow it with "
-        f"--max-errors {len(failed)}"
-    )

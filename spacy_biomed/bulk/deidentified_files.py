@@ -1,0 +1,285 @@
+"""Copies of files with de-identified texts: what `spacy biomed deidentify` reads and writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..annotations.deidentified import Deidentified
+from ..deidentification.document_key import DocumentKey
+from ..deidentification.encoded_text import find_encodings
+from ..deidentification.vault import check_new, identifier_place, read_vault_key, writing_vault
+from ..errors import BiomedError
+from ..files.compression import strip_compression
+from ..files.sources import Item, Part, is_text, printable
+from ..normalization import is_in_capitals
+from ..outputs import MARKER, remove_directory, replacing_file
+from .annotating import BulkSettings, Progress, annotate_collection
+from .deidentification import DEIDENTIFIED_BY, Deidentification
+from .failed_documents import check_failed, check_list, write_failed
+from .manifest import FINISHED
+from .replacements import hash_text
+from .text_documents import check_same_format, find_texts, writing_texts
+
+
+@dataclass(frozen=True)
+class DeidentifiedFiles:
+    """What a run reads and writes.
+
+    Attributes:
+        texts: file or folder of documents.
+        output: its copy with de-identified texts.
+        annotations: JSON lines to write, with what replaces the mentions; None for none.
+        vault: file to write with the originals; None for none.
+    """
+
+    texts: Path
+    output: Path
+    annotations: Path | None = None
+    vault: Path | None = None
+
+    @property
+    def written(self) -> list[Path]:
+        """The files that are written, without those beside the output."""
+        return [path for path in (self.output, self.annotations, self.vault) if path is not None]
+
+    @property
+    def listed(self) -> Path:
+        """The list of the documents that failed."""
+        return Path(f"{self.output}.errors.jsonl")
+
+    @property
+    def work(self) -> Path:
+        """The folder of a run that is not finished."""
+        return Path(f"{self.output}.shards")
+
+    def check_places(self, sources: Iterable[Path]) -> None:
+        """Refuse to write to what is read, or twice to one place, or to what is beside the output.
+
+        Args:
+            sources: what is read besides the texts.
+        """
+        read = [self.texts, *sources]
+        if any(_overlap(self.output, source) for source in read):
+            raise BiomedError(
+                f"{self.output}: this is what is read, or in it, or around it; name another output"
+            )
+        beside = [self.listed, self.work, identifier_place(self.output)]
+        others = [*read, self.output, *beside]
+        for option, path in (("--annotations", self.annotations), ("--vault", self.vault)):
+            if path is None:
+                continue
+            if any(_overlap(path, other) for other in others):
+                raise BiomedError(
+                    f"{path}: this is what is read or written besides, or in it, or around it; "
+                    f"give {option} a file of its own"
+                )
+            if path.is_dir():
+                raise BiomedError(f"{path}: this is a directory; give {option} a file")
+            others.append(path)
+        check_list(self.listed)
+
+    def read_key(self, key_file: Path | None) -> bytes | None:
+        """The key of the vault, from a file or the environment; None without a vault."""
+        if self.vault is None:
+            if key_file is not None:
+                raise BiomedError(f"{key_file}: the key of a vault, but there is no --vault")
+            return None
+        check_new(self.vault)
+        return read_vault_key(key_file)
+
+    def read(self, settings: BulkSettings, asked: Deidentification) -> Part:
+        """The documents, with texts that are decoded if that is asked for."""
+        check_same_format(self.texts, self.output)
+        return asked.read(find_texts(self.texts, settings.columns, settings.layout))
+
+
+def _overlap(path: Path, other: Path) -> bool:
+    """Whether one path is or contains the other, also by links, other case or other accents."""
+    first, second = _true_place(path), _true_place(other)
+    if first.is_relative_to(second) or second.is_relative_to(first):
+        return True
+    return _has_file(path, other) or _has_file(other, path)
+
+
+def _true_place(path: Path) -> Path:
+    return Path(unicodedata.normalize("NFC", os.path.realpath(path)).casefold())
+
+
+def _has_file(path: Path, file: Path) -> bool:
+    """Whether a path is a file or a folder that contains it, also by a hard link."""
+    if not file.is_file():
+        return False
+    there = (one for one in (path, *path.rglob("*")) if one.is_file())
+    return any(one.samefile(file) for one in there)
+
+
+def check_texts(part: Part, is_any_allowed: bool) -> tuple[int, int]:
+    """Refuse texts in which names are encoded, before the work.
+
+    Args:
+        is_any_allowed: whether encoded texts are taken as they are.
+
+    Returns:
+        the number of texts that are mostly in capitals, and of all.
+    """
+    total, capitals = 0, 0
+    found: list[tuple[str, str]] = []
+    for row, item in enumerate(part.read_from(0, 0)):
+        total += 1
+        capitals += is_in_capitals(item.text)
+        if not is_any_allowed:
+            found += [(part.place(row), name) for name in find_encodings(item.text)[:1]]
+    if found:
+        place, name = found[0]
+        raise BiomedError(
+            f"{place}: this text looks encoded ({name}), as {len(found)} of {total} do, and its "
+            "names would stay: decode it with --repair, or take it as it is with --no-repair"
+        )
+    return capitals, total
+
+
+def deidentify_files(
+    pipeline: str,
+    files: DeidentifiedFiles,
+    part: Part,
+    settings: BulkSettings,
+    asked: Deidentification,
+    *,
+    key: bytes | None = None,
+    names: DocumentKey | None = None,
+    on_progress: Progress | None = None,
+) -> tuple[int, list[dict[str, str]]]:
+    """Write the documents with de-identified texts, or go on with a run that was interrupted.
+
+    Args:
+        pipeline: installed package or pipeline directory.
+        part: the documents (`DeidentifiedFiles.read`).
+        key: of the vault.
+        names: key from which files get new names; None to keep theirs.
+        on_progress: as in `annotate_collection`.
+
+    Returns:
+        the number of documents that were written, and `id` and `reason` of the others.
+
+    Raises:
+        BiomedError: as in `annotate_collection`; if all documents fail; if a file changes.
+    """
+    # Begun before the work, so that a place that cannot be written is reported at once.
+    with _writing(files, settings, key) as write:
+        failed = _find(pipeline, files, settings, asked, on_progress)
+        total = 0
+        for item, deidentified in _combine(part, _read_found(files.work)):
+            named = item if names is None else _rename(item, names)
+            if is_text(named.id):
+                write(named, deidentified)
+                total += 1
+            else:
+                reason = "a name that is not UTF-8; rename the file, or use --rename"
+                failed.append({"id": printable(named.id), "reason": reason})
+        if not total:
+            remove_directory(files.work, DEIDENTIFIED_BY)
+            check_failed(files.output, total, failed, files.listed, settings.max_errors)
+    write_failed(files.listed, failed)
+    remove_directory(files.work, DEIDENTIFIED_BY)
+    return total, failed
+
+
+def _find(
+    pipeline: str,
+    files: DeidentifiedFiles,
+    settings: BulkSettings,
+    asked: Deidentification,
+    on_progress: Progress | None,
+) -> list[dict[str, str]]:
+    """Find the mentions of all documents, or go on with it; return the documents that failed.
+
+    It is saved in a folder beside the output, which only this user can read and which has nothing
+    of the texts. The folder is deleted where no shard has been finished.
+    """
+    old = os.umask(0o077)
+    try:
+        return annotate_collection(
+            pipeline,
+            files.texts,
+            files.work,
+            settings,
+            on_progress=on_progress,
+            deidentification=asked,
+        ).failed
+    except BaseException:
+        if (files.work / MARKER).exists() and not (files.work / FINISHED).exists():
+            remove_directory(files.work, DEIDENTIFIED_BY)
+        raise
+    finally:
+        os.umask(old)
+
+
+def _read_found(work: Path) -> Iterator[tuple[int, str, list]]:
+    """The number of each document, the hash of its text, and what replaces its mentions."""
+    for part in sorted(work.glob("part-*.jsonl"), key=lambda path: (len(path.name), path.name)):
+        with part.open(encoding="utf8") as lines:
+            for line in lines:
+                number, text_hash, replaced = json.loads(line)
+                yield number, text_hash, replaced
+
+
+def _combine(
+    part: Part, found: Iterable[tuple[int, str, list]]
+) -> Iterator[tuple[Item, Deidentified]]:
+    """The documents that did not fail, in order."""
+    items = enumerate(part.read_from(0, 0))
+    for number, text_hash, replaced in found:
+        item = next((item for row, item in items if row == number), None)
+        # Offsets in another text would leave names in it.
+        if item is None or item.error or hash_text(item.text) != text_hash:
+            raise part.has_changed()
+        yield item, Deidentified(item.text, map(tuple, replaced))
+    part.check_same()
+
+
+def _rename(item: Item, key: DocumentKey) -> Item:
+    """A document with a name of 128 bits, which cannot be traced back without the secret.
+
+    All documents go to one folder, since names of folders may be names of people too.
+    """
+    ending = item.id[len(strip_compression(item.id)) :].lower()
+    name = key.digest(16, "file name", item.id).hex()
+    return item._replace(id=f"{name}.txt{ending}")
+
+
+@contextmanager
+def _writing(
+    files: DeidentifiedFiles, settings: BulkSettings, key: bytes | None
+) -> Iterator[Callable[[Item, Deidentified], None]]:
+    """Yield a function that writes a document wherever it is asked for."""
+    is_folder = files.texts.is_dir()
+    with ExitStack() as stack:
+        identifier = "" if files.vault is None else secrets.token_hex(16)
+        columns, layout = settings.columns, settings.layout
+        documents = writing_texts(files.texts, files.output, columns, layout, identifier)
+        write_text = stack.enter_context(documents)
+        notes = lock = None
+        if files.annotations is not None:
+            partial = stack.enter_context(replacing_file(files.annotations))
+            notes = stack.enter_context(partial.open("w", encoding="utf8"))
+        if files.vault is not None and key is not None:
+            lock = stack.enter_context(writing_vault(files.vault, key, identifier))
+
+        def write(item: Item, deidentified: Deidentified) -> None:
+            write_text(item, deidentified.text)
+            if notes is not None:
+                name = {"file": item.id} if is_folder else {}
+                replacements = [one._asdict() for one in deidentified.replacements]
+                row = {**name, **item.fields, "replacements": replacements}
+                notes.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
+            if lock is not None:
+                lock(item.id if is_folder else "", deidentified, item.fields)
+
+        yield write

@@ -31,7 +31,7 @@ def prepare_corpora(
         progress: called with the folder of each corpus before it is converted.
 
     Raises:
-        BiomedError: as `download_corpus` and `convert_corpus` do, after the last corpus; one line for
+        BiomedError: as `download_corpus` and `convert_corpus` do, after the last corpus; a line for
             each that failed.
     """
     failures = []
@@ -45,8 +45,10 @@ def prepare_corpora(
         own = assets_dir / (section.folder or "")
         source = own if section.folder and own.is_dir() else assets_dir / entry.folder
         for fold in _list_folds(source) if section.folds == GIVEN_FOLDS else [""]:
+            if (output / fold / "corpus.json").is_file():
+                continue
             try:
-                if not (output / fold / "corpus.json").is_file() and _are_there(entry, source / fold):
+                if _are_there(entry, source / fold):
                     progress(output / fold)
                     convert_corpus(entry.name, source / fold, output / fold)
             except BiomedError as error:

@@ -42,11 +42,11 @@ from comparisons import Check, console, create_parser, write_results
 
 from spacy_biomed.bulk import BulkSettings, annotate_collection
 from spacy_biomed.evaluation.benchmark import describe_machine
-from spacy_biomed.evaluation.workers import thread_settings
 from spacy_biomed.files import Columns
 from spacy_biomed.files.sources import plan_shards
 from spacy_biomed.formats.inputs import find_parts
 from spacy_biomed.pipeline import load_pipeline
+from spacy_biomed.workers.process import thread_settings
 
 # Settings of `annotate` by contestant.
 OURS = {

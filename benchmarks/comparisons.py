@@ -22,8 +22,8 @@ from spacy.vocab import Vocab
 
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.evaluation.benchmark import describe_machine
-from spacy_biomed.evaluation.workers import Worker, WorkerFailed, thread_settings
 from spacy_biomed.formats.spacy_docs import read_docs
+from spacy_biomed.workers.process import Worker, WorkerFailed, thread_settings
 
 Item = TypeVar("Item")
 

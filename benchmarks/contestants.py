@@ -535,5 +535,5 @@ class Process:
 
 if __name__ == "__main__":
     # Imported from its file: environments of other libraries do not have this package.
-    workers = REPOSITORY / "spacy_biomed" / "evaluation" / "workers.py"
+    workers = REPOSITORY / "spacy_biomed" / "workers" / "process.py"
     runpy.run_path(str(workers))["serve"](Process())

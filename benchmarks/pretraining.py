@@ -29,9 +29,9 @@ from comparisons import (
 )
 from transformers import TrainerCallback
 
-from spacy_biomed.evaluation.workers import serve
 from spacy_biomed.language_models.recipe import PretrainingRecipe, read_recipe
 from spacy_biomed.language_models.text_sources import read_documents
+from spacy_biomed.workers.process import serve
 
 if TYPE_CHECKING:
     from transformers import Trainer

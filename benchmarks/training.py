@@ -39,9 +39,9 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 from thinc.api import Config
 
-from spacy_biomed.evaluation.workers import serve
 from spacy_biomed.formats.spacy_docs import read_docs
 from spacy_biomed.training.config import fill_config, read_description
+from spacy_biomed.workers.process import serve
 
 if TYPE_CHECKING:
     import torch

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -234,7 +234,7 @@ class _Run:
 
     def begin(self, nlp: Language) -> tuple[Manifest, ShardWork]:
         """Write the manifest, or read that of the run to be continued."""
-        settings, code, given = self.settings, self.settings.code, self.deidentification
+        settings, code = self.settings, self.settings.code
         fixed, described, states = (
             self._list_fixed(nlp),
             describe_pipeline(nlp),
@@ -257,7 +257,7 @@ class _Run:
             layout=settings.layout,
             code=None if code is None else os.path.abspath(code),
             min_confidence=settings.min_confidence,
-            deidentification=None if given is None else asdict(given),
+            deidentification=self.deidentification,
             meanings=self.meanings,
             date=fixed.get("date", ""),
             gpu_id=settings.gpu_id,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from spacy.language import Language
 
@@ -41,11 +40,6 @@ class Deidentification:
     patterns: bool | None = None
     secret_file: str | None = None
     repair: bool = False
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any] | None) -> Deidentification | None:
-        """Create it from its fields; None from None."""
-        return None if fields is None else cls(**fields)
 
     def prepare(self, nlp: Language) -> BiomedDeidentifier:
         """Give a pipeline the components that this asks for.

@@ -1,4 +1,4 @@
-"""The driver of Ray for `ray_engine`, which runs `python -m` this module.
+"""The driver of Ray for `ray_engine`, in a process of its own.
 
 Ray starts the workers where there is room, sends them shards, and notices when a worker or a node
 dies. The workers are actors, without Ray Data, since there are no data to move: they read and write
@@ -14,14 +14,14 @@ import socket
 from collections import Counter, deque
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ..encoders.batching.concurrency import available_processors
 from ..errors import BiomedError
-from ..evaluation.workers import serve, thread_settings
-from ..files.sources import Columns, Shard
+from ..files.sources import Shard
+from ..workers.process import thread_settings
+from .manifest import FinishedShard
 from .ray_engine import RaySettings, RayWorker, remove_folder
 from .shard_worker import ATTEMPTS, ShardWork, explain_deaths
 
@@ -33,24 +33,17 @@ _PATIENCE = 10
 _Task = tuple[int, Shard]
 
 
-class _Driver:
+class Driver:
     """Answers the requests of `annotate_on_ray`."""
 
-    _results: Generator[dict[str, object], None, None]
+    _results: Generator[FinishedShard, None, None]
 
-    def begin(
-        self,
-        work: dict[str, Any],
-        unfinished: list[tuple[int, list[int]]],
-        settings: dict[str, Any],
-    ) -> None:
+    def begin(self, work: ShardWork, unfinished: list[_Task], settings: RaySettings) -> None:
         """Take the work, without beginning it."""
-        work = {**work, "columns": Columns(*work["columns"])}
-        tasks = [(number, Shard(*shard)) for number, shard in unfinished]
-        self._results = _annotate(ShardWork(**work), tasks, RaySettings(**settings))
+        self._results = _annotate(work, unfinished, settings)
 
-    def wait(self) -> dict[str, object] | None:
-        """The fields of the next `FinishedShard`; None at the end."""
+    def wait(self) -> FinishedShard | None:
+        """The next finished shard; None at the end."""
         return next(self._results, None)
 
     def end(self) -> None:
@@ -61,7 +54,7 @@ class _Driver:
 
 def _annotate(
     work: ShardWork, unfinished: list[_Task], settings: RaySettings
-) -> Generator[dict[str, object], None, None]:
+) -> Generator[FinishedShard, None, None]:
     with _connected(settings, work.threads) as environment:
         nodes = _find_nodes(work.threads)
         workers = settings.workers or sum(cpus // work.threads for cpus in nodes)
@@ -95,7 +88,7 @@ class _Team:
         for _ in range(workers):
             self._start()
 
-    def annotate(self, unfinished: list[_Task]) -> Generator[dict[str, object], None, None]:
+    def annotate(self, unfinished: list[_Task]) -> Generator[FinishedShard, None, None]:
         waiting = deque(unfinished)
         left = len(unfinished)
         while left:
@@ -121,7 +114,7 @@ class _Team:
 
     def _start(self) -> None:
         worker = self._actor.remote()
-        self._running[worker.open.remote(asdict(self._work))] = (worker, None)
+        self._running[worker.open.remote(self._work)] = (worker, None)
 
     def _take(self, reference: Any) -> Any:
         """The answer of a worker; its errors are raised as the worker has raised them."""
@@ -245,11 +238,3 @@ def _isolate(folder: str) -> None:
         RAY_AUTH_MODE="token",
         RAY_AUTH_TOKEN=secrets.token_hex(32),
     )
-
-
-if __name__ == "__main__":
-    driver = _Driver()
-    try:
-        serve(driver)
-    finally:
-        driver.end()

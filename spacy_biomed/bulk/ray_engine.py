@@ -10,12 +10,12 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 from ..errors import BiomedError, install_command
-from ..evaluation.workers import Worker, WorkerFailed
 from ..files.sources import Shard
+from ..workers.process import WorkerFailed, start_worker
 from .manifest import FinishedShard
 from .shard_worker import ShardWork, ShardWorker
 
@@ -68,14 +68,13 @@ def annotate_on_ray(
     if not unfinished:
         return
     rows = {number: shard.rows for number, shard in unfinished}
-    command = [sys.executable, "-m", f"{__package__}.ray_driver"]
     with _temporary_folder() as folder:
-        driver = Worker(command, keep_errors=not settings.verbose)
+        name = f"{__package__}.ray_driver:Driver"
+        driver = start_worker(name, keep_errors=not settings.verbose)
         try:
-            where = {**asdict(settings), "folder": folder}
-            driver.ask("begin", work=asdict(work), unfinished=unfinished, settings=where)
-            while (result := driver.ask("wait")) is not None:
-                finished = FinishedShard(**result)
+            where = replace(settings, folder=folder)
+            driver.ask("begin", work=work, unfinished=unfinished, settings=where)
+            while (finished := driver.ask("wait")) is not None:
                 on_shard(rows[finished.shard], finished.counts["words"])
                 yield finished
         except WorkerFailed as error:
@@ -122,7 +121,7 @@ class RayWorker(ShardWorker):
             stream.flush()
             os.dup2(nowhere, stream.fileno())
 
-    def open(self, work: dict[str, object]) -> None:
+    def open(self, work: ShardWork) -> None:
         """Load the pipeline; an error also has the name of the machine."""
         try:
             super().open(work)

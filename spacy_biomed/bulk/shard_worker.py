@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from spacy.language import Language
 
@@ -50,7 +49,7 @@ class ShardWork:
         described: see `describe_pipeline`.
         manifest: SHA-256 of the manifest in the output.
         min_confidence: entities of a lower confidence are left out.
-        deidentification: fields of a `Deidentification`, if the documents are to be de-identified.
+        deidentification: how the documents are de-identified; None if they are not.
         meanings, date: see `AnnotatedShard`.
         gpu_id: see `BulkSettings`.
         max_seconds: see `shards.annotate_items`.
@@ -69,7 +68,7 @@ class ShardWork:
     layout: Layout = Layout()
     code: str | None = None
     min_confidence: float = 0.0
-    deidentification: dict[str, object] | None = None
+    deidentification: Deidentification | None = None
     meanings: dict[str, dict[str, str]] = field(default_factory=dict)
     date: str = ""
     gpu_id: int = -1
@@ -77,7 +76,6 @@ class ShardWork:
 
     def open_output(self, nlp: Language, parts: list[Part]) -> ShardAnnotator:
         """What annotates and writes the shards, with a loaded pipeline."""
-        columns = Columns(*self.columns)
         return ShardAnnotator(
             nlp,
             parts,
@@ -85,36 +83,33 @@ class ShardWork:
             REPLACEMENTS if self.deidentification else get_format(self.format),
             self.batch_size,
             self.min_confidence,
-            {"keep": tuple(columns.keep), "meanings": self.meanings, "date": self.date},
+            {"keep": self.columns.keep, "meanings": self.meanings, "date": self.date},
             self.max_seconds,
         )
 
 
 class ShardWorker:
-    """Annotates shards in a process of its own. Requests and answers are plain JSON."""
+    """Annotates shards in a process of its own."""
 
     _annotator: ShardAnnotator
 
-    def open(self, work: dict[str, Any]) -> None:
+    def open(self, work: ShardWork) -> None:
         """Load the pipeline.
-
-        Args:
-            work: fields of `ShardWork`.
 
         Raises:
             BiomedError: if this process does not find the same input, pipeline and output.
         """
-        self._annotator = _open(ShardWork(**work))
+        self._annotator = _open(work)
 
-    def annotate(self, number: int, shard: list[int]) -> dict[str, object]:
-        """Annotate a shard; return the fields of a `FinishedShard`.
+    def annotate(self, number: int, shard: Shard) -> FinishedShard:
+        """Annotate a shard.
 
         Raises:
             BiomedError: if the input cannot be read or the output cannot be written.
             RuntimeError: any other error, without its message, which may quote a text.
         """
         try:
-            return asdict(self._annotator.annotate(number, Shard(*shard)))
+            return self._annotator.annotate(number, shard)
         except BiomedError:
             raise
         except Exception as error:
@@ -128,9 +123,8 @@ def _open(work: ShardWork) -> ShardAnnotator:
             f"{output}: another process does not find the run there that was begun; put the output "
             "on a file system that all of them share"
         )
-    deidentification = Deidentification.from_fields(work.deidentification)
-    columns, layout = Columns(*work.columns), Layout(*work.layout)
-    parts = find_parts(source, columns, layout, is_copied=deidentification is not None)
+    deidentification = work.deidentification
+    parts = find_parts(source, work.columns, work.layout, is_copied=deidentification is not None)
     if find_states(parts) != work.states:
         raise parts[0].has_changed()
     nlp = load_pipeline(work.pipeline, work.code, work.gpu_id)

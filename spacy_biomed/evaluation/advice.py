@@ -12,8 +12,8 @@ from ..encoders.onnx.engine_choice import VARIABLE
 from ..encoders.onnx.engines import ENGINES
 from ..errors import BiomedError
 from ..pipeline.pipeline_loading import find_trainable, load_pipeline
-from .benchmark import SENTENCE, Progress, start_worker
-from .workers import Worker, WorkerFailed, thread_settings
+from ..workers.process import Worker, WorkerFailed, start_worker, thread_settings
+from .benchmark import MEASURES_PIPELINE, SENTENCE, Progress
 
 SECONDS = 3.0  # of annotation for each way
 
@@ -96,7 +96,10 @@ def _measure(
     """
     environment = thread_settings(threads) | ({VARIABLE: engine} if engine else {})
     with ExitStack() as stack, ThreadPoolExecutor(processes) as pool:
-        workers = [stack.enter_context(start_worker(environment)) for _ in range(processes)]
+        workers = [
+            stack.enter_context(start_worker(MEASURES_PIPELINE, environment))
+            for _ in range(processes)
+        ]
 
         def prepare(worker: Worker) -> dict:
             worker.ask("load", pipeline=pipeline, text=SENTENCE)

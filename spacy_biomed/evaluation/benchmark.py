@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -16,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import BiomedError
-from .workers import Worker, WorkerFailed, thread_settings
+from ..workers.process import Worker, WorkerFailed, start_worker, thread_settings
 
+MEASURES_PIPELINE = f"{__package__}.pipeline_worker:PipelineWorker"
 SENTENCE = "Aspirin reduced the risk of colorectal cancer in patients with type 2 diabetes."
 DOCUMENTS_SINGLY = 100  # per repeat
 
@@ -214,7 +214,7 @@ def measure_first_sentence(
     Raises:
         WorkerFailed: if the pipeline cannot be loaded or fails.
     """
-    with start_worker(environment) as worker:
+    with start_worker(MEASURES_PIPELINE, environment) as worker:
         load_seconds = worker.ask("load", pipeline=pipeline, text=SENTENCE, code=code)
         return load_seconds, time.perf_counter() - worker.started
 
@@ -231,7 +231,10 @@ def _loaded(
     """Load each pipeline in a separate process, and let it annotate the texts once."""
     with ExitStack() as stack:
         loaded = [
-            (PipelineFigures(pipeline, len(texts)), stack.enter_context(start_worker(environment)))
+            (
+                PipelineFigures(pipeline, len(texts)),
+                stack.enter_context(start_worker(MEASURES_PIPELINE, environment)),
+            )
             for pipeline in pipelines
         ]
         for figures, worker in loaded:
@@ -242,11 +245,6 @@ def _loaded(
             _ask(figures, worker, "pipe")
             progress(f"{figures.pipeline}: warm-up")
         yield loaded
-
-
-def start_worker(environment: dict[str, str]) -> Worker:
-    """Start a process that measures a pipeline (`pipeline_worker.PipelineWorker`)."""
-    return Worker([sys.executable, "-m", f"{__package__}.pipeline_worker"], environment)
 
 
 def _ask(figures: PipelineFigures, worker: Worker, do: str, **arguments: object) -> Any:

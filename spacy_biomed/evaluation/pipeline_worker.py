@@ -1,4 +1,4 @@
-"""The process in which `spacy biomed benchmark` measures a pipeline: `python -m` this module.
+"""What measures a pipeline for `spacy biomed benchmark`, in a process of its own.
 
 Modules are imported only when needed, so that the time to the first annotation is that of a program
 that does nothing else.
@@ -10,8 +10,6 @@ import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
-
-from .workers import serve
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -58,7 +56,7 @@ class PipelineWorker:
             "words": sum(len(self.nlp.make_doc(text)) for text in texts),
             "batch_size": self.batch_size,
             "disk_bytes": directory_size(path) if path else 0,
-            "components": self.nlp.pipe_names,
+            "components": list(self.nlp.pipe_names),
             "engines": {n: p.engine for n, p in self.nlp.pipeline if hasattr(p, "engine")},
         }
 
@@ -122,7 +120,3 @@ def _peak_of_resource_usage() -> int | None:
         return None
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-if __name__ == "__main__":
-    serve(PipelineWorker())

@@ -6,10 +6,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 
 import srsly
@@ -21,6 +21,8 @@ from ..files.compression import COMPRESSED_ENDINGS, open_binary
 from ..files.records import Layout
 from ..files.sources import TEXTS, find_kind
 from ..outputs import check_output, replacing_file, scratch_directory
+from ..workers.pool import ProcessPool
+from ..workers.process import WorkerFailed
 from .cleaning_report import (
     DUPLICATE,
     IN_DUPLICATE,
@@ -298,31 +300,35 @@ def open_sifter(
     if workers == 1:
         yield partial(map, sifter.sift)
         return
-    with ProcessPoolExecutor(workers, initializer=_start_worker, initargs=(sifter,)) as pool:
+    openings = repeat({"sifter": sifter})
+    with ProcessPool(f"{__name__}:_SiftWorker", workers, openings) as pool:
         yield partial(_sift_in, pool, workers * _WAITING)
 
 
-def _sift_in(pool: ProcessPoolExecutor, most: int, texts: Iterable[str]) -> Iterator[Candidate]:
-    """Make candidates in a pool; its `map` would read the whole corpus into memory.
+def _sift_in(pool: ProcessPool, most: int, texts: Iterable[str]) -> Iterator[Candidate]:
+    """Make candidates in a pool.
 
     Args:
-        most: maximum number of waiting batches.
+        most: maximum number of waiting batches, so that the corpus is never in memory.
     """
     batches = minibatch(texts, _BATCH)
-    for candidates in submit_ahead(lambda batch: pool.submit(_sift_batch, batch), batches, most):
-        yield from candidates
+    try:
+        for candidates in submit_ahead(lambda some: pool.submit("sift", texts=some), batches, most):
+            yield from candidates
+    except WorkerFailed as error:
+        if error.kind:
+            raise
+        raise BiomedError(
+            "a process was killed, as when memory runs out; clean again with fewer --workers"
+        ) from error
 
 
-_sifter: Sifter  # of a worker process
+class _SiftWorker:
+    def open(self, sifter: Sifter) -> None:
+        self._sifter = sifter
 
-
-def _start_worker(sifter: Sifter) -> None:
-    global _sifter
-    _sifter = sifter
-
-
-def _sift_batch(texts: list[str]) -> list[Candidate]:
-    return [_sifter.sift(text) for text in texts]
+    def sift(self, texts: list[str]) -> list[Candidate]:
+        return [self._sifter.sift(text) for text in texts]
 
 
 def _check_kind(output: Path) -> None:

@@ -10,16 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 import shutil
-import signal
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import as_completed
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, cycle
 from pathlib import Path
 from timeit import default_timer as timer
 from typing import Any, Literal, cast
@@ -49,6 +44,8 @@ from ..training.corpus import Corpus_v1
 from ..training.multitask import MultiTaskCorpus
 from ..training.multitask_config import create_multitask_config
 from ..training.resumable import DIR_MODEL_BEST, DIR_MODEL_LAST, train
+from ..workers.pool import ProcessPool
+from ..workers.process import WorkerFailed
 from .folds import write_cut_corpus
 from .study_config import RANDOM
 
@@ -199,60 +196,34 @@ def _make_in_processes(
     gpus: Sequence[int],
     progress: Callable[[Run], None],
 ) -> None:
-    context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
-    turns = context.Queue()
-    for number in range(jobs):
-        turns.put(gpus[number % len(gpus)] if gpus else -1)
-    pool = ProcessPoolExecutor(jobs, context, _start_process, (turns, jobs))
-    try:
-        with _ignoring_interruptions():
-            made = {pool.submit(_make_in_process, run, output): run for run in runs}
-        for future in as_completed(made):
-            future.result()
-            progress(made[future])
-    except BrokenProcessPool as error:
-        raise BiomedError(
-            "the process of a training was killed, as when memory runs out; give the same command "
-            "again, with fewer --jobs: it resumes"
-        ) from error
-    except KeyboardInterrupt:
-        for process in multiprocessing.active_children():
-            process.terminate()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
+    openings = cycle({"gpu": gpu, "jobs": jobs} for gpu in gpus or [-1])
+    with ProcessPool(f"{__name__}:_RunWorker", jobs, openings) as pool:
+        made = {pool.submit("make", run=run, output=output): run for run in runs}
+        try:
+            for future in as_completed(made):
+                future.result()
+                progress(made[future])
+        except WorkerFailed as error:
+            if error.kind:
+                raise
+            raise BiomedError(
+                "the process of a training was killed, as when memory runs out; give the same "
+                "command again, with fewer --jobs: it resumes"
+            ) from error
 
 
-@contextmanager
-def _ignoring_interruptions() -> Iterator[None]:
-    """Ignore Ctrl-C, in the processes that are started within the context too.
+class _RunWorker:
+    """Makes runs in a process of its own, on one GPU or the CPU."""
 
-    A terminal sends it to each of them, and each would print a traceback.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals are set in the main thread only
-        return
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
+    def open(self, gpu: int, jobs: int) -> None:
+        import torch
 
+        torch.set_num_threads(max(torch.get_num_threads() // jobs, 1))
+        use_gpu(gpu, "--gpu-ids")
+        self._gpu = gpu
 
-_gpu = -1  # of this process
-
-
-def _start_process(turns: multiprocessing.Queue, jobs: int) -> None:
-    global _gpu
-    import torch
-
-    torch.set_num_threads(max(torch.get_num_threads() // jobs, 1))
-    _gpu = turns.get()
-    use_gpu(_gpu, "--gpu-ids")
-
-
-def _make_in_process(run: Run, output: Path) -> None:
-    make_run(run, output, _gpu)
+    def make(self, run: Run, output: Path) -> None:
+        make_run(run, output, self._gpu)
 
 
 # --- One run ---

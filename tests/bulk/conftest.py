@@ -1,9 +1,13 @@
-"""A pipeline of rules, which finds two kinds of words."""
+"""A pipeline of rules, which finds two kinds of words, and documents in eight shards."""
 
+import json
 from pathlib import Path
 
 import pytest
 import spacy
+from fault_injection import snapshot
+
+from spacy_biomed.bulk import BulkSettings, annotate_collection
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +23,19 @@ def ruler(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("pipelines") / "ruler"
     nlp.to_disk(path)
     return path
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    """Forty documents: eight shards of five."""
+    path = tmp_path / "notes.jsonl"
+    texts = (f"aspirin {number} cancer" for number in range(40))
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return path
+
+
+@pytest.fixture
+def whole(ruler, notes, tmp_path) -> dict:
+    """The files that one process writes of `notes`."""
+    annotate_collection(str(ruler), notes, tmp_path / "whole", BulkSettings(shard_size=5))
+    return snapshot(tmp_path / "whole")

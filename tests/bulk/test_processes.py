@@ -1,36 +1,23 @@
 """Annotation in several processes, some of which die."""
 
 import json
-from pathlib import Path
 from threading import Event
 
 import pytest
 from fault_injection import snapshot
 
 from spacy_biomed import BiomedError
-from spacy_biomed.bulk import BulkSettings, annotate_collection, processes
+from spacy_biomed.bulk import BulkSettings, annotate_collection
 from spacy_biomed.bulk.manifest import FinishedShard
-from spacy_biomed.bulk.shard_worker import ShardWorker
-from spacy_biomed.evaluation.workers import Worker, WorkerFailed
+from spacy_biomed.bulk.processes import annotate_in_processes
+from spacy_biomed.bulk.shard_worker import ShardWork, ShardWorker
+from spacy_biomed.files import Columns
 from spacy_biomed.files.sources import Shard
+from spacy_biomed.workers import pool
+from spacy_biomed.workers.process import Worker, WorkerFailed, start_worker
 
-SHARDS = 8
+SHARDS = 8  # of `notes`, with five documents each
 TWO = BulkSettings(shard_size=5, n_process=2)
-
-
-@pytest.fixture
-def notes(tmp_path: Path) -> Path:
-    path = tmp_path / "notes.jsonl"
-    texts = (f"aspirin {number} cancer" for number in range(5 * SHARDS))
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    return path
-
-
-@pytest.fixture
-def whole(ruler, notes, tmp_path) -> dict:
-    """The files that one process writes."""
-    annotate_collection(str(ruler), notes, tmp_path / "whole", BulkSettings(shard_size=5))
-    return snapshot(tmp_path / "whole")
 
 
 @pytest.fixture
@@ -39,10 +26,10 @@ def workers(monkeypatch) -> list[Worker]:
     started: list[Worker] = []
 
     def start(*arguments: object) -> Worker:
-        started.append(Worker(*arguments))
+        started.append(start_worker(*arguments))
         return started[-1]
 
-    monkeypatch.setattr(processes, "Worker", start)
+    monkeypatch.setattr(pool, "start_worker", start)
     return started
 
 
@@ -61,13 +48,17 @@ def test_two_processes_write_the_same_bytes_as_one(ruler, notes, whole, tmp_path
 def test_the_next_shard_is_begun_before_the_last_is_recorded(monkeypatch):
     begun = [Event(), Event()]
 
-    def annotate(team: object, number: int, shard: Shard) -> FinishedShard:
-        begun[number].set()
-        return FinishedShard(number, {"words": 0}, {}, [])
+    class Beginning(_Dying):
+        def ask(self, do: str, **arguments):
+            if do == "open":
+                return None
+            begun[arguments["number"]].set()
+            return FinishedShard(arguments["number"], {"words": 0}, {}, [])
 
-    monkeypatch.setattr(processes._Team, "annotate", annotate)
+    monkeypatch.setattr(pool, "start_worker", Beginning)
     shards = [(number, Shard(0, 0, number, 1, number)) for number in range(2)]
-    finished = processes.annotate_in_processes(None, shards, lambda rows, words: None, 1)
+    work = ShardWork("", "", "", Columns(), "jsonl", 5, 1, {}, {}, "")
+    finished = annotate_in_processes(work, shards, lambda rows, words: None, 1)
     assert next(finished).shard == 0
     assert begun[1].wait(timeout=60)
     assert [one.shard for one in finished] == [1]
@@ -113,11 +104,11 @@ def test_a_continued_run_has_the_number_of_threads_that_it_was_begun_with(
     monkeypatch.setattr("spacy_biomed.bulk.annotating.default_threads", lambda: 1)
     environments: list[dict[str, str]] = []
 
-    def start(command: list[str], environment: dict[str, str]) -> Worker:
+    def start(name: str, environment: dict[str, str]) -> Worker:
         environments.append(environment)
-        return Worker(command, environment)
+        return start_worker(name, environment)
 
-    monkeypatch.setattr(processes, "Worker", start)
+    monkeypatch.setattr(pool, "start_worker", start)
     (output / "entities" / "part-00001.parquet").unlink()
     annotate_collection(str(ruler), notes, output, settings)
     assert [environment["OMP_NUM_THREADS"] for environment in environments] == ["3"]
@@ -127,7 +118,7 @@ def test_a_continued_run_has_the_number_of_threads_that_it_was_begun_with(
 def test_processes_load_the_pipeline_on_the_gpu_that_is_named(ruler, notes, tmp_path, monkeypatch):
     used: list[int] = []
     monkeypatch.setattr("spacy.require_gpu", used.append)
-    monkeypatch.setattr(processes, "Worker", lambda *_: _Dying())
+    monkeypatch.setattr(pool, "start_worker", lambda *_: _Dying())
     settings = BulkSettings(shard_size=5, n_process=2, gpu_id=3)
     with pytest.raises(BiomedError, match="died 3 times"):
         annotate_collection(str(ruler), notes, tmp_path / "out", settings)
@@ -162,7 +153,7 @@ class _Dying:
 
 
 def test_a_shard_at_which_every_process_dies_stops_the_run(ruler, notes, tmp_path, monkeypatch):
-    monkeypatch.setattr(processes, "Worker", _Dying)
+    monkeypatch.setattr(pool, "start_worker", _Dying)
     with pytest.raises(BiomedError, match=r"shard 1 \(rows 6 to 10 of notes\.jsonl\): its process"):
         annotate_collection(str(ruler), notes, tmp_path / "out", TWO)
     assert (tmp_path / "out" / "documents" / "part-00000.parquet").exists()
@@ -176,7 +167,7 @@ def test_an_input_that_changes_while_processes_start_is_refused(
             notes.write_text('{"text": ""}')
             return super().ask(do, **arguments)
 
-    monkeypatch.setattr(processes, "Worker", Changing)
+    monkeypatch.setattr(pool, "start_worker", Changing)
     with pytest.raises(BiomedError, match="changes while it is read"):
         annotate_collection(str(ruler), notes, tmp_path / "out", TWO)
 

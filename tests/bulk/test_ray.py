@@ -1,6 +1,5 @@
 """Annotation on Ray; workers, the driver and a node are killed."""
 
-import json
 import os
 import re
 import shutil
@@ -20,32 +19,18 @@ from fault_injection import snapshot
 
 from spacy_biomed import BiomedError
 from spacy_biomed.bulk import BulkSettings, annotate_collection, ray_driver, ray_engine
+from spacy_biomed.bulk.manifest import FinishedShard
 from spacy_biomed.bulk.shard_worker import ATTEMPTS, ShardWork, ShardWorker
 from spacy_biomed.errors import install_command
 from spacy_biomed.files import Columns
 from spacy_biomed.files.sources import Shard
 
-SHARDS = 8
+SHARDS = 8  # of `notes`, with five documents each
 TWO = BulkSettings(shard_size=5, n_process=2, engine="ray")
 needs_ray = pytest.mark.skipif(
     find_spec("ray") is None or sys.platform != "linux",
     reason="needs Linux and Ray: pip install ray",
 )
-
-
-@pytest.fixture
-def notes(tmp_path: Path) -> Path:
-    path = tmp_path / "notes.jsonl"
-    texts = (f"aspirin {number} cancer" for number in range(5 * SHARDS))
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    return path
-
-
-@pytest.fixture
-def whole(ruler, notes, tmp_path) -> dict:
-    """The files that one process writes."""
-    annotate_collection(str(ruler), notes, tmp_path / "whole", BulkSettings(shard_size=5))
-    return snapshot(tmp_path / "whole")
 
 
 def find_processes(name: bytes, mark: Path) -> list[int]:
@@ -241,7 +226,7 @@ class FakeRay:
         outcome = outcomes.popleft() if outcomes else None
         if outcome is not None:
             raise outcome
-        return {"shard": reference}
+        return FinishedShard(reference, {}, {}, [])
 
     def kill(self, _: Any) -> None:
         self.killed += 1
@@ -257,7 +242,7 @@ DEATH = FakeRay.exceptions.RayError("died")
 def annotate_with(ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setitem(sys.modules, "ray", ray)
     results = ray_driver._Team(WORK, 1, {}).annotate(TODO)
-    return [result["shard"] for result in results]
+    return [result.shard for result in results]
 
 
 def test_shards_of_dead_workers_are_begun_again(monkeypatch):
@@ -294,12 +279,12 @@ def test_a_worker_that_does_not_see_the_output_or_the_input_of_the_run_refuses(
     paths = {"pipeline": str(ruler), "source": str(notes), "output": str(tmp_path / "elsewhere")}
     work = {**vars(WORK), **paths, "manifest": "1"}
     with pytest.raises(BiomedError, match="put the output on a file system that all of them share"):
-        ShardWorker().open(work)
+        ShardWorker().open(ShardWork(**work))
     work["manifest"] = ""
     with pytest.raises(BiomedError, match=r"notes\.jsonl: changes while it is read"):
-        ShardWorker().open(work)
+        ShardWorker().open(ShardWork(**work))
     status = notes.stat()
     work["states"] = {"notes.jsonl": f"{status.st_size} {status.st_mtime_ns}"}
     work["described"] = {"spacy": "1.0"}
     with pytest.raises(BiomedError, match=r"other values of the pipeline \(name, version, sha256"):
-        ShardWorker().open(work)
+        ShardWorker().open(ShardWork(**work))

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from spacy_biomed.cli import app
 from spacy_biomed.evaluation import advice
 from spacy_biomed.evaluation.advice import Way, create_texts, find_fastest
-from spacy_biomed.evaluation.workers import WorkerFailed
+from spacy_biomed.workers.process import WorkerFailed
 
 
 @pytest.fixture

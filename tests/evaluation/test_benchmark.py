@@ -17,14 +17,14 @@ from spacy_biomed.evaluation.benchmark import (
     to_json,
 )
 from spacy_biomed.evaluation.pipeline_worker import directory_size, spread
-from spacy_biomed.evaluation.workers import Worker, WorkerFailed, thread_settings
+from spacy_biomed.workers.process import Worker, WorkerFailed, thread_settings
 
 TEXTS = ["Aspirin reduced pain.", "No symptoms.", "He was given metformin for diabetes."]
 WORDS = 4 + 3 + 7
 
 SCRIPT = """
 import os, sys
-from spacy_biomed.evaluation.workers import serve
+from spacy_biomed.workers.process import serve
 
 class Methods:
     def threads(self):

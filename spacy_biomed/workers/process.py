@@ -1,14 +1,14 @@
 """Subprocesses that stay alive and answer one request after another.
 
-A measured program runs in a separate process, so that its memory and start-up can be measured, and
-several programs can take turns. This module only needs the standard library: a worker may run in an
-environment without this package's dependencies.
+Requests and answers are pickled. This module only needs the standard library: a worker may run in
+an environment without this package's dependencies.
 """
 
 from __future__ import annotations
 
-import json
 import os
+import pickle
+import signal
 import subprocess
 import sys
 import tempfile
@@ -65,12 +65,10 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self._errors if keep_errors else None,
             env={**os.environ, **(environment or {})},
-            text=True,
-            encoding="utf8",
         )
         # Not None, since both are pipes.
-        self._requests = cast(IO[str], self._process.stdin)
-        self._answers = cast(IO[str], self._process.stdout)
+        self._requests = cast(IO[bytes], self._process.stdin)
+        self._answers = cast(IO[bytes], self._process.stdout)
 
     def ask(self, do: str, **arguments: object) -> Any:
         """Send a request and wait for the answer.
@@ -79,16 +77,13 @@ class Worker:
             WorkerFailed: if the request raised an exception in the worker, or the process ended.
         """
         try:
-            print(json.dumps({"do": do, **arguments}), file=self._requests, flush=True)
-            line = self._answers.readline()
-        except BrokenPipeError:
-            line = ""
-        if not line:
-            raise WorkerFailed(self._last_words())
-        answer = json.loads(line)
-        if "error" in answer:
-            raise WorkerFailed(answer["error"], answer["kind"])
-        return answer["result"]
+            _send(self._requests, (do, arguments))
+            result, error = pickle.load(self._answers)
+        except (BrokenPipeError, EOFError, pickle.UnpicklingError):  # it ended, or at an answer
+            raise WorkerFailed(self._last_words()) from None
+        if error:
+            raise WorkerFailed(*error)
+        return result
 
     def _last_words(self) -> str:
         status = self._process.wait()
@@ -120,26 +115,50 @@ class Worker:
         self.close()
 
 
+def start_worker(
+    name: str, environment: dict[str, str] | None = None, *, keep_errors: bool = True
+) -> Worker:
+    """Start a process that answers with the methods of a class.
+
+    Args:
+        name: "MODULE:CLASS", whose class is created without arguments.
+        environment, keep_errors: as in `Worker`.
+    """
+    return Worker([sys.executable, "-m", __package__, name], environment, keep_errors=keep_errors)
+
+
 def serve(methods: object) -> None:
     """Answer requests from stdin until it is closed.
 
     Args:
-        methods: a request {"do": "name", ...} calls the method of this name, whose result must be
-            serialisable as JSON.
+        methods: a request calls the method of its name. If there is a method `end`, it is called at
+            the end.
     """
+    # A terminal sends Ctrl-C to this process too. It ends when the one that asks does.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Libraries may print to stdout, so answers go to a copy of it.
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    for line in sys.stdin:
-        request: dict[str, Any] = json.loads(line)
-        method: Callable[..., object] = getattr(methods, request.pop("do"))
-        try:
-            answer = {"result": method(**request)}
-        except Exception as error:
-            traceback.print_exc()
-            kind = type(error).__name__
-            answer = {"error": (str(error).strip() or kind).splitlines()[0], "kind": kind}
-        print(json.dumps(answer), file=answers, flush=True)
+    try:
+        while True:
+            do, arguments = pickle.load(sys.stdin.buffer)
+            try:
+                method: Callable[..., object] = getattr(methods, do)
+                answer: tuple[object, object] = (method(**arguments), None)
+            except Exception as error:
+                traceback.print_exc()
+                kind = type(error).__name__
+                answer = (None, ((str(error).strip() or kind).splitlines()[0], kind))
+            _send(answers, answer)
+    except EOFError:
+        pass
+    finally:
+        getattr(methods, "end", lambda: None)()
+
+
+def _send(stream: IO[bytes], message: object) -> None:
+    pickle.dump(message, stream, protocol=5)
+    stream.flush()
 
 
 def thread_settings(threads: int | None) -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""Processes that stay alive and answer requests, alone (`process`) or several (`pool`)."""

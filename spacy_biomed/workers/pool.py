@@ -1,0 +1,98 @@
+"""Several processes that take requests in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import Empty, SimpleQueue
+from threading import Lock
+from typing import Any
+
+from ..errors import BiomedError
+from .process import Worker, WorkerFailed, start_worker
+
+
+class ProcessPool:
+    """Processes that are started when they are needed, and end with the context.
+
+    Each does one request at a time, for a thread of this process. Unlike `ProcessPoolExecutor`, a
+    process that dies takes only its own request with it, and a process has the environment that its
+    libraries read when they are imported.
+
+    Args:
+        name: "MODULE:CLASS", whose methods answer the requests.
+        processes: the most processes at a time.
+        openings: the arguments of the method `open` for each process that is started.
+        environment: environment variables to set for them.
+        attempts: times that a request is begun, if the process that does it dies.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        processes: int,
+        openings: Iterator[Mapping[str, object]],
+        environment: dict[str, str] | None = None,
+        attempts: int = 1,
+    ):
+        self._name, self._openings, self._environment = name, openings, environment
+        self._attempts = attempts
+        self._threads = ThreadPoolExecutor(processes)
+        self._free: SimpleQueue[Worker] = SimpleQueue()
+        self._all: list[Worker] = []
+        self._is_ending = False
+        self._lock = Lock()
+
+    def submit(self, do: str, **arguments: object) -> Future[Any]:
+        """Send a request to the next process that is free.
+
+        Returns:
+            the answer, or as its exception: BiomedError, if the process raised it; WorkerFailed for
+            other exceptions, and with the kind "" if each process died that began the request.
+        """
+        return self._threads.submit(self._ask, do, arguments)
+
+    def _ask(self, do: str, arguments: dict[str, object]) -> Any:
+        for attempt in range(1, self._attempts + 1):
+            try:
+                worker = self._take()
+                result = worker.ask(do, **arguments)
+            except WorkerFailed as error:
+                if error.kind == BiomedError.__name__:
+                    raise BiomedError(str(error)) from None
+                if error.kind or self._is_ending or attempt == self._attempts:
+                    raise
+            else:
+                self._free.put(worker)
+                return result
+        raise AssertionError
+
+    def _take(self) -> Worker:
+        try:
+            return self._free.get_nowait()
+        except Empty:
+            pass
+        with self._lock:
+            if self._is_ending:
+                raise WorkerFailed("the run ends")
+            worker = start_worker(self._name, self._environment)
+            self._all.append(worker)
+            opening = next(self._openings)
+        worker.ask("open", **opening)
+        return worker
+
+    def kill(self) -> None:
+        """End all processes at once, and what they were asked for."""
+        with self._lock:
+            self._is_ending = True
+        for worker in self._all:
+            worker.kill()
+
+    def __enter__(self) -> ProcessPool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()  # else the threads wait for what is begun
+        self._threads.shutdown(cancel_futures=True)
+        for worker in self._all:
+            worker.close()

@@ -147,6 +147,22 @@ def any_encoder(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="session")
+def corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with three small converted corpora (`multitask_corpora`)."""
+    from multitask_corpora import convert_tasks
+
+    return convert_tasks(tmp_path_factory.mktemp("tasks"))
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The template `multitask` with few weights."""
+    from multitask_corpora import write_small_template
+
+    return write_small_template(tmp_path_factory.mktemp("template") / "multitask.cfg")
+
+
+@pytest.fixture(scope="session")
 def weights() -> Callable:
     """All weights of a component in one array, copied."""
 

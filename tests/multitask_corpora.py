@@ -28,6 +28,24 @@ TOPICS = [
     ("Tumours were found.", {"TREATMENT": 0, "RISK": 0}),
 ]
 
+# A study with one training, to be formatted with an encoder.
+STUDY = """
+[study]
+title = "Drugs"
+
+[grid]
+epochs = 1
+
+[rows]
+
+[rows.small]
+encoder = "{encoder}"
+
+[corpora]
+
+[corpora.drugs]
+"""
+
 # Settings of a head of entities that replace its template's.
 SMALL_MODEL = {"hidden_width": 16, "features": {"rows": [50, 50, 50, 50]}}
 

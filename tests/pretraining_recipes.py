@@ -12,6 +12,7 @@ from typing import Any
 
 from confection import Config
 
+from spacy_biomed.language_models.progress import read_rows
 from spacy_biomed.language_models.recipe import PretrainingRecipe, read_recipe
 
 RECIPE = """
@@ -135,3 +136,12 @@ def running(recipe: Path, *launcher: str) -> Iterator[subprocess.Popen[str]]:
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+def losses(recipe):
+    """Training and validation losses by step."""
+    rows = read_rows(recipe.output.work / "log.jsonl")
+    return {
+        name: {row["step"]: row[name] for row in rows if name in row}
+        for name in ("loss", "validation_loss")
+    }

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from without_training import WITHOUT_TRAINING, run
+from without_training import WITHOUT_TRAINING, run_code
 
 from spacy_biomed.formats import list_formats, list_outputs
 
@@ -41,7 +41,7 @@ def test_the_readme_begins_with_a_pipeline_that_runs_without_pytorch():
     assert arguments[:5] == ["python", "-m", "spacy", "biomed", "annotate"]
     command = "import sys; sys.argv[1:] = {}; from spacy_biomed.cli import app; app()"
     for code in (snippet, command.format(arguments[4:])):
-        printed = run(WITHOUT_TRAINING + code, REPOSITORY)
+        printed = run_code(WITHOUT_TRAINING + code, REPOSITORY)
         assert all(text in printed for text in ("64 años", "adenocarcinoma", "capecitabina"))
 
 

@@ -14,7 +14,7 @@ import torch
 from browser import CHROMIUM, browsing
 from safetensors.torch import load_file
 from spacy.training import Example
-from without_training import WITHOUT_TRAINING, run
+from without_training import WITHOUT_TRAINING, run_code
 
 from spacy_biomed.cli import app
 from spacy_biomed.corpora import convert_corpus
@@ -67,7 +67,7 @@ def test_a_pipeline_runs_without_pytorch(name):
     code = (
         f"nlp = spacy.load({str(PIPELINES / name)!r}); print(len(nlp('Gefitinib, 64 años.').ents))"
     )
-    assert int(run(WITHOUT_TRAINING + code)) > 0
+    assert int(run_code(WITHOUT_TRAINING + code)) > 0
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -27,7 +27,7 @@ import spacy
 """
 
 
-def run(code: str, folder: Path | None = None) -> str:
+def run_code(code: str, folder: Path | None = None) -> str:
     """Run code in a new process; return what it prints."""
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)

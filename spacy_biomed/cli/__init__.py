@@ -63,37 +63,45 @@ def choose_command(
     """The commands' own options follow their names."""
 
 
-app.command("corpora")(corpora)
-app.command("encoders")(encoders)
-app.command("convert-encoder")(convert_encoder)
-app.command("import-model")(import_model)
-app.command("clean")(clean)
-app.command("convert")(convert)
-app.command("combine")(combine)
-app.add_typer(init_config, name="init-config")
-app.command("train", context_settings=CONFIG_OVERRIDES)(train)
-app.command("vocabulary")(vocabulary)
-app.command("pretrain", context_settings=CONFIG_OVERRIDES)(pretrain)
-app.command("distill", context_settings=CONFIG_OVERRIDES)(distill)
-app.command("teach")(teach)
-app.add_typer(study, name="study")
-app.command("compress")(compress)
-app.add_typer(terminology, name="terminology")
-app.command("calibrate")(calibrate)
-app.command("benchmark")(benchmark)
-app.command("annotate")(annotate)
-app.command("deidentify")(deidentify)
-app.command("reidentify")(reidentify)
-app.command("serve")(serve)
-app.command("leakage")(leakage)
-app.command("scores")(scores)
-app.command("errors")(errors)
-app.command("card")(card)
-app.command("strip")(strip)
-app.command("build", context_settings=CONFIG_OVERRIDES)(build)
-app.command("install")(install)
-app.command("info")(info)
-app.command("push")(push)
-app.command("pull")(pull)
+# In the order of the help. The names are those of the functions.
+for command in (
+    corpora,
+    encoders,
+    convert_encoder,
+    import_model,
+    clean,
+    convert,
+    combine,
+    train,
+    vocabulary,
+    pretrain,
+    distill,
+    teach,
+    compress,
+    calibrate,
+    benchmark,
+    annotate,
+    deidentify,
+    reidentify,
+    serve,
+    leakage,
+    scores,
+    errors,
+    card,
+    strip,
+    build,
+    install,
+    info,
+    push,
+    pull,
+):
+    takes_settings = command in (train, pretrain, distill, build)
+    app.command(context_settings=CONFIG_OVERRIDES if takes_settings else None)(command)
+for name, group in (
+    ("init-config", init_config),
+    ("study", study),
+    ("terminology", terminology),
+):
+    app.add_typer(group, name=name)
 
 spacy_app.add_typer(app, name="biomed")

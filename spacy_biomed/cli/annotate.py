@@ -17,19 +17,9 @@ from spacy.vocab import Vocab
 
 from ..bulk.failed_documents import check_failed
 from ..errors import BiomedError, escape, list_choices
+from ._shared import input_options as inputs
 from ._shared.bad_input import explaining_interruption
 from ._shared.display import create_bar, create_table
-from ._shared.input_options import (
-    CODE,
-    DELIMITER,
-    ENCODING,
-    KEEP,
-    MAX_ERRORS,
-    MAX_SECONDS,
-    QUOTING,
-    TEXT_COLUMN,
-    read_layout,
-)
 from ._shared.number_options import from_0_to_1
 
 if TYPE_CHECKING:
@@ -65,7 +55,7 @@ def annotate(
         "or .omop. With the same output, an interrupted run continues.",
     ),
     corpus: Path = typer.Option(None, help="Annotate the first text of a .spacy file instead."),
-    text_column: str = TEXT_COLUMN,
+    text_column: str = inputs.TEXT_COLUMN,
     id_column: str = typer.Option(
         None, help="Column or JSON field with the identifier; else id, or file and row."
     ),
@@ -76,11 +66,11 @@ def annotate(
     meanings: Path = typer.Option(
         None, help="JSON file: the FHIR resource of each label, and the system of its codes."
     ),
-    keep: list[str] = KEEP,
-    encoding: str = ENCODING,
-    delimiter: str = DELIMITER,
-    quoting: str = QUOTING,
-    code: Path = CODE,
+    keep: list[str] = inputs.KEEP,
+    encoding: str = inputs.ENCODING,
+    delimiter: str = inputs.DELIMITER,
+    quoting: str = inputs.QUOTING,
+    code: Path = inputs.CODE,
     shard_size: int = typer.Option(
         SHARD_SIZE, min=1, help="Documents in a shard, which is a file."
     ),
@@ -91,8 +81,8 @@ def annotate(
         help="Processes that annotate; several have one thread each, or OMP_NUM_THREADS. Else one, "
         "or with Ray one for each processor.",
     ),
-    max_errors: int = MAX_ERRORS,
-    max_seconds: float = MAX_SECONDS,
+    max_errors: int = inputs.MAX_ERRORS,
+    max_seconds: float = inputs.MAX_SECONDS,
     min_confidence: float = typer.Option(
         0.0, callback=from_0_to_1, help="Leave out entities of a lower confidence."
     ),
@@ -125,7 +115,7 @@ def annotate(
     from ..files.sources import Columns
 
     columns = Columns(text_column, id_column, tuple(dict.fromkeys(keep)), patient_column)
-    layout = read_layout(encoding, delimiter, quoting)
+    layout = inputs.read_layout(encoding, delimiter, quoting)
     if output is None:
         _check_unused(
             {
@@ -257,7 +247,7 @@ def _annotate_collection(pipeline: str, source: Path, output: Path, settings: Bu
         typer.echo(f"✔ Wrote {output}, {speed:,.0f} words/s")
     if report.failed and documents and settings.max_errors is not None:
         typer.echo(f"⚠ {len(report.failed):,} documents failed: see {output / ERRORS}")
-    check_failed(output, documents, report.failed, output / ERRORS, settings.max_errors)
+    inputs.check_failed(output, documents, report.failed, output / ERRORS, settings.max_errors)
 
 
 def _explain_uncalibrated(names: list[str]) -> str:

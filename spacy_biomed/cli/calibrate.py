@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, cast
 import typer
 from rich.console import Console
 
-from ._shared.calibration import (
-    RECALL_MEASURE,
-    TARGET_RECALL,
-    UNSEEN_SHARE,
-    parse_target_recall,
-    print_calibrations,
-)
+from ._shared import calibration
 
 if TYPE_CHECKING:
     from ..pipeline.ner.recall_settings import RecallMeasure
@@ -24,9 +18,9 @@ def calibrate(
     pipeline: str = typer.Argument(help="Trained pipeline: a directory or an installed package."),
     output: Path = typer.Argument(help="Directory to write the calibrated copy to."),
     dev: Path = typer.Option(..., help=".spacy file that it was not trained on."),
-    target_recall: list[str] = TARGET_RECALL,
-    recall_measure: str = RECALL_MEASURE,
-    unseen_share: float = UNSEEN_SHARE,
+    target_recall: list[str] = calibration.TARGET_RECALL,
+    recall_measure: str = calibration.RECALL_MEASURE,
+    unseen_share: float = calibration.UNSEEN_SHARE,
 ) -> None:
     """Make the confidence of entities a probability, and choose how many of them are found.
 
@@ -39,7 +33,7 @@ def calibrate(
     """
     from ..packaging.calibration import calibrate_pipeline
 
-    target = parse_target_recall(target_recall)
+    target = calibration.parse_target_recall(target_recall)
     console = Console()
     with console.status("Calibrating"):
         report = calibrate_pipeline(
@@ -50,5 +44,5 @@ def calibrate(
             recall_measure=cast("RecallMeasure | None", recall_measure),
             unseen_share=unseen_share,
         )
-    print_calibrations(console, report)
+    calibration.print_calibrations(console, report)
     typer.echo(f"✔ Wrote {output}")

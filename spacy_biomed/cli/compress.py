@@ -9,13 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ._shared.calibration import (
-    RECALL_MEASURE,
-    TARGET_RECALL,
-    UNSEEN_SHARE,
-    parse_target_recall,
-    print_calibrations,
-)
+from ._shared import calibration
 from ._shared.display import create_table
 from ._shared.number_options import at_least_zero
 
@@ -41,9 +35,9 @@ def compress(
     confidence: bool = typer.Option(
         True, help="Calibrate the confidence of entities on the --check corpus."
     ),
-    target_recall: list[str] = TARGET_RECALL,
-    recall_measure: str = RECALL_MEASURE,
-    unseen_share: float = UNSEEN_SHARE,
+    target_recall: list[str] = calibration.TARGET_RECALL,
+    recall_measure: str = calibration.RECALL_MEASURE,
+    unseen_share: float = calibration.UNSEEN_SHARE,
 ) -> None:
     """Export a pipeline's encoder, so that it runs fast, and without PyTorch.
 
@@ -58,7 +52,7 @@ def compress(
     """
     from ..packaging.compression import compress_pipeline
 
-    target = parse_target_recall(target_recall)
+    target = calibration.parse_target_recall(target_recall)
     console = Console()
     with console.status(f"Writing in {precision} and checking"):
         report = compress_pipeline(
@@ -74,7 +68,7 @@ def compress(
             unseen_share=unseen_share,
         )
     console.print(_table(report))
-    print_calibrations(console, report.calibrations)
+    calibration.print_calibrations(console, report.calibrations)
     if check is None:
         console.print("F1 was not compared: give --check, a .spacy file")
     typer.echo(f"✔ Wrote {output}")

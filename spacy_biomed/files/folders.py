@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from ..errors import BiomedError
+
 # Endings of compressed files.
 _PACKED = frozenset({"gz", "xz", "zst", "bz2", "zip", "7z", "lz4", "lzma", "rar", "z", "br"})
 
@@ -57,6 +59,25 @@ def find_files(folder: Path, is_wanted: Callable[[str], bool]) -> list[FoundFile
             elif (problem := _judge(entry, is_wanted)) is not None:
                 found.append(FoundFile(name, problem))
     return sorted(found, key=lambda one: PurePosixPath(one.name).parts)
+
+
+def list_files(folder: Path, is_wanted: Callable[[str], bool], missing: str) -> list[Path]:
+    """The paths of what `find_files` finds.
+
+    Args:
+        folder, is_wanted: as there.
+        missing: what to say after the folder if there is nothing.
+
+    Raises:
+        BiomedError: if something cannot be read, or there is nothing.
+    """
+    found = find_files(folder, is_wanted)
+    for name, error in found:
+        if error:
+            raise BiomedError(f"{folder / name}: {error}")
+    if not found:
+        raise BiomedError(f"{folder}: {missing}")
+    return [folder / name for name, _ in found]
 
 
 def _judge(entry: os.DirEntry[str], is_wanted: Callable[[str], bool]) -> str | None:

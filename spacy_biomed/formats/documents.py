@@ -14,8 +14,8 @@ from pathlib import Path
 from ..annotations.document_keys import split_ids
 from ..annotations.pairs import join_pair
 from ..errors import BiomedError, quote
+from ..files import folders
 from ..files.compression import COMPRESSED_ENDINGS
-from ..files.folders import find_files
 from ..files.records import CR_ALONE, check_text
 
 Offsets = tuple[int, int]
@@ -266,15 +266,8 @@ def list_files(path: Path, suffixes: Iterable[str]) -> list[Path]:
     if not path.is_dir():
         raise BiomedError(f"{path}: no such file or folder; check the path")
     suffixes = tuple(suffixes)
-    files = find_files(path, lambda name: Path(name).suffix.lower() in suffixes)
-    for name, error in files:
-        if error:
-            raise BiomedError(f"{path / name}: {error}")
-    if not files:
-        raise BiomedError(
-            f"{path}: no {' or '.join(suffixes)} file in this folder; check the path and the format"
-        )
-    return [path / name for name, _ in files]
+    missing = f"no {' or '.join(suffixes)} file in this folder; check the path and the format"
+    return folders.list_files(path, lambda name: Path(name).suffix.lower() in suffixes, missing)
 
 
 def is_covered(text: str, mention: Mention, covered: str, *, any_case: bool = False) -> bool:

@@ -24,15 +24,7 @@ if TYPE_CHECKING:
 def distill(recipe: DistillationRecipe, console: Console | None = None) -> RunReport | None:
     """Train a student as described by a recipe, resuming from the last checkpoint if there is one.
 
-    Args:
-        console: where the main process shows progress; None for nowhere.
-
-    Returns:
-        the result; None in processes other than the main process.
-
-    Raises:
-        BiomedError: if a part of the recipe cannot be loaded, if the parts do not fit together, or
-            if the run's folder has a run of another recipe.
+    Arguments, result and errors are those of `pretraining.pretrain`.
     """
     state = start_processes(recipe)
     console = console if state.is_main_process else None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..errors import BiomedError, escape
 from ..files.compression import strip_compression
-from ..files.folders import find_files as find_wanted
+from ..files.folders import list_files
 from ..files.records import Layout
 from ..files.sources import (
     TABLES,
@@ -34,6 +34,7 @@ _KINDS: Mapping[str, type[RecordFile]] = {
 _MOSES = re.compile(r"\.(\w{2,3})-(\w{2,3})\.(?:\1|\2)$")
 
 _ENDINGS_IN_WORDS = ".txt, .jsonl, .csv, .tsv, .xml (each also .gz, .xz or .zst) or .parquet"
+_NOTHING = f"no text in this folder; its files have to end in {_ENDINGS_IN_WORDS}"
 
 # Marks notes of MIMIC-III that are errors.
 _IS_ERROR = "ISERROR"
@@ -110,7 +111,7 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
-            files.extend(_search(path))
+            files += list_files(path, lambda name: _find_class(name) is not None, _NOTHING)
         elif not path.exists():
             raise BiomedError(f"{path}: no such file or folder; check the path")
         elif not path.is_file():
@@ -130,18 +131,6 @@ def _find_class(name: str) -> type[RecordFile] | None:
     if kind is None and _MOSES.search(strip_compression(name.lower())):
         return TextLines
     return None if kind is None else _KINDS[kind]
-
-
-def _search(folder: Path) -> list[Path]:
-    found = find_wanted(folder, lambda name: _find_class(name) is not None)
-    for name, error in found:
-        if error:
-            raise BiomedError(f"{folder / name}: {error}")
-    if not found:
-        raise BiomedError(
-            f"{folder}: no text in this folder; its files have to end in {_ENDINGS_IN_WORDS}"
-        )
-    return [folder / name for name, _ in found]
 
 
 def _read_file(path: Path, text_field: str, layout: Layout) -> Iterator[str]:

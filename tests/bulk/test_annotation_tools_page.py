@@ -10,9 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 import spacy
-from typer.testing import CliRunner
+from commands import call
 
-from spacy_biomed.cli import app
 from spacy_biomed.formats.label_studio import CHOICES, LABELS, TEXT
 
 REPOSITORY = Path(__file__).parents[2]
@@ -26,7 +25,7 @@ def read_section(title):
 def run(command):
     arguments = shlex.split(command)
     assert arguments[:4] == ["python", "-m", "spacy", "biomed"]
-    result = CliRunner().invoke(app, arguments[4:])
+    result = call(*arguments[4:])
     assert result.exit_code == 0, result.output
 
 

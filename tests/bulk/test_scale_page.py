@@ -5,10 +5,8 @@ import shlex
 from importlib.util import find_spec
 from pathlib import Path
 
+from commands import call
 from fault_injection import snapshot
-from typer.testing import CliRunner
-
-from spacy_biomed.cli import app
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -28,7 +26,7 @@ def test_commands_and_snippets_run(tmp_path, monkeypatch, capsys):
             exec(compile(snippet, "docs/scale.md", "exec"), {})
             assert "Empagliflozin" in capsys.readouterr().out
         elif "--engine ray" not in command or find_spec("ray"):
-            result = CliRunner().invoke(app, shlex.split(command.replace("\\\n", " ")))
+            result = call(*shlex.split(command.replace("\\\n", " ")))
             assert result.exit_code == 0, result.output
             assert "40" in result.output
     first, second = (snapshot(tmp_path / f"{name}.parquet") for name in ("annotated", "processes"))

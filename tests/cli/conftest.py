@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import spacy
 
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.training.config import fill_config
@@ -49,6 +50,16 @@ def tiny_pipeline(tiny_config: Path) -> Path:
     output = tiny_config.parent / "training"
     train(tiny_config, output)
     return output / "model-best"
+
+
+@pytest.fixture(scope="module")
+def finder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Spanish pipeline that finds the PATTERNS of a module's tests; it is loaded fast."""
+    nlp = spacy.blank("es")
+    nlp.add_pipe("entity_ruler").add_patterns(request.module.PATTERNS)
+    path = tmp_path_factory.mktemp("pipelines") / "finder"
+    nlp.to_disk(path)
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -6,18 +6,12 @@ from pathlib import Path
 
 import pytest
 import typer
-from error_lines import error_line
+from commands import error_line, refuse, run
 from spacy.tokens import DocBin
 from typer.testing import CliRunner
 
-from spacy_biomed.cli import app
 from spacy_biomed.cli._shared.bad_input import OneLineGroup, explain_os_error
 from spacy_biomed.errors import BiomedError
-
-
-def refuse(*arguments) -> str:
-    """Run a sub-command that refuses its input, and return the line."""
-    return error_line(CliRunner().invoke(app, [str(argument) for argument in arguments]))
 
 
 def train(run_spacy, config: str, tmp_path: Path) -> str:
@@ -190,8 +184,7 @@ def test_convert_takes_the_workflows_empty_term_list_as_none(tmp_path):
     (tmp_path / "in" / "train.tsv").write_text("a\tO\n\nb\tO\n\n")
     arguments = ["convert", "own", tmp_path / "in", tmp_path / "out", "--format", "columns"]
     arguments += ["--replace-mentions", "", "--copies", 8]
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == 0
+    run(*arguments)
 
 
 def test_convert_refuses_a_folder_that_is_missing_and_one_that_is_a_file(tmp_path):

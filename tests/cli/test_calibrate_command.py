@@ -4,19 +4,10 @@ import re
 
 import pytest
 import spacy
+from commands import run
 from spacy.tokens import DocBin
-from typer.testing import CliRunner
 
-from spacy_biomed.cli import app
 from spacy_biomed.pipeline.checksums import CHECKSUMS
-
-
-def invoke(*arguments) -> str:
-    result = CliRunner().invoke(
-        app, [str(argument) for argument in arguments], env={"COLUMNS": "200"}
-    )
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +15,7 @@ def calibrated(tiny_pipeline, tiny_corpus, tmp_path_factory):
     """A calibrated copy, and what the command printed."""
     output = tmp_path_factory.mktemp("calibrated") / "pipeline"
     arguments = ["--dev", tiny_corpus / "dev.spacy", "--target-recall", "1"]
-    return output, invoke("calibrate", tiny_pipeline, output, *arguments)
+    return output, run("calibrate", tiny_pipeline, output, *arguments)
 
 
 def contents(path):
@@ -63,8 +54,8 @@ def test_recall_and_precision_of_each_label_are_printed(calibrated, tiny_corpus)
 
 def test_annotate_says_whether_confidence_is_calibrated(calibrated, tiny_pipeline):
     line = "the confidence of biomed_ner is not calibrated: see `spacy biomed calibrate`"
-    assert line in invoke("annotate", tiny_pipeline, "Aspirin for cancer.")
-    assert line not in invoke("annotate", calibrated[0], "Aspirin for cancer.")
+    assert line in run("annotate", tiny_pipeline, "Aspirin for cancer.")
+    assert line not in run("annotate", calibrated[0], "Aspirin for cancer.")
 
 
 def test_annotate_leaves_out_entities_of_a_lower_confidence(calibrated, tiny_corpus):
@@ -74,5 +65,5 @@ def test_annotate_leaves_out_entities_of_a_lower_confidence(calibrated, tiny_cor
     [text, *_] = [doc.text for doc in corpus.get_docs(nlp.vocab) if nlp(doc.text).ents]
     confidences = sorted(ent._.confidence for ent in nlp(text).ents)
     for least, count in ((confidences[-1], 1), (1.0, 0), (0.0, len(confidences))):
-        printed = invoke("annotate", path, text, "--min-confidence", str(least))
+        printed = run("annotate", path, text, "--min-confidence", str(least))
         assert printed.count(" [") == count

@@ -16,7 +16,6 @@ from pathlib import Path
 import fault_injection
 import numpy as np
 import pytest
-import spacy
 from fault_injection import Fault, choose_tries, snapshot
 from safetensors.numpy import load_file, save_file
 
@@ -29,6 +28,7 @@ NOTES = [
     "Sin hallazgos.",
 ]
 NAMES = ["Marta Ochoa", "Juan Pérez", "Lucía Sanz"]
+PATTERNS = [{"label": "NOMBRE", "pattern": name} for name in NAMES]
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="commands are run in forks")
 
@@ -136,17 +136,6 @@ def test_deidentification_with_a_damaged_pipeline(sound, tmp_path, seed):
 
 
 # --- Half-finished outputs ---
-
-
-@pytest.fixture(scope="module")
-def finder(tmp_path_factory):
-    """A pipeline that finds the names, and is loaded fast."""
-    nlp = spacy.blank("es")
-    rules = [{"label": "NOMBRE", "pattern": name} for name in NAMES]
-    nlp.add_pipe("entity_ruler").add_patterns(rules)
-    path = tmp_path_factory.mktemp("finder") / "finder"
-    nlp.to_disk(path)
-    return path
 
 
 def make_texts(number: int, mark: str) -> list[str]:

@@ -4,8 +4,7 @@ import sys
 
 import pytest
 import typer
-from error_lines import error_line
-from typer.testing import CliRunner
+from commands import call, error_line
 
 from spacy_biomed.cli._shared.bad_input import OneLineGroup
 from spacy_biomed.cli.clean import clean, group_sources
@@ -31,7 +30,7 @@ def run(tmp_path, monkeypatch):
     (tmp_path / "more.jsonl").write_text("\n".join(map(json.dumps, rows)))
 
     def run(*arguments: str):
-        return CliRunner().invoke(app, ["clean", *arguments], env={"COLUMNS": "100"})
+        return call("clean", *arguments, columns=100)
 
     return run
 

@@ -5,22 +5,14 @@ from pathlib import Path
 
 import pytest
 import spacy
-from error_lines import error_line
-from typer.testing import CliRunner
+from commands import refuse, run
 
 from spacy_biomed.annotations.annotation_scope import get_scope
-from spacy_biomed.cli import app
 from spacy_biomed.formats.spacy_docs import read_docs
 
 REPOSITORY = Path(__file__).parents[2]
 STARTER = REPOSITORY / "assets" / "starter_en"
 SMALL = ["--vars.max_steps", "2", "--vars.eval_frequency", "2"]
-
-
-def invoke(*arguments):
-    result = CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "200"})
-    assert result.exit_code == 0, (result.output, result.exception)
-    return result.stdout
 
 
 def cells_of(line):
@@ -38,7 +30,7 @@ def halves(tmp_path_factory):
             lines = (STARTER / f"{part}.jsonl").read_text(encoding="utf8").splitlines(True)
             (source / f"{part}.jsonl").write_text("".join(lines[number:16:2]), encoding="utf8")
         options = ["--format", "jsonl", "--labels", label]
-        invoke("convert", label.lower(), source, folder / label.lower(), *options)
+        run("convert", label.lower(), source, folder / label.lower(), *options)
     return folder
 
 
@@ -47,7 +39,7 @@ def combined(halves):
     """What the command prints, and the folder that it writes."""
     corpora = [halves / "chemical", halves / "disease"]
     maps = ["--map", "chemical:CHEMICAL=DRUG"]
-    return invoke("combine", halves / "both", *corpora, *maps), halves / "both"
+    return run("combine", halves / "both", *corpora, *maps), halves / "both"
 
 
 def test_it_prints_what_became_of_each_corpus(combined):
@@ -68,8 +60,8 @@ def trained(combined, tiny_bert):
     """A pipeline that was trained on it for two steps."""
     folder = combined[1].parent
     config = folder / "config.cfg"
-    invoke("init-config", combined[1], config, "--encoder", tiny_bert, "--epochs", "1")
-    invoke("train", config, "--output", folder / "training", *SMALL)
+    run("init-config", combined[1], config, "--encoder", tiny_bert, "--epochs", "1")
+    run("train", config, "--output", folder / "training", *SMALL)
     return folder / "training" / "model-last"
 
 
@@ -86,13 +78,13 @@ def test_evaluation_scores_what_is_annotated(trained, combined, run_spacy, tmp_p
 
 def test_it_can_be_taught_and_checked_and_described(trained, combined, tmp_path):
     taught = tmp_path / "taught"
-    invoke("teach", trained, combined[1], taught)
+    run("teach", trained, combined[1], taught)
     docs = list(read_docs(taught / "train.spacy", spacy.blank("en").vocab))
     assert [get_scope(doc).labels for doc in docs] == [{"DRUG"}] * 8 + [{"DISEASE"}] * 8
     check = ["--check", combined[1] / "dev.spacy", "--max-loss", "100"]
-    invoke("compress", trained, tmp_path / "compressed", *check)
+    run("compress", trained, tmp_path / "compressed", *check)
     (tmp_path / "metrics.json").write_text("{}")
-    invoke(
+    run(
         "card",
         trained,
         tmp_path / "card",
@@ -107,14 +99,13 @@ def test_it_can_be_taught_and_checked_and_described(trained, combined, tmp_path)
 @pytest.mark.parametrize("pair", ["chemical", ":A=B", "chemical:A"])
 def test_a_map_that_is_none_is_refused(halves, tmp_path, pair):
     arguments = ["combine", tmp_path / "out", halves / "chemical", "--map", pair]
-    result = CliRunner().invoke(app, list(map(str, arguments)))
-    assert f"--map {pair}" in error_line(result).replace("chemical: ", "chemical:")
+    assert f"--map {pair}" in refuse(*arguments).replace("chemical: ", "chemical:")
     assert not (tmp_path / "out").exists()
 
 
 def test_convert_maps_labels(tmp_path):
     maps = ["--map", "CHEMICAL=DRUG", "--map", "DISEASE=?DRUG"]
-    printed = invoke("convert", "starter_en", STARTER, tmp_path / "out", *maps)
+    printed = run("convert", "starter_en", STARTER, tmp_path / "out", *maps)
     (row,) = [cells_of(line) for line in printed.splitlines() if "neither right nor" in line]
     assert int(row[1].replace(",", "")) > 100
     described = json.loads((tmp_path / "out" / "corpus.json").read_text())

@@ -10,25 +10,15 @@ from importlib.metadata import distributions
 
 import pytest
 import spacy
-from error_lines import error_line
+from commands import call, error_line, run
 from spacy.tokens import DocBin
-from typer.testing import CliRunner
 
-from spacy_biomed.cli import app
 from spacy_biomed.packaging import compression
 
 TEXTS = ["Aspirin for lung cancer.", "", "No symptoms.", "Metformin was given for diabetes."]
 
 # What `pip install 'spacy-biomed[train]'` adds for PyTorch, and is not to be needed.
 TRAINING_ONLY = ("torch", "transformers", "spacy-transformers", "onnx", "accelerate")
-
-
-def invoke(*arguments) -> str:
-    result = CliRunner().invoke(
-        app, [str(argument) for argument in arguments], env={"COLUMNS": "200"}
-    )
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 def size(folder) -> int:
@@ -65,7 +55,7 @@ def report(monkeypatch):
 
 
 def test_scores_and_sizes_before_and_after_are_printed(report):
-    output = invoke("compress", "pipeline", "out", "--check", "dev.spacy")
+    output = run("compress", "pipeline", "out", "--check", "dev.spacy")
     assert "Encoder in int8, embeddings too" in output
     assert cells(output, "ents_f") == ["ents_f", "87.65", "87.48", "-0.17"]
     assert cells(output, "cats_score") == ["cats_score", "50.00", "51.00", "+1.00"]
@@ -82,7 +72,7 @@ def test_options_reach_the_compression(report, tmp_path):
     options += ["--no-confidence", "--unseen-share", "0.3"]
     options += ["--target-recall", "0.9", "--target-recall", "A=B=0.99"]
     options += ["--recall-measure", "covered"]
-    invoke("compress", "pipeline", tmp_path / "out", *options)
+    run("compress", "pipeline", tmp_path / "out", *options)
     [(arguments, settings)] = calls
     assert arguments == ("pipeline", tmp_path / "out")
     assert settings == {
@@ -99,7 +89,7 @@ def test_options_reach_the_compression(report, tmp_path):
 
 def test_several_engines_have_a_line_each(report):
     report[0].scores_by_engine["openvino"] = {"ents_f": 0.8760, "cats_score": 0.50}
-    output = invoke("compress", "pipeline", "out", "--check", "dev.spacy")
+    output = run("compress", "pipeline", "out", "--check", "dev.spacy")
     assert cells(output, "ents_f, onnxruntime")[1:] == ["87.65", "87.48", "-0.17"]
     assert cells(output, "ents_f, openvino")[1:] == ["87.65", "87.60", "-0.05"]
 
@@ -114,7 +104,7 @@ def test_several_engines_have_a_line_each(report):
 def test_the_title_tells_what_is_quantised(report, precision, embeddings, title):
     report[0].precision, report[0].quantized_embeddings = precision, embeddings
     report[0].scores_before, report[0].scores_by_engine = {}, {}
-    output = invoke("compress", "pipeline", "out", "--precision", precision)
+    output = run("compress", "pipeline", "out", "--precision", precision)
     assert title in re.sub(" +\n", "\n", output)
     assert "F1 was not compared: give --check, a .spacy file" in output
 
@@ -122,7 +112,7 @@ def test_the_title_tells_what_is_quantised(report, precision, embeddings, title)
 def test_compress_writes_a_pipeline(tiny_pipeline, tiny_corpus, tmp_path):
     check = tiny_corpus / "dev.spacy"
     arguments = ["--precision", "fp32", "--check", check]
-    output = invoke("compress", tiny_pipeline, tmp_path / "out", *arguments)
+    output = run("compress", tiny_pipeline, tmp_path / "out", *arguments)
     assert "biomed_ner: confidence is calibrated on " in output
     calibrated = [
         spacy.load(path).get_pipe("biomed_ner").is_calibrated
@@ -154,7 +144,7 @@ def test_compress_writes_a_pipeline(tiny_pipeline, tiny_corpus, tmp_path):
 def test_bad_input_is_refused(tiny_pipeline, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     arguments = [str(tiny_pipeline) if one == "PIPELINE" else one for one in arguments]
-    result = CliRunner().invoke(app, ["compress", *arguments])
+    result = call("compress", *arguments)
     assert error_line(result).startswith(message)
     assert "\n" not in error_line(result)
     assert list(tmp_path.iterdir()) == []
@@ -190,7 +180,7 @@ def test_a_refusal_is_one_line_and_exit_status_1(tiny_pipeline, tiny_corpus, tmp
 def compressed(tiny_pipeline, tiny_corpus):
     """The tiny pipeline in fp32, so that it finds what the original finds."""
     output = tiny_corpus.parent / "compressed"
-    invoke("compress", tiny_pipeline, output, "--precision", "fp32")
+    run("compress", tiny_pipeline, output, "--precision", "fp32")
     return output
 
 
@@ -203,7 +193,7 @@ def wheel(compressed, tiny_corpus, run_spacy):
     metrics, described = folder / "compressed.json", folder / "compressed-described"
     evaluate(str(compressed), tiny_corpus / "test.spacy", metrics, spans_key="unseen")
     arguments = ["--corpus", tiny_corpus, "--metrics", metrics, "--name", "tiny_onnx"]
-    invoke("card", compressed, described, *arguments)
+    run("card", compressed, described, *arguments)
     output = folder / "compressed-packages"
     output.mkdir()
     done = run_spacy("package", described, output, "--build", "wheel")
@@ -242,12 +232,12 @@ def python(wheel, tmp_path_factory):
         for top in {file.parts[0] for file in distribution.files or ()} - {"..", "__pycache__"}:
             if not (packages / top).exists():
                 (packages / top).symlink_to(place / top)
-    run(folder / "bin" / "python", "-m", "spacy", "biomed", "install", wheel.parent)
+    run_apart(folder / "bin" / "python", "-m", "spacy", "biomed", "install", wheel.parent)
     assert not (packages / "en_tiny_onnx").is_symlink()
     return folder / "bin" / "python"
 
 
-def run(*command) -> str:
+def run_apart(*command) -> str:
     done = subprocess.run(
         command,
         capture_output=True,
@@ -283,7 +273,7 @@ print(json.dumps([absent, found]))
 
 
 def test_the_wheel_annotates_where_pytorch_is_not_installed(python, tiny_pipeline):
-    printed = run(python, "-c", ANNOTATE, json.dumps(TEXTS)).splitlines()[-1]
+    printed = run_apart(python, "-c", ANNOTATE, json.dumps(TEXTS)).splitlines()[-1]
     absent, (called, piped, forked) = json.loads(printed)
     assert absent == ["torch", "transformers", "spacy_transformers"]
     expected = [doc.ents for doc in spacy.load(tiny_pipeline).pipe(TEXTS)]
@@ -299,5 +289,7 @@ def test_the_wheel_annotates_where_pytorch_is_not_installed(python, tiny_pipelin
 
 
 def test_the_command_line_annotates_there(python):
-    lines = run(python, "-m", "spacy", "biomed", "annotate", "en_tiny_onnx", TEXTS[0]).splitlines()
+    lines = run_apart(
+        python, "-m", "spacy", "biomed", "annotate", "en_tiny_onnx", TEXTS[0]
+    ).splitlines()
     assert lines[1] == TEXTS[0]

@@ -2,10 +2,7 @@ import subprocess
 import sys
 
 import pytest
-from error_lines import error_line
-from typer.testing import CliRunner
-
-from spacy_biomed.cli import app
+from commands import call, error_line, run
 
 TRAIN = "Lung\tB-D\ncancer\tI-D\n\nAspirin\tB-C\n\n"
 
@@ -28,7 +25,7 @@ def rows_of(result):
 
 def test_convert_prints_what_it_found_and_where_it_wrote(source, tmp_path):
     arguments = ["convert", "own", str(source), str(tmp_path / "out"), "--format", "columns"]
-    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "120"})
+    result = call(*arguments, columns=120)
     assert result.exit_code == 0
     rows = rows_of(result)
     assert rows["documents"] == ["2", "2", "2"]
@@ -51,9 +48,8 @@ def test_a_long_conversion_prints_no_bar_and_no_empty_lines_into_a_pipe(
 ):
     monkeypatch.setattr(sys.modules["spacy_biomed.cli.convert"], "SECONDS_WITHOUT_BAR", -1)
     arguments = ["convert", "own", str(source), str(tmp_path / "out"), "--format", "columns"]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0
-    assert all(line.strip() for line in result.stdout.splitlines())
+    printed = run(*arguments)
+    assert all(line.strip() for line in printed.splitlines())
 
 
 def test_relations_are_printed_by_label(tmp_path):
@@ -65,7 +61,7 @@ def test_relations_are_printed_by_label(tmp_path):
         "R1\tStrength-Drug Arg1:T2 Arg2:T1\nR2\tReason-Drug Arg1:T3 Arg2:T1\n"
     )
     arguments = ["convert", "own", str(tmp_path / "in"), str(tmp_path / "out"), "--format", "brat"]
-    rows = rows_of(CliRunner().invoke(app, arguments, env={"COLUMNS": "120"}))
+    rows = rows_of(call(*arguments, columns=120))
     assert rows["relations"][0] == "2"
     assert rows["Strength-Drug"][0] == rows["Reason-Drug"][0] == "1"
     assert rows["relations without spans"][0] == "1"
@@ -79,7 +75,7 @@ def test_pairs_and_mean_scores_are_printed(tmp_path):
         content = "".join(lines if part == "test" else lines[:2])
         (folder / f"2015.{part}.tsv").write_text(content)
     arguments = ["convert", "sts", str(folder), str(tmp_path / "out")]
-    rows = rows_of(CliRunner().invoke(app, arguments, env={"COLUMNS": "120"}))
+    rows = rows_of(call(*arguments, columns=120))
     assert rows["pairs of texts"] == ["2", "0", "4"]
     assert rows["similarity (mean)"] == ["0.50", "", "3.50"]
     assert rows["repeats left out"] == ["0", "2", "2"]
@@ -87,29 +83,28 @@ def test_pairs_and_mean_scores_are_printed(tmp_path):
 
 def test_labels_are_names_with_commas_between(source, tmp_path):
     arguments = ["convert", "own", str(source), str(tmp_path / "out"), "--format", "columns"]
-    rows = rows_of(CliRunner().invoke(app, [*arguments, "--labels", "D"]))
+    rows = rows_of(call(*arguments, "--labels", "D"))
     assert rows["mentions"] == rows["D"] == ["1", "1", "1"] and "C" not in rows
-    rows = rows_of(CliRunner().invoke(app, [*arguments, "--labels", "C, D"]))
+    rows = rows_of(call(*arguments, "--labels", "C, D"))
     assert rows["mentions"] == ["2", "2", "2"]
 
 
 @pytest.mark.parametrize("labels", ["", " , "])
 def test_labels_that_name_nothing_are_refused(source, tmp_path, labels):
     arguments = ["convert", "own", str(source), str(tmp_path / "out"), "--format", "columns"]
-    result = CliRunner().invoke(app, [*arguments, "--labels", labels])
+    result = call(*arguments, "--labels", labels)
     assert result.exit_code == 1 and not (tmp_path / "out").exists()
     assert "--labels names no label" in error_line(result) + result.output
 
 
 def test_paths_of_parts_may_be_relative_to_the_source(source, tmp_path):
     arguments = ["convert", "own", str(source), str(tmp_path / "out"), "--format", "columns"]
-    result = CliRunner().invoke(app, [*arguments, "--train", "dev.tsv", "--test", "test.tsv"])
-    assert result.exit_code == 0
-    assert "drawn with seed 0: dev" in result.stdout
+    printed = run(*arguments, "--train", "dev.tsv", "--test", "test.tsv")
+    assert "drawn with seed 0: dev" in printed
 
 
 def test_help_has_an_example():
-    result = CliRunner().invoke(app, ["convert", "--help"])
+    result = call("convert", "--help")
     assert "python -m spacy biomed convert ncbi_disease" in result.stdout
 
 
@@ -133,10 +128,10 @@ def test_documents_become_sentences_and_pairs_of_mentions(tmp_path):
         (tmp_path / "in" / part / "a.ann").write_text(annotated)
     command = ["convert", "own", str(tmp_path / "in"), str(tmp_path / "out"), "--format", "brat"]
     for options, documents in ((["--sentences"], "2"), (["--pairs", "GENE+DRUG"], "1")):
-        result = CliRunner().invoke(app, [*command, *options], env={"COLUMNS": "120"})
+        result = call(*command, *options, columns=120)
         assert result.exit_code == 0, result.output
         rows = rows_of(result)
         assert rows["documents"] == rows["sentences"] == [documents] * 3
         assert rows["BLOCKS"] == ["1"] * 3
-    wrong = CliRunner().invoke(app, [*command, "--pairs", "GENE"])
+    wrong = call(*command, "--pairs", "GENE")
     assert "--pairs 'GENE': write all, or types as in CHEMICAL+GENE" in error_line(wrong)

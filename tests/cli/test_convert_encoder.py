@@ -8,19 +8,17 @@ import sys
 import numpy as np
 import pytest
 import torch
-from error_lines import error_line
+from commands import call, error_line
 from pretraining_recipes import write_recipe
 from safetensors.numpy import load_file
 from transformers import AutoModel, AutoModelForMaskedLM
-from typer.testing import CliRunner
 
-from spacy_biomed.cli import app
 from spacy_biomed.encoders.loading import load_pretrained, read_config
 from spacy_biomed.language_models.initialization import load_language_model
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, ["convert-encoder", *map(str, arguments)])
+    return call("convert-encoder", *arguments)
 
 
 @pytest.fixture

@@ -8,24 +8,13 @@ from datetime import date
 
 import pytest
 import spacy
+from commands import call, error_line
 from cryptography.fernet import Fernet
-from error_lines import error_line
-from typer.testing import CliRunner
 
 from spacy_biomed.bulk import shards
-from spacy_biomed.cli import app
 
 NAMES = ["Marta Ochoa", "Juan Ruiz", "Lucía Sanz"]
-
-
-@pytest.fixture(scope="module")
-def finder(tmp_path_factory):
-    nlp = spacy.blank("es")
-    rules = [{"label": "NOMBRE", "pattern": name} for name in NAMES]
-    nlp.add_pipe("entity_ruler").add_patterns(rules)
-    path = tmp_path_factory.mktemp("pipelines") / "finder"
-    nlp.to_disk(path)
-    return path
+PATTERNS = [{"label": "NOMBRE", "pattern": name} for name in NAMES]
 
 
 @pytest.fixture
@@ -35,7 +24,7 @@ def run(finder, tmp_path, monkeypatch):
     monkeypatch.delenv("SPACY_BIOMED_VAULT_KEY", raising=False)
 
     def run(command, *arguments):
-        return CliRunner().invoke(app, [command, *map(str, arguments)], env={"COLUMNS": "100"})
+        return call(command, *arguments, columns=100)
 
     return lambda *arguments: run("deidentify", finder, *arguments), run
 

@@ -8,12 +8,10 @@ from pathlib import Path
 
 import pytest
 import spacy
-from error_lines import error_line
+from commands import call, error_line
 from spacy.tokens import DocBin
-from typer.testing import CliRunner
 
 from spacy_biomed.bulk import deidentified_files
-from spacy_biomed.cli import app
 from spacy_biomed.outputs import MARKER, replacing_directory
 
 NOTES = ["Marta Ochoa vino el 12/03/2019.", "", "Alta: 14/03/2019. Fdo.: Marta Ochoa, Ana Ruiz"]
@@ -22,16 +20,6 @@ PATTERNS = [
     {"label": "NOMBRE", "pattern": [{"TEXT": "Marta"}, {"TEXT": "Ochoa"}]},
     {"label": "FECHA", "pattern": [{"TEXT": {"REGEX": r"^\d+/\d+/\d+$"}}]},
 ]
-
-
-@pytest.fixture(scope="module")
-def finder(tmp_path_factory):
-    """A pipeline that finds mentions and does not de-identify."""
-    nlp = spacy.blank("es")
-    nlp.add_pipe("entity_ruler").add_patterns(PATTERNS)
-    path = tmp_path_factory.mktemp("pipelines") / "finder"
-    nlp.to_disk(path)
-    return path
 
 
 @pytest.fixture
@@ -45,7 +33,7 @@ def run(finder, tmp_path, monkeypatch):
 
     def run(command, *arguments, pipeline=finder):
         arguments = [command, str(pipeline), *map(str, arguments)]
-        return CliRunner().invoke(app, arguments, env={"COLUMNS": "100"})
+        return call(*arguments, columns=100)
 
     return run
 

@@ -4,11 +4,9 @@ import json
 import sys
 
 import pytest
+from commands import call, error_line
 from distillation_recipe import RECIPE
-from error_lines import error_line
-from typer.testing import CliRunner
 
-from spacy_biomed.cli import app
 from spacy_biomed.errors import install_command
 
 
@@ -22,9 +20,7 @@ def invoke(tmp_path, tiny_bert):
     def invoke(*arguments: str, **others: str):
         named = [(f"--paths.{name}", str(path)) for name, path in (paths | others).items()]
         given = [part for pair in named if pair[1] for part in pair]
-        return CliRunner().invoke(
-            app, ["distill", str(tmp_path / "recipe.cfg"), *given, *arguments]
-        )
+        return call("distill", tmp_path / "recipe.cfg", *given, *arguments)
 
     return invoke
 

@@ -6,8 +6,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 import pytest
 import typer
-from typer.testing import CliRunner
-from without_training import HEAVY, WITHOUT_TRAINING, run
+from commands import call, run
+from without_training import HEAVY, WITHOUT_TRAINING, run_code
 
 from spacy_biomed.cli import app
 from spacy_biomed.errors import install_command
@@ -24,19 +24,20 @@ def test_spacy_shows_the_sub_commands(run_spacy):
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_the_help_of_a_sub_command_has_an_example(name):
-    result = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "200"})
-    assert result.exit_code == 0
-    assert f"python -m spacy biomed {name} " in " ".join(result.stdout.split())
+    printed = run(name, "--help", columns=200)
+    assert f"python -m spacy biomed {name} " in " ".join(printed.split())
 
 
 def test_the_package_imports_neither_spacy_nor_what_training_needs():
-    loaded = run(f"import sys, spacy_biomed; print({{*{('spacy', *HEAVY)}}} & sys.modules.keys())")
+    loaded = run_code(
+        f"import sys, spacy_biomed; print({{*{('spacy', *HEAVY)}}} & sys.modules.keys())"
+    )
     assert loaded.strip() == "set()"
 
 
 def test_the_command_line_imports_nothing_heavy_that_spacys_own_does_not():
     heavy = (*HEAVY, "tokenizers", "onnxruntime", "fastapi", "uvicorn")
-    loaded = run(
+    loaded = run_code(
         "import sys, spacy.cli; before = set(sys.modules); import spacy_biomed.cli\n"
         f"print({{*{heavy}}} & (sys.modules.keys() - before))"
     )
@@ -44,7 +45,7 @@ def test_the_command_line_imports_nothing_heavy_that_spacys_own_does_not():
 
 
 def test_every_registered_name_is_there_without_the_extra():
-    names = run(
+    names = run_code(
         WITHOUT_TRAINING + "nlp = spacy.blank('en')\n"
         "nlp.add_pipe('biomed_ner')\n"
         "for point in importlib.metadata.distribution('spacy-biomed').entry_points:\n"
@@ -56,7 +57,7 @@ def test_every_registered_name_is_there_without_the_extra():
 
 
 def test_without_the_extra_the_encoder_says_how_to_install_it():
-    line = run(
+    line = run_code(
         WITHOUT_TRAINING + "from spacy_biomed.errors import BiomedError\n"
         "try:\n    spacy.blank('en').add_pipe('biomed_transformer')\n"
         "except BiomedError as error:\n    print(error)"
@@ -74,10 +75,9 @@ def test_the_version_lists_what_is_installed_and_only_that(monkeypatch):
         return installed[name]
 
     monkeypatch.setattr("spacy_biomed.cli.version.version", find)
-    result = CliRunner().invoke(app, ["--version"])
-    assert result.exit_code == 0
+    printed = run("--version")
     expected = ["spacy-biomed 1", f"Python {platform.python_version()}", "spacy 3.8", "thinc 8.3"]
-    assert result.stdout.splitlines() == [*expected, "onnxruntime 1.2"]
+    assert printed.splitlines() == [*expected, "onnxruntime 1.2"]
 
 
 def test_info_names_the_machine_and_how_to_add_what_an_extra_lacks(monkeypatch):
@@ -88,7 +88,7 @@ def test_info_names_the_machine_and_how_to_add_what_an_extra_lacks(monkeypatch):
 
     monkeypatch.setattr(sys.modules["spacy_biomed.cli.info"], "version", find)
     monkeypatch.setattr("shutil.which", lambda name: None)
-    lines = CliRunner().invoke(app, ["info"]).stdout.splitlines()
+    lines = call("info").stdout.splitlines()
     assert f"spacy {version('spacy')}" in lines and "no NVIDIA GPU" in lines
     assert f"ray: lacks ray>=2.52; {install_command('ray')}" in lines
     assert f"train: lacks torch>=2.6; {install_command('train')}" in lines

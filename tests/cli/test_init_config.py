@@ -1,17 +1,13 @@
 """`spacy biomed init-config` for one corpus: the config that it writes, however it is called."""
 
 import pytest
-from error_lines import error_line
-from typer.testing import CliRunner
-
-from spacy_biomed.cli import app
+from commands import call, refuse, run
 
 
 def write_config(*arguments: object) -> str:
     output = arguments[-1]
     command = ["init-config", *map(str, arguments), "--encoder", "biobert", "--epochs", "2"]
-    result = CliRunner().invoke(app, command, catch_exceptions=False)
-    assert result.exit_code == 0, result.output
+    run(*command, catch_exceptions=False)
     return output.read_text(encoding="utf8")
 
 
@@ -37,7 +33,7 @@ def test_a_recipe_of_a_paper_brings_its_epochs(tiny_corpus, tmp_path):
     output = tmp_path / "recipe.cfg"
     command = ["init-config", tiny_corpus, output, "--encoder", "biobert"]
     command += ["--template", "papers/rohanian_ner"]
-    result = CliRunner().invoke(app, list(map(str, command)), catch_exceptions=False)
+    result = call(*command, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     assert "5 epochs of" in " ".join(result.output.split())
     written = output.read_text(encoding="utf8")
@@ -63,7 +59,7 @@ def test_an_encoder_that_is_nowhere_is_refused(
         ["init-config", str(tiny_corpus), "new.cfg"],
         ["init-config", "multitask", "new.cfg", "--tasks", "a,b"],
     ):
-        line = error_line(CliRunner().invoke(app, [*command, "--encoder", encoder]))
+        line = refuse(*command, "--encoder", encoder)
         assert line.startswith(f"--encoder '{encoder}': no such directory; ")
         assert problem in line
     assert not (tmp_path / "new.cfg").exists()
@@ -76,8 +72,7 @@ def test_a_hub_id_a_catalogue_name_and_a_directory_are_encoders(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "encoders" / "starter").mkdir(parents=True)
     command = ["init-config", str(tiny_corpus), "new.cfg", "--encoder", encoder]
-    result = CliRunner().invoke(app, command)
-    assert result.exit_code == 0, result.output
+    run(*command)
     assert f'encoder = "{encoder}"' in (tmp_path / "new.cfg").read_text(encoding="utf8")
 
 
@@ -85,18 +80,17 @@ def test_an_encoder_in_the_cache_needs_no_owner(tiny_corpus, tmp_path, monkeypat
     monkeypatch.setattr("spacy_biomed.training.config.is_on_disk", lambda name: name == "my-bert")
     output = tmp_path / "new.cfg"
     command = ["init-config", str(tiny_corpus), str(output), "--encoder", "my-bert"]
-    assert CliRunner().invoke(app, command).exit_code == 0
+    run(*command)
 
 
 def test_misspelt_names_of_a_corpus_a_task_and_a_template_are_asked_about(tiny_corpus, tmp_path):
-    def refuse(*arguments: object) -> str:
-        command = ["init-config", *map(str, arguments), "--encoder", "biobert"]
-        return error_line(CliRunner().invoke(app, command))
+    def refuse_config(*arguments: object) -> str:
+        return refuse("init-config", *arguments, "--encoder", "biobert")
 
     output = tmp_path / "new.cfg"
-    line = refuse(tiny_corpus.with_name("tinny"), output)
+    line = refuse_config(tiny_corpus.with_name("tinny"), output)
     assert "with --format" in line and line.endswith(f"did you mean {tiny_corpus}?")
-    assert refuse(tiny_corpus, output, "--task", "nerr").endswith("did you mean ner?")
-    line = refuse(tiny_corpus, output, "--template", "ner_liner")
+    assert refuse_config(tiny_corpus, output, "--task", "nerr").endswith("did you mean ner?")
+    line = refuse_config(tiny_corpus, output, "--template", "ner_liner")
     assert "did you mean ner_linear" in line
     assert not output.exists()

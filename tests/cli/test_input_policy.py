@@ -11,10 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import spacy
-from error_lines import error_line
-from typer.testing import CliRunner
+from commands import call, error_line
 
-from spacy_biomed.cli import app
 from spacy_biomed.pipeline.pipeline_loading import import_code
 
 CODE = """
@@ -26,14 +24,7 @@ def own(doc):
 """
 
 
-@pytest.fixture(scope="module")
-def finder(tmp_path_factory):
-    """A pipeline that finds "Marta" as NOMBRE."""
-    nlp = spacy.blank("es")
-    nlp.add_pipe("entity_ruler").add_patterns([{"label": "NOMBRE", "pattern": "Marta"}])
-    path = tmp_path_factory.mktemp("pipelines") / "finder"
-    nlp.to_disk(path)
-    return path
+PATTERNS = [{"label": "NOMBRE", "pattern": "Marta"}]
 
 
 @pytest.fixture
@@ -44,7 +35,7 @@ def run(finder, tmp_path, monkeypatch):
     def run(command, *arguments, pipeline=finder):
         first = [] if command == "clean" else [pipeline]
         arguments = [command, *map(str, [*first, *arguments])]
-        return CliRunner().invoke(app, arguments, env={"COLUMNS": "100"})
+        return call(*arguments, columns=100)
 
     return run
 

@@ -3,37 +3,15 @@
 import json
 
 import pytest
-from error_lines import error_line
-from multitask_corpora import convert_tasks, write_small_template
+from commands import refuse, run
 from spacy.util import load_config
-from typer.testing import CliRunner
-
-from spacy_biomed.cli import app
-
-
-def invoke(*arguments, fails=False):
-    result = CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "200"})
-    if fails:
-        return error_line(result)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-@pytest.fixture(scope="module")
-def corpora(tmp_path_factory):
-    return convert_tasks(tmp_path_factory.mktemp("tasks"))
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory):
-    return write_small_template(tmp_path_factory.mktemp("template") / "multitask.cfg")
 
 
 def test_a_config_for_several_corpora_is_written(corpora, tmp_path):
     output = tmp_path / "out.cfg"
     options = ["--corpora-dir", corpora, "--schedule", "proportional", "--batch-words", 30]
     options += ["--epochs", 2, "--seed", 3, "--learn-rate", 0.1, "--encoder", "biobert"]
-    printed = invoke(
+    printed = run(
         "init-config",
         "multitask",
         "--tasks",
@@ -54,7 +32,7 @@ def test_a_config_for_several_corpora_is_written(corpora, tmp_path):
 @pytest.mark.parametrize("word", [[], ["corpus"]])
 def test_the_config_of_one_corpus_is_written_as_ever(corpora, tmp_path, word):
     output = tmp_path / "out.cfg"
-    invoke(
+    run(
         "init-config",
         *word,
         corpora / "drugs",
@@ -69,21 +47,21 @@ def test_the_config_of_one_corpus_is_written_as_ever(corpora, tmp_path, word):
 
 def test_options_may_come_first_too(corpora, tmp_path):
     output = tmp_path / "out.cfg"
-    invoke("init-config", "--encoder", "biobert", corpora / "drugs", output)
+    run("init-config", "--encoder", "biobert", corpora / "drugs", output)
     assert output.is_file()
 
 
 def test_help_tells_of_both_forms():
-    printed = " ".join(invoke("init-config", "--help").split())
+    printed = " ".join(run("init-config", "--help").split())
     assert "init-config corpus/ncbi_disease" in printed
     assert "init-config multitask --tasks" in printed
     for name in ("corpus", "multitask"):
         assert "Example: python -m spacy biomed init-config" in " ".join(
-            invoke("init-config", name, "--help").split()
+            run("init-config", name, "--help").split()
         )
     for name in ("scores", "run"):
         assert f"Example: python -m spacy biomed study {name}" in " ".join(
-            invoke("study", name, "--help").split()
+            run("study", name, "--help").split()
         )
 
 
@@ -112,7 +90,7 @@ def test_help_tells_of_both_forms():
 )
 def test_bad_input_is_one_line(tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
-    line = invoke(*arguments, fails=True)
+    line = refuse(*arguments)
     assert line.startswith(message)
     assert "\n" not in line
     assert list(tmp_path.iterdir()) == []
@@ -153,14 +131,14 @@ def test_a_study_of_tasks_and_the_scores_of_a_pipeline(corpora, template, tiny_b
     study = STUDY.replace("ENCODER", str(tiny_bert)).replace("TEMPLATE", str(template))
     (tmp_path / "study.cfg").write_text(study)
     output = tmp_path / "study"
-    printed = invoke("study", "run", tmp_path / "study.cfg", output, "--corpora-dir", corpora)
+    printed = run("study", "run", tmp_path / "study.cfg", output, "--corpora-dir", corpora)
     assert "| corpus | alone | with drugs | with topics | apart |" in printed
     results = json.loads((output / "results.json").read_text())
     found = {(cell["row"], cell["corpus"]): cell["mean"] for cell in results["cells"]}
     assert ("with_drugs", "drugs") not in found
     [pipeline] = (output / "pipelines").iterdir()
     file = tmp_path / "scores.json"
-    printed = invoke("study", "scores", pipeline, "--output", file)
+    printed = run("study", "scores", pipeline, "--output", file)
     scores = json.loads(file.read_text())
     assert 100 * scores["spans_drugs_f"] == found["with_topics", "drugs"]
     assert 100 * scores["cats_topics_score"] == found["with_drugs", "topics"]

@@ -3,16 +3,15 @@
 import sys
 
 import pytest
-from error_lines import error_line
+from commands import call, error_line
 from pretraining_recipes import write_recipe
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from spacy_biomed.cli import app
 from spacy_biomed.errors import install_command
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["pretrain", *map(str, arguments)])
+    return call("pretrain", *arguments)
 
 
 def test_an_encoder_is_written_with_the_settings_of_the_command_line(tmp_path):

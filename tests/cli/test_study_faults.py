@@ -8,7 +8,7 @@ import shutil
 import pytest
 from distillation_recipe import RECIPE
 from fault_injection import Fault, choose_tries, run, snapshot, temporary
-from multitask_corpora import convert_tasks, write_small_template
+from multitask_corpora import STUDY, convert_tasks, write_small_template
 
 from spacy_biomed.encoders.torch.precision import _bf16_is_faster
 from spacy_biomed.evaluation.benchmark import PipelineFigures
@@ -40,25 +40,13 @@ template = "{template}"
 
 [corpora.topics]
 """
-ENCODERS = """
-[study]
-title = "Encoders"
-
-[grid]
-epochs = 1
-
-[rows]
-
-[rows.small]
-encoder = "{encoder}"
-
-[corpora]
-
-[corpora.drugs]
-
+ENCODERS = (
+    STUDY
+    + """
 [speed]
 repeats = 1
 """
+)
 
 
 @pytest.fixture(scope="module")

@@ -3,33 +3,8 @@
 from pathlib import Path
 
 import pytest
-from error_lines import error_line
-from multitask_corpora import convert_tasks
-from typer.testing import CliRunner
-
-from spacy_biomed.cli import app
-
-STUDY = """
-[study]
-title = "Drugs"
-
-[grid]
-epochs = 1
-
-[rows]
-
-[rows.small]
-encoder = "{encoder}"
-
-[corpora]
-
-[corpora.drugs]
-"""
-
-
-@pytest.fixture(scope="module")
-def corpora(tmp_path_factory):
-    return convert_tasks(tmp_path_factory.mktemp("tasks"))
+from commands import call, error_line
+from multitask_corpora import STUDY
 
 
 @pytest.fixture
@@ -38,7 +13,7 @@ def invoke(corpora, tiny_bert, tmp_path):
 
     def invoke(*arguments, fails=False):
         arguments = ["study", *map(str, arguments), "--corpora-dir", str(corpora)]
-        result = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
+        result = call(*arguments, columns=200)
         if fails:
             return error_line(result)
         assert result.exit_code == 0, result.output
@@ -76,7 +51,7 @@ def test_what_a_study_needs_is_converted_once(tiny_bert, tmp_path):
     assets = Path(__file__).parents[2] / "assets"
     options = ["--corpora-dir", str(tmp_path / "corpus"), "--assets-dir", str(assets)]
     command = ["study", "run", "starter_pairs", "--prepare", *options]
-    first, second = (CliRunner().invoke(app, command).stdout for _ in range(2))
+    first, second = (call(*command).stdout for _ in range(2))
     assert first.count("Converting") == 4 and second.count("Converting") == 0
     assert f"4 of 4 corpora are in {tmp_path / 'corpus'}" in second
     assert len(list((tmp_path / "corpus").glob("*/train.spacy"))) == 4
@@ -85,7 +60,7 @@ def test_what_a_study_needs_is_converted_once(tiny_bert, tmp_path):
 def test_what_cannot_be_prepared_is_named(tmp_path):
     options = ["--corpora-dir", str(tmp_path / "corpus"), "--assets-dir", str(tmp_path / "assets")]
     command = ["study", "run", "carrino_table_2", "--prepare", *options]
-    printed = CliRunner().invoke(app, command).stdout
+    printed = call(*command).stdout
     assert "corpora.ictusnet: " in printed and "under a data use agreement" in printed
     assert "put its files in assets/pharmaconer" in printed
     assert "0 of 3 corpora are in" in printed

@@ -2,10 +2,7 @@
 
 import pytest
 import spacy
-from error_lines import error_line
-from typer.testing import CliRunner
-
-from spacy_biomed.cli import app
+from commands import refuse, run
 
 
 @pytest.fixture
@@ -15,18 +12,13 @@ def texts(tmp_path):
     return path
 
 
-def invoke(*arguments):
-    return CliRunner().invoke(app, ["teach", *map(str, arguments)], env={"COLUMNS": "200"})
-
-
 def test_it_writes_a_corpus_to_train_on(
     tiny_pipeline, tiny_corpus, tiny_config, texts, tmp_path, run_spacy
 ):
     output = tmp_path / "taught"
-    result = invoke(tiny_pipeline, tiny_corpus, output, "--texts", texts)
-    assert result.exit_code == 0, result.output
+    printed = run("teach", tiny_pipeline, tiny_corpus, output, "--texts", texts)
     assert "20 annotated documents and 3 unlabelled ones (12 tokens), taught by biomed_ner" in (
-        " ".join(result.stdout.split())
+        " ".join(printed.split())
     )
     names = [".spacy-biomed.json", "corpus.json", "dev.spacy", "test.spacy", "train.spacy"]
     assert sorted(path.name for path in output.iterdir()) == names
@@ -39,9 +31,8 @@ def test_it_writes_a_corpus_to_train_on(
 
 def test_several_pipelines_teach_together(tiny_pipeline, tiny_corpus, tmp_path):
     output = tmp_path / "taught"
-    result = invoke(tiny_pipeline, tiny_pipeline, tiny_corpus, output)
-    assert result.exit_code == 0, result.output
-    assert "taught by biomed_ner" in " ".join(result.stdout.split())
+    printed = run("teach", tiny_pipeline, tiny_pipeline, tiny_corpus, output)
+    assert "taught by biomed_ner" in " ".join(printed.split())
 
 
 @pytest.mark.parametrize("missing", ["teacher", "corpus", "texts"])
@@ -51,6 +42,7 @@ def test_what_is_not_there_is_named_and_nothing_written(
     given = {"teacher": tiny_pipeline, "corpus": tiny_corpus, "texts": texts}
     given[missing] = tmp_path / "nowhere"
     output = tmp_path / "taught"
-    result = invoke(given["teacher"], given["corpus"], output, "--texts", given["texts"])
-    assert str(tmp_path / "nowhere") in error_line(result)
+    assert str(tmp_path / "nowhere") in refuse(
+        "teach", given["teacher"], given["corpus"], output, "--texts", given["texts"]
+    )
     assert not output.exists()

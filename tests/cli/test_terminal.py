@@ -7,28 +7,12 @@ from pathlib import Path
 import pytest
 import spacy
 from distillation_recipe import RECIPE
-from multitask_corpora import convert_tasks
+from multitask_corpora import STUDY
 from pretraining_recipes import write_recipe, write_text
 from terminal import COLUMNS, run_in_terminal
 
 REPOSITORY = Path(__file__).parents[2]
 CONTINUE = "Interrupted: run the same command again to continue"
-STUDY = """
-[study]
-title = "Drugs"
-
-[grid]
-epochs = 1
-
-[rows]
-
-[rows.small]
-encoder = "{encoder}"
-
-[corpora]
-
-[corpora.drugs]
-"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -80,9 +64,8 @@ def test_pretraining_that_is_interrupted_says_how_to_continue(tmp_path):
     assert "Traceback" not in shown.text
 
 
-def test_a_study_that_is_interrupted_says_how_to_continue(tiny_bert, tmp_path):
+def test_a_study_that_is_interrupted_says_how_to_continue(tiny_bert, corpora, tmp_path):
     (tmp_path / "study.cfg").write_text(STUDY.format(encoder=tiny_bert))
-    corpora = convert_tasks(tmp_path / "tasks")
     command = ["biomed", "study", "run", tmp_path / "study.cfg", tmp_path / "out"]
     command += ["--corpora-dir", corpora, "--jobs", "2", "--grid.seeds", "[0, 1]"]
     shown = run_in_terminal(*command, interrupt_after="0/2")

@@ -4,12 +4,10 @@ import zipfile
 
 import pytest
 import spacy
-from error_lines import error_line
+from commands import call, refuse, run
 from spacy.tokens import DocBin, Span
-from typer.testing import CliRunner
-from without_training import WITHOUT_TRAINING, run
+from without_training import WITHOUT_TRAINING, run_code
 
-from spacy_biomed.cli import app
 from spacy_biomed.pipeline.checksums import CHECKSUMS
 
 CSV = "id,name,synonyms\nD9,Neoplasms,cancer|tumour\nC1,Aspirin,acetylsalicylic acid\n"
@@ -29,28 +27,25 @@ def ruler(tmp_path):
 @pytest.fixture
 def terms(tmp_path):
     (tmp_path / "terms.csv").write_text(CSV, encoding="utf8")
-    result = call("build", tmp_path / "terms.csv", tmp_path / "terms", "--format", "csv")
+    result = call(
+        "terminology", "build", tmp_path / "terms.csv", tmp_path / "terms", "--format", "csv"
+    )
     assert result.exit_code == 0, result.output
     assert "2 concepts with 5 names" in result.output
     return tmp_path / "terms"
-
-
-def call(*arguments):
-    return CliRunner().invoke(app, ["terminology", *map(str, arguments)])
 
 
 @pytest.mark.parametrize("beside", [False, True])
 def test_a_linked_pipeline_gives_codes_and_annotate_writes_them(ruler, terms, tmp_path, beside):
     linked = tmp_path / "linked"
     options = ["--beside"] if beside else []
-    result = call("link", ruler, linked, "--terminology", f"*={terms}", *options)
-    assert result.exit_code == 0, result.output
+    run("terminology", "link", ruler, linked, "--terminology", f"*={terms}", *options)
     assert (linked / "biomed_linker/terminologies").exists() != beside
     assert (linked / CHECKSUMS).is_file()
     (tmp_path / "notes.jsonl").write_text('{"id": "n1", "text": "aspirin in cancer"}\n')
     output = tmp_path / "found.jsonl"
     arguments = ["annotate", str(linked), str(tmp_path / "notes.jsonl"), str(output)]
-    assert CliRunner().invoke(app, arguments).exit_code == 0
+    run(*arguments)
     (line,) = next(output.glob("part-*.jsonl")).read_text("utf8").splitlines()
     first, second = json.loads(line)["entities"]
     assert (first["code"], first["code_name"]) == ("C1", "Aspirin")
@@ -60,7 +55,7 @@ def test_a_linked_pipeline_gives_codes_and_annotate_writes_them(ruler, terms, tm
 
 
 def test_a_wheel_has_the_terminology_and_reads_it_in_place(ruler, terms, tmp_path, run_spacy):
-    call("link", ruler, tmp_path / "linked", "--terminology", f"*={terms}")
+    call("terminology", "link", ruler, tmp_path / "linked", "--terminology", f"*={terms}")
     (tmp_path / "out").mkdir()
     done = run_spacy(
         "package", tmp_path / "linked", tmp_path / "out", "--build", "wheel", "--name", "linked"
@@ -77,7 +72,7 @@ def test_a_wheel_has_the_terminology_and_reads_it_in_place(ruler, terms, tmp_pat
         "print('key_hashes.npy' in Path('/proc/self/maps').read_text())"
     )
     code = f"import sys; sys.path.insert(0, {str(tmp_path / 'installed')!r})\n" + code
-    assert run(WITHOUT_TRAINING + code).split() == ["C1", "D9", "True"]
+    assert run_code(WITHOUT_TRAINING + code).split() == ["C1", "D9", "True"]
 
 
 def test_a_linker_is_trained_on_a_corpus_with_identifiers(ruler, terms, tmp_path):
@@ -89,8 +84,7 @@ def test_a_linker_is_trained_on_a_corpus_with_identifiers(ruler, terms, tmp_path
         docs.append(doc)
     DocBin(store_user_data=True, docs=docs).to_disk(tmp_path / "train.spacy")
     options = ["--terminology", f"X={terms}", "--train", tmp_path / "train.spacy"]
-    result = call("link", ruler, tmp_path / "linked", *options)
-    assert result.exit_code == 0, result.output
+    run("terminology", "link", ruler, tmp_path / "linked", *options)
     linker = spacy.load(tmp_path / "linked").get_pipe("biomed_linker")
     doc = nlp.make_doc("With leukaemia here.")
     doc.set_ents([Span(doc, 1, 2, "X")])
@@ -107,18 +101,21 @@ def test_a_linker_is_trained_on_a_corpus_with_identifiers(ruler, terms, tmp_path
 def test_a_wrong_terminology_is_one_line_and_nothing_is_written(
     ruler, tmp_path, terminology, problem
 ):
-    result = call("link", ruler, tmp_path / "linked", "--terminology", terminology)
-    assert problem in error_line(result)
+    assert problem in refuse(
+        "terminology", "link", ruler, tmp_path / "linked", "--terminology", terminology
+    )
     assert not (tmp_path / "linked").exists()
 
 
 def test_a_pipeline_with_a_linker_gets_no_second_one(ruler, terms, tmp_path):
-    call("link", ruler, tmp_path / "linked", "--terminology", f"*={terms}")
-    result = call("link", tmp_path / "linked", tmp_path / "two", "--terminology", f"*={terms}")
-    assert "has a biomed_linker" in error_line(result)
+    call("terminology", "link", ruler, tmp_path / "linked", "--terminology", f"*={terms}")
+    assert "has a biomed_linker" in refuse(
+        "terminology", "link", tmp_path / "linked", tmp_path / "two", "--terminology", f"*={terms}"
+    )
 
 
 def test_an_unknown_format_is_one_line(tmp_path):
     (tmp_path / "x.txt").write_text("x")
-    result = call("build", tmp_path / "x.txt", tmp_path / "out", "--format", "cvs")
-    assert "did you mean csv" in error_line(result)
+    assert "did you mean csv" in refuse(
+        "terminology", "build", tmp_path / "x.txt", tmp_path / "out", "--format", "cvs"
+    )

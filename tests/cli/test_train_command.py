@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 import srsly
-from error_lines import error_line
+from commands import call, error_line, refuse, run
 from spacy.util import dict_to_dot
-from typer.testing import CliRunner
 
-from spacy_biomed.cli import app
 from spacy_biomed.outputs import MARKER
 from spacy_biomed.pipeline.checksums import CHECKSUMS
 
@@ -85,8 +83,7 @@ def test_its_options_and_overrides_reach_training(
         lambda nlp, output, **settings: called.update(nlp=nlp, output=output, **settings),
     )
     arguments = ["train", str(tiny_config), "-o", str(tmp_path), option, "--vars.max_steps", "77"]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.output
+    run(*arguments)
     assert called["nlp"].config.interpolate()["training"]["max_steps"] == 77
     assert (called["output"], called["use_gpu"], called["resume"]) == (tmp_path, -1, resume)
 
@@ -128,15 +125,15 @@ def test_its_options_and_overrides_reach_training(
 def test_a_misspelt_setting_is_refused_in_one_line(tiny_config, tmp_path, name, problem):
     output = tmp_path / "out"
     arguments = ["train", str(tiny_config), "-o", str(output), f"--{name}", "7"]
-    result = CliRunner().invoke(app, arguments)
-    assert error_line(result) == f"--{name}: {problem.format(tiny_config)}"
+    assert refuse(*arguments) == f"--{name}: {problem.format(tiny_config)}"
     assert not output.exists()
 
 
 def test_a_misspelt_setting_of_a_component_is_refused_by_its_function(tiny_config, tmp_path):
     arguments = ["train", str(tiny_config), "-o", str(tmp_path / "out")]
-    result = CliRunner().invoke(app, [*arguments, "--components.biomed_ner.sheme", "bio"])
-    assert error_line(result).endswith("did you mean scheme?")
+    assert refuse(*arguments, "--components.biomed_ner.sheme", "bio").endswith(
+        "did you mean scheme?"
+    )
 
 
 def test_a_setting_that_the_file_has_misspelt_is_refused_with_its_line(tiny_config, tmp_path):
@@ -144,7 +141,7 @@ def test_a_setting_that_the_file_has_misspelt_is_refused_with_its_line(tiny_conf
     text = tiny_config.read_text(encoding="utf8")
     path.write_text(text.replace("[training]\n", "[training]\nmax_stepz = 3\n"), encoding="utf8")
     line = path.read_text(encoding="utf8").splitlines().index("max_stepz = 3") + 1
-    result = CliRunner().invoke(app, ["train", str(path), "-o", str(tmp_path / "out")])
+    result = call("train", path, "-o", tmp_path / "out")
     expected = "[training] max_stepz: no such setting; did you mean max_steps?"
     assert error_line(result) == f"{path}:{line}: {expected}"
 
@@ -168,15 +165,14 @@ def test_a_setting_that_only_the_filled_config_has_is_taken(
         "spacy_biomed.training.resumable.train", lambda nlp, output, **_: called.append(nlp)
     )
     arguments = ["train", str(tiny_config), "-o", str(tmp_path), f"--{name}", str(value)]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.output
+    run(*arguments)
     assert dict_to_dot(called[0].config.interpolate())[name] == value
 
 
 def test_a_variable_that_nothing_refers_to_is_refused(uninterrupted, tmp_path):
     config = uninterrupted / "model-best" / "config.cfg"
     arguments = ["train", str(config), "-o", str(tmp_path / "out"), "--vars.learn_rate", "0.1"]
-    line = error_line(CliRunner().invoke(app, arguments))
+    line = refuse(*arguments)
     assert line.startswith(f"--vars.learn_rate: nothing in {config} refers to ${{vars.learn_rate}}")
 
 
@@ -185,8 +181,10 @@ def test_without_a_gpu_one_is_refused_in_one_line(tiny_config, tmp_path, monkeyp
         raise ValueError("No GPU devices detected")
 
     monkeypatch.setattr("spacy.require_gpu", fail)
-    result = CliRunner().invoke(app, ["train", str(tiny_config), "-o", str(tmp_path), "-g", "0"])
-    assert error_line(result) == "--gpu-id 0: No GPU devices detected; leave it out for the CPU"
+    assert (
+        refuse("train", tiny_config, "-o", tmp_path, "-g", "0")
+        == "--gpu-id 0: No GPU devices detected; leave it out for the CPU"
+    )
 
 
 @pytest.mark.parametrize("rate", ["inf", "nan", "-1", "-1e-5"])
@@ -198,7 +196,7 @@ def test_a_learning_rate_that_is_no_rate_is_refused_with_its_line(tiny_config, t
         str(tmp_path / "out"),
         f"--vars.learn_rate={rate}",
     ]
-    line = error_line(CliRunner().invoke(app, arguments))
+    line = refuse(*arguments)
     assert line.startswith(f"{tiny_config}:") and "rate = " in line
     assert not (tmp_path / "out").exists()
 
@@ -238,8 +236,7 @@ def test_a_setting_that_would_train_wrongly_is_refused(
     assert right in text
     path = tmp_path / "train.cfg"
     path.write_text(text.replace(right, wrong, 1))
-    result = CliRunner().invoke(app, ["train", str(path), "-o", str(tmp_path / "out")])
-    assert message in error_line(result)
+    assert message in refuse("train", path, "-o", tmp_path / "out")
     assert not (tmp_path / "out" / "model-best").exists()
 
 
@@ -255,14 +252,13 @@ def test_what_was_left_in_a_config_is_no_error(tiny_config, tmp_path, right, rig
     assert right in text
     path = tmp_path / "train.cfg"
     path.write_text(text.replace(right, right_too, 1))
-    result = CliRunner().invoke(app, ["train", str(path), "-o", str(tmp_path / "out")])
-    assert result.exit_code == 0, result.output
+    run("train", path, "-o", tmp_path / "out")
 
 
 @pytest.mark.parametrize("name", ["nlp.pipeline=[]", "paths.train="])
 def test_no_pipeline_and_no_corpus_are_refused(tiny_config, tmp_path, name):
     arguments = ["train", str(tiny_config), "-o", str(tmp_path / "out"), f"--{name}"]
-    assert error_line(CliRunner().invoke(app, arguments)).startswith(f"{tiny_config}:")
+    assert refuse(*arguments).startswith(f"{tiny_config}:")
     assert not (tmp_path / "out").exists()
 
 
@@ -271,23 +267,22 @@ def test_a_pipeline_without_a_weighted_score_is_refused(tiny_config, tmp_path):
     line = next(line for line in text.splitlines() if line.startswith("pipeline = "))
     path = tmp_path / "train.cfg"
     path.write_text(text.replace(line, 'pipeline = ["biomed_transformer"]'))
-    result = CliRunner().invoke(app, ["train", str(path), "-o", str(tmp_path / "out")])
-    assert "training.score_weights.ents_f: no such score is measured" in error_line(result)
+    assert "training.score_weights.ents_f: no such score is measured" in refuse(
+        "train", path, "-o", tmp_path / "out"
+    )
     assert not (tmp_path / "out" / "model-best").exists()
 
 
 def test_a_training_that_diverges_says_what_to_do(tiny_config, tmp_path):
     options = ["--vars.learn_rate=1e30", "--vars.max_steps=6", "--vars.eval_frequency=3"]
-    result = CliRunner().invoke(app, ["train", str(tiny_config), "-o", str(tmp_path), *options])
-    assert "training has diverged; lower the learning rate" in error_line(result)
+    assert "training has diverged; lower the learning rate" in refuse(
+        "train", tiny_config, "-o", tmp_path, *options
+    )
 
 
 def test_a_page_at_the_end_has_the_evaluations_and_their_curves(tiny_config, tmp_path):
     output, page = tmp_path / "out", tmp_path / "report.html"
-    result = CliRunner().invoke(
-        app, ["train", str(tiny_config), "-o", str(output), "--html", str(page), *OPTIONS]
-    )
-    assert result.exit_code == 0, result.output
+    run("train", tiny_config, "-o", output, "--html", page, *OPTIONS)
     rows = list(srsly.read_jsonl(output / "log.jsonl"))
     best = max(rows, key=lambda row: row["score"])
     assert [row["step"] for row in rows] == [5, 10, 15, 20, 25, 30]
@@ -304,15 +299,15 @@ def test_a_page_needs_a_logger_that_writes_rows(tiny_config, tmp_path):
     text = tiny_config.read_text().replace("spacy_biomed.RichLogger.v1", "spacy.ConsoleLogger.v1")
     config.write_text(text)
     arguments = ["train", str(config), "-o", str(tmp_path / "out"), "--html", str(tmp_path / "h")]
-    line = error_line(CliRunner().invoke(app, arguments))
+    line = refuse(*arguments)
     assert line == f"{config}: --html needs the logger spacy_biomed.RichLogger.v1"
     arguments[1], arguments[-1] = str(tiny_config), str(tmp_path / "nowhere" / "page.html")
-    line = error_line(CliRunner().invoke(app, arguments))
+    line = refuse(*arguments)
     assert line == f"--html {arguments[-1]}: cannot be written; name another file"
     arguments[-1] = str(tiny_config)
-    line = error_line(CliRunner().invoke(app, arguments))
+    line = refuse(*arguments)
     assert line == f"{tiny_config}: is what is read; name another output"
     config.write_text('[nlp]\nlang = "en"\n')
-    line = error_line(CliRunner().invoke(app, ["train", str(config), *arguments[2:]]))
+    line = refuse("train", config, *arguments[2:])
     assert line.startswith(f"{config}: ")
     assert not (tmp_path / "out").exists()

@@ -2,18 +2,16 @@
 
 import pytest
 import spacy
-from error_lines import error_line
+from commands import call, error_line
 from spacy.util import load_config
-from typer.testing import CliRunner
 
-from spacy_biomed.cli import app
 from spacy_biomed.corpora.convert import convert_corpus
 
 NOTES = "BRCA1\tB-GENE\nwas\tO\nfound\tO\n.\tO\n\nNo\tO\nsymptoms\tO\n.\tO\n\n"
 
 
 def invoke(*arguments, fails=False):
-    result = CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "400"})
+    result = call(*arguments, columns=400)
     if fails:
         return error_line(result)
     assert result.exit_code == 0, result.output

@@ -3,15 +3,13 @@
 import json
 
 import pytest
-from error_lines import error_line
+from commands import call, error_line
 from pretraining_recipes import write_text
-from typer.testing import CliRunner, Result
-
-from spacy_biomed.cli import app
+from typer.testing import Result
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["vocabulary", *map(str, arguments)])
+    return call("vocabulary", *arguments)
 
 
 @pytest.mark.parametrize(("kind", "size"), [("bpe", 300), ("wordpiece", 100)])

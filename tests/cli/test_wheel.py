@@ -9,24 +9,14 @@ from pathlib import Path
 
 import pytest
 import spacy
-from error_lines import error_line
+from commands import call, error_line, run
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
-from typer.testing import CliRunner
 
 from spacy_biomed.annotations.pairs import pair
 from spacy_biomed.annotations.relation_layer import SpanRelation
-from spacy_biomed.cli import app
 from spacy_biomed.cli.annotate import findings
 from spacy_biomed.pipeline.mention_layer import install_extensions
-
-
-def invoke(*arguments) -> str:
-    result = CliRunner().invoke(
-        app, [str(argument) for argument in arguments], env={"COLUMNS": "200"}
-    )
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +28,7 @@ def described(tiny_pipeline, tiny_corpus):
     metrics = folder / "metrics.json"
     evaluate(str(tiny_pipeline), tiny_corpus / "test.spacy", metrics, spans_key="unseen")
     arguments = ["--corpus", tiny_corpus, "--metrics", metrics, "--name", "tiny_ner"]
-    invoke("card", tiny_pipeline, folder / "described", *arguments, "--version", "0.2.0")
+    run("card", tiny_pipeline, folder / "described", *arguments, "--version", "0.2.0")
     return folder / "described"
 
 
@@ -120,7 +110,7 @@ def test_of_several_wheels_in_a_folder_the_newest_is_installed(tmp_path, monkeyp
         return subprocess.CompletedProcess(command, 0)
 
     monkeypatch.setattr(subprocess, "run", record)
-    assert "Installed b-2-py3-none-any.whl" in invoke("install", tmp_path)
+    assert "Installed b-2-py3-none-any.whl" in run("install", tmp_path)
     (command,) = commands
     assert command[0] == sys.executable
     assert command[-1] == str(tmp_path / "new" / "b-2-py3-none-any.whl")
@@ -133,15 +123,15 @@ def test_a_wheel_that_pip_refuses_is_bad_input(tmp_path, monkeypatch):
         wheel.writestr("b/__init__.py", "")
     failed = subprocess.CompletedProcess([], 1, stderr="ERROR: no metadata")
     monkeypatch.setattr(subprocess, "run", lambda command, **settings: failed)
-    result = CliRunner().invoke(app, ["install", str(tmp_path)])
+    result = call("install", tmp_path)
     assert "b-1-py3-none-any.whl: not installed (no metadata)" in error_line(result)
     (tmp_path / "b-1-py3-none-any.whl").write_bytes(b"no archive")
-    result = CliRunner().invoke(app, ["install", str(tmp_path)])
+    result = call("install", tmp_path)
     assert "not a wheel" in error_line(result)
 
 
 def test_annotate_prints_the_text_and_what_was_found(tiny_pipeline):
-    lines = invoke("annotate", tiny_pipeline, "Aspirin for lung cancer.").splitlines()
+    lines = run("annotate", tiny_pipeline, "Aspirin for lung cancer.").splitlines()
     doc = spacy.load(tiny_pipeline)("Aspirin for lung cancer.")
     *found, warning = lines[1:]
     assert found == ["Aspirin for lung cancer.", *(f"  {one}" for one in findings(doc))]
@@ -176,17 +166,15 @@ def test_span_groups_and_relations_are_printed_and_the_texts_of_a_pair_are_not()
 
 def test_annotate_takes_the_first_text_of_a_corpus(tiny_pipeline, tiny_corpus):
     first = next(DocBin().from_disk(tiny_corpus / "test.spacy").get_docs(Vocab())).text
-    lines = invoke("annotate", tiny_pipeline, "--corpus", tiny_corpus / "test.spacy").splitlines()
+    lines = run("annotate", tiny_pipeline, "--corpus", tiny_corpus / "test.spacy").splitlines()
     assert lines[1] == first
 
 
 def test_annotate_reads_standard_input(tiny_pipeline):
-    result = CliRunner().invoke(app, ["annotate", str(tiny_pipeline)], input="Metformin\n")
-    assert result.exit_code == 0
-    assert result.stdout.splitlines()[1] == "Metformin"
+    printed = run("annotate", tiny_pipeline, input="Metformin\n")
+    assert printed.splitlines()[1] == "Metformin"
 
 
 @pytest.mark.parametrize("text", [" ", "😀"])
 def test_annotate_takes_texts_without_words(tiny_pipeline, text):
-    result = CliRunner().invoke(app, ["annotate", str(tiny_pipeline), text])
-    assert result.exit_code == 0, result.output
+    run("annotate", tiny_pipeline, text)

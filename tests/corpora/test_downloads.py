@@ -5,10 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from error_lines import error_line
-from typer.testing import CliRunner
+from commands import call, error_line, refuse
 
-from spacy_biomed.cli import app
 from spacy_biomed.corpora import downloads
 from spacy_biomed.corpora.corpus_catalogue import CorpusEntry, find_corpus
 from spacy_biomed.corpora.downloads import download_corpus
@@ -126,16 +124,15 @@ def test_the_command_says_what_to_do_where_there_is_no_download(
     arguments, message, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, ["corpora", *arguments, "--download"])
-    assert error_line(result).startswith(message)
+    assert refuse("corpora", *arguments, "--download").startswith(message)
 
 
 def test_the_command_prints_what_it_wrote(published, tmp_path, monkeypatch):
     monkeypatch.setattr("spacy_biomed.corpora.corpus_catalogue.find_corpus", lambda _: published)
     arguments = ["corpora", "published", str(tmp_path / "mine"), "--download"]
-    first = CliRunner().invoke(app, arguments)
+    first = call(*arguments)
     assert first.stdout == f"✔ Downloaded {tmp_path}/mine/test, {tmp_path}/mine/train.tsv\n"
-    again = CliRunner().invoke(app, arguments)
+    again = call(*arguments)
     assert "has the files of published already" in again.stdout
-    refused = CliRunner().invoke(app, arguments[:-1])
+    refused = call(*arguments[:-1])
     assert error_line(refused).startswith("give the corpus to download, and --download")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import spacy
 from spacy.language import Language
+from spacy.tokens import Doc
 from thinc.api import Model
 
 from spacy_biomed.encoders.transformer_model import TransformerModel_v1
@@ -30,6 +31,18 @@ def make_model() -> Callable[..., Model]:
 @pytest.fixture(scope="session")
 def nlp() -> Language:
     return spacy.blank("en")
+
+
+@pytest.fixture(scope="module")
+def docs(request: pytest.FixtureRequest, nlp: Language) -> list[Doc]:
+    """The TEXTS of a module's tests."""
+    return [nlp.make_doc(text) for text in request.module.TEXTS]
+
+
+@pytest.fixture(scope="module")
+def pytorch(any_encoder: Path, make_model: Callable[..., Model]) -> Model:
+    """Each of the small encoders, in PyTorch."""
+    return make_model(any_encoder)
 
 
 @pytest.fixture(scope="session")

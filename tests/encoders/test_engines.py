@@ -39,16 +39,6 @@ def _no_variable(monkeypatch, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def docs(nlp):
-    return [nlp.make_doc(text) for text in TEXTS]
-
-
-@pytest.fixture(scope="module")
-def pytorch(any_encoder, make_model):
-    return make_model(any_encoder)
-
-
-@pytest.fixture(scope="module")
 def exported(pytorch, tmp_path_factory):
     """The directory of each small encoder exported in fp32."""
     path = tmp_path_factory.mktemp("exported")

@@ -33,16 +33,6 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def docs(nlp):
-    return [nlp.make_doc(text) for text in TEXTS]
-
-
-@pytest.fixture(scope="module")
-def pytorch(any_encoder, make_model):
-    return make_model(any_encoder)
-
-
-@pytest.fixture(scope="module")
 def exported(pytorch, tmp_path_factory):
     """Directories of each small encoder exported in fp32 and int8."""
     folder = tmp_path_factory.mktemp("exported")

@@ -23,16 +23,6 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def docs(nlp):
-    return [nlp.make_doc(text) for text in TEXTS]
-
-
-@pytest.fixture(scope="module")
-def pytorch(any_encoder, make_model):
-    return make_model(any_encoder)
-
-
-@pytest.fixture(scope="module")
 def exported(pytorch, docs, tmp_path_factory):
     path = tmp_path_factory.mktemp("static")
     export_encoder(pytorch, path / "static", precision="int8", calibration=docs)

@@ -25,11 +25,6 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def docs(nlp):
-    return [nlp.make_doc(text) for text in TEXTS]
-
-
 def direct(path, text):
     """Hidden rows of one text, by transformers alone: (rows, width)."""
     tokenizer, model = AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path).eval()

@@ -2,10 +2,8 @@
 
 import pytest
 import spacy
-from error_lines import error_line
-from typer.testing import CliRunner
+from commands import call, error_line
 
-from spacy_biomed.cli import app
 from spacy_biomed.evaluation import advice
 from spacy_biomed.evaluation.advice import Way, create_texts, find_fastest
 from spacy_biomed.workers.process import WorkerFailed
@@ -56,7 +54,7 @@ def test_engines_are_tried_first_and_the_fastest_is_divided(monkeypatch, tmp_pat
 def test_the_fastest_way_is_printed_as_a_command(rules, monkeypatch):
     monkeypatch.setattr(advice, "SECONDS", 0.01)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    result = CliRunner().invoke(app, ["benchmark", rules, "--advise"])
+    result = call("benchmark", rules, "--advise")
     assert result.exit_code == 0, result.output
     assert f"OMP_NUM_THREADS=1 python -m spacy biomed annotate {rules} INPUT" in result.output
 
@@ -68,16 +66,16 @@ def test_the_table_has_whole_names_of_pipelines_in_long_folders(monkeypatch):
         for path, engine in zip(paths, ("onnxruntime", ""), strict=True)
     ]
     monkeypatch.setattr(advice, "find_fastest", lambda *given: ways)
-    result = CliRunner().invoke(app, ["benchmark", paths[0], "--advise"], env={"COLUMNS": "80"})
+    result = call("benchmark", paths[0], "--advise", columns=80)
     rows = [[cell.strip() for cell in line.split("│")] for line in result.stdout.splitlines()]
     assert ["", "pipeline", "onnxruntime", "1", "2", "3", ""] in rows
     assert ["", "trainable", "its own", "1", "2", "3", ""] in rows
 
 
 def test_advice_is_for_one_pipeline(rules):
-    result = CliRunner().invoke(app, ["benchmark", rules, "--advise", "--against", rules])
+    result = call("benchmark", rules, "--advise", "--against", rules)
     assert error_line(result).startswith("--advise is for the speed of one pipeline")
-    result = CliRunner().invoke(app, ["benchmark", rules, "--advise", "--robustness", "x.spacy"])
+    result = call("benchmark", rules, "--advise", "--robustness", "x.spacy")
     assert error_line(result).startswith("--advise is for the speed of one pipeline")
-    result = CliRunner().invoke(app, ["benchmark", rules, "--advise", "--output", "x.json"])
+    result = call("benchmark", rules, "--advise", "--output", "x.json")
     assert error_line(result) == "--output is not for --advise: leave it out"

@@ -6,11 +6,9 @@ from pathlib import Path
 import pytest
 import spacy
 from browser import CHROMIUM, browsing
-from error_lines import error_line
+from commands import call, refuse, run
 from spacy.tokens import Doc, DocBin, Span
-from typer.testing import CliRunner
 
-from spacy_biomed.cli import app
 from spacy_biomed.evaluation.error_analysis import (
     BOUNDARY,
     FALSE,
@@ -116,7 +114,7 @@ def page(tmp_path: Path) -> Path:
     DocBin(docs=[create_doc(GOLD) for _ in range(3)]).to_disk(tmp_path / "test.spacy")
     first, second = paths
     arguments = [first, str(tmp_path / "test.spacy"), str(tmp_path / "errors.html")]
-    result = CliRunner().invoke(app, ["errors", *arguments, "--other", second])
+    result = call("errors", *arguments, "--other", second)
     assert result.exit_code == 0, result.output
     assert "F1 of the second minus the first: +40.00 points" in result.output
     return tmp_path / "errors.html"
@@ -151,7 +149,7 @@ def test_the_page_is_whole_and_needs_no_network(page):
 def test_without_text_the_page_has_none(page, tmp_path):
     pipeline, corpus = str(tmp_path / "one"), str(tmp_path / "test.spacy")
     arguments = ["errors", pipeline, corpus, str(page), "--no-text"]
-    assert CliRunner().invoke(app, arguments).exit_code == 0
+    run(*arguments)
     text = page.read_text().lower()
     assert "errors by label" in text
     assert not [word for word in ("cancer", "sclerosis", "aspirin", "helps") if word in text]
@@ -161,15 +159,16 @@ def test_the_corpus_is_not_written_over(page, tmp_path):
     corpus = tmp_path / "test.spacy"
     before = corpus.read_bytes()
     arguments = ["errors", str(tmp_path / "one"), str(corpus), str(corpus)]
-    line = error_line(CliRunner().invoke(app, arguments))
+    line = refuse(*arguments)
     assert line == f"{corpus}: is what is read; name another output"
     assert corpus.read_bytes() == before
 
 
 def test_a_corpus_without_the_layer_is_refused(page, tmp_path):
     arguments = [str(tmp_path / "one"), str(tmp_path / "test.spacy"), str(tmp_path / "new.html")]
-    result = CliRunner().invoke(app, ["errors", *arguments, "--spans-key", "sc"])
-    assert "no document there has annotated the span group sc" in error_line(result)
+    assert "no document there has annotated the span group sc" in refuse(
+        "errors", *arguments, "--spans-key", "sc"
+    )
     assert not (tmp_path / "new.html").exists()
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import spacy
 import torch
-from pretraining_recipes import make_recipe, make_text, write_text
+from pretraining_recipes import losses, make_recipe, make_text, write_text
 from rich.console import Console
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
@@ -30,15 +30,6 @@ def run(tmp_path_factory):
     shown = io.StringIO()
     report = pretrain(recipe, Console(file=shown, width=200))
     return recipe, report, shown.getvalue()
-
-
-def losses(recipe):
-    """Training and validation losses by step."""
-    rows = read_rows(recipe.output.work / "log.jsonl")
-    return {
-        name: {row["step"]: row[name] for row in rows if name in row}
-        for name in ("loss", "validation_loss")
-    }
 
 
 def weights(recipe):

@@ -4,20 +4,11 @@ import signal
 import time
 
 import pytest
-from pretraining_recipes import make_recipe, running, write_recipe
+from pretraining_recipes import losses, make_recipe, running, write_recipe
 from safetensors.torch import load_file
 
 from spacy_biomed.language_models.pretraining import pretrain
 from spacy_biomed.language_models.progress import read_rows
-
-
-def losses(recipe):
-    """Training and validation losses by step."""
-    rows = read_rows(recipe.output.work / "log.jsonl")
-    return {
-        name: {row["step"]: row[name] for row in rows if name in row}
-        for name in ("loss", "validation_loss")
-    }
 
 
 def test_a_run_that_was_killed_ends_as_one_that_was_not(tmp_path):

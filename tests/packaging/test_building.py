@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 import spacy
 import typer
-from error_lines import error_line
+from commands import call, error_line
 from spacy.cli import app as spacy_app
-from typer.testing import CliRunner
 
 from spacy_biomed.cli import app
 from spacy_biomed.corpora.corpus_catalogue import find_corpus
@@ -92,7 +91,7 @@ def run_here(command: Command) -> None:
         (package,) = command.outputs
         (package / "tiny.whl").touch()
     elif command.words[0] == "biomed":
-        result = CliRunner().invoke(app, list(command.words[1:]))
+        result = call(*command.words[1:])
         assert result.exit_code == 0, (str(command), result.output, result.exception)
     else:
         typer.main.get_command(spacy_app).main(list(command.words), standalone_mode=False)
@@ -229,7 +228,7 @@ def test_a_wrong_recipe_is_one_line(project, tmp_path, old, new, message):
     text = (project / "tiny.cfg").read_text(encoding="utf8")
     assert old in text
     (tmp_path / "tiny.cfg").write_text(text.replace(old, new), encoding="utf8")
-    result = CliRunner().invoke(app, ["build", str(tmp_path / "tiny.cfg"), "--dry-run"])
+    result = call("build", tmp_path / "tiny.cfg", "--dry-run")
     assert message in error_line(result)
 
 
@@ -253,13 +252,13 @@ def test_nothing_runs_if_an_input_is_missing(project, monkeypatch, setting, valu
 def test_the_command_prints_what_it_would_run(project, monkeypatch):
     monkeypatch.chdir(project)
     arguments = ["build", "tiny.cfg", "--dry-run", "--step", "corpora", "--texts.words", "7"]
-    lines = CliRunner().invoke(app, arguments).stdout.splitlines()
+    lines = call(*arguments).stdout.splitlines()
     assert len(lines) == 3
     assert lines[0] == (
         "python -m spacy biomed convert chemical source/chemical build/tiny/corpora/chemical "
         "--format jsonl --labels DRUG --map CHEMICAL=DRUG"
     )
-    refused = CliRunner().invoke(app, ["build", "tiny.cfg", "--step", "corpus"])
+    refused = call("build", "tiny.cfg", "--step", "corpus")
     assert "did you mean corpora" in error_line(refused)
 
 

@@ -12,11 +12,9 @@ from pathlib import Path
 
 import pytest
 import spacy
-from error_lines import error_line
+from commands import call, error_line, refuse
 from hub_stand_in import COMMIT, running
-from typer.testing import CliRunner
 
-from spacy_biomed.cli import app
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.packaging import hub
 from spacy_biomed.pipeline.checksums import write_checksums
@@ -67,10 +65,6 @@ def run(server, tmp_path):
         )
 
     return run_biomed
-
-
-def invoke(*arguments):
-    return CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "200"})
 
 
 def add_sources(directory, sources):
@@ -153,7 +147,7 @@ def test_licences_that_are_not_plainly_free_are_confirmed(described, monkeypatch
         lambda shipment, repo_id, private: sent.append(repo_id) or COMMIT,
     )
     add_sources(described, SOURCES)
-    result = invoke("push", described, "me/tiny")
+    result = call("push", described, "me/tiny")
     assert "4 licences may not allow passing it on" in error_line(result)
     listed = [line for line in result.stdout.splitlines() if line.startswith("Licence")]
     assert [line.partition(": ")[2] for line in listed] == [
@@ -163,15 +157,15 @@ def test_licences_that_are_not_plainly_free_are_confirmed(described, monkeypatch
         "encoder: F: not stated",
     ]
     assert sent == []
-    assert invoke("push", described, "me/tiny", "--confirm-licences").exit_code == 0
+    assert call("push", described, "me/tiny", "--confirm-licences").exit_code == 0
     add_sources(described, SOURCES[:1])
-    assert invoke("push", described, "me/tiny").exit_code == 0
+    assert call("push", described, "me/tiny").exit_code == 0
     assert sent == ["me/tiny"] * 2
 
 
 def test_what_is_not_described_is_not_sent(described, tmp_path):
     def refused(*options):
-        return error_line(invoke("push", described, "me/tiny", "--dry-run", *options))
+        return refuse("push", described, "me/tiny", "--dry-run", *options)
 
     with zipfile.ZipFile(tmp_path / "en_other-1.2.0-py3-none-any.whl", "w") as archive:
         archive.writestr("en_other/__init__.py", "")
@@ -204,7 +198,7 @@ def test_an_installed_pipeline_can_be_sent(described, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("source", ["me/tiny", "me/tiny@main", f"me/tiny@{COMMIT[:39]}", "@x"])
 def test_a_revision_is_the_hash_of_a_commit(source, tmp_path):
-    assert "the hash of a commit" in error_line(invoke("pull", source, tmp_path / "new"))
+    assert "the hash of a commit" in refuse("pull", source, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 

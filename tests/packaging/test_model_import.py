@@ -8,10 +8,9 @@ import pytest
 import spacy
 import torch
 import transformers
-from typer.testing import CliRunner
+from commands import call
 
 from spacy_biomed import BiomedError
-from spacy_biomed.cli import app
 from spacy_biomed.packaging import compress_pipeline
 from spacy_biomed.packaging.model_import import import_model, read_tags
 
@@ -190,7 +189,7 @@ def test_labels_without_parts_are_entities_of_neighbouring_tokens(save_classifie
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, ["import-model", *map(str, arguments)])
+    return call("import-model", *arguments)
 
 
 def test_the_command_writes_a_pipeline(save_classifier, tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import spacy
 from spacy.tokens import DocBin
-from without_training import WITHOUT_TRAINING, run
+from without_training import WITHOUT_TRAINING, run_code
 
 from spacy_biomed import BiomedError
 from spacy_biomed.annotations.assertions import ASSERTIONS, mark_assertions
@@ -191,7 +191,7 @@ def test_the_included_pipelines_mark_what_is_negated_without_torch(pipeline, tex
         + "print(len(ents) > 0, all(ent._.is_negated for ent in ents), "
         + "min(ent._.assertion_probabilities['is_negated'] for ent in ents) >= 0.8)"
     )
-    assert run(code).split() == ["True"] * 3
+    assert run_code(code).split() == ["True"] * 3
 
 
 # Mentions in brackets, each with what is said of it: negated, uncertain, historical, "y" for

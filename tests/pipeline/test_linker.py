@@ -4,7 +4,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
-from without_training import WITHOUT_TRAINING, run
+from without_training import WITHOUT_TRAINING, run_code
 
 from spacy_biomed import BiomedError
 from spacy_biomed.terminologies import build_terminology
@@ -242,7 +242,7 @@ def test_it_needs_neither_pytorch_nor_scipy(terms):
         "doc = nlp.make_doc('A heart attack.'); doc.set_ents([Span(doc, 1, 3, 'X')]);"
         "print(nlp(doc).ents[0]._.code)"
     )
-    assert run(WITHOUT_TRAINING + code).strip() == "D1"
+    assert run_code(WITHOUT_TRAINING + code).strip() == "D1"
 
 
 def test_a_document_without_entities_is_as_it_was(create):

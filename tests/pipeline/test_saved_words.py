@@ -5,13 +5,12 @@ import json
 import numpy as np
 import pytest
 import spacy
+from commands import call
 from spacy.kb import InMemoryLookupKB
 from spacy.language import Language
 from spacy.tokens import DocBin
 from spacy.training import Example
-from typer.testing import CliRunner
 
-from spacy_biomed.cli import app
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.pipeline.checksums import CHECKSUMS, check_checksums, write_checksums
 from spacy_biomed.pipeline.saved_words import (
@@ -174,7 +173,7 @@ def test_a_directory_is_stripped_in_place_and_again_without_a_change(trained, tm
 def test_the_command_says_how_many_strings_there_are(trained, tmp_path):
     read_words(trained)
     trained.to_disk(tmp_path / "out")
-    result = CliRunner().invoke(app, ["strip", str(tmp_path / "out")])
+    result = call("strip", tmp_path / "out")
     assert result.exit_code == 0
     assert " strings before, " in result.output
     assert not find_word(tmp_path / "out", "Ochoa")

@@ -11,12 +11,10 @@ from urllib.parse import urlsplit
 import httpx
 import malformed_requests
 import pytest
-from error_lines import error_line
+from commands import refuse
 from running_server import running
 from served_pipelines import BREAKS, STAY_VARIABLE, STAYS, create_rules, wait_until
-from typer.testing import CliRunner
 
-from spacy_biomed.cli import app
 from spacy_biomed.errors import install_command
 from spacy_biomed.formats.findings import describe, find_layers
 
@@ -159,27 +157,23 @@ def test_a_token_of_a_file_is_needed_for_texts(directory, tmp_path):
         assert TOKEN not in server.log.read_text(encoding="utf8")
 
 
-def refuse(*arguments) -> str:
-    return error_line(CliRunner().invoke(app, ["serve", *map(str, arguments)]))
-
-
 def test_a_port_in_use_and_other_addresses_are_a_line(server, directory):
     port = urlsplit(server.address).port
-    assert f"127.0.0.1, port {port}: " in refuse(directory, "--port", port)
-    assert "192.0.2.1, port 8000: " in refuse(directory, "--host", "192.0.2.1")
-    assert "'example.org': no IP address" in refuse(directory, "--host", "example.org")
+    assert f"127.0.0.1, port {port}: " in refuse("serve", directory, "--port", port)
+    assert "192.0.2.1, port 8000: " in refuse("serve", directory, "--host", "192.0.2.1")
+    assert "'example.org': no IP address" in refuse("serve", directory, "--host", "example.org")
 
 
 def test_a_short_or_strange_token_is_a_line(directory, tmp_path, monkeypatch):
     path = tmp_path / "token"
     path.write_text("short")
-    assert "at least 16 printable ASCII" in refuse(directory, "--token-file", path)
+    assert "at least 16 printable ASCII" in refuse("serve", directory, "--token-file", path)
     path.write_bytes(b"\xff" * 20)
-    assert "at least 16 printable ASCII" in refuse(directory, "--token-file", path)
+    assert "at least 16 printable ASCII" in refuse("serve", directory, "--token-file", path)
     monkeypatch.setenv("SPACY_BIOMED_TOKEN", "also short")
-    assert "SPACY_BIOMED_TOKEN: the token must have" in refuse(directory)
+    assert "SPACY_BIOMED_TOKEN: the token must have" in refuse("serve", directory)
 
 
 def test_without_the_extra_the_command_says_how_to_install_it(directory, monkeypatch):
     monkeypatch.setattr("spacy_biomed.serving.application.find_spec", lambda name: None)
-    assert install_command("serve") in refuse(directory)
+    assert install_command("serve") in refuse("serve", directory)

@@ -5,7 +5,6 @@ import shutil
 
 import pytest
 import spacy
-from multitask_corpora import convert_tasks, write_small_template
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import train
 
@@ -18,17 +17,6 @@ from spacy_biomed.studies.runs import write_random_encoder
 from spacy_biomed.studies.study import run_study
 from spacy_biomed.studies.study_config import read_study
 from spacy_biomed.training.config import fill_config
-
-
-@pytest.fixture(scope="module")
-def corpora(tmp_path_factory):
-    return convert_tasks(tmp_path_factory.mktemp("tasks"))
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory):
-    return write_small_template(tmp_path_factory.mktemp("template") / "multitask.cfg")
-
 
 STUDY = """
 [study]

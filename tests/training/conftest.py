@@ -2,7 +2,6 @@ import json
 import shutil
 
 import pytest
-from multitask_corpora import convert_tasks, write_small_template
 from spacy.training.initialize import init_nlp
 
 from spacy_biomed.corpora.convert import convert_corpus
@@ -28,11 +27,6 @@ def converted(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def three_tasks(tmp_path_factory):
-    return convert_tasks(tmp_path_factory.mktemp("tasks"))
-
-
-@pytest.fixture(scope="session")
 def encoder_with_dropout(tiny_bert, tmp_path_factory):
     """The tiny encoder with dropout, so that PyTorch's generator matters."""
     path = tmp_path_factory.mktemp("encoders") / "dropout"
@@ -44,15 +38,13 @@ def encoder_with_dropout(tiny_bert, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def make_tasks_config(three_tasks, encoder_with_dropout, tmp_path_factory):
+def make_tasks_config(corpora, template, encoder_with_dropout):
     """The config of an epoch of some of the three tasks, their heads as small as can be."""
     from spacy_biomed.training.multitask_config import create_multitask_config
 
-    template = write_small_template(tmp_path_factory.mktemp("template") / "multitask.cfg")
-
     def make(names=("drugs", "diseases", "topics"), encoder=encoder_with_dropout, **settings):
         config, _ = create_multitask_config(
-            [three_tasks / name for name in names],
+            [corpora / name for name in names],
             encoder=str(encoder),
             template=template,
             epochs=1,

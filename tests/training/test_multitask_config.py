@@ -21,8 +21,8 @@ def create(folder, names=NAMES, **settings):
     return create_multitask_config([folder / name for name in names], **settings)
 
 
-def test_each_corpus_has_a_head_of_its_name(three_tasks):
-    config, tasks = create(three_tasks)
+def test_each_corpus_has_a_head_of_its_name(corpora):
+    config, tasks = create(corpora)
     config = config.interpolate()
     assert [(task.name, task.task) for task in tasks] == [
         ("drugs", "ner"),
@@ -40,14 +40,14 @@ def test_each_corpus_has_a_head_of_its_name(three_tasks):
     assert components["topics"]["exclusive"] is False
     assert config["initialize"]["components"] == {"topics": {"labels": ["RISK", "TREATMENT"]}}
     for part in ("train", "dev"):
-        paths = {name: (three_tasks / name / f"{part}.spacy").as_posix() for name in NAMES}
+        paths = {name: (corpora / name / f"{part}.spacy").as_posix() for name in NAMES}
         assert config["corpora"][part]["paths"] == paths
     assert config["components"]["biomed_transformer"]["model"]["name"] == "biobert"
     assert "heads" not in config
 
 
-def test_a_heads_settings_are_its_factorys_and_the_templates(three_tasks):
-    config, _ = create(three_tasks, ["drugs"])
+def test_a_heads_settings_are_its_factorys_and_the_templates(corpora):
+    config, _ = create(corpora, ["drugs"])
     nlp = spacy.blank("en")
     default = nlp.get_factory_meta("biomed_ner").default_config
     template = load_config(TEMPLATES / "base.cfg")["heads"]["biomed_ner"]
@@ -59,9 +59,9 @@ def test_a_heads_settings_are_its_factorys_and_the_templates(three_tasks):
 
 
 @pytest.mark.parametrize("schedule", ["round_robin", "proportional"])
-def test_steps_are_those_of_the_schedules_epochs(three_tasks, schedule):
-    config, tasks = create(three_tasks, schedule=schedule)
-    batches = [count_batches(three_tasks / name / "train.spacy", 20) for name in NAMES]
+def test_steps_are_those_of_the_schedules_epochs(corpora, schedule):
+    config, tasks = create(corpora, schedule=schedule)
+    batches = [count_batches(corpora / name / "train.spacy", 20) for name in NAMES]
     assert [task.batches for task in tasks] == batches
     steps = 3 * max(batches) if schedule == "round_robin" else sum(batches)
     assert count_steps(schedule, batches) == steps
@@ -71,8 +71,8 @@ def test_steps_are_those_of_the_schedules_epochs(three_tasks, schedule):
     assert config["training"]["batcher"]["@batchers"] == f"spacy_biomed.{schedule}.v1"
 
 
-def test_the_main_score_is_the_mean_of_the_tasks(three_tasks):
-    config, tasks = create(three_tasks)
+def test_the_main_score_is_the_mean_of_the_tasks(corpora):
+    config, tasks = create(corpora)
     assert [task.score for task in tasks] == [
         "spans_drugs_f",
         "spans_diseases_f",
@@ -97,8 +97,8 @@ def with_tiny_heads(config):
     return config.interpolate()
 
 
-def test_settings_of_the_command_reach_the_config(three_tasks):
-    config, _ = create(three_tasks, seed=7, learn_rate=0.5)
+def test_settings_of_the_command_reach_the_config(corpora):
+    config, _ = create(corpora, seed=7, learn_rate=0.5)
     config = config.interpolate()
     assert config["training"]["seed"] == 7
     assert config["training"]["batcher"]["batcher"]["size"] == 20
@@ -107,11 +107,11 @@ def test_settings_of_the_command_reach_the_config(three_tasks):
 
 
 @pytest.fixture
-def own(three_tasks, tmp_path):
+def own(corpora, tmp_path):
     """Copy one of the corpora under another name, with changes to its corpus.json."""
 
     def copy(corpus, name, /, **changes):
-        shutil.copytree(three_tasks / corpus, tmp_path / name)
+        shutil.copytree(corpora / corpus, tmp_path / name)
         path = tmp_path / name / "corpus.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
         return tmp_path
@@ -182,9 +182,9 @@ def test_similarities_of_two_corpora_get_their_heads_name(own):
         (["drugs"], {"schedule": "random"}, "--schedule random: use round_robin or proportional"),
     ],
 )
-def test_bad_input_is_one_line(three_tasks, names, settings, message):
+def test_bad_input_is_one_line(corpora, names, settings, message):
     with pytest.raises(BiomedError, match=message) as error:
-        create(three_tasks, names, **settings)
+        create(corpora, names, **settings)
     assert "\n" not in str(error.value)
 
 
@@ -194,9 +194,9 @@ def test_a_name_that_no_head_can_have_is_refused(own, name):
         create(own("drugs", name), [name])
 
 
-def test_a_template_of_another_kind_is_refused(three_tasks):
+def test_a_template_of_another_kind_is_refused(corpora):
     with pytest.raises(BiomedError, match=r"ner.cfg: not for several corpora: begin with the temp"):
-        create(three_tasks, ["drugs"], template="ner")
+        create(corpora, ["drugs"], template="ner")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from spacy.tokens import DocBin
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import create_train_batches
 from spacy.training.loop import train as spacy_train
+from stopped_training import run
 
 from spacy_biomed.annotations.relation_layer import SpanRelation
 from spacy_biomed.studies.task_scores import score_tasks
@@ -41,9 +42,9 @@ def task_of(batch):
 # Schedules in spaCy's loop
 
 
-def test_an_epoch_of_round_robin_is_the_largest_corpus(make_tasks_config, three_tasks):
+def test_an_epoch_of_round_robin_is_the_largest_corpus(make_tasks_config, corpora):
     nlp = init_nlp(make_tasks_config())
-    largest = Corpus_v1(three_tasks / "diseases" / "train.spacy")(nlp)
+    largest = Corpus_v1(corpora / "diseases" / "train.spacy")(nlp)
     expected = sorted(example.text for example in largest)
     for _ in range(2):
         batches = [batch for _, batch in read_batches(nlp, max_epochs=1)]
@@ -54,9 +55,9 @@ def test_an_epoch_of_round_robin_is_the_largest_corpus(make_tasks_config, three_
     assert abs(len(batches) - nlp.config["vars"]["max_steps"]) <= 6
 
 
-def test_an_epoch_of_proportional_is_every_corpus_once(make_tasks_config, three_tasks):
+def test_an_epoch_of_proportional_is_every_corpus_once(make_tasks_config, corpora):
     nlp = init_nlp(make_tasks_config(schedule="proportional"))
-    corpus = MultiTaskCorpus_v1({name: three_tasks / name / "train.spacy" for name in HEADS})
+    corpus = MultiTaskCorpus_v1({name: corpora / name / "train.spacy" for name in HEADS})
     expected = Counter(example.reference.user_data[TASK_KEY] for example in corpus(nlp))
     found = Counter()
     for _, batch in read_batches(nlp, max_epochs=1):
@@ -116,25 +117,6 @@ def test_other_heads_send_the_encoder_no_gradient(make_tasks_config, weights, ta
         after.append(weights(nlp, ENCODER))
     assert np.array_equal(*after)
     assert not np.array_equal(after[0], before)
-
-
-def run(config, output, stop_after=None):
-    """Train, from a new process's point of view; fail after so many updates."""
-    nlp, stdout = init_nlp(config.copy()), io.StringIO()
-    if stop_after is None:
-        train(nlp, output, stdout=stdout)
-        return stdout.getvalue()
-    update, calls = nlp.update, iter(range(stop_after))
-
-    def fail_in_the_end(*args, **kwargs):
-        if next(calls, None) is None:
-            raise RuntimeError("stopped")
-        return update(*args, **kwargs)
-
-    nlp.update = fail_in_the_end
-    with pytest.raises(RuntimeError, match="stopped"):
-        train(nlp, output, stdout=stdout)
-    return stdout.getvalue()
 
 
 def test_there_is_one_optimizer_step_for_each_batch(make_tasks_config, monkeypatch):
@@ -204,9 +186,9 @@ def test_a_run_that_was_stopped_ends_as_one_that_was_not(
 # Scores
 
 
-def test_a_components_scores_are_those_on_its_corpus_alone(trained_tasks, three_tasks):
+def test_a_components_scores_are_those_on_its_corpus_alone(trained_tasks, corpora):
     nlp = spacy.load(trained_tasks)
-    paths = {name: three_tasks / name / "train.spacy" for name in HEADS}
+    paths = {name: corpora / name / "train.spacy" for name in HEADS}
     together = nlp.evaluate(list(MultiTaskCorpus_v1(paths)(nlp)))
     compared = Counter()
     for name in HEADS:
@@ -224,16 +206,16 @@ def test_a_components_scores_are_those_on_its_corpus_alone(trained_tasks, three_
     assert min(compared.values()) >= 4
 
 
-def test_scores_are_those_of_the_converted_corpus_itself(trained_tasks, three_tasks):
+def test_scores_are_those_of_the_converted_corpus_itself(trained_tasks, corpora):
     """The classes also lie in doc.cats there; the entities are counted by hand."""
     nlp = spacy.load(trained_tasks)
     scores = nlp.evaluate(
-        list(MultiTaskCorpus_v1({n: three_tasks / n / "test.spacy" for n in HEADS})(nlp))
+        list(MultiTaskCorpus_v1({n: corpora / n / "test.spacy" for n in HEADS})(nlp))
     )
-    plain = nlp.evaluate(list(Corpus_v1(three_tasks / "topics" / "test.spacy")(nlp)))
+    plain = nlp.evaluate(list(Corpus_v1(corpora / "topics" / "test.spacy")(nlp)))
     assert scores["cats_topics_score"] == plain["cats_topics_score"]
     gold, found = set(), set()
-    for number, example in enumerate(Corpus_v1(three_tasks / "diseases" / "test.spacy")(nlp)):
+    for number, example in enumerate(Corpus_v1(corpora / "diseases" / "test.spacy")(nlp)):
         gold |= {(number, e.start_char, e.end_char, e.label_) for e in example.reference.ents}
         doc = nlp(example.reference.text)
         found |= {(number, s.start_char, s.end_char, s.label_) for s in doc.spans["diseases"]}
@@ -241,9 +223,9 @@ def test_scores_are_those_of_the_converted_corpus_itself(trained_tasks, three_ta
     assert scores["spans_diseases_f"] == pytest.approx(expected)
 
 
-def test_it_learns_all_tasks(trained_tasks, three_tasks):
+def test_it_learns_all_tasks(trained_tasks, corpora):
     nlp = spacy.load(trained_tasks)
-    paths = {name: three_tasks / name / "train.spacy" for name in HEADS}
+    paths = {name: corpora / name / "train.spacy" for name in HEADS}
     scores = nlp.evaluate(list(MultiTaskCorpus_v1(paths)(nlp)))
     assert scores["spans_drugs_f"] > 0.9
     assert scores["spans_diseases_f"] > 0.9

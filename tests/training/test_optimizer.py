@@ -53,14 +53,8 @@ def test_a_module_steps_by_the_formula_and_its_bias_does_not_decay():
     np.testing.assert_allclose(module.bias.detach().numpy(), bias[0], atol=1e-6)
 
 
-def test_a_module_steps_as_with_pytorchs_adamw():
-    ours, theirs = make_module(), make_module()
-    optimizer = AdamW_v1(0.01, beta1=0.8, beta2=0.99, eps=1e-6, L2=0.1, grad_clip=1.0)
-    groups = [
-        {"params": [theirs.weight], "weight_decay": 0.1},
-        {"params": [theirs.bias], "weight_decay": 0.0},
-    ]
-    reference = torch.optim.AdamW(groups, lr=0.01, betas=(0.8, 0.99), eps=1e-6)
+def check_same_steps(optimizer, ours, reference, theirs):
+    """Compare with an optimizer of PyTorch, with clipped gradients."""
     for d_matrix, d_bias in GRADIENTS:
         for module in (ours, theirs):
             set_gradients(module, d_matrix, d_bias)
@@ -69,6 +63,17 @@ def test_a_module_steps_as_with_pytorchs_adamw():
         reference.step()
     torch.testing.assert_close(ours.weight, theirs.weight, atol=1e-6, rtol=0)
     torch.testing.assert_close(ours.bias, theirs.bias, atol=1e-6, rtol=0)
+
+
+def test_a_module_steps_as_with_pytorchs_adamw():
+    ours, theirs = make_module(), make_module()
+    optimizer = AdamW_v1(0.01, beta1=0.8, beta2=0.99, eps=1e-6, L2=0.1, grad_clip=1.0)
+    groups = [
+        {"params": [theirs.weight], "weight_decay": 0.1},
+        {"params": [theirs.bias], "weight_decay": 0.0},
+    ]
+    reference = torch.optim.AdamW(groups, lr=0.01, betas=(0.8, 0.99), eps=1e-6)
+    check_same_steps(optimizer, ours, reference, theirs)
 
 
 def test_gradients_are_clipped_to_their_norm_over_the_whole_module():
@@ -255,14 +260,7 @@ def test_adamax_without_decay_is_pytorchs_and_clips_as_it_says():
     ours, theirs = make_module(), make_module()
     optimizer = Adamax_v1(0.01, beta1=0.8, beta2=0.99, eps=1e-6, L2=0.0, grad_clip=1.0)
     reference = torch.optim.Adamax(theirs.parameters(), lr=0.01, betas=(0.8, 0.99), eps=1e-6)
-    for d_matrix, d_bias in GRADIENTS:
-        for module in (ours, theirs):
-            set_gradients(module, d_matrix, d_bias)
-        torch.nn.utils.clip_grad_norm_(theirs.parameters(), 1.0)
-        optimizer.step_module(1, ours)
-        reference.step()
-    torch.testing.assert_close(ours.weight, theirs.weight, atol=1e-6, rtol=0)
-    torch.testing.assert_close(ours.bias, theirs.bias, atol=1e-6, rtol=0)
+    check_same_steps(optimizer, ours, reference, theirs)
 
 
 def test_adamax_scales_clips_and_averages_layers():

@@ -12,13 +12,13 @@ from spacy.language import Language
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import train as spacy_train
 from stock_heads import needs_stock
+from stopped_training import run
 from thinc.api import Config
 
 from spacy_biomed.outputs import MARKER
 from spacy_biomed.pipeline.checksums import CHECKSUMS
 from spacy_biomed.training.checkpoint import Checkpoint
 from spacy_biomed.training.config import fill_config
-from spacy_biomed.training.resumable import train
 
 # spaCy's own head, a frozen component and schedules; Adam, which averages and steps PyTorch
 # parameter by parameter.
@@ -195,25 +195,6 @@ def make_config(converted: Path, encoder: Path, trained: Path) -> Callable[..., 
 
 def init(config: Config) -> Language:
     return init_nlp(config.copy())
-
-
-def run(config: Config, output: Path, stop_after: int | None = None, **settings) -> str:
-    """Train as in a new process; fail after so many updates. Return what was printed."""
-    nlp, stdout = init(config), io.StringIO()
-    if stop_after is None:
-        train(nlp, output, stdout=stdout, **settings)
-        return stdout.getvalue()
-    update, calls = nlp.update, iter(range(stop_after))
-
-    def fail_in_the_end(*args, **kwargs):
-        if next(calls, None) is None:
-            raise RuntimeError("stopped")
-        return update(*args, **kwargs)
-
-    nlp.update = fail_in_the_end
-    with pytest.raises(RuntimeError, match="stopped"):
-        train(nlp, output, stdout=stdout, **settings)
-    return stdout.getvalue()
 
 
 def run_spacy(config: Config, output: Path) -> str:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import spacy
 from multitask_corpora import write_small_template
+from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span
+from spacy.training import Example
 from thinc.api import Config
 
 import spacy_biomed
@@ -15,6 +17,7 @@ from spacy_biomed.annotations.assertions import set_assertions
 from spacy_biomed.annotations.marked_arguments import find_marked_arguments
 from spacy_biomed.annotations.relation_layer import SpanRelation
 from spacy_biomed.annotations.seen_mentions import SEEN_KEY
+from spacy_biomed.training.multitask import TASK_KEY, MultiTaskCorpus_v1
 from spacy_biomed.training.multitask_config import create_multitask_config
 
 NLP = spacy.blank("en")
@@ -52,6 +55,15 @@ def create_heads_config(folder: Path, kinds: list[str], encoder: Path) -> Config
         batch_words=100,
     )
     return config
+
+
+def read_examples(nlp: Language, folder: Path, kinds: list[str]) -> dict[str, list[Example]]:
+    """The training examples of what `create_heads_config` wrote to a folder, by kind."""
+    paths = {kind: folder / "corpora" / kind / "train.spacy" for kind in kinds}
+    found: dict[str, list[Example]] = {kind: [] for kind in kinds}
+    for example in MultiTaskCorpus_v1(paths)(nlp):
+        found[example.reference.user_data[TASK_KEY]].append(example)
+    return found
 
 
 def make_docs(kind: str) -> list[Doc]:

@@ -1,20 +1,17 @@
 """Heads on a GPU, as far as a machine without one can tell: arrays of the GPU are not mixed with
 arrays in main memory, and results are those of the CPU."""
 
-import io
-
 import numpy as np
 import pytest
 import spacy
 from device_arrays import DeviceArray, DeviceModule, on_a_device
-from head_corpora import create_heads_config, make_docs
+from head_corpora import create_heads_config, make_docs, read_examples
 from spacy.training.initialize import init_nlp
 from spacy.util import fix_random_seed
+from stopped_training import run
 
 from spacy_biomed.pipeline.component_classes import list_heads
-from spacy_biomed.training.multitask import TASK_KEY, MultiTaskCorpus_v1
 from spacy_biomed.training.optimizer import AdamW_v1
-from spacy_biomed.training.resumable import train
 
 KINDS = sorted(kind for head in list_heads().values() for kind in head.learns)
 of_every_head = pytest.mark.parametrize("kind", KINDS)
@@ -32,20 +29,11 @@ def config(folder, tiny_bert):
     return config
 
 
-def read(nlp, folder):
-    """The examples of all corpora by kind."""
-    paths = {kind: folder / "corpora" / kind / "train.spacy" for kind in KINDS}
-    found = {kind: [] for kind in KINDS}
-    for example in MultiTaskCorpus_v1(paths)(nlp):
-        found[example.reference.user_data[TASK_KEY]].append(example)
-    return found
-
-
 def learn(config, folder):
     """A pipeline of all heads after two steps of each, without dropout, and the losses."""
     nlp = init_nlp(config)
     fix_random_seed(0)
-    examples = read(nlp, folder)
+    examples = read_examples(nlp, folder, KINDS)
     optimizer, losses = AdamW_v1(0.005, use_averages=True), {}
     for _ in range(2):
         for kind in KINDS:
@@ -56,7 +44,7 @@ def learn(config, folder):
 def annotate(nlp, folder):
     """By kind, the annotation of its documents and their scores."""
     found = {}
-    for kind, examples in read(nlp, folder).items():
+    for kind, examples in read_examples(nlp, folder, KINDS).items():
         with nlp.select_pipes(enable=["biomed_transformer", kind]):
             docs = list(nlp.pipe(doc.copy() for doc in make_docs(kind)))
             scores = nlp.evaluate(examples)
@@ -139,21 +127,10 @@ def test_a_training_on_the_device_is_resumed(config, folder, tmp_path):
     config = config.copy()
     config["vars"].update(max_steps=4, eval_frequency=2)
     with pytest.MonkeyPatch.context() as patch, on_a_device(patch):
-        train(init_nlp(config), tmp_path / "whole", stdout=io.StringIO())
-        nlp = init_nlp(config)
-        update, calls = nlp.update, iter(range(3))
-
-        def stop(*args, **settings):
-            if next(calls, None) is None:
-                raise RuntimeError("stopped")
-            return update(*args, **settings)
-
-        nlp.update = stop
-        with pytest.raises(RuntimeError, match="stopped"):
-            train(nlp, tmp_path / "stopped", stdout=io.StringIO())
-        shown = io.StringIO()
-        train(init_nlp(config), tmp_path / "stopped", stdout=shown)
-    assert "Continuing after step 2" in shown.getvalue()
+        run(config, tmp_path / "whole")
+        run(config, tmp_path / "stopped", stop_after=3)
+        shown = run(config, tmp_path / "stopped")
+    assert "Continuing after step 2" in shown
     for name in KINDS:
         whole, resumed = (
             (tmp_path / run / "model-last" / name / "model").read_bytes()

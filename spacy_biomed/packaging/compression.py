@@ -157,10 +157,6 @@ def compress_pipeline(
             falls by more than `max_loss`, or if a weight is too large for half precision. Nothing
             is written then.
     """
-    if precision not in LEAST_COSINE:
-        raise BiomedError(f"--precision {precision}: {list_choices(precision, LEAST_COSINE)}")
-    if calibrate is not None and precision != "int8":
-        raise BiomedError(f"--calibrate {calibrate}: only int8 needs it, not {precision}")
     settings = (target_recall, recall_measure, unseen_share)
     if not (check and confidence) and any(one is not None for one in settings):
         raise BiomedError(
@@ -168,12 +164,10 @@ def compress_pipeline(
             "--check: give a .spacy file that the pipeline was not trained on, and not "
             "--no-confidence"
         )
+    _check_settings(precision, check, calibrate)
     pipeline = find_trainable(pipeline)
     sources: list[Path | str] = [pipeline, *(path for path in (check, calibrate) if path)]
     check_replaceable(output, MADE_BY, sources)
-    for path, purpose in ((check, "score the pipeline on"), (calibrate, "measure ranges on")):
-        if path is not None and not os.path.isfile(path):
-            raise BiomedError(f"{path}: no such file; give a .spacy file to {purpose}")
     nlp = load_pipeline(pipeline)
     if not find_encoders(nlp):
         raise BiomedError(
@@ -192,9 +186,8 @@ def compress_pipeline(
             )
         texts = [example.reference.text for example in examples[:COMPARED_TEXTS]] or SAMPLE_TEXTS
         for embeddings in [True, False] if precision == "int8" and examples else [False]:
-            report = CompressionReport(
-                precision, embeddings, bool(calibration), scores_before=before
-            )
+            static = bool(calibration)
+            report = CompressionReport(precision, embeddings, static, scores_before=before)
             _write_and_compare(nlp, partial, report, calibration, texts, check)
             refusal = _refusal(report, pipeline, check, max_loss)
             if refusal is None:
@@ -203,9 +196,8 @@ def compress_pipeline(
             raise BiomedError(refusal)
         performance = report.scores_after
         if check and confidence and report.scores_by_engine:
-            compressed = _load_in_engine(
-                partial, find_encoders(nlp), next(iter(report.scores_by_engine))
-            )
+            engine = next(iter(report.scores_by_engine))
+            compressed = _load_in_engine(partial, find_encoders(nlp), engine)
             again = _read_examples(compressed, check)
             report.calibrations = write_calibration(
                 compressed,
@@ -218,12 +210,20 @@ def compress_pipeline(
             if any(one.recalls for one in report.calibrations.values()):
                 performance = weighted_scores(compressed, again)
         if performance or precision != "fp32":
-            meta = srsly.read_json(partial / "meta.json")
-            meta["performance"] = performance
-            srsly.write_json(partial / "meta.json", meta)
+            _change_meta(partial, performance=performance)
     report.bytes_before = directory_size(nlp.path) if nlp.path else 0
     report.bytes_after = directory_size(output)
     return report
+
+
+def _check_settings(precision: str, check: Path | None, calibrate: Path | None) -> None:
+    if precision not in LEAST_COSINE:
+        raise BiomedError(f"--precision {precision}: {list_choices(precision, LEAST_COSINE)}")
+    if calibrate is not None and precision != "int8":
+        raise BiomedError(f"--calibrate {calibrate}: only int8 needs it, not {precision}")
+    for path, purpose in ((check, "score the pipeline on"), (calibrate, "measure ranges on")):
+        if path is not None and not os.path.isfile(path):
+            raise BiomedError(f"{path}: no such file; give a .spacy file to {purpose}")
 
 
 def _write_and_compare(
@@ -355,13 +355,15 @@ def write_compressed(
         srsly.write_json(path / name / "cfg", encoder.cfg)
     config.to_disk(path / "config.cfg")
     # PyTorch, which `spacy biomed card` required, is no longer needed.
+    required = srsly.read_json(path / "meta.json").get("requirements")
+    if required is not None:
+        names = [name.replace("spacy-biomed[train]", "spacy-biomed") for name in required]
+        _change_meta(path, requirements=names)
+
+
+def _change_meta(path: Path, **fields: object) -> None:
     meta = srsly.read_json(path / "meta.json")
-    if "requirements" in meta:
-        meta["requirements"] = [
-            requirement.replace("spacy-biomed[train]", "spacy-biomed")
-            for requirement in meta["requirements"]
-        ]
-        srsly.write_json(path / "meta.json", meta)
+    srsly.write_json(path / "meta.json", {**meta, **fields})
 
 
 def compare_encoders(old: Language, new: Language, texts: Sequence[str]) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import onnx
 import pytest
+from encoded_rows import cosines
 from engines_here import needs_openvino
 from transformers import AutoConfig, AutoModel
 
@@ -80,11 +81,6 @@ def time_as(monkeypatch, **speeds):
 
     monkeypatch.setattr(engine_choice, "_time", measure)
     return timed
-
-
-def cosines(left, right):
-    norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
-    return (left * right).sum(axis=1) / norms
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from encoded_rows import cosines, spy_on_shapes
 from spacy.tokens import Doc
 from transformers import AutoModel
 
@@ -61,23 +62,6 @@ def load(path, **settings):
 
 def words(nlp, count):
     return Doc(nlp.vocab, words=["a"] * count)
-
-
-def spy_on_shapes(model, monkeypatch):
-    """Record the shape of every batch of sequences that reaches ONNX Runtime."""
-    shapes, encode = [], model.shims[0].encode
-
-    def record(batches):
-        shapes.extend(batch.ids.shape for batch in batches)
-        return encode(batches)
-
-    monkeypatch.setattr(model.shims[0], "encode", record)
-    return shapes
-
-
-def cosines(left, right):
-    norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
-    return (left * right).sum(axis=1) / norms
 
 
 def initializers(path):

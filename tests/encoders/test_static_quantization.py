@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from encoded_rows import cosines
 from engines_here import needs_openvino
 from onnx import numpy_helper
 
@@ -32,11 +33,6 @@ def exported(pytorch, docs, tmp_path_factory):
 
 def load(path, **settings):
     return OnnxTransformerModel_v1(str(path), **settings).initialize()
-
-
-def cosines(left, right):
-    norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
-    return (left * right).sum(axis=1) / norms
 
 
 def test_rows_are_close_to_pytorchs(pytorch, exported, docs):

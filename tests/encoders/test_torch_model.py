@@ -4,6 +4,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from encoded_rows import spy_on_shapes
 from spacy.tokens import Doc
 from thinc.api import SGD, Adam
 from transformers import AutoModel, AutoTokenizer
@@ -40,18 +41,6 @@ def words(nlp, count):
 
 def bert_words(nlp, count):
     return Doc(nlp.vocab, words=["a"] * count)
-
-
-def spy_on_shapes(model, monkeypatch):
-    """Record the shape of every batch of sequences that reaches the encoder."""
-    shapes, encode = [], model.shims[0].encode
-
-    def record(batches):
-        shapes.extend(batch.ids.shape for batch in batches)
-        return encode(batches)
-
-    monkeypatch.setattr(model.shims[0], "encode", record)
-    return shapes
 
 
 @pytest.mark.parametrize("text", [text for text in TEXTS if text])

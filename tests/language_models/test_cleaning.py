@@ -20,6 +20,8 @@ from spacy_biomed.language_models.cleaning_report import (
 from spacy_biomed.language_models.deduplication import NearDuplicates
 from spacy_biomed.language_models.sentence_filters import Thresholds
 from spacy_biomed.language_models.text_sources import read_documents
+from spacy_biomed.workers import pool
+from spacy_biomed.workers.process import start_worker
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -248,6 +250,20 @@ def test_several_processes_give_the_same(tmp_path):
         outcomes.append((report.to_json(), output.read_bytes()))
     assert outcomes[0] == outcomes[1]
     assert outcomes[0][0]["total"]["documents"]["in"] == len(documents)
+
+
+def test_a_process_that_is_killed_is_one_line(tmp_path, monkeypatch):
+    def start(*arguments):
+        worker = start_worker(*arguments)
+        worker.kill()
+        return worker
+
+    monkeypatch.setattr(pool, "start_worker", start)
+    (tmp_path / "a.txt").write_text("\n".join(DOCUMENTS))
+    output, source = tmp_path / "clean.txt", Source("a", (tmp_path / "a.txt",))
+    with pytest.raises(BiomedError, match="^a process was killed.*with fewer --workers$"):
+        clean_corpus([source], output, CleaningSettings("en"), workers=2)
+    assert not output.exists()
 
 
 def test_progress_is_told_from_the_start_to_the_end(tmp_path):

@@ -7,7 +7,7 @@ A head is tested on all kinds of corpora it learns from. A new kind needs a few 
 import numpy as np
 import pytest
 import spacy
-from head_corpora import create_heads_config, make_docs
+from head_corpora import create_heads_config, make_docs, read_examples
 from spacy.training import Example
 from spacy.training.initialize import init_nlp
 from spacy.util import fix_random_seed
@@ -16,7 +16,6 @@ from spacy_biomed.annotations.layer_copies import copy_bare, copy_entities
 from spacy_biomed.evaluation.tasks import find_heads
 from spacy_biomed.packaging.compression import compress_pipeline
 from spacy_biomed.pipeline.component_classes import find_head, list_annotation_keys, list_heads
-from spacy_biomed.training.multitask import TASK_KEY, MultiTaskCorpus_v1
 from spacy_biomed.training.optimizer import AdamW_v1
 
 ENCODER = "biomed_transformer"
@@ -45,14 +44,7 @@ def config(folder, tiny_bert):
 def batches(folder):
     """By kind, a function that creates the examples of its corpus for a pipeline."""
 
-    def read(nlp):
-        paths = {kind: folder / "corpora" / kind / "train.spacy" for kind in KINDS}
-        found = {kind: [] for kind in KINDS}
-        for example in MultiTaskCorpus_v1(paths)(nlp):
-            found[example.reference.user_data[TASK_KEY]].append(example)
-        return found
-
-    return read
+    return lambda nlp: read_examples(nlp, folder, KINDS)
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 from .annotated_batches import AnnotatedBatch, annotate
-from .annotating import BulkReport, BulkSettings, annotate_collection
+from .annotating import BulkReport, annotate_collection
+from .bulk_settings import BulkSettings
 
 __all__ = [
     "AnnotatedBatch",

@@ -6,26 +6,24 @@ import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from spacy.language import Language
 
 from ..encoders.batching.concurrency import default_threads
 from ..errors import BiomedError
 from ..files.digests import hash_file
-from ..files.records import Layout
-from ..files.sources import Columns, Part, Shard
-from ..formats.inputs import find_parts
+from ..files.sources import Shard
 from ..formats.label_meanings import read_meanings
 from ..formats.registry import check_keep, find_output, get_format
 from ..outputs import check_replaceable, working_directory, write_part
 from ..pipeline.ner.calibrating import list_uncalibrated
-from ..pipeline.pipeline_loading import load_pipeline
 from ..settings.environment import setting_variable
+from .bulk_settings import BulkSettings
 from .deidentification import DEIDENTIFIED_BY, Deidentification
 from .manifest import (
     ERRORS,
@@ -41,9 +39,8 @@ from .manifest import (
 )
 from .processes import annotate_in_processes
 from .ray_engine import RaySettings, annotate_on_ray
-from .shard_worker import Engine, ShardWork, find_states, hash_manifest
+from .shard_worker import Engine, ShardWork, find_input, find_states, hash_manifest, load
 from .shards import ShardAnnotator
-from .time_limit import DEFAULT_SECONDS
 
 MADE_BY = "spacy biomed annotate"
 # pyarrow opens it as a part of the folder, and names it in its error.
@@ -56,47 +53,6 @@ GPU_BATCH = 512
 # The engine of exported encoders is part of the settings: which one is faster may differ from one
 # process to the next, and their results differ in the last digits.
 ENGINE_VARIABLE, ENGINE = "SPACY_BIOMED_ENGINE", "onnxruntime"
-
-
-@dataclass(frozen=True)
-class BulkSettings:
-    """How a collection is annotated.
-
-    Attributes:
-        columns: of the documents.
-        layout: of text files.
-        code: Python file with what the pipeline needs, such as its own components.
-        shard_size: rows of a shard. All of a shard's documents are in memory.
-        batch_size: documents of a batch; None for the pipeline's, and at least 512 on a GPU.
-        n_process: processes that annotate shards; None for one, or with Ray for one for each
-            processor. Their number of threads is recorded in the
-            manifest, and the same in continued runs: OMP_NUM_THREADS, or one for several processes,
-            or else the number of processors. The output does not depend on the number of processes.
-        max_errors: the run stops after a shard with which more rows than this could not be
-            annotated; None for no limit.
-        min_confidence: entities of a lower confidence are left out, from 0 to 1; 0 keeps all.
-        engine: who runs the processes: this process, or Ray.
-        address: of a Ray cluster, `HOST:PORT` or "auto"; None starts Ray on this machine.
-        verbose: whether Ray's messages are printed.
-        meanings: JSON file with what labels mean, for FHIR and OMOP (`read_meanings`).
-        gpu_id: the GPU on which encoders in PyTorch compute; processes share it. -1 for the CPU.
-        max_seconds: time for a text, after which it fails.
-    """
-
-    columns: Columns = field(default_factory=Columns)
-    layout: Layout = field(default_factory=Layout)
-    code: str | None = None
-    shard_size: int = 1000
-    batch_size: int | None = None
-    n_process: int | None = None
-    max_errors: int | None = None
-    min_confidence: float = 0.0
-    engine: Literal["local", "ray"] = "local"
-    address: str | None = None
-    verbose: bool = False
-    meanings: Path | None = None
-    gpu_id: int = -1
-    max_seconds: float = DEFAULT_SECONDS
 
 
 @dataclass
@@ -163,7 +119,7 @@ def annotate_collection(
     """
     run = _Run(pipeline, source, output, settings or BulkSettings(), deidentification)
     with setting_variable(ENGINE_VARIABLE, os.environ.get(ENGINE_VARIABLE, ENGINE)):
-        nlp = run.load()
+        nlp = load(pipeline, run.settings, deidentification)
         uncalibrated = list_uncalibrated(nlp)
         with working_directory(output, run.made_by, [source, pipeline]):
             manifest, work = run.begin(nlp)
@@ -210,58 +166,38 @@ class _Run:
         if deidentification is None:
             check_keep(self.format, settings.columns)
         self.meanings = read_meanings(settings.meanings)
-        self.parts = self._find_parts()
-        if deidentification is not None:
-            self.parts = [deidentification.read(part) for part in self.parts]
+        self.parts = find_input(source, settings, deidentification)
         if settings.gpu_id >= 0 and settings.engine == "ray":
             raise BiomedError("--gpu-id is for processes of this machine: leave --engine ray out")
 
-    def _find_parts(self) -> list[Part]:
-        is_copied = self.deidentification is not None
-        columns, layout = self.settings.columns, self.settings.layout
-        return find_parts(self.source, columns, layout, is_copied=is_copied)
-
     def check_input(self, states: dict[str, str]) -> None:
         """Raise BiomedError if the input has changed."""
-        if find_states(self._find_parts()) != states:
+        parts = find_input(self.source, self.settings, self.deidentification)
+        if find_states(parts) != states:
             raise self.parts[0].has_changed()
-
-    def load(self) -> Language:
-        nlp = load_pipeline(self.pipeline, self.settings.code, self.settings.gpu_id)
-        if self.deidentification is not None:
-            self.deidentification.prepare(nlp)
-        return nlp
 
     def begin(self, nlp: Language) -> tuple[Manifest, ShardWork]:
         """Write the manifest, or read that of the run to be continued."""
         settings, code = self.settings, self.settings.code
-        fixed, described, states = (
-            self._list_fixed(nlp),
-            describe_pipeline(nlp),
-            find_states(self.parts),
-        )
+        fixed, described = self._list_fixed(nlp), describe_pipeline(nlp)
+        states = find_states(self.parts)
         manifest = open_manifest(self.output, self.parts, states, described, fixed)
         # Absolute: workers may have another working directory.
         is_path = Path(self.pipeline).exists()
         return manifest, ShardWork(
             pipeline=os.path.abspath(self.pipeline) if is_path else self.pipeline,
-            source=os.path.abspath(self.source),
-            output=os.path.abspath(self.output),
-            columns=settings.columns,
+            source=self.source.absolute(),
+            output=self.output.absolute(),
+            settings=replace(settings, code=None if code is None else os.path.abspath(code)),
             format=self.format,
             batch_size=fixed["batch_size"],
             threads=fixed["threads"],
             states=states,
             described=described,
             manifest=hash_manifest(self.output),
-            layout=settings.layout,
-            code=None if code is None else os.path.abspath(code),
-            min_confidence=settings.min_confidence,
             deidentification=self.deidentification,
             meanings=self.meanings,
             date=fixed.get("date", ""),
-            gpu_id=settings.gpu_id,
-            max_seconds=settings.max_seconds,
         )
 
     def _list_fixed(self, nlp: Language) -> dict[str, Any]:
@@ -323,7 +259,7 @@ def _annotate_shards(
 ) -> None:
     """Annotate the shards that are not finished, and record each."""
     unfinished = [(n, shard) for n, shard in enumerate(manifest.shards) if n not in finished]
-    output = Path(work.output)
+    output = work.output
     with closing(engine(work, unfinished, watch.advance)) as done:
         watch.check(output, max_errors)
         for one in done:

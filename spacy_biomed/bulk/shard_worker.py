@@ -10,16 +10,15 @@ from pathlib import Path
 from spacy.language import Language
 
 from ..errors import BiomedError
-from ..files.records import Layout
-from ..files.sources import Columns, Part, Shard
+from ..files.sources import Part, Shard
 from ..formats.inputs import find_parts
 from ..formats.registry import get_format
 from ..pipeline.pipeline_loading import load_pipeline
+from .bulk_settings import BulkSettings
 from .deidentification import Deidentification
 from .manifest import MANIFEST, FinishedShard, describe_pipeline
 from .replacements import REPLACEMENTS
 from .shards import ShardAnnotator, explain_failure
-from .time_limit import DEFAULT_SECONDS
 
 # Times that a shard is begun, if the process that annotates it dies.
 ATTEMPTS = 3
@@ -39,52 +38,42 @@ class ShardWork:
     Attributes:
         pipeline: installed package or pipeline directory.
         source, output: file or folder to annotate, and output folder.
-        columns: of the documents.
-        layout: of text files.
-        code: Python file that the pipeline needs.
+        settings: how the collection is annotated.
         format: of the output.
         batch_size: documents of a batch.
         threads: of each process.
         states: the state of each part of the input by its name.
         described: see `describe_pipeline`.
         manifest: SHA-256 of the manifest in the output.
-        min_confidence: entities of a lower confidence are left out.
         deidentification: how the documents are de-identified; None if they are not.
         meanings, date: see `AnnotatedShard`.
-        gpu_id: see `BulkSettings`.
-        max_seconds: see `shards.annotate_items`.
     """
 
     pipeline: str
-    source: str
-    output: str
-    columns: Columns
+    source: Path
+    output: Path
+    settings: BulkSettings
     format: str
     batch_size: int
     threads: int
     states: dict[str, str]
     described: dict[str, str]
     manifest: str
-    layout: Layout = Layout()
-    code: str | None = None
-    min_confidence: float = 0.0
     deidentification: Deidentification | None = None
     meanings: dict[str, dict[str, str]] = field(default_factory=dict)
     date: str = ""
-    gpu_id: int = -1
-    max_seconds: float = DEFAULT_SECONDS
 
     def open_output(self, nlp: Language, parts: list[Part]) -> ShardAnnotator:
         """What annotates and writes the shards, with a loaded pipeline."""
         return ShardAnnotator(
             nlp,
             parts,
-            Path(self.output),
+            self.output,
             REPLACEMENTS if self.deidentification else get_format(self.format),
             self.batch_size,
-            self.min_confidence,
-            {"keep": self.columns.keep, "meanings": self.meanings, "date": self.date},
-            self.max_seconds,
+            self.settings.min_confidence,
+            {"keep": self.settings.columns.keep, "meanings": self.meanings, "date": self.date},
+            self.settings.max_seconds,
         )
 
 
@@ -117,17 +106,15 @@ class ShardWorker:
 
 
 def _open(work: ShardWork) -> ShardAnnotator:
-    source, output = Path(work.source), Path(work.output)
-    if hash_manifest(output) != work.manifest:
+    if hash_manifest(work.output) != work.manifest:
         raise BiomedError(
-            f"{output}: another process does not find the run there that was begun; put the output "
-            "on a file system that all of them share"
+            f"{work.output}: another process does not find the run there that was begun; put the "
+            "output on a file system that all of them share"
         )
-    deidentification = work.deidentification
-    parts = find_parts(source, work.columns, work.layout, is_copied=deidentification is not None)
+    parts = find_input(work.source, work.settings, work.deidentification)
     if find_states(parts) != work.states:
         raise parts[0].has_changed()
-    nlp = load_pipeline(work.pipeline, work.code, work.gpu_id)
+    nlp = load(work.pipeline, work.settings, work.deidentification)
     described = describe_pipeline(nlp)
     changed = [name for name in described if described[name] != work.described.get(name)]
     if changed:
@@ -135,10 +122,34 @@ def _open(work: ShardWork) -> ShardAnnotator:
             f"{work.pipeline}: another process has other values of the pipeline "
             f"({', '.join(changed)}); install the same pipeline and packages on all machines"
         )
+    return work.open_output(nlp, parts)
+
+
+def find_input(
+    source: Path, settings: BulkSettings, deidentification: Deidentification | None
+) -> list[Part]:
+    """The parts of an input, whose texts are decoded first if that is asked for.
+
+    Raises:
+        BiomedError: if it cannot be read (`find_parts`).
+    """
+    is_copied = deidentification is not None
+    parts = find_parts(source, settings.columns, settings.layout, is_copied=is_copied)
+    return parts if deidentification is None else [deidentification.read(part) for part in parts]
+
+
+def load(
+    pipeline: str, settings: BulkSettings, deidentification: Deidentification | None
+) -> Language:
+    """Load a pipeline, with the components of de-identification.
+
+    Raises:
+        BiomedError: if it cannot be loaded, or cannot de-identify.
+    """
+    nlp = load_pipeline(pipeline, settings.code, settings.gpu_id)
     if deidentification is not None:
         deidentification.prepare(nlp)
-        parts = [deidentification.read(part) for part in parts]
-    return work.open_output(nlp, parts)
+    return nlp
 
 
 def find_states(parts: list[Part]) -> dict[str, str]:

@@ -23,7 +23,7 @@ from ._shared.display import create_bar, create_table
 from ._shared.number_options import from_0_to_1
 
 if TYPE_CHECKING:
-    from ..bulk.annotating import BulkSettings
+    from ..bulk.bulk_settings import BulkSettings
     from ..files.records import Layout
     from ..files.sources import Columns
 
@@ -135,7 +135,7 @@ def annotate(
         _show(pipeline, texts, min_confidence, code, gpu_id)
         return
     _check_collection(text, corpus, engine, address)
-    from ..bulk.annotating import BulkSettings
+    from ..bulk.bulk_settings import BulkSettings
 
     settings = BulkSettings(
         columns,
@@ -247,7 +247,7 @@ def _annotate_collection(pipeline: str, source: Path, output: Path, settings: Bu
         typer.echo(f"✔ Wrote {output}, {speed:,.0f} words/s")
     if report.failed and documents and settings.max_errors is not None:
         typer.echo(f"⚠ {len(report.failed):,} documents failed: see {output / ERRORS}")
-    inputs.check_failed(output, documents, report.failed, output / ERRORS, settings.max_errors)
+    check_failed(output, documents, report.failed, output / ERRORS, settings.max_errors)
 
 
 def _explain_uncalibrated(names: list[str]) -> str:

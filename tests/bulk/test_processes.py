@@ -1,6 +1,7 @@
 """Annotation in several processes, some of which die."""
 
 import json
+from pathlib import Path
 from threading import Event
 
 import pytest
@@ -11,7 +12,6 @@ from spacy_biomed.bulk import BulkSettings, annotate_collection
 from spacy_biomed.bulk.manifest import FinishedShard
 from spacy_biomed.bulk.processes import annotate_in_processes
 from spacy_biomed.bulk.shard_worker import ShardWork, ShardWorker
-from spacy_biomed.files import Columns
 from spacy_biomed.files.sources import Shard
 from spacy_biomed.workers import pool
 from spacy_biomed.workers.process import Worker, WorkerFailed, start_worker
@@ -57,7 +57,7 @@ def test_the_next_shard_is_begun_before_the_last_is_recorded(monkeypatch):
 
     monkeypatch.setattr(pool, "start_worker", Beginning)
     shards = [(number, Shard(0, 0, number, 1, number)) for number in range(2)]
-    work = ShardWork("", "", "", Columns(), "jsonl", 5, 1, {}, {}, "")
+    work = ShardWork("", Path(), Path(), BulkSettings(), "jsonl", 5, 1, {}, {}, "")
     finished = annotate_in_processes(work, shards, lambda rows, words: None, 1)
     assert next(finished).shard == 0
     assert begun[1].wait(timeout=60)

@@ -22,7 +22,6 @@ from spacy_biomed.bulk import BulkSettings, annotate_collection, ray_driver, ray
 from spacy_biomed.bulk.manifest import FinishedShard
 from spacy_biomed.bulk.shard_worker import ATTEMPTS, ShardWork, ShardWorker
 from spacy_biomed.errors import install_command
-from spacy_biomed.files import Columns
 from spacy_biomed.files.sources import Shard
 
 SHARDS = 8  # of `notes`, with five documents each
@@ -232,9 +231,8 @@ class FakeRay:
         self.killed += 1
 
 
-WORK = ShardWork(
-    "pipeline", "notes.jsonl", "out", Columns(), "parquet", 5, 1, {"notes.jsonl": ""}, {}, ""
-)
+SOURCE, OUTPUT, STATES = Path("notes.jsonl"), Path("out"), {"notes.jsonl": ""}
+WORK = ShardWork("pipeline", SOURCE, OUTPUT, BulkSettings(), "parquet", 5, 1, STATES, {}, "")
 TODO = [(number, Shard(0, 0, number * 5, 5, number * 5)) for number in range(3)]
 DEATH = FakeRay.exceptions.RayError("died")
 
@@ -276,7 +274,7 @@ def test_a_worker_that_does_not_see_the_output_or_the_input_of_the_run_refuses(
     ruler, notes, tmp_path
 ):
     annotate_collection(str(ruler), notes, tmp_path / "out", BulkSettings(shard_size=5))
-    paths = {"pipeline": str(ruler), "source": str(notes), "output": str(tmp_path / "elsewhere")}
+    paths = {"pipeline": str(ruler), "source": notes, "output": tmp_path / "elsewhere"}
     work = {**vars(WORK), **paths, "manifest": "1"}
     with pytest.raises(BiomedError, match="put the output on a file system that all of them share"):
         ShardWorker().open(ShardWork(**work))

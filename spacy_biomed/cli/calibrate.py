@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 import typer
 from rich.console import Console
 
 from ._shared import calibration
-
-if TYPE_CHECKING:
-    from ..pipeline.ner.recall_settings import RecallMeasure
 
 
 def calibrate(
@@ -33,16 +29,14 @@ def calibrate(
     """
     from ..packaging.calibration import calibrate_pipeline
 
-    target = calibration.parse_target_recall(target_recall)
+    recall = calibration.read_recall(target_recall, recall_measure, unseen_share)
     console = Console()
     with console.status("Calibrating"):
         report = calibrate_pipeline(
             pipeline,
             output,
             dev=dev,
-            target_recall=target,
-            recall_measure=cast("RecallMeasure | None", recall_measure),
-            unseen_share=unseen_share,
+            **recall,
         )
     calibration.print_calibrations(console, report)
     typer.echo(f"✔ Wrote {output}")

@@ -15,7 +15,6 @@ from ._shared.number_options import at_least_zero
 
 if TYPE_CHECKING:
     from ..packaging.compression import Compression, CompressionReport
-    from ..pipeline.ner.recall_settings import RecallMeasure
 
 
 def compress(
@@ -52,7 +51,7 @@ def compress(
     """
     from ..packaging.compression import compress_pipeline
 
-    target = calibration.parse_target_recall(target_recall)
+    recall = calibration.read_recall(target_recall, recall_measure, unseen_share)
     console = Console()
     with console.status(f"Writing in {precision} and checking"):
         report = compress_pipeline(
@@ -63,9 +62,7 @@ def compress(
             calibrate=calibrate,
             max_loss=max_loss,
             confidence=confidence,
-            target_recall=target,
-            recall_measure=cast("RecallMeasure | None", recall_measure),
-            unseen_share=unseen_share,
+            **recall,
         )
     console.print(_table(report))
     calibration.print_calibrations(console, report.calibrations)

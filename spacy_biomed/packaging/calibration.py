@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, TypedDict, cast
 
 import srsly
 from spacy.language import Language
@@ -21,7 +21,18 @@ from ..pipeline.pipeline_loading import load_pipeline
 from ..pipeline.saved_words import remove_words
 from ..training.corpus import Corpus_v1
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 MADE_BY = "spacy biomed calibrate"
+
+
+class RecallOptions(TypedDict, total=False):
+    """The arguments of `calibrate` that say how many mentions are to be found."""
+
+    target_recall: RecallTarget
+    recall_measure: RecallMeasure | None
+    unseen_share: float | None
 
 
 def calibrate_pipeline(
@@ -29,9 +40,7 @@ def calibrate_pipeline(
     output: Path,
     *,
     dev: Path,
-    target_recall: RecallTarget = None,
-    recall_measure: RecallMeasure | None = None,
-    unseen_share: float | None = None,
+    **recall: Unpack[RecallOptions],
 ) -> dict[str, Calibration]:
     """Write a copy of a pipeline with its `biomed_ner` calibrated; everything else stays as it is.
 
@@ -39,7 +48,7 @@ def calibrate_pipeline(
         pipeline: directory or installed package, with any encoder.
         output: directory to write; replaced if it is there.
         dev: .spacy file that the pipeline was not trained on.
-        target_recall, recall_measure, unseen_share: as for `calibrate`.
+        recall: target_recall, recall_measure, unseen_share, as for `calibrate`.
 
     Returns:
         what was fitted, by the name of the component.
@@ -55,14 +64,7 @@ def calibrate_pipeline(
         unmarked = shutil.ignore_patterns(MARKER)
         shutil.copytree(nlp.path, partial, dirs_exist_ok=True, ignore=unmarked)
         examples = list(Corpus_v1(dev)(nlp))
-        report = write_calibration(
-            nlp,
-            partial,
-            examples,
-            target_recall=target_recall,
-            recall_measure=recall_measure,
-            unseen_share=unseen_share,
-        )
+        report = write_calibration(nlp, partial, examples, **recall)
         remove_words(nlp, partial)
         if not report:
             raise BiomedError(
@@ -76,23 +78,14 @@ def write_calibration(
     nlp: Language,
     path: Path,
     examples: Sequence[Example],
-    *,
-    target_recall: RecallTarget,
-    recall_measure: RecallMeasure | None,
-    unseen_share: float | None,
+    **recall: Unpack[RecallOptions],
 ) -> dict[str, Calibration]:
     """Calibrate a pipeline, and write what was fitted to the pipeline's directory.
 
     Args:
-        examples, target_recall, recall_measure, unseen_share: as for `calibrate`.
+        examples, recall: as for `calibrate`.
     """
-    report = calibrate(
-        nlp,
-        examples,
-        target_recall=target_recall,
-        recall_measure=recall_measure,
-        unseen_share=unseen_share,
-    )
+    report = calibrate(nlp, examples, **recall)
     for name in report:
         srsly.write_json(path / name / "cfg", cast(BiomedNER, nlp.get_pipe(name)).cfg)
     return report

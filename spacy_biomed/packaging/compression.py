@@ -22,13 +22,14 @@ from ..errors import BiomedError, DamagedPipelineError, list_choices
 from ..evaluation.pipeline_worker import directory_size, spread
 from ..outputs import check_replaceable
 from ..pipeline.checksums import replacing_pipeline
-from ..pipeline.ner.recall_settings import RecallMeasure, RecallTarget
 from ..pipeline.pipeline_loading import find_trainable, load_pipeline
 from ..pipeline.saved_words import write_pipeline
 from ..training.corpus import Corpus_v1
-from .calibration import write_calibration
+from .calibration import RecallOptions, write_calibration
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from ..encoders.onnx.engines import EngineName
     from ..encoders.onnx.onnx_export import Quantization
     from ..pipeline.encoder_pipe import EncoderPipe
@@ -119,9 +120,7 @@ def compress_pipeline(
     calibrate: Path | None = None,
     max_loss: float = 0.3,
     confidence: bool = True,
-    target_recall: RecallTarget = None,
-    recall_measure: RecallMeasure | None = None,
-    unseen_share: float | None = None,
+    **recall: Unpack[RecallOptions],
 ) -> CompressionReport:
     """Write a copy of a pipeline whose encoder runs without PyTorch, or with weights in fp16.
 
@@ -149,7 +148,7 @@ def compress_pipeline(
         max_loss: how many points of 100 a score may fall.
         confidence: whether to calibrate. Without it, or without a check corpus, what an earlier
             calibration has fitted stays.
-        target_recall, recall_measure, unseen_share: as for `pipeline.calibrate`.
+        recall: target_recall, recall_measure, unseen_share, as for `pipeline.calibrate`.
 
     Raises:
         BiomedError: if the pipeline has no encoder to export, or if the check corpus cannot be read
@@ -157,8 +156,7 @@ def compress_pipeline(
             falls by more than `max_loss`, or if a weight is too large for half precision. Nothing
             is written then.
     """
-    settings = (target_recall, recall_measure, unseen_share)
-    if not (check and confidence) and any(one is not None for one in settings):
+    if not (check and confidence) and any(one is not None for one in recall.values()):
         raise BiomedError(
             "--target-recall, --recall-measure and --unseen-share are for the calibration on "
             "--check: give a .spacy file that the pipeline was not trained on, and not "
@@ -199,14 +197,7 @@ def compress_pipeline(
             engine = next(iter(report.scores_by_engine))
             compressed = _load_in_engine(partial, find_encoders(nlp), engine)
             again = _read_examples(compressed, check)
-            report.calibrations = write_calibration(
-                compressed,
-                partial,
-                again,
-                target_recall=target_recall,
-                recall_measure=recall_measure,
-                unseen_share=unseen_share,
-            )
+            report.calibrations = write_calibration(compressed, partial, again, **recall)
             if any(one.recalls for one in report.calibrations.values()):
                 performance = weighted_scores(compressed, again)
         if performance or precision != "fp32":

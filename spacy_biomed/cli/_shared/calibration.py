@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import typer
 from rich.console import Console
@@ -13,8 +13,9 @@ from ...errors import BiomedError, quote
 from .display import create_table
 
 if TYPE_CHECKING:
+    from ...packaging.calibration import RecallOptions
     from ...pipeline.ner.calibrating import Calibration
-    from ...pipeline.ner.recall_settings import RecallTarget
+    from ...pipeline.ner.recall_settings import RecallMeasure, RecallTarget
     from ...pipeline.ner.recall_targets import LabelRecall
 
 TARGET_RECALL = typer.Option(
@@ -34,7 +35,18 @@ UNSEEN_SHARE = typer.Option(
 )
 
 
-def parse_target_recall(given: Sequence[str]) -> RecallTarget:
+def read_recall(
+    target_recall: Sequence[str], recall_measure: str | None, unseen_share: float | None
+) -> RecallOptions:
+    """The arguments of `calibrate` from the options."""
+    return {
+        "target_recall": _parse_target(target_recall),
+        "recall_measure": cast("RecallMeasure | None", recall_measure),  # checked there
+        "unseen_share": unseen_share,
+    }
+
+
+def _parse_target(given: Sequence[str]) -> RecallTarget:
     """Parse shares such as "0.99" and "NAME=0.995"; None if there are none."""
     from ...pipeline.ner.recall_settings import OTHERS, check_target_recall
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import socket
 from collections import Counter, deque
 from collections.abc import Generator, Iterator
@@ -39,7 +40,8 @@ class Driver:
     _results: Generator[FinishedShard, None, None]
 
     def begin(self, work: ShardWork, unfinished: list[_Task], settings: RaySettings) -> None:
-        """Take the work, without beginning it."""
+        """Take the work, without beginning it. Ctrl-C stops Ray at once."""
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         self._results = _annotate(work, unfinished, settings)
 
     def wait(self) -> FinishedShard | None:

@@ -91,8 +91,9 @@ class ProcessPool:
     def __enter__(self) -> ProcessPool:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.kill()  # else the threads wait for what is begun
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            self.kill()  # else the threads wait for what is begun
         self._threads.shutdown(cancel_futures=True)
         for worker in self._all:
             worker.close()

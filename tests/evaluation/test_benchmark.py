@@ -1,7 +1,6 @@
 """Measuring a pipeline in separate processes."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,29 +16,9 @@ from spacy_biomed.evaluation.benchmark import (
     to_json,
 )
 from spacy_biomed.evaluation.pipeline_worker import directory_size, spread
-from spacy_biomed.workers.process import Worker, WorkerFailed, thread_settings
 
 TEXTS = ["Aspirin reduced pain.", "No symptoms.", "He was given metformin for diabetes."]
 WORDS = 4 + 3 + 7
-
-SCRIPT = """
-import os, sys
-from spacy_biomed.workers.process import serve
-
-class Methods:
-    def threads(self):
-        print("what a library prints")
-        return {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS")}
-    def add(self, a, b):
-        return a + b
-    def fail(self):
-        raise ValueError("one line\\nand another")
-    def die(self):
-        print("out of luck", file=sys.stderr, flush=True)
-        os._exit(3)
-
-serve(Methods())
-"""
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +47,6 @@ def measured(blank_pipeline, splitting_pipeline) -> tuple[list[PipelineFigures],
     pipelines = [str(blank_pipeline), str(splitting_pipeline)]
     figures = measure_pipelines(pipelines, TEXTS, repeats=2, threads=1, progress=parts.append)
     return figures, parts
-
-
-@pytest.fixture
-def worker(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    with Worker([sys.executable, str(script)], thread_settings(3)) as worker:
-        yield worker
 
 
 def value(name: str, figures: PipelineFigures) -> float:
@@ -174,20 +145,3 @@ def test_a_pipeline_that_fails_is_said_in_one_line(tmp_path):
 def test_texts_are_chosen_evenly():
     assert spread(list("abcdefgh"), 4) == list("aceg")
     assert spread(list("abc"), 100) == list("abc")
-
-
-def test_a_worker_answers_requests_and_has_the_threads_it_was_given(worker):
-    assert worker.ask("add", a=1, b=2) == 3
-    assert worker.ask("threads") == {"OMP_NUM_THREADS": "3", "RAYON_NUM_THREADS": "3"}
-
-
-def test_a_worker_goes_on_after_an_exception(worker):
-    with pytest.raises(WorkerFailed, match="^one line$") as caught:
-        worker.ask("fail")
-    assert caught.value.kind == "ValueError"
-    assert worker.ask("add", a="x", b="y") == "xy"
-
-
-def test_a_worker_that_ends_leaves_its_last_words(worker):
-    with pytest.raises(WorkerFailed, match="out of luck"):
-        worker.ask("die")

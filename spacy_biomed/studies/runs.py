@@ -197,7 +197,8 @@ def _make_in_processes(
     progress: Callable[[Run], None],
 ) -> None:
     openings = cycle({"gpu": gpu, "jobs": jobs} for gpu in gpus or [-1])
-    with ProcessPool(f"{__name__}:_RunWorker", jobs, openings) as pool:
+    name = f"{__name__}:_RunWorker"
+    with ProcessPool(name, jobs, openings, keep_errors=False) as pool:
         made = {pool.submit("make", run=run, output=output): run for run in runs}
         try:
             for future in as_completed(made):

@@ -25,6 +25,7 @@ class ProcessPool:
         openings: the arguments of the method `open` for each process that is started.
         environment: environment variables to set for them.
         attempts: times that a request is begun, if the process that does it dies.
+        keep_errors: as in `Worker`.
     """
 
     def __init__(
@@ -34,9 +35,11 @@ class ProcessPool:
         openings: Iterator[Mapping[str, object]],
         environment: dict[str, str] | None = None,
         attempts: int = 1,
+        *,
+        keep_errors: bool = True,
     ):
         self._name, self._openings, self._environment = name, openings, environment
-        self._attempts = attempts
+        self._attempts, self._keep_errors = attempts, keep_errors
         self._threads = ThreadPoolExecutor(processes)
         self._free: SimpleQueue[Worker] = SimpleQueue()
         self._all: list[Worker] = []
@@ -75,7 +78,7 @@ class ProcessPool:
         with self._lock:
             if self._is_ending:
                 raise WorkerFailed("the run ends")
-            worker = start_worker(self._name, self._environment)
+            worker = start_worker(self._name, self._environment, keep_errors=self._keep_errors)
             self._all.append(worker)
             opening = next(self._openings)
         worker.ask("open", **opening)

@@ -146,8 +146,9 @@ def serve(methods: object) -> None:
                 method: Callable[..., object] = getattr(methods, do)
                 answer: tuple[object, object] = (method(**arguments), None)
             except Exception as error:
-                traceback.print_exc()
                 kind = type(error).__name__
+                if kind != "BiomedError":  # its message says all
+                    traceback.print_exc()
                 answer = (None, ((str(error).strip() or kind).splitlines()[0], kind))
             _send(answers, answer)
     except EOFError:

@@ -9,14 +9,17 @@ boundaries of sentences. Run from the root of the repository, with the corpora t
     python benchmarks/assertion.py CORPORA
     python benchmarks/assertion.py CORPORA --time assets/pipelines/es_clinical_ner
 
-A trained `biomed_assertion` is measured beside the rules on NUBes, also with mentions that
-`es_clinical_ner` finds outside of all scopes, which count as affirmed:
+A trained `biomed_assertion` is measured beside the rules. With `--dev`, the part that chose the
+epoch compares shares of the rules. For NUBes, mentions that `es_clinical_ner` finds outside of all
+scopes count as affirmed. The English head learns from what the rules say of diseases in `text_en`,
+and from the odd reports of `context_en` but a quarter:
 
-    python benchmarks/assertion.py CORPORA --write-corpus corpus/nubes
+    python benchmarks/assertion.py CORPORA --write-corpus corpus/nubes --language es
     python -m spacy biomed init-config corpus/nubes nubes.cfg --encoder assets/encoders/starter-es \
         --epochs 8
     python -m spacy biomed train nubes.cfg --output training/nubes
-    python benchmarks/assertion.py CORPORA --pipeline training/nubes/model-best
+    python benchmarks/assertion.py CORPORA --pipeline training/nubes/model-best --dev
+    python benchmarks/assertion.py CORPORA --pipeline training/nubes/model-best --share SHARE
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ import argparse
 import csv
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -37,7 +40,7 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
-from spacy_biomed.annotations.assertions import ASSERTIONS
+from spacy_biomed.annotations.assertions import ASSERTIONS, get_assertions, set_assertions
 from spacy_biomed.corpora.gold import create_gold_doc
 from spacy_biomed.formats import Document, Mention, read_documents
 from spacy_biomed.formats.assertion_attributes import complete_assertions, read_assertions
@@ -48,7 +51,9 @@ TOKENIZER = {"nlp": {"tokenizer": {"@tokenizers": "spacy_biomed.Tokenizer.v1"}}}
 AFFIRMED = "AFFIRMED"
 SCOPED = {"DISO", "PROC", "SUBS", AFFIRMED}
 NOTHING_SAID = {"is_negated": "false", "is_uncertain": "false"}
-FINDER = "assets/pipelines/es_clinical_ner"
+FINDERS = {"es": "assets/pipelines/es_clinical_ner", "en": "assets/pipelines/en_biomed_ner"}
+# Reports of `context_en`, by the rest of their numbers divided by eight.
+EVEN_REPORTS, ODD_REPORTS, DEV_REPORTS = {0, 2, 4, 6}, {1, 3, 5, 7}, {5}
 Counts = dict[str, Counter]
 ADDED = ("biomed_sentences", "biomed_sections", "biomed_context")
 
@@ -60,12 +65,16 @@ class Given(NamedTuple):
     mentions: list[tuple[int, int, dict[str, bool]]]
 
 
-def read_context(path: Path, is_dev: bool) -> Iterator[Given]:
-    """Read sentences with one condition, which is in capitals."""
+def read_context(path: Path, reports: Container[int]) -> Iterator[Given]:
+    """Read sentences with one condition, which is in capitals.
+
+    Args:
+        reports: the remainders of their numbers, divided by eight.
+    """
     with path.open(encoding="utf8", newline="") as file:
         for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
             start = row["sentence"].find(row["concept"].upper())
-            if (int(row["report"]) % 2 == 1) == is_dev and start >= 0:
+            if int(row["report"]) % 8 in reports and start >= 0:
                 end = start + len(row["concept"])
                 text = row["sentence"][:start] + row["concept"] + row["sentence"][end:]
                 gold = {
@@ -86,7 +95,7 @@ def read_samples(folder: Path, numbers: str) -> list[Document]:
 
 def add_affirmed(documents: list[Document]) -> None:
     """Add what `es_clinical_ner` finds outside of all scopes, as affirmed."""
-    nlp = spacy.load(FINDER, exclude=list(ADDED))
+    nlp = spacy.load(FINDERS["es"], exclude=list(ADDED))
     for document in documents:
         ents = nlp(document.text).ents
         said = [one for one in document.mentions if any(read_assertions(one).values())]
@@ -116,21 +125,64 @@ def read_nubes(documents: list[Document]) -> Iterator[Given]:
             first += len(text) + 1
 
 
-def write_corpus(folder: Path, output: Path) -> None:
-    """Write a corpus for `init-config`: SAMPLE-001 to -005 for training, -006 for development."""
+def write_corpus(corpora: Path, output: Path, language: str) -> None:
+    """Write a corpus for `init-config`."""
     output.mkdir(parents=True, exist_ok=True)
-    nlp = spacy.blank("es", config=TOKENIZER)
-    for part, numbers in (("train", "12345"), ("dev", "6")):
+    make = make_spanish if language == "es" else make_english
+    for part in ("train", "dev"):
         docs = DocBin(attrs=["ENT_IOB", "ENT_TYPE"], store_user_data=True)
-        documents = read_samples(folder, numbers)
-        add_affirmed(documents)
-        for document in documents:
-            document.relations = None
-            document.mentions = [one for one in document.mentions if one.label in SCOPED]
-            docs.add(create_gold_doc(nlp, document))
+        for doc in make(corpora, part == "dev"):
+            docs.add(doc)
         docs.to_disk(output / f"{part}.spacy")
-    description = {"name": "nubes", "language": "es", "task": "assertion", "parts": {}}
+    description = {"name": "own", "language": language, "task": "assertion", "parts": {}}
     (output / "corpus.json").write_text(json.dumps(description), encoding="utf8")
+
+
+def make_spanish(corpora: Path, is_dev: bool) -> Iterator[Doc]:
+    """SAMPLE-001 to -005 of NUBes for training, -006 for development."""
+    nlp = spacy.blank("es", config=TOKENIZER)
+    documents = read_samples(corpora / "nubes", "6" if is_dev else "12345")
+    add_affirmed(documents)
+    for document in documents:
+        document.relations = None
+        document.mentions = [one for one in document.mentions if one.label in SCOPED]
+        yield create_gold_doc(nlp, document)
+
+
+def make_english(corpora: Path, is_dev: bool) -> Iterator[Doc]:
+    """Reports of `context_en`, for training twice, and sentences of `text_en` by the rules."""
+    nlp = spacy.blank("en", config=TOKENIZER)
+    reports = DEV_REPORTS if is_dev else ODD_REPORTS - DEV_REPORTS
+    given = list(read_context(corpora / "context_en/context.tsv", reports))
+    if not is_dev:
+        given += [*given, *mark_sentences(corpora / "text_en/text_en.txt")]
+    for text, mentions in given:
+        doc = nlp.make_doc(text)
+        doc.ents = [
+            doc.char_span(start, end, "DISEASE", alignment_mode="expand")
+            for start, end, _ in mentions
+        ]
+        for ent, (*_, gold) in zip(doc.ents, mentions, strict=True):
+            set_assertions(ent, {name: float(value) for name, value in gold.items()})
+        yield doc
+
+
+def mark_sentences(path: Path) -> Iterator[Given]:
+    """Sentences with a disease of which the rules say something, and as many without."""
+    owed = 0
+    lines = path.read_text(encoding="utf8").splitlines()[::20]
+    for doc in spacy.load(FINDERS["en"]).pipe(lines):
+        for sentence in doc.sents:
+            first = sentence.start_char
+            mentions = [
+                (ent.start_char - first, ent.end_char - first, get_assertions(ent))
+                for ent in sentence.ents
+                if ent.label_ == "DISEASE"
+            ]
+            owed += (is_marked := any(any(gold.values()) for *_, gold in mentions))
+            if is_marked or (mentions and owed > 0):
+                owed -= not is_marked
+                yield Given(sentence.text, mentions)
 
 
 def read_starter(language: str) -> Iterator[Given]:
@@ -166,12 +218,14 @@ def negspacy(language: str) -> Callable[[Doc], Doc]:
     return lambda doc: negex(sentencizer(doc))
 
 
-def trained(pipeline: str, *, with_rules: bool) -> Callable[[str], Callable[[Doc], Doc]]:
+def trained(pipeline: str, share: float) -> Callable[[str], Callable[[Doc], Doc]]:
+    """A function that makes a trained pipeline, with the rules if these have a share."""
+
     def make(language: str) -> Language:
         nlp = spacy.load(pipeline)
-        if with_rules:
+        if share:
             nlp.add_pipe("biomed_context", before="biomed_assertion")
-            nlp.get_pipe("biomed_assertion").cfg["rules_share"] = 0.5
+            nlp.get_pipe("biomed_assertion").cfg["rules_share"] = share
         return nlp
 
     return make
@@ -206,18 +260,28 @@ def measure(contestant: str, texts: list[Given], language: str) -> Counts:
     return counts
 
 
-def measure_trained(pipeline: str, documents: list[Document]) -> None:
-    """Show the scores of the rules and of a trained pipeline, in scopes and with other mentions."""
-    extensions = {name: name for name in NOTHING_SAID}
-    CONTESTANTS["biomed_assertion"] = (trained(pipeline, with_rules=False), extensions)
-    CONTESTANTS["both"] = (trained(pipeline, with_rules=True), extensions)
-    for title in ("in scopes", "with others"):
-        if title == "with others":
-            add_affirmed(documents)
-        texts = list(read_nubes(documents))
-        for name in ("biomed_context", "biomed_assertion", "both"):
-            for assertion, counts in measure(name, texts, "es").items():
-                show(f"nubes {title}, {name}, {assertion}", counts)
+def measure_trained(pipeline: str, corpora: Path, is_dev: bool, shares: list[float]) -> None:
+    """Show the scores of the rules, of a trained pipeline, and of both with each share of rules.
+
+    For Spanish, in scopes and with other mentions.
+    """
+    extensions = {name: name for name in ASSERTIONS}
+    language = spacy.util.load_config(Path(pipeline, "config.cfg"))["nlp"]["lang"]
+    names = {"biomed_assertion": 0.0, **{f"both {share:g}": share for share in shares}}
+    for name, share in names.items():
+        CONTESTANTS[name] = (trained(pipeline, share), extensions)
+    if language == "es":
+        documents = read_samples(corpora / "nubes", "6" if is_dev else "78")
+        parts = {"nubes in scopes": list(read_nubes(documents))}
+        add_affirmed(documents)
+        parts["nubes with others"] = list(read_nubes(documents))
+    else:
+        reports = DEV_REPORTS if is_dev else EVEN_REPORTS
+        parts = {"context_en": list(read_context(corpora / "context_en/context.tsv", reports))}
+    for title, texts in parts.items():
+        for name in ("biomed_context", *names):
+            for assertion, counts in measure(name, texts, language).items():
+                show(f"{title}, {name}, {assertion}", counts)
 
 
 def show(title: str, counts: Counter) -> None:
@@ -302,15 +366,18 @@ def main() -> None:
     )
     parser.add_argument("--time", metavar="PIPELINE", help="measure only the time, of a pipeline")
     parser.add_argument("--write-corpus", metavar="FOLDER", type=Path, help="only write this")
-    parser.add_argument("--pipeline", help="with biomed_assertion, measured on NUBes alone")
+    parser.add_argument("--language", choices=["en", "es"], default="es", help="of that corpus")
+    parser.add_argument("--pipeline", help="measure only this, which has biomed_assertion")
+    parser.add_argument("--share", type=float, help="of the rules, beside the pipeline")
     given = parser.parse_args()
     nubes = given.corpora / "nubes"
     samples = "123456" if given.dev else "78"
     if given.write_corpus:
-        write_corpus(nubes, given.write_corpus)
+        write_corpus(given.corpora, given.write_corpus, given.language)
         return
     if given.pipeline:
-        measure_trained(given.pipeline, read_samples(nubes, samples))
+        shares = [0.25, 0.5, 0.75] if given.share is None else [given.share]
+        measure_trained(given.pipeline, given.corpora, given.dev, shares)
         return
     if given.time:
         language = spacy.util.load_config(Path(given.time, "config.cfg"))["nlp"]["lang"]
@@ -321,7 +388,9 @@ def main() -> None:
         measure_time(given.time, texts)
         return
     parts = {
-        ("en", "context_en"): read_context(given.corpora / "context_en/context.tsv", given.dev),
+        ("en", "context_en"): read_context(
+            given.corpora / "context_en/context.tsv", ODD_REPORTS if given.dev else EVEN_REPORTS
+        ),
         ("es", "nubes"): read_nubes(read_samples(nubes, samples)),
         ("en", "starter_notes"): read_starter("en"),
         ("es", "starter_notes"): read_starter("es"),

@@ -18,9 +18,10 @@ def calibrate(
     recall_measure: str = calibration.RECALL_MEASURE,
     unseen_share: float = calibration.UNSEEN_SHARE,
 ) -> None:
-    """Make the confidence of entities a probability, and choose how many of them are found.
+    """Make confidence a probability, and choose how many entities are found.
 
-    A confidence of 0.8 then means that 80% of such entities are right, as on the corpus DEV. With
+    A confidence of 0.8 then means that 80% of such entities are right, as on the corpus DEV. The
+    probabilities of biomed_assertion, such as that of being negated, are calibrated too. With
     --target-recall, entities are found even where no entity is more probable, until this share of a
     label's mentions is found. `compress --check` does the same.
 

@@ -32,7 +32,7 @@ def compress(
         0.3, callback=at_least_zero, help="Largest loss of F1 on it, in points."
     ),
     confidence: bool = typer.Option(
-        True, help="Calibrate the confidence of entities on the --check corpus."
+        True, help="Calibrate the confidence of entities and assertions on the --check corpus."
     ),
     target_recall: list[str] = calibration.TARGET_RECALL,
     recall_measure: str = calibration.RECALL_MEASURE,

@@ -1,4 +1,4 @@
-"""A copy of a pipeline, with its entities calibrated on a development corpus."""
+"""A copy of a pipeline, with its probabilities calibrated on a development corpus."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from spacy.training import Example
 
 from ..errors import BiomedError
 from ..outputs import MARKER, check_replaceable
+from ..pipeline.calibrated_head import CalibratedHead
 from ..pipeline.checksums import replacing_pipeline
-from ..pipeline.ner import BiomedNER
 from ..pipeline.ner.calibrating import Calibration, calibrate
 from ..pipeline.ner.recall_settings import RecallMeasure, RecallTarget
 from ..pipeline.pipeline_loading import load_pipeline
@@ -42,7 +42,7 @@ def calibrate_pipeline(
     dev: Path,
     **recall: Unpack[RecallOptions],
 ) -> dict[str, Calibration]:
-    """Write a copy of a pipeline with its `biomed_ner` calibrated; everything else stays as it is.
+    """Write a copy of a pipeline, calibrated on a corpus; everything else stays as it is.
 
     Args:
         pipeline: directory or installed package, with any encoder.
@@ -54,8 +54,8 @@ def calibrate_pipeline(
         what was fitted, by the name of the component.
 
     Raises:
-        BiomedError: if the pipeline or the corpus cannot be read, if the corpus has no mentions in
-            the layer of a `biomed_ner`, or for any reason of `calibrate`. Nothing is written then.
+        BiomedError: if the pipeline or the corpus cannot be read, if the corpus annotates nothing
+            of what is calibrated, or for any reason of `calibrate`. Nothing is written then.
     """
     sources: list[Path | str] = [pipeline, dev]
     check_replaceable(output, MADE_BY, sources)
@@ -68,8 +68,9 @@ def calibrate_pipeline(
         remove_words(nlp, partial)
         if not report:
             raise BiomedError(
-                f"{dev}: has no mentions for a biomed_ner of {pipeline} (its components are "
-                f"{', '.join(nlp.pipe_names)}); give a corpus with what it finds"
+                f"{dev}: has no mentions for a biomed_ner and no assertions for a biomed_assertion "
+                f"of {pipeline} (its components are {', '.join(nlp.pipe_names)}); give a corpus "
+                "with what it finds"
             )
     return report
 
@@ -87,5 +88,5 @@ def write_calibration(
     """
     report = calibrate(nlp, examples, **recall)
     for name in report:
-        srsly.write_json(path / name / "cfg", cast(BiomedNER, nlp.get_pipe(name)).cfg)
+        srsly.write_json(path / name / "cfg", cast(CalibratedHead, nlp.get_pipe(name)).cfg)
     return report

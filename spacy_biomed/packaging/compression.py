@@ -133,8 +133,8 @@ def compress_pipeline(
     check corpus; without a check corpus they stay in fp32. The scores in the new meta are those on
     the check corpus. Without a check corpus the meta of "int8" and "fp16" has no scores.
 
-    At the end each `biomed_ner` of the new pipeline is calibrated on the check corpus, in the first
-    engine (`pipeline.calibrate`). The loss of scores is that before.
+    At the end the new pipeline is calibrated on the check corpus, in the first engine
+    (`pipeline.calibrate`). The loss of scores is that before.
 
     Args:
         pipeline: directory or installed package. Of one that holds its PyTorch form, that is
@@ -198,7 +198,7 @@ def compress_pipeline(
             compressed = _load_in_engine(partial, find_encoders(nlp), engine)
             again = _read_examples(compressed, check)
             report.calibrations = write_calibration(compressed, partial, again, **recall)
-            if any(one.recalls for one in report.calibrations.values()):
+            if report.calibrations:
                 performance = weighted_scores(compressed, again)
         if performance or precision != "fp32":
             _change_meta(partial, performance=performance)

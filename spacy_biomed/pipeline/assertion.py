@@ -31,10 +31,10 @@ from ..encoders.finite import check_scores
 from ..encoders.listener import sizing
 from ..errors import BiomedError
 from ..models.mention_classifier import MentionPlaces
+from .calibrated_head import CalibratedHead
 from .described import ShownScores
 from .encoder_head import (
     Compared,
-    EncoderHead,
     check_choice,
     check_has_labels,
     check_share,
@@ -65,7 +65,7 @@ class Predictions(NamedTuple):
     probabilities: Floats2d
 
 
-class BiomedAssertion(EncoderHead):
+class BiomedAssertion(CalibratedHead):
     """Learn whether entities are negated, uncertain, past, hypothetical, or of a relative.
 
     It writes what `biomed_context` does by rules: `span._.is_negated`, `is_uncertain`,
@@ -152,6 +152,7 @@ class BiomedAssertion(EncoderHead):
             window=window,
             rules_share=rules_share,
             learn_rate_factor=learn_rate_factor,
+            calibration=None,
         )
 
     def add_label(self, label: str) -> int:
@@ -162,11 +163,27 @@ class BiomedAssertion(EncoderHead):
         """Find the entities of all documents, and the probabilities of their assertions."""
         docs = list(docs)
         spans = [self._find_entities(doc) for doc in docs]
+        return Predictions(spans, self._predict_probabilities(docs, spans))
+
+    def judge(self, examples: Sequence[Example]) -> tuple[Floats2d, Floats2d]:
+        """Predict the assertions of gold entities.
+
+        Returns:
+            the probabilities, and the gold values with NaN where nothing is annotated, (entities,
+            labels) each.
+        """
+        spans, targets = self._gold(examples)
+        docs = [example.predicted for example in examples]
+        return self._predict_probabilities(docs, spans), targets
+
+    def _predict_probabilities(self, docs: list[Doc], spans: list[list[Span]]) -> Floats2d:
         scores = np.zeros((0, len(self.labels)), dtype="float32")
         if docs:  # a listener reads every document, so that the document releases its encoding
             scores = to_numpy(self.model.predict(self._place(docs, spans)))
         check_scores(scores, self.name)
-        return Predictions(spans, np.exp(scores - log_normalizer(scores, False)))
+        own = np.exp(scores - log_normalizer(scores, False))
+        label = np.tile(np.arange(len(self.labels)), len(own))
+        return self.calibrate(own.ravel(), label).reshape(own.shape)
 
     def set_annotations(self, docs: Iterable[Doc], predictions: Predictions) -> None:
         """Set the assertions of the entities; those that are not among the labels stay."""

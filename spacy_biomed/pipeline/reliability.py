@@ -25,7 +25,9 @@ class Reliability(NamedTuple):
     correct: Ints1d
 
     @classmethod
-    def measure(cls, confidence: Sequence[float], is_correct: Sequence[bool]) -> Reliability:
+    def measure(
+        cls, confidence: Sequence[float], is_correct: Sequence[bool] | np.ndarray
+    ) -> Reliability:
         """Count predictions, (predictions,) each. A confidence of 1 is in the last bin."""
         values = np.asarray(confidence, dtype="float64")
         bins = np.minimum((values * BINS).astype("int64"), BINS - 1)

@@ -18,6 +18,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
 from ..annotations.annotation_scope import AnnotationScope, get_scope, set_scope
+from ..annotations.assertions import copy_assertions
 from ..annotations.document_keys import DOCUMENT_ID, UNALIGNED_MENTIONS
 from ..annotations.seen_mentions import SeenMentions, mentions_of
 from ..corpora.conversion_report import PartReport
@@ -161,7 +162,7 @@ def combine_corpora(
 
     Documents of different corpora in the same part with the same text are merged into one document
     that annotates the labels of both. If both annotate a label, mentions that only one of them has
-    become uncertain. Layers other than mentions are left out.
+    become uncertain. Layers other than mentions and their assertions are left out.
 
     Args:
         corpora: folders written by `spacy biomed convert`; corpora have the names of their folders.
@@ -381,6 +382,7 @@ def _merge(one: _Text, other: _Text) -> int:
         if region[2] in shared or region[2] not in foreign.labels
     }
     one.scope = AnnotationScope(one.labels | other.labels, tuple(sorted(regions | disputed)))
+    copy_assertions(other.doc, one.doc)
     return len(disputed)
 
 
@@ -416,7 +418,7 @@ def _write(
 
 
 def _create_doc(text: _Text, spans_key: str | None, counts: PartReport) -> Doc:
-    """Create the document to write, with mentions as its only layer, and add it to the counts."""
+    """Create the document to write, of mentions and their assertions, and count it."""
     source = text.doc
     doc = copy_tokens(source, source.vocab)
     if source.has_annotation("SENT_START"):
@@ -426,6 +428,7 @@ def _create_doc(text: _Text, spans_key: str | None, counts: PartReport) -> Doc:
         counts.sentences_are_published = False
     if DOCUMENT_ID in source.user_data:
         doc.user_data[DOCUMENT_ID] = source.user_data[DOCUMENT_ID]
+    copy_assertions(source, doc)
     counts.documents += 1
     counts.sentences += len(text.known.sentences)
     counts.tokens += len(doc)

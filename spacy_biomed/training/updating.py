@@ -15,6 +15,7 @@ from spacy.util import resolve_dot_names
 from thinc.api import Config
 
 from ..errors import BiomedError, quote
+from ..pipeline.calibrated_head import CalibratedHead
 from ..pipeline.component_classes import find_described
 from ..pipeline.encoder_head import EncoderHead
 from ..pipeline.ner import BiomedNER
@@ -204,10 +205,10 @@ def continue_pipeline_v1(source: str, components: list[str]) -> Callable[[Langua
 
 
 def _forget_calibrations(nlp: Language, learning: Sequence[str]) -> None:
-    """Drop what was fitted for entities whose component, or an encoder, learns."""
+    """Drop what was fitted for the probabilities of heads that learn, or whose encoder does."""
     has_moving_encoder = any(nlp.get_pipe_meta(name).factory == TRAINABLE for name in learning)
     for name, pipe in nlp.components:
-        if isinstance(pipe, BiomedNER) and (has_moving_encoder or name in learning):
+        if isinstance(pipe, CalibratedHead) and (has_moving_encoder or name in learning):
             pipe.forget_calibration()
 
 

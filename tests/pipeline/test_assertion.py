@@ -8,7 +8,9 @@ import spacy
 from head_corpora import write_corpora
 from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
+from spacy.training.initialize import init_nlp
 from thinc.api import set_dropout_rate
+from without_training import WITHOUT_TRAINING, run
 
 from spacy_biomed.annotations.assertions import (
     copy_assertions,
@@ -19,12 +21,15 @@ from spacy_biomed.annotations.assertions import (
 from spacy_biomed.annotations.layer_copies import copy_bare, copy_entities
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.models.mention_classifier import MentionClassifier_v1
+from spacy_biomed.packaging.calibration import calibrate_pipeline
 from spacy_biomed.packaging.compression import compress_pipeline
+from spacy_biomed.pipeline import calibrate
 from spacy_biomed.pipeline.assertion import find_windows, score_assertions
 from spacy_biomed.pipeline.component_classes import list_annotation_keys
 from spacy_biomed.training.multitask import MultiTaskCorpus_v1
 from spacy_biomed.training.multitask_config import create_multitask_config
 from spacy_biomed.training.optimizer import AdamW_v1
+from spacy_biomed.training.updating import create_update
 
 NAME, ENCODER = "biomed_assertion", "biomed_transformer"
 STARTER = Path(__file__).parents[2] / "assets/encoders/starter-en"
@@ -141,6 +146,84 @@ def test_it_is_compressed_to_the_same_probabilities(trained, tmp_path):
         assert other._.assertion_probabilities == pytest.approx(
             one._.assertion_probabilities, abs=1e-3
         )
+
+
+def test_it_is_compressed_to_int8_and_runs_without_torch(trained, tmp_path):
+    trained.to_disk(tmp_path / "trained")
+    compress_pipeline(str(tmp_path / "trained"), tmp_path / "onnx", precision="int8")
+    printed = run(
+        WITHOUT_TRAINING
+        + f"""
+from spacy.tokens import Span
+nlp = spacy.load({str(tmp_path / "onnx")!r})
+for text, start in (("No evidence of sepsis today.", 3), ("Possible sepsis on this scan.", 1)):
+    doc = nlp.make_doc(text)
+    doc.ents = [Span(doc, start, start + 1, "DISEASE")]
+    ent = nlp(doc).ents[0]
+    print(ent._.is_negated, ent._.is_uncertain, ent._.is_family)
+assert "torch" not in sys.modules
+"""
+    )
+    assert printed.splitlines() == ["True False False", "False True False"]
+
+
+def half_wrong(nlp, times):
+    """Examples of which half have a negation in the text, but not in the gold annotation."""
+    examples = [one for _ in range(times) for one in make_examples(nlp, NAMES[4:])]
+    for number, example in enumerate(examples):
+        ((start, end, said),) = list_assertions(example.reference)
+        span = example.reference.char_span(start, end)
+        if number % len(SENTENCES) == 0:
+            set_assertions(span, {**said, "is_negated": 0.0})
+    return examples
+
+
+def read_negation(nlp):
+    doc = make_doc("No evidence of sepsis today.", "sepsis", nlp.vocab)
+    return nlp(doc).ents[0]._.assertion_probabilities["is_negated"]
+
+
+def test_its_probabilities_are_calibrated_until_it_learns_again(trained, tmp_path):
+    trained.to_disk(tmp_path / "trained")
+    nlp = spacy.load(tmp_path / "trained")
+    head, own = nlp.get_pipe(NAME), read_negation(nlp)
+    assert own > 0.9 and not head.is_calibrated
+    report = calibrate(nlp, half_wrong(nlp, 15))[NAME]
+    assert report.predictions == 15 * 2 * len(SENTENCES) * len(LABELS)
+    assert report.own_curves == list(LABELS)
+    # One of the two sentences with a negation is right.
+    assert read_negation(nlp) == pytest.approx(0.5, abs=0.12)
+    assert report.after.error < 0.03 < report.before.error
+    nlp.to_disk(tmp_path / "calibrated")
+    assert read_negation(spacy.load(tmp_path / "calibrated")) == read_negation(nlp)
+    nlp.update(make_examples(nlp, NAMES[:1]), sgd=AdamW_v1(1e-9))
+    assert not head.is_calibrated
+    assert read_negation(nlp) == pytest.approx(own, abs=0.01)
+
+
+def test_a_calibrated_copy_is_written_and_settings_for_entities_are_refused(trained, tmp_path):
+    trained.to_disk(tmp_path / "trained")
+    references = [example.reference for example in half_wrong(trained, 15)]
+    DocBin(docs=references, store_user_data=True).to_disk(tmp_path / "dev.spacy")
+    arguments = str(tmp_path / "trained"), tmp_path / "calibrated"
+    with pytest.raises(BiomedError, match="are for the mentions of a biomed_ner"):
+        calibrate_pipeline(*arguments, dev=tmp_path / "dev.spacy", target_recall={"*": 0.9})
+    assert not (tmp_path / "calibrated").exists()
+    assert list(calibrate_pipeline(*arguments, dev=tmp_path / "dev.spacy")) == [NAME]
+    assert read_negation(spacy.load(tmp_path / "calibrated")) == pytest.approx(0.5, abs=0.12)
+
+
+def test_a_training_that_goes_on_keeps_what_it_knows(trained, tmp_path):
+    trained.to_disk(tmp_path / "trained")
+    calibrated = spacy.load(tmp_path / "trained")
+    calibrate(calibrated, make_examples(calibrated, NAMES))
+    calibrated.to_disk(tmp_path / "trained")
+    (corpus,) = write_corpora(tmp_path / "corpora", ["assertion"])
+    update = create_update(corpus, source=str(tmp_path / "trained"))
+    nlp = init_nlp(update.config)
+    assert update.config["training"]["frozen_components"] == []
+    assert nlp.get_pipe(NAME).labels == LABELS and not nlp.get_pipe(NAME).is_calibrated
+    assert read_negation(nlp) == pytest.approx(read_negation(trained), abs=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 import spacy
 
 from spacy_biomed.annotations.annotation_scope import get_scope
+from spacy_biomed.annotations.assertions import list_assertions
 from spacy_biomed.annotations.seen_mentions import SEEN_KEY
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.corpora.label_map import parse_label_map
@@ -70,6 +71,24 @@ def test_documents_keep_the_labels_that_their_corpus_annotates(make_corpus, tmp_
     assert described["parts"]["train"]["documents"] == 2
     assert described["parts"]["train"]["mentions"] == {"Drug": 1, "GENE": 1}
     assert [one.labels for one in report.corpora] == [["GENE"], ["Drug"]]
+
+
+def test_what_is_said_of_mentions_is_kept_also_of_merged_documents(make_corpus, tmp_path):
+    cancer, diabetes = (line(ASPIRIN, (one, "D")) for one in ("colorectal cancer", "diabetes"))
+    cancer["spans"][0]["attributes"] = {"Hypothetical": "true"}
+    other = line(BRCA, ("BRCA1", "Gene"))
+    other["spans"][0]["attributes"] = {"Negated": "true"}
+    diabetes["spans"][0]["attributes"] = {"History": "true"}
+    folders = [make_corpus("one", train=[cancer]), make_corpus("two", train=[diabetes, other])]
+    combine_corpora(folders, tmp_path / "both")
+    said = [
+        {doc.text[start:end]: one for start, end, one in list_assertions(doc)}
+        for doc in read(tmp_path / "both")
+    ]
+    assert said == [
+        {"colorectal cancer": {"is_hypothetical": 1.0}, "diabetes": {"is_historical": 1.0}},
+        {"BRCA1": {"is_negated": 1.0}},
+    ]
 
 
 def test_what_is_held_out_anywhere_is_not_trained_on(make_corpus, tmp_path):

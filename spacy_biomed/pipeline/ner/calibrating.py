@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from spacy.language import Language
 from spacy.training import Example
-from thinc.types import Floats1d, Ints1d
+from thinc.types import Floats1d, Floats2d, Ints1d
 
+from ...annotations.assertions import THRESHOLD
 from ...errors import BiomedError, install_command
 from ...models.confidence_curves import fit_label_curves
 from ...models.tagging import Spans
+from ..assertion import BiomedAssertion
+from ..calibrated_head import CalibratedHead
+from ..doc_batches import batch_docs
+from ..encoder_head import EncoderHead
 from ..reliability import Reliability
 from .component import BiomedNER
 from .development import OPEN, RIGHT, Development, read_development
@@ -27,7 +33,7 @@ from .recall_targets import LabelRecall, fit_recall
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What `calibrate` has fitted for a `biomed_ner`.
+    """What `calibrate` has fitted for a component.
 
     Attributes:
         recalls: of the labels that have a recall target.
@@ -60,12 +66,13 @@ def calibrate(
     recall_measure: RecallMeasure | None = None,
     unseen_share: float | None = None,
 ) -> dict[str, Calibration]:
-    """Calibrate each `biomed_ner` of a pipeline on a development corpus.
+    """Calibrate each `biomed_ner` and `biomed_assertion` of a pipeline on a development corpus.
 
-    It must not have been trained on that corpus. First come the offsets that reach the recall
-    target (`fit_recall`), then the curves from the model's probability of an entity to the share of
-    correct ones (`models.confidence_curves`). Both are in the component's `cfg`, so they are saved
-    with it. Entities count as in `score_mentions`: those of which nothing is known are left out.
+    They must not have been trained on that corpus. First come the offsets that reach the recall
+    target of a `biomed_ner` (`fit_recall`), then the curves from the model's probability of an
+    entity, or of an assertion, to the share of correct ones (`models.confidence_curves`). Both are
+    in the component's `cfg`, so they are saved with it. Entities count as in `score_mentions`:
+    those of which nothing is known are left out.
 
     Args:
         nlp: the pipeline; any encoder.
@@ -84,7 +91,8 @@ def calibrate(
 
     Raises:
         BiomedError: if a share is out of range, a label is unknown, or SciPy is not installed. Also
-            if `unseen_share` is given and the corpus does not mark what was seen in training.
+            if `unseen_share` is given and the corpus does not mark what was seen in training, or if
+            one of the three is given and there are no mentions of a `biomed_ner`.
     """
     check_target_recall("target_recall", target_recall)
     if recall_measure is not None:
@@ -92,14 +100,53 @@ def calibrate(
     if unseen_share is not None and not 0.0 < unseen_share < 1.0:
         raise BiomedError(f"unseen_share = {unseen_share}: use a number between 0 and 1")
     report = {}
-    for name, development in read_development(nlp, examples).items():
+    developments = read_development(nlp, examples)
+    if not developments and any((target_recall, recall_measure, unseen_share)):
+        raise BiomedError(
+            "target_recall, recall_measure and unseen_share are for the mentions of a biomed_ner, "
+            "and there are none here"
+        )
+    for name, development in developments.items():
         head = development.head
         head.forget_calibration()
         target = head.cfg["target_recall"] if target_recall is None else target_recall
         measure = head.cfg["recall_measure"] if recall_measure is None else recall_measure
         recalls = fit_recall(development, target, measure)
         report[name] = _fit_confidence(development, recalls, unseen_share)
+    components: list[tuple[str, Any]] = nlp.pipeline
+    before: list[Any] = []
+    for name, pipe in components:
+        if isinstance(pipe, BiomedAssertion) and any(map(pipe.has_annotation, examples)):
+            report[name] = _fit_assertions(nlp, before, pipe, examples)
+        elif not isinstance(pipe, EncoderHead):
+            before.append(pipe)
     return report
+
+
+def _fit_assertions(
+    nlp: Language, before: Sequence[Any], head: BiomedAssertion, examples: Sequence[Example]
+) -> Calibration:
+    """Fit the probabilities of what a head says of gold entities.
+
+    Args:
+        before: the components before it, without other heads.
+    """
+    annotated = [example for example in examples if head.has_annotation(example)]
+    head.forget_calibration()
+    references = (example.reference for example in annotated)
+    judged: list[tuple[Floats2d, Floats2d]] = []
+    for docs in batch_docs([example.predicted for example in annotated], nlp.batch_size):
+        # Copies, which are let go with what the encoder leaves on them.
+        docs = [doc.copy() for doc in docs]
+        for pipe in before:
+            docs = list(pipe.pipe(docs))
+        pairs = zip(docs, references, strict=False)
+        judged.append(head.judge([Example(doc, reference) for doc, reference in pairs]))
+    probability, target = map(np.concatenate, zip(*judged, strict=True))
+    known = ~np.isnan(target)
+    label = np.nonzero(known)[1]
+    is_true = target[known] >= THRESHOLD
+    return _fit_curves(head, probability[known], is_true, np.ones(len(label)), label)
 
 
 def _fit_confidence(
@@ -114,11 +161,23 @@ def _fit_confidence(
     weight = np.ones(len(probability))
     if unseen_share is not None:
         weight = _weigh_unseen(spans.label, development.find_seen(spans), unseen_share)
+    return _fit_curves(head, probability, is_right, weight, spans.label, recalls, unseen_share)
+
+
+def _fit_curves(
+    head: CalibratedHead,
+    probability: Floats1d,
+    is_right: np.ndarray,
+    weight: Floats1d,
+    label: Ints1d,
+    recalls: Sequence[LabelRecall] = (),
+    unseen_share: float | None = None,
+) -> Calibration:
     before = Reliability.measure(probability, is_right)
     if not len(probability):
-        return Calibration(recalls, 0, [], before, before)
+        return Calibration([*recalls], 0, [], before, before)
     try:
-        curves = fit_label_curves(probability, is_right, weight, spans.label, head.labels)
+        curves = fit_label_curves(probability, is_right, weight, label, head.labels)
     except ImportError as error:
         raise BiomedError(
             f"calibrating needs SciPy ({error}): {install_command('train')}"
@@ -128,8 +187,8 @@ def _fit_confidence(
         "unseen_share": unseen_share,
         "curves": curves.to_dict(),
     }
-    after = Reliability.measure(head.calibrate(probability, spans.label), is_right)
-    return Calibration(recalls, len(probability), list(curves.by_label), before, after)
+    after = Reliability.measure(head.calibrate(probability, label), is_right)
+    return Calibration([*recalls], len(probability), list(curves.by_label), before, after)
 
 
 def _weigh_unseen(label: Ints1d, is_seen: np.ndarray, share: float) -> Floats1d:

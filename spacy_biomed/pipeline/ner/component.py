@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.vocab import Vocab
-from thinc.api import Model, Optimizer
+from thinc.api import Model
 from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
 
 from ...annotations.annotation_scope import annotates_any
 from ...annotations.soft_labels import soft_label_classes
-from ...models.confidence_curves import LabelCurves
 from ...models.tagging import Decoding, Scheme, Spans, TagScheme
 from ...models.token_classifier import add_outputs
 from ...normalization import find_blanks
+from ..calibrated_head import CalibratedHead
 from ..encoder_head import Compared, check_choice, check_has_labels, check_share, validate_source
 from ..factories import configure_head, register_factory
 from ..mention_layer import (
@@ -47,7 +47,7 @@ def mention_scorer_v1() -> Callable:
     return score_mentions
 
 
-class BiomedNER(MentionHead):
+class BiomedNER(CalibratedHead, MentionHead):
     """Recognise entities by classifying tokens and decoding the best valid tag sequence.
 
     The architecture is a linear layer over the encoder, trained with cross-entropy, as in the
@@ -122,7 +122,6 @@ class BiomedNER(MentionHead):
             calibration=None,
         )
         self._tag_scheme: TagScheme | None = None
-        self._curves: tuple[dict[str, Any], LabelCurves] | None = None
 
     @property
     def tag_scheme(self) -> TagScheme:
@@ -209,33 +208,9 @@ class BiomedNER(MentionHead):
         offsets = self.cfg["recall_offsets"]
         return np.array([offsets.get(label, 0.0) for label in self.cfg["labels"]], dtype="float32")
 
-    @property
-    def is_calibrated(self) -> bool:
-        """Whether confidences are calibrated, and not the model's own probabilities."""
-        return self.cfg["calibration"] is not None
-
-    def calibrate(self, probability: Floats1d, label: Ints1d) -> Floats1d:
-        """(spans,) the confidence of entities; without calibration their probabilities.
-
-        Args:
-            probability: (spans,) the model's own probabilities.
-            label: (spans,) place of the label among those of the component.
-        """
-        fitted = self.cfg["calibration"]
-        if fitted is None:
-            return probability
-        if self._curves is None or self._curves[0] is not fitted:
-            self._curves = fitted, LabelCurves.from_dict(fitted["curves"])
-        return self._curves[1](probability, label, self.labels)
-
     def forget_calibration(self) -> None:
-        """Drop what `calibrate` has fitted, which is not true of other weights."""
-        self.cfg["recall_offsets"], self.cfg["calibration"] = {}, None
-
-    def finish_update(self, sgd: Optimizer) -> None:
-        if self._has_gradient:
-            self.forget_calibration()
-        super().finish_update(sgd)
+        self.cfg["recall_offsets"] = {}
+        super().forget_calibration()
 
     def classes(self) -> list[str]:
         """The tags, in the order of the columns of `probabilities`."""

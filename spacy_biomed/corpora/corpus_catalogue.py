@@ -23,7 +23,7 @@ class CorpusEntry:
         name: identifier, lower case with underscores; the corpus lies in `assets/NAME/`.
         aliases: other names that `find_corpus` accepts.
         task: "ner", "deidentification", "textcat_multilabel", "relations", "pair_classification",
-            "similarity" or "qa".
+            "similarity", "qa" or "assertion".
         language: ISO 639-1 code.
         labels: as the corpus writes them; empty if its owners publish no list.
         splits: "train", "dev" and "test" to paths relative to the corpus folder, as published. A

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from unicodedata import normalize
 
 from ..annotations.assertions import ASSERTIONS
 from .documents import Document, Mention, Relation
 
 TRUE, FALSE = "true", "false"
 
-# Names and values of attributes, as `_simplify` gives them: those of brat's users, of medspaCy, of
-# i2b2 2010 and of i2b2 2012.
+# Names and values of attributes, as `_simplify` gives them: those of brat's users in English and
+# Spanish, of medspaCy, of i2b2 2010 and of i2b2 2012.
 _WORDS = {
-    "is_negated": "negation negated negative neg absent",
-    "is_uncertain": "uncertain uncertainty speculation speculated speculative possible probable",
-    "is_historical": "historical history past",
-    "is_hypothetical": "hypothetical conditional proposed",
-    "is_family": "family familial associatedwithsomeoneelse",
+    "is_negated": "negation negated negative neg absent negacion negado negada negativo negativa",
+    "is_uncertain": "uncertain uncertainty speculation speculated speculative possible probable "
+    "incertidumbre incierto incierta posible sospecha",
+    "is_historical": "historical history past historico historica pasado antecedente antecedentes",
+    "is_hypothetical": "hypothetical conditional proposed hipotetico hipotetica condicional",
+    "is_family": "family familial familiar associatedwithsomeoneelse",
 }
 _ASSERTIONS = {word: name for name, words in _WORDS.items() for word in words.split()}
 # Words that are the names of sections too, and say nothing as a value.
-_NAMES_ALONE = {"history", "family"}
-_DENIALS = ("false", "no", "0", "affirmed")  # how values begin, as "not negated"
+_NAMES_ALONE = {"history", "family", "antecedente", "antecedentes", "familiar"}
+# How values begin, as "not negated".
+_DENIALS = ("false", "no", "0", "affirmed", "falso", "afirmad")
 # Attributes that tell whose a finding is, and values that mean somebody else.
-_WHOSE, _OTHERS = ("experiencer", "subject"), ("other", "someoneelse", "family")
+_WHOSE = ("experiencer", "subject", "sujeto")
+_OTHERS = ("other", "someoneelse", "family", "otro", "familiar")
 _SCOPES = {"Scope", "DiscScope"}
 _CUE = "Marker"
 
@@ -74,7 +78,7 @@ def list_said(attributes: Iterable[tuple[str, str]]) -> set[str]:
 
 
 def _simplify(text: str) -> str:
-    return re.sub(r"[^a-z]", "", text.lower().removeprefix("is_"))
+    return re.sub(r"[^a-z]", "", normalize("NFKD", text.lower().removeprefix("is_")))
 
 
 def read_assertions(mention: Mention) -> dict[str, float]:

@@ -43,7 +43,7 @@ def test_one_corpus_shows_all_that_is_known() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--task", "parsing"], "no --task 'parsing' in the catalogue: use deidentification"),
+        (["--task", "parsing"], "no --task 'parsing' in the catalogue: use assertion"),
         (["--language", "de"], "no --language 'de' in the catalogue: use en, es or fr"),
         (["jnlpba", "--task", "ner"], "--task filter"),
     ],

@@ -10,6 +10,8 @@ from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.formats.assertion_attributes import list_said
 from spacy_biomed.formats.registry import read_documents
 from spacy_biomed.formats.spacy_docs import read_docs
+from spacy_biomed.training.config import read_description
+from spacy_biomed.training.corpus_task import find_learner
 
 # Brat: "attributes" of one file, and cues with scopes, in both directions, in another.
 ATTRIBUTES = (
@@ -71,6 +73,9 @@ def read_said(corpus):
         ({"Experiencer": "Family"}, {"is_family"}),
         ({"Section": "Family", "Kind": "Other", "section": "History"}, set()),
         ({"concept": "D0001"}, set()),
+        ({"Negación": "sí", "Certeza": "Sospecha"}, {"is_negated", "is_uncertain"}),
+        ({"Polaridad": "Negativa", "Sujeto": "Familiar"}, {"is_negated", "is_family"}),
+        ({"Hipotético": "falso", "Sección": "Antecedentes", "Negado": "No"}, set()),
     ],
 )
 def test_attributes_say_it_by_their_name_or_their_value(attributes, said):
@@ -103,6 +108,14 @@ def test_what_is_in_the_scope_of_a_cue_is_negated_or_uncertain(tmp_path):
     }
     (document,) = read_documents("brat", [source / "train"])
     assert [one.label for one in document.mentions if one.attributes] == ["Phrase", *["DISO"] * 4]
+
+
+def test_nubes_is_converted_by_its_name(corpora_dir, tmp_path):
+    report = convert_corpus("nubes", corpora_dir("nubes"), tmp_path / "out")
+    test = report.parts["test"]
+    assert test.mentions == {"DISO": 1881, "PROC": 165, "SUBS": 133}
+    assert test.assertions == {"is_negated": 1686, "is_uncertain": 494}
+    assert find_learner(tmp_path / "out", read_description(tmp_path / "out"))[0] == "assertion"
 
 
 def test_assertions_of_i2b2_are_gold_for_problems_alone(tmp_path):

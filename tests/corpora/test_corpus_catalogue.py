@@ -36,6 +36,7 @@ STAGED = [
     "bionlp13pc",
     "bionlp11id",
     "quaero",
+    "nubes",
 ]
 
 IN_THE_PAPERS = [

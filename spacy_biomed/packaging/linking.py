@@ -12,7 +12,7 @@ import srsly
 from ..errors import BiomedError
 from ..outputs import MARKER, check_replaceable
 from ..pipeline.checksums import replacing_pipeline
-from ..pipeline.linker import FACTORY, BiomedLinker
+from ..pipeline.linking.component import FACTORY, BiomedLinker
 from ..pipeline.pipeline_loading import load_pipeline
 from ..pipeline.saved_words import remove_words
 from ..training.corpus import Corpus_v1

@@ -18,7 +18,7 @@ from ..models.tagging import Scheme
 
 if TYPE_CHECKING:
     from ..pipeline.ner import BiomedNER
-    from ..pipeline.textcat import BiomedTextCategorizer
+    from ..pipeline.textcat.component import BiomedTextCategorizer
     from ..pipeline.transformer import SharedEncoder
 
 # The score of a tag that the model does not have: in fp32 its probability is 0.

@@ -1,26 +1,28 @@
 from .assertion import BiomedAssertion, assertion_scorer_v1, score_assertions
-from .concept_scores import score_concepts
 from .consistency import BiomedConsistency
 from .context import BiomedContext
 from .deidentify import BiomedDeidentifier, add_deidentifier
 from .described import Described, ShownScores
-from .document_relations import BiomedDocumentRelations, concept_relation_scorer_v1
 from .encoder_head import EncoderHead
 from .encoder_pipe import EncoderPipe
-from .linker import BiomedLinker
+from .linking.component import BiomedLinker
 from .ner import BiomedNER, mention_scorer_v1, score_mentions
 from .ner.calibrating import Calibration, calibrate
 from .ner.recall_targets import LabelRecall
 from .onnx_transformer import OnnxEncoder
 from .pipeline_loading import load_pipeline
-from .qa import BiomedQA, answer_scorer_v1, score_answers
-from .qa_scores import Question, score_questions
-from .relation_candidates import Candidate, find_candidates
-from .relations import BiomedRelations, relation_scorer_v1, score_relations
+from .qa.component import BiomedQA
+from .qa.scores import Question, answer_scorer_v1, score_answers, score_questions
+from .relations.candidates import Candidate, find_candidates
+from .relations.component import BiomedRelations
+from .relations.concept_scores import concept_relation_scorer_v1, score_concepts
+from .relations.documents import BiomedDocumentRelations
+from .relations.scores import relation_scorer_v1, score_relations
 from .sections import BiomedSections
 from .sentences import BiomedSentences
 from .similarity import BiomedSimilarity, score_similarity, similarity_scorer_v1
-from .textcat import BiomedTextCategorizer, classification_scorer_v1, score_classes
+from .textcat.component import BiomedTextCategorizer
+from .textcat.scores import classification_scorer_v1, score_classes
 from .transformer import SharedEncoder
 
 __all__ = [

@@ -44,7 +44,7 @@ from .encoder_head import (
 )
 from .factories import configure_head, register_factory
 from .label_scores import LabelScores
-from .textcat import cross_entropy, log_normalizer
+from .losses import cross_entropy, log_normalizer
 
 FACTORY = "biomed_assertion"
 

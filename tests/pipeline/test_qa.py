@@ -19,7 +19,7 @@ from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.encoders.batching.encoded import get_encoding
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.packaging.compression import write_compressed
-from spacy_biomed.pipeline.qa import answer_scorer_v1, score_answers
+from spacy_biomed.pipeline.qa.scores import answer_scorer_v1, score_answers
 from spacy_biomed.training.config import fill_config
 from spacy_biomed.training.optimizer import AdamW_v1
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from spacy_biomed.pipeline.qa_scores import (
+from spacy_biomed.pipeline.qa.scores import (
     Question,
     exact_match,
     find_rank,

@@ -5,7 +5,7 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from spacy_biomed.annotations.marked_arguments import Argument
-from spacy_biomed.pipeline.relation_candidates import find_candidates
+from spacy_biomed.pipeline.relations.candidates import find_candidates
 
 TEXT = "Aspirin and ibuprofen block COX-1 . TNF rises ."
 MENTIONS = {"Aspirin": "C", "ibuprofen": "C", "COX-1": "G", "TNF": "G"}

@@ -14,7 +14,7 @@ from spacy_biomed.encoders.batching.encoded import get_encoding
 from spacy_biomed.encoders.batching.windows import make_windows
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.packaging.compression import write_compressed
-from spacy_biomed.pipeline.textcat import classification_scorer_v1, score_classes
+from spacy_biomed.pipeline.textcat.scores import classification_scorer_v1, score_classes
 from spacy_biomed.training.optimizer import AdamW_v1
 
 TEXTCAT, NER, ENCODER = "biomed_textcat", "biomed_ner", "biomed_transformer"

@@ -10,9 +10,9 @@ import numpy as np
 from spacy.attrs import IDX
 from spacy.tokens import Doc, Span
 
-from ..arrays import Floats2d, Ints1d, Ints2d
-from ..encoders.batching.ragged import ranges
-from ..notes.sentence_starts import find_sentence_starts
+from ...arrays import Floats2d, Ints1d, Ints2d
+from ...encoders.batching.ragged import ranges
+from ...notes.sentence_starts import find_sentence_starts
 from .mention_concepts import Concept, choose_meant, find_concepts, group_mentions
 
 _DISTANCES = np.array([1, 3, 6, 11, 21, 41, 81])  # in tokens; where classes of distances begin

@@ -8,9 +8,14 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 from typing import NamedTuple
+
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from ...annotations.document_keys import ANSWER_KEY, UNALIGNED_ANSWERS, question_id
 
 # BioASQ's systems give up to five answers to a factoid question.
 LENIENT_ANSWERS = 5
@@ -114,3 +119,61 @@ def _words_f1(answer: list[str], gold: list[str]) -> float:
         return float(answer == gold)
     shared = (Counter(answer) & Counter(gold)).total()
     return 2.0 * shared / (len(answer) + len(gold))
+
+
+def answer_scorer_v1() -> Callable:
+    """`spacy_biomed.answer_scorer.v1`: see `score_answers`."""
+    return score_answers
+
+
+def gold_answers(reference: Doc) -> list[str]:
+    """The texts of a document's annotated answers, including those that do not fit tokens."""
+    lost = reference.user_data.get(UNALIGNED_ANSWERS, ())
+    return [
+        *(span.text for span in reference.spans.get(ANSWER_KEY, ())),
+        *(reference.text[start:end] for start, end, _ in lost),
+    ]
+
+
+def score_answers(examples: Iterable[Example], **cfg: object) -> dict[str, object]:
+    """Exact match and F1 of SQuAD; strict and lenient accuracy and mean reciprocal rank of BioASQ.
+
+    Documents with the same question identifier (`document_keys.question_id`) are scored as one
+    question. The answers of all these documents are ranked by probability; answers with the same
+    text are merged and their probabilities summed, as in the evaluation of BioBERT (Lee et al.
+    2020). The annotated answers are also those of all these documents, compared as text, including
+    answers that do not fit tokens. Documents that are not annotated are not scored.
+
+    Returns:
+        `qa_exact`, `qa_f1`, `qa_strict`, `qa_lenient`, `qa_mrr`, from 0 to 1 (`qa_scores`); None if
+        no document is annotated.
+    """
+    scores = score_questions(collect_questions(examples))
+    return {f"qa_{name}": value for name, value in scores.items()}
+
+
+def collect_questions(examples: Iterable[Example]) -> list[Question]:
+    """The annotated questions with their ranked answers, as `score_answers` describes."""
+    given: dict[object, dict[str, tuple[str, float]]] = {}
+    gold: dict[object, list[str]] = {}
+    for example in examples:
+        reference, predicted = example.reference, example.predicted
+        if ANSWER_KEY not in reference.spans:
+            continue
+        id = question_id(reference)
+        question = object() if id is None else id
+        gold.setdefault(question, []).extend(gold_answers(reference))
+        totals = given.setdefault(question, {})
+        if ANSWER_KEY not in predicted.spans:
+            continue
+        answers = predicted.spans[ANSWER_KEY]
+        scores = answers.attrs.get("scores", len(answers) * [0.0])
+        for span, score in zip(answers, scores, strict=True):
+            text, total = totals.get(fold_answer(span.text), (span.text, 0.0))
+            totals[fold_answer(span.text)] = text, total + score
+    return [Question(_rank(given[question]), gold[question]) for question in gold]
+
+
+def _rank(totals: dict[str, tuple[str, float]]) -> list[str]:
+    """The texts of the answers, the most probable first."""
+    return [text for text, _ in sorted(totals.values(), key=lambda answer: -answer[1])]

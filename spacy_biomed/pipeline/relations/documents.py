@@ -14,31 +14,30 @@ from spacy.vocab import Vocab
 from thinc.api import Model, to_numpy
 from thinc.types import Floats2d
 
-from ..annotations.relation_layer import SpanRelation
-from ..encoders.batching.ragged import borders
-from ..encoders.finite import check_scores
-from ..encoders.listener import sizing
-from ..errors import BiomedError
-from ..models.pair_classifier import MentionPairs
+from ...annotations.relation_layer import SpanRelation
+from ...encoders.batching.ragged import borders
+from ...encoders.finite import check_scores
+from ...encoders.listener import sizing
+from ...errors import BiomedError
+from ...models.pair_classifier import MentionPairs
+from ..encoder_head import (
+    Compared,
+    check_share,
+    skip_batch,
+    validate_source,
+)
+from ..factories import register_factory
+from ..losses import cross_entropy, log_normalizer
+from ..mention_layer import gold_spans
 from .concept_pairs import ConceptPairs, find_concept_pairs
 from .concept_scores import (
     ConceptRelation,
     compare_concepts,
     create_shares,
     find_gold,
-    score_concepts,
 )
-from .encoder_head import (
-    Compared,
-    check_share,
-    skip_batch,
-    validate_source,
-)
-from .factories import register_factory
-from .mention_layer import gold_spans
-from .relation_head import RelationHead
-from .relation_targets import check_labels, check_pairs
-from .textcat import cross_entropy, log_normalizer
+from .head import RelationHead
+from .targets import check_labels, check_pairs
 
 FACTORY = "biomed_document_relations"
 
@@ -57,11 +56,6 @@ upstream = "*"
 [scorer]
 @scorers = "spacy_biomed.concept_relation_scorer.v1"
 """
-
-
-def concept_relation_scorer_v1() -> Callable:
-    """`spacy_biomed.concept_relation_scorer.v1`: see `score_concepts`."""
-    return score_concepts
 
 
 class Predictions(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -13,31 +13,30 @@ from spacy.vocab import Vocab
 from thinc.api import Model, to_numpy
 from thinc.types import Floats2d, Ints1d
 
-from ..annotations.marked_arguments import STYLES, Argument, Style
-from ..annotations.relation_layer import SpanRelation
-from ..encoders.batching.encoded import EncodedBatch
-from ..encoders.finite import check_scores
-from ..encoders.listener import POOLINGS
-from ..errors import BiomedError
-from .encoder_head import (
+from ...annotations.marked_arguments import STYLES, Style
+from ...annotations.relation_layer import SpanRelation
+from ...encoders.batching.encoded import EncodedBatch
+from ...encoders.finite import check_scores
+from ...encoders.listener import POOLINGS
+from ...errors import BiomedError
+from ..encoder_head import (
     Compared,
     check_choice,
     check_share,
     skip_batch,
     validate_source,
 )
-from .factories import configure_head, register_factory
-from .label_scores import LabelScores
-from .relation_candidates import (
+from ..factories import configure_head, register_factory
+from ..losses import cross_entropy, log_normalizer
+from .candidates import (
     Candidate,
     find_candidates,
-    find_marked,
     get_argument,
-    get_arguments,
     group_windows,
 )
-from .relation_head import RelationHead
-from .relation_targets import (
+from .head import RelationHead
+from .scores import compare_relations
+from .targets import (
     check_arguments,
     check_labels,
     check_pairs,
@@ -45,14 +44,8 @@ from .relation_targets import (
     find_gold_labels,
     find_labels_and_pairs,
 )
-from .textcat import cross_entropy, log_normalizer
 
 FACTORY = "biomed_relations"
-
-
-def relation_scorer_v1() -> Callable:
-    """`spacy_biomed.relation_scorer.v1`: see `score_relations`."""
-    return score_relations
 
 
 class Predictions(NamedTuple):
@@ -419,57 +412,3 @@ def _create_relation(
         for start, end, type in (candidate.head, candidate.tail)
     )
     return SpanRelation(cast(Span, head), cast(Span, tail), label, probability)
-
-
-def score_relations(
-    examples: Iterable[Example], *, labels: Iterable[str], directed: bool = True, **cfg: object
-) -> dict[str, object]:
-    """Micro- and macro-averaged precision, recall and F1 of relations in annotated documents.
-
-    Papers report the micro average (Peng et al. 2020, "An Empirical Study of Multi-Task Learning on
-    BERT for Biomedical Text Mining") or, for ChemProt, the macro average over the types (Lewis et
-    al. 2020, "Pretrained Language Models for Biomedical and Clinical Tasks", table 1; Rohanian et
-    al. 2023, "On the Effectiveness of Compact Biomedical Transformers", table 3). The absence of a
-    relation is not a class. The macro average is over the labels with a gold or a predicted
-    relation; macro F1 is the mean of their F1, not the F1 of the two means.
-
-    A relation is correct if its label is, and if its arguments have the right characters and types;
-    with `directed` also the right order. In a text that marks its two arguments only the label
-    counts. Gold relations between entities that were not found count as missed.
-
-    Args:
-        labels: of the component; predicted relations with other labels belong to other components.
-        directed: whether the order of the arguments matters.
-
-    Returns:
-        `relations_micro_p`, `_r`, `_f`, `relations_macro_p`, `_r`, `_f` and `relations_per_type`;
-        all are None if no document is annotated.
-    """
-    labels = set(labels)
-    scores = LabelScores(labels)
-    for example in examples:
-        compared = compare_relations(example, labels, directed)
-        if compared is not None:
-            scores.add(*compared)
-    return {
-        **scores.scores("relations_micro", "relations_per_type"),
-        **scores.macro_scores("relations_macro"),
-    }
-
-
-def compare_relations(example: Example, labels: Collection[str], directed: bool) -> Compared | None:
-    """The gold and predicted relations that `score_relations` counts; None without the layer."""
-    if example.reference._.relations is None:
-        return None
-    marked = find_marked(example.reference)
-    predicted = _get_facts(example.predicted, marked, directed)
-    of_component = {fact for fact in predicted if fact[-1] in labels}
-    return _get_facts(example.reference, marked, directed), of_component, ()
-
-
-def _get_facts(doc: Doc, marked: tuple[Argument, Argument] | None, directed: bool) -> set[tuple]:
-    """What each relation states: its arguments, or those that the text marks, and its label."""
-    return {
-        (*(marked or get_arguments(relation, directed)), relation.label)
-        for relation in doc._.relations or ()
-    }

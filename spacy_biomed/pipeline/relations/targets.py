@@ -9,10 +9,10 @@ import numpy as np
 from spacy.training import Example
 from thinc.types import Floats2d
 
-from ..annotations.marked_arguments import Argument
-from ..annotations.relation_layer import SpanRelation
-from ..errors import BiomedError, quote
-from .relation_candidates import Candidate, find_marked, get_arguments, order_arguments
+from ...annotations.marked_arguments import Argument
+from ...annotations.relation_layer import SpanRelation
+from ...errors import BiomedError, quote
+from .candidates import Candidate, find_marked, get_arguments, order_arguments
 
 
 class Found(NamedTuple):

@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from statistics import fmean
-from typing import Any, ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 from spacy.language import Language
-from spacy.scorer import Scorer
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
-from thinc.api import Model, get_array_module, to_numpy
+from thinc.api import Model, to_numpy
 from thinc.types import Floats1d, Floats2d
 
-from ..annotations.document_keys import PART_OF
-from ..annotations.pairs import mark_pair
-from ..annotations.soft_labels import get_soft_labels, soft_label_classes
-from ..errors import BiomedError, quote
-from .described import ShownScores
-from .encoder_head import (
+from ...annotations.pairs import mark_pair
+from ...annotations.soft_labels import get_soft_labels, soft_label_classes
+from ...errors import BiomedError
+from ..described import ShownScores
+from ..encoder_head import (
     CatsHead,
     Compared,
     check_has_labels,
     check_share,
-    quote_text,
     validate_source,
 )
-from .factories import configure_head, register_factory
+from ..factories import configure_head, register_factory
+from ..losses import cross_entropy, log_normalizer
+from .scores import SUM_TOLERANCE, gold_classes, gold_probabilities
 
 FACTORY = "biomed_textcat"
-
-# Tolerance for the sum of the values of exclusive classes, since people round: 0.33 three times.
-SUM_TOLERANCE = 0.02
 
 # The scores besides `cats_score`.
 OTHER_SCORES = (
@@ -44,11 +38,6 @@ OTHER_SCORES = (
     *("cats_example_p", "cats_example_r", "cats_example_f"),
     *("cats_text_macro_p", "cats_text_macro_r", "cats_text_macro_f"),
 )
-
-
-def classification_scorer_v1() -> Callable:
-    """`spacy_biomed.classification_scorer.v1`: see `score_classes`."""
-    return score_classes
 
 
 class BiomedTextCategorizer(CatsHead):
@@ -175,7 +164,7 @@ class BiomedTextCategorizer(CatsHead):
 
     def compare(self, example: Example) -> Compared | None:
         exclusive, threshold = self.cfg["exclusive"], self.cfg["threshold"]
-        gold = _gold_classes(example.reference, list(self.labels), exclusive)
+        gold = gold_classes(example.reference, list(self.labels), exclusive)
         if not gold:
             return None
         values = {label: example.predicted.cats.get(label, 0.0) for label in self.labels}
@@ -346,193 +335,3 @@ make_biomed_textcat = register_factory(
     assigns=["doc.cats"],
     default_score_weights={"cats_score": 1.0, **dict.fromkeys(OTHER_SCORES)},
 )
-
-
-def log_normalizer(scores: Floats2d, exclusive: bool) -> Floats2d:
-    """The numbers to subtract from scores to get log probabilities, without overflow.
-
-    Args:
-        scores: (docs, labels).
-
-    Returns:
-        (docs, 1) for a softmax over the labels, or (docs, labels) for a sigmoid of each.
-    """
-    xp = get_array_module(scores)
-    if exclusive:
-        largest = scores.max(axis=1, keepdims=True)
-        return largest + xp.log(xp.exp(scores - largest).sum(axis=1, keepdims=True))
-    return xp.maximum(scores, 0.0) + xp.log1p(xp.exp(-xp.abs(scores)))
-
-
-def cross_entropy(
-    scores: Floats2d, targets: Floats2d, exclusive: bool
-) -> tuple[Floats2d, Floats2d]:
-    """The cross-entropy of each label, and the gradient of their sum: (docs, labels) each.
-
-    Args:
-        targets: (docs, labels) the probabilities to learn.
-        exclusive: whether the scores are of a softmax over the labels, or each of a sigmoid.
-    """
-    normalizer = log_normalizer(scores, exclusive)
-    losses = targets * (normalizer - scores) if exclusive else normalizer - targets * scores
-    return losses, get_array_module(scores).exp(scores - normalizer) - targets
-
-
-def gold_probabilities(reference: Doc, labels: Iterable[str], exclusive: bool) -> Floats1d:
-    """The gold value of each label: (labels,); NaN where it is not annotated.
-
-    Exclusive labels are annotated only if all of them have a value. Their values are scaled to add
-    up to exactly 1.
-
-    Raises:
-        BiomedError: if a value is not between 0 and 1, or if the values of exclusive labels do not
-            add up to 1, within `SUM_TOLERANCE`.
-    """
-    labels = list(labels)
-    values = [reference.cats.get(label, np.nan) for label in labels]
-    gold = np.array(values, dtype="float32")
-    for label, value in zip(labels, gold.tolist(), strict=True):
-        if value < 0.0 or value > 1.0:
-            raise BiomedError(
-                f"{quote(label)} of {quote_text(reference)} is {value:g}: use a number from 0 to 1"
-            )
-    if not exclusive:
-        return gold
-    if np.isnan(gold).any():
-        return np.full_like(gold, np.nan)
-    total = gold.sum()
-    if abs(total - 1.0) > SUM_TOLERANCE:
-        applying = [f"{quote(label)} {values[i]:g}" for i, label in enumerate(labels) if values[i]]
-        raise BiomedError(
-            f"of {len(labels)} labels that exclude each other, {quote_text(reference)} has "
-            f"{' and '.join(applying) or 'none'}: let them add up to 1, or set exclusive = false"
-        )
-    return gold / total
-
-
-def score_classes(
-    examples: Iterable[Example],
-    *,
-    labels: Iterable[str],
-    exclusive: bool = False,
-    threshold: float = 0.5,
-    positive_label: str | None = None,
-    **cfg: object,
-) -> dict[str, object]:
-    """spaCy's scores of classes, over the given labels, where they are annotated.
-
-    `cats_score` is macro F1 over the classes, which Lewis et al. (2020, "Pretrained Language Models
-    for Biomedical and Clinical Tasks", table 1) report for Hallmarks of Cancer, or the positive
-    label's F1 if there is one. Exclusive classes also have accuracy, as papers report it for
-    inference. Gold values between 0 and 1 count as positive from 0.5 on; of exclusive classes, the
-    class with the largest value is positive.
-
-    Classes that are not exclusive have two further groups of scores. Both are of whole texts:
-    documents that are parts of one text, such as the sentences of an abstract, count as one
-    document, whose classes are those of any of its parts (`doc.user_data["part_of"]`).
-
-    `cats_text_macro_p`, `_r`, `_f`: as `cats_macro_p`, `_r`, `_f`, of whole texts.
-
-    `cats_example_p`, `_r`, `_f`: precision and recall of the classes of each text, averaged over
-    the texts, and the harmonic mean of the two averages. The evaluation script of the BLUE
-    benchmark (Peng et al. 2019, "Transfer Learning in Biomedical Natural Language Processing")
-    computes these for Hallmarks of Cancer, and prints precision and recall under each other's name.
-    A text for which nothing is predicted has precision 0. A text without a gold class has no recall
-    and is left out; BLUE's corpus has none.
-
-    Returns:
-        spaCy's `cats_*` scores, and `cats_acc`, which is None if the classes are not exclusive;
-        the scores of whole texts are None if they are. If no document is annotated, all are None
-        except `cats_score_desc`.
-    """
-    labels = list(labels)
-    documents: list[_Scored] = []
-    texts: dict[str, _Scored] = {}
-    for example in examples:
-        gold = _gold_classes(example.reference, labels, exclusive)
-        if not gold:
-            continue
-        predicted = {label: example.predicted.cats.get(label, 0.0) for label in labels}
-        documents.append(_Scored(predicted, gold))
-        text = example.reference.user_data.get(PART_OF)
-        whole = texts.setdefault(
-            f"part {len(texts)}" if text is None else f"text {text}", _Scored()
-        )
-        whole.join(documents[-1])
-    settings: dict[str, Any] = {
-        "getter": lambda cats, attr: cats,
-        "labels": labels,
-        "multi_label": not exclusive,
-        "positive_label": positive_label,
-        "threshold": threshold,
-    }
-    scores = Scorer.score_cats(cast(Any, documents), "cats", **settings)
-    # With exactly one predicted and one gold class per document, micro-averaged F1 is accuracy.
-    scores["cats_acc"] = scores["cats_micro_f"] if exclusive else None
-    whole_texts = list(texts.values())
-    of_texts = Scorer.score_cats(cast(Any, whole_texts), "cats", **settings)
-    for letter, value in zip("prf", score_by_example(whole_texts, threshold), strict=True):
-        scores[f"cats_text_macro_{letter}"] = (
-            None if exclusive else of_texts[f"cats_macro_{letter}"]
-        )
-        scores[f"cats_example_{letter}"] = None if exclusive else value
-    if not exclusive:
-        scores["cats_score"] = scores["cats_macro_f"]
-        scores["cats_score_desc"] = "macro F"
-    if not documents:  # `spacy evaluate` prints the description all the same
-        return {**dict.fromkeys(scores), "cats_score_desc": scores["cats_score_desc"]}
-    return scores
-
-
-@dataclass(slots=True)
-class _Scored:
-    """The classes of a document, or of a text of several; spaCy's scorer reads the attributes.
-
-    Attributes:
-        predicted: the probability of each label.
-        reference: 0.0 or 1.0 for each annotated label.
-    """
-
-    predicted: dict[str, float] = field(default_factory=dict)
-    reference: dict[str, float] = field(default_factory=dict)
-
-    def join(self, part: _Scored) -> None:
-        """Add a part of the text: of two values of a label, the larger counts."""
-        for own, added in ((self.predicted, part.predicted), (self.reference, part.reference)):
-            for label, value in added.items():
-                own[label] = max(own.get(label, 0.0), value)
-
-
-def score_by_example(
-    texts: Iterable[_Scored], threshold: float
-) -> tuple[float | None, float | None, float | None]:
-    """Precision and recall averaged over texts, and the harmonic mean of the averages.
-
-    Args:
-        texts: those without a gold class are left out, and predictions of labels that are not
-            annotated are ignored.
-        threshold: minimum probability of a predicted class.
-
-    Returns:
-        precision, recall and F1; None if no text has a gold class.
-    """
-    precisions, recalls = [], []
-    for text in texts:
-        gold = {label for label, value in text.reference.items() if value}
-        found = {label for label in text.reference if text.predicted[label] >= threshold}
-        if gold:
-            precisions.append(len(found & gold) / max(len(found), 1))
-            recalls.append(len(found & gold) / len(gold))
-    if not recalls:
-        return None, None, None
-    precision, recall = fmean(precisions), fmean(recalls)
-    return precision, recall, 2 * precision * recall / ((precision + recall) or 1.0)
-
-
-def _gold_classes(reference: Doc, labels: list[str], exclusive: bool) -> dict[str, float]:
-    """Each annotated label, with 1.0 if it applies and 0.0 if not."""
-    gold = gold_probabilities(reference, labels, exclusive)
-    if exclusive and not np.isnan(gold).any():
-        gold = np.eye(len(gold))[gold.argmax()]
-    values = zip(labels, gold.tolist(), strict=True)
-    return {label: float(value >= 0.5) for label, value in values if not np.isnan(value)}

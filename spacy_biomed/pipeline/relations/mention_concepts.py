@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from spacy.tokens import Span
 
-from ..annotations.abbreviations import find_abbreviations
-from ..annotations.document_keys import NIL, split_ids
+from ...annotations.abbreviations import find_abbreviations
+from ...annotations.document_keys import NIL, split_ids
 
 # The type of a mention, and the identifier or the simplified name of what it means.
 Concept = tuple[str, str]

@@ -10,11 +10,11 @@ from spacy.attrs import IDX, LENGTH, SENT_START
 from spacy.tokens import Doc, Span
 from thinc.types import Ints1d
 
-from ..annotations.marked_arguments import Argument, Style, find_marked_arguments, mark_arguments
-from ..annotations.pairs import PAIR_SEPARATOR
-from ..annotations.relation_layer import SpanRelation
-from ..encoders.batching.ragged import ranges
-from ..encoders.batching.windows import batch_by_length
+from ...annotations.marked_arguments import Argument, Style, find_marked_arguments, mark_arguments
+from ...annotations.pairs import PAIR_SEPARATOR
+from ...annotations.relation_layer import SpanRelation
+from ...encoders.batching.ragged import ranges
+from ...encoders.batching.windows import batch_by_length
 
 
 class Candidate(NamedTuple):

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..annotations.abbreviations import find_abbreviations
-from ..terminologies.name_forms import list_parts, loosen, normalize
-from ..terminologies.terminology import Concept, Match, Terminology
+from ...annotations.abbreviations import find_abbreviations
+from ...terminologies.name_forms import list_parts, loosen, normalize
+from ...terminologies.terminology import Concept, Match, Terminology
 
 # What speaks for or against a candidate. A name of the terminology is the mention's: in the same
 # letters, normalised, in another number or word order, abbreviated ("E. coli"), or it is similar.

@@ -8,11 +8,11 @@ from typing import ClassVar
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
 
-from ..annotations.layer_copies import copy_soft_labels
-from ..annotations.relation_layer import RELATIONS
-from .described import ShownScores
-from .encoder_head import EncoderHead, check_has_labels
-from .mention_layer import copy_mentions
+from ...annotations.layer_copies import copy_soft_labels
+from ...annotations.relation_layer import RELATIONS
+from ..described import ShownScores
+from ..encoder_head import EncoderHead, check_has_labels
+from ..mention_layer import copy_mentions
 
 
 class RelationHead(EncoderHead):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -11,11 +11,16 @@ import numpy as np
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from ..arrays import Floats2d
-from .encoder_head import Compared
-from .label_scores import LabelScores
+from ...arrays import Floats2d
+from ..encoder_head import Compared
+from ..label_scores import LabelScores
+from ..mention_layer import gold_spans
 from .mention_concepts import Concept, choose_meant, find_concepts
-from .mention_layer import gold_spans
+
+
+def concept_relation_scorer_v1() -> Callable:
+    """`spacy_biomed.concept_relation_scorer.v1`: see `score_concepts`."""
+    return score_concepts
 
 
 class ConceptRelation(NamedTuple):

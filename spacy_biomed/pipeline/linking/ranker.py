@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from thinc.types import Floats1d, Floats2d, Ints1d
 
-from ..errors import BiomedError, install_command
-from ..models.confidence_curves import ConfidenceCurve, fit_curve
-from ..terminologies.terminology import Terminology
-from .link_candidates import FEATURES, CandidateFinder, Candidates, KnownNames, LinkedDocument
+from ...errors import BiomedError, install_command
+from ...models.confidence_curves import ConfidenceCurve, fit_curve
+from ...terminologies.terminology import Terminology
+from .candidates import FEATURES, CandidateFinder, Candidates, KnownNames, LinkedDocument
 
 # Parts of the training documents, each ranked with the names and the weights of the others.
 FOLDS = 5

@@ -13,21 +13,21 @@ from typing import Any
 import srsly
 from spacy.language import Language
 from spacy.pipeline import Pipe
-from spacy.scorer import PRFScore
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 from spacy.util import SimpleFrozenDict
 
-from ..annotations.document_keys import NIL, get_user_data
-from ..errors import BiomedError, list_choices
-from ..outputs import MARKER
-from ..terminologies.terminology import Terminology
-from .checksums import check_component, forget_checksums
-from .described import Described, ShownScores
-from .factories import register_factory
-from .link_candidates import CandidateFinder, KnownNames, LinkedDocument
-from .link_ranker import DEFAULT_RANKER, LinkRanker, Ranked, train_linking
-from .mention_layer import gold_spans
+from ...annotations.document_keys import get_user_data
+from ...errors import BiomedError, list_choices
+from ...outputs import MARKER
+from ...terminologies.terminology import Terminology
+from ..checksums import check_component, forget_checksums
+from ..described import Described, ShownScores
+from ..factories import register_factory
+from ..mention_layer import gold_spans
+from .candidates import CandidateFinder, KnownNames, LinkedDocument
+from .ranker import DEFAULT_RANKER, LinkRanker, Ranked, train_linking
+from .scores import read_ids, score_links
 
 FACTORY = "biomed_linker"
 CODE, CODE_NAME, CODE_CONFIDENCE, CANDIDATES = "code", "code_name", "code_confidence", "candidates"
@@ -291,41 +291,3 @@ def read_linked(span: Span) -> dict[str, Any]:
 def _linked_key(span: Span) -> tuple[str, str, int, int]:
     # In the form of spaCy's extensions: its methods that copy parts of a document move the offsets.
     return "._.", _LINKED, span.start_char, span.end_char
-
-
-def read_ids(span: Span) -> frozenset[str] | None:
-    """The identifiers of a gold mention, of which any is right; None if it has none."""
-    ids = frozenset(map(str.strip, _BETWEEN.split(span.kb_id_))) - {""}
-    return ids - {NIL} if ids else None
-
-
-def score_links(
-    examples: Iterable[Example], *, spans_key: str | None = None, **_: object
-) -> dict[str, float]:
-    """Score the codes of entities at exactly the gold offsets.
-
-    Gold mentions without an identifier (`read_ids`), and what is predicted there, do not count.
-
-    Args:
-        spans_key: layer of the entities; None for `doc.ents`.
-
-    Returns:
-        `links_p`, `links_r` and `links_f`, from 0 to 1.
-    """
-    scores = PRFScore()
-    for example in examples:
-        gold = gold_spans(example.reference, spans_key)
-        if gold is None:
-            continue
-        ids = {(span.start_char, span.end_char): read_ids(span) for span in gold}
-        predicted = example.predicted
-        spans = predicted.ents if spans_key is None else predicted.spans.get(spans_key, ())
-        codes = {(span.start_char, span.end_char): span.kb_id_ for span in spans if span.kb_id_}
-        for place, code in codes.items():
-            wanted = ids.get(place, frozenset())
-            if wanted is not None:
-                scores.tp += code in wanted
-                scores.fp += code not in wanted
-        wanting = {place: wanted for place, wanted in ids.items() if wanted}
-        scores.fn += sum(codes.get(place) not in wanted for place, wanted in wanting.items())
-    return {"links_p": scores.precision, "links_r": scores.recall, "links_f": scores.fscore}

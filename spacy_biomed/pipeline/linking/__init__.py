@@ -1,0 +1,1 @@
+"""The component `biomed_linker`, its candidates, and their ranking."""

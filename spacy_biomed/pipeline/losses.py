@@ -1,0 +1,37 @@
+"""The cross-entropy of classes, exclusive or not, and its gradient."""
+
+from __future__ import annotations
+
+from thinc.api import get_array_module
+
+from ..arrays import Floats2d
+
+
+def log_normalizer(scores: Floats2d, exclusive: bool) -> Floats2d:
+    """The numbers to subtract from scores to get log probabilities, without overflow.
+
+    Args:
+        scores: (docs, labels).
+
+    Returns:
+        (docs, 1) for a softmax over the labels, or (docs, labels) for a sigmoid of each.
+    """
+    xp = get_array_module(scores)
+    if exclusive:
+        largest = scores.max(axis=1, keepdims=True)
+        return largest + xp.log(xp.exp(scores - largest).sum(axis=1, keepdims=True))
+    return xp.maximum(scores, 0.0) + xp.log1p(xp.exp(-xp.abs(scores)))
+
+
+def cross_entropy(
+    scores: Floats2d, targets: Floats2d, exclusive: bool
+) -> tuple[Floats2d, Floats2d]:
+    """The cross-entropy of each label, and the gradient of their sum: (docs, labels) each.
+
+    Args:
+        targets: (docs, labels) the probabilities to learn.
+        exclusive: whether the scores are of a softmax over the labels, or each of a sigmoid.
+    """
+    normalizer = log_normalizer(scores, exclusive)
+    losses = targets * (normalizer - scores) if exclusive else normalizer - targets * scores
+    return losses, get_array_module(scores).exp(scores - normalizer) - targets

@@ -1,0 +1,1 @@
+"""The component `biomed_qa`, and its scores."""

@@ -1,0 +1,1 @@
+"""The component `biomed_textcat`, and its scores."""

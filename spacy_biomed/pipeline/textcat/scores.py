@@ -1,0 +1,186 @@
+"""Scores of the classes of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any, cast
+
+import numpy as np
+from spacy.scorer import Scorer
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from ...annotations.document_keys import PART_OF
+from ...arrays import Floats1d
+from ...errors import BiomedError, quote
+from ..encoder_head import quote_text
+
+# Tolerance for the sum of the values of exclusive classes, since people round: 0.33 three times.
+SUM_TOLERANCE = 0.02
+
+
+def classification_scorer_v1() -> Callable:
+    """`spacy_biomed.classification_scorer.v1`: see `score_classes`."""
+    return score_classes
+
+
+def gold_probabilities(reference: Doc, labels: Iterable[str], exclusive: bool) -> Floats1d:
+    """The gold value of each label: (labels,); NaN where it is not annotated.
+
+    Exclusive labels are annotated only if all of them have a value. Their values are scaled to add
+    up to exactly 1.
+
+    Raises:
+        BiomedError: if a value is not between 0 and 1, or if the values of exclusive labels do not
+            add up to 1, within `SUM_TOLERANCE`.
+    """
+    labels = list(labels)
+    values = [reference.cats.get(label, np.nan) for label in labels]
+    gold = np.array(values, dtype="float32")
+    for label, value in zip(labels, gold.tolist(), strict=True):
+        if value < 0.0 or value > 1.0:
+            raise BiomedError(
+                f"{quote(label)} of {quote_text(reference)} is {value:g}: use a number from 0 to 1"
+            )
+    if not exclusive:
+        return gold
+    if np.isnan(gold).any():
+        return np.full_like(gold, np.nan)
+    total = gold.sum()
+    if abs(total - 1.0) > SUM_TOLERANCE:
+        applying = [f"{quote(label)} {values[i]:g}" for i, label in enumerate(labels) if values[i]]
+        raise BiomedError(
+            f"of {len(labels)} labels that exclude each other, {quote_text(reference)} has "
+            f"{' and '.join(applying) or 'none'}: let them add up to 1, or set exclusive = false"
+        )
+    return gold / total
+
+
+def score_classes(
+    examples: Iterable[Example],
+    *,
+    labels: Iterable[str],
+    exclusive: bool = False,
+    threshold: float = 0.5,
+    positive_label: str | None = None,
+    **cfg: object,
+) -> dict[str, object]:
+    """spaCy's scores of classes, over the given labels, where they are annotated.
+
+    `cats_score` is macro F1 over the classes, which Lewis et al. (2020, "Pretrained Language Models
+    for Biomedical and Clinical Tasks", table 1) report for Hallmarks of Cancer, or the positive
+    label's F1 if there is one. Exclusive classes also have accuracy, as papers report it for
+    inference. Gold values between 0 and 1 count as positive from 0.5 on; of exclusive classes, the
+    class with the largest value is positive.
+
+    Classes that are not exclusive have two further groups of scores. Both are of whole texts:
+    documents that are parts of one text, such as the sentences of an abstract, count as one
+    document, whose classes are those of any of its parts (`doc.user_data["part_of"]`).
+
+    `cats_text_macro_p`, `_r`, `_f`: as `cats_macro_p`, `_r`, `_f`, of whole texts.
+
+    `cats_example_p`, `_r`, `_f`: precision and recall of the classes of each text, averaged over
+    the texts, and the harmonic mean of the two averages. The evaluation script of the BLUE
+    benchmark (Peng et al. 2019, "Transfer Learning in Biomedical Natural Language Processing")
+    computes these for Hallmarks of Cancer, and prints precision and recall under each other's name.
+    A text for which nothing is predicted has precision 0. A text without a gold class has no recall
+    and is left out; BLUE's corpus has none.
+
+    Returns:
+        spaCy's `cats_*` scores, and `cats_acc`, which is None if the classes are not exclusive;
+        the scores of whole texts are None if they are. If no document is annotated, all are None
+        except `cats_score_desc`.
+    """
+    labels = list(labels)
+    documents: list[_Scored] = []
+    texts: dict[str, _Scored] = {}
+    for example in examples:
+        gold = gold_classes(example.reference, labels, exclusive)
+        if not gold:
+            continue
+        predicted = {label: example.predicted.cats.get(label, 0.0) for label in labels}
+        documents.append(_Scored(predicted, gold))
+        text = example.reference.user_data.get(PART_OF)
+        whole = texts.setdefault(
+            f"part {len(texts)}" if text is None else f"text {text}", _Scored()
+        )
+        whole.join(documents[-1])
+    settings: dict[str, Any] = {
+        "getter": lambda cats, attr: cats,
+        "labels": labels,
+        "multi_label": not exclusive,
+        "positive_label": positive_label,
+        "threshold": threshold,
+    }
+    scores = Scorer.score_cats(cast(Any, documents), "cats", **settings)
+    # With exactly one predicted and one gold class per document, micro-averaged F1 is accuracy.
+    scores["cats_acc"] = scores["cats_micro_f"] if exclusive else None
+    whole_texts = list(texts.values())
+    of_texts = Scorer.score_cats(cast(Any, whole_texts), "cats", **settings)
+    for letter, value in zip("prf", score_by_example(whole_texts, threshold), strict=True):
+        scores[f"cats_text_macro_{letter}"] = (
+            None if exclusive else of_texts[f"cats_macro_{letter}"]
+        )
+        scores[f"cats_example_{letter}"] = None if exclusive else value
+    if not exclusive:
+        scores["cats_score"] = scores["cats_macro_f"]
+        scores["cats_score_desc"] = "macro F"
+    if not documents:  # `spacy evaluate` prints the description all the same
+        return {**dict.fromkeys(scores), "cats_score_desc": scores["cats_score_desc"]}
+    return scores
+
+
+@dataclass(slots=True)
+class _Scored:
+    """The classes of a document, or of a text of several; spaCy's scorer reads the attributes.
+
+    Attributes:
+        predicted: the probability of each label.
+        reference: 0.0 or 1.0 for each annotated label.
+    """
+
+    predicted: dict[str, float] = field(default_factory=dict)
+    reference: dict[str, float] = field(default_factory=dict)
+
+    def join(self, part: _Scored) -> None:
+        """Add a part of the text: of two values of a label, the larger counts."""
+        for own, added in ((self.predicted, part.predicted), (self.reference, part.reference)):
+            for label, value in added.items():
+                own[label] = max(own.get(label, 0.0), value)
+
+
+def score_by_example(
+    texts: Iterable[_Scored], threshold: float
+) -> tuple[float | None, float | None, float | None]:
+    """Precision and recall averaged over texts, and the harmonic mean of the averages.
+
+    Args:
+        texts: those without a gold class are left out, and predictions of labels that are not
+            annotated are ignored.
+        threshold: minimum probability of a predicted class.
+
+    Returns:
+        precision, recall and F1; None if no text has a gold class.
+    """
+    precisions, recalls = [], []
+    for text in texts:
+        gold = {label for label, value in text.reference.items() if value}
+        found = {label for label in text.reference if text.predicted[label] >= threshold}
+        if gold:
+            precisions.append(len(found & gold) / max(len(found), 1))
+            recalls.append(len(found & gold) / len(gold))
+    if not recalls:
+        return None, None, None
+    precision, recall = fmean(precisions), fmean(recalls)
+    return precision, recall, 2 * precision * recall / ((precision + recall) or 1.0)
+
+
+def gold_classes(reference: Doc, labels: list[str], exclusive: bool) -> dict[str, float]:
+    """Each annotated label, with 1.0 if it applies and 0.0 if not."""
+    gold = gold_probabilities(reference, labels, exclusive)
+    if exclusive and not np.isnan(gold).any():
+        gold = np.eye(len(gold))[gold.argmax()]
+    values = zip(labels, gold.tolist(), strict=True)
+    return {label: float(value >= 0.5) for label, value in values if not np.isnan(value)}

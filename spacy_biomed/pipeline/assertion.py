@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
@@ -32,7 +32,6 @@ from ..encoders.listener import sizing
 from ..errors import BiomedError
 from ..models.mention_classifier import MentionPlaces
 from .calibrated_head import CalibratedHead
-from .described import ShownScores
 from .encoder_head import (
     Compared,
     check_choice,
@@ -105,18 +104,11 @@ class BiomedAssertion(CalibratedHead):
     usage_line = "print([(ent.text, ent._.is_negated) for ent in doc.ents])"
     layer_name = "span._.is_negated and the other assertions"
     score_prefix, main = "assertion", "micro_f"
+    averages: ClassVar = {"micro average over assertions": "micro"}
     learns: ClassVar = {"assertion": {}}
     config_templates: ClassVar = {"assertion": "assertion"}
     annotation_keys = (ASSERTIONS_KEY,)
     reads_entities = True
-
-    @classmethod
-    def shown_scores(cls, name: str, settings: Mapping[str, Any]) -> ShownScores:
-        begin = cls.begin_scores(name, settings)
-        return ShownScores(
-            averages={"micro average over assertions": f"{begin}_micro"},
-            per_type=f"{begin}_per_type",
-        )
 
     @classmethod
     def copy_layer(

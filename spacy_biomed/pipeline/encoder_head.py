@@ -21,7 +21,7 @@ from ..encoders.finite import check_layers, check_scores
 from ..encoders.listener import EncoderListener, sizing
 from ..errors import BiomedError, list_choices, quote
 from .checksums import check_component, forget_checksums
-from .described_head import DescribedHead
+from .described import DescribedHead
 from .doc_batches import batch_docs
 from .label_scores import LabelScores
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 import numpy as np
@@ -66,10 +66,7 @@ class BiomedSimilarity(CatsHead):
     }
     learns: ClassVar = {"similarity": {}}
     config_templates: ClassVar = {"similarity": "similarity"}
-
-    @classmethod
-    def recognise(cls, part: Mapping[str, object]) -> str | None:
-        return "similarity" if part.get("means") and part.get("pairs") else None
+    recognised_by: ClassVar = {"similarity": {"means": True, "pairs": True}}
 
     @classmethod
     def class_settings(cls, classes: list[str]) -> tuple[dict[str, object], dict[str, object]]:

@@ -18,7 +18,7 @@ def find_learner(
     """Find the task of a corpus, and the head that learns it.
 
     The task is the one that is given, else that of its `corpus.json`, else the catalogue's, else
-    what a head recognises in the training part (`EncoderHead.recognise`).
+    what a head recognises in the training part (`EncoderHead.recognised_by`).
 
     Args:
         folder: of the corpus, for the error message.

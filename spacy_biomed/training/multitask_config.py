@@ -156,7 +156,7 @@ def read_task(folder: Path, recipe: Recipe) -> Task:
     settings = {
         **head.learns[kind],
         **head.corpus_settings(description),
-        **head.place_settings(folder.name),
+        **({head.place_setting: folder.name} if head.place_setting else {}),
     }
     task = Task(folder, kind, description["language"], head, settings)
     train = folder / "train.spacy"

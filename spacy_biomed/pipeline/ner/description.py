@@ -26,6 +26,9 @@ class MentionHead(EncoderHead):
     score_prefix, main = "ents", "f"
     learns: ClassVar = {"ner": {}, "deidentification": {}}
     config_templates: ClassVar = {"ner": "ner", "deidentification": "ner"}
+    # Entities that relations connect belong to the annotation of relations.
+    recognised_by: ClassVar = {"ner": {"mentions": True, "relations": False}}
+    place_setting = "spans_key"
     annotation_keys = (UNALIGNED_MENTIONS,)
 
     @classmethod
@@ -58,15 +61,6 @@ class MentionHead(EncoderHead):
     def layer(cls, settings: Mapping[str, object]) -> str:
         key = settings.get("spans_key")
         return "doc.ents" if key is None else f"doc.ents or doc.spans['{key}']"
-
-    @classmethod
-    def recognise(cls, part: Mapping[str, object]) -> str | None:
-        """Entities that relations connect belong to the annotation of relations."""
-        return "ner" if part.get("mentions") and not part.get("relations") else None
-
-    @classmethod
-    def place_settings(cls, name: str) -> dict[str, object]:
-        return {"spans_key": name}
 
     @classmethod
     def copy_layer(

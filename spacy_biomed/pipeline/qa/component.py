@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -83,13 +83,10 @@ class BiomedQA(EncoderHead):
     }
     learns: ClassVar = {"qa": {}}
     config_templates: ClassVar = {"qa": "qa"}
+    recognised_by: ClassVar = {"qa": {"answers": True}}
     annotation_keys = (UNALIGNED_ANSWERS,)
     # The answer may be in the part of the context that truncation would drop.
     encoder_settings: ClassVar = {"pair_overflow": "window"}
-
-    @classmethod
-    def recognise(cls, part: Mapping[str, object]) -> str | None:
-        return "qa" if part.get("answers") else None
 
     @classmethod
     def copy_layer(

@@ -115,14 +115,11 @@ class BiomedRelations(RelationHead):
     score_prefix = "relations"
     learns: ClassVar = {"relations": {}}
     config_templates: ClassVar = {"relations": "relations"}
+    recognised_by: ClassVar = {"relations": {"relations": True}}
     averages: ClassVar = {
         "micro average over relations": "micro",
         "macro average over relation types": "macro",
     }
-
-    @classmethod
-    def recognise(cls, part: Mapping[str, object]) -> str | None:
-        return "relations" if part.get("relations") else None
 
     @classmethod
     def corpus_settings(cls, description: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
 
 from ...annotations.layer_copies import copy_soft_labels
 from ...annotations.relation_layer import RELATIONS
-from ..described import ShownScores
 from ..encoder_head import EncoderHead, check_has_labels
 from ..mention_layer import copy_mentions
 
 
 class RelationHead(EncoderHead):
-    """A component that writes `doc._.relations`.
-
-    Attributes:
-        averages: titles of its scores, and the ends of their names.
-    """
+    """A component that writes `doc._.relations`."""
 
     usage_line = (
         "print([(head.text, label, tail.text) for head, tail, label, score in doc._.relations])"
     )
     layer_name, main = "doc._.relations", "micro_f"
     annotation_keys = (RELATIONS,)
-    averages: ClassVar[Mapping[str, str]]
-
-    @classmethod
-    def shown_scores(cls, name: str, settings: Mapping[str, object]) -> ShownScores:
-        begin = cls.begin_scores(name, settings)
-        averages = {title: f"{begin}_{end}" for title, end in cls.averages.items()}
-        return ShownScores(averages=averages, per_type=f"{begin}_per_type")
 
     @classmethod
     def copy_layer(

@@ -83,6 +83,11 @@ class BiomedTextCategorizer(CatsHead):
         "pair_classification": {"exclusive": True},
     }
     config_templates: ClassVar = {"textcat_multilabel": "textcat", "pair_classification": "pair"}
+    # Documents that have mentions or relations too are for the heads of these.
+    recognised_by: ClassVar = {
+        task: {"classes": True, "pairs": is_pair, "mentions": False, "relations": False}
+        for task, is_pair in (("textcat_multilabel", False), ("pair_classification", True))
+    }
 
     @classmethod
     def main_score(cls, name: str, settings: Mapping[str, object]) -> str:
@@ -98,13 +103,6 @@ class BiomedTextCategorizer(CatsHead):
             numbers={"accuracy": f"{begin}_acc"} if settings.get("exclusive") else {},
             per_type=f"{begin}_f_per_type",
         )
-
-    @classmethod
-    def recognise(cls, part: Mapping[str, object]) -> str | None:
-        """Documents that have mentions or relations too are for the heads of these."""
-        if not part.get("classes") or part.get("mentions") or part.get("relations"):
-            return None
-        return "pair_classification" if part.get("pairs") else "textcat_multilabel"
 
     def __init__(
         self,

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from spacy.attrs import SENT_START
-from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc, Span
 from spacy.training import Example
@@ -34,12 +33,11 @@ from ..models.mention_classifier import MentionPlaces
 from .calibrated_head import CalibratedHead
 from .encoder_head import (
     Compared,
+    LabelHead,
     check_choice,
-    check_has_labels,
     check_share,
     quote_text,
     skip_batch,
-    validate_source,
 )
 from .factories import configure_head, register_factory
 from .label_scores import LabelScores
@@ -64,7 +62,7 @@ class Predictions(NamedTuple):
     probabilities: Floats2d
 
 
-class BiomedAssertion(CalibratedHead):
+class BiomedAssertion(CalibratedHead, LabelHead):
     """Learn whether entities are negated, uncertain, past, hypothetical, or of a relative.
 
     It writes what `biomed_context` does by rules: `span._.is_negated`, `is_uncertain`,
@@ -103,7 +101,7 @@ class BiomedAssertion(CalibratedHead):
     default_name, task_name = FACTORY, "assertion of entities"
     usage_line = "print([(ent.text, ent._.is_negated) for ent in doc.ents])"
     layer_name = "span._.is_negated and the other assertions"
-    score_prefix, main = "assertion", "micro_f"
+    annotates, score_prefix, main = "assertion", "assertion", "micro_f"
     averages: ClassVar = {"micro average over assertions": "micro"}
     learns: ClassVar = {"assertion": {}}
     config_templates: ClassVar = {"assertion": "assertion"}
@@ -210,25 +208,7 @@ class BiomedAssertion(CalibratedHead):
         backprop(weights * d_scores)
         return float((weights * losses).sum())
 
-    def initialize(
-        self,
-        get_examples: Callable[[], Iterable[Example]],
-        *,
-        nlp: Language | None = None,
-        labels: list[str] | None = None,
-    ) -> None:
-        """Learn the labels, and size the model for them.
-
-        Args:
-            labels: the labels; by default those that the training examples annotate.
-
-        Raises:
-            BiomedError: if there are no labels, or a value is not between 0 and 1.
-        """
-        validate_source(get_examples, "BiomedAssertion.initialize")
-        for label in self.find_labels(get_examples()) if labels is None else labels:
-            self.add_label(label)
-        check_has_labels(self, f"assertion for '{self.name}' to learn (span._.is_negated, ...)")
+    def prepare(self, get_examples: Callable[[], Iterable[Example]], found: list[str]) -> None:
         for example in get_examples():
             self._gold([example])
         sample = [example.predicted for example in islice(get_examples(), 1)]

@@ -1,10 +1,13 @@
-"""Batches of documents that are annotated together."""
+"""Batches of documents that are annotated together, and batches of examples to learn from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
+from spacy.training import Example, validate_examples
+from thinc.api import Optimizer
 
 # Maximum tokens of a batch, whose vectors are all in memory at once.
 MAX_TOKENS = 8192
@@ -35,3 +38,33 @@ def batch_docs(
             batch, tokens = [], 0
     if batch:
         yield batch
+
+
+class BatchLearner(TrainablePipe):
+    """A component that learns from a batch in `update_batch`."""
+
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+    ) -> dict[str, float]:
+        """Learn from a batch; see `update_batch`.
+
+        Args:
+            drop: dropout rate.
+            sgd: None to collect the gradients, for `finish_update`.
+            losses: to add the loss to.
+        """
+        examples = list(examples)
+        validate_examples(examples, f"{type(self).__name__}.update")
+        losses = {} if losses is None else losses
+        self.update_batch(examples, losses, drop, sgd)
+        return losses
+
+    def update_batch(
+        self, examples: list[Example], losses: dict[str, float], drop: float, sgd: Optimizer | None
+    ) -> None:
+        raise NotImplementedError

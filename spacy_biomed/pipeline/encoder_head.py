@@ -6,12 +6,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from spacy.errors import Errors
+from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
-from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.training import Example, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
 from thinc.types import Ragged
@@ -22,7 +23,7 @@ from ..encoders.listener import EncoderListener, sizing
 from ..errors import BiomedError, list_choices, quote
 from .checksums import check_component, forget_checksums
 from .described import DescribedHead
-from .doc_batches import batch_docs
+from .doc_batches import BatchLearner, batch_docs
 from .label_scores import LabelScores
 
 # The layer of heads that share `doc.cats`, each with different classes or a number.
@@ -35,7 +36,7 @@ Compared = tuple[set[tuple], set[tuple], Collection[tuple]]
 _SAMPLE, _SIZING = 16, 4
 
 
-class EncoderHead(DescribedHead, TrainablePipe):
+class EncoderHead(DescribedHead, BatchLearner):
     """A component with labels whose model starts with an encoder's listener.
 
     Subclasses implement `predict`, `set_annotations`, `get_loss` and `initialize`. All other
@@ -182,27 +183,17 @@ class EncoderHead(DescribedHead, TrainablePipe):
             except Exception as error:
                 handle_error(self.name, self, docs, error)
 
-    def update(
-        self,
-        examples: Iterable[Example],
-        *,
-        drop: float = 0.0,
-        sgd: Optimizer | None = None,
-        losses: dict[str, float] | None = None,
-    ) -> dict[str, float]:
+    def update_batch(
+        self, examples: list[Example], losses: dict[str, float], drop: float, sgd: Optimizer | None
+    ) -> None:
         """Learn from a batch; examples without annotation have no loss and no gradient."""
-        examples = list(examples)
-        losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
-        validate_examples(examples, f"{type(self).__name__}.update")
         docs = [example.predicted for example in examples]
-        if not any(len(doc) for doc in docs):
-            return losses
-        set_dropout_rate(self.model, drop)
-        losses[self.name] += self.learn(examples, docs)
-        if sgd is not None:
-            self.finish_update(sgd)
-        return losses
+        if any(len(doc) for doc in docs):
+            set_dropout_rate(self.model, drop)
+            losses[self.name] += self.learn(examples, docs)
+            if sgd is not None:
+                self.finish_update(sgd)
 
     def learn(self, examples: list[Example], docs: list[Doc]) -> float:
         """Accumulate the gradients of a batch, for the head and its encoder.
@@ -248,13 +239,20 @@ class EncoderHead(DescribedHead, TrainablePipe):
         """
         check_component(Path(path))
         super().from_disk(path, exclude=exclude)
-        _check_weights(self)
-        return self
+        return self._check_weights()
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> EncoderHead:
         """Load what `to_bytes` returned; errors are as in `from_disk`."""
         super().from_bytes(bytes_data, exclude=exclude)
-        _check_weights(self)
+        return self._check_weights()
+
+    def _check_weights(self) -> EncoderHead:
+        """Check weights that were loaded, and make those in half precision fp32."""
+        for node in self.model.walk():
+            for name in node.param_names:
+                if node.has_param(name) and node.get_param(name).dtype == "float16":
+                    node.set_param(name, node.get_param(name).astype("float32"))
+        check_layers(self.model, self.name)
         return self
 
     def predict_scores(self, docs: list[Doc]) -> Any:
@@ -279,6 +277,54 @@ class EncoderHead(DescribedHead, TrainablePipe):
         self.model.finish_update(partial(sgd, lr_scale=self.cfg["learn_rate_factor"]))
 
 
+class LabelHead(EncoderHead):
+    """A head whose scores are of labels, which the training corpus or the config has.
+
+    Attributes:
+        annotates: what has a label, for messages: "mention", "relation".
+    """
+
+    annotates: ClassVar[str]
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        labels: list[str] | None = None,
+    ) -> None:
+        """Learn the labels, check that the examples can teach them, and size the model.
+
+        Args:
+            labels: the labels; by default those of all training examples, sorted.
+
+        Raises:
+            BiomedError: if there are no labels, or the examples cannot teach them.
+        """
+        validate_source(get_examples, f"{type(self).__name__}.initialize")
+        found = self.find_labels(get_examples())
+        for label in found if labels is None else labels:
+            self.add_label(label)
+        if not self.labels:
+            raise BiomedError(
+                f"the training corpus has no {self.annotates} for '{self.name}' to learn "
+                f"({self.layer(self.cfg)}): check the corpus, or give "
+                f"initialize.components.{self.name}.labels"
+            )
+        self.prepare(get_examples, found)
+
+    def prepare(self, get_examples: Callable[[], Iterable[Example]], found: list[str]) -> None:
+        """Size the model, and check examples now: spaCy would save a pipeline that fails later.
+
+        Args:
+            found: the labels of the examples.
+
+        Raises:
+            BiomedError: if the examples cannot teach the labels.
+        """
+        self.size_model(get_examples(), len(self.labels))
+
+
 class CatsHead(EncoderHead):
     """A head that reads and writes `doc.cats`."""
 
@@ -289,18 +335,6 @@ class CatsHead(EncoderHead):
         cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
     ) -> bool:
         return copy_classes(reader, source, target, prefix)
-
-
-def _check_weights(head: EncoderHead) -> None:
-    _use_single_precision(head.model)
-    check_layers(head.model, head.name)
-
-
-def _use_single_precision(model: Model) -> None:
-    for node in model.walk():
-        for name in node.param_names:
-            if node.has_param(name) and node.get_param(name).dtype == "float16":
-                node.set_param(name, node.get_param(name).astype("float32"))
 
 
 def skip_batch(model: Model, docs: list[Doc]) -> bool:
@@ -332,22 +366,6 @@ def check_choice(component: str, setting: str, value: str, choices: Iterable[str
     if value not in choices:
         raise BiomedError(
             f"[components.{component}] {setting} = '{value}': {list_choices(value, choices)}"
-        )
-
-
-def check_has_labels(head: EncoderHead, lack: str) -> None:
-    """Check that a head has labels to learn.
-
-    Args:
-        lack: what the training corpus does not have, if there are none.
-
-    Raises:
-        BiomedError: if there are none.
-    """
-    if not head.labels:
-        raise BiomedError(
-            f"the training corpus has no {lack}: check the corpus, or give "
-            f"initialize.components.{head.name}.labels"
         )
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, get_args
 
 import numpy as np
-from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.vocab import Vocab
@@ -20,7 +19,7 @@ from ...models.tagging import Decoding, Scheme, Spans, TagScheme
 from ...models.token_classifier import add_outputs
 from ...normalization import find_blanks
 from ..calibrated_head import CalibratedHead
-from ..encoder_head import Compared, check_choice, check_has_labels, check_share, validate_source
+from ..encoder_head import Compared, check_choice, check_share
 from ..factories import configure_head, register_factory
 from ..mention_layer import (
     gold_spans,
@@ -289,30 +288,10 @@ class BiomedNER(CalibratedHead, MentionHead):
         """
         return compute_loss([self.targets(one) for one in examples], scores, self.model.ops.xp)
 
-    def initialize(
-        self,
-        get_examples: Callable[[], Iterable[Example]],
-        *,
-        nlp: Language | None = None,
-        labels: list[str] | None = None,
-    ) -> None:
-        """Size the model for the labels.
-
-        Args:
-            labels: the entity labels; by default those of all training examples, sorted.
-
-        Raises:
-            BiomedError: if there are no labels, or the examples have other labels.
-        """
-        validate_source(get_examples, "BiomedNER.initialize")
-        found = self.targets.find_labels(get_examples())
-        for label in sorted(found) if labels is None else labels:
-            self.add_label(label)
-        # Checked before training: an error during training would make spaCy save a partial model.
-        for label, text in sorted(found.items()):
-            self.targets.check_label(label, text)
-        layer = "doc.ents" if self.cfg["spans_key"] is None else self.cfg["spans_key"]
-        check_has_labels(self, f"mention for '{self.name}' to learn from (layer {layer})")
+    def prepare(self, get_examples: Callable[[], Iterable[Example]], found: list[str]) -> None:
+        if not set(found) <= set(self.labels):
+            for label, text in sorted(self.targets.find_labels(get_examples()).items()):
+                self.targets.check_label(label, text)
         self.model.set_dim("nO", self.tag_scheme.size)
         self.size_model(get_examples())
 

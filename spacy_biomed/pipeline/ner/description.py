@@ -12,18 +12,18 @@ from ...annotations.document_keys import UNALIGNED_MENTIONS
 from ...annotations.layer_copies import copy_group, copy_soft_labels
 from ...annotations.seen_mentions import SEEN_KEY
 from ..described import ShownScores
-from ..encoder_head import EncoderHead
+from ..encoder_head import LabelHead
 from ..mention_layer import copy_mentions
 from .scores import UNSEEN
 
 FACTORY = "biomed_ner"
 
 
-class MentionHead(EncoderHead):
+class MentionHead(LabelHead):
     """A head that reads and writes a layer of mentions."""
 
     default_name, task_name = FACTORY, "named entity recognition"
-    score_prefix, main = "ents", "f"
+    annotates, score_prefix, main = "mention", "ents", "f"
     learns: ClassVar = {"ner": {}, "deidentification": {}}
     config_templates: ClassVar = {"ner": "ner", "deidentification": "ner"}
     # Entities that relations connect belong to the annotation of relations.

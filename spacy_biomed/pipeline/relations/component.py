@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
-from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.vocab import Vocab
@@ -24,13 +23,13 @@ from ..encoder_head import (
     check_choice,
     check_share,
     skip_batch,
-    validate_source,
 )
 from ..factories import configure_head, register_factory
 from ..losses import cross_entropy, log_normalizer
 from .candidates import (
     Candidate,
     find_candidates,
+    find_marked,
     get_argument,
     group_windows,
 )
@@ -42,7 +41,6 @@ from .targets import (
     check_pairs,
     create_targets,
     find_gold_labels,
-    find_labels_and_pairs,
 )
 
 FACTORY = "biomed_relations"
@@ -112,7 +110,7 @@ class BiomedRelations(RelationHead):
     """
 
     default_name, task_name = FACTORY, "relation extraction"
-    score_prefix = "relations"
+    compared, score_prefix = "entities", "relations"
     learns: ClassVar = {"relations": {}}
     config_templates: ClassVar = {"relations": "relations"}
     recognised_by: ClassVar = {"relations": {"relations": True}}
@@ -218,7 +216,7 @@ class BiomedRelations(RelationHead):
 
         If relations are not exclusive, the binary cross-entropies of all labels are added.
         """
-        candidates, targets = self._gold(examples)
+        candidates, targets = self.gold(examples)
         if not candidates and skip_batch(self.model, docs):
             return 0.0
         self._has_gradient |= bool(candidates)
@@ -226,27 +224,9 @@ class BiomedRelations(RelationHead):
         loss = self._learn_windows(candidates, docs, targets)
         return loss + self._learn_documents(candidates, docs, targets)
 
-    def initialize(
-        self,
-        get_examples: Callable[[], Iterable[Example]],
-        *,
-        nlp: Language | None = None,
-        labels: list[str] | None = None,
-    ) -> None:
-        """Learn the labels and, if they are not configured, the types that are related.
-
-        Args:
-            labels: the labels; by default those of all training examples, sorted.
-
-        Raises:
-            BiomedError: if there are no labels, or the examples cannot teach them.
-        """
-        validate_source(get_examples, "BiomedRelations.initialize")
-        found, pairs, self.cfg["reads_marks"] = find_labels_and_pairs(get_examples())
-        self._take_labels(found if labels is None else labels, pairs)
+    def prepare(self, get_examples: Callable[[], Iterable[Example]], found: list[str]) -> None:
         check_arguments(self.name, self.cfg)
-        # Now and not in the middle of training, when spaCy would save an unfinished pipeline.
-        self._check_examples(get_examples())
+        super().prepare(get_examples, found)
         self.size_model(get_examples(), self.columns)
 
     def _candidates(self, place: int, doc: Doc, annotated: Doc) -> list[Candidate]:
@@ -327,7 +307,7 @@ class BiomedRelations(RelationHead):
         backprop(d_scores / count)
         return loss / count
 
-    def _gold(self, examples: Iterable[Example]) -> tuple[list[Candidate], Floats2d]:
+    def gold(self, examples: Iterable[Example]) -> tuple[list[Candidate], Floats2d]:
         """Find the candidates of annotated documents, and the targets of their scores.
 
         Returns:
@@ -349,25 +329,20 @@ class BiomedRelations(RelationHead):
         exclusive = self.cfg["exclusive"]
         return candidates, create_targets(gold, self.labels, exclusive=exclusive, name=self.name)
 
-    def find_labels(self, examples: Iterable[Example]) -> list[str]:
-        found = find_labels_and_pairs(examples)
-        self.cfg["reads_marks"] |= found.has_marks
-        return found.labels
-
-    def _check_examples(self, examples: Iterable[Example]) -> None:
-        """Check that some relation of the examples is between the entities of a candidate."""
-        is_annotated, is_learned = False, False
+    def find_facts(self, examples: Iterable[Example]) -> tuple[set[str], set[tuple[str, str]]]:
+        """The labels, and the types of entities where these are annotated; note marked texts."""
+        labels, pairs, has_marks = set(), set(), False
         for example in examples:
-            is_annotated |= bool(example.reference._.relations)
-            _, targets = self._gold([example])
-            is_learned |= bool(targets[:, : len(self.labels)].any())
-        if is_annotated and not is_learned:
-            entities = f"doc.spans['{key}']" if (key := self.cfg["spans_key"]) else "doc.ents"
-            raise BiomedError(
-                f"no relation of the training corpus is between two entities that '{self.name}' "
-                f"compares: check that they are in {entities}, the types in `pairs`, and "
-                f"max_distance = {self.cfg['max_distance']}"
-            )
+            relations = example.reference._.relations
+            is_marked = relations is not None and find_marked(example.reference) is not None
+            has_marks |= is_marked
+            for head, tail, label, _ in relations or ():
+                labels.add(label)
+                if not is_marked:
+                    pairs.add((head.label_, tail.label_))
+        is_trained = self.model.has_dim("nO")
+        self.cfg["reads_marks"] = has_marks or bool(is_trained and self.cfg["reads_marks"])
+        return labels, pairs
 
 
 make_biomed_relations = register_factory(

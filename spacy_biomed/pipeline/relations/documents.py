@@ -7,7 +7,6 @@ from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
@@ -24,7 +23,6 @@ from ..encoder_head import (
     Compared,
     check_share,
     skip_batch,
-    validate_source,
 )
 from ..factories import register_factory
 from ..losses import cross_entropy, log_normalizer
@@ -112,7 +110,7 @@ class BiomedDocumentRelations(RelationHead):
     """
 
     default_name, task_name = FACTORY, "relation extraction from documents"
-    score_prefix = "document_relations"
+    compared, score_prefix = "concepts", "document_relations"
     learns: ClassVar = {"document_relations": {}}
     config_templates: ClassVar = {"document_relations": "document_relations"}
     averages: ClassVar = {"pairs of concepts and type": "micro", "pairs of concepts": "pair"}
@@ -187,7 +185,7 @@ class BiomedDocumentRelations(RelationHead):
 
         Of several relations of a pair each has the same share.
         """
-        pairs, targets = self._gold(examples)
+        pairs, targets = self.gold(examples)
         if not len(targets) and skip_batch(self.model, docs):
             return 0.0
         self._has_gradient |= bool(len(targets))
@@ -198,33 +196,8 @@ class BiomedDocumentRelations(RelationHead):
         backprop(d_scores / count)
         return float(losses.sum()) / count
 
-    def initialize(
-        self,
-        get_examples: Callable[[], Iterable[Example]],
-        *,
-        nlp: Language | None = None,
-        labels: list[str] | None = None,
-    ) -> None:
-        """Learn the labels and, if they are not configured, the types that are related.
-
-        Args:
-            get_examples: gives the training examples.
-            nlp: the pipeline.
-            labels: the labels; by default those of all training examples, sorted.
-
-        Raises:
-            BiomedError: if there are no labels, or no relation is between two concepts.
-        """
-        validate_source(get_examples, "BiomedDocumentRelations.initialize")
-        found: set[str] = set()
-        types: set[tuple[str, str]] = set()
-        for example in get_examples():
-            for one in self._find_gold(example.reference) or ():
-                found.add(one.label)
-                types.add((one.head[0], one.tail[0]))
-        pairs = [list(pair) for pair in sorted(types)]
-        self._take_labels(sorted(found) if labels is None else labels, pairs)
-        self._check_examples(get_examples())
+    def prepare(self, get_examples: Callable[[], Iterable[Example]], found: list[str]) -> None:
+        super().prepare(get_examples, found)
         sample = [example.predicted for example in islice(get_examples(), 1)]
         sizes = self.model.ops.alloc2f(1, len(self.labels) + 1)
         with sizing(self.model):
@@ -234,9 +207,9 @@ class BiomedDocumentRelations(RelationHead):
     def _types(self) -> list[str]:
         return sorted({type for pair in self.cfg["pairs"] or () for type in pair})
 
-    def find_labels(self, examples: Iterable[Example]) -> list[str]:
-        gold = (self._find_gold(example.reference) or () for example in examples)
-        return sorted({one.label for of_document in gold for one in of_document})
+    def find_facts(self, examples: Iterable[Example]) -> tuple[set[str], set[tuple[str, str]]]:
+        gold = [one for each in examples for one in self._find_gold(each.reference) or ()]
+        return {one.label for one in gold}, {(one.head[0], one.tail[0]) for one in gold}
 
     def _find_gold(self, reference: Doc) -> set[ConceptRelation] | None:
         return find_gold(reference, self.cfg["spans_key"])
@@ -252,7 +225,7 @@ class BiomedDocumentRelations(RelationHead):
             max_mentions=self.cfg["max_mentions"],
         )
 
-    def _gold(self, examples: Iterable[Example]) -> tuple[list[ConceptPairs], Floats2d]:
+    def gold(self, examples: Iterable[Example]) -> tuple[list[ConceptPairs], Floats2d]:
         """The pairs of concepts of each document, and what is true: (pairs, labels and none).
 
         Raises:
@@ -268,19 +241,6 @@ class BiomedDocumentRelations(RelationHead):
                 check_labels((one.label for one in gold), self.labels, self.name)
                 rows.append(create_shares(pairs.concepts, gold, self.labels))
         return found, np.concatenate(rows)
-
-    def _check_examples(self, examples: Iterable[Example]) -> None:
-        """Check that some relation of the examples is between two concepts that are compared."""
-        for example in examples:
-            _, targets = self._gold([example])
-            if targets[:, :-1].any():
-                return
-        entities = f"doc.spans['{key}']" if (key := self.cfg["spans_key"]) else "doc.ents"
-        raise BiomedError(
-            f"no relation of the training corpus is between two concepts that '{self.name}' "
-            f"compares: check that they are in {entities}, the types in `pairs`, and "
-            f"max_distance = {self.cfg['max_distance']}"
-        )
 
 
 def _join(docs: list[Doc], pairs: list[ConceptPairs]) -> MentionPairs:

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
+from spacy.training import Example
+from thinc.types import Floats2d
 
 from ...annotations.layer_copies import copy_soft_labels
 from ...annotations.relation_layer import RELATIONS
-from ..encoder_head import EncoderHead, check_has_labels
+from ...errors import BiomedError
+from ..encoder_head import LabelHead
 from ..mention_layer import copy_mentions
 
 
-class RelationHead(EncoderHead):
-    """A component that writes `doc._.relations`."""
+class RelationHead(LabelHead):
+    """A component that writes `doc._.relations`.
+
+    Attributes:
+        compared: what it compares, for messages: "entities" or "concepts".
+    """
 
     usage_line = (
         "print([(head.text, label, tail.text) for head, tail, label, score in doc._.relations])"
     )
-    layer_name, main = "doc._.relations", "micro_f"
+    annotates, layer_name, main = "relation", "doc._.relations", "micro_f"
     annotation_keys = (RELATIONS,)
+    compared: ClassVar[str]
 
     @classmethod
     def copy_layer(
@@ -40,14 +51,28 @@ class RelationHead(EncoderHead):
         target.user_data[RELATIONS] = source.user_data[RELATIONS]
         return True
 
-    def _take_labels(self, labels: list[str], pairs: list[list[str]]) -> None:
-        """Take labels and, if they are not configured, the types that are related.
-
-        Raises:
-            BiomedError: if there are no labels.
-        """
-        for label in labels:
-            self.add_label(label)
-        check_has_labels(self, f"relation for '{self.name}' to learn (doc._.relations)")
+    def find_labels(self, examples: Iterable[Example]) -> list[str]:
+        """The labels of examples; the types that are related are kept if none are configured."""
+        labels, pairs = self.find_facts(examples)
         if self.cfg["pairs"] is None:
-            self.cfg["pairs"] = pairs
+            self.cfg["pairs"] = [list(pair) for pair in sorted(pairs)]
+        return sorted(labels)
+
+    def find_facts(self, examples: Iterable[Example]) -> tuple[set[str], set[tuple[str, str]]]:
+        """The labels of the relations of examples, and the types of their heads and tails."""
+        raise NotImplementedError
+
+    def gold(self, examples: Iterable[Example]) -> tuple[list[Any], Floats2d]:
+        """What is compared in examples, and what is true of it: (compared, scores)."""
+        raise NotImplementedError
+
+    def prepare(self, get_examples: Callable[[], Iterable[Example]], found: list[str]) -> None:
+        targets = (self.gold([example])[1] for example in get_examples())
+        is_learned = [one[:, : len(self.labels)].any() for one in targets]
+        if found and not any(is_learned):
+            entities = f"doc.spans['{key}']" if (key := self.cfg["spans_key"]) else "doc.ents"
+            raise BiomedError(
+                f"no relation of the training corpus is between two {self.compared} that "
+                f"'{self.name}' compares: check that they are in {entities}, the types in `pairs`, "
+                f"and max_distance = {self.cfg['max_distance']}"
+            )

@@ -3,44 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from spacy.training import Example
 from thinc.types import Floats2d
 
 from ...annotations.marked_arguments import Argument
 from ...annotations.relation_layer import SpanRelation
 from ...errors import BiomedError, quote
-from .candidates import Candidate, find_marked, get_arguments, order_arguments
-
-
-class Found(NamedTuple):
-    """What examples have.
-
-    Attributes:
-        labels: of relations.
-        pairs: types of head and tail, where entities are annotated.
-        has_marks: whether there are texts that mark the two arguments.
-    """
-
-    labels: list[str]
-    pairs: list[list[str]]
-    has_marks: bool
-
-
-def find_labels_and_pairs(examples: Iterable[Example]) -> Found:
-    """Find the labels of relations, and the types of head and tail if entities are annotated."""
-    labels, pairs, has_marks = set(), set(), False
-    for example in examples:
-        relations = example.reference._.relations
-        is_marked = relations is not None and find_marked(example.reference) is not None
-        has_marks |= is_marked
-        for head, tail, label, _ in relations or ():
-            labels.add(label)
-            if not is_marked:
-                pairs.add((head.label_, tail.label_))
-    return Found(sorted(labels), [list(pair) for pair in sorted(pairs)], has_marks)
+from .candidates import Candidate, get_arguments, order_arguments
 
 
 def find_gold_labels(

@@ -20,9 +20,8 @@ from ..described import ShownScores
 from ..encoder_head import (
     CatsHead,
     Compared,
-    check_has_labels,
+    LabelHead,
     check_share,
-    validate_source,
 )
 from ..factories import configure_head, register_factory
 from ..losses import cross_entropy, log_normalizer
@@ -40,7 +39,7 @@ OTHER_SCORES = (
 )
 
 
-class BiomedTextCategorizer(CatsHead):
+class BiomedTextCategorizer(CatsHead, LabelHead):
     """Classify documents by the encoder's vector of their first position.
 
     The architecture is a linear layer over the vector of [CLS] or <s>, as in the fine-tuning of
@@ -77,7 +76,7 @@ class BiomedTextCategorizer(CatsHead):
     """
 
     default_name, task_name = FACTORY, "document classification"
-    score_prefix = "cats"
+    annotates, score_prefix = "class", "cats"
     learns: ClassVar = {
         "textcat_multilabel": {"exclusive": False},
         "pair_classification": {"exclusive": True},
@@ -241,14 +240,13 @@ class BiomedTextCategorizer(CatsHead):
             BiomedError: if there are no labels, if they do not fit the settings, if a value of an
                 example is invalid, or if the examples do not annotate all labels.
         """
-        validate_source(get_examples, "BiomedTextCategorizer.initialize")
-        for label in self.find_labels(get_examples()) if labels is None else labels:
-            self.add_label(label)
-        self._check_labels(positive_label)
         self.cfg["positive_label"] = positive_label
-        # Checked before training: an error during training would make spaCy save a partial model.
+        super().initialize(get_examples, nlp=nlp, labels=labels)
+
+    def prepare(self, get_examples: Callable[[], Iterable[Example]], found: list[str]) -> None:
+        self._check_labels()
         shares = self._find_shares(get_examples())
-        self.size_model(get_examples(), len(self.labels))
+        super().prepare(get_examples, found)
         output = self.model.maybe_get_ref("output_layer")
         if output is not None and output.has_param("b"):
             # The scores that correspond to these probabilities.
@@ -262,17 +260,16 @@ class BiomedTextCategorizer(CatsHead):
             found.update(soft_label_classes(example.reference, self.name))
         return sorted(found)
 
-    def _check_labels(self, positive_label: str | None) -> None:
+    def _check_labels(self) -> None:
         labels, setting = self.labels, f"initialize.components.{self.name}"
-        check_has_labels(self, f"class for '{self.name}' to learn (doc.cats)")
+        positive_label = self.cfg["positive_label"]
         if self.cfg["exclusive"] and len(labels) == 1:
             raise BiomedError(
                 f"'{self.name}' has only the label '{labels[0]}', but exclusive classes need at "
                 f"least two: give {setting}.labels, or set exclusive = false"
             )
-        if positive_label is None:
-            return
-        if positive_label not in labels or len(labels) != 2 or not self.cfg["exclusive"]:
+        is_binary = self.cfg["exclusive"] and len(labels) == 2
+        if positive_label is not None and not (is_binary and positive_label in labels):
             raise BiomedError(
                 f"{setting}.positive_label = '{positive_label}': it has to be one of two labels "
                 f"that exclude each other; '{self.name}' has {', '.join(labels)}"

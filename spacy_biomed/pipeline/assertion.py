@@ -36,6 +36,7 @@ from .encoder_head import (
     LabelHead,
     check_choice,
     check_share,
+    own_arguments,
     quote_text,
     skip_batch,
 )
@@ -128,22 +129,11 @@ class BiomedAssertion(CalibratedHead, LabelHead):
         learn_rate_factor: float = 1.0,
         scorer: Callable | None = None,
     ):
+        super().__init__(**own_arguments(locals()), calibration=None)
         check_share(name, "rules_share", rules_share)
         if window < 0:
             raise BiomedError(f"[components.{name}] window = {window}: use 0 or more tokens")
         install_assertions()
-        super().__init__(
-            vocab,
-            model,
-            name,
-            scorer,
-            entity_labels=None if entity_labels is None else list(entity_labels),
-            spans_key=spans_key,
-            window=window,
-            rules_share=rules_share,
-            learn_rate_factor=learn_rate_factor,
-            calibration=None,
-        )
 
     def add_label(self, label: str) -> int:
         check_choice(self.name, "labels", label, ASSERTIONS)

@@ -89,6 +89,7 @@ class EncoderHead(DescribedHead, BatchLearner):
         scorer: Callable | None,
         **settings: object,
     ):
+        """Store the settings; subclasses give them with `own_arguments(locals())`."""
         self.vocab = vocab
         self.model = model
         self.name = name
@@ -353,6 +354,11 @@ def skip_batch(model: Model, docs: list[Doc]) -> bool:
     for listener in listeners:
         listener.skip(docs)
     return True
+
+
+def own_arguments(variables: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a constructor, from `locals()` at its beginning."""
+    return {name: value for name, value in variables.items() if name not in ("self", "__class__")}
 
 
 def check_share(component: str, setting: str, value: float) -> None:

@@ -14,7 +14,6 @@ import srsly
 from spacy import util
 from spacy.language import Language
 from spacy.pipeline.pipe import deserialize_config
-from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
@@ -26,7 +25,7 @@ from ..encoders.casing import share_of_unknown
 from ..encoders.listener import EncoderListener
 from ..encoders.stock import forget_stock, install_extensions, to_stock
 from .checksums import check_component, forget_checksums
-from .doc_batches import MAX_TOKENS, batch_docs
+from .doc_batches import MAX_TOKENS, BatchLearner, batch_docs
 
 # The share of words that an encoder may not know without a warning, and the number of documents
 # whose words are counted.
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     Listener: TypeAlias = EncoderListener | TransformerListener
 
 
-class EncoderPipe(TrainablePipe):
+class EncoderPipe(BatchLearner):
     """Base class of `biomed_transformer` and `biomed_onnx_transformer`.
 
     Listeners are `spacy_biomed.EncoderListener.v1` and, if spacy-transformers is installed, its

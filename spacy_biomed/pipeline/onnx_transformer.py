@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from spacy.training import Example, validate_examples
+from spacy.training import Example
 from thinc.api import Optimizer
 
 from .encoder_pipe import EncoderPipe
@@ -48,23 +46,14 @@ class OnnxEncoder(EncoderPipe):
         choice = self.model.shims[0].choice
         return None if choice is None else choice.engine
 
-    def update(
-        self,
-        examples: Iterable[Example],
-        *,
-        drop: float = 0.0,
-        sgd: Optimizer | None = None,
-        losses: dict[str, float] | None = None,
-    ) -> dict[str, float]:
+    def update_batch(
+        self, examples: list[Example], losses: dict[str, float], drop: float, sgd: Optimizer | None
+    ) -> None:
         """Encode a batch for the heads that are trained; their gradients are discarded."""
-        examples = list(examples)
-        validate_examples(examples, "OnnxEncoder.update")
-        losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
         docs = [example.predicted for example in examples]
         if any(len(doc) for doc in docs):
             self.feed_listeners(docs, self.predict(docs), lambda d_hidden: [])
-        return losses
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Do nothing: the encoder is not trained."""

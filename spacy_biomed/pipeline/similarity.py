@@ -15,7 +15,7 @@ from thinc.types import Floats1d, Floats2d
 
 from ..annotations.pairs import mark_pair
 from ..errors import BiomedError, quote
-from .encoder_head import CatsHead, quote_text, validate_source
+from .encoder_head import CatsHead, own_arguments, quote_text, validate_source
 from .factories import configure_head, register_factory
 
 FACTORY = "biomed_similarity"
@@ -88,16 +88,9 @@ class BiomedSimilarity(CatsHead):
         learn_rate_factor: float = 1.0,
         scorer: Callable | None = None,
     ):
-        super().__init__(
-            vocab,
-            model,
-            name,
-            scorer,
-            standardize=standardize,
-            learn_rate_factor=learn_rate_factor,
-            mean=0.0,
-            deviation=1.0,
-        )
+        settings = own_arguments(locals())
+        del settings["label"]
+        super().__init__(**settings, mean=0.0, deviation=1.0)
         super().add_label(label)
 
     @property

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from spacy.training import Example, validate_examples
+from spacy.training import Example
 from thinc.api import Optimizer, set_dropout_rate
 from thinc.types import Floats2d
 
@@ -59,25 +59,17 @@ class SharedEncoder(EncoderPipe):
 
     _pending: _PendingBackprop | None = None
 
-    def update(
-        self,
-        examples: Iterable[Example],
-        *,
-        drop: float = 0.0,
-        sgd: Optimizer | None = None,
-        losses: dict[str, float] | None = None,
-    ) -> dict[str, float]:
+    def update_batch(
+        self, examples: list[Example], losses: dict[str, float], drop: float, sgd: Optimizer | None
+    ) -> None:
         """Encode a batch and pass it to the listeners, which send back their gradients.
 
         The last listener's gradient starts the backward pass. So each listener must send a gradient
         for each batch; None stands for zeros if there is nothing to learn.
         """
-        examples = list(examples)
-        validate_examples(examples, "SharedEncoder.update")
-        losses = {} if losses is None else losses
         docs = [example.predicted for example in examples]
         if not any(len(doc) for doc in docs):
-            return losses
+            return
         self._finish_pending()
         set_dropout_rate(self.model, drop)
         losses.setdefault(self.name, 0.0)
@@ -99,7 +91,6 @@ class SharedEncoder(EncoderPipe):
                 self._finish_pending()
 
         self.feed_listeners(docs, batch, backprop)
-        return losses
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Update the weights; if no head has sent a gradient yet, wait until all have."""

@@ -19,7 +19,7 @@ from ...models.tagging import Decoding, Scheme, Spans, TagScheme
 from ...models.token_classifier import add_outputs
 from ...normalization import find_blanks
 from ..calibrated_head import CalibratedHead
-from ..encoder_head import Compared, check_choice, check_share
+from ..encoder_head import Compared, check_choice, check_share, own_arguments
 from ..factories import configure_head, register_factory
 from ..mention_layer import (
     gold_spans,
@@ -99,27 +99,13 @@ class BiomedNER(CalibratedHead, MentionHead):
         recall_measure: RecallMeasure = "exact",
         scorer: Callable | None = None,
     ):
+        super().__init__(**own_arguments(locals()), recall_offsets={}, calibration=None)
         check_choice(name, "scheme", scheme, get_args(Scheme))
         check_choice(name, "decoding", decoding, get_args(Decoding))
         check_share(name, "teacher_share", teacher_share)
         check_target_recall(f"[components.{name}] target_recall", target_recall)
         check_recall_measure(f"[components.{name}] recall_measure", recall_measure)
         install_extensions()
-        super().__init__(
-            vocab,
-            model,
-            name,
-            scorer,
-            scheme=scheme,
-            decoding=decoding,
-            spans_key=spans_key,
-            learn_rate_factor=learn_rate_factor,
-            teacher_share=teacher_share,
-            target_recall=target_recall,
-            recall_measure=recall_measure,
-            recall_offsets={},
-            calibration=None,
-        )
         self._tag_scheme: TagScheme | None = None
 
     @property

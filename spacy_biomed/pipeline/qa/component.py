@@ -20,7 +20,7 @@ from ...annotations.pairs import PAIR_KEY, get_pair
 from ...encoders.batching.alignment import token_offsets
 from ...errors import BiomedError
 from ...models.answer_spans import DocPlaces, best_spans, find_places, log_softmax, log_sum_exp
-from ..encoder_head import EncoderHead, quote_text, validate_source
+from ..encoder_head import EncoderHead, own_arguments, quote_text, validate_source
 from ..factories import configure_head, register_factory
 from ..mention_layer import align_spans, install_extensions, set_confidence
 from .scores import collect_questions, fold_answer, gold_answers, score_questions
@@ -110,20 +110,11 @@ class BiomedQA(EncoderHead):
         learn_rate_factor: float = 1.0,
         scorer: Callable | None = None,
     ):
+        super().__init__(**own_arguments(locals()))
         for setting, value in (("max_answer_words", max_answer_words), ("n_best", n_best)):
             if value < 1:
                 raise BiomedError(f"[components.{name}] {setting} = {value}: use at least 1")
         install_extensions()
-        super().__init__(
-            vocab,
-            model,
-            name,
-            scorer,
-            max_answer_words=max_answer_words,
-            n_best=n_best,
-            no_answer=no_answer,
-            learn_rate_factor=learn_rate_factor,
-        )
 
     @property
     def label_data(self) -> None:

@@ -22,6 +22,7 @@ from ..encoder_head import (
     Compared,
     check_choice,
     check_share,
+    own_arguments,
     skip_batch,
 )
 from ..factories import configure_head, register_factory
@@ -142,25 +143,10 @@ class BiomedRelations(RelationHead):
         max_batch_words: int = 4096,
         scorer: Callable | None = None,
     ):
+        super().__init__(**own_arguments(locals()), reads_marks=True)  # until the corpus tells
         check_share(name, "threshold", threshold)
         check_choice(name, "arguments", arguments, STYLES)
         check_pairs(name, pairs, max_distance)
-        super().__init__(
-            vocab,
-            model,
-            name,
-            scorer,
-            pairs=None if pairs is None else [list(pair) for pair in pairs],
-            directed=directed,
-            max_distance=max_distance,
-            arguments=arguments,
-            spans_key=spans_key,
-            exclusive=exclusive,
-            threshold=threshold,
-            reads_marks=True,  # until the training corpus tells
-            learn_rate_factor=learn_rate_factor,
-            max_batch_words=max_batch_words,
-        )
 
     @property
     def columns(self) -> int:

@@ -22,6 +22,7 @@ from ...models.pair_classifier import MentionPairs
 from ..encoder_head import (
     Compared,
     check_share,
+    own_arguments,
     skip_batch,
 )
 from ..factories import register_factory
@@ -129,6 +130,7 @@ class BiomedDocumentRelations(RelationHead):
         learn_rate_factor: float = 1.0,
         scorer: Callable | None = None,
     ):
+        super().__init__(**own_arguments(locals()))
         check_share(name, "threshold", threshold)
         check_pairs(name, pairs, max_distance)
         if max_mentions < 1:
@@ -136,18 +138,6 @@ class BiomedDocumentRelations(RelationHead):
                 f"[components.{name}] max_mentions = {max_mentions}: use 1 or more pairs of "
                 "mentions"
             )
-        super().__init__(
-            vocab,
-            model,
-            name,
-            scorer,
-            pairs=None if pairs is None else [list(pair) for pair in pairs],
-            max_distance=max_distance,
-            max_mentions=max_mentions,
-            spans_key=spans_key,
-            threshold=threshold,
-            learn_rate_factor=learn_rate_factor,
-        )
 
     def predict(self, docs: Iterable[Doc]) -> Predictions:
         """Find the pairs of concepts of all documents, and the probabilities of their relations."""

@@ -22,6 +22,7 @@ from ..encoder_head import (
     Compared,
     LabelHead,
     check_share,
+    own_arguments,
 )
 from ..factories import configure_head, register_factory
 from ..losses import cross_entropy, log_normalizer
@@ -115,19 +116,9 @@ class BiomedTextCategorizer(CatsHead, LabelHead):
         teacher_share: float = 0.5,
         scorer: Callable | None = None,
     ):
+        super().__init__(**own_arguments(locals()), positive_label=None)
         check_share(name, "threshold", threshold)
         check_share(name, "teacher_share", teacher_share)
-        super().__init__(
-            vocab,
-            model,
-            name,
-            scorer,
-            exclusive=exclusive,
-            threshold=threshold,
-            positive_label=None,
-            learn_rate_factor=learn_rate_factor,
-            teacher_share=teacher_share,
-        )
 
     def predict(self, docs: Iterable[Doc]) -> Floats2d:
         """The probability of each label for each document, (docs, labels), in main memory.

@@ -8,7 +8,7 @@ from thinc.api import Model
 from ..errors import BiomedError, install_command, list_choices
 from .batching.encoded import EncodedBatch
 from .batching.pair_pieces import PairOverflow
-from .listener import refuse_replacement
+from .encoder_model import create_encoder_model
 from .torch.precision import PRECISIONS, Precision
 
 
@@ -72,21 +72,17 @@ def TransformerModel_v1(
         )
     if dropout is not None and not 0.0 <= dropout < 1.0:
         raise BiomedError(f"dropout of encoder '{name}' is {dropout}: use 0.0 to less than 1.0")
-    return Model(
+    return create_encoder_model(
         "biomed_transformer",
+        EncoderShim(precision, gradient_checkpointing, word_piece_dropout),
         forward,
-        init=init,
-        dims={"nO": None},
-        attrs={
-            "name": name,
-            "revision": revision,
-            "window": window,
-            "context": context,
-            "dropout": dropout,
-            "batch_pieces": batch_pieces,
-            "pair_overflow": pair_overflow,
-            "normalize": normalize,
-            "replace_listener_cfg": refuse_replacement,
-        },
-        shims=[EncoderShim(precision, gradient_checkpointing, word_piece_dropout)],
+        init,
+        name=name,
+        revision=revision,
+        dropout=dropout,
+        window=window,
+        context=context,
+        batch_pieces=batch_pieces,
+        pair_overflow=pair_overflow,
+        normalize=normalize,
     )

@@ -8,20 +8,6 @@ from thinc.api import Optimizer
 from .encoder_pipe import EncoderPipe
 from .factories import register_factory
 
-DEFAULT_CONFIG = """
-[model]
-@architectures = "spacy_biomed.OnnxTransformerModel.v1"
-path = null
-threads = null
-window = 512
-context = 64
-batch_pieces = 128
-pair_overflow = "truncate"
-normalize = false
-engine = "auto"
-precision = "auto"
-"""
-
 
 class OnnxEncoder(EncoderPipe):
     """Encode each document once with ONNX Runtime or OpenVINO, for all heads after it that listen.
@@ -62,6 +48,6 @@ class OnnxEncoder(EncoderPipe):
 make_biomed_onnx_transformer = register_factory(
     "biomed_onnx_transformer",
     OnnxEncoder,
-    DEFAULT_CONFIG,
+    {"model": {"@architectures": "spacy_biomed.OnnxTransformerModel.v1"}},
     assigns=["doc._.trf_data"],
 )

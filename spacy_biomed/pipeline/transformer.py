@@ -12,22 +12,6 @@ from thinc.types import Floats2d
 from .encoder_pipe import EncoderPipe
 from .factories import register_factory
 
-DEFAULT_CONFIG = """
-[model]
-@architectures = "spacy_biomed.TransformerModel.v1"
-name = "roberta-base"
-revision = null
-precision = "auto"
-window = 512
-context = 64
-batch_pieces = null
-gradient_checkpointing = false
-dropout = null
-word_piece_dropout = 0.0
-pair_overflow = "truncate"
-normalize = false
-"""
-
 
 @dataclass(slots=True)
 class _PendingBackprop:
@@ -118,6 +102,6 @@ class SharedEncoder(EncoderPipe):
 make_biomed_transformer = register_factory(
     "biomed_transformer",
     SharedEncoder,
-    DEFAULT_CONFIG,
+    {"model": {"@architectures": "spacy_biomed.TransformerModel.v1", "name": "roberta-base"}},
     assigns=["doc._.trf_data"],
 )

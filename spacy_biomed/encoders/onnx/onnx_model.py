@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import srsly
-from spacy.errors import Errors
 from spacy.tokens import Doc
 from thinc.api import Model, Optimizer, Shim
 
@@ -25,10 +24,9 @@ from ..batching.concurrency import default_threads, map_concurrently
 from ..batching.encoded import EncodedBatch
 from ..batching.padding import SequenceBatch
 from ..batching.pair_pieces import PairOverflow
-from ..batching.sequences import make_sequences
 from ..batching.word_piece_tokenizer import WordPieceTokenizer
+from ..encoder_model import create_encoder_model, read_documents
 from ..finite import check_scores
-from ..listener import refuse_replacement
 from ..packed_files import unpack_files
 from .engine_choice import EngineChoice, choose_engine, read_setting
 from .engines import (
@@ -70,17 +68,9 @@ def OnnxTransformerModel_v1(
             heads on it; not needed to load a pipeline, which contains its encoder.
         threads: number of threads; by default OMP_NUM_THREADS, or the processors available to this
             process.
-        window: word pieces, special tokens included, that the encoder sees at once; at most the
-            number that its position embeddings cover. Longer documents are read in overlapping
-            windows.
-        context: word pieces on each side of a window that serve only as context; at most a quarter
-            of the window's.
+        window, context, pair_overflow, normalize: as in `spacy_biomed.TransformerModel.v1`.
         batch_pieces: padded word pieces in one run, with sequences of similar length together; as
             many runs in parallel as there are threads.
-        pair_overflow: how to handle a pair of texts that is longer than `window`. "truncate" leaves
-            out the end of the longer text, and once both are equally long of both; words left out
-            have no vectors. "window" reads the second text in windows, each with the whole first
-            text.
         engine: "onnxruntime", "openvino", or "auto" for the faster one. It is found out with the
             first texts that a process annotates, and remembered in the user's cache directory
             (`engine_choice.py`). The environment variable SPACY_BIOMED_ENGINE overrides it. Where
@@ -88,23 +78,18 @@ def OnnxTransformerModel_v1(
         precision: number format of matrix products that are not int8. ONNX Runtime always computes
             them in fp32; OpenVINO in "fp32" or "bf16". "auto" is bf16 on processors that have
             instructions for it.
-        normalize: as in `spacy_biomed.TransformerModel.v1`.
     """
-    return Model(
+    return create_encoder_model(
         "biomed_onnx_transformer",
+        OnnxShim(threads, engine, precision),
         forward,
-        init=init,
-        dims={"nO": None},
-        attrs={
-            "path": path,
-            "window": window,
-            "context": context,
-            "batch_pieces": batch_pieces,
-            "pair_overflow": pair_overflow,
-            "normalize": normalize,
-            "replace_listener_cfg": refuse_replacement,
-        },
-        shims=[OnnxShim(threads, engine, precision)],
+        init,
+        path=path,
+        window=window,
+        context=context,
+        batch_pieces=batch_pieces,
+        pair_overflow=pair_overflow,
+        normalize=normalize,
     )
 
 
@@ -138,6 +123,11 @@ class OnnxShim(Shim):
         self.tokenizer: WordPieceTokenizer | None = None
         self._engines: dict[int, Engine] = {}
         self._process: int | None = None
+
+    @property
+    def longest(self) -> int:
+        """Word pieces, special tokens included, that the encoder can read at once."""
+        return self.settings["max_length"]
 
     def encode(self, batches: list[SequenceBatch]) -> list[Floats2d]:
         """Vectors of the kept positions, (kept, width), of each padded batch.
@@ -339,18 +329,8 @@ def init(model: Model, X: object = None, Y: object = None) -> Model:
 def forward(
     model: Model, docs: list[Doc], is_train: bool
 ) -> tuple[EncodedBatch, Callable[[Floats2d], list]]:
+    sequences = read_documents(model, docs, budget=model.attrs["batch_pieces"])
     shim = model.shims[0]
-    if shim.tokenizer is None:
-        raise ValueError(Errors.E109.format(name=model.name))
-    sequences = make_sequences(
-        docs,
-        shim.tokenizer,
-        window=min(model.attrs["window"], shim.settings["max_length"]),
-        context=model.attrs["context"],
-        budget=model.attrs["batch_pieces"],
-        pair_overflow=model.attrs["pair_overflow"],
-        normalize=model.attrs["normalize"],
-    )
     hidden = np.empty((len(sequences.ids), shim.settings["width"]), dtype="float32")
     for batch, own in zip(sequences.batches, shim.encode(sequences.batches), strict=True):
         hidden[batch.rows] = own

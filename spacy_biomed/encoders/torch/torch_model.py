@@ -13,7 +13,6 @@ from typing import cast
 import numpy as np
 import torch
 import transformers
-from spacy.errors import Errors
 from spacy.tokens import Doc
 from thinc.api import (
     Model,
@@ -30,7 +29,6 @@ from ...errors import BiomedError
 from ..batching.concurrency import Item, Result, map_concurrently
 from ..batching.encoded import EncodedBatch
 from ..batching.padding import SequenceBatch
-from ..batching.sequences import make_sequences
 from ..batching.word_piece_tokenizer import WordPieceTokenizer
 from ..capabilities import (
     attention_implementation,
@@ -39,6 +37,7 @@ from ..capabilities import (
     first_position,
     max_sequence_length,
 )
+from ..encoder_model import read_documents
 from ..finite import check_scores
 from ..loading import (
     FILES,
@@ -114,6 +113,11 @@ class EncoderShim(PyTorchShim):
         self.computes_in = resolve_precision(self.precision, device)
         self._grad_scaler = PyTorchGradScaler(self.computes_in == "fp16")
         self._grad_scaler.to_(device)
+
+    @property
+    def longest(self) -> int:
+        """Word pieces, special tokens included, that the encoder can read at once."""
+        return max_sequence_length(self._model)
 
     def encode(self, batches: list[SequenceBatch]) -> list[torch.Tensor]:
         """Vectors of the kept positions, (kept, width), of each padded batch.
@@ -354,20 +358,11 @@ def forward(
     model: Model, docs: list[Doc], is_train: bool
 ) -> tuple[EncodedBatch, Callable[[Floats2d], list]]:
     shim = model.shims[0]
-    if shim.tokenizer is None:
-        raise ValueError(Errors.E109.format(name=model.name))
     batch_pieces = CPU_BATCH_PIECES if shim.device.type == "cpu" else GPU_BATCH_PIECES
-    sequences = make_sequences(
-        docs,
-        shim.tokenizer,
-        window=min(model.attrs["window"], max_sequence_length(get_module(shim))),
-        context=model.attrs["context"],
-        budget=model.attrs["batch_pieces"] or batch_pieces,
-        pair_overflow=model.attrs["pair_overflow"],
-        normalize=model.attrs["normalize"],
-        # Training batches are small and of mixed lengths; in prediction there is little padding.
-        share_lines=is_train and can_pack(get_module(shim)),
-    )
+    # Training batches are small and of mixed lengths; in prediction there is little padding.
+    share_lines = is_train and shim.tokenizer is not None and can_pack(get_module(shim))
+    budget = model.attrs["batch_pieces"] or batch_pieces
+    sequences = read_documents(model, docs, budget=budget, share_lines=share_lines)
     if not sequences.batches:
         nothing = model.ops.alloc2f(0, model.get_dim("nO"))
         return sequences.encoded(nothing), lambda d_hidden: []

@@ -25,7 +25,7 @@ from ..encoder_head import (
     own_arguments,
     skip_batch,
 )
-from ..factories import register_factory
+from ..factories import configure_head, register_factory
 from ..losses import cross_entropy, log_normalizer
 from ..mention_layer import gold_spans
 from .concept_pairs import ConceptPairs, find_concept_pairs
@@ -39,22 +39,6 @@ from .head import RelationHead
 from .targets import check_labels, check_pairs
 
 FACTORY = "biomed_document_relations"
-
-DEFAULT_CONFIG = """
-[model]
-@architectures = "spacy_biomed.ConceptPairClassifier.v1"
-hidden_width = 256
-dropout = 0.1
-
-[model.tok2vec]
-@architectures = "spacy_biomed.EncoderListener.v1"
-pooling = "mean"
-grad_factor = 1.0
-upstream = "*"
-
-[scorer]
-@scorers = "spacy_biomed.concept_relation_scorer.v1"
-"""
 
 
 class Predictions(NamedTuple):
@@ -87,9 +71,7 @@ class BiomedDocumentRelations(RelationHead):
     `document_relations_pair_p`, `_r`, `_f` (`score_concepts`).
 
     Attributes:
-        vocab: the pipeline's vocabulary.
         model: `spacy_biomed.ConceptPairClassifier.v1`.
-        name: name of the component in the pipeline.
         pairs: types of head and tail that may be related, as [["CHEMICAL", "GENE"]]; None for the
             types in the training examples. They have no direction in text: of two concepts of one
             type, the head is the one that is mentioned first.
@@ -98,8 +80,6 @@ class BiomedDocumentRelations(RelationHead):
         spans_key: the span group with the entities; None for `doc.ents`.
         threshold: smallest probability that two concepts are related at all. The relation is the
             most probable one.
-        learn_rate_factor: multiplies the learning rate of this head, not of the encoder.
-        scorer: scoring method.
 
     Examples:
         >>> import spacy
@@ -251,7 +231,13 @@ def _join(docs: list[Doc], pairs: list[ConceptPairs]) -> MentionPairs:
 make_biomed_document_relations = register_factory(
     FACTORY,
     BiomedDocumentRelations,
-    DEFAULT_CONFIG,
+    configure_head(
+        "ConceptPairClassifier",
+        "concept_relation_scorer",
+        pooling="mean",
+        hidden_width=256,
+        dropout=0.1,
+    ),
     assigns=["doc._.relations"],
     default_score_weights={
         "document_relations_micro_f": 0.5,

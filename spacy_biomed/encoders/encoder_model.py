@@ -1,0 +1,40 @@
+"""What the models of both encoders share: their settings, and how they read documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from spacy.errors import Errors
+from spacy.tokens import Doc
+from thinc.api import Model, Shim
+
+from .batching.encoded import EncodedBatch
+from .batching.sequences import Sequences, make_sequences
+from .listener import refuse_replacement
+
+
+def create_encoder_model(
+    kind: str, shim: Shim, forward: Callable, init: Callable, **settings: object
+) -> Model[list[Doc], EncodedBatch]:
+    """A model whose shim computes; the settings say how it reads documents."""
+    attrs = {**settings, "replace_listener_cfg": refuse_replacement}
+    return Model(kind, forward, init=init, dims={"nO": None}, attrs=attrs, shims=[shim])
+
+
+def read_documents(
+    model: Model, docs: list[Doc], *, budget: int, share_lines: bool = False
+) -> Sequences:
+    """The sequences of documents, by the settings of the model; see `make_sequences`."""
+    shim = model.shims[0]
+    if shim.tokenizer is None:
+        raise ValueError(Errors.E109.format(name=model.name))
+    return make_sequences(
+        docs,
+        shim.tokenizer,
+        window=min(model.attrs["window"], shim.longest),
+        context=model.attrs["context"],
+        budget=budget,
+        pair_overflow=model.attrs["pair_overflow"],
+        normalize=model.attrs["normalize"],
+        share_lines=share_lines,
+    )

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
-from threading import Lock
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -18,7 +17,7 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from ...arrays import Ints1d
-from .ragged import ranges
+from .ragged import borders, split_at
 
 # Words and word pieces that are kept, in some 4 MB.
 MOST_WORDS, MOST_PIECES = 2**14, 2**16
@@ -60,98 +59,55 @@ class KnownWords:
     """Tokenizes each distinct word once, for a tokenizer that `splits_at_spaces`.
 
     Words are kept until there is no room for new ones; then those of the present batch are the
-    first of a new collection. Copies and pickles start without any. Threads may share it.
+    first of a new collection. Copies and pickles start without any. Threads may share it: a
+    collection never changes.
     """
 
     def __init__(self) -> None:
-        self._words = _Words()
-        self._lock = Lock()
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget all words."""
+        # Of each word, the id, the start and the end of its pieces, in turns; and their number.
+        self._known: tuple[dict[str, tuple[int, ...]], int] = {}, 0
 
     def look_up(self, texts: list[str], tokenize: Tokenize) -> WordPieces:
         """The word pieces of texts, as `tokenize` gives them."""
         split = [text.split(" ") for text in texts]
         words = list(chain.from_iterable(split))
-        known = self._words
-        try:
-            places = known.find(words)
-        except KeyError:
-            learned = self._learn(words, tokenize)
-            if learned is None:
-                return tokenize(texts)
-            known, places = learned, learned.find(words)
+        known = self._learn(words, tokenize)
+        if known is None:
+            return tokenize(texts)
+        found = [known[word] for word in words]
+        counts = np.fromiter(map(len, found), "int64", len(words)) // 3
+        numbers = np.fromiter(chain.from_iterable(found), "int64", 3 * int(counts.sum()))
+        ids, starts, ends = numbers.reshape(-1, 3).T
         words_of_texts = np.fromiter(map(len, split), "int64", len(split))
         first_words = np.cumsum(words_of_texts) - words_of_texts
         room = np.fromiter(map(len, words), "int64", len(words)) + 1  # and the space after it
         offsets = np.cumsum(room) - room
         offsets -= np.repeat(offsets[first_words], words_of_texts)
-        counts = known.counts[places]
-        pieces = ranges(known.firsts[places], counts)
         moved = np.repeat(offsets, counts)
-        return WordPieces(
-            known.ids[pieces],
-            known.starts[pieces] + moved,
-            known.ends[pieces] + moved,
-            np.add.reduceat(counts, first_words),
-        )
+        return WordPieces(ids, starts + moved, ends + moved, np.add.reduceat(counts, first_words))
 
-    def forget(self) -> None:
-        """Forget all words."""
-        self._words = _Words()
-
-    def _learn(self, words: list[str], tokenize: Tokenize) -> _Words | None:
-        """A collection with all these words; None if they are too many, or another thread learns.
-
-        Nobody waits: a forked process inherits the lock, but not the thread that has it.
-        """
-        if not self._lock.acquire(blocking=False):
-            return None
-        try:
-            for known in (self._words, _Words()):
-                if known.add(words, tokenize):
-                    self._words = known
+    def _learn(self, words: list[str], tokenize: Tokenize) -> dict[str, tuple[int, ...]] | None:
+        """A collection with all these words; None if they are too many."""
+        for known, kept in (self._known, ({}, 0)):
+            new = [word for word in dict.fromkeys(words) if word not in known]
+            if not new:
+                return known
+            if len(known) + len(new) <= MOST_WORDS:
+                pieces = tokenize(new)
+                kept += len(pieces.ids)
+                if kept <= MOST_PIECES:
+                    rows = np.stack([pieces.ids, pieces.starts, pieces.ends], axis=1)
+                    parts = split_at(rows.ravel(), 3 * borders(pieces.lengths))
+                    known = known | dict(
+                        zip(new, map(tuple, map(np.ndarray.tolist, parts)), strict=True)
+                    )
+                    self._known = known, kept
                     return known
-            return None
-        finally:
-            self._lock.release()
+        return None
 
     def __reduce__(self) -> tuple[type[KnownWords], tuple[()]]:
         return KnownWords, ()
-
-
-class _Words:
-    """Words with their pieces, which never change once a word can be found.
-
-    Attributes:
-        firsts, counts: (words,) place of each word's first piece, and number of its pieces.
-        ids, starts, ends: (pieces,) as in `WordPieces`; offsets count from the word's beginning.
-    """
-
-    def __init__(self) -> None:
-        self._places: dict[str, int] = {}
-        self._pieces = 0
-        self.firsts, self.counts = np.empty((2, MOST_WORDS), "int64")
-        self.ids, self.starts, self.ends = np.empty((3, MOST_PIECES), "int64")
-
-    def find(self, words: list[str]) -> Ints1d:
-        """(words,) the places of words; raises KeyError if one is not here."""
-        return np.fromiter(map(self._places.__getitem__, words), "int64", len(words))
-
-    def add(self, words: list[str], tokenize: Tokenize) -> bool:
-        """Add the words that are new; False, and nothing is added, if there is no room."""
-        new = [word for word in dict.fromkeys(words) if word not in self._places]
-        end = len(self._places) + len(new)
-        if end > MOST_WORDS:
-            return False
-        pieces = tokenize(new)
-        last = self._pieces + len(pieces.ids)
-        if last > MOST_PIECES:
-            return False
-        added, added_pieces = slice(end - len(new), end), slice(self._pieces, last)
-        self.counts[added] = pieces.lengths
-        self.firsts[added] = self._pieces + np.cumsum(pieces.lengths) - pieces.lengths
-        self.ids[added_pieces] = pieces.ids
-        self.starts[added_pieces] = pieces.starts
-        self.ends[added_pieces] = pieces.ends
-        self._pieces = last
-        self._places.update(zip(new, range(end - len(new), end), strict=True))
-        return True

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 from thinc.types import Floats1d, Ints1d
@@ -87,25 +87,25 @@ def fit_recall(
     targets = _targets(development, target)
     head.cfg["target_recall"], head.cfg["recall_measure"] = target, measure
     head.cfg["recall_offsets"] = {}
-    counts = _Counts(development, measure, ~np.isnan(targets))
-    before = counts.rates()
+    count_found = partial(_count_found, development, measure, ~np.isnan(targets))
+    recall_before, precision_before = _measure(development, measure, count_found)
     gold = development.count(development.gold.label)
     wanted = np.where(gold > 0, targets, np.nan)
     if np.isnan(wanted).all():
         return []
-    offsets = _search(counts, wanted, gold)
+    offsets = _search(development, count_found, wanted, gold)
     _set_offsets(development, offsets)
-    after = counts.rates()
+    recall, precision = _measure(development, measure, count_found)
     return [
         LabelRecall(
             label=head.labels[i],
             target=float(targets[i]),
             offset=float(offsets[i]),
             gold=int(gold[i]),
-            recall_before=float(before.recall[i]),
-            recall=float(after.recall[i]),
-            precision_before=float(before.precision[i]),
-            precision=float(after.precision[i]),
+            recall_before=float(recall_before[i]),
+            recall=float(recall[i]),
+            precision_before=float(precision_before[i]),
+            precision=float(precision[i]),
         )
         for i in np.flatnonzero(~np.isnan(wanted)).tolist()
     ]
@@ -126,52 +126,41 @@ def _targets(development: Development, target: RecallTarget) -> Floats1d:
     return np.array([target.get(label, others) for label in labels])
 
 
-class _Rates(NamedTuple):
-    """(labels,) each; not a number where there is nothing to count."""
+def _count_found(
+    development: Development, measure: RecallMeasure, has_target: np.ndarray, spans: Spans
+) -> Ints1d:
+    """(labels,) number of gold mentions that entities find, as a measure counts.
 
-    recall: Floats1d
-    precision: Floats1d
-
-
-@dataclass(frozen=True, slots=True)
-class _Counts:
-    """What the component finds with its present offsets, as a measure counts it.
-
-    Attributes:
-        measure: what the recall counts.
+    Args:
         has_target: (labels,) which labels can cover mentions.
     """
-
-    development: Development
-    measure: RecallMeasure
-    has_target: np.ndarray
-
-    def found(self) -> Ints1d:
-        """(labels,) number of gold mentions found."""
-        return self._found(self.development.decode()[0])
-
-    def rates(self) -> _Rates:
-        spans, _ = self.development.decode()
-        judged = self.development.judge(spans)
-        counted = judged != OPEN
-        is_right = judged == RIGHT
-        if self.measure == "covered":
-            is_right = counted & self.development.touches_gold(spans)
-        count = self.development.count
-        with np.errstate(invalid="ignore"):
-            return _Rates(
-                self._found(spans) / count(self.development.gold.label),
-                count(spans.label[is_right]) / count(spans.label[counted]),
-            )
-
-    def _found(self, spans: Spans) -> Ints1d:
-        if self.measure == "exact":
-            return self.development.count_found(spans)
-        covers = self.has_target[spans.label]
-        return self.development.count_covered(Spans(*(part[covers] for part in spans)))
+    if measure == "exact":
+        return development.count_found(spans)
+    covers = has_target[spans.label]
+    return development.count_covered(Spans(*(part[covers] for part in spans)))
 
 
-def _search(counts: _Counts, wanted: Floats1d, gold: Ints1d) -> Floats1d:
+def _measure(
+    development: Development, measure: RecallMeasure, count_found: Callable[[Spans], Ints1d]
+) -> tuple[Floats1d, Floats1d]:
+    """(labels,) recall and precision with the present offsets; NaN where nothing counts."""
+    spans, _ = development.decode()
+    judged = development.judge(spans)
+    counted = judged != OPEN
+    is_touching = measure == "covered"
+    is_right = counted & development.touches_gold(spans) if is_touching else judged == RIGHT
+    count = development.count
+    with np.errstate(invalid="ignore"):
+        recall = count_found(spans) / count(development.gold.label)
+        return recall, count(spans.label[is_right]) / count(spans.label[counted])
+
+
+def _search(
+    development: Development,
+    count_found: Callable[[Spans], Ints1d],
+    wanted: Floats1d,
+    gold: Ints1d,
+) -> Floats1d:
     """(labels,) the offsets; see `fit_recall`.
 
     Args:
@@ -182,8 +171,8 @@ def _search(counts: _Counts, wanted: Floats1d, gold: Ints1d) -> Floats1d:
     highest = np.full(len(wanted), -1)
     is_given_up = np.zeros(len(wanted), dtype=bool)
     while True:
-        _set_offsets(counts.development, offsets)
-        found = counts.found()
+        _set_offsets(development, offsets)
+        found = count_found(development.decode()[0])
         is_better = found > highest
         highest, best = np.where(is_better, found, highest), np.where(is_better, offsets, best)
         is_low = found < wanted * gold  # false for a label without a target

@@ -65,35 +65,6 @@ def find_marked(reference: Doc) -> tuple[Argument, Argument] | None:
     return find_marked_arguments(reference.text)
 
 
-class _Tokens(NamedTuple):
-    """A document's tokens and sentences.
-
-    Attributes:
-        starts, ends: (tokens,) half-open character offsets.
-        sentences: (sentences,) the first token of each; a document without sentences counts as one.
-    """
-
-    starts: Ints1d
-    ends: Ints1d
-    sentences: Ints1d
-
-
-class _Placed(NamedTuple):
-    """The mentions of a document in text order: all arrays are (mentions,).
-
-    Attributes:
-        starts, ends: half-open character offsets.
-        first, last: the first and the last token of each mention.
-        sentence: the sentence that each mention begins in.
-    """
-
-    starts: Ints1d
-    ends: Ints1d
-    first: Ints1d
-    last: Ints1d
-    sentence: Ints1d
-
-
 def find_candidates(
     place: int,
     doc: Doc,
@@ -128,61 +99,62 @@ def find_candidates(
     ordered = sorted(set(mentions))
     if len(ordered) < 2 or not pairs or not len(doc):
         return []
-    tokens = _get_tokens(doc, reference)
-    placed = _place(ordered, tokens)
-    left, right = _near(placed, max_distance)
+    starts, lengths = doc.to_array([IDX, LENGTH]).astype("int64").T
+    sentences = _find_sentences(doc, reference, starts)
+    places = np.array([mention[:2] for mention in ordered])
+    first, last = np.maximum(np.searchsorted(starts, places - [0, 1], side="right") - 1, 0).T
+    sentence = np.searchsorted(sentences, first, side="right") - 1
+    left, right = find_near(first, last + 1, max_distance, sentence)
+    is_apart = places[right, 0] >= places[left, 1]
+    left, right = left[is_apart], right[is_apart]
     is_head_left, is_head_right = _allowed(ordered, left, right, pairs, directed)
     heads = np.concatenate([left[is_head_left], right[is_head_right]])
     tails = np.concatenate([right[is_head_left], left[is_head_right]])
     order = np.lexsort((tails, heads))
     heads, tails = heads[order], tails[order]
-    starts, ends = _windows(tokens, placed, heads, tails, max_distance)
-    windows = zip(tokens.starts[starts].tolist(), tokens.ends[ends - 1].tolist(), strict=True)
-    found = zip(heads.tolist(), tails.tolist(), windows, (ends - starts).tolist(), strict=True)
+    begin, end = np.minimum(first[heads], first[tails]), np.maximum(last[heads], last[tails])
+    borders = np.append(sentences, len(starts))
+    sentence_begin = borders[np.searchsorted(sentences, begin, side="right") - 1]
+    sentence_end = borders[np.searchsorted(sentences, end, side="right")]
+    begin = np.maximum(sentence_begin, begin - max_distance)
+    end = np.minimum(sentence_end, end + 1 + max_distance)
+    windows = zip(starts[begin].tolist(), (starts + lengths)[end - 1].tolist(), strict=True)
+    found = zip(heads.tolist(), tails.tolist(), windows, (end - begin).tolist(), strict=True)
     return [
         Candidate(place, ordered[head], ordered[tail], window, words)
         for head, tail, window, words in found
     ]
 
 
-def _get_tokens(doc: Doc, reference: Doc | None) -> _Tokens:
-    starts, lengths = doc.to_array([IDX, LENGTH]).astype("int64").T
-    sentences = np.zeros(1, dtype="int64")
-    divided = next(
-        (one for one in (doc, reference) if one and one.has_annotation("SENT_START")), None
-    )
-    if divided is not None:
-        offsets, is_start = divided.to_array([IDX, SENT_START]).astype("int64").T
-        first = np.searchsorted(starts, offsets[is_start == 1])
-        sentences = np.unique(np.concatenate([sentences, first[first < len(starts)]]))
-    return _Tokens(starts, starts + lengths, sentences)
+def _find_sentences(doc: Doc, reference: Doc | None, starts: Ints1d) -> Ints1d:
+    """(sentences,) the first token of each; a document without sentences counts as one."""
+    for divided in (doc, reference):
+        if divided and divided.has_annotation("SENT_START"):
+            offsets, is_start = divided.to_array([IDX, SENT_START]).astype("int64").T
+            first = np.searchsorted(starts, offsets[is_start == 1])
+            return np.unique(np.concatenate([[0], first[first < len(starts)]]))
+    return np.zeros(1, dtype="int64")
 
 
-def _token_at(tokens: _Tokens, characters: Ints1d) -> Ints1d:
-    return np.maximum(np.searchsorted(tokens.starts, characters, side="right") - 1, 0)
+def find_near(
+    first: Ints1d, end: Ints1d, max_distance: int, sentence: Ints1d | None = None
+) -> tuple[Ints1d, Ints1d]:
+    """Find the pairs of mentions that are not too far apart.
 
-
-def _place(mentions: Sequence[Argument], tokens: _Tokens) -> _Placed:
-    starts = np.array([mention.start for mention in mentions])
-    ends = np.array([mention.end for mention in mentions])
-    first = _token_at(tokens, starts)
-    sentence = np.searchsorted(tokens.sentences, first, side="right") - 1
-    return _Placed(starts, ends, first, _token_at(tokens, ends - 1), sentence)
-
-
-def _near(placed: _Placed, max_distance: int) -> tuple[Ints1d, Ints1d]:
-    """The pairs of mentions in one sentence that share no character and are not too far apart.
+    Args:
+        first, end: (mentions,) the first token of each, in order, and the one after the last.
+        max_distance: largest number of tokens between two mentions.
+        sentence: (mentions,) the sentence of each, in which the other one has to be.
 
     Returns:
-        the left and the right mention of each pair, (pairs,) each.
+        the left and the right mention of each pair, (pairs,) each; they may overlap.
     """
-    mention = np.arange(len(placed.first))
-    beyond = np.searchsorted(placed.first, placed.last + 1 + max_distance, side="right")
-    beyond = np.minimum(beyond, np.searchsorted(placed.sentence, placed.sentence, side="right"))
+    mention = np.arange(len(first))
+    beyond = np.searchsorted(first, end + max_distance, side="right")
+    if sentence is not None:
+        beyond = np.minimum(beyond, np.searchsorted(sentence, sentence, side="right"))
     counts = np.maximum(beyond - mention - 1, 0)
-    left, right = np.repeat(mention, counts), ranges(mention + 1, counts)
-    is_apart = placed.starts[right] >= placed.ends[left]
-    return left[is_apart], right[is_apart]
+    return np.repeat(mention, counts), ranges(mention + 1, counts)
 
 
 def _allowed(
@@ -191,30 +163,16 @@ def _allowed(
     right: Ints1d,
     pairs: Collection[tuple[str, str]],
     directed: bool,
-) -> tuple[Ints1d, Ints1d]:
+) -> tuple[np.ndarray, np.ndarray]:
     """Whether the left, and whether the right mention of each pair may be the head: (pairs,)."""
-    types = sorted({mention.label for mention in mentions})
-    type_of = np.array([types.index(mention.label) for mention in mentions])
-    is_allowed = np.zeros((len(types), len(types)), dtype=bool)
-    for head, tail in pairs:
-        if head in types and tail in types:
-            is_allowed[types.index(head), types.index(tail)] = True
-    is_head_left = is_allowed[type_of[left], type_of[right]]
-    is_head_right = is_allowed[type_of[right], type_of[left]]
+    allowed = set(map(tuple, pairs))
+    types = [
+        (mentions[one].label, mentions[other].label)
+        for one, other in zip(left.tolist(), right.tolist(), strict=True)
+    ]
+    is_head_left = np.array([pair in allowed for pair in types], dtype=bool)
+    is_head_right = np.array([pair[::-1] in allowed for pair in types], dtype=bool)
     return is_head_left, is_head_right if directed else is_head_right & ~is_head_left
-
-
-def _windows(
-    tokens: _Tokens, placed: _Placed, heads: Ints1d, tails: Ints1d, max_distance: int
-) -> tuple[Ints1d, Ints1d]:
-    """The first token that each pair is read with, and the one after the last: (pairs,) each."""
-    begin = np.minimum(placed.first[heads], placed.first[tails])
-    end = np.maximum(placed.last[heads], placed.last[tails])
-    borders = np.append(tokens.sentences, len(tokens.starts))
-    sentence_begin = borders[np.searchsorted(tokens.sentences, begin, side="right") - 1]
-    sentence_end = borders[np.searchsorted(tokens.sentences, end, side="right")]
-    starts = np.maximum(sentence_begin, begin - max_distance)
-    return starts, np.minimum(sentence_end, end + 1 + max_distance)
 
 
 def group_windows(candidates: Sequence[Candidate], most_words: int) -> list[Ints1d]:

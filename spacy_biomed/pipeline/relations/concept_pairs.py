@@ -13,6 +13,7 @@ from spacy.tokens import Doc, Span
 from ...arrays import Floats2d, Ints1d, Ints2d
 from ...encoders.batching.ragged import ranges
 from ...notes.sentence_starts import find_sentence_starts
+from .candidates import find_near
 from .mention_concepts import Concept, choose_meant, find_concepts, group_mentions
 
 _DISTANCES = np.array([1, 3, 6, 11, 21, 41, 81])  # in tokens; where classes of distances begin
@@ -109,8 +110,11 @@ def _pair_groups(
     for number, places in enumerate(groups):
         group_of[places] = number
     found: dict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)
-    near = (values.tolist() for values in _near(spans, max_distance))
-    for one, other, distance in zip(*near, strict=True):
+    near = find_near(*spans.T, max_distance)
+    distances = spans[near[1], 0] - spans[near[0], 1]
+    for one, other, distance in zip(*map(np.ndarray.tolist, (*near, distances)), strict=True):
+        if distance < 0:  # they share a token
+            continue
         pair = int(group_of[one]), int(group_of[other])
         if min(pair) < 0 or pair[0] == pair[1]:
             continue
@@ -133,17 +137,6 @@ def _tokens_of(starts: Ints1d, mentions: Sequence[Span]) -> Ints2d:
     first = np.searchsorted(starts, [one.start_char for one in mentions], side="right") - 1
     end = np.searchsorted(starts, [one.end_char for one in mentions], side="left")
     return np.stack([np.maximum(first, 0), np.maximum(end, first + 1)], axis=1).reshape(-1, 2)
-
-
-def _near(spans: Ints2d, max_distance: int) -> tuple[Ints1d, Ints1d, Ints1d]:
-    """The pairs of mentions that share no token, and the tokens between them: (pairs,) each."""
-    place = np.arange(len(spans))
-    beyond = np.searchsorted(spans[:, 0], spans[:, 1] + max_distance, side="right")
-    counts = np.maximum(beyond - place - 1, 0)
-    left, right = np.repeat(place, counts), ranges(place + 1, counts)
-    distances = spans[right, 0] - spans[left, 1]
-    is_apart = distances >= 0
-    return left[is_apart], right[is_apart], distances[is_apart]
 
 
 def _one_hot(classes: Ints1d, count: int) -> Floats2d:

@@ -110,7 +110,8 @@ def _pair_groups(
     for number, places in enumerate(groups):
         group_of[places] = number
     found: dict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)
-    near = find_near(*spans.T, max_distance)
+    first, end = spans.T
+    near = find_near(first, end, max_distance)
     distances = spans[near[1], 0] - spans[near[0], 1]
     for one, other, distance in zip(*map(np.ndarray.tolist, (*near, distances)), strict=True):
         if distance < 0:  # they share a token

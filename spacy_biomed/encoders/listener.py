@@ -137,8 +137,6 @@ def forward(
     if model.is_sizing:
         return _zeros(model, docs), lambda d_outputs: []
     batch, backprop_batch = _read(model, docs, is_train)
-    if not is_train:
-        return _pool_once(model, docs, batch), lambda d_outputs: []
     outputs, backprop_pooling = POOLINGS[model.attrs["pooling"]](model.ops, batch)
 
     def backprop(d_outputs: list) -> list:
@@ -180,19 +178,6 @@ def _encode(model: EncoderListener, docs: list[Doc]) -> EncodedBatch:
             "biomed_transformer to the pipeline"
         )
     return model.encoder.predict(docs)
-
-
-def _pool_once(model: EncoderListener, docs: list[Doc], batch: EncodedBatch) -> list:
-    """Pool a batch, or reuse the result of another listener."""
-    pooling = model.attrs["pooling"]
-    outputs = batch.pooled.get(pooling)
-    if outputs is None:
-        outputs, _ = POOLINGS[pooling](model.ops, batch)
-        encoding = get_encoding(docs[0])
-        # Kept only for later listeners: documents that keep their encodings do not keep it.
-        if encoding is not None and encoding.listeners > 0:
-            batch.pooled[pooling] = outputs
-    return outputs
 
 
 def _zeros(model: EncoderListener, docs: list[Doc]) -> list:

@@ -11,11 +11,12 @@ from spacy.tokens import Doc, Span
 from spacy.util import SimpleFrozenDict
 
 from ..annotations.sections import SECTIONS, install_section
+from ..normalization import get_text
 from ..notes.headings import Heading, find_headings, key_of, read_headings
 from ..notes.term_files import NOTE_LANGUAGES
 from .described import Described
 from .factories import register_factory
-from .sentences import choose_language, read_text
+from .sentences import choose_language
 
 FACTORY = "biomed_sections"
 
@@ -66,7 +67,7 @@ class BiomedSections(Described, Pipe):
 
     def __call__(self, doc: Doc) -> Doc:
         """Write `doc.spans["sections"]`."""
-        text = read_text(doc)
+        text = get_text(doc)
         end = Heading(len(text), len(text), "")
         doc.spans[SECTIONS] = [
             _find_span(doc, one.start, next.start, one.section)

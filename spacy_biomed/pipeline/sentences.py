@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Literal
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from spacy.attrs import IDX, SENT_START
@@ -12,14 +11,13 @@ from spacy.pipeline import Pipe
 from spacy.tokens import Doc
 
 from ..errors import BiomedError
+from ..normalization import get_text
 from ..notes.sentence_starts import find_sentence_starts
 from ..notes.term_files import NOTE_LANGUAGES
 from .described import Described
 from .factories import register_factory
 
 FACTORY = "biomed_sentences"
-
-_TEXTS: WeakKeyDictionary[Doc, str] = WeakKeyDictionary()
 
 
 class BiomedSentences(Described, Pipe):
@@ -60,7 +58,7 @@ class BiomedSentences(Described, Pipe):
     def __call__(self, doc: Doc) -> Doc:
         """Set `token.is_sent_start` of all tokens."""
         if len(doc):
-            starts = find_sentence_starts(read_text(doc), self._language)
+            starts = find_sentence_starts(get_text(doc), self._language)
             # A sentence that starts inside a token starts with the next one.
             first = np.searchsorted(doc.to_array(IDX), np.array(starts, dtype="uint64"))
             marks = np.full(len(doc) + 1, -1, dtype="int64")
@@ -87,11 +85,3 @@ def choose_language(name: str, language: str | None, nlp: Language | None) -> st
             f"component out, or set language to {' or '.join(NOTE_LANGUAGES)}"
         )
     return chosen
-
-
-def read_text(doc: Doc) -> str:
-    """`doc.text`, which takes a time that is worth saving, as long as the document is in memory."""
-    text = _TEXTS.get(doc)
-    if text is None:
-        text = _TEXTS[doc] = doc.text
-    return text

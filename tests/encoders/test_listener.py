@@ -49,25 +49,14 @@ def expected_vectors(hidden, pooling):
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean", "pieces", "cls"])
-def test_what_one_listener_pooled_the_next_one_finds(docs, batch, pooling):
-    first, second, other = (EncoderListener_v1(one) for one in (pooling, pooling, "first"))
-    for doc, encoding in zip(docs, batch.split(listeners=3), strict=True):
+def test_prediction_pools_like_training(docs, batch, pooling):
+    for doc, encoding in zip(docs, batch.split(listeners=1), strict=True):
         set_encoding(doc, encoding)
-    found = first.predict(docs)
-    assert second.predict(docs) is found
-    assert (other.predict(docs) is found) == (pooling == "first")
+    found = EncoderListener_v1(pooling).predict(docs)
     trained, _, _ = listen(batch, docs, pooling)
     for one, expected in zip(found, trained, strict=True):
         one, expected = (getattr(rows, "dataXd", rows) for rows in (one, expected))
         np.testing.assert_array_equal(one, expected)
-
-
-def test_documents_that_keep_their_encodings_keep_nothing_else(docs, batch):
-    listener = EncoderListener_v1("first")
-    for doc, encoding in zip(docs, batch.split(), strict=True):
-        set_encoding(doc, encoding)
-    listener.predict(docs)
-    assert get_encoding(docs[0]).batch is batch and not batch.pooled
 
 
 def test_a_batch_has_been_received_until_it_is_taken(docs, batch):

@@ -58,7 +58,6 @@ class EncodedBatch:
 
     Attributes:
         row_counts, token_counts: (docs,) rows and tokens of each document.
-        pooled: results of listeners in prediction, by pooling, for other listeners with the same.
     """
 
     hidden: Floats2d
@@ -68,7 +67,6 @@ class EncodedBatch:
     row_counts: Ints1d
     token_counts: Ints1d
     id_to_token: Callable[[int], str]
-    pooled: dict[str, list] = field(default_factory=dict, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.row_counts)

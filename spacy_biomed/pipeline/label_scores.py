@@ -44,6 +44,17 @@ class LabelScores:
             )
             score.fn += sum(item[-1] == label for item in lost)
 
+    @classmethod
+    def count(
+        cls, compared: Iterable[tuple[set, set, Collection] | None], labels: Iterable[str]
+    ) -> LabelScores:
+        """The counts of documents, each the arguments of `add`; None is left out."""
+        scores = cls(labels)
+        for one in compared:
+            if one is not None:
+                scores.add(*one)
+        return scores
+
     def scores(self, average: str, per_type: str) -> dict[str, object]:
         """The scores by name; None if there are no documents.
 

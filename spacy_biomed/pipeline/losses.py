@@ -35,3 +35,27 @@ def cross_entropy(
     normalizer = log_normalizer(scores, exclusive)
     losses = targets * (normalizer - scores) if exclusive else normalizer - targets * scores
     return losses, get_array_module(scores).exp(scores - normalizer) - targets
+
+
+def mean_cross_entropy(
+    scores: Floats2d, targets: Floats2d, exclusive: bool
+) -> tuple[float, Floats2d]:
+    """The cross-entropy where a target is known, and its gradient, (docs, labels).
+
+    The mean is over documents if the scores are of a softmax, else over labels of documents.
+
+    Args:
+        targets: (docs, labels) the probabilities to learn; NaN where nothing is known. They are on
+            the device of the scores, and are changed.
+    """
+    xp = get_array_module(scores)
+    known = ~xp.isnan(targets)
+    targets[~known] = 0.0
+    losses, d_scores = cross_entropy(scores, targets, exclusive)
+    count = max(int((known.all(axis=1) if exclusive else known).sum()), 1)
+    return float((known * losses).sum()) / count, known * d_scores / count
+
+
+def find_probabilities(scores: Floats2d, exclusive: bool) -> Floats2d:
+    """(docs, labels) the probabilities that scores stand for."""
+    return get_array_module(scores).exp(scores - log_normalizer(scores, exclusive))

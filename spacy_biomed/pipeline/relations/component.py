@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from spacy.tokens import Doc, Span
@@ -26,7 +26,7 @@ from ..encoder_head import (
     skip_batch,
 )
 from ..factories import configure_head, register_factory
-from ..losses import cross_entropy, log_normalizer
+from ..losses import cross_entropy, find_probabilities
 from .candidates import (
     Candidate,
     find_candidates,
@@ -34,7 +34,7 @@ from .candidates import (
     get_argument,
     group_windows,
 )
-from .head import RelationHead
+from .head import Predictions, RelationHead
 from .scores import compare_relations
 from .targets import (
     check_arguments,
@@ -45,17 +45,6 @@ from .targets import (
 )
 
 FACTORY = "biomed_relations"
-
-
-class Predictions(NamedTuple):
-    """The candidates of a batch of documents and the probabilities of their relations.
-
-    Attributes:
-        probabilities: (candidates, scores) in main memory.
-    """
-
-    candidates: list[Candidate]
-    probabilities: Floats2d
 
 
 class BiomedRelations(RelationHead):
@@ -169,8 +158,7 @@ class BiomedRelations(RelationHead):
             vectors, _ = self._encode([candidates[i] for i in chosen], docs, is_train=False)
             scores[chosen] = to_numpy(self.model.get_ref("classifier").predict(vectors))
         check_scores(scores, self.name)
-        probabilities = np.exp(scores - log_normalizer(scores, self.cfg["exclusive"]))
-        return Predictions(candidates, probabilities)
+        return Predictions(candidates, find_probabilities(scores, self.cfg["exclusive"]))
 
     def set_annotations(self, docs: Iterable[Doc], predictions: Predictions) -> None:
         """Set `doc._.relations` of each document; relations of other components stay."""
@@ -188,7 +176,7 @@ class BiomedRelations(RelationHead):
         scores = probabilities[rows, columns]
         chosen = zip(rows.tolist(), columns.tolist(), scores.tolist(), strict=True)
         for row, column, score in chosen:
-            candidate = predictions.candidates[row]
+            candidate = predictions.compared[row]
             doc = docs[candidate.doc]
             found[candidate.doc].append(_create_relation(doc, candidate, labels[column], score))
         for doc, relations in zip(docs, found, strict=True):

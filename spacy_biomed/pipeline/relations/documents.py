@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from spacy.tokens import Doc
@@ -26,7 +26,7 @@ from ..encoder_head import (
     skip_batch,
 )
 from ..factories import configure_head, register_factory
-from ..losses import cross_entropy, log_normalizer
+from ..losses import find_probabilities, mean_cross_entropy
 from ..mention_layer import gold_spans
 from .concept_pairs import ConceptPairs, find_concept_pairs
 from .concept_scores import (
@@ -35,21 +35,10 @@ from .concept_scores import (
     create_shares,
     find_gold,
 )
-from .head import RelationHead
+from .head import Predictions, RelationHead
 from .targets import check_labels, check_pairs
 
 FACTORY = "biomed_document_relations"
-
-
-class Predictions(NamedTuple):
-    """The pairs of concepts of each document, and the probabilities of their relations.
-
-    Attributes:
-        probabilities: (pairs of all documents, labels and none) in main memory.
-    """
-
-    pairs: list[ConceptPairs]
-    probabilities: Floats2d
 
 
 class BiomedDocumentRelations(RelationHead):
@@ -127,7 +116,7 @@ class BiomedDocumentRelations(RelationHead):
         if docs:  # a listener reads every document, so that the document releases its encoding
             scores = to_numpy(self.model.predict(_join(docs, pairs)))
         check_scores(scores, self.name)
-        return Predictions(pairs, np.exp(scores - log_normalizer(scores, True)))
+        return Predictions(pairs, find_probabilities(scores, True))
 
     def set_annotations(self, docs: Iterable[Doc], predictions: Predictions) -> None:
         """Set `doc._.relations` of each document; relations of other components stay."""
@@ -135,7 +124,7 @@ class BiomedDocumentRelations(RelationHead):
         is_related = 1.0 - probabilities[:, -1] >= self.cfg["threshold"]
         best = probabilities[:, :-1].argmax(axis=1) if len(labels) else np.zeros(0, dtype="int64")
         start = 0
-        for doc, pairs in zip(docs, predictions.pairs, strict=True):
+        for doc, pairs in zip(docs, predictions.compared, strict=True):
             relations = [one for one in doc._.relations or () if one.label not in labels]
             for row, (head, tail) in enumerate(pairs.closest, start):
                 if is_related[row]:
@@ -160,11 +149,9 @@ class BiomedDocumentRelations(RelationHead):
             return 0.0
         self._has_gradient |= bool(len(targets))
         scores, backprop = self.model.begin_update(_join(docs, pairs))
-        targets = self.model.ops.asarray2f(targets)
-        losses, d_scores = cross_entropy(scores, targets, True)
-        count = max(len(targets), 1)
-        backprop(d_scores / count)
-        return float(losses.sum()) / count
+        loss, d_scores = mean_cross_entropy(scores, self.model.ops.asarray2f(targets), True)
+        backprop(d_scores)
+        return loss
 
     def prepare(self, get_examples: Callable[[], Iterable[Example]], found: list[str]) -> None:
         super().prepare(get_examples, found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
@@ -15,6 +15,18 @@ from ...annotations.relation_layer import RELATIONS
 from ...errors import BiomedError
 from ..encoder_head import LabelHead
 from ..mention_layer import copy_mentions
+
+
+class Predictions(NamedTuple):
+    """What was compared in a batch of documents, and the probabilities of its relations.
+
+    Attributes:
+        compared: the candidates, or the pairs of concepts of each document.
+        probabilities: (candidates or pairs, scores) in main memory.
+    """
+
+    compared: list[Any]
+    probabilities: Floats2d
 
 
 class RelationHead(LabelHead):

@@ -43,11 +43,8 @@ def score_relations(
         all are None if no document is annotated.
     """
     labels = set(labels)
-    scores = LabelScores(labels)
-    for example in examples:
-        compared = compare_relations(example, labels, directed)
-        if compared is not None:
-            scores.add(*compared)
+    compared = (compare_relations(example, labels, directed) for example in examples)
+    scores = LabelScores.count(compared, labels)
     return {
         **scores.scores("relations_micro", "relations_per_type"),
         **scores.macro_scores("relations_macro"),

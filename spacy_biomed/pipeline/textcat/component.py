@@ -25,7 +25,7 @@ from ..encoder_head import (
     own_arguments,
 )
 from ..factories import configure_head, register_factory
-from ..losses import cross_entropy, log_normalizer
+from ..losses import find_probabilities, mean_cross_entropy
 from .scores import SUM_TOLERANCE, gold_classes, gold_probabilities
 
 FACTORY = "biomed_textcat"
@@ -129,7 +129,7 @@ class BiomedTextCategorizer(CatsHead, LabelHead):
         if not docs:
             return np.zeros((0, len(self.labels)), dtype="float32")
         scores = to_numpy(self.predict_scores(docs))
-        return np.exp(scores - log_normalizer(scores, self.cfg["exclusive"]))
+        return find_probabilities(scores, self.cfg["exclusive"])
 
     def classes(self) -> list[str]:
         """The labels, in the order of the columns of `probabilities`."""
@@ -181,12 +181,7 @@ class BiomedTextCategorizer(CatsHead, LabelHead):
         """
         xp = self.model.ops.xp
         targets = xp.asarray(np.stack([self._targets(example) for example in examples]))
-        known = ~xp.isnan(targets)
-        targets[~known] = 0.0
-        exclusive = self.cfg["exclusive"]
-        losses, d_scores = cross_entropy(scores, targets, exclusive)
-        count = max(int((known.all(axis=1) if exclusive else known).sum()), 1)
-        return float((known * losses).sum()) / count, known * d_scores / count
+        return mean_cross_entropy(scores, targets, self.cfg["exclusive"])
 
     def _targets(self, example: Example) -> Floats1d:
         """The target probability of each label: (labels,); NaN where nothing is known."""

@@ -14,12 +14,7 @@ from thinc.types import Ragged
 
 from ..arrays import Floats2d
 from ..errors import BiomedError, list_choices
-from .batching.encoded import (
-    EncodedBackprop,
-    EncodedBatch,
-    get_encoding,
-    release_encoding,
-)
+from .batching.encoded import EncodedBackprop, EncodedBatch, get_encoding, release_encoding
 from .batching.ragged import borders, split_at
 
 Pooling = Literal["first", "mean", "pieces", "cls"]

@@ -76,10 +76,7 @@ class EncoderPipe(BatchLearner):
         self._heads: dict[str, Model] = {}
 
     def initialize(
-        self,
-        get_examples: Callable[[], Iterable[Example]],
-        *,
-        nlp: Language | None = None,
+        self, get_examples: Callable[[], Iterable[Example]], *, nlp: Language | None = None
     ) -> None:
         """Load the encoder named in the model's settings, unless it is already loaded.
 

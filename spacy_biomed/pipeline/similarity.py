@@ -167,10 +167,7 @@ class BiomedSimilarity(CatsHead):
         return gold_number(example.reference, self.label)
 
     def initialize(
-        self,
-        get_examples: Callable[[], Iterable[Example]],
-        *,
-        nlp: Language | None = None,
+        self, get_examples: Callable[[], Iterable[Example]], *, nlp: Language | None = None
     ) -> None:
         """Size the model, and set mean and standard deviation if the numbers are standardized.
 

@@ -18,12 +18,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import helper, numpy_helper
-from onnxruntime.quantization import (
-    CalibrationDataReader,
-    QuantFormat,
-    QuantType,
-    quantize_static,
-)
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 from ...arrays import Floats1d
 from .engines import Inputs

@@ -39,12 +39,7 @@ from ..capabilities import (
 )
 from ..encoder_model import read_documents
 from ..finite import check_scores
-from ..loading import (
-    FILES,
-    load_directory,
-    load_pretrained,
-    save_encoder,
-)
+from ..loading import FILES, load_directory, load_pretrained, save_encoder
 from ..packed_files import unpack_files
 from ..thinc_shims import get_module
 from .dropout import use_byte_dropout

@@ -177,10 +177,7 @@ class CandidateFinder:
                         self._merge(own, full, "genus")
 
     def _refer(
-        self,
-        mentions: Sequence[str],
-        found: dict[str, Candidates],
-        named: dict[str, Candidates],
+        self, mentions: Sequence[str], found: dict[str, Candidates], named: dict[str, Candidates]
     ) -> None:
         """Add the concepts of other mentions to the mentions that do not name a concept."""
         places = [place for place, text in enumerate(mentions) if named[text]]

@@ -190,10 +190,7 @@ class BiomedLinker(Described, Pipe):
         return self._finders[name]
 
     def initialize(
-        self,
-        get_examples: Callable[[], Iterable[Example]],
-        *,
-        nlp: Language | None = None,
+        self, get_examples: Callable[[], Iterable[Example]], *, nlp: Language | None = None
     ) -> None:
         """Learn from the mentions with identifiers (`ent.kb_id_`) of documents, if there are any.
 

@@ -22,12 +22,7 @@ from ..encoder_head import EncoderHead
 from ..reliability import Reliability
 from .component import BiomedNER
 from .development import OPEN, RIGHT, Development, read_development
-from .recall_settings import (
-    RecallMeasure,
-    RecallTarget,
-    check_recall_measure,
-    check_target_recall,
-)
+from .recall_settings import RecallMeasure, RecallTarget, check_recall_measure, check_target_recall
 from .recall_targets import LabelRecall, fit_recall
 
 

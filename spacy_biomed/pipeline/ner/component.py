@@ -21,19 +21,10 @@ from ...normalization import find_blanks
 from ..calibrated_head import CalibratedHead
 from ..encoder_head import Compared, check_choice, check_share, own_arguments
 from ..factories import configure_head, register_factory
-from ..mention_layer import (
-    gold_spans,
-    install_extensions,
-    set_confidence,
-)
+from ..mention_layer import gold_spans, install_extensions, set_confidence
 from .description import FACTORY, MentionHead
 from .mention_form import form_spans
-from .recall_settings import (
-    RecallMeasure,
-    RecallTarget,
-    check_recall_measure,
-    check_target_recall,
-)
+from .recall_settings import RecallMeasure, RecallTarget, check_recall_measure, check_target_recall
 from .scores import compare_mentions, score_mentions
 from .targets import TagTargets, compute_loss, token_log_probs
 

@@ -156,10 +156,7 @@ def _measure(
 
 
 def _search(
-    development: Development,
-    count_found: Callable[[Spans], Ints1d],
-    wanted: Floats1d,
-    gold: Ints1d,
+    development: Development, count_found: Callable[[Spans], Ints1d], wanted: Floats1d, gold: Ints1d
 ) -> Floats1d:
     """(labels,) the offsets; see `fit_recall`.
 

@@ -18,31 +18,13 @@ from ...encoders.batching.encoded import EncodedBatch
 from ...encoders.finite import check_scores
 from ...encoders.listener import POOLINGS
 from ...errors import BiomedError
-from ..encoder_head import (
-    Compared,
-    check_choice,
-    check_share,
-    own_arguments,
-    skip_batch,
-)
+from ..encoder_head import Compared, check_choice, check_share, own_arguments, skip_batch
 from ..factories import configure_head, register_factory
 from ..losses import cross_entropy, find_probabilities
-from .candidates import (
-    Candidate,
-    find_candidates,
-    find_marked,
-    get_argument,
-    group_windows,
-)
+from .candidates import Candidate, find_candidates, find_marked, get_argument, group_windows
 from .head import Predictions, RelationHead
 from .scores import compare_relations
-from .targets import (
-    check_arguments,
-    check_labels,
-    check_pairs,
-    create_targets,
-    find_gold_labels,
-)
+from .targets import check_arguments, check_labels, check_pairs, create_targets, find_gold_labels
 
 FACTORY = "biomed_relations"
 

@@ -19,22 +19,12 @@ from ...encoders.finite import check_scores
 from ...encoders.listener import sizing
 from ...errors import BiomedError
 from ...models.pair_classifier import MentionPairs
-from ..encoder_head import (
-    Compared,
-    check_share,
-    own_arguments,
-    skip_batch,
-)
+from ..encoder_head import Compared, check_share, own_arguments, skip_batch
 from ..factories import configure_head, register_factory
 from ..losses import find_probabilities, mean_cross_entropy
 from ..mention_layer import gold_spans
 from .concept_pairs import ConceptPairs, find_concept_pairs
-from .concept_scores import (
-    ConceptRelation,
-    compare_concepts,
-    create_shares,
-    find_gold,
-)
+from .concept_scores import ConceptRelation, compare_concepts, create_shares, find_gold
 from .head import Predictions, RelationHead
 from .targets import check_labels, check_pairs
 

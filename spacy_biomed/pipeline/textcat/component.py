@@ -17,13 +17,7 @@ from ...annotations.pairs import mark_pair
 from ...annotations.soft_labels import get_soft_labels, soft_label_classes
 from ...errors import BiomedError
 from ..described import ShownScores
-from ..encoder_head import (
-    CatsHead,
-    Compared,
-    LabelHead,
-    check_share,
-    own_arguments,
-)
+from ..encoder_head import CatsHead, Compared, LabelHead, check_share, own_arguments
 from ..factories import configure_head, register_factory
 from ..losses import find_probabilities, mean_cross_entropy
 from .scores import SUM_TOLERANCE, gold_classes, gold_probabilities

@@ -102,12 +102,7 @@ class AdamW(Optimizer):
         self._modules: dict[int, _Module] = {}
 
     def __call__(
-        self,
-        key: tuple[int, str],
-        weights: FloatsXd,
-        gradient: FloatsXd,
-        *,
-        lr_scale: float = 1.0,
+        self, key: tuple[int, str], weights: FloatsXd, gradient: FloatsXd, *, lr_scale: float = 1.0
     ) -> tuple[FloatsXd, FloatsXd]:
         group = self
         if weights.ndim < 2:  # a group without decay, with the same moments and averages
@@ -254,12 +249,7 @@ class Adamax(AdamW):
     __slots__ = []
 
     def __call__(
-        self,
-        key: tuple[int, str],
-        weights: FloatsXd,
-        gradient: FloatsXd,
-        *,
-        lr_scale: float = 1.0,
+        self, key: tuple[int, str], weights: FloatsXd, gradient: FloatsXd, *, lr_scale: float = 1.0
     ) -> tuple[FloatsXd, FloatsXd]:
         if gradient.size == 0:
             return weights, gradient

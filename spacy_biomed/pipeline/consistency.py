@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import NamedTuple
 
 from spacy.attrs import ORTH
@@ -12,9 +13,9 @@ from spacy.tokens import Doc, Span
 from spacy.util import filter_spans
 
 from ..annotations.abbreviations import abbreviate_binomial, find_abbreviations
-from ..errors import BiomedError
 from ..normalization import get_text
 from .described import Described
+from .encoder_head import check_share
 from .factories import register_factory
 from .mention_layer import get_confidence, install_extensions, set_confidence
 
@@ -29,6 +30,18 @@ class Meaning(NamedTuple):
 
     label: str
     confidence: float | None
+
+    @classmethod
+    def of(cls, span: Span) -> Meaning:
+        return cls(span.label_, get_confidence(span))
+
+    @property
+    def certainty(self) -> float:
+        """The probability; 1 where none is known, as from a ruler."""
+        return 1.0 if self.confidence is None else self.confidence
+
+
+_CERTAINTY = attrgetter("certainty")
 
 
 class BiomedConsistency(Described, Pipe):
@@ -74,12 +87,8 @@ class BiomedConsistency(Described, Pipe):
         least_confidence: float = 0.7,
         least_share: float = 0.25,
     ):
-        for setting, value in (
-            ("least_confidence", least_confidence),
-            ("least_share", least_share),
-        ):
-            if not 0.0 <= value <= 1.0:
-                raise BiomedError(f"[components.{name}] {setting} = {value}: use 0 to 1")
+        check_share(name, "least_confidence", least_confidence)
+        check_share(name, "least_share", least_share)
         install_extensions()
         self.name = name
         self._spans_key = spans_key
@@ -106,10 +115,10 @@ class BiomedConsistency(Described, Pipe):
         for own in words.group(spans).values():
             starts = words.find(own[0])
             share = len(own) / len(starts)
-            if share == 1.0 or share < self._least_share or _is_short(own[0]):
+            if share == 1.0 or share < self._least_share or len(own[0].text) < SHORTEST_REPEATED:
                 continue
-            best = max(map(_meaning, own), key=_certainty)
-            if _certainty(best) >= self._least_confidence:
+            best = max(map(Meaning.of, own), key=_CERTAINTY)
+            if best.certainty >= self._least_confidence:
                 for start in starts:
                     end = start + len(own[0])
                     if covered.isdisjoint(range(start, end)):
@@ -161,19 +170,6 @@ class _Words:
         return [start for start in starts if self._words[start : start + size] == wanted]
 
 
-def _meaning(span: Span) -> Meaning:
-    return Meaning(span.label_, get_confidence(span))
-
-
-def _certainty(meaning: Meaning) -> float:
-    """The probability; 1 where none is known, as from a ruler."""
-    return 1.0 if meaning.confidence is None else meaning.confidence
-
-
-def _is_short(span: Span) -> bool:
-    return span.end_char - span.start_char < SHORTEST_REPEATED
-
-
 def _label(doc: Doc, start: int, end: int, meaning: Meaning) -> Span:
     span = Span(doc, start, end, label=meaning.label)
     set_confidence(span, meaning.confidence)
@@ -189,9 +185,11 @@ def _agree(spans: list[Span], words: _Words) -> list[Span]:
             changes = True
             by_label: dict[str, list[Meaning]] = defaultdict(list)
             for span in own:
-                by_label[span.label_].append(_meaning(span))
-            chosen = max(by_label.values(), key=lambda meanings: sum(map(_certainty, meanings)))
-            best = max(chosen, key=_certainty)
+                by_label[span.label_].append(Meaning.of(span))
+            chosen = max(
+                by_label.values(), key=lambda meanings: sum(one.certainty for one in meanings)
+            )
+            best = max(chosen, key=_CERTAINTY)
             own = [
                 span if span.label_ == best.label else _label(span.doc, span.start, span.end, best)
                 for span in own
@@ -210,13 +208,13 @@ def _defined(doc: Doc, spans: list[Span], words: _Words) -> Iterator[Span]:
         long = by_end.get(found.long_end)
         if long is not None:
             short = doc.char_span(found.short_start, found.short_end)
-            meanings[text[found.short_start : found.short_end]] = (short, _meaning(long))
+            meanings[text[found.short_start : found.short_end]] = (short, Meaning.of(long))
     for span in spans:
         name = abbreviate_binomial(text[span.start_char : span.end_char])
         if name is not None and name not in meanings:
             start = text.find(name)
             short = doc.char_span(start, start + len(name)) if start >= 0 else None
-            meanings[name] = (short, _meaning(span))
+            meanings[name] = (short, Meaning.of(span))
     for short, meaning in meanings.values():
         if short is not None:
             for start in words.find(short):

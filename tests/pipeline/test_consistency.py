@@ -134,7 +134,7 @@ def test_a_document_without_mentions_does_not_change(nlp):
 
 @pytest.mark.parametrize("setting", ["least_confidence", "least_share"])
 def test_a_share_outside_0_to_1_is_refused(nlp, setting):
-    with pytest.raises(BiomedError, match=f"{setting} = 1.5: use 0 to 1"):
+    with pytest.raises(BiomedError, match=f"{setting} = 1.5: use a number from 0 to 1"):
         nlp.add_pipe("biomed_consistency", config={setting: 1.5})
 
 

@@ -23,8 +23,6 @@ FEATURES = (
     *("known_concept", "long_form", "genus", "contained", "initials", "adjacent", "first"),
     *("mentioned", "share", "votes", "relative", "narrower"),
 )
-_PLACE = {name: place for place, name in enumerate(FEATURES)}
-_NORMAL, _LOOSE, _KNOWN, _PART = (_PLACE[name] for name in ("normal", "loose", "known", "part"))
 # Where candidates are from, the best first.
 _ORIGINS = ("part", "known", "normal", "loose", "abbreviated", "similar", "broader", "mentioned")
 
@@ -46,36 +44,34 @@ class LinkCandidate:
         id: of the concept.
         concept: its place in the terminology; None if it is known from training alone.
         type: of the concept; "" without one.
-        values: of `FEATURES`.
+        values: of `FEATURES`, by name; those that are left out are 0.
     """
 
     id: str
     concept: int | None
     type: str = ""
-    values: list[float] = field(default_factory=lambda: [0.0] * len(FEATURES))
+    values: dict[str, float] = field(default_factory=dict)
 
     def set(self, name: str, value: float = 1.0) -> None:
         """Raise the value of a feature."""
-        place = _PLACE[name]
-        if value > self.values[place]:
-            self.values[place] = value
+        if value > self.values.get(name, 0.0):
+            self.values[name] = value
 
     @property
     def kind(self) -> str:
         """Where it is from, and its type."""
-        origin = next((name for name in _ORIGINS if self.values[_PLACE[name]]), "")
+        origin = next((name for name in _ORIGINS if name in self.values), "")
         return f"{origin} {self.type}"
 
     @property
     def is_strong(self) -> bool:
         """Whether the whole mention is one of its names."""
-        return self.is_named and not self.values[_PART]
+        return self.is_named and "part" not in self.values
 
     @property
     def is_named(self) -> bool:
         """Whether the mention, or a part of it, is one of its names."""
-        values = self.values
-        return bool(values[_NORMAL] or values[_LOOSE] or values[_KNOWN])
+        return not self.values.keys().isdisjoint(("normal", "loose", "known"))
 
 
 Candidates = dict[str, LinkCandidate]
@@ -255,7 +251,7 @@ class CandidateFinder:
                 one.set("similar")
                 one.set("similarity", match.similarity)
         for one in list(found.values()):
-            if one.is_named or one.values[_PLACE["similarity"]] >= _SIMILAR:
+            if one.is_named or one.values.get("similarity", 0.0) >= _SIMILAR:
                 self._add_broader(found, one)
         if deep or any(one.is_strong for one in found.values()):
             if len(self._cache) >= _CACHED:
@@ -293,7 +289,7 @@ class CandidateFinder:
             if len(part) >= _LEAST_PART:
                 self._add_names(parts, part, part)
             for id, one in parts.items():
-                if one.is_strong or one.values[_PLACE["abbreviated"]]:
+                if one.is_strong or "abbreviated" in one.values:
                     longest = last - first
                     one.set("part")
                     one.set("coverage", len(part) / len(key))
@@ -341,7 +337,7 @@ class CandidateFinder:
     @staticmethod
     def _copy(candidates: Candidates) -> Candidates:
         return {
-            id: LinkCandidate(one.id, one.concept, one.type, list(one.values))
+            id: LinkCandidate(one.id, one.concept, one.type, dict(one.values))
             for id, one in candidates.items()
         }
 
@@ -349,7 +345,8 @@ class CandidateFinder:
         """Add candidates that a mention has for a reason."""
         for id, one in self._copy(others).items():
             merged = own.setdefault(id, one)
-            merged.values = list(map(max, merged.values, one.values))
+            for name, value in one.values.items():
+                merged.set(name, value)
             merged.set(feature)
 
 

@@ -23,6 +23,7 @@ from ...outputs import MARKER
 from ...terminologies.terminology import Terminology
 from ..checksums import check_component, forget_checksums
 from ..described import Described, ShownScores
+from ..encoder_head import check_share
 from ..factories import register_factory
 from ..mention_layer import gold_spans
 from .candidates import CandidateFinder, KnownNames, LinkedDocument
@@ -86,8 +87,7 @@ class BiomedLinker(Described, Pipe):
         threshold: float = 0.5,
         most_candidates: int = 5,
     ):
-        if not 0.0 <= threshold <= 1.0:
-            raise BiomedError(f"[components.{name}] threshold = {threshold}: use 0 to 1")
+        check_share(name, "threshold", threshold)
         install_link_extensions()
         self.name = name
         self.scorer = partial(score_links, spans_key=spans_key)

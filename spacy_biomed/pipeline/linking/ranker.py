@@ -257,7 +257,8 @@ def _describe(found: Sequence[Candidates], kinds: Sequence[str]) -> Floats2d:
     inputs = np.zeros((len(every), 1 + len(FEATURES) + len(kinds)))
     if every:
         inputs[:, 0] = 1.0
-        inputs[:, 1 : 1 + len(FEATURES)] = [one.values for one in every]
+        rows = [[one.values.get(name, 0.0) for name in FEATURES] for one in every]
+        inputs[:, 1 : 1 + len(FEATURES)] = rows
     if kinds:
         places = {kind: 1 + len(FEATURES) + place for place, kind in enumerate(kinds)}
         for row, one in enumerate(every):

@@ -121,6 +121,11 @@ def list_choices(name: str, choices: Iterable[str]) -> str:
     return add_hint(listed, suggest(name, [*others, last], 1))
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message; its type if it has none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def install_command(extra: str) -> str:
     """The command that adds an extra to this installation.
 

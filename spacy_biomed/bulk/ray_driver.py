@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..encoders.batching.concurrency import available_processors
-from ..errors import BiomedError
+from ..errors import BiomedError, first_line
 from ..files.sources import Shard
 from ..workers.process import thread_settings
 from .manifest import FinishedShard
@@ -209,7 +209,7 @@ def _initialized(settings: RaySettings, **arguments: object) -> Iterator[None]:
     try:
         ray.init(log_to_driver=False, logging_level=level, **arguments)
     except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = first_line(error)
         if settings.address is None:
             raise BiomedError(f"Ray cannot be started on this machine ({reason})") from error
         raise BiomedError(

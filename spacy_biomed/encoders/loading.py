@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer
 
-from ..errors import BiomedError, DamagedPipelineError, add_hint, escape, suggest_sibling
+from ..errors import (
+    BiomedError,
+    DamagedPipelineError,
+    add_hint,
+    escape,
+    first_line,
+    suggest_sibling,
+)
 from .batching.word_piece_tokenizer import WordPieceTokenizer
 from .capabilities import attention_implementation, count_segments, max_sequence_length
 from .casing import check_casing
@@ -413,7 +420,7 @@ def _looks_like_path(name: str) -> bool:
 
 
 def _explain(name: str, source: str, revision: str | None, error: Exception) -> str:
-    reason = escape((str(error).strip() or type(error).__name__).splitlines()[0])
+    reason = escape(first_line(error))
     if Path(source).is_dir():
         return f"{source}: not a readable encoder ({reason})"
     at = f" at revision {revision}" if revision else ""

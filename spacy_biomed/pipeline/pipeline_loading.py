@@ -9,7 +9,7 @@ from spacy.language import Language
 from spacy.util import get_installed_models, get_package_path, import_file, is_package
 from thinc.api import ConfigValidationError
 
-from ..errors import BiomedError, add_hint, escape, quote, suggest, suggest_sibling
+from ..errors import BiomedError, add_hint, escape, first_line, quote, suggest, suggest_sibling
 from ..settings.config_lines import find_unknown_name, locate_string, suggest_extra
 from .checksums import CHECKSUMS, check_checksums
 
@@ -55,7 +55,7 @@ def use_gpu(gpu_id: int, option: str = "--gpu-id") -> None:
 
 
 def _explain(name: str, error: Exception) -> str:
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    reason = first_line(error)
     if reason.startswith(("[E050]", "[E053]")):
         problem = (
             f"{name}: neither an installed pipeline package nor a pipeline directory; "

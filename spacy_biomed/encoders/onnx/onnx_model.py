@@ -19,7 +19,7 @@ from spacy.tokens import Doc
 from thinc.api import Model, Optimizer, Shim
 
 from ...arrays import Floats2d
-from ...errors import BiomedError, DamagedPipelineError
+from ...errors import BiomedError, DamagedPipelineError, first_line
 from ..batching.concurrency import default_threads, map_concurrently
 from ..batching.encoded import EncodedBatch
 from ..batching.padding import SequenceBatch
@@ -290,10 +290,6 @@ def make_inputs(batch: SequenceBatch, *, with_segments: bool) -> Inputs:
         segments = batch.segments
         inputs[SEGMENTS] = np.zeros_like(batch.ids) if segments is None else segments
     return inputs
-
-
-def first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def read_settings(content: bytes) -> dict[str, Any]:

@@ -78,7 +78,7 @@ class SpacyPipeline:
         self.nlp = spacy.load(path)
         if precision is not None:
             find_shim(self.nlp).computes_in = precision
-        if engine is not None and find_shim(self.nlp).choice.engine != engine:
+        if engine is not None and find_shim(self.nlp).choice != engine:
             raise ValueError(f"{engine} cannot run this encoder here")
 
     def stream(self, texts: list[str]) -> Iterable[Any]:

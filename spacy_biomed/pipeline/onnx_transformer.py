@@ -29,8 +29,7 @@ class OnnxEncoder(EncoderPipe):
     @property
     def engine(self) -> str | None:
         """The library that runs the encoder; None before one is loaded."""
-        choice = self.model.shims[0].choice
-        return None if choice is None else choice.engine
+        return self.model.shims[0].choice
 
     def update_batch(
         self, examples: list[Example], losses: dict[str, float], drop: float, sgd: Optimizer | None

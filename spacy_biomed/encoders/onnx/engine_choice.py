@@ -12,7 +12,6 @@ import math
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -46,19 +45,6 @@ REPEATS = 2
 MARGIN = 1.1
 
 
-@dataclass(frozen=True, slots=True)
-class EngineChoice:
-    """An engine for an encoder.
-
-    Attributes:
-        engine: its name.
-        pieces_per_second: speed of each engine that was timed, on one thread; empty if none was.
-    """
-
-    engine: EngineName
-    pieces_per_second: dict[EngineName, float] = field(default_factory=dict)
-
-
 def read_setting(setting: str) -> EngineSetting:
     """An engine, or "auto": the setting, or what the environment variable says in place of it.
 
@@ -80,7 +66,7 @@ def usable_engines() -> list[EngineName]:
 
 def choose_engine(
     model: bytes, precision: EnginePrecision, batches: Sequence[Inputs]
-) -> EngineChoice | None:
+) -> EngineName | None:
     """The faster engine for an encoder, and for batches as long as these.
 
     Args:
@@ -119,7 +105,7 @@ def _count_pieces(batch: Inputs) -> int:
 
 def _time_engines(
     model: bytes, precision: EnginePrecision, batches: Sequence[Inputs]
-) -> EngineChoice:
+) -> EngineName:
     speeds: dict[EngineName, float] = {}
     for name in ENGINES:
         # An engine that cannot run the model here is not chosen.
@@ -127,7 +113,7 @@ def _time_engines(
             engine = create_engine(name, model, threads=1, precision=precision)
             speeds[name] = _time(engine, batches)
     is_faster = speeds.get("openvino", 0.0) > MARGIN * speeds.get("onnxruntime", 0.0)
-    return EngineChoice("openvino" if is_faster else "onnxruntime", speeds)
+    return "openvino" if is_faster else "onnxruntime"
 
 
 def _time(engine: Engine, batches: Sequence[Inputs]) -> float:
@@ -160,16 +146,16 @@ def _cache_place(model: bytes, precision: EnginePrecision, batches: Sequence[Inp
     return user_cache_path("spacy_biomed", appauthor=False) / "engines" / f"{name}.json"
 
 
-def _recall(place: Path) -> EngineChoice | None:
+def _recall(place: Path) -> EngineName | None:
     try:
-        choice = EngineChoice(**json.loads(place.read_text(encoding="utf8")))
-    except (OSError, ValueError, TypeError):  # not there yet, or damaged
+        engine = json.loads(place.read_text(encoding="utf8"))["engine"]
+    except (OSError, ValueError, TypeError, KeyError):  # not there yet, or damaged
         return None
-    return choice if choice.engine in ENGINES else None
+    return engine if engine in ENGINES else None
 
 
-def _remember(place: Path, choice: EngineChoice) -> None:
+def _remember(place: Path, engine: EngineName) -> None:
     """Keep a choice, where the cache directory can be written to; else it is made again."""
     with suppress(OSError, BiomedError):
         place.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(place, json.dumps(asdict(choice)))
+        replace_text(place, json.dumps({"engine": engine}))

@@ -28,7 +28,7 @@ from ..batching.word_piece_tokenizer import WordPieceTokenizer
 from ..encoder_model import create_encoder_model, read_documents
 from ..finite import check_scores
 from ..packed_files import unpack_files
-from .engine_choice import EngineChoice, choose_engine, read_setting
+from .engine_choice import choose_engine, read_setting
 from .engines import (
     ENGINES,
     Engine,
@@ -115,7 +115,7 @@ class OnnxShim(Shim):
         self.threads = threads
         self.setting = engine
         self.precision = precision
-        self.choice: EngineChoice | None = None
+        self.choice: EngineName | None = None
         self._is_open = False  # whether an engine is still to be chosen
         self._lock = RLock()
         self.files: dict[str, bytes] = {}
@@ -167,7 +167,7 @@ class OnnxShim(Shim):
             choice = choose_engine(self.files[MODEL], self.precision, inputs)
             if choice is None:
                 return
-            if choice.engine != "onnxruntime":
+            if choice != "onnxruntime":
                 self._engines = {}
             self.choice, self._is_open = choice, False
 
@@ -185,8 +185,7 @@ class OnnxShim(Shim):
         with self._lock:
             if threads not in self._engines:
                 assert self.choice is not None, "no encoder was loaded"
-                name, model = self.choice.engine, self.files[MODEL]
-                self._engines[threads] = self._create(name, model, threads)
+                self._engines[threads] = self._create(self.choice, self.files[MODEL], threads)
             return self._engines[threads]
 
     def _create(self, name: EngineName, model: bytes, threads: int) -> Engine:
@@ -235,7 +234,7 @@ class OnnxShim(Shim):
                 "export it again with `python -m spacy biomed compress`"
             ) from error
         self.files, self.settings, self.tokenizer = files, settings, tokenizer
-        self.choice, self._engines = EngineChoice(name), {threads: engine}
+        self.choice, self._engines = name, {threads: engine}
         self._is_open = setting == "auto" and "openvino" in engines and is_installed("openvino")
 
     def _create_or_replace(

@@ -307,9 +307,10 @@ class LabelHead(EncoderHead):
         for label in found if labels is None else labels:
             self.add_label(label)
         if not self.labels:
+            layer = self.layer(self.cfg).rpartition(" or ")[2]  # not what it is also copied from
             raise BiomedError(
                 f"the training corpus has no {self.annotates} for '{self.name}' to learn "
-                f"({self.layer(self.cfg)}): check the corpus, or give "
+                f"({layer}): check the corpus, or give "
                 f"initialize.components.{self.name}.labels"
             )
         self.prepare(get_examples, found)

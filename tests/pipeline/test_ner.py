@@ -352,7 +352,7 @@ def test_labels_come_from_all_examples_or_from_the_config(make_pipeline):
 
 def test_a_corpus_without_mentions_is_refused(make_pipeline):
     nlp = make_pipeline({NER: {"spans_key": "gold"}})
-    with pytest.raises(BiomedError, match="no mention.*layer gold"):
+    with pytest.raises(BiomedError, match=r"no mention.*\(doc\.spans\['gold'\]\)"):
         nlp.initialize(lambda: toy_examples(nlp))
 
 

@@ -10,7 +10,7 @@ from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 from spacy.training.initialize import init_nlp
 from thinc.api import set_dropout_rate
-from without_training import WITHOUT_TRAINING, run
+from without_training import WITHOUT_TRAINING, run_code
 
 from spacy_biomed.annotations.assertions import (
     copy_assertions,
@@ -151,7 +151,7 @@ def test_it_is_compressed_to_the_same_probabilities(trained, tmp_path):
 def test_it_is_compressed_to_int8_and_runs_without_torch(trained, tmp_path):
     trained.to_disk(tmp_path / "trained")
     compress_pipeline(str(tmp_path / "trained"), tmp_path / "onnx", precision="int8")
-    printed = run(
+    printed = run_code(
         WITHOUT_TRAINING
         + f"""
 from spacy.tokens import Span

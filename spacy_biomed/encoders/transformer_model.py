@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 from spacy.tokens import Doc
 from thinc.api import Model
 
@@ -58,25 +60,13 @@ def TransformerModel_v1(
     Raises:
         BiomedError: without the packages of the extra `train`, or if a setting is out of range.
     """
-    try:
-        from .torch.torch_model import EncoderShim, forward, init
-    except ImportError as error:
-        raise BiomedError(
-            f"'spacy_biomed.TransformerModel.v1' needs PyTorch and transformers ({error}): "
-            + install_command("train")
-        ) from error
-    if precision not in PRECISIONS:
-        raise BiomedError(
-            f"unknown precision '{precision}' for encoder '{name}': "
-            f"{list_choices(precision, PRECISIONS)}"
-        )
-    if dropout is not None and not 0.0 <= dropout < 1.0:
-        raise BiomedError(f"dropout of encoder '{name}' is {dropout}: use 0.0 to less than 1.0")
+    torch_model = _import_torch_model()
+    _check_settings(name, precision, dropout)
     return create_encoder_model(
         "biomed_transformer",
-        EncoderShim(precision, gradient_checkpointing, word_piece_dropout),
-        forward,
-        init,
+        torch_model.EncoderShim(precision, gradient_checkpointing, word_piece_dropout),
+        torch_model.forward,
+        torch_model.init,
         name=name,
         revision=revision,
         dropout=dropout,
@@ -86,3 +76,22 @@ def TransformerModel_v1(
         pair_overflow=pair_overflow,
         normalize=normalize,
     )
+
+
+def _check_settings(name: str, precision: str, dropout: float | None) -> None:
+    if precision not in PRECISIONS:
+        advice = list_choices(precision, PRECISIONS)
+        raise BiomedError(f"unknown precision '{precision}' for encoder '{name}': {advice}")
+    if dropout is not None and not 0.0 <= dropout < 1.0:
+        raise BiomedError(f"dropout of encoder '{name}' is {dropout}: use 0.0 to less than 1.0")
+
+
+def _import_torch_model() -> ModuleType:
+    try:
+        from .torch import torch_model
+    except ImportError as error:
+        raise BiomedError(
+            f"'spacy_biomed.TransformerModel.v1' needs PyTorch and transformers ({error}): "
+            + install_command("train")
+        ) from error
+    return torch_model

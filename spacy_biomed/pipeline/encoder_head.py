@@ -240,21 +240,12 @@ class EncoderHead(DescribedHead, BatchLearner):
         """
         check_component(Path(path))
         super().from_disk(path, exclude=exclude)
-        return self._check_weights()
+        return _check_weights(self)
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> EncoderHead:
         """Load what `to_bytes` returned; errors are as in `from_disk`."""
         super().from_bytes(bytes_data, exclude=exclude)
-        return self._check_weights()
-
-    def _check_weights(self) -> EncoderHead:
-        """Check weights that were loaded, and make those in half precision fp32."""
-        for node in self.model.walk():
-            for name in node.param_names:
-                if node.has_param(name) and node.get_param(name).dtype == "float16":
-                    node.set_param(name, node.get_param(name).astype("float32"))
-        check_layers(self.model, self.name)
-        return self
+        return _check_weights(self)
 
     def predict_scores(self, docs: list[Doc]) -> Any:
         """What the model gives for documents.
@@ -337,6 +328,16 @@ class CatsHead(EncoderHead):
         cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
     ) -> bool:
         return copy_classes(reader, source, target, prefix)
+
+
+def _check_weights(head: EncoderHead) -> EncoderHead:
+    """Check weights that were loaded, and make those in half precision fp32."""
+    for node in head.model.walk():
+        for name in node.param_names:
+            if node.has_param(name) and node.get_param(name).dtype == "float16":
+                node.set_param(name, node.get_param(name).astype("float32"))
+    check_layers(head.model, head.name)
+    return head
 
 
 def skip_batch(model: Model, docs: list[Doc]) -> bool:

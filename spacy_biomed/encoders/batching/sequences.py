@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from spacy.tokens import Doc
@@ -97,18 +96,12 @@ def make_sequences(
         placements = pack_by_length(lengths, budget, longest=window)
     else:
         placements = [one_a_line(chosen, lengths) for chosen in batch_by_length(lengths, budget)]
-    pieces_of_docs = np.diff(borders(piece_counts)[borders(token_counts)])
-    encoded = partial(
-        EncodedBatch,
-        ids=layout.ids,
-        indices=layout.rows_of_pieces(indices, pieces_of_docs),
-        piece_counts=piece_counts,
-        row_counts=row_counts,
-        token_counts=token_counts,
-        id_to_token=tokenizer.tokenizer.id_to_token,
-    )
     batches = pad_windows(layout, windows, placements, tokenizer.pad) if placements else []
-    return Sequences(batches, layout.ids, encoded)
+    pieces_of_docs = np.diff(borders(piece_counts)[borders(token_counts)])
+    rows = layout.rows_of_pieces(indices, pieces_of_docs)
+    id_to_token = tokenizer.tokenizer.id_to_token
+    arrays = layout.ids, rows, piece_counts, row_counts, token_counts
+    return Sequences(batches, layout.ids, lambda hidden: EncodedBatch(hidden, *arrays, id_to_token))
 
 
 def _make_one(
@@ -123,13 +116,7 @@ def _make_one(
     ids = np.concatenate([tokenizer.prefix, pieces, tokenizer.suffix]).astype("int64")
     rows = np.arange(len(ids))
     batch = SequenceBatch(ids[None], np.ones((1, len(ids)), dtype="int64"), rows, rows)
-    encoded = partial(
-        EncodedBatch,
-        ids=ids,
-        indices=indices + len(tokenizer.prefix),
-        piece_counts=piece_counts,
-        row_counts=np.array([len(ids)]),
-        token_counts=np.array([len(piece_counts)]),
-        id_to_token=tokenizer.tokenizer.id_to_token,
-    )
-    return Sequences([batch], ids, encoded)
+    row_counts, token_counts = np.array([len(ids)]), np.array([len(piece_counts)])
+    arrays = ids, indices + len(tokenizer.prefix), piece_counts, row_counts, token_counts
+    id_to_token = tokenizer.tokenizer.id_to_token
+    return Sequences([batch], ids, lambda hidden: EncodedBatch(hidden, *arrays, id_to_token))

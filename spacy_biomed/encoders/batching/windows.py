@@ -54,10 +54,6 @@ def make_windows(
     if np.any(capacity <= 2 * context):
         raise ValueError(f"context ({context}) must be less than half the window ({capacity})")
     is_read = lengths > 0 if is_read is None else is_read
-    if np.all(lengths <= capacity):
-        doc = np.flatnonzero(is_read)
-        start, end = np.zeros_like(doc), lengths[doc]
-        return Windows(doc, start, end, start, end)
     stride = capacity - 2 * context
     counts = np.where(lengths > capacity, -(-(lengths - 2 * context) // stride), is_read)
     doc = np.repeat(np.arange(len(lengths)), counts)

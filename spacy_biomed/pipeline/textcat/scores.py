@@ -94,19 +94,7 @@ def score_classes(
         except `cats_score_desc`.
     """
     labels = list(labels)
-    documents: list[_Scored] = []
-    texts: dict[str, _Scored] = {}
-    for example in examples:
-        gold = gold_classes(example.reference, labels, exclusive)
-        if not gold:
-            continue
-        predicted = {label: example.predicted.cats.get(label, 0.0) for label in labels}
-        documents.append(_Scored(predicted, gold))
-        text = example.reference.user_data.get(PART_OF)
-        whole = texts.setdefault(
-            f"part {len(texts)}" if text is None else f"text {text}", _Scored()
-        )
-        whole.join(documents[-1])
+    documents, whole_texts = _collect(examples, labels, exclusive)
     settings: dict[str, Any] = {
         "getter": lambda cats, attr: cats,
         "labels": labels,
@@ -117,7 +105,6 @@ def score_classes(
     scores = Scorer.score_cats(cast(Any, documents), "cats", **settings)
     # With exactly one predicted and one gold class per document, micro-averaged F1 is accuracy.
     scores["cats_acc"] = scores["cats_micro_f"] if exclusive else None
-    whole_texts = list(texts.values())
     of_texts = Scorer.score_cats(cast(Any, whole_texts), "cats", **settings)
     for letter, value in zip("prf", score_by_example(whole_texts, threshold), strict=True):
         scores[f"cats_text_macro_{letter}"] = (
@@ -149,6 +136,24 @@ class _Scored:
         for own, added in ((self.predicted, part.predicted), (self.reference, part.reference)):
             for label, value in added.items():
                 own[label] = max(own.get(label, 0.0), value)
+
+
+def _collect(
+    examples: Iterable[Example], labels: list[str], exclusive: bool
+) -> tuple[list[_Scored], list[_Scored]]:
+    """The annotated documents, and the whole texts that they are parts of."""
+    documents: list[_Scored] = []
+    texts: dict[str, _Scored] = {}
+    for example in examples:
+        gold = gold_classes(example.reference, labels, exclusive)
+        if not gold:
+            continue
+        predicted = {label: example.predicted.cats.get(label, 0.0) for label in labels}
+        documents.append(_Scored(predicted, gold))
+        text = example.reference.user_data.get(PART_OF)
+        name = f"part {len(texts)}" if text is None else f"text {text}"
+        texts.setdefault(name, _Scored()).join(documents[-1])
+    return documents, list(texts.values())
 
 
 def score_by_example(

@@ -14,9 +14,14 @@ from .listener import refuse_replacement
 
 
 def create_encoder_model(
-    kind: str, shim: Shim, forward: Callable, init: Callable, **settings: object
+    kind: str, shim: Shim, functions: tuple[Callable, Callable], **settings: object
 ) -> Model[list[Doc], EncodedBatch]:
-    """A model whose shim computes; the settings say how it reads documents."""
+    """A model whose shim computes; the settings say how it reads documents.
+
+    Args:
+        functions: `forward` and `init` of the model.
+    """
+    forward, init = functions
     attrs = {**settings, "replace_listener_cfg": refuse_replacement}
     return Model(kind, forward, init=init, dims={"nO": None}, attrs=attrs, shims=[shim])
 

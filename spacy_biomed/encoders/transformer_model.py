@@ -60,13 +60,11 @@ def TransformerModel_v1(
     Raises:
         BiomedError: without the packages of the extra `train`, or if a setting is out of range.
     """
-    torch_model = _import_torch_model()
-    _check_settings(name, precision, dropout)
+    torch_model = _import_torch_model(name, precision, dropout)
     return create_encoder_model(
         "biomed_transformer",
         torch_model.EncoderShim(precision, gradient_checkpointing, word_piece_dropout),
-        torch_model.forward,
-        torch_model.init,
+        (torch_model.forward, torch_model.init),
         name=name,
         revision=revision,
         dropout=dropout,
@@ -78,15 +76,8 @@ def TransformerModel_v1(
     )
 
 
-def _check_settings(name: str, precision: str, dropout: float | None) -> None:
-    if precision not in PRECISIONS:
-        advice = list_choices(precision, PRECISIONS)
-        raise BiomedError(f"unknown precision '{precision}' for encoder '{name}': {advice}")
-    if dropout is not None and not 0.0 <= dropout < 1.0:
-        raise BiomedError(f"dropout of encoder '{name}' is {dropout}: use 0.0 to less than 1.0")
-
-
-def _import_torch_model() -> ModuleType:
+def _import_torch_model(name: str, precision: str, dropout: float | None) -> ModuleType:
+    """The module that computes, once the settings are checked."""
     try:
         from .torch import torch_model
     except ImportError as error:
@@ -94,4 +85,9 @@ def _import_torch_model() -> ModuleType:
             f"'spacy_biomed.TransformerModel.v1' needs PyTorch and transformers ({error}): "
             + install_command("train")
         ) from error
+    if precision not in PRECISIONS:
+        advice = list_choices(precision, PRECISIONS)
+        raise BiomedError(f"unknown precision '{precision}' for encoder '{name}': {advice}")
+    if dropout is not None and not 0.0 <= dropout < 1.0:
+        raise BiomedError(f"dropout of encoder '{name}' is {dropout}: use 0.0 to less than 1.0")
     return torch_model

@@ -82,8 +82,7 @@ def OnnxTransformerModel_v1(
     return create_encoder_model(
         "biomed_onnx_transformer",
         OnnxShim(threads, engine, precision),
-        forward,
-        init,
+        (forward, init),
         path=path,
         window=window,
         context=context,

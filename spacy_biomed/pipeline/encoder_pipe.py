@@ -14,6 +14,7 @@ import srsly
 from spacy import util
 from spacy.language import Language
 from spacy.pipeline.pipe import deserialize_config
+from spacy.pipeline.tok2vec import Tok2Vec
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     Listener: TypeAlias = EncoderListener | TransformerListener
 
 
-class EncoderPipe(BatchLearner):
+class EncoderPipe(BatchLearner, Tok2Vec):
     """Base class of `biomed_transformer` and `biomed_onnx_transformer`.
 
     Listeners are `spacy_biomed.EncoderListener.v1` and, if spacy-transformers is installed, its
@@ -68,11 +69,8 @@ class EncoderPipe(BatchLearner):
     ):
         if find_spec("spacy_transformers") is not None:
             install_extensions()
-        self.vocab = vocab
-        self.model = model
-        self.name = name
+        super().__init__(vocab, model, name)
         self.cfg = {"max_batch_words": max_batch_words, "keep_encodings": keep_encodings}
-        self.listener_map: dict[str, list[Listener]] = {}
         self._heads: dict[str, Model] = {}
 
     def initialize(
@@ -108,34 +106,12 @@ class EncoderPipe(BatchLearner):
                 stacklevel=3,
             )
 
-    @property
-    def listeners(self) -> list[Listener]:
-        """The downstream layers that listen to this component."""
-        return [listener for several in self.listener_map.values() for listener in several]
-
-    @property
-    def listening_components(self) -> list[str]:
-        """The names of the components with these listeners."""
-        return list(self.listener_map)
-
     def add_listener(self, listener: Listener, component_name: str) -> None:
-        listeners = self.listener_map.setdefault(component_name, [])
-        if listener not in listeners:
-            listeners.append(listener)
+        super().add_listener(listener, component_name)
         if isinstance(listener, EncoderListener):
             listener.encoder = self.model
         if self.model.has_dim("nO"):
             self.tell_width()
-
-    def remove_listener(self, listener: Listener, component_name: str) -> bool:
-        """Remove a listener; return whether it was registered."""
-        listeners = self.listener_map.get(component_name, [])
-        if listener not in listeners:
-            return False
-        listeners.remove(listener)
-        if not listeners:
-            del self.listener_map[component_name]
-        return True
 
     def find_listeners(self, component: Any) -> None:
         """Register the listeners in a component's model that listen to this encoder."""

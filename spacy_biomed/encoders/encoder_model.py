@@ -26,9 +26,7 @@ def create_encoder_model(
     return Model(kind, forward, init=init, dims={"nO": None}, attrs=attrs, shims=[shim])
 
 
-def read_documents(
-    model: Model, docs: list[Doc], *, budget: int, share_lines: bool = False
-) -> Sequences:
+def read_documents(model: Model, docs: list[Doc], is_train: bool) -> Sequences:
     """The sequences of documents, by the settings of the model; see `make_sequences`."""
     shim = model.shims[0]
     if shim.tokenizer is None:
@@ -38,8 +36,9 @@ def read_documents(
         shim.tokenizer,
         window=min(model.attrs["window"], shim.longest),
         context=model.attrs["context"],
-        budget=budget,
+        budget=model.attrs["batch_pieces"] or shim.batch_pieces,
         pair_overflow=model.attrs["pair_overflow"],
         normalize=model.attrs["normalize"],
-        share_lines=share_lines,
+        # Training batches are small and of mixed lengths; in prediction there is little padding.
+        share_lines=is_train and shim.can_pack,
     )

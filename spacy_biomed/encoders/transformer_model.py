@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from types import ModuleType
 
 from spacy.tokens import Doc
@@ -79,7 +80,7 @@ def TransformerModel_v1(
 def _import_torch_model(name: str, precision: str, dropout: float | None) -> ModuleType:
     """The module that computes, once the settings are checked."""
     try:
-        from .torch import torch_model
+        torch_model = import_module(".torch.torch_model", __package__)
     except ImportError as error:
         raise BiomedError(
             f"'spacy_biomed.TransformerModel.v1' needs PyTorch and transformers ({error}): "

@@ -5,4 +5,5 @@ from pkgutil import resolve_name
 
 from .process import serve
 
-serve(resolve_name(sys.argv[1])())
+if __name__ == "__main__":
+    serve(resolve_name(sys.argv[1])())

@@ -288,4 +288,6 @@ def test_pickles_are_read_in_one_place_and_as_numbers_alone():
         "spacy_biomed/encoders/pickled.py"
     ]
     assert pickled[0][2]["weights_only"] == "True"
-    assert [one for one in calls("load") if one[1] in ("torch", "pickle", "joblib")] == []
+    loads = [one for one in calls("load") if one[1] in ("torch", "pickle", "joblib")]
+    # Messages between a process and those that it starts, through their pipes.
+    assert {place.partition(":")[0] for place, _, _ in loads} == {"spacy_biomed/workers/process.py"}

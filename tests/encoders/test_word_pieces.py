@@ -213,7 +213,7 @@ def test_full_collections_of_words_begin_anew(tiny_bert, monkeypatch):
     few, more, many, long = ["a b", "c"], ["c d", "e"], ["a b c d e f"], ["." * 41]
     for texts in (few, more, many, long, more, few):
         assert_same_pieces(tokenizer(texts), by_the_library(tokenizer, texts))
-        assert len(tokenizer._known_words._words._places) <= 4
+        assert len(tokenizer._known_words._known[0]) <= 4
 
 
 def test_threads_share_known_words(tiny_bert, monkeypatch):
@@ -242,14 +242,6 @@ def test_only_tokenizers_that_split_at_spaces_keep_words(tiny_bert, tiny_roberta
         assert splits_at_spaces(backend)
         backend.add_tokens([added])
         assert not splits_at_spaces(backend)
-
-
-def test_nobody_waits_for_a_thread_that_learns_words(tiny_bert):
-    tokenizer = WordPieceTokenizer(Tokenizer.from_file(str(tiny_bert / "tokenizer.json")))
-    tokenizer(["known"])
-    with tokenizer._known_words._lock:
-        for texts in (["known"], ["known and new"]):
-            assert_same_pieces(tokenizer(texts), by_the_library(tokenizer, texts))
 
 
 @pytest.mark.parametrize("others", [[], ["aspirin"]])

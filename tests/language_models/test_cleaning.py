@@ -253,8 +253,8 @@ def test_several_processes_give_the_same(tmp_path):
 
 
 def test_a_process_that_is_killed_is_one_line(tmp_path, monkeypatch):
-    def start(*arguments):
-        worker = start_worker(*arguments)
+    def start(*arguments, **options):
+        worker = start_worker(*arguments, **options)
         worker.kill()
         return worker
 

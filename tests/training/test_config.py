@@ -36,9 +36,9 @@ def fill(corpus, **settings):
 
 
 @pytest.fixture
-def classes(three_tasks):
+def classes(corpora):
     """A converted corpus of classes."""
-    return three_tasks / "topics"
+    return corpora / "topics"
 
 
 @pytest.mark.parametrize("task", TASKS)

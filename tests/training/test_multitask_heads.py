@@ -69,7 +69,7 @@ def test_a_pipeline_is_put_together_of_another_ones_heads(trained_tasks, tmp_pat
 
 
 def test_a_head_is_added_by_training_it_alone(
-    trained_tasks, make_tasks_config, three_tasks, weights, tmp_path
+    trained_tasks, make_tasks_config, corpora, weights, tmp_path
 ):
     """With encoder and heads sourced and frozen in a config, as spaCy does it."""
     before = spacy.load(trained_tasks)
@@ -89,7 +89,7 @@ def test_a_head_is_added_by_training_it_alone(
     assert nlp.pipe_names == [*kept, "topics"]
     assert predictions(nlp, kept[1:]) == predictions(before, kept[1:])
     np.testing.assert_array_equal(weights(nlp, ENCODER), weights(before, ENCODER))
-    corpus = MultiTaskCorpus_v1({"topics": three_tasks / "topics" / "train.spacy"})
+    corpus = MultiTaskCorpus_v1({"topics": corpora / "topics" / "train.spacy"})
     assert nlp.evaluate(list(corpus(nlp)))["cats_topics_score"] > 0.9
 
 
@@ -102,10 +102,10 @@ def test_the_encoder_runs_once_for_all_heads(trained_tasks, monkeypatch):
     assert len(calls) == 1
 
 
-def test_a_pipeline_of_several_heads_is_compressed(trained_tasks, three_tasks, tmp_path):
+def test_a_pipeline_of_several_heads_is_compressed(trained_tasks, corpora, tmp_path):
     """Checked on documents that are each annotated for one head."""
     nlp = spacy.load(trained_tasks)
-    corpus = MultiTaskCorpus_v1({name: three_tasks / name / "dev.spacy" for name in HEADS})
+    corpus = MultiTaskCorpus_v1({name: corpora / name / "dev.spacy" for name in HEADS})
     references = [example.reference for example in corpus(nlp)]
     DocBin(docs=references, store_user_data=True).to_disk(tmp_path / "dev.spacy")
     report = compress_pipeline(
@@ -126,12 +126,12 @@ def test_a_pipeline_of_several_heads_is_compressed(trained_tasks, three_tasks, t
 
 
 def test_a_refined_encoder_is_fine_tuned_from_its_pipelines_folder(
-    trained_tasks, make_tasks_config, three_tasks, weights
+    trained_tasks, make_tasks_config, corpora, weights
 ):
     refined = trained_tasks / ENCODER / "encoder"
     nlp = init_nlp(make_tasks_config(["diseases"], encoder=refined))
     expected = weights(spacy.load(trained_tasks), ENCODER)
     np.testing.assert_array_equal(weights(nlp, ENCODER), expected)
-    corpus = MultiTaskCorpus_v1({"diseases": three_tasks / "diseases" / "train.spacy"})
+    corpus = MultiTaskCorpus_v1({"diseases": corpora / "diseases" / "train.spacy"})
     nlp.update(list(corpus(nlp))[:4], sgd=AdamW_v1(0.001))
     assert not np.array_equal(weights(nlp, ENCODER), expected)

@@ -323,7 +323,7 @@ def init(model: Model, X: object = None, Y: object = None) -> Model:
 def forward(
     model: Model, docs: list[Doc], is_train: bool
 ) -> tuple[EncodedBatch, Callable[[Floats2d], list]]:
-    sequences = read_documents(model, docs, budget=model.attrs["batch_pieces"])
+    sequences = read_documents(model, docs, is_train=False)
     shim = model.shims[0]
     hidden = np.empty((len(sequences.ids), shim.settings["width"]), dtype="float32")
     for batch, own in zip(sequences.batches, shim.encode(sequences.batches), strict=True):

@@ -114,6 +114,16 @@ class EncoderShim(PyTorchShim):
         """Word pieces, special tokens included, that the encoder can read at once."""
         return max_sequence_length(self._model)
 
+    @property
+    def batch_pieces(self) -> int:
+        """Padded word pieces of a forward pass, if the settings do not say."""
+        return CPU_BATCH_PIECES if self.device.type == "cpu" else GPU_BATCH_PIECES
+
+    @property
+    def can_pack(self) -> bool:
+        """Whether several sequences may share a line."""
+        return can_pack(self._model)
+
     def encode(self, batches: list[SequenceBatch]) -> list[torch.Tensor]:
         """Vectors of the kept positions, (kept, width), of each padded batch.
 
@@ -353,11 +363,7 @@ def forward(
     model: Model, docs: list[Doc], is_train: bool
 ) -> tuple[EncodedBatch, Callable[[Floats2d], list]]:
     shim = model.shims[0]
-    batch_pieces = CPU_BATCH_PIECES if shim.device.type == "cpu" else GPU_BATCH_PIECES
-    # Training batches are small and of mixed lengths; in prediction there is little padding.
-    share_lines = is_train and shim.tokenizer is not None and can_pack(get_module(shim))
-    budget = model.attrs["batch_pieces"] or batch_pieces
-    sequences = read_documents(model, docs, budget=budget, share_lines=share_lines)
+    sequences = read_documents(model, docs, is_train)
     if not sequences.batches:
         nothing = model.ops.alloc2f(0, model.get_dim("nO"))
         return sequences.encoded(nothing), lambda d_hidden: []

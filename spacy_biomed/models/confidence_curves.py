@@ -69,15 +69,17 @@ def log_odds(probability: Floats1d) -> Floats1d:
     return np.log(clipped) - np.log1p(-clipped)
 
 
-def fit_curve(probability: Floats1d, is_correct: np.ndarray, weight: Floats1d) -> ConfidenceCurve:
-    """Fit a curve: isotonic regression for 100 predictions or more, else a temperature.
+def fit_curve(
+    probability: Floats1d, is_correct: np.ndarray, weight: Floats1d, *, least: float = LEAST
+) -> ConfidenceCurve:
+    """Fit a curve: isotonic regression for `least` predictions or more, else a temperature.
 
     Args:
         probability: (predictions,) probabilities of the model, at least one.
         is_correct: (predictions,) booleans.
         weight: (predictions,) how much each counts, above 0.
     """
-    if len(probability) < LEAST:
+    if len(probability) < least:
         return ConfidenceCurve(fit_temperature(probability, is_correct, weight))
     return ConfidenceCurve(1.0, *fit_isotonic(probability, is_correct, weight))
 
@@ -180,17 +182,18 @@ def fit_label_curves(
     weight: Floats1d,
     label: Ints1d,
     labels: Sequence[str],
+    least: float = LEAST,
 ) -> LabelCurves:
     """Fit a curve for each label with 200 predictions or more, and one on all predictions.
 
     Args:
-        probability, is_correct, weight: as for `fit_curve`.
+        probability, is_correct, weight, least: as for `fit_curve`.
         label: (predictions,) place of the label in `labels`.
     """
     arrays = probability, is_correct, weight
     by_label = {
-        name: fit_curve(*(array[label == place] for array in arrays))
+        name: fit_curve(*(array[label == place] for array in arrays), least=least)
         for place, name in enumerate(labels)
         if np.count_nonzero(label == place) >= LEAST_OF_LABEL
     }
-    return LabelCurves(fit_curve(*arrays), by_label)
+    return LabelCurves(fit_curve(*arrays, least=least), by_label)

@@ -198,7 +198,7 @@ def compress_pipeline(
             compressed = _load_in_engine(partial, find_encoders(nlp), engine)
             again = _read_examples(compressed, check)
             report.calibrations = write_calibration(compressed, partial, again, **recall)
-            if report.calibrations:
+            if any(one.recalls for one in report.calibrations.values()):
                 performance = weighted_scores(compressed, again)
         if performance or precision != "fp32":
             _change_meta(partial, performance=performance)

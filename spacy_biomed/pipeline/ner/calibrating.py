@@ -13,7 +13,7 @@ from thinc.types import Floats1d, Floats2d, Ints1d
 
 from ...annotations.assertions import THRESHOLD
 from ...errors import BiomedError, install_command
-from ...models.confidence_curves import fit_label_curves
+from ...models.confidence_curves import LEAST, fit_label_curves
 from ...models.tagging import Spans
 from ..assertion import BiomedAssertion
 from ..calibrated_head import CalibratedHead
@@ -121,7 +121,10 @@ def calibrate(
 def _fit_assertions(
     nlp: Language, before: Sequence[Any], head: BiomedAssertion, examples: Sequence[Example]
 ) -> Calibration:
-    """Fit the probabilities of what a head says of gold entities.
+    """Fit temperatures for the probabilities of what a head says of gold entities.
+
+    Isotonic regression was worse, since most assertions are almost certainly not true
+    (docs/notes.md).
 
     Args:
         before: the components before it, without other heads.
@@ -141,7 +144,7 @@ def _fit_assertions(
     known = ~np.isnan(target)
     label = np.nonzero(known)[1]
     is_true = target[known] >= THRESHOLD
-    return _fit_curves(head, probability[known], is_true, np.ones(len(label)), label)
+    return _fit_curves(head, probability[known], is_true, np.ones(len(label)), label, least=np.inf)
 
 
 def _fit_confidence(
@@ -167,12 +170,13 @@ def _fit_curves(
     label: Ints1d,
     recalls: Sequence[LabelRecall] = (),
     unseen_share: float | None = None,
+    least: float = LEAST,
 ) -> Calibration:
     before = Reliability.measure(probability, is_right)
     if not len(probability):
         return Calibration([*recalls], 0, [], before, before)
     try:
-        curves = fit_label_curves(probability, is_right, weight, label, head.labels)
+        curves = fit_label_curves(probability, is_right, weight, label, head.labels, least)
     except ImportError as error:
         raise BiomedError(
             f"calibrating needs SciPy ({error}): {install_command('train')}"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import codecs
+import io
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from ..decompression import max_line
 from ..deidentification.vault import check_identifier, identifier_place
 from ..errors import BiomedError
 from ..files.compression import open_binary
@@ -65,8 +67,8 @@ def writing_texts(
 ) -> Iterator[Writer]:
     """Yield a function that writes a document of a source with another text.
 
-    The output is of the same format, encoding and quoting as the source, and appears once
-    everything is written. The columns that are kept are written with the text.
+    The output is of the same format, encoding, line ends and quoting as the source, and appears
+    once everything is written. The columns that are kept are written with the text.
 
     Args:
         source, output: file or folder.
@@ -138,14 +140,24 @@ def _encode(text: str, encoder: codecs.IncrementalEncoder, where: str) -> bytes:
         ) from None
 
 
-def _create_encoder(layout: Layout) -> codecs.IncrementalEncoder:
-    return codecs.getincrementalencoder(layout.encoding)()
+def _find_style(source: Path, layout: Layout) -> tuple[str, str]:
+    """The encoding of a file, with a byte-order mark if it has one, and the end of its lines."""
+    encoding = codecs.lookup(layout.encoding).name
+    with open_binary(source, "rb", source.suffix.lower()) as file:
+        first = io.TextIOWrapper(file, encoding, "ignore", newline="\n").readline(max_line())
+    if encoding == "utf-8" and first.startswith("\ufeff"):
+        encoding = "utf-8-sig"
+    return encoding, "\r\n" if first.endswith("\r\n") else "\n"
+
+
+def _create_encoder(encoding: str) -> codecs.IncrementalEncoder:
+    return codecs.getincrementalencoder(encoding)()
 
 
 def _write_note(path: Path, text: str, layout: Layout) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with open_binary(path, "wb", path.suffix.lower()) as file:
-        file.write(_encode(text, _create_encoder(layout), path.name))
+        file.write(_encode(text, _create_encoder(layout.encoding), path.name))
 
 
 @contextmanager
@@ -153,7 +165,8 @@ def _writing_lines(
     source: Path, output: Path, file: BinaryIO, columns: Columns, layout: Layout
 ) -> Iterator[Writer]:
     kind = find_kind(source.name)
-    encoder = _create_encoder(layout)
+    encoding, end = _find_style(source, layout)
+    encoder = _create_encoder(encoding)
     is_list = kind == ".json" and JsonList.has_list(source)
     count = 0
 
@@ -161,20 +174,21 @@ def _writing_lines(
         file.write(_encode(text, encoder, where))
 
     def write_line(item: Item, text: str) -> None:
-        write(f"{text}\n", item.id)
+        write(f"{text}{end}", item.id)
 
     def write_object(item: Item, text: str) -> None:
         nonlocal count
         made = json.dumps({**item.fields, columns.text: text}, ensure_ascii=False)
         separator = "" if not is_list else ",\n" if count else "[\n"
-        write(f"{separator}{made}" if is_list else f"{made}\n", item.id)
+        write(f"{separator}{made}" if is_list else f"{made}{end}", item.id)
         count += 1
 
     def write_record(item: Item, text: str) -> None:
         write(make_record([item.fields[name] for name in columns.keep], text), item.id)
 
     def make_record(kept: list[object], text: str) -> str:
-        return format_fields([*kept, text], layout.find_delimiter(output), layout.quoting)
+        line = format_fields([*kept, text], layout.find_delimiter(output), layout.quoting)
+        return line.removesuffix("\n") + end
 
     if kind in (".csv", ".tsv"):
         write(make_record(list(columns.keep), columns.text), output.name)

@@ -106,6 +106,25 @@ def test_without_quoting_each_line_is_a_record(run, tmp_path, command):
         assert count_records(tmp_path / "out.jsonl") == 5
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "text\r\nMarta, ayer\r\n"),
+        ("a.txt", "Marta\r\nMarta\r\n"),
+        ("a.jsonl", '{"text": "Marta"}\r\n'),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_line_ends_and_byte_order_mark_stay(run, tmp_path, name, content, encoding):
+    # Excel takes a CSV file in UTF-8 without the mark for another encoding.
+    (tmp_path / name).write_bytes(content.encode(encoding))
+    options = ["--encoding", "utf-16"] if encoding == "utf-16" else []
+    options += ["--delimiter", ";"] if name == "a.csv" else []
+    assert run("deidentify", name, f"out-{name}", *options).exit_code == 0
+    expected = content.replace("Marta", "[NOMBRE]").encode(encoding)
+    assert (tmp_path / f"out-{name}").read_bytes() == expected
+
+
 def test_the_text_of_a_field_is_copied_with_its_line_ends_and_quotes(run, tmp_path):
     texts = ["Marta\r\nalta\r\n", "a\rMarta\r", '"Aspirin" for Marta', "end\r", "x\n\ny", ""]
     with (tmp_path / "notes.csv").open("w", newline="") as file:
@@ -138,7 +157,7 @@ def test_the_csv_of_a_spanish_excel_is_read_and_written(run, tmp_path, command):
     assert result.exit_code == 0, result.output
     if command == "deidentify":
         written = (tmp_path / "out.csv").read_bytes().decode("cp1252")
-        assert written == 'text\n"[NOMBRE], náuseas; vómitos"\naño\n'
+        assert written == 'text\r\n"[NOMBRE], náuseas; vómitos"\r\naño\r\n'
     else:
         (entity,) = json.loads((tmp_path / "out.jsonl/part-00000.jsonl").open().readline())[
             "entities"
@@ -535,7 +554,7 @@ def test_byte_order_marks_of_a_file_that_was_saved_twice_are_no_text(run, tmp_pa
     options = ["--keep", "id"] if command == "deidentify" else []
     assert run(command, "notes.csv", output_of(command), *options).exit_code == 0
     if command == "deidentify":
-        assert (tmp_path / "out.csv").read_text() == "id,text\n7,[NOMBRE]\n"
+        assert (tmp_path / "out.csv").read_text("utf-8-sig") == "id,text\n7,[NOMBRE]\n"
     else:
         part = tmp_path / "out.jsonl" / "part-00000.jsonl"
         assert json.loads(part.read_text())["id"] == "7"

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import cast
 
 import srsly
+from spacy.language import Language
 
-from ..errors import BiomedError
+from ..errors import BiomedError, list_choices, quote
 from ..outputs import MARKER, check_replaceable
 from ..pipeline.checksums import replacing_pipeline
 from ..pipeline.linking.component import FACTORY, BiomedLinker
@@ -48,6 +49,7 @@ def link_pipeline(
     nlp = load_pipeline(pipeline)
     if FACTORY in nlp.pipe_factories.values():
         raise BiomedError(f"{pipeline}: has a {FACTORY}; give the pipeline without it")
+    _check_labels(nlp, labels)
     paths = {name: str(path.resolve()) for name, path in terminologies.items()}
     settings = {
         "terminologies": paths if beside else {},
@@ -62,6 +64,11 @@ def link_pipeline(
     linker.open()
     if train:
         linker.initialize(lambda: (one for path in train for one in Corpus_v1(path)(nlp)))
+        if not linker.is_trained:
+            raise BiomedError(
+                f"{', '.join(map(str, train))}: no entity of {', '.join(labels)} has an identifier; "
+                "`python -m spacy biomed convert` keeps those of --identifier"
+            )
     with replacing_pipeline(output, MADE_BY, sources) as partial:
         unmarked = shutil.ignore_patterns(MARKER)
         shutil.copytree(nlp.path, partial, dirs_exist_ok=True, ignore=unmarked)
@@ -69,3 +76,11 @@ def link_pipeline(
         nlp.config.to_disk(partial / "config.cfg")
         srsly.write_json(partial / "meta.json", nlp.meta)
         remove_words(nlp, partial)
+
+
+def _check_labels(nlp: Language, labels: Mapping[str, str]) -> None:
+    """Refuse a label that no component finds, if the components say which they find."""
+    found = {label for _, pipe in nlp.pipeline for label in getattr(pipe, "labels", ())}
+    for label in labels:
+        if found and label not in {*found, "*"}:
+            raise BiomedError(f"--terminology {quote(label)}: {list_choices(label, sorted(found))}")

@@ -134,6 +134,8 @@ def _read_csv(source: Source) -> Iterator[Term]:
             if len(row) != len(header):
                 raise csv.Error(f"{len(row)} fields and not {len(header)}")
             cells = dict(zip(header, map(str.strip, row), strict=True))
+            if empty := [name for name in ("id", "name") if not cells[name]]:
+                raise csv.Error(f"the {empty[0]} is empty")
             names = (cells["name"], *cells.get("synonyms", "").split("|"))
             yield Term(cells["id"], names, cells.get("type", ""), cells.get("parent", ""))
     except csv.Error as error:

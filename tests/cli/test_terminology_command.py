@@ -80,22 +80,23 @@ def test_a_linker_is_trained_on_a_corpus_with_identifiers(ruler, terms, tmp_path
     docs = []
     for word, id in (("cancer", "D9"), ("leukaemia", "D9"), ("aspirin", "C1")) * 5:
         doc = nlp.make_doc(f"With {word} here.")
-        doc.set_ents([Span(doc, 1, 2, "X", kb_id=id)])
+        doc.set_ents([Span(doc, 1, 2, "DRUG", kb_id=id)])
         docs.append(doc)
     DocBin(store_user_data=True, docs=docs).to_disk(tmp_path / "train.spacy")
-    options = ["--terminology", f"X={terms}", "--train", tmp_path / "train.spacy"]
+    options = ["--terminology", f"DRUG={terms}", "--train", tmp_path / "train.spacy"]
     run("terminology", "link", ruler, tmp_path / "linked", *options)
     linker = spacy.load(tmp_path / "linked").get_pipe("biomed_linker")
     doc = nlp.make_doc("With leukaemia here.")
-    doc.set_ents([Span(doc, 1, 2, "X")])
+    doc.set_ents([Span(doc, 1, 2, "DRUG")])
     assert linker(doc).ents[0]._.candidates[0][:2] == ("D9", "Neoplasms")
 
 
 @pytest.mark.parametrize(
     ("terminology", "problem"),
     [
-        ("X", "write LABEL=DIRECTORY"),
-        ("X=/nowhere", "/nowhere: not a terminology"),
+        ("DRUG", "write LABEL=DIRECTORY"),
+        ("DRUGS=/nowhere", "use DISEASE or DRUG; did you mean DRUG?"),
+        ("DRUG=/nowhere", "/nowhere: not a terminology"),
     ],
 )
 def test_a_wrong_terminology_is_one_line_and_nothing_is_written(
@@ -105,6 +106,24 @@ def test_a_wrong_terminology_is_one_line_and_nothing_is_written(
         "terminology", "link", ruler, tmp_path / "linked", "--terminology", terminology
     )
     assert not (tmp_path / "linked").exists()
+
+
+def test_training_mentions_without_identifiers_are_refused(ruler, terms, tmp_path):
+    doc = spacy.blank("en")("With aspirin here.")
+    doc.set_ents([Span(doc, 1, 2, "DRUG")])
+    DocBin(docs=[doc]).to_disk(tmp_path / "train.spacy")
+    options = ["--terminology", f"DRUG={terms}", "--train", tmp_path / "train.spacy"]
+    line = refuse("terminology", "link", ruler, tmp_path / "linked", *options)
+    assert "train.spacy: no entity of DRUG has an identifier" in line
+    assert not (tmp_path / "linked").exists()
+
+
+@pytest.mark.parametrize("row", ["C2,", ",heparin"])
+def test_a_concept_without_id_or_name_is_an_error_of_its_line(tmp_path, row):
+    (tmp_path / "terms.csv").write_text(f"id,name\nC1,aspirin\n{row}\n")
+    options = [tmp_path / "terms.csv", tmp_path / "built", "--format", "csv"]
+    assert "terms.csv:3: the " in refuse("terminology", "build", *options)
+    assert not (tmp_path / "built").exists()
 
 
 def test_a_pipeline_with_a_linker_gets_no_second_one(ruler, terms, tmp_path):

@@ -189,6 +189,11 @@ class BiomedLinker(Described, Pipe):
             self._finders[name] = CandidateFinder(Terminology(self._paths[name]), known)
         return self._finders[name]
 
+    @property
+    def is_trained(self) -> bool:
+        """Whether it has learned from mentions with identifiers."""
+        return bool(self._trained)
+
     def initialize(
         self, get_examples: Callable[[], Iterable[Example]], *, nlp: Language | None = None
     ) -> None:

@@ -277,7 +277,7 @@ def _keeping_finished(output: Path, finished: dict[int, FinishedShard]) -> Itera
     except BaseException as error:
         with suppress(BiomedError, OSError):
             write_results(output, finished)
-        if isinstance(error, BiomedError):
+        if isinstance(error, BiomedError) and finished:
             raise BiomedError(f"{error}; finished shards are kept: run it again") from error
         raise
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from importlib.metadata import version
@@ -95,6 +95,8 @@ def open_manifest(
 ) -> Manifest:
     """Read the manifest of an output that is to be continued, or write that of a new one.
 
+    An output without a part is begun anew.
+
     Args:
         output: the output folder.
         parts: of the input.
@@ -107,7 +109,7 @@ def open_manifest(
             manifest cannot be read.
     """
     path = output / MANIFEST
-    if not path.exists():
+    if not _is_continued(output):
         shards = plan_shards(parts, settings["shard_size"])
         manifest = Manifest(pipeline, settings, _describe_parts(parts, states), shards)
         write_part(output, MANIFEST, manifest.to_json().encode())
@@ -127,13 +129,23 @@ def open_manifest(
 
 
 def read_settings(output: Path) -> dict[str, Any]:
-    """The settings with which an output was begun; none if it is new.
+    """The settings with which an output was begun; none if it is begun anew.
 
     Raises:
         BiomedError: if its manifest cannot be read.
     """
-    path = output / MANIFEST
-    return _read_manifest(path).settings if path.exists() else {}
+    return _read_manifest(output / MANIFEST).settings if _is_continued(output) else {}
+
+
+def _is_continued(output: Path) -> bool:
+    """Whether an output was begun, and has something of a shard."""
+    kept = (output / FINISHED).exists() or any(_find_files(output))
+    return kept and (output / MANIFEST).exists()
+
+
+def _find_files(output: Path) -> Iterator[Path]:
+    """The files of shards in an output."""
+    return chain(output.glob("part-*"), output.glob("[!p]*/part-*"))
 
 
 def describe_pipeline(nlp: Language) -> dict[str, str]:
@@ -183,7 +195,7 @@ def read_finished(output: Path, shards: int) -> dict[int, FinishedShard]:
 def check_no_others(output: Path, finished: dict[int, FinishedShard]) -> None:
     """Raise BiomedError if there are other parts, which would be read with those of the shards."""
     names = {output / file for one in finished.values() for file in one.files}
-    for path in sorted({*output.glob("part-*"), *output.glob("[!p]*/part-*")} - names):
+    for path in sorted({*_find_files(output)} - names):
         raise BiomedError(f"{path}: not a part of this run; move it away")
 
 

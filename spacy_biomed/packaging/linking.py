@@ -66,8 +66,8 @@ def link_pipeline(
         linker.initialize(lambda: (one for path in train for one in Corpus_v1(path)(nlp)))
         if not linker.is_trained:
             raise BiomedError(
-                f"{', '.join(map(str, train))}: no entity of {', '.join(labels)} has an identifier; "
-                "`python -m spacy biomed convert` keeps those of --identifier"
+                f"{', '.join(map(str, train))}: no entity of {', '.join(labels)} has an "
+                "identifier; `python -m spacy biomed convert` keeps those of --identifier"
             )
     with replacing_pipeline(output, MADE_BY, sources) as partial:
         unmarked = shutil.ignore_patterns(MARKER)

@@ -277,6 +277,14 @@ def test_what_omop_has_no_place_for_is_refused(run, keep, patient, message):
         run("out.omop", keep=keep, patient=patient)
 
 
+def test_a_run_that_failed_before_its_first_shard_is_begun_anew(run):
+    with pytest.raises(BiomedError) as caught:
+        run("out.omop", patient="id")
+    assert "run it again" not in str(caught.value)
+    report, _ = run("out.omop", min_confidence=0.5)
+    assert (report.continued, report.shards) == (0, len(NOTES))
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -17,10 +17,13 @@ from ._shared.input_options import (
     DELIMITER,
     ENCODING,
     KEEP,
+    KINDS,
     MAX_ERRORS,
     MAX_SECONDS,
+    PATTERNS,
     QUOTING,
     TEXT_COLUMN,
+    read_kinds,
     read_layout,
 )
 
@@ -39,15 +42,8 @@ def deidentify(
         "interrupted run continues."
     ),
     mode: str = typer.Option(None, help="tags or surrogates; else the pipeline's own."),
-    kind: list[str] = typer.Option(
-        [], help="What a label of the pipeline stands for, as TWIN=name; repeatable."
-    ),
-    patterns: bool = typer.Option(
-        None,
-        "--patterns/--no-patterns",
-        help="Find dates, numbers and addresses by their form too; else where the language has "
-        "patterns.",
-    ),
+    kind: list[str] = KINDS,
+    patterns: bool = PATTERNS,
     annotations: Path = typer.Option(
         None, help="JSON lines to write: labels, replacements and offsets in both texts."
     ),
@@ -127,7 +123,7 @@ def deidentify(
     asked = Deidentification(
         patient_column is not None,
         mode,
-        _read_kinds(kind),
+        read_kinds(kind),
         patterns,
         None if secret_file is None else os.path.abspath(secret_file),
         bool(repair),
@@ -169,10 +165,3 @@ def _check_options(texts: Path, text_field: str, keep: list[str], rename: bool |
             raise BiomedError(f"--keep {name}: --annotations has a field of this name; rename it")
     if rename is not None and not texts.is_dir():
         raise BiomedError(f"{texts}: --rename and --keep-names are for folders; leave them out")
-
-
-def _read_kinds(given: list[str]) -> dict[str, str]:
-    for one in given:
-        if "=" not in one.strip("="):
-            raise BiomedError(f"--kind {one}: write LABEL=kind, such as TWIN=name")
-    return {label: kind for label, _, kind in (one.rpartition("=") for one in given)}

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from ..errors import BiomedError
 from ._shared.display import create_table, explain_capitals, track_deidentification
+from ._shared.input_options import KINDS, PATTERNS, read_kinds
 
 if TYPE_CHECKING:
     from ..evaluation.leakage import LeakageReport
@@ -21,26 +22,30 @@ def leakage(
     pipeline: str = typer.Argument(help="Pipeline that finds mentions: directory or package."),
     corpus: Path = typer.Argument(help=".spacy file with gold mentions."),
     mode: str = typer.Option(None, help="tags or surrogates; else the pipeline's own."),
+    kind: list[str] = KINDS,
+    patterns: bool = PATTERNS,
     spans_key: str = typer.Option(None, help="Span group of the gold mentions; else entities."),
 ) -> None:
     """De-identify a corpus and count the annotated mentions that can still be read.
 
     A mention leaks if a word of it, of at least three letters or digits, is still in its place.
     Ages that are kept on purpose are counted separately, and so are mentions whose surrogate
-    happens to contain a word of theirs. A pipeline without biomed_deidentify gets that component.
+    happens to contain a word of theirs. The pipeline gets what `deidentify` gives it.
 
     Example: python -m spacy biomed leakage training/meddocan/model-best
     corpus/meddocan/test.spacy --mode surrogates
     """
+    from ..bulk.deidentification import Deidentification
     from ..evaluation.leakage import measure_leakage
     from ..formats.spacy_docs import read_docs
     from ..normalization import is_in_capitals
-    from ..pipeline.deidentify import add_deidentifier
     from ..pipeline.encoder_pipe import reads_capitals
     from ..pipeline.pipeline_loading import load_pipeline
 
     nlp = load_pipeline(pipeline)
-    deidentifier = add_deidentifier(nlp, mode)
+    deidentifier = Deidentification(mode=mode, kinds=read_kinds(kind), patterns=patterns).prepare(
+        nlp
+    )
     gold = list(read_docs(corpus, nlp.vocab))
     if not gold:
         raise BiomedError(f"{corpus}: no documents there; give a converted part of a corpus")

@@ -427,6 +427,7 @@ COMMANDS = {
             "PIPELINE": [*PIPELINES, "blank"],
             "CORPUS": CORPUS_FILES,
             "--mode": CHOICES,
+            "--kind": ["", "=", "X", "NOMBRE=x"],
             "--spans-key": ["", "none", "new\nline", LONG_NAME],
         },
     ),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 import typer
 
 from ...bulk.time_limit import DEFAULT_SECONDS
+from ...errors import BiomedError
 from .number_options import above_zero
 
 if TYPE_CHECKING:
@@ -37,6 +38,15 @@ MAX_ERRORS = typer.Option(
 MAX_SECONDS = typer.Option(
     DEFAULT_SECONDS, callback=above_zero, help="Seconds for a text, after which it fails."
 )
+KINDS = typer.Option(
+    [], "--kind", help="What a label of the pipeline stands for, as TWIN=name; repeatable."
+)
+PATTERNS = typer.Option(
+    None,
+    "--patterns/--no-patterns",
+    help="Find dates, numbers and addresses by their form too; else where the language has "
+    "patterns.",
+)
 
 
 def read_layout(encoding: str, delimiter: str | None, quoting: str) -> Layout:
@@ -50,3 +60,11 @@ def read_layout(encoding: str, delimiter: str | None, quoting: str) -> Layout:
     if delimiter in ("\\t", "tab"):
         delimiter = "\t"
     return Layout(encoding, delimiter, cast("Literal['minimal', 'none']", quoting)).check()
+
+
+def read_kinds(given: list[str]) -> dict[str, str]:
+    """The kinds of labels from LABEL=kind; raises BiomedError if one is written otherwise."""
+    for one in given:
+        if "=" not in one.strip("="):
+            raise BiomedError(f"--kind {one}: write LABEL=kind, such as TWIN=name")
+    return {label: kind for label, _, kind in (one.rpartition("=") for one in given)}

@@ -19,7 +19,7 @@ from ..bulk.failed_documents import check_failed
 from ..errors import BiomedError, escape, list_choices
 from ._shared import input_options as inputs
 from ._shared.bad_input import explaining_interruption
-from ._shared.display import create_bar, create_table
+from ._shared.display import create_bar
 from ._shared.number_options import from_0_to_1
 
 if TYPE_CHECKING:
@@ -232,13 +232,11 @@ def _annotate_collection(pipeline: str, source: Path, output: Path, settings: Bu
 
         report = annotate_collection(pipeline, source, output, settings, on_progress=show)
     documents = report.counts["documents"]
-    if find_output(output) == "parquet":
+    if documents and find_output(output) == "parquet":
         typer.echo(f'Each table has a folder: pandas.read_parquet("{output}/entities")')
     typer.echo(f"{documents + len(report.failed):,} records were read")
-    table = create_table([""], [""], "Annotated")
     for name, count in report.counts.items():
-        table.add_row(name, f"{count:,}")
-    console.print(table)
+        typer.echo(f"{name}: {count:,}")
     if report.continued:
         typer.echo(f"{report.continued:,} of {report.shards:,} shards were finished before")
     if report.uncalibrated:

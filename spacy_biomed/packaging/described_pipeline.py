@@ -189,6 +189,8 @@ def _describe_origin(
         the fields `sources`, `license` and `spacy_biomed` of the meta.
     """
     encoder = find_encoder(encoder_name)
+    if Path(encoder_name).is_absolute():  # where it is on this machine is nobody's business
+        encoder_name = Path(encoder_name).name
     earlier = _read_earlier(config)
     corpora = description.get("corpora") or [description]
     stated = dict.fromkeys(corpus.get("licence") or "not stated" for corpus in corpora)

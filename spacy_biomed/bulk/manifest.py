@@ -95,7 +95,7 @@ def open_manifest(
 ) -> Manifest:
     """Read the manifest of an output that is to be continued, or write that of a new one.
 
-    An output without a part is begun anew.
+    If the output has no part, the run starts again.
 
     Args:
         output: the output folder.
@@ -129,7 +129,7 @@ def open_manifest(
 
 
 def read_settings(output: Path) -> dict[str, Any]:
-    """The settings with which an output was begun; none if it is begun anew.
+    """The settings with which an output was begun; none if the run starts again.
 
     Raises:
         BiomedError: if its manifest cannot be read.

@@ -21,9 +21,9 @@ class MentionPlaces(NamedTuple):
 
     Attributes:
         docs: the documents.
-        places: three arrays of (mentions, 2): the first row, and the one after the last, of
-            mentions, of what is read before them and of what is read after them, among the rows of
-            all documents.
+        places: three arrays of (mentions, 2), for mentions, for what is read before them, and for
+            what is read after them. Each has the first row, and the one after the last, among the
+            rows of all documents.
     """
 
     docs: list[Doc]

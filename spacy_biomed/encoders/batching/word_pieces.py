@@ -68,7 +68,7 @@ class KnownWords:
 
     def forget(self) -> None:
         """Forget all words."""
-        # Of each word, the id, the start and the end of its pieces, in turns; and their number.
+        # Each word's pieces, as id, start, end, id, start, end, ...; and the number of all pieces.
         self._known: tuple[dict[str, tuple[int, ...]], int] = {}, 0
 
     def look_up(self, texts: list[str], tokenize: Tokenize) -> WordPieces:

@@ -25,8 +25,8 @@ def workers(monkeypatch) -> list[Worker]:
     """The processes that are started."""
     started: list[Worker] = []
 
-    def start(*arguments: object) -> Worker:
-        started.append(start_worker(*arguments))
+    def start(*arguments: object, **options: bool) -> Worker:
+        started.append(start_worker(*arguments, **options))
         return started[-1]
 
     monkeypatch.setattr(pool, "start_worker", start)
@@ -104,7 +104,7 @@ def test_a_continued_run_has_the_number_of_threads_that_it_was_begun_with(
     monkeypatch.setattr("spacy_biomed.bulk.annotating.default_threads", lambda: 1)
     environments: list[dict[str, str]] = []
 
-    def start(name: str, environment: dict[str, str]) -> Worker:
+    def start(name: str, environment: dict[str, str], **_: bool) -> Worker:
         environments.append(environment)
         return start_worker(name, environment)
 
@@ -118,7 +118,7 @@ def test_a_continued_run_has_the_number_of_threads_that_it_was_begun_with(
 def test_processes_load_the_pipeline_on_the_gpu_that_is_named(ruler, notes, tmp_path, monkeypatch):
     used: list[int] = []
     monkeypatch.setattr("spacy.require_gpu", used.append)
-    monkeypatch.setattr(pool, "start_worker", lambda *_: _Dying())
+    monkeypatch.setattr(pool, "start_worker", lambda *_, **__: _Dying())
     settings = BulkSettings(shard_size=5, n_process=2, gpu_id=3)
     with pytest.raises(BiomedError, match="died 3 times"):
         annotate_collection(str(ruler), notes, tmp_path / "out", settings)
@@ -139,7 +139,7 @@ def test_a_gpu_is_not_for_ray(ruler, notes, tmp_path):
 class _Dying:
     """A process that loads the pipeline, and dies at the second shard."""
 
-    def __init__(self, *_: object):
+    def __init__(self, *_: object, **__: bool):
         self.process = ShardWorker()
 
     def ask(self, do: str, **arguments):

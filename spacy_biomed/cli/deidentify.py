@@ -154,6 +154,8 @@ def deidentify(
             "⚠ The files have the names that they had: where these may tell who somebody is, use "
             "--rename (or --keep-names, to say that they do not)"
         )
+    if failed and total and max_errors is not None:
+        typer.echo(f"⚠ {len(failed):,} documents failed: see {files.listed}")
     check_failed(output, total, failed, files.listed, max_errors)
 
 

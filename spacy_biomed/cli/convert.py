@@ -235,6 +235,11 @@ def _remarks(report: ConversionReport) -> Iterator[str]:
             f"Not published with these parts, drawn with seed {report.seed}: "
             f"{', '.join(report.seeded_parts)}."
         )
+    if empty := [name for name, part in report.parts.items() if not part.documents]:
+        yield (
+            f"⚠ No document is in {' and '.join(empty)}: training needs train and dev; give more "
+            "documents, or --train, --dev and --test."
+        )
     if any(part.changes for part in report.parts.values()):
         yield f"What was repaired and left out is listed in {report.output / 'conversion.json'}."
     if report.unseen_share is not None:

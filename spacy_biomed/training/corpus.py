@@ -76,7 +76,9 @@ def _find_files(path: Path) -> list[Path]:
         warnings.filterwarnings("ignore", message=r"\[W090\]")  # the error below says more
         files = walk_corpus(path, FILE_TYPE) if Path(path).exists() else [Path(path)]
     if not files or not sum(len(read_doc_bin(file)) for file in files):
-        raise BiomedError(f"{path}: no documents there; `python -m spacy biomed convert` makes it")
+        raise BiomedError(
+            f"{path}: no documents there; give `python -m spacy biomed convert` more, or this part"
+        )
     return [Path(file) for file in files]
 
 

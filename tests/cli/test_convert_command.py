@@ -135,3 +135,11 @@ def test_documents_become_sentences_and_pairs_of_mentions(tmp_path):
         assert rows["BLOCKS"] == ["1"] * 3
     wrong = call(*command, "--pairs", "GENE")
     assert "--pairs 'GENE': write all, or types as in CHEMICAL+GENE" in error_line(wrong)
+
+
+def test_a_part_without_documents_is_told(tmp_path):
+    (tmp_path / "one.jsonl").write_text('{"text": "Aspirin helps.", "spans": []}\n')
+    arguments = ["convert", "one", tmp_path / "one.jsonl", tmp_path / "out", "--format", "jsonl"]
+    result = CliRunner().invoke(app, [*map(str, arguments)])
+    assert result.exit_code == 0, result.output
+    assert "⚠ No document is in dev and test" in result.output

@@ -73,10 +73,17 @@ def combine(
 
 def _table(report: CombinationReport) -> Table:
     title = f"{report.name} ({report.language})"
-    table = create_table(["corpus", "labels", "part"], COUNTS, title)
+    counts = [count for corpus in report.corpora for count in corpus.parts.values()]
+    # Without the columns of zeros, which would squeeze the others.
+    shown = {
+        header: name
+        for header, name in COUNTS.items()
+        if name == "documents" or any(getattr(count, name) for count in counts)
+    }
+    table = create_table(["corpus", "labels", "part"], shown, title)
     for corpus in report.corpora:
         begin = [corpus.name, ", ".join(corpus.labels)]
         for part, count in corpus.parts.items():
-            table.add_row(*begin, part, *(f"{getattr(count, name):,}" for name in COUNTS.values()))
+            table.add_row(*begin, part, *(f"{getattr(count, name):,}" for name in shown.values()))
             begin = ["", ""]
     return table

@@ -464,10 +464,12 @@ def test_scores_that_could_not_be_measured_are_left_blank(parts, tmp_path):
 def test_a_corpus_and_an_encoder_of_ones_own_are_named(parts, tmp_path):
     pipeline, where = parts
     change(where["corpus"] / "corpus.json", name="my_notes", licence="", source="")
-    config = (pipeline / "config.cfg").read_text().replace('"biobert"', '"encoders/mine"')
-    (pipeline / "config.cfg").write_text(config)
-    meta, _ = describe(parts, tmp_path / "out")
+    config = (pipeline / "config.cfg").read_text()
+    (pipeline / "config.cfg").write_text(config.replace('"biobert"', '"/home/ana/mine"'))
+    meta, card = describe(parts, tmp_path / "out")
     assert [source["name"] for source in meta["sources"]] == ["my_notes", "encoder: mine"]
+    assert "| Encoder | mine |" in card
+    assert "/home" not in card
     assert meta["license"] == "corpus: not stated"
 
 

@@ -112,8 +112,13 @@ def _read(
         for shard in plan_shards(parts, size):
             yield parts[shard.part].load_rows(shard)
         return
-    items = (
-        Item(str(number), given) if isinstance(given, str) else Item(given[0], given[1])
-        for number, given in enumerate(source)
-    )
-    yield from batch_items(items, size)
+    yield from batch_items((_to_item(number, given) for number, given in enumerate(source)), size)
+
+
+def _to_item(number: int, given: object) -> Item:
+    """A document that is given: its text, or a pair of identifier and text."""
+    id, text = given if isinstance(given, tuple | list) and len(given) == 2 else (number, given)
+    if isinstance(text, str):
+        return Item(str(id), text)
+    # As of a column with gaps.
+    return Item(str(id), error=f"no text, but {type(text).__name__}")

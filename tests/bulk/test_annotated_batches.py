@@ -54,6 +54,16 @@ def test_pairs_are_identifier_and_text(nlp):
     assert [batch.entities["document"].to_pylist() for batch in batches] == [[0, 0], [2]]
 
 
+@pytest.mark.parametrize("gap", [None, float("nan"), 7])
+def test_what_is_no_text_is_an_error_and_the_others_are_annotated(nlp, gap):
+    (batch,) = spacy_biomed.annotate(nlp, [gap, "aspirin"])
+    assert batch.errors == [{"id": "0", "reason": f"no text, but {type(gap).__name__}"}]
+    assert batch.entities["id"].to_pylist() == ["1"]
+    (batch,) = spacy_biomed.annotate(nlp, [("a", gap), (5, "aspirin")])
+    assert [error["id"] for error in batch.errors] == ["a"]
+    assert batch.entities["id"].to_pylist() == ["5"]
+
+
 def test_a_file_that_changes_while_it_is_read_is_an_error(nlp, tmp_path):
     (tmp_path / "notes.txt").write_text("aspirin\n" * 6)
     batches = spacy_biomed.annotate(nlp, tmp_path / "notes.txt", rows=2)

@@ -139,7 +139,6 @@ def test_documents_become_sentences_and_pairs_of_mentions(tmp_path):
 
 def test_a_part_without_documents_is_told(tmp_path):
     (tmp_path / "one.jsonl").write_text('{"text": "Aspirin helps.", "spans": []}\n')
-    arguments = ["convert", "one", tmp_path / "one.jsonl", tmp_path / "out", "--format", "jsonl"]
-    result = CliRunner().invoke(app, [*map(str, arguments)])
+    result = call("convert", "one", tmp_path / "one.jsonl", tmp_path / "out", "--format", "jsonl")
     assert result.exit_code == 0, result.output
     assert "⚠ No document is in dev and test" in result.output

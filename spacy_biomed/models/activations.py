@@ -14,7 +14,7 @@ Activation = Literal["tanh", "relu", "gelu"]
 
 
 def create_activation(name: Activation) -> Model[Floats2d, Floats2d]:
-    """Create the layer.
+    """Create the layer, which follows a linear one: in prediction it may overwrite its input.
 
     Args:
         name: "tanh"; "relu", the rectified linear unit; or "gelu", the Gaussian error linear unit.
@@ -44,7 +44,8 @@ def forward_tanh(
 def forward_relu(
     model: Model[Floats2d, Floats2d], X: Floats2d, is_train: bool
 ) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
-    output = model.ops.xp.maximum(X, 0.0)
+    # What a linear layer gave belongs to nobody else; its gradient needs the output alone.
+    output = model.ops.xp.maximum(X, 0.0, out=None if is_train else X)
     return output, lambda d_output: d_output * (output > 0.0)
 
 

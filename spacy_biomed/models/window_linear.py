@@ -68,10 +68,12 @@ def forward(
     rows = X.dataXd.reshape(-1, n_in)  # an empty Ragged does not keep its width
     W = model.get_param("W")  # (neighbours * nO, nI)
     blocks = _product(model.ops, rows, W.T)
-    output = model.ops.alloc2f(len(rows), n_out) + model.get_param("b")
     xp, window_size = model.ops.xp, model.attrs["window_size"]
+    output = blocks[:, window_size * n_out : (window_size + 1) * n_out] + model.get_param("b")
     neighbours = list(find_neighbours(xp, X.lengths, len(rows), window_size))
     for block, (own, neighbour, outside) in enumerate(neighbours):
+        if block == window_size:  # the rows themselves
+            continue
         part = blocks[neighbour, block * n_out : (block + 1) * n_out]
         _clear(part, outside)  # no other row reads these values
         output[own] += part

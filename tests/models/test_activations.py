@@ -21,7 +21,7 @@ def test_an_activation_and_its_gradient(name, function):
     model = create_activation(name)
     model.initialize()
     expected = [function(x) for x in X[0].tolist()]
-    np.testing.assert_allclose(model.predict(X)[0], expected, atol=1e-6)
+    np.testing.assert_allclose(model.predict(X.copy())[0], expected, atol=1e-6)
     _, backprop = model.begin_update(X.copy())
     step = 1e-4
     slopes = [(function(x + step) - function(x - step)) / (2 * step) for x in X[0].tolist()]

@@ -251,7 +251,8 @@ def token_log_probs(scores: Ragged) -> Floats2d:
     filled = np.flatnonzero(lengths)
     starts = (np.cumsum(lengths) - lengths)[filled]
     if len(filled):
-        result[filled] = np.add.reduceat(rows, starts, axis=0) / lengths[filled, None]
+        summed = np.add.reduceat(rows, starts, axis=0)
+        result[filled] = summed / lengths[filled, None].astype(rows.dtype)
     return result
 
 

@@ -11,17 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from spacy_biomed import outputs
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.outputs import (
-    MARKER,
-    check_output,
-    claim_directory,
+from spacy_biomed.files import outputs, working_directories
+from spacy_biomed.files.output_places import check_output
+from spacy_biomed.files.outputs import (
     finish_replacing,
     record_file,
     remove_directory,
     replacing_directory,
     replacing_file,
+)
+from spacy_biomed.files.temporary_names import MARKER
+from spacy_biomed.files.working_directories import (
+    claim_directory,
     scratch_directory,
     working_directory,
 )
@@ -255,7 +257,7 @@ def test_a_directory_that_cannot_be_deleted_is_one_line(tmp_path, monkeypatch):
 HOLDER = """
 import sys
 from pathlib import Path
-from spacy_biomed.outputs import *
+from spacy_biomed.files.outputs import *
 output = Path(sys.argv[1])
 is_file = sys.argv[2] == "file"
 with replacing_file(output) if is_file else replacing_directory(output, "x") as partial:
@@ -485,7 +487,7 @@ def test_a_working_directory_whose_marker_could_not_be_written_is_still_the_comm
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
     with monkeypatch.context() as patch:
-        patch.setattr(outputs, "_write_marker", fail)
+        patch.setattr(working_directories, "write_marker", fail)
         with pytest.raises(BiomedError), working_directory(work, COMMAND):
             pass
     assert os.listdir(tmp_path) == []

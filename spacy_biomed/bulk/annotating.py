@@ -17,10 +17,11 @@ from spacy.language import Language
 from ..encoders.batching.concurrency import default_threads
 from ..errors import BiomedError
 from ..files.digests import hash_file
+from ..files.output_places import check_replaceable
 from ..files.sources import Shard
+from ..files.working_directories import working_directory, write_part
 from ..formats.label_meanings import read_meanings
 from ..formats.registry import check_keep, find_output, get_format
-from ..outputs import check_replaceable, working_directory, write_part
 from ..pipeline.ner.calibrating import list_uncalibrated
 from ..settings.environment import setting_variable
 from .bulk_settings import BulkSettings

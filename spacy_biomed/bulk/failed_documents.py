@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from ..errors import BiomedError
-from ..outputs import replace_text
+from ..files.outputs import replace_text
 
 
 def check_failed(

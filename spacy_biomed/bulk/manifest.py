@@ -24,8 +24,9 @@ from spacy.language import Language
 from ..errors import BiomedError
 from ..files.compression import reading
 from ..files.digests import hash_file, hash_pieces, read_blocks
+from ..files.outputs import append_text
 from ..files.sources import Part, Shard, plan_shards
-from ..outputs import append_text, write_part
+from ..files.working_directories import write_part
 
 MANIFEST, FINISHED, ERRORS = "_manifest.json", "_finished.jsonl", "_errors.jsonl"
 

@@ -17,9 +17,9 @@ from spacy.tokens import Doc
 from ..annotations.document_keys import DOCUMENT_ID
 from ..errors import DamagedPipelineError
 from ..files.sources import Item, Part, Shard, printable
+from ..files.working_directories import write_part, write_part_folder
 from ..formats.findings import AnnotatedDocument, AnnotatedShard, Layers, describe, find_layers
 from ..formats.registry import Format
-from ..outputs import write_part, write_part_folder
 from ..pipeline.mention_layer import keep_confident
 from .manifest import FinishedShard, hash_folder, part_name
 from .time_limit import DEFAULT_SECONDS, TookTooLong, limit_each

@@ -10,10 +10,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from ..decompression import max_line
 from ..deidentification.vault import check_identifier, identifier_place
 from ..errors import BiomedError
 from ..files.compression import open_binary
+from ..files.decompression import max_line
+from ..files.output_places import check_replaceable
+from ..files.outputs import replace_text, replacing_directory, replacing_file
 from ..files.records import Layout, format_fields
 from ..files.sources import (
     Columns,
@@ -25,7 +27,6 @@ from ..files.sources import (
     find_kind,
     find_parts,
 )
-from ..outputs import check_replaceable, replace_text, replacing_directory, replacing_file
 
 MADE_BY = "spacy biomed deidentify"
 # The endings of a format that may stand for each other.

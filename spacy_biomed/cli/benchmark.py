@@ -15,7 +15,7 @@ from rich.progress import Progress
 from rich.table import Column, Table
 
 from ..errors import BiomedError
-from ..outputs import replacing_file
+from ..files.outputs import replacing_file
 from ._shared.input_options import (
     CODE,
     DELIMITER,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from ..outputs import replacing_directory
+from ..files.outputs import replacing_directory
 from ._shared.training_extra import importing_extra
 
 

@@ -9,7 +9,7 @@ import typer
 from wasabi import msg
 
 from ..errors import BiomedError
-from ..outputs import replacing_file
+from ..files.outputs import replacing_file
 from ._shared.bad_input import OneLineGroup
 from ._shared.number_options import above_zero
 from ._shared.training_options import (

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from ..errors import BiomedError
-from ..outputs import check_output
+from ..files.output_places import check_output
 from ._shared.input_options import DELIMITER, ENCODING, QUOTING, TEXT_COLUMN, read_layout
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 from wasabi import msg
 
-from ..outputs import replace_text
+from ..files.outputs import replace_text
 from ._shared.bad_input import OneLineGroup
 from .distillation_study import distillation
 from .study_runs import list_studies, run

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from ..errors import BiomedError
-from ..outputs import working_directory
+from ..files.working_directories import working_directory
 from ._shared.bad_input import explaining_interruption
 from ._shared.display import showing_runs
 from ._shared.overrides import parse_overrides

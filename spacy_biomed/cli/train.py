@@ -87,7 +87,7 @@ def _prepare_report(
     config: Path, given: dict[str, Any], overrides: dict[str, Any], output: Path, page: Path
 ) -> Path:
     """Let the training write its evaluations to a file, which is returned."""
-    from ..outputs import check_output
+    from ..files.output_places import check_output
 
     logger = given.get("training", {}).get("logger", {})
     if logger.get("@loggers") != "spacy_biomed.RichLogger.v1":
@@ -104,7 +104,7 @@ def _write_report(log: Path, output: Path, page: Path) -> None:
     """Write the learning curves, and a page with them and the evaluations."""
     import srsly
 
-    from ..outputs import replace_text
+    from ..files.outputs import replace_text
     from ..studies.figures import draw_curves
     from ..studies.report import Table, render_page
 

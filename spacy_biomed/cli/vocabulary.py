@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from ..errors import BiomedError, list_choices
-from ..outputs import replacing_directory
+from ..files.outputs import replacing_directory
 
 if TYPE_CHECKING:
     from ..language_models.vocabulary import Kind

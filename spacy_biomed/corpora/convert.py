@@ -19,11 +19,12 @@ from spacy.tokens import DocBin
 
 from ..annotations.seen_mentions import SeenMentions
 from ..errors import BiomedError, quote
+from ..files.output_places import check_replaceable
+from ..files.outputs import replacing_directory
 from ..formats.assertion_attributes import complete_assertions
 from ..formats.documents import Document
 from ..formats.registry import list_formats, read_documents
 from ..formats.repairs import ChangeLog, OnError, keeping_log
-from ..outputs import check_replaceable, replacing_directory
 from .conversion_report import ConversionReport, PartReport, compare_parts, find_unseen_share
 from .corpus_catalogue import CorpusEntry, find_corpus
 from .gold import CONCEPT, annotate, create_doc

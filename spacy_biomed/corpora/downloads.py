@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..errors import BiomedError, escape
 from ..files.digests import digest_files, hash_file
-from ..outputs import scratch_directory
+from ..files.working_directories import scratch_directory
 from .corpus_catalogue import CorpusEntry
 
 _ROOT = "."

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BiomedError, install_command
-from ..outputs import replacing_file
+from ..files.outputs import replacing_file
 
 if TYPE_CHECKING:
     from cryptography.fernet import Fernet

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import BinaryIO
 from xml.parsers import expat
 
-from ..decompression import LINE_VARIABLE, max_line
 from ..errors import BiomedError, escape, quote
+from .decompression import LINE_VARIABLE, max_line
 
 _BLOCK = 2**16
 _DEEPEST = 500

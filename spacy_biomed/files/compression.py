@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
-from ..decompression import TOO_SHORT, open_bounded
 from ..errors import BiomedError, escape, install_command
+from .decompression import TOO_SHORT, open_bounded
 
 COMPRESSED_ENDINGS = (".gz", ".xz", ".zst")
 
@@ -36,7 +36,7 @@ def open_binary(path: Path, mode: Literal["rb", "wb"], ending: str) -> BinaryIO:
 
     Raises:
         BiomedError: if pyarrow is missing for `.zst`; while reading, if the file becomes too large
-            when decompressed (`spacy_biomed.decompression`).
+            when decompressed (`spacy_biomed.files.decompression`).
     """
     if ending not in COMPRESSED_ENDINGS:
         return path.open(mode)

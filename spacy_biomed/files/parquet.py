@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..decompression import check_ratio
 from ..errors import BiomedError
 from .compression import require_pyarrow
+from .decompression import check_ratio
 from .records import check_names
 
 if TYPE_CHECKING:

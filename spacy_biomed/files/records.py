@@ -16,9 +16,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, cast
 
-from ..decompression import LINE_VARIABLE, max_line
 from ..errors import BiomedError, escape, quote
 from .compression import COMPRESSED_ENDINGS, open_binary, strip_compression
+from .decompression import LINE_VARIABLE, max_line
 
 _BLOCK = 1 << 20
 _BYTE_ORDER_MARK = "\ufeff"

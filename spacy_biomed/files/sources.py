@@ -18,7 +18,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..decompression import max_line
 from ..errors import BiomedError, escape
 from .article_xml import read_articles
 from .compression import (
@@ -29,6 +28,7 @@ from .compression import (
     reading,
     strip_compression,
 )
+from .decompression import max_line
 from .digests import hash_file, hash_pieces
 from .folders import FoundFile, find_files
 from .parquet import read_rows, read_shape

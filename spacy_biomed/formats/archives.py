@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from ..decompression import check_ratio
 from ..errors import BiomedError, escape, quote
+from ..files.decompression import check_ratio
 from .repairs import leaving_out
 
 _ZIP = ".zip"

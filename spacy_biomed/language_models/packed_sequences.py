@@ -30,7 +30,7 @@ from tokenizers import Encoding
 from ..arrays import Ints1d
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..errors import BiomedError
-from ..outputs import replacing_directory
+from ..files.outputs import replacing_directory
 from .recipe import TrainingRecipe
 from .text_sources import find_files, read_documents
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..errors import BiomedError
-from ..outputs import replacing_directory
+from ..files.outputs import replacing_directory
 from .initialization import (
     check_positions,
     create_config,

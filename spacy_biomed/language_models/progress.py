@@ -21,7 +21,7 @@ from rich.progress import (
 )
 from transformers import TrainerCallback, TrainerState
 
-from ..outputs import replacing_file
+from ..files.outputs import replacing_file
 from .batches import TrainingBatches
 
 # Prefix of the names of an objective's terms in the trainer's logs.

@@ -24,7 +24,8 @@ from spacy.util import dict_to_dot
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..encoders.loading import read_config, read_weights, save_encoder, without_warnings
 from ..errors import BiomedError
-from ..outputs import find_paths, replacing_directory, replacing_file, working_directory
+from ..files.outputs import find_paths, replacing_directory, replacing_file
+from ..files.working_directories import working_directory
 from .packed_sequences import PackedText, fingerprint, prepare_text
 from .progress import RunLog, counting, read_rows
 from .recipe import TrainingRecipe

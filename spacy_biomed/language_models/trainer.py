@@ -32,7 +32,7 @@ from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..encoders.loading import without_warnings, without_weights_bar
 from ..encoders.torch.dropout import use_byte_dropout
 from ..encoders.torch.precision import resolve_precision
-from ..outputs import delete_directory
+from ..files.outputs import delete_directory
 from ..settings.environment import setting_variable
 from ..settings.sections import advise_on_name
 from .batches import TrainingBatches, ValidationBatches

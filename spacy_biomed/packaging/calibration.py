@@ -12,7 +12,8 @@ from spacy.language import Language
 from spacy.training import Example
 
 from ..errors import BiomedError
-from ..outputs import MARKER, check_replaceable
+from ..files.output_places import check_replaceable
+from ..files.temporary_names import MARKER
 from ..pipeline.calibrated_head import CalibratedHead
 from ..pipeline.checksums import replacing_pipeline
 from ..pipeline.ner.calibrating import Calibration, calibrate

@@ -20,7 +20,7 @@ from ..encoders.onnx.engine_choice import usable_engines
 from ..encoders.onnx.onnx_model import SETTINGS
 from ..errors import BiomedError, DamagedPipelineError, list_choices
 from ..evaluation.pipeline_worker import directory_size, spread
-from ..outputs import check_replaceable
+from ..files.output_places import check_replaceable
 from ..pipeline.checksums import replacing_pipeline
 from ..pipeline.pipeline_loading import find_trainable, load_pipeline
 from ..pipeline.saved_words import write_pipeline

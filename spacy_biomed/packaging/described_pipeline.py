@@ -22,8 +22,9 @@ from ..corpora.corpus_catalogue import find_corpus
 from ..encoders.encoder_catalogue import find_encoder
 from ..errors import BiomedError, quote
 from ..evaluation.tasks import Head, find_heads
+from ..files.output_places import check_replaceable
+from ..files.temporary_names import MARKER
 from ..formats.spacy_docs import read_docs
-from ..outputs import MARKER, check_replaceable
 from ..pipeline.checksums import replacing_pipeline
 from ..pipeline.ner import FACTORY as NER
 from ..pipeline.pipeline_loading import load_pipeline

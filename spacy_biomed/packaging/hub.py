@@ -14,7 +14,7 @@ from typing import Any
 from spacy.util import get_package_path, is_package
 
 from ..errors import BiomedError, escape, quote
-from ..outputs import replacing_directory
+from ..files.outputs import replacing_directory
 from ..pipeline.checksums import CHECKSUMS, check_checksums, list_files
 from ..training.config import read_fields
 from .described_pipeline import read_pipeline_config

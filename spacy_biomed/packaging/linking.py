@@ -11,7 +11,8 @@ import srsly
 from spacy.language import Language
 
 from ..errors import BiomedError, list_choices, quote
-from ..outputs import MARKER, check_replaceable
+from ..files.output_places import check_replaceable
+from ..files.temporary_names import MARKER
 from ..pipeline.checksums import replacing_pipeline
 from ..pipeline.linking.component import FACTORY, BiomedLinker
 from ..pipeline.pipeline_loading import load_pipeline

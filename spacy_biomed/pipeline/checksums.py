@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from ..errors import BiomedError, DamagedPipelineError, quote
 from ..files.digests import hash_file
-from ..outputs import replacing_directory
+from ..files.outputs import replacing_directory
 
 CHECKSUMS = "SHA256SUMS"
 # What `spacy package` rewrites.

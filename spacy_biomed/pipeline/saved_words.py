@@ -11,7 +11,7 @@ import srsly
 from spacy.language import Language
 
 from ..errors import BiomedError
-from ..outputs import replace_text
+from ..files.outputs import replace_text
 from .checksums import CHECKSUMS, forget_checksums, write_checksums
 from .pipeline_loading import load_pipeline
 

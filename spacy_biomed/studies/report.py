@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment
 
 from ..evaluation.benchmark import MEASURES
-from ..outputs import replace_text
+from ..files.outputs import replace_text
 from ..training.config import read_description
 from .figures import Dot, ScoredRow, draw_effects, draw_scatter, draw_scores
 from .planning import describe_settings

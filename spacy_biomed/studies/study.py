@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..evaluation.benchmark import describe_machine, measure_pipelines
+from ..files.outputs import replace_text
 from ..formats.inputs import read_texts
-from ..outputs import replace_text
 from .planning import Plan, find_folder
 from .report import write_report
 from .results import Results, collect_results

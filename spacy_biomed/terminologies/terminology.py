@@ -15,7 +15,7 @@ import numpy as np
 from thinc.types import Floats1d, Ints1d
 
 from ..errors import BiomedError
-from ..outputs import replacing_directory
+from ..files.outputs import replacing_directory
 from .name_forms import GRAM_BITS, abbreviate, find_grams, hash_key, loosen, normalize
 from .term_formats import Term, read_terms
 

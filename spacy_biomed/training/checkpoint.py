@@ -22,7 +22,7 @@ from thinc.api import Model, Optimizer, PyTorchShim, get_current_ops, to_numpy
 from ..encoders.thinc_shims import get_loss_scale, get_module
 from ..errors import BiomedError
 from ..files.digests import digest_files
-from ..outputs import find_paths, replacing_file
+from ..files.outputs import find_paths, replacing_file
 
 # Version, words and second normal deviate of Python's generator, as of `random.getstate`.
 PythonState = tuple[int, tuple[int, ...], float | None]

@@ -34,9 +34,10 @@ from ..corpora.repeated_texts import (
 )
 from ..corpora.splits import PARTS
 from ..errors import BiomedError, list_choices
+from ..files.output_places import check_replaceable
+from ..files.outputs import replacing_directory
 from ..formats.documents import Mention
 from ..formats.spacy_docs import read_docs
-from ..outputs import check_replaceable, replacing_directory
 from .config import read_description, write_description
 from .corpus import copy_tokens
 

@@ -16,7 +16,7 @@ from tqdm import tqdm
 from wasabi import row
 
 from ..errors import BiomedError
-from ..outputs import replacing_file
+from ..files.outputs import replacing_file
 
 
 class Evaluation(TypedDict):

@@ -21,7 +21,7 @@ from typing import cast
 from platformdirs import user_cache_path
 
 from ...errors import BiomedError, list_choices
-from ...outputs import replace_text
+from ...files.outputs import replace_text
 from .engines import (
     ENGINES,
     Engine,

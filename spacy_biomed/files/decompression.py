@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
-from .errors import BiomedError, quote
+from ..errors import BiomedError, quote
 
 # Text and corpora usually compress to a tenth, rarely to a fiftieth; zeros to a thousandth.
 RATIO_VARIABLE, RATIO = "SPACY_BIOMED_MAX_RATIO", 200

@@ -1,0 +1,248 @@
+"""Write outputs atomically, and replace only earlier outputs of the same command.
+
+An output is written next to its final place under a temporary name, until it is complete and
+flushed to disk. Then the old output is renamed, the new output is renamed to its final name, and
+the old output is deleted. If anything fails, or the process is killed, one of the two is complete,
+and the next run with the same output restores it. A lock keeps other processes out.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..errors import BiomedError
+from .output_places import (
+    check_is_ours,
+    check_output,
+    check_replaceable,
+    describe_output,
+    list_entries,
+    list_files,
+    locked_place,
+    read_marker,
+    remove_empty,
+    resolve_links,
+    write_marker,
+)
+from .temporary_names import (
+    IN_PLACE,
+    MARKER,
+    TemporaryNames,
+    discarding,
+    flush_file,
+    flush_names,
+    flush_tree,
+)
+from .write_errors import explaining_errors, keeping_output
+
+
+@contextmanager
+def replacing_directory(
+    output: Path, made_by: str, sources: Iterable[Path | str] = ()
+) -> Iterator[Path]:
+    """Yield an empty directory to write to, which becomes `output` at the end of the context.
+
+    A mount point, or a directory whose parent is not writable, cannot be renamed. There the new
+    files replace the old files one by one.
+
+    Args:
+        output: directory to write; replaced if it exists.
+        made_by: the command that writes it, such as "spacy biomed convert". Directories of other
+            commands, or with files that it did not write, are not replaced.
+        sources: files and directories that the output is made from.
+
+    Raises:
+        BiomedError: if the output is a file, is a source, contains a source or is in a source, has
+            other files, is being written by another process, or cannot be written.
+    """
+    sources = list(sources)
+    check_replaceable(output, made_by, sources)
+    place = resolve_links(output)
+    with locked_place(output, place, stays=_must_stay(place)) as beside:
+        # Checked again: another process may have written here before the lock.
+        check_replaceable(output, made_by, sources)
+        partial = beside.fresh("partial")
+        with discarding(partial), explaining_errors(output):
+            partial.mkdir()
+            yield partial
+            marker = {**describe_output(made_by, sources), "files": list_files(partial)}
+            write_marker(partial / MARKER, marker)
+            flush_tree(partial)
+        with keeping_output(output, partial, in_place=beside.folder == place):
+            if beside.folder == place:
+                _move_in(partial, place)
+            else:
+                _swap(partial, place, beside)
+        beside.remove_leftovers()
+
+
+@contextmanager
+def replacing_file(output: Path, sources: Iterable[Path | str] = ()) -> Iterator[Path]:
+    """Yield the path of a file to write, which becomes `output` at the end of the context.
+
+    Args:
+        output: file to write; replaced if it exists.
+        sources: files and directories that the output is made from.
+
+    Raises:
+        BiomedError: if the output is not a regular file, is a source or is in a source, is being
+            written by another process, or cannot be written.
+    """
+    check_output(output, sources)
+    if output.is_dir():
+        raise BiomedError(f"{output}: this is a directory; name a file to write to")
+    if output.exists() and not output.is_file():
+        raise BiomedError(f"{output}: this is not a regular file; name a file to write to")
+    place = resolve_links(output)
+    with locked_place(output, place) as beside:
+        partial = beside.fresh("partial")
+        with discarding(partial), explaining_errors(output):
+            partial.touch(exist_ok=False)
+            yield partial
+            flush_file(partial)
+        with keeping_output(output, partial):
+            os.replace(partial, place)
+        flush_names(place.parent)
+        beside.remove_leftovers()
+
+
+def replace_text(output: Path, text: str, sources: Iterable[Path | str] = ()) -> None:
+    """Write a text file in UTF-8; arguments and errors are as in `replacing_file`."""
+    with replacing_file(output, sources) as partial:
+        partial.write_text(text, encoding="utf8")
+
+
+def append_text(output: Path, text: str) -> None:
+    """Append a text in UTF-8 to a file, which is created if missing, and flush it to disk.
+
+    Raises:
+        BiomedError: if it cannot be written. A part of the text may have been.
+    """
+    with explaining_errors(output):
+        is_new = not output.exists()
+        with output.open("ab") as stream:
+            stream.write(text.encode())
+        flush_file(output)
+        if is_new:
+            flush_names(output.parent)
+
+
+def find_paths(settings: object) -> Iterator[Path]:
+    """Find the values in nested settings that are existing files or directories."""
+    if isinstance(settings, dict):
+        for key, value in settings.items():
+            if key != "factory" and not key.startswith("@"):
+                yield from find_paths(value)
+    elif isinstance(settings, list | tuple):
+        for value in settings:
+            yield from find_paths(value)
+    elif isinstance(settings, str | Path) and str(settings) and os.path.exists(settings):
+        yield Path(settings)
+
+
+def record_file(directory: Path, name: str) -> None:
+    """Add a file to the marker of an output directory, as written by the directory's command."""
+    marker = read_marker(directory)
+    if marker is not None and name not in marker["files"]:
+        marker["files"] = sorted([*marker["files"], name])
+        with replacing_file(directory / MARKER) as partial:
+            write_marker(partial, marker)
+
+
+def remove_directory(path: Path, made_by: str) -> None:
+    """Delete a command's directory, if it exists.
+
+    Raises:
+        BiomedError: if the command did not make it, or it cannot be deleted.
+    """
+    if not path.exists():
+        return
+    check_is_ours(path, made_by, ())
+    delete_directory(path)
+
+
+def delete_directory(path: Path) -> None:
+    """Delete a directory with its content, without a check; only for parts of output directories.
+
+    A marker is deleted last: without it, what is left after an error or a kill would be refused.
+
+    Raises:
+        BiomedError: if it cannot be deleted.
+    """
+    try:
+        for entry in list_entries(path) if (path / MARKER).is_file() else ():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            elif entry.name != MARKER:
+                entry.unlink()
+        shutil.rmtree(path)
+    except OSError as error:
+        raise BiomedError(
+            f"{path}: cannot be deleted ({error.strerror}); fix this, and run the command again"
+        ) from error
+
+
+def finish_replacing(output: Path) -> None:
+    """Restore an output directory whose process was killed between the renames.
+
+    `replacing_directory` does this too; call this before reading an output.
+    """
+    place = resolve_links(output)
+    if not place.exists() and place.parent.is_dir():
+        TemporaryNames(place.parent, place.name).restore(place)
+
+
+def _must_stay(place: Path) -> bool:
+    """Whether a directory cannot be renamed: it is a mount point, or its parent not writable."""
+    return place.is_dir() and (os.path.ismount(place) or not os.access(place.parent, os.W_OK))
+
+
+def _swap(partial: Path, place: Path, beside: TemporaryNames) -> None:
+    old = beside.fresh("old")
+    try:
+        if place.exists():
+            os.rename(place, old)
+    except OSError as error:
+        if error.errno not in (errno.EBUSY, errno.EXDEV):
+            raise
+        # A bind mount of a folder of the same file system is not recognised as a mount point.
+        inside = TemporaryNames(place, IN_PLACE)
+        copied = inside.fresh("partial")
+        shutil.copytree(partial, copied)
+        flush_tree(copied)
+        _move_in(copied, place)
+        inside.remove_leftovers()
+        return
+    try:
+        os.rename(partial, place)
+    except OSError:
+        if old.exists():
+            os.rename(old, place)
+        raise
+    flush_names(place.parent)
+
+
+def _move_in(partial: Path, place: Path) -> None:
+    """Replace the files of a directory one by one, then delete files that only the old one had.
+
+    Meanwhile the marker lists the files of both, so that the next run can replace them.
+    """
+    old = set((read_marker(place) or {}).get("files") or ())
+    marker = read_marker(partial) or {}
+    new = marker.get("files") or []
+    both = partial / f"{MARKER}.both"
+    write_marker(both, {**marker, "files": sorted(old.union(new))})
+    os.replace(both, place / MARKER)
+    for file in new:
+        (place / file).parent.mkdir(parents=True, exist_ok=True)
+        os.replace(partial / file, place / file)
+    for file in sorted(old.difference(new)):
+        (place / file).unlink(missing_ok=True)
+        remove_empty([folder for folder in (place / file).parents if folder != place])
+    os.replace(partial / MARKER, place / MARKER)
+    flush_names(place)

@@ -5,6 +5,8 @@ Each is there twice: in int8, and below it in PyTorch, for training.
 
 import json
 import re
+import subprocess
+import sys
 from itertools import islice
 from pathlib import Path
 
@@ -68,6 +70,28 @@ def test_a_pipeline_runs_without_pytorch(name):
         f"nlp = spacy.load({str(PIPELINES / name)!r}); print(len(nlp('Gefitinib, 64 años.').ents))"
     )
     assert int(run_code(WITHOUT_TRAINING + code)) > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_processes_that_are_spawned_find_what_one_finds(name, tmp_path):
+    """Windows and macOS spawn them; the extensions of the tokens have to travel, too."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import multiprocessing, sys, spacy\n"
+        "if __name__ == '__main__':\n"
+        "    multiprocessing.set_start_method('spawn')\n"
+        "    nlp = spacy.load(sys.argv[1])\n"
+        "    texts = ['Sin metástasis. Niega fiebre.', 'No sign of diabetes, but cough.']\n"
+        "    found = [\n"
+        "        [[(ent.text, ent._.is_negated) for ent in doc.ents] for doc in docs]\n"
+        "        for docs in (nlp.pipe(texts), nlp.pipe(texts, n_process=2, batch_size=1))\n"
+        "    ]\n"
+        "    assert found[0] == found[1] and any(found[0]), found\n",
+        encoding="utf8",
+    )
+    command = [sys.executable, str(script), str(PIPELINES / name)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("name", NAMES)

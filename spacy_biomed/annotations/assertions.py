@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from spacy.tokens import Doc, Span
@@ -25,17 +25,17 @@ def install_assertions() -> None:
     """
     for name in ASSERTIONS:
         if not Span.has_extension(name):
-            Span.set_extension(name, getter=partial(_get, name=name), setter=_make_setter(name))
+            Span.set_extension(name, getter=partial(_get, name), setter=partial(_set, name))
     if not Span.has_extension(PROBABILITIES):
         Span.set_extension(PROBABILITIES, getter=get_probabilities)
 
 
-def _get(span: Span, name: str) -> bool | None:
+def _get(name: str, span: Span) -> bool | None:
     return get_assertions(span).get(name)
 
 
-def _make_setter(name: str) -> Callable[[Span, bool], None]:
-    return lambda span, value: set_assertions(span, {**get_probabilities(span), name: float(value)})
+def _set(name: str, span: Span, value: bool) -> None:
+    set_assertions(span, {**get_probabilities(span), name: float(value)})
 
 
 def get_assertions(span: Span) -> dict[str, bool]:

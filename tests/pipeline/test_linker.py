@@ -3,6 +3,7 @@ import pickle
 import pytest
 import spacy
 from spacy.tokens import Doc, DocBin, Span
+from spacy.tokens.underscore import Underscore
 from spacy.training import Example
 from without_training import WITHOUT_TRAINING, run_code
 
@@ -225,6 +226,7 @@ def test_values_stay_with_a_document_on_disk(create):
 def test_a_component_can_be_sent_to_another_process(create):
     nlp, linker = create()
     linker(annotate(nlp, "A heart attack.", "heart attack"))
+    pickle.dumps(Underscore.get_state())
     other = pickle.loads(pickle.dumps(linker))
     assert codes(other(annotate(nlp, "A heart attack.", "heart attack"))) == ["D1"]
 

@@ -278,11 +278,11 @@ def install_link_extensions() -> None:
     """Declare the extensions of `BiomedLinker`."""
     for name in (CODE, CODE_NAME, CODE_CONFIDENCE, CANDIDATES):
         if not Span.has_extension(name):
-            Span.set_extension(name, getter=_create_getter(name))
+            Span.set_extension(name, getter=partial(_get_linked, name))
 
 
-def _create_getter(name: str) -> Callable[[Span], object]:
-    return lambda span: read_linked(span).get(name)
+def _get_linked(name: str, span: Span) -> object:
+    return read_linked(span).get(name)
 
 
 def read_linked(span: Span) -> dict[str, Any]:

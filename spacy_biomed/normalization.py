@@ -35,24 +35,27 @@ _SIGNS = {
     **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb", '"'),
 }
 
+# Characters that are changed, or begin what is, other than the space, the line feed and the hyphen.
+_SPECIAL = (
+    rf"\t\r\v\f\u0085\u00a0{INVISIBLE}\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+    rf"\uff01-\uff5e\ufb00-\ufb06{''.join(_SIGNS)}{''.join(_LIKE_LATIN)}"
+)
+# Without single spaces and line feeds, which need no change.
 _CHANGE = re.compile(
-    rf"""(?P<hyphenated>(?<=[^\W\d_])[-\u2010\u00ad]{_LINE_END}(?=[{_LOWER}]))
-    |(?P<broken>(?<=[{_UPPER}]{{2}})[-\u2010\u00ad]{_LINE_END}(?=[{_UPPER}]{{2}}))
-    |(?P<invisible>[{INVISIBLE}]+)
-    |(?P<line>{_SPACE}*{_LINE_END}(?:{_SPACE}|{_LINE_END})*)
-    |(?P<space>{_SPACE}+)
-    |(?P<composed>[^\W\d_][{MARKS}]+)
-    |(?P<wide>[\uff01-\uff5e\ufb00-\ufb06])
-    |(?P<sign>[{"".join(_SIGNS)}])
-    |(?P<cyrillic>[{"".join(_LIKE_LATIN)}])""",
+    rf"""(?=[{_SPECIAL}\ \n-])(?:
+        (?P<hyphenated>(?<=[^\W\d_])[-\u2010\u00ad]{_LINE_END}(?=[{_LOWER}]))
+        |(?P<broken>(?<=[{_UPPER}]{{2}})[-\u2010\u00ad]{_LINE_END}(?=[{_UPPER}]{{2}}))
+        |(?P<invisible>[{INVISIBLE}]+)
+        |(?P<line>(?:{_SPACE}+|(?!\n(?!{_SPACE}|{_LINE_END}))){_LINE_END}(?:{_SPACE}|{_LINE_END})*)
+        |(?P<space>\A{_SPACE}+|[ ]{_SPACE}+|(?![ ]){_SPACE}+)
+        |(?P<wide>[\uff01-\uff5e\ufb00-\ufb06])
+        |(?P<sign>[{"".join(_SIGNS)}])
+        |(?P<cyrillic>[{"".join(_LIKE_LATIN)}])
+    )|(?P<composed>[^\W\d_][{MARKS}]+)""",
     re.VERBOSE,
 )
-# Single spaces and line ends need no change. They are nearly all that `_CHANGE` would find.
-_UNUSUAL = re.compile(
-    rf"  | \n|\n |[^\W\d_]-\n|[\t\r\u000b\u000c\u0085\u00a0{INVISIBLE}{MARKS}\u1680\u2000-\u200a"
-    rf"\u2028\u2029\u202f\u205f\u3000\uff01-\uff5e\ufb00-\ufb06{''.join(_SIGNS)}"
-    rf"{''.join(_LIKE_LATIN)}]"
-)
+# What most texts do not have; it is found faster.
+_UNUSUAL = re.compile(rf"  | \n|\n |[^\W\d_]-\n|[{_SPECIAL}{MARKS}]")
 
 # Two words of at least four capitals each, with no small letter between them.
 _CAPITALS = re.compile(
@@ -94,24 +97,27 @@ class NormalizedText:
         offsets = doc.to_array([IDX, LENGTH]).astype("int64")
         first = np.searchsorted(self.starts, offsets[:, 0])
         last = np.searchsorted(self.starts, offsets.sum(axis=1))
-        pairs = zip(first.tolist(), last.tolist(), strict=True)
-        return [self._word(start, end) for start, end in pairs]
-
-    def _word(self, start: int, end: int) -> str:
-        """A part of the text, with the rest of its last word; empty if it is such a rest."""
-        if start == end or self._is_joined(start):
-            return ""
-        while self._is_joined(end):
-            end += 1
-            while end < len(self.text) and self.text[end].isalnum():
+        joints = self._find_joints()
+        words = []
+        for start, end in zip(first.tolist(), last.tolist(), strict=True):
+            if start in joints:
+                words.append("")
+                continue
+            while end in joints and end > start:  # the rest of the word
                 end += 1
-        return self.text[start:end].strip(" ")
+                while end < len(self.text) and self.text[end].isalnum():
+                    end += 1
+            words.append(self.text[start:end].strip(" "))
+        return words
 
-    def _is_joined(self, place: int) -> bool:
-        """Whether a word goes on here, of which the original text has something in between."""
-        if not 0 < place < len(self.text) or self.ends[place - 1] == self.starts[place]:
-            return False
-        return self.text[place - 1].isalnum() and self.text[place].isalnum()
+    def _find_joints(self) -> set[int]:
+        """Where a word goes on of which the original text has something in between."""
+        gaps = np.flatnonzero(self.ends[:-1] != self.starts[1:]) + 1
+        return {
+            place
+            for place in gaps.tolist()
+            if self.text[place - 1].isalnum() and self.text[place].isalnum()
+        }
 
 
 def get_text(doc: Doc) -> str:

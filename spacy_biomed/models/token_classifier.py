@@ -235,7 +235,7 @@ class NormalizedWords:
         self._words = words
 
     def to_array(self, columns: list[int | str]) -> Ints2d:
-        words = [word or token.text for word, token in zip(self._words, self._doc, strict=True)]
+        words = [word or self._doc[i].text for i, word in enumerate(self._words)]
         return cast(Ints2d, Doc(self._doc.vocab, words=words).to_array(columns))
 
     def __len__(self) -> int:

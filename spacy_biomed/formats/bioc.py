@@ -48,11 +48,12 @@ def read_bioc(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
 
     A document's text is its passages (or their sentences, if passages have no text) joined with
     spaces. Offsets in the file count from the offset of the passage, so gaps between passages do
-    not matter. An annotation's infon "type" is the label, its other infons are attributes. An
-    annotation with several locations is a discontinuous mention; one without a location is about
-    the whole document and left out. A relation goes from its first node to each other node; without
-    nodes, as in BC5CDR, it relates the concepts in its infons. Its label is the infon "type" or
-    "relation". `relations` is None in the documents of a file without relations.
+    not matter. An annotation's infon "type" is the label, its other infons are attributes; the
+    values of infons with the same key are joined with semicolons. An annotation with several
+    locations is a discontinuous mention; one without a location is about the whole document and
+    left out. A relation goes from its first node to each other node; without nodes, as in BC5CDR,
+    it relates the concepts in its infons. Its label is the infon "type" or "relation". `relations`
+    is None in the documents of a file without relations.
 
     The encoding that an XML file declares takes precedence over `encoding`.
 
@@ -209,12 +210,13 @@ def _create_relations(relation: _Part, document: Document, path: Path) -> Iterat
     roles = _find_roles(relation)
     nodes = [] if roles else _parts(relation, "nodes", path)
     ids = [get_id(node, "refid") for node in nodes]
-    known = {mention.id for mention in document.mentions}
+    known = [mention.id for mention in document.mentions]
     for node, id in zip(nodes, ids, strict=True):
-        if id not in known:
+        if known.count(id) != 1:
+            found = "are several annotations" if id in known else "is no annotation"
             raise BiomedError(
-                f"{_where(node, path)}: there is no annotation {quote(id)} in document "
-                f"{quote(document.id)}; correct the refid"
+                f"{_where(node, path)}: there {found} {quote(id)} in document "
+                f"{quote(document.id)}; write the id of one annotation as refid"
             )
     ids = ids or roles or _find_concepts(infons, document)
     if not labels or len(ids) < 2:
@@ -327,11 +329,15 @@ def _read_text(element: Element) -> str | None:
 
 
 def _convert_leaf(element: Element) -> _Part:
-    """Convert an annotation or a relation."""
+    """Convert an annotation or a relation; an infon that is there again has several values."""
+    infons: dict[str, str] = {}
+    for child in element.find("infon"):
+        key = child.attributes.get("key", "")
+        infons[key] = f"{infons[key]}; {child.text}" if key in infons else child.text
     return {
         _LINE: element.line,
         "id": element.attributes.get("id"),
-        "infons": {child.attributes.get("key", ""): child.text for child in element.find("infon")},
+        "infons": infons,
         "text": element.text_of("text"),
         "locations": [{_LINE: at.line, **at.attributes} for at in element.find("location")],
         "nodes": [{_LINE: node.line, **node.attributes} for node in element.find("node")],

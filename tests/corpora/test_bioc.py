@@ -5,7 +5,7 @@ import pytest
 
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.formats.bioc import read_bioc
-from spacy_biomed.formats.documents import Relation
+from spacy_biomed.formats.documents import Relation, list_concepts
 from spacy_biomed.formats.repairs import keeping_log
 
 TITLE = "Lung and breast cancer"
@@ -72,6 +72,15 @@ def test_offsets_count_from_the_passages_own(tmp_path, write):
     assert document.mentions[0].id == "T1"
     assert document.mentions[0].attributes == {"MESH": "D1"}
     assert document.relations is None
+
+
+def test_infons_with_one_key_are_several_values(tmp_path):
+    path = write_xml(tmp_path, passage(annotations=[annotation()]))
+    infon = '<infon key="MESH">D1</infon>'
+    path.write_text(path.read_text().replace(infon, infon + infon.replace("D1", "D2"), 1))
+    (document,) = read_bioc(path)
+    assert document.mentions[0].attributes == {"MESH": "D1; D2"}
+    assert list_concepts(document.mentions[0]) == ["D1", "D2"]
 
 
 @both_forms

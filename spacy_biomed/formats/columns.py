@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ..errors import BiomedError, escape, list_choices, quote
 from .documents import Document, Mention, list_files, read_lines
 from .registry import Format
+from .repairs import leaving_out
 
 # The tags that may start a mention, by scheme.
 _STARTS = {"iob1": "BI", "iob2": "B", "bioes": "BS"}
@@ -45,6 +46,7 @@ MOST_SLIPS = 10
 _CANONICAL = {"L": "E", "U": "S"}
 
 
+_WEBANNO = "#FORMAT=WebAnno TSV"
 _TAG = re.compile(r"\s(?:O|[BIESLU](?:-\S+)?)\s*$")
 
 
@@ -103,24 +105,40 @@ def _read_file(
         (sentences,) = documents
         documents = [sentences[i : i + n_sents] for i in range(0, len(sentences), n_sents)]
     for number, sentences in enumerate(documents, start=1):
-        if sentences:
-            yield _create_document(path, f"{path.stem}-{number}", sentences, scheme)
+        with leaving_out():
+            if sentences:
+                yield _create_document(path, f"{path.stem}-{number}", sentences, scheme)
 
 
 def _read_rows(path: Path, encoding: str) -> list[list[list[Row]]]:
-    """Return documents of sentences of rows; the first is what precedes all document starts."""
+    """Return documents of sentences of rows; the first is what precedes all document starts.
+
+    A sentence with a line that is left out is left out as a whole: its text would be another one.
+    """
     documents: list[list[list[Row]]] = [[]]
     sentence: list[Row] = []
+    is_sound = True
     for number, line in enumerate([*read_lines(path, encoding), ""], start=1):
+        if number == 1 and line.startswith(_WEBANNO):
+            raise BiomedError(
+                f"{path}: WebAnno TSV is not read; export the document as UIMA CAS JSON, and "
+                "convert it with --format inception"
+            )
         is_start = line.startswith(DOCUMENT_STARTS)
         if _is_comment(line) and not is_start:
             continue
         if line.strip() and not is_start:
-            sentence.append(_parse_row(line, path, number))
+            row = None
+            with leaving_out():
+                row = _parse_row(line, path, number)
+            if row is None:
+                is_sound = False
+            else:
+                sentence.append(row)
             continue
-        if sentence:
+        if sentence and is_sound:
             documents[-1].append(sentence)
-            sentence = []
+        sentence, is_sound = [], True
         if is_start:
             documents.append([])
     if not any(documents):

@@ -5,6 +5,7 @@ import pytest
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.formats.columns import read_columns
 from spacy_biomed.formats.registry import read_documents
+from spacy_biomed.formats.repairs import keeping_log
 
 
 def read(tmp_path, text, **options):
@@ -223,3 +224,17 @@ def test_a_new_document_of_conllu_begins_one(tmp_path):
 def test_a_token_may_begin_with_a_number_sign(tmp_path, row):
     (document,) = read(tmp_path, f"{row}\nb\tO\n")
     assert document.text.startswith("#") and len(document.tokens) == 2
+
+
+@pytest.mark.parametrize(
+    "flaw", ["b\tX", "b\tI-X", "b"], ids=["not a tag", "not in the scheme", "no tag"]
+)
+def test_a_flawed_sentence_can_be_left_out(tmp_path, flaw):
+    (tmp_path / "part.tsv").write_text(f"A\tB-D\n\na\tO\n{flaw}\nc\tO\n\nD\tB-D\n")
+    with keeping_log("skip") as log:
+        documents = list(read_documents("columns", [tmp_path]))
+    assert [document.text for document in documents] == ["A", "D"]
+    assert [(change.kind, change.line) for change in log.changes] == [("left out", 4)]
+    advised = pytest.raises(BiomedError, match=r"part\.tsv:4: .*; or leave such things out with")
+    with advised, keeping_log("stop"):
+        list(read_documents("columns", [tmp_path]))

@@ -227,6 +227,10 @@ def _share(count: int, report: PartReport) -> str:
     return f"{count:,} ({count / sum(report.mentions.values()):.2%})" if count else "0"
 
 
+def _has_annotations(part: PartReport) -> bool:
+    return any((part.mentions, part.relations, part.classes, part.means, part.answers, part.pairs))
+
+
 def _remarks(report: ConversionReport) -> Iterator[str]:
     if any(not part.sentences_are_published for part in report.parts.values()):
         yield "~ The corpus is not published in sentences; counted by their final punctuation."
@@ -240,6 +244,8 @@ def _remarks(report: ConversionReport) -> Iterator[str]:
             f"⚠ No document is in {' and '.join(empty)}: training needs train and dev; give more "
             "documents, or --train, --dev and --test."
         )
+    if not any(map(_has_annotations, report.parts.values())):
+        yield "⚠ No document has an annotation: check that the files have any, and --format."
     if any(part.changes for part in report.parts.values()):
         yield f"What was repaired and left out is listed in {report.output / 'conversion.json'}."
     if report.unseen_share is not None:

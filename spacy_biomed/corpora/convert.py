@@ -122,6 +122,11 @@ def convert_corpus(
         for part in (part for part, documents in parts.items() if not documents):
             why = f": {log.changes[0].what}" if log.changes else ""
             raise BiomedError(f"{source}: no document of the part {part} could be read{why}")
+        if not any(map(_is_annotated, chain.from_iterable(parts.values()))):
+            raise BiomedError(
+                f"{source}: no document has annotations that the format {format} reads; check the "
+                "format, and where the file has its annotations"
+            )
         parts, seeded = split_parts(parts, format, paths, seed, entry.part_ids if entry else {})
         dropped = drop_repeats(parts) if entry and entry.drop_repeats else {}
         if identifier != CONCEPT:
@@ -225,6 +230,11 @@ def _choose_labels(
     for document in chain.from_iterable(parts.values()):
         document.annotated_labels = annotated
     return parts, annotated
+
+
+def _is_annotated(document: Document) -> bool:
+    layers = (document.mentions, document.relations, document.cats, document.answers)
+    return any(layer is not None for layer in layers)
 
 
 def _check_identifier(parts: Mapping[str, list[Document]], identifier: str) -> None:

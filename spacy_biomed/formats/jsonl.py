@@ -16,7 +16,7 @@ from .repairs import NOT_ANNOTATED, OTHER_ANNOTATION, leaving_out, locate, note
 _ADVICE = 'write it as {"text": "...", "spans": [{"start": 0, "end": 7, "label": "..."}]}'
 
 # Where other programs have annotations.
-_OTHER_KEYS = ("entities", "ents", "label", "labels", "annotations")
+_OTHER_KEYS = ("entities", "ents", "label", "labels", "annotations", "annotation", "denotations")
 
 # What Prodigy's interfaces let people annotate. A task may have more, which nobody has looked at.
 _SHOWN = {
@@ -44,8 +44,9 @@ def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     id: of the document, also under `meta`; by default file name and line number.
     answer: a line with another answer than "accept" is not annotated and left out.
 
-    A list under `entities`, `ents`, `label`, `labels` or `annotations` without `spans` is an error.
-    Other keys are ignored, except for what Prodigy says about a task:
+    Annotations of other programs (under `entities`, `ents`, `label`, `labels`, `annotation`,
+    `annotations` or `denotations`) without `spans` or classes, and relations without `spans`, are
+    errors. Other keys are ignored, except for what Prodigy says about a task:
 
     - If `_view_id` names an interface, only what it shows is annotated, and it is annotated also if
       nothing was selected. (Old versions omit the `spans` of a text without mentions.)
@@ -109,9 +110,6 @@ def _explain(record: dict[str, object]) -> str:
 
 def _parse_record(record: dict[str, object], where: str, id: str) -> Document:
     text = _get(record, "text", str, where)
-    for key in _OTHER_KEYS:
-        if isinstance(record.get(key), list) and record.get("spans") is None:
-            raise BiomedError(f"{where}: {key!r} with a list is not read; {_ADVICE}")
     meta = record.get("meta")
     if isinstance(meta, dict):
         id = get_id(meta, "id", id)
@@ -129,7 +127,22 @@ def _parse_record(record: dict[str, object], where: str, id: str) -> Document:
             record.get("relations") is not None or _find_view(record) == "relations"
         ):
             document.relations = _parse_relations(record, spans, where)
+    _refuse_other_keys(record, document, where)
     return document
+
+
+def _refuse_other_keys(record: dict[str, object], document: Document, where: str) -> None:
+    """Refuse annotations under keys that are not read, and relations without mentions."""
+    if record.get("spans") is not None:
+        return
+    has_layer = document.mentions is not None or document.cats is not None
+    for key in (*_OTHER_KEYS, "relations"):
+        value = record.get(key)
+        if (value and not has_layer) or (isinstance(value, list) and key != "relations"):
+            raise BiomedError(
+                f"{where}: {key!r} without 'spans' or 'cats' is not read; {_ADVICE}, or classes as "
+                '"cats": {"X": true, "Y": false}'
+            )
 
 
 def _get(record: object, key: str, kind: type[Kind] | tuple[type[Kind], ...], where: str) -> Kind:

@@ -142,3 +142,4 @@ def test_a_part_without_documents_is_told(tmp_path):
     result = call("convert", "one", tmp_path / "one.jsonl", tmp_path / "out", "--format", "jsonl")
     assert result.exit_code == 0, result.output
     assert "⚠ No document is in dev and test" in result.output
+    assert "⚠ No document has an annotation" in result.output

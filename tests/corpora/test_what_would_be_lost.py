@@ -37,6 +37,11 @@ ANNOTATION = (
 )
 
 
+RELATION = (
+    '<relation id="R1"><infon key="type">X</infon><node refid="1"/><node refid="2"/></relation>'
+)
+
+
 @pytest.mark.parametrize(
     ("format", "name", "content", "message"),
     [
@@ -68,8 +73,20 @@ ANNOTATION = (
         ("jsonl", "a.jsonl", '{"text": "a", "text": "b"}', r":1: two fields of an object"),
         ("bioc", "a.json", '{"documents": [], "documents": []}', "two fields of an object"),
         # Annotations of other programs were gone.
-        ("jsonl", "a.jsonl", '{"text": "a", "label": [[0, 1, "C"]]}', "'label' with a list is not"),
-        ("jsonl", "a.jsonl", '{"text": "a", "entities": []}', "'entities' with a list is not read"),
+        ("jsonl", "a.jsonl", '{"text": "a", "label": [[0, 1, "C"]]}', "'label' without 'spans'"),
+        ("jsonl", "a.jsonl", '{"text": "a", "entities": []}', "'entities' without 'spans'"),
+        ("jsonl", "a.jsonl", '{"text": "a", "label": "C"}', "'label' without 'spans'"),
+        ("jsonl", "a.jsonl", '{"text": "a", "annotations": {"C": []}}', "'annotations' without"),
+        ("jsonl", "a.jsonl", '{"text": "a", "denotations": []}', "'denotations' without 'spans'"),
+        ("jsonl", "a.jsonl", '{"text": "a", "relations": [{}]}', "'relations' without 'spans'"),
+        ("columns", "a.tsv", "#FORMAT=WebAnno TSV 3.3\n\n\n#Text=a\n", "WebAnno TSV is not read"),
+        # A relation was between all of these.
+        (
+            "bioc",
+            "a.xml",
+            bioc(beside=RELATION).replace("<text>", ANNOTATION * 2 + "<text>", 1),
+            "there are several annotations '1'",
+        ),
         # Parts of a document were gone.
         ("bioc", "a.xml", bioc(beside=ANNOTATION), "an annotation on a document"),
         ("bioc", "a.xml", bioc("<text>Aspirin <b>for</b></text>"), "one with elements in it"),
@@ -91,6 +108,13 @@ def test_an_error_tells_what_would_be_lost(tmp_path, format, name, content, mess
     with pytest.raises(BiomedError, match=message) as error:
         read(tmp_path, format, name, content)
     assert str(error.value).startswith(str(tmp_path / name))
+
+
+def test_a_corpus_whose_annotations_no_reader_finds_is_refused(tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": TEXT, "anns": [{"label": "C"}]}))
+    with pytest.raises(BiomedError, match=r"a\.jsonl: no document has annotations that the"):
+        convert_corpus("own", tmp_path / "a.jsonl", tmp_path / "out", format="jsonl")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_type_that_is_a_list_is_no_label(tmp_path):

@@ -36,7 +36,7 @@ TASK_ANNOTATIONS = (".a1", ".a2")
 # `file:line`, and the line.
 _Placed = tuple[str, str]
 
-_MENTION = re.compile(r"(\S+) (-?\d+ -?\d+(?:;-?\d+ -?\d+)*)")
+_MENTION = re.compile(r"(\S+) (-?\d+ -?\d+(?:; ?-?\d+ -?\d+)*)")
 _SHAPES = {
     "T": "T1<TAB>Label 0 5<TAB>covered text",
     "R": "R1<TAB>Label Arg1:T1 Arg2:T2",
@@ -61,10 +61,10 @@ def read_brat(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     of a cue get "is_negated" or "is_uncertain" (`assertion_attributes.mark_scopes`). Relations (R)
     keep their label and arguments. An event (E) becomes a relation for each argument, labelled with
     the argument's role, from the event's trigger to the argument (an argument that is an event
-    stands for that event's trigger). An event without a trigger becomes a relation with the event's
-    label from its first to its second argument, and a relation with the role as label to each
-    further argument. An equivalence (*) becomes a relation from its first member to each other
-    member.
+    stands for that event's trigger; "Theme2" beside "Theme" has the same role). An event without a
+    trigger becomes a relation with the event's label from its first to its second argument, and a
+    relation with the role as label to each further argument. An equivalence (*) becomes a relation
+    from its first member to each other member.
     `relations` is a list in every document if any file has one of these, otherwise None.
 
     Offsets count code points of the unchanged file. If the covered strings show that offsets were
@@ -186,7 +186,7 @@ def _parse_entity(line: _Line) -> Iterator[tuple[_Line, Mention, str]]:
         label, offsets = match.groups()
         fragments = tuple(
             (parse_offset(start), parse_offset(end))
-            for start, end in (pair.split(" ") for pair in offsets.split(";"))
+            for start, end in (pair.split() for pair in offsets.split(";"))
         )
         yield line, Mention(label, fragments, line.id), "\t".join(line.fields[1:])
 
@@ -255,6 +255,8 @@ def _parse_relations(line: _Line, arguments: dict[str, Mention]) -> Iterator[Rel
         return
     trigger = _resolve(line, line.id, arguments).id
     labels = [role for role, _, _ in roles]
+    # "Theme2" beside "Theme" is a second theme.
+    labels = [stem if (stem := one.rstrip("0123456789")) in labels else one for one in labels]
     if ":" not in label:
         if len(ids) < 2:
             raise line.malformed()

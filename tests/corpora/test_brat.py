@@ -44,6 +44,25 @@ def test_fragments_that_only_a_line_end_parts_are_one(tmp_path):
     assert document.mentions[0].fragments == ((0, 11),)
 
 
+def test_a_space_may_part_fragments(tmp_path):
+    document = read_one(tmp_path, "a b c", "T1\tD 0 1; 4 5\ta c\n")
+    assert document.mentions[0].fragments == ((0, 1), (4, 5))
+
+
+def test_arguments_that_are_numbered_have_one_role(tmp_path):
+    document = read_one(
+        tmp_path,
+        "A binds B, C2",
+        "T1\tG 0 1\tA\nT2\tE 2 7\tbinds\nT3\tG 8 9\tB\nT4\tG 11 13\tC2\n"
+        "E1\tE:T2 Theme:T1 Theme2:T3 Site2:T4\n",
+    )
+    assert [(one.label, one.tail) for one in document.relations] == [
+        ("Theme", "T1"),
+        ("Theme", "T3"),
+        ("Site2", "T4"),
+    ]
+
+
 def test_a_line_end_inside_a_mention_reads_as_a_space(tmp_path):
     document = read_one(tmp_path, "lung\ncancer", "T1\tD 0 11\tlung cancer\n")
     assert document.mentions[0].fragments == ((0, 11),)

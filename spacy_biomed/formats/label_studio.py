@@ -28,7 +28,10 @@ _ADDRESS = re.compile(r"(https?|s3|gs|azure-blob)://\S+|/data/\S+")
 _ADVICE = "check that the file is whole and that Label Studio exported it as JSON"
 
 # Controls whose values for a single mention are among its attributes.
-_PER_REGION = ("choices", "textarea", "rating", "number", "datetime")
+_PER_REGION = ("choices", "taxonomy", "textarea", "rating", "number", "datetime")
+
+# Controls whose values for a whole text are classes.
+_CLASSES = ("choices", "taxonomy")
 
 
 @dataclass(slots=True)
@@ -62,15 +65,16 @@ class _Contents:
 def read_label_studio(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     """Read Label Studio's JSON export, as `.json` files: one, or those in and below a folder.
 
-    The text is the field `text` of a task's data, or else the field with the name of the annotated
-    tag (`to_name`), or else the only field with a string. The identifier is the field `id` of the
+    The text is the field of a task's data with the name of the annotated tag (`to_name`), or else
+    the field `text`, or else the only field with a string. The identifier is the field `id` of the
     data, or else the number of the task.
 
     Labelled regions become mentions, one for each label. Values of other controls for a region, and
     its meta information, become attributes. Relations keep their direction (`bi` becomes two).
-    Choices for the whole text become classes: 1.0 for the chosen, 0.0 for the other choices of that
-    control that occur in the export. If several controls have choices, the class is
-    `control=choice`. Mentions and relations are lists in every document if any task has one.
+    Choices (also of a taxonomy) for the whole text become classes: 1.0 for the chosen, 0.0 for the
+    other choices of that control that occur in the export. If several controls have choices, the
+    class is `control=choice`. Mentions and relations are lists in every document if any task has
+    one.
 
     Several people may annotate a task. The annotation that is marked as ground truth is read, or
     else the one that was changed last; skipped ones are never read. A task without an annotation,
@@ -136,7 +140,13 @@ def _rank(annotation: dict[str, object]) -> tuple[bool, str]:
 
 def _find_text(data: dict[str, object], results: list[dict[str, object]], where: str) -> str:
     strings = {name: value for name, value in data.items() if isinstance(value, str)}
-    names = ["text", *(get_id(result, "to_name") for result in results)]
+    tags = dict.fromkeys(get_id(one, "to_name") for one in results if one.get("type") == "labels")
+    if len(tags) > 1:
+        raise BiomedError(
+            f"{where}: several texts have regions ({', '.join(map(escape, tags))}); export the "
+            "regions of one text"
+        )
+    names = [*tags, *(get_id(result, "to_name") for result in results), "text"]
     names = [name for name in names if name in strings]
     if not names and len(strings) == 1:
         names = list(strings)
@@ -160,7 +170,7 @@ def _survey(tasks: Iterable[_Task]) -> _Contents:
             kind = get_id(result, "type")
             contents.has_mentions |= kind.endswith("labels")
             contents.has_relations |= kind == "relation"
-            if kind == "choices" and not _is_for_region(result):
+            if kind in _CLASSES and not _is_for_region(result):
                 choices = contents.choices.setdefault(get_id(result, "from_name"), {})
                 choices.update(dict.fromkeys(_find_choices(result)))
     return contents
@@ -173,10 +183,12 @@ def _is_for_region(result: dict[str, object]) -> bool:
 
 
 def _find_choices(result: dict[str, object]) -> list[str]:
+    """The chosen classes; one of a taxonomy is the path to it, with " > " between its parts."""
     value = result.get("value")
-    choices = value.get("choices") if isinstance(value, dict) else None
+    choices = value.get(get_id(result, "type")) if isinstance(value, dict) else None
     choices = choices if isinstance(choices, list) else [choices]
-    return [choice for choice in choices if isinstance(choice, str)]
+    paths = [choice if isinstance(choice, list) else [choice] for choice in choices]
+    return [" > ".join(path) for path in paths if all(isinstance(part, str) for part in path)]
 
 
 def _annotate(task: _Task, contents: _Contents) -> Document:
@@ -208,14 +220,15 @@ def _parse_mentions(task: _Task) -> list[Mention]:
 def _parse_region(result: dict[str, object], where: str) -> Iterator[tuple[Mention, str | None]]:
     """A mention for each label of a region, with the string it covers."""
     kind = get_id(result, "type")
-    if kind != "labels":
-        if kind.endswith("labels"):
-            raise BiomedError(
-                f"{where}: a result of type {quote(kind)} marks no plain text; label a <Text> with "
-                f"<Labels>"
-            )
+    if not kind.endswith("labels"):
         return
     value = get_field(result, "value", dict, where, _ADVICE)
+    # Regions of HTML and of dialogues begin in an element.
+    if kind != "labels" or isinstance(value.get("start"), str):
+        raise BiomedError(
+            f"{where}: a result of type {quote(kind)} marks no plain text; label a <Text> with "
+            f"<Labels>"
+        )
     start, end = (get_field(value, key, int, where, _ADVICE) for key in ("start", "end"))
     covered = get_covered(value, where)
     labels = get_field(value, "labels", list, where, _ADVICE)
@@ -274,6 +287,7 @@ def _find_attributes(results: list[dict[str, object]]) -> dict[str, dict[str, st
         kind, value = result.get("type"), result.get("value")
         if kind in _PER_REGION and isinstance(value, dict):
             given = value.get("text" if kind == "textarea" else kind)
+            given = _find_choices(result) if kind in _CLASSES else given
             of_region.update(_find_strings({get_id(result, "from_name", kind): given}))
     return attributes
 
@@ -326,7 +340,7 @@ def _parse_relation(result: dict[str, object], ids: set[str], where: str) -> Ite
 def _parse_cats(task: _Task, contents: _Contents) -> dict[str, float] | None:
     cats: dict[str, float] = {}
     for result in task.results:
-        if result.get("type") == "choices" and not _is_for_region(result):
+        if result.get("type") in _CLASSES and not _is_for_region(result):
             control, chosen = get_id(result, "from_name"), _find_choices(result)
             for choice in contents.choices[control]:
                 name = choice if len(contents.choices) == 1 else f"{control}={choice}"

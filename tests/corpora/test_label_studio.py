@@ -179,12 +179,31 @@ def test_completions_of_old_versions_are_annotations(tmp_path):
         ({"text": "x", "other": "y"}, "x"),
         ({"note": "x", "number": 5}, "x"),
         ({"note": "x", "title": "y"}, "x"),
+        ({"text": "y", "note": "x"}, "x"),
     ],
 )
-def test_the_text_is_named_text_or_as_the_tag_or_the_only_string(tmp_path, data, text):
+def test_the_text_is_named_as_the_tag_or_text_or_the_only_string(tmp_path, data, text):
     given = {**region("a", 0, 1, "x", "A"), "to_name": "note"}
     ((document,), _) = read(tmp_path, {"data": data, "annotations": [{"result": [given]}]})
     assert document.text == text
+
+
+def test_a_class_of_a_taxonomy_is_the_path_to_it(tmp_path):
+    def choose(**value):
+        return {"type": "taxonomy", "from_name": "codes", "value": value}
+
+    one = choose(taxonomy=[["Lung", "Cancer"], ["Skin"]])
+    of_region = {**choose(start=0, end=6, taxonomy=[["Drug", "Old"]]), "id": "a"}
+    first, second = (
+        task("cancer", one),
+        task("cancer", choose(taxonomy=[["Skin"]]), region("a", 0, 6, "cancer", "D"), of_region),
+    )
+    (documents, _) = read(tmp_path, first, second)
+    assert [document.cats for document in documents] == [
+        {"Lung > Cancer": 1.0, "Skin": 1.0},
+        {"Lung > Cancer": 0.0, "Skin": 1.0},
+    ]
+    assert documents[1].mentions[0].attributes == {"codes": "Drug > Old"}
 
 
 def test_the_identifier_in_the_data_is_the_documents(tmp_path):
@@ -201,6 +220,11 @@ def test_the_identifier_in_the_data_is_the_documents(tmp_path):
         (task("https://example.org/a.txt"), "in place of the text"),
         (task("/data/upload/1/a.txt"), "in place of the text"),
         (task("x", {**region("a", 0, 1, "x", "A"), "type": "hypertextlabels"}), "plain text"),
+        (task("x", region("a", "/p[1]/text()[1]", "/p[1]/text()[1]", "x", "A")), "plain text"),
+        (
+            task("x", region("a", 0, 1, "x", "A"), {**region("b", 0, 1, "y", "A"), "to_name": "b"}),
+            r"several texts have regions \(text, b\)",
+        ),
         (task("x", region("a", 0, 2, None, "A")), "beyond the text's end"),
         (task("x", region("a", 0, 1, "y", "A")), "the annotation reads 'y'"),
         ({"data": {"text": "x"}, "annotations": [17]}, "export whole annotations"),

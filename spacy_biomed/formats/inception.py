@@ -106,7 +106,10 @@ def _choose(files: list[PackedFile]) -> Iterator[tuple[PackedFile, str | None]]:
         for place in range(len(file.name.parts) - 2):
             folder, document, annotator = file.name.parts[place : place + 3]
             if folder in (_ANNOTATION, _CURATION):
-                annotator = folder if folder == _CURATION else annotator.rpartition(".")[0]
+                if folder == _CURATION:
+                    annotator = _CURATION
+                elif file.name.stem == _INITIAL:  # WebAnno has it in a zip file of any name
+                    annotator = _INITIAL
                 by_document.setdefault(document, {})[annotator] = file
                 break
     if not by_document:

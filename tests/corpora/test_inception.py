@@ -153,14 +153,17 @@ def test_a_projects_export_has_one_annotation_of_each_document(tmp_path):
             "annotation/two.txt/anna.zip": inner,
             "annotation/two.txt/INITIAL_CAS.json": span("I"),
             "annotation/three.txt/INITIAL_CAS.json": span("I"),
+            "annotation/four.txt/webanno1export.zip": pack({"INITIAL_CAS.json": span("I")}),
+            "annotation/five.txt/webanno2export.zip": pack({"INITIAL_CAS.json": span("I")}),
+            "annotation/five.txt/webanno3export.zip": pack({"anna.json": span("A")}),
         }
     )
     documents, changes = read(tmp_path, {"project.zip": project})
     found = {
         document.id: [mention.label for mention in document.mentions] for document in documents
     }
-    assert found == {"one": ["C"], "two": ["DRUG", "X"]}
-    assert changes == ["not annotated"]
+    assert found == {"one": ["C"], "two": ["DRUG", "X"], "five": ["A"]}
+    assert changes == ["not annotated", "not annotated"]
 
 
 def test_several_annotators_without_a_curation_are_named_or_left_out(tmp_path):

@@ -30,6 +30,7 @@ _SUFFIXES = (".xmi", ".json")
 _TYPES = ("TypeSystem.xml", "typesystem.xml")
 
 # Folders in the export of a project, and the "annotator" with the document as it was imported.
+_FILE = re.compile(r".+\.\w+")
 _ANNOTATION, _CURATION, _INITIAL = "annotation", "curation", "INITIAL_CAS"
 
 # Layers with these names describe the document or its words, except for named entities.
@@ -235,11 +236,17 @@ def _parse(path: Path, load: Callable[..., Cas], *arguments: object, **named: ob
 
 
 def _find_id(cas: Cas) -> str:
-    """The identifier in the metadata of INCEpTION; "" if there is none."""
+    """The file's name in the metadata of INCEpTION, or else the identifier; "" if there is none.
+
+    WebAnno has the name as title, and the annotator as identifier.
+    """
     if not cas.typesystem.contains_type(_METADATA):
         return ""
-    ids = [getattr(one, "documentId", None) for one in cas.select(_METADATA)]
-    return next((id for id in ids if isinstance(id, str)), "")
+    metadata = list(cas.select(_METADATA))
+    titles = [getattr(one, "documentTitle", None) for one in metadata]
+    names = [title for title in titles if isinstance(title, str) and _FILE.fullmatch(title)]
+    ids = [getattr(one, "documentId", None) for one in metadata]
+    return next((id for id in [*names, *ids] if isinstance(id, str)), "")
 
 
 def _is_in_layer(annotation: FeatureStructure) -> bool:

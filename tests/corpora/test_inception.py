@@ -128,9 +128,17 @@ def test_links_by_roles_are_relations(tmp_path):
     assert document.relations == [Relation("agent", "2", "3")]
 
 
-def test_the_identifier_is_that_in_the_metadata(tmp_path):
-    types = {METADATA: {"documentId": feature()}}
-    content = json.loads(make_json("x", (METADATA, 0, 1, {"documentId": "n/1.txt"}), types=types))
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"documentId": "n/1.txt"},
+        {"documentId": "n/1.txt", "documentTitle": "What we found"},
+        {"documentId": "anna", "documentTitle": "n/1.txt"},  # as WebAnno has it
+    ],
+)
+def test_the_identifier_is_that_in_the_metadata(tmp_path, metadata):
+    types = {METADATA: {"documentId": feature(), "documentTitle": feature()}}
+    content = json.loads(make_json("x", (METADATA, 0, 1, metadata), types=types))
     content["%TYPES"][METADATA]["%SUPER_TYPE"] = "uima.tcas.DocumentAnnotation"
     ((document,), _) = read(tmp_path, {"admin.json": json.dumps(content)})
     assert document.id == "n/1"

@@ -125,10 +125,12 @@ def _read_report(name: str, files: dict[str, Path], encoding: str) -> Document:
             mention = Mention(label, (_find_place(lines, place, where),), place)
             mentions.append(locate(content, mention, covered, where, any_case=True))
     by_place = {mention.id: mention for mention in mentions}
+    by_label = {(mention.id, mention.label): mention for mention in mentions}
     for where, match in _read_lines(files, ASSERTIONS, encoding):
-        _, place, _, assertion = match.groups()
+        _, place, label, assertion = match.groups()
         with leaving_out():
-            _find(by_place, place, where).attributes["assertion"] = assertion
+            mention = by_label.get((place, label)) or _find(by_place, place, where)
+            mention.attributes["assertion"] = assertion
     relations = []
     for where, match in _read_lines(files, RELATIONS, encoding):
         _, head, label, _, tail = match.groups()

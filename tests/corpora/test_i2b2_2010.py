@@ -184,3 +184,11 @@ def test_two_files_of_one_name_are_refused(tmp_path):
     files = layout() | {"partners/txt/record-1.txt": TEXT}
     with pytest.raises(BiomedError, match=r"record-1\.txt: there is .*record-1\.txt of this name"):
         list(read_i2b2_2010(write(tmp_path, files)))
+
+
+def test_an_assertion_is_about_the_concept_of_its_type(tmp_path):
+    concepts = CONCEPTS + 'c="st changes" 4:7 4:8||t="test"\n'
+    document = read_one(tmp_path, con=concepts)
+    found = {(one.label, one.id): one.attributes for one in document.mentions}
+    assert found["problem", "4:7 4:8"] == {"assertion": "absent"}
+    assert found["test", "4:7 4:8"] == {}

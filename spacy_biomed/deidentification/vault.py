@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import BiomedError, install_command
 from ..files.outputs import replacing_file
@@ -68,7 +68,7 @@ def check_new(vault: Path) -> None:
 @contextmanager
 def writing_vault(
     vault: Path, key: bytes, identifier: str
-) -> Iterator[Callable[[str, Deidentified, Mapping[str, Any]], None]]:
+) -> Iterator[Callable[[str, Deidentified, Mapping[str, object]], None]]:
     """Yields a function that adds a document; the file, of mode 600, appears at the end.
 
     Args:
@@ -89,7 +89,7 @@ def writing_vault(
         partial.chmod(0o600)
         with partial.open("wb") as file:
 
-            def add(name: str, document: Deidentified, fields: Mapping[str, Any]) -> None:
+            def add(name: str, document: Deidentified, fields: Mapping[str, object]) -> None:
                 originals = [
                     (one.new_start, one.new_end, document.original[one.start : one.end])
                     for one in document.replacements
@@ -124,7 +124,7 @@ class Vault:
     def __len__(self) -> int:
         return len(self._tokens)
 
-    def restore(self, name: str, place: str, text: str, fields: Mapping[str, Any]) -> str:
+    def restore(self, name: str, place: str, text: str, fields: Mapping[str, object]) -> str:
         """The original of a de-identified text.
 
         Args:
@@ -205,7 +205,7 @@ def check_identifier(place: Path) -> None:
             )
 
 
-def _hash(text: str, fields: Mapping[str, Any]) -> str:
+def _hash(text: str, fields: Mapping[str, object]) -> str:
     return sha256(json.dumps([text, dict(fields)], default=str).encode()).hexdigest()
 
 

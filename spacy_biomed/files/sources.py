@@ -309,7 +309,7 @@ class JsonList(JsonLines):
             error = "" if isinstance(value, dict) else "no object; write a list of objects"
             yield Record(number, number + 1, value, error)
 
-    def load(self) -> list[Any]:
+    def load(self) -> list[object]:
         """The values of the list."""
         ending = self.path.suffix.lower()
         with reading(self.path), open_binary(self.path, "rb", ending) as file:

@@ -185,8 +185,8 @@ def mark_sentences(path: Path) -> Iterator[Given]:
                 yield Given(sentence.text, mentions)
 
 
-def read_starter(language: str) -> Iterator[Given]:
-    for line in (STARTER / f"{language}.jsonl").read_text(encoding="utf8").splitlines():
+def read_starter(name: str) -> Iterator[Given]:
+    for line in (STARTER / f"{name}.jsonl").read_text(encoding="utf8").splitlines():
         note = json.loads(line)
         mentions = [
             (one["start"], one["end"], {name: name in one["assertions"] for name in ASSERTIONS})
@@ -392,8 +392,10 @@ def main() -> None:
             given.corpora / "context_en/context.tsv", ODD_REPORTS if given.dev else EVEN_REPORTS
         ),
         ("es", "nubes"): read_nubes(read_samples(nubes, samples)),
-        ("en", "starter_notes"): read_starter("en"),
-        ("es", "starter_notes"): read_starter("es"),
+        **{
+            (name[:2], f"starter_notes {name}"): read_starter(name)
+            for name in ("en", "es", "en_test", "es_test")
+        },
     }
     for (language, corpus), texts in parts.items():
         kept = list(texts)

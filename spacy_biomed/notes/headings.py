@@ -11,6 +11,8 @@ from .term_files import read_groups, remove_accents
 
 # The section of a heading that no table has.
 OTHER = "other"
+# Within an examination "AP" is auscultation, and no history begins in the middle of a line.
+_AUSCULTATION = ("physical_examination", "past_history")
 
 _LINE_ENDS = r"\n\r\v\f\x85\u2028\u2029"
 
@@ -25,13 +27,18 @@ _HEADING = re.compile(
     rf"[ \t]{{0,3}}(?:\([^(){_LINE_ENDS}]{{0,40}}\))?[ \t*]{{0,3}}"
     rf"(?P<end>:|\.?[ \t]{{1,3}}[-–—](?= )|\.[-–—]|\.?[ \t]*(?=[{_LINE_ENDS}]))"
 )
+_EMPTY_LINE = re.compile(rf"[{_LINE_ENDS}][ \t]*\Z")
+_PARAGRAPH_END = re.compile(rf"[{_LINE_ENDS}][ \t]*[{_LINE_ENDS}]\s*(?=\S)")
 _LINE_REST = re.compile(rf"[ \t]*[{_LINE_ENDS}]")
 _MOST_WORDS = 7
 _WORD = re.compile(r"[^\W_]+")
 
 
 class Heading(NamedTuple):
-    """A heading: its place in characters, the end exclusive, and the name of its section."""
+    """A heading: its place in characters, the end exclusive, and the name of its section.
+
+    It is empty where a section ends without another heading.
+    """
 
     start: int
     end: int
@@ -67,8 +74,10 @@ def find_headings(text: str, table: Mapping[str, str]) -> Iterator[Heading]:
     """Find the headings of a text.
 
     A heading is at the start of a line or of a sentence, perhaps after a number or a bullet. Its
-    name is in the table, and a colon, a dash or the end of the line follows. Two more forms end the
-    section before them, whatever their name: a line in capitals, and a line that ends with a colon.
+    name is in the table, and a colon, a dash or the end of the line follows. Three more forms end
+    the section before them, whatever their name: a line in capitals, a line that ends with a colon,
+    and a name with a colon after an empty line. A section that begins within a line ends with its
+    paragraph, and what follows is "other".
 
     Args:
         table: the sections by normalised name (`normalize_heading`).
@@ -76,10 +85,25 @@ def find_headings(text: str, table: Mapping[str, str]) -> Iterator[Heading]:
     Yields:
         the headings in order, those of unknown name with the section "other".
     """
+    last = ""
+    within_line: int | None = None  # the end of a heading whose paragraph has not ended
     for found in _HEADING.finditer(f"\n{text}\n"):
         section = _find_section(found, table)
         if section is not None:
-            yield Heading(found.start("name") - 1, found.end("end") - 1, section)
+            start, end = found.start("name") - 1, found.end("end") - 1
+            begins_line = found["line"] is not None
+            if (last, section) == _AUSCULTATION and not begins_line:
+                continue
+            yield from _end_paragraph(text, within_line, start)
+            yield Heading(start, end, section)
+            last, within_line = section, None if begins_line else end
+    yield from _end_paragraph(text, within_line, len(text))
+
+
+def _end_paragraph(text: str, start: int | None, end: int) -> Iterator[Heading]:
+    """Where a section that began within a line ends before the next heading."""
+    if start is not None and (found := _PARAGRAPH_END.search(text, start, end)) is not None:
+        yield Heading(found.end(), found.end(), OTHER)
 
 
 def _find_section(found: re.Match[str], table: Mapping[str, str]) -> str | None:
@@ -96,4 +120,11 @@ def _find_section(found: re.Match[str], table: Mapping[str, str]) -> str | None:
         return None
     if _LINE_REST.match(found.string, found.end()) and (end == ":" or name.isupper()):
         return OTHER
-    return OTHER if end == ":" and name.isupper() and len(words) > 1 else None
+    is_marked = name.isupper() and len(words) > 1
+    is_marked = is_marked or (name[0].isupper() and _EMPTY_LINE.search(_before(found)) is not None)
+    return OTHER if end == ":" and is_marked else None
+
+
+def _before(heading: re.Match[str]) -> str:
+    """What is before the line end that a heading follows."""
+    return heading.string[max(heading.start() - 80, 0) : heading.start()]

@@ -51,7 +51,8 @@ class BiomedContext(Described, Pipe):
     The rules are those of NegEx and ConText (`notes.CueMatcher`): cues such as "no evidence of" or
     "descartado", how far they reach, and what ends their scope. The terms are in
     `spacy_biomed/notes/terms/`. Entities in a section of family history are of a relative, and
-    conditions in one of past history are past, if `biomed_sections` is before this component.
+    the patient's conditions in one of past history are past, if `biomed_sections` is before this
+    component.
 
     A component that sets sentences has to be before this one: `biomed_sentences`, or another.
 
@@ -158,7 +159,8 @@ class BiomedContext(Described, Pipe):
         for span, categories in zip(spans, found, strict=True):
             place = bisect_right(starts, span.start)
             category = given[place - 1] if place else None
-            if category == "family" or (category and span.label_ in self._conditions):
+            is_past = "family" not in categories and span.label_ in self._conditions
+            if category == "family" or (category and is_past):
                 categories.add(category)
 
 

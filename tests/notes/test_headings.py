@@ -55,6 +55,24 @@ def test_an_unknown_heading_ends_the_section_before_it():
     assert [section for section, _ in sections(text)] == ["family_history", "other", "other"]
 
 
+def test_a_name_after_an_empty_line_ends_the_section_before_it():
+    text = "AF: padre con HTA\n\nOtra cosa: nada\nMás cosas: nada"
+    assert [section for section, _ in sections(text)] == ["family_history", "other"]
+
+
+def test_a_section_that_begins_within_a_line_ends_with_its_paragraph():
+    text = "Varón sano. AF: padre con HTA\ny asma.\n\nAcude por tos."
+    assert sections(text) == [("family_history", "AF:"), ("other", "")]
+    text = "AF:\n\npadre con HTA\n\nmadre con asma"
+    assert sections(text) == [("family_history", "AF:")]
+
+
+def test_auscultation_is_not_history():
+    text = "AP: asma. \nEF: AC rítmica. AP: murmullo normal.\nAP: asma"
+    wanted = ["past_history", "physical_examination", "past_history"]
+    assert [section for section, _ in sections(text)] == wanted
+
+
 @pytest.mark.parametrize("language", ["en", "es"])
 def test_the_sections_of_the_starter_notes_are_found(language):
     for line in (STARTER / f"{language}.jsonl").read_text(encoding="utf8").splitlines():

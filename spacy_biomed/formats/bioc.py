@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from itertools import chain
@@ -210,9 +211,9 @@ def _create_relations(relation: _Part, document: Document, path: Path) -> Iterat
     roles = _find_roles(relation)
     nodes = [] if roles else _parts(relation, "nodes", path)
     ids = [get_id(node, "refid") for node in nodes]
-    known = [mention.id for mention in document.mentions]
+    known = Counter(mention.id for mention in document.mentions)
     for node, id in zip(nodes, ids, strict=True):
-        if known.count(id) != 1:
+        if known[id] != 1:
             found = "are several annotations" if id in known else "is no annotation"
             raise BiomedError(
                 f"{_where(node, path)}: there {found} {quote(id)} in document "

@@ -60,9 +60,9 @@ def read_brat(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     on an entity, or on the event that it triggers, become its `attributes`. Entities in the scope
     of a cue get "is_negated" or "is_uncertain" (`assertion_attributes.mark_scopes`). Relations (R)
     keep their label and arguments. An event (E) becomes a relation for each argument, labelled with
-    the argument's role, from the event's trigger to the argument (an argument that is an event
-    stands for that event's trigger; "Theme2" beside "Theme" has the same role). An event without a
-    trigger becomes a relation with the event's label from its first to its second argument, and a
+    the argument's role, from the event's trigger to the argument. An argument that is an event
+    stands for that event's trigger, and "Theme2" beside "Theme" has the same role. An event without
+    a trigger becomes a relation with the event's label from its first to its second argument, and a
     relation with the role as label to each further argument. An equivalence (*) becomes a relation
     from its first member to each other member.
     `relations` is a list in every document if any file has one of these, otherwise None.

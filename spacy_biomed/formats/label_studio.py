@@ -140,7 +140,8 @@ def _rank(annotation: dict[str, object]) -> tuple[bool, str]:
 
 def _find_text(data: dict[str, object], results: list[dict[str, object]], where: str) -> str:
     strings = {name: value for name, value in data.items() if isinstance(value, str)}
-    tags = dict.fromkeys(get_id(one, "to_name") for one in results if one.get("type") == "labels")
+    regions = [result for result in results if result.get("type") == "labels"]
+    tags = dict.fromkeys(filter(None, (get_id(region, "to_name") for region in regions)))
     if len(tags) > 1:
         raise BiomedError(
             f"{where}: several texts have regions ({', '.join(map(escape, tags))}); export the "

@@ -46,16 +46,14 @@ from spacy_biomed.formats.inputs import find_parts
 from spacy_biomed.pipeline import load_pipeline
 from spacy_biomed.workers.process import thread_settings
 
-# Settings of `annotate` by contestant.
-OURS = {
+OURS = {  # settings of `annotate`
     "one process": {"n_process": 1},
     "two processes": {"n_process": 2},
     "Ray, one worker": {"n_process": 1, "engine": "ray"},
     "Ray, two workers": {"n_process": 2, "engine": "ray"},
 }
 PIPE, STOCK = "nlp.pipe", "stock, nlp.pipe"
-# Confined to one core.
-ON_ONE_CORE = (PIPE, "one process")
+ON_ONE_CORE = (PIPE, "one process")  # confined to it
 # Least ratios of documents per second.
 TARGETS = {
     ("one process", PIPE): 0.95,

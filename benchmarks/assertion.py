@@ -185,8 +185,8 @@ def mark_sentences(path: Path) -> Iterator[Given]:
                 yield Given(sentence.text, mentions)
 
 
-def read_starter(name: str) -> Iterator[Given]:
-    for line in (STARTER / f"{name}.jsonl").read_text(encoding="utf8").splitlines():
+def read_starter(notes: str) -> Iterator[Given]:
+    for line in (STARTER / f"{notes}.jsonl").read_text(encoding="utf8").splitlines():
         note = json.loads(line)
         mentions = [
             (one["start"], one["end"], {name: name in one["assertions"] for name in ASSERTIONS})
@@ -393,8 +393,8 @@ def main() -> None:
         ),
         ("es", "nubes"): read_nubes(read_samples(nubes, samples)),
         **{
-            (name[:2], f"starter_notes {name}"): read_starter(name)
-            for name in ("en", "es", "en_test", "es_test")
+            (notes[:2], f"starter_notes {notes}"): read_starter(notes)
+            for notes in ("en", "es", "en_test", "es_test")
         },
     }
     for (language, corpus), texts in parts.items():

@@ -13,7 +13,7 @@ import pytest
 
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.files import outputs, working_directories
-from spacy_biomed.files.output_places import check_output
+from spacy_biomed.files.output_places import MARKER, check_output
 from spacy_biomed.files.outputs import (
     finish_replacing,
     record_file,
@@ -21,7 +21,6 @@ from spacy_biomed.files.outputs import (
     replacing_directory,
     replacing_file,
 )
-from spacy_biomed.files.temporary_names import MARKER
 from spacy_biomed.files.working_directories import (
     claim_directory,
     scratch_directory,

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BiomedError
-from .temporary_names import IN_PLACE, MARKER, SYSTEM_FILES, TEMPORARY, TemporaryNames
+from .temporary_names import IN_PLACE, SYSTEM_FILES, TEMPORARY, TemporaryNames, flush_names
 from .write_errors import explaining_errors
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
+
+MARKER = ".spacy-biomed.json"
 
 
 def check_output(output: Path, sources: Iterable[Path | str]) -> None:
@@ -148,6 +150,14 @@ def resolve_links(path: Path) -> Path:
     return place
 
 
+def restore_output(place: Path, beside: TemporaryNames) -> None:
+    """Restore a missing output from a complete new output, or else from the old output."""
+    complete = [path for path in beside.leftovers("partial") if (path / MARKER).is_file()]
+    for path in [*complete, *beside.leftovers("old")][:1]:
+        os.rename(path, place)
+        flush_names(place.parent)
+
+
 @contextmanager
 def locked_place(output: Path, place: Path, *, stays: bool = False) -> Iterator[TemporaryNames]:
     """Create the folder of an output, and lock the output within the context.
@@ -172,7 +182,7 @@ def locked_place(output: Path, place: Path, *, stays: bool = False) -> Iterator[
                 ) from None
             stack.callback(_release, lock)
             if not stays and not place.exists():
-                beside.restore(place)
+                restore_output(place, beside)
         yield beside
 
 

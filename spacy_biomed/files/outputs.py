@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ..errors import BiomedError
 from .output_places import (
+    MARKER,
     check_is_ours,
     check_output,
     check_replaceable,
@@ -27,11 +28,11 @@ from .output_places import (
     read_marker,
     remove_empty,
     resolve_links,
+    restore_output,
     write_marker,
 )
 from .temporary_names import (
     IN_PLACE,
-    MARKER,
     TemporaryNames,
     discarding,
     flush_file,
@@ -194,7 +195,7 @@ def finish_replacing(output: Path) -> None:
     """
     place = resolve_links(output)
     if not place.exists() and place.parent.is_dir():
-        TemporaryNames(place.parent, place.name).restore(place)
+        restore_output(place, TemporaryNames(place.parent, place.name))
 
 
 def _must_stay(place: Path) -> bool:

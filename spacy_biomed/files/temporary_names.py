@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-MARKER = ".spacy-biomed.json"
 # Files of file managers and file systems, which are ignored.
 SYSTEM_FILES = frozenset({".DS_Store", "Thumbs.db", "desktop.ini", "lost+found"})
 # Prefix of temporary names in a directory that cannot be renamed.
@@ -47,13 +46,6 @@ class TemporaryNames:
                     found.append((entry.stat().st_mtime, Path(entry.path)))
         return [path for _, path in sorted(found, reverse=True)]
 
-    def restore(self, place: Path) -> None:
-        """Restore a missing output from a complete new output, or else from the old output."""
-        complete = [path for path in self.leftovers("partial") if (path / MARKER).is_file()]
-        for path in [*complete, *self.leftovers("old")][:1]:
-            os.rename(path, place)
-            flush_names(place.parent)
-
     def remove_leftovers(self) -> None:
         """Delete temporary files and directories, with a warning if this fails."""
         for path in self.leftovers("partial", "old"):
@@ -82,6 +74,7 @@ def discarding(partial: Path) -> Iterator[None]:
 
 
 def flush_tree(directory: Path) -> None:
+    """Flush all files below a directory, and the entries of its folders, to disk."""
     for folder, _, names in os.walk(directory):
         for name in names:
             flush_file(Path(folder, name))

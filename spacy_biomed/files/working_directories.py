@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..errors import BiomedError
 from .output_places import (
+    MARKER,
     check_is_ours,
     describe_output,
     list_entries,
@@ -20,7 +21,6 @@ from .output_places import (
 )
 from .temporary_names import (
     IN_PLACE,
-    MARKER,
     TemporaryNames,
     discarding,
     flush_file,

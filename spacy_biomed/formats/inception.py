@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 _SUFFIXES = (".xmi", ".json")
 _TYPES = ("TypeSystem.xml", "typesystem.xml")
 
-# Folders in the export of a project, and the "annotator" with the document as it was imported.
 _FILE = re.compile(r".+\.\w+")
+
+# Folders in the export of a project, and the "annotator" with the document as it was imported.
 _ANNOTATION, _CURATION, _INITIAL = "annotation", "curation", "INITIAL_CAS"
 
 # Layers with these names describe the document or its words, except for named entities.

@@ -28,7 +28,8 @@ _HEADING = re.compile(
     rf"(?P<end>:|\.?[ \t]{{1,3}}[-–—](?= )|\.[-–—]|\.?[ \t]*(?=[{_LINE_ENDS}]))"
 )
 _EMPTY_LINE = re.compile(rf"[{_LINE_ENDS}][ \t]*\Z")
-_PARAGRAPH_END = re.compile(rf"[{_LINE_ENDS}][ \t]*[{_LINE_ENDS}]\s*(?=\S)")
+_PARAGRAPH_END = re.compile(rf"[{_LINE_ENDS}][ \t]*[{_LINE_ENDS}]")
+_TEXT = re.compile(r"\S")
 _LINE_REST = re.compile(rf"[ \t]*[{_LINE_ENDS}]")
 _MOST_WORDS = 7
 _WORD = re.compile(r"[^\W_]+")
@@ -102,8 +103,9 @@ def find_headings(text: str, table: Mapping[str, str]) -> Iterator[Heading]:
 
 def _end_paragraph(text: str, start: int | None, end: int) -> Iterator[Heading]:
     """Where a section that began within a line ends before the next heading."""
-    if start is not None and (found := _PARAGRAPH_END.search(text, start, end)) is not None:
-        yield Heading(found.end(), found.end(), OTHER)
+    empty = None if start is None else _PARAGRAPH_END.search(text, start, end)
+    if empty is not None and (found := _TEXT.search(text, empty.end(), end)) is not None:
+        yield Heading(found.start(), found.start(), OTHER)
 
 
 def _find_section(found: re.Match[str], table: Mapping[str, str]) -> str | None:

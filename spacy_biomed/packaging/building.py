@@ -18,8 +18,8 @@ from typing import Any
 
 from ..errors import BiomedError
 from ..files.digests import digest_files
+from ..files.output_places import MARKER
 from ..files.outputs import replace_text
-from ..files.temporary_names import MARKER
 from ..files.working_directories import scratch_directory
 from ..training.config import check_encoder_name
 from .pipeline_recipe import PipelineRecipe, SourceCorpus, Student, Training

@@ -12,8 +12,7 @@ from spacy.language import Language
 from spacy.training import Example
 
 from ..errors import BiomedError
-from ..files.output_places import check_replaceable
-from ..files.temporary_names import MARKER
+from ..files.output_places import MARKER, check_replaceable
 from ..pipeline.calibrated_head import CalibratedHead
 from ..pipeline.checksums import replacing_pipeline
 from ..pipeline.ner.calibrating import Calibration, calibrate

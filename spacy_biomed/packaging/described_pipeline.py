@@ -22,8 +22,7 @@ from ..corpora.corpus_catalogue import find_corpus
 from ..encoders.encoder_catalogue import find_encoder
 from ..errors import BiomedError, quote
 from ..evaluation.tasks import Head, find_heads
-from ..files.output_places import check_replaceable
-from ..files.temporary_names import MARKER
+from ..files.output_places import MARKER, check_replaceable
 from ..formats.spacy_docs import read_docs
 from ..pipeline.checksums import replacing_pipeline
 from ..pipeline.ner import FACTORY as NER

@@ -11,8 +11,7 @@ import srsly
 from spacy.language import Language
 
 from ..errors import BiomedError, list_choices, quote
-from ..files.output_places import check_replaceable
-from ..files.temporary_names import MARKER
+from ..files.output_places import MARKER, check_replaceable
 from ..pipeline.checksums import replacing_pipeline
 from ..pipeline.linking.component import FACTORY, BiomedLinker
 from ..pipeline.pipeline_loading import load_pipeline

@@ -27,8 +27,9 @@ class BiomedSections(Described, Pipe):
     `doc.spans["sections"]` gets a span for each section, from its heading to the next one. The
     span's label is the section's name, the same in all languages: `past_history`, `family_history`,
     `allergies`, `medications` and others (`spacy_biomed/notes/terms/`). A section whose heading is
-    in no table is "other". What is before the first heading is in no section. `span._.section` is
-    the name of the section that a span starts in.
+    in no table is "other", and so is what follows the paragraph of a heading within a line. What is
+    before the first heading is in no section. `span._.section` is the name of the section that a
+    span starts in.
 
     Attributes:
         language: "en" or "es", for the table of headings; by default the pipeline's.

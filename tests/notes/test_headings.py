@@ -67,6 +67,11 @@ def test_a_section_that_begins_within_a_line_ends_with_its_paragraph():
     assert sections(text) == [("family_history", "AF:")]
 
 
+def test_a_long_run_of_line_ends_takes_no_time_of_its_own():
+    text = "Varón sano. AF: padre con HTA" + "\n" * 200_000
+    assert sections(text) == [("family_history", "AF:")]
+
+
 def test_auscultation_is_not_history():
     text = "AP: asma. \nEF: AC rítmica. AP: murmullo normal.\nAP: asma"
     wanted = ["past_history", "physical_examination", "past_history"]

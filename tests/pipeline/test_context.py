@@ -330,6 +330,10 @@ A two-week history of [headache].
 No history of [stroke nh].
 [Cancer h] survivor, here for [back pain].
 He underwent surgery for [colon cancer h] in March 2004.
+[Appendicitis h] 2016, [asthma h] (1994).
+[Diabetes]: metformin 2000 mg. Consider insulin for [diabetes].
+On heparin for [thrombosis] 2000 IU.
+Educated about [diabetes].
 Once had [shingles h].
 Previous episodes of [pancreatitis h].
 The [rash h] she had last year has not returned.

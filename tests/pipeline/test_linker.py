@@ -226,7 +226,7 @@ def test_values_stay_with_a_document_on_disk(create):
 def test_a_component_can_be_sent_to_another_process(create):
     nlp, linker = create()
     linker(annotate(nlp, "A heart attack.", "heart attack"))
-    pickle.dumps(Underscore.get_state())
+    pickle.dumps(Underscore.get_state())  # the extensions go with it
     other = pickle.loads(pickle.dumps(linker))
     assert codes(other(annotate(nlp, "A heart attack.", "heart attack"))) == ["D1"]
 

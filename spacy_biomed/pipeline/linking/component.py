@@ -19,7 +19,7 @@ from spacy.util import SimpleFrozenDict
 
 from ...annotations.document_keys import get_user_data
 from ...errors import BiomedError, list_choices
-from ...files.temporary_names import MARKER
+from ...files.output_places import MARKER
 from ...terminologies.terminology import Terminology
 from ..checksums import check_component, forget_checksums
 from ..described import Described, ShownScores

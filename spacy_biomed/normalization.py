@@ -25,6 +25,7 @@ _texts: WeakKeyDictionary[Doc, str] = WeakKeyDictionary()
 INVISIBLE = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
 _INVISIBLE = re.compile(f"[{INVISIBLE}]+")
 MARKS = "\u0300-\u036f"  # that combine with the letter before them
+_MARKS = re.compile(f"[{MARKS}]+")
 _SPACE = "[ \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]"
 _LINE_END = r"(?:\r\n?|[\n\v\f\u0085\u2028\u2029])"
 _UPPER, _LOWER = "A-ZÀ-ÖØ-Þ", "a-zß-öø-ÿ"
@@ -126,6 +127,11 @@ def get_text(doc: Doc) -> str:
     if text is None:
         text = _texts[doc] = doc.text
     return text
+
+
+def strip_accents(text: str) -> str:
+    """A text whose letters have no accents."""
+    return text if text.isascii() else _MARKS.sub("", unicodedata.normalize("NFD", text))
 
 
 def find_blanks(doc: Doc) -> np.ndarray:

@@ -27,6 +27,7 @@ def TransformerModel_v1(
     word_piece_dropout: float = 0.0,
     pair_overflow: PairOverflow = "truncate",
     normalize: bool = False,
+    accents: bool = True,
 ) -> Model[list[Doc], EncodedBatch]:
     """A pretrained transformer encoder, fine-tuned with the components that listen to it.
 
@@ -57,6 +58,9 @@ def TransformerModel_v1(
         normalize: whether texts are read as `normalization.normalize_text` has them: without
             capitals of whole lines, typographic hyphens and runs of spaces. Heads read the same
             words. Offsets stay those of the document.
+        accents: whether letters keep their accents. If not, heads read words without them too, and
+            the vocabulary of the encoder loses its own when it is first read
+            (`accents.fold_accents`): a text without accents is read as one with them.
 
     Raises:
         BiomedError: without the packages of the extra `train`, or if a setting is out of range.
@@ -74,6 +78,7 @@ def TransformerModel_v1(
         batch_pieces=batch_pieces,
         pair_overflow=pair_overflow,
         normalize=normalize,
+        accents=accents,
     )
 
 

@@ -13,7 +13,7 @@ from thinc.types import Ragged
 from ..arrays import Floats2d, Ints1d, Ints2d
 from ..encoders.batching.ragged import borders, split_at
 from ..errors import BiomedError
-from ..normalization import get_text, normalize_text
+from ..normalization import get_text, normalize_text, strip_accents
 from .activations import create_activation
 from .window_linear import WindowLinear
 
@@ -198,10 +198,24 @@ def _read_words(tok2vec: Model, docs: list[Doc]) -> list[list[str] | None]:
     A token that the encoder does not read, such as the second of two spaces, is empty.
     """
     encoder = getattr(tok2vec, "encoder", None)
-    if encoder is None or not encoder.attrs.get("normalize"):
-        return [None] * len(docs)
-    normalized = (normalize_text(get_text(doc)) for doc in docs)
-    return [new.words_of(doc) if new else None for new, doc in zip(normalized, docs, strict=True)]
+    words: list[list[str] | None] = [None] * len(docs)
+    if encoder is None:
+        return words
+    if encoder.attrs.get("normalize"):
+        normalized = (normalize_text(get_text(doc)) for doc in docs)
+        words = [
+            new.words_of(doc) if new else None for new, doc in zip(normalized, docs, strict=True)
+        ]
+    if not encoder.attrs.get("accents", True):
+        words = [
+            own if get_text(doc).isascii() else [*map(strip_accents, own or _list_words(doc))]
+            for own, doc in zip(words, docs, strict=True)
+        ]
+    return words
+
+
+def _list_words(doc: Doc) -> list[str]:
+    return [token.text for token in doc]
 
 
 def _with_words(

@@ -327,7 +327,7 @@ def write_compressed(
         old = config["components"][name]
         kept = {
             key: old["model"][key]
-            for key in ("window", "context", "pair_overflow", "normalize")
+            for key in ("window", "context", "pair_overflow", "normalize", "accents")
             if key in old["model"]
         }
         config["components"][name] = {

@@ -25,7 +25,7 @@ CHANGES = {
 }
 
 
-def build(encoder, **head):
+def build(encoder, accents=True, **head):
     nlp = spacy.blank("es")
     nlp.tokenizer = create_tokenizer()(nlp)
     model = {
@@ -33,6 +33,7 @@ def build(encoder, **head):
         "name": str(encoder),
         "precision": "fp32",
         "normalize": True,
+        "accents": accents,
     }
     nlp.add_pipe("biomed_transformer", config={"model": model})
     nlp.add_pipe("biomed_ner", config=head)
@@ -67,7 +68,10 @@ CLASSIFIER = {
 
 @pytest.fixture(scope="module")
 def nlp(tiny_bert):
-    nlp = build(tiny_bert, model=CLASSIFIER)
+    return train(build(tiny_bert, model=CLASSIFIER))
+
+
+def train(nlp):
     examples = [make_example(nlp)]
     nlp.initialize(lambda: examples)
     optimizer = AdamW_v1(5e-3)
@@ -79,11 +83,27 @@ def nlp(tiny_bert):
 
 @pytest.fixture(scope="module", params=["PyTorch", "ONNX"])
 def pipeline(nlp, request, tmp_path_factory):
-    if request.param == "PyTorch":
-        return nlp
-    path = tmp_path_factory.mktemp("compressed")
-    write_compressed(nlp, path, "fp32", quantize_embeddings=False)
+    return save_and_load(nlp, request.param, tmp_path_factory)
+
+
+def save_and_load(nlp, engine, tmp_path_factory):
+    path = tmp_path_factory.mktemp("pipeline") / "saved"
+    if engine == "PyTorch":
+        nlp.to_disk(path)
+    else:
+        write_compressed(nlp, path, "fp32", quantize_embeddings=False)
     return spacy.load(path)
+
+
+@pytest.mark.parametrize("engine", ["PyTorch", "ONNX"])
+def test_a_text_without_accents_is_read_alike(tiny_bert, engine, tmp_path_factory):
+    nlp = train(build(tiny_bert, accents=False, model=CLASSIFIER))
+    pipeline = save_and_load(nlp, engine, tmp_path_factory)
+    plain = unicodedata.normalize("NFD", TEXT).encode("ascii", "ignore").decode()
+    docs = [pipeline(text) for text in (TEXT, plain)]
+    found = [[(ent.start_char, ent.end_char, ent._.confidence) for ent in doc.ents] for doc in docs]
+    assert [ent.text for ent in docs[0].ents] == DISEASES
+    assert found[1] == found[0]
 
 
 @pytest.mark.parametrize("change", CHANGES)

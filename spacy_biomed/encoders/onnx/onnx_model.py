@@ -60,6 +60,7 @@ def OnnxTransformerModel_v1(
     engine: EngineSetting = "auto",
     precision: EnginePrecision = "auto",
     normalize: bool = False,
+    accents: bool = True,
 ) -> Model[list[Doc], EncodedBatch]:
     """An encoder that `spacy biomed compress` exported, for prediction on the CPU.
 
@@ -69,6 +70,7 @@ def OnnxTransformerModel_v1(
         threads: number of threads; by default OMP_NUM_THREADS, or the processors available to this
             process.
         window, context, pair_overflow, normalize: as in `spacy_biomed.TransformerModel.v1`.
+        accents: False for an encoder that was exported from a pipeline with `accents = false`.
         batch_pieces: padded word pieces in one run, with sequences of similar length together; as
             many runs in parallel as there are threads.
         engine: "onnxruntime", "openvino", or "auto" for the faster one. It is found out with the
@@ -89,6 +91,7 @@ def OnnxTransformerModel_v1(
         batch_pieces=batch_pieces,
         pair_overflow=pair_overflow,
         normalize=normalize,
+        accents=accents,
     )
 
 

@@ -26,6 +26,7 @@ from thinc.api import (
 
 from ...arrays import Floats2d, FloatsXd
 from ...errors import BiomedError
+from ..accents import fold_accents
 from ..batching.concurrency import Item, Result, map_concurrently
 from ..batching.encoded import EncodedBatch
 from ..batching.padding import SequenceBatch
@@ -316,7 +317,10 @@ def init(model: Model, X: object = None, Y: object = None) -> Model:
     shim = model.shims[0]
     if shim.tokenizer is None:
         name, revision, dropout = (model.attrs[key] for key in ("name", "revision", "dropout"))
-        shim.set_encoder(*load_pretrained(name, revision, dropout=dropout))
+        tokenizer, encoder = load_pretrained(name, revision, dropout=dropout)
+        if not model.attrs["accents"]:
+            tokenizer = fold_accents(tokenizer, name)
+        shim.set_encoder(tokenizer, encoder)
     model.set_dim("nO", get_module(shim).config.hidden_size)
     return model
 

@@ -75,7 +75,7 @@ python3 -m spacy biomed convert "$corpus" "assets/$corpus" "$work/corpus/$corpus
 quality() {
   local epochs=${quick:+1}
   python3 -m spacy biomed init-config "$work/corpus/$corpus" "$work/config.cfg" --encoder "$encoder" \
-    --epochs "${epochs:-4}" --learn-rate 0.0003 &&
+    --epochs "${epochs:-8}" --batch-words 2000 --learn-rate 0.0005 &&
     python3 -m spacy biomed train "$work/config.cfg" --output "$work/training" --gpu-id $gpu \
       ${quick:+--vars.max_steps 20 --vars.eval_frequency 20} &&
     python3 -m spacy evaluate "$work/training/model-best" "$work/corpus/$corpus/test.spacy" \

@@ -68,10 +68,10 @@ _CAPITAL, _SMALL = re.compile(f"[{_UPPER}]"), re.compile(f"[{_LOWER}]")
 _LONG = 4
 
 # A line is wrapped if it is this long, ends without a full stop, and the next goes on in small
-# letters.
+# letters. The line feed comes first: what is before it would be looked at in every place.
 _NARROWEST = 30
-_WRAPPED = re.compile(rf"(?<=[^\n]{{{_NARROWEST}}})(?<![.:;!?])\n(?=[{_LOWER}])")
-_PARAGRAPH = re.compile(r"[^\n]+(?:\n[^\n]+){2,}")
+_WRAPPED = re.compile(rf"\n(?<=[^\n]{{{_NARROWEST}}}\n)(?<![.:;!?]\n)(?=[{_LOWER}])")
+_PARAGRAPH = re.compile(r"(?<![^\n])[^\n]+(?:\n[^\n]+){2,}")
 _UNFINISHED, _GOES_ON = re.compile(r"[^.:;!?|\s]\Z"), re.compile(r"[\w(]")
 
 

@@ -109,3 +109,8 @@ def test_characters_that_cannot_be_seen_do_not_split_words():
         "Mar\u00adta",
         "O\u200bchoa",
     ]
+
+
+@pytest.mark.parametrize("text", ["word " * 200_000 + "\nb", "a" * 1_000_000 + "\nA\n\n"])
+def test_a_long_line_takes_no_time_of_its_own(text):
+    assert normalize_text(text) is None

@@ -153,14 +153,18 @@ def _split(
     assert found is not None  # the lines are not blank
     start = found.start()
     yield start
+    word = _WORD.search(text, start, end)
     for stop in _STOP.finditer(text, start, end):
         if (
             stop.end() < end
             and text[stop.end()] not in ",;:)"
+            and word is not None
+            and word.start() < stop.start()  # not "? pneumonia"
             and _ends(text, start, stop, always, small)
         ):
             start = stop.end()
             yield start
+            word = _WORD.search(text, start, end)
 
 
 def _ends(
@@ -178,8 +182,6 @@ def _ends(
         is_number = word.isdigit() and text[start:end].strip(" (-") == word
         if is_initial or is_number or (is_small and len(word) < 4 and not word.isdigit()):
             return False
-    if not _WORD.search(text, start, end):  # "? pneumonia"
-        return False
     if end - start > _LONGEST_PARENTHESIS:
         return True
     return text.count("(", start, stop.end()) <= text.count(")", start, stop.end())

@@ -72,3 +72,8 @@ def test_no_line_of_the_starter_notes_is_joined_with_the_next(language, least):
 @pytest.mark.parametrize("text", ["", " \n\t", "\n\n"])
 def test_a_text_without_words_has_no_sentence(text):
     assert find_sentence_starts(text, "en") == []
+
+
+def test_a_long_row_of_stops_takes_no_time_of_its_own():
+    text = "Nombre" + " ." * 200_000 + " Edad: 40"
+    assert find_sentence_starts(text, "es") == [0, text.index("Edad")]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from small_encoders import NO_DROPOUT, SMALL, SMALL_DISTILBERT
 
 # Tests run in a process per core, with one thread each. Set before a test imports PyTorch.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -102,14 +103,10 @@ def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(2)
     config = RobertaConfig(
         vocab_size=tokenizer.get_vocab_size(),
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
         max_position_embeddings=514,
         type_vocab_size=1,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
+        **SMALL,
+        **NO_DROPOUT,
     )
     RobertaModel(config, add_pooling_layer=False).save_pretrained(path)
     return path
@@ -128,13 +125,7 @@ def tiny_distilbert(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -
     tokenizer.save_pretrained(path)
     torch.manual_seed(3)
     config = DistilBertConfig(
-        vocab_size=len(tokenizer),
-        dim=16,
-        n_layers=2,
-        n_heads=2,
-        hidden_dim=32,
-        dropout=0.0,
-        attention_dropout=0.0,
+        vocab_size=len(tokenizer), dropout=0.0, attention_dropout=0.0, **SMALL_DISTILBERT
     )
     DistilBertModel(config).save_pretrained(path)
     return path

@@ -2,6 +2,14 @@
 
 import numpy as np
 
+TEXTS = [
+    "Aspirin reduced the risk of cancer.",
+    "a",
+    "El paciente presentó náuseas,  vómitos y fiebre de 39 °C tras la quimioterapia.",
+    "",
+    "No metastasis.\n\n",
+]
+
 
 def spy_on_shapes(model, monkeypatch):
     """Record the shape of every batch of sequences that reaches the encoder."""

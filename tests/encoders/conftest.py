@@ -1,14 +1,17 @@
 """Encoder models around small encoders: those of the shared fixtures, and ModernBERT's family."""
 
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import spacy
+from small_encoders import SMALL
 from spacy.language import Language
 from spacy.tokens import Doc
 from thinc.api import Model
 
+from spacy_biomed.encoders.onnx.onnx_export import export_encoder
 from spacy_biomed.encoders.transformer_model import TransformerModel_v1
 
 # What the vocabularies below are learned on.
@@ -118,10 +121,7 @@ def _save_modernbert(path: Path, tokenizer, special: dict[str, str]) -> Path:
     torch.manual_seed(5)
     config = ModernBertConfig(
         vocab_size=tokenizer.get_vocab_size(),
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
+        **SMALL,
         max_position_embeddings=512,
         global_attn_every_n_layers=2,
         local_attention=12,
@@ -144,3 +144,30 @@ def _save_modernbert(path: Path, tokenizer, special: dict[str, str]) -> Path:
 def any_encoder(request: pytest.FixtureRequest) -> Path:
     """Each of the small encoders of the shared fixtures, and those above."""
     return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="module")
+def tiny(
+    tiny_bert: Path, make_model: Callable[..., Model], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """`tiny_bert` exported in fp32, for what does not depend on the family."""
+    path = tmp_path_factory.mktemp("tiny") / "exported"
+    export_encoder(make_model(tiny_bert), path, precision="fp32")
+    return path
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A network that fails the test when it is touched. No variable says that there is none."""
+    touched = []
+
+    def refuse(*arguments, **settings):
+        touched.append(arguments)
+        raise OSError("the network was touched")
+
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    yield
+    assert touched == []

@@ -6,6 +6,7 @@ import warnings
 
 import pytest
 import spacy
+from small_encoders import SMALL
 from spacy.training import Example
 from transformers import BertConfig, BertModel
 
@@ -25,13 +26,7 @@ def make_encoder(tmp_path):
     def make(words, settings=None):
         path = tmp_path / "encoder"
         vocabulary = [*SPECIAL, *words]
-        config = BertConfig(
-            vocab_size=len(vocabulary),
-            hidden_size=16,
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            intermediate_size=32,
-        )
+        config = BertConfig(vocab_size=len(vocabulary), **SMALL)
         BertModel(config).save_pretrained(path)
         (path / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf8")
         if settings is not None:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import onnx
 import pytest
+from encoded_rows import TEXTS as PLAIN_TEXTS
 from encoded_rows import cosines
 from engines_here import needs_openvino
 from transformers import AutoConfig, AutoModel
@@ -24,13 +25,7 @@ from spacy_biomed.errors import BiomedError
 
 pytestmark = needs_openvino
 
-TEXTS = [
-    "Aspirin reduced the risk of cancer.",
-    "a",
-    "El paciente presentó náuseas,  vómitos y fiebre de 39 °C tras la quimioterapia.",
-    "",
-    "No metastasis.\n\n" * 30,
-]
+TEXTS = [*PLAIN_TEXTS[:-1], PLAIN_TEXTS[-1] * 30]
 
 
 @pytest.fixture(autouse=True)
@@ -44,13 +39,6 @@ def exported(pytorch, tmp_path_factory):
     """The directory of each small encoder exported in fp32."""
     path = tmp_path_factory.mktemp("exported")
     export_encoder(pytorch, path, precision="fp32")
-    return path
-
-
-@pytest.fixture(scope="module")
-def tiny(tiny_bert, make_model, tmp_path_factory):
-    path = tmp_path_factory.mktemp("tiny") / "exported"
-    export_encoder(make_model(tiny_bert), path, precision="fp32")
     return path
 
 

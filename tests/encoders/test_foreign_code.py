@@ -5,7 +5,6 @@ import io
 import json
 import pickle
 import shutil
-import socket
 import sys
 from pathlib import Path
 
@@ -217,23 +216,6 @@ def save_pickle(encoder):
     torch.save(model.state_dict(), encoder / "pytorch_model.bin")
     (encoder / "model.safetensors").unlink(missing_ok=True)
     return model.state_dict()
-
-
-@pytest.fixture
-def no_network(monkeypatch):
-    """A network that fails the test when it is touched. No variable says that there is none."""
-    touched = []
-
-    def refuse(*arguments, **settings):
-        touched.append(arguments)
-        raise OSError("the network was touched")
-
-    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    yield
-    assert touched == []
 
 
 @pytest.mark.parametrize("lost", [None, "tokenizer.json", "tokenizer_config.json", "config.json"])

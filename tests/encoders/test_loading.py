@@ -1,5 +1,4 @@
 import shutil
-import socket
 
 import huggingface_hub.constants
 import numpy as np
@@ -24,22 +23,12 @@ TEXTS = ["Aspirin reduced  the risk.", "", "náuseas\t😀 na\u0301useas", "[MAS
 
 
 @pytest.fixture
-def offline(monkeypatch):
+def offline(monkeypatch, no_network):
     """Offline mode, with a network that fails the test when it is touched."""
-    touched = []
-
-    def refuse(*args, **kwargs):
-        touched.append(args)
-        raise AssertionError("the network was touched")
-
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     # The libraries read the variable when they are imported.
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr("transformers.utils.hub._is_offline_mode", True, raising=False)  # before 5
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    yield
-    assert touched == []
 
 
 def refusal(name, revision=None):

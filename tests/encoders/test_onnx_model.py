@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from encoded_rows import TEXTS as PLAIN_TEXTS
 from encoded_rows import cosines, spy_on_shapes
 from spacy.tokens import Doc
 from transformers import AutoModel
@@ -21,11 +22,7 @@ from spacy_biomed.encoders.onnx.onnx_model import OnnxTransformerModel_v1
 from spacy_biomed.errors import BiomedError
 
 TEXTS = [
-    "Aspirin reduced the risk of cancer.",
-    "a",
-    "El paciente presentó náuseas,  vómitos y fiebre de 39 °C tras la quimioterapia.",
-    "",
-    "No metastasis.\n\n",
+    *PLAIN_TEXTS,
     "   ",
     "😀",
     # What special tokens look like: tokenizers take it for one.
@@ -40,14 +37,6 @@ def exported(pytorch, tmp_path_factory):
     for precision in ("fp32", "int8"):
         export_encoder(pytorch, folder / precision, precision=precision)
     return folder
-
-
-@pytest.fixture(scope="module")
-def tiny(tiny_bert, make_model, tmp_path_factory):
-    """One of them in fp32, for what does not depend on the family."""
-    path = tmp_path_factory.mktemp("tiny") / "exported"
-    export_encoder(make_model(tiny_bert), path, precision="fp32")
-    return path
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from small_encoders import NO_DROPOUT, SMALL
 from transformers import AutoConfig, AutoModel
 
 from spacy_biomed.annotations.pairs import pair
@@ -108,15 +109,11 @@ def make_family(tiny_bert, tmp_path_factory):
             model_type,
             vocab_size=vocabulary.vocab_size,
             pad_token_id=vocabulary.pad_token_id,
-            hidden_size=16,
             embedding_size=16,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=32,
             max_position_embeddings=80,
             type_vocab_size=2,
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
+            **SMALL,
+            **NO_DROPOUT,
         )
         torch.manual_seed(4)
         AutoModel.from_config(config).save_pretrained(path)

@@ -4,7 +4,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from encoded_rows import spy_on_shapes
+from encoded_rows import TEXTS, spy_on_shapes
 from spacy.tokens import Doc
 from thinc.api import SGD, Adam
 from transformers import AutoModel, AutoTokenizer
@@ -16,14 +16,6 @@ from spacy_biomed.encoders.torch.precision import resolve_precision
 from spacy_biomed.encoders.transformer_model import TransformerModel_v1
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.training.optimizer import AdamW_v1
-
-TEXTS = [
-    "Aspirin reduced the risk of cancer.",
-    "a",
-    "El paciente presentó náuseas,  vómitos y fiebre de 39 °C tras la quimioterapia.",
-    "",
-    "No metastasis.\n\n",
-]
 
 
 def direct(path, text):

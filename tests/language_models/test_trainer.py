@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from pretraining_recipes import make_recipe
+from small_encoders import SMALL
 from transformers import AutoConfig, AutoModelForMaskedLM, MobileBertConfig
 from transformers.utils import logging
 
@@ -82,10 +83,7 @@ def model_and_tokenizer(request, tiny_bert):
     if request.param == "mobilebert":
         config = MobileBertConfig(
             vocab_size=tokenizer.tokenizer.get_vocab_size(),
-            hidden_size=16,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=32,
+            **SMALL,
             embedding_size=8,
             intra_bottleneck_size=8,
         )

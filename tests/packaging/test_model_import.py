@@ -9,6 +9,7 @@ import spacy
 import torch
 import transformers
 from commands import call
+from small_encoders import SMALL
 
 from spacy_biomed import BiomedError
 from spacy_biomed.packaging import compress_pipeline
@@ -247,13 +248,7 @@ def test_a_checkpoint_without_its_classifier_is_refused(save_classifier, any_enc
 def test_a_classifier_with_more_layers_is_refused(tmp_path, tiny_bert):
     torch.manual_seed(0)
     config = transformers.ModernBertConfig(
-        vocab_size=200,
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_labels=3,
-        pad_token_id=0,
+        vocab_size=200, num_labels=3, pad_token_id=0, **SMALL | {"num_hidden_layers": 1}
     )
     path = shutil.copytree(tiny_bert, tmp_path / "modern")
     transformers.ModernBertForTokenClassification(config).save_pretrained(path)

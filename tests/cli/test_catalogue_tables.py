@@ -1,7 +1,7 @@
-"""`spacy biomed corpora` and `spacy biomed encoders`: what their two tables have in common."""
+"""`spacy biomed corpora` and `spacy biomed encoders`: what they have in common."""
 
 import pytest
-from commands import call
+from commands import call, refuse, run
 
 from spacy_biomed.corpora.corpus_catalogue import all_corpora
 from spacy_biomed.encoders.encoder_catalogue import all_encoders
@@ -39,3 +39,26 @@ def test_the_table_fits_the_terminal(command, columns):
     lines = call(command, columns=columns).stdout.splitlines()
     assert max(map(len, lines)) <= columns
     assert "…" not in "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("corpora --task parsing", "no --task 'parsing' in the catalogue: use assertion"),
+        ("corpora --language de", "no --language 'de' in the catalogue: use en, es or fr"),
+        ("corpora jnlpba --task ner", "--task filter"),
+        (
+            "encoders --language fr",
+            "no --language 'fr' in the catalogue: use en, es or multilingual",
+        ),
+        ("encoders beto --language es", "--language filter"),
+    ],
+)
+def test_bad_filters_say_what_to_do(arguments, message):
+    assert refuse(*arguments.split()).startswith(message)
+
+
+@pytest.mark.parametrize("example", ["corpora ncbi_disease", "encoders biobert"])
+def test_help_has_an_example(example):
+    printed = run(example.split()[0], "--help")
+    assert f"spacy biomed {example}" in " ".join(printed.split())

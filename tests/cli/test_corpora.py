@@ -1,9 +1,8 @@
-"""`spacy biomed corpora`: the table, one corpus, filters, JSON, bad input."""
+"""`spacy biomed corpora`: the table, one corpus, filters, JSON."""
 
 import json
 
-import pytest
-from commands import refuse, run
+from commands import run
 
 from spacy_biomed.corpora.corpus_catalogue import all_corpora
 
@@ -38,20 +37,3 @@ def test_one_corpus_shows_all_that_is_known() -> None:
         assert text in shown
     assert "df0df02fae6dbb87d88ffcf323b9096528f06f84" in shown
     assert json.loads(run("corpora", "NCBI-Disease", "--json"))["name"] == "ncbi_disease"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--task", "parsing"], "no --task 'parsing' in the catalogue: use assertion"),
-        (["--language", "de"], "no --language 'de' in the catalogue: use en, es or fr"),
-        (["jnlpba", "--task", "ner"], "--task filter"),
-    ],
-)
-def test_bad_filters_say_what_to_do(arguments: list[str], message: str) -> None:
-    line = refuse("corpora", *arguments)
-    assert line.startswith(message)
-
-
-def test_help_has_an_example() -> None:
-    assert "spacy biomed corpora ncbi_disease" in " ".join(run("corpora", "--help").split())

@@ -1,10 +1,10 @@
-"""`spacy biomed encoders`: the table, one encoder, the filter, JSON, bad input."""
+"""`spacy biomed encoders`: the table, one encoder, the filter, JSON."""
 
 import json
 from dataclasses import replace
 
 import pytest
-from commands import refuse, run
+from commands import run
 
 from spacy_biomed.encoders import encoder_catalogue
 from spacy_biomed.encoders.encoder_catalogue import find_encoder
@@ -42,19 +42,3 @@ def test_one_encoder_shows_all_that_is_known() -> None:
 def test_an_encoder_that_is_not_on_the_hub_shows_where_to_get_it() -> None:
     shown = run("encoders", "bio-lm-large", columns=120)
     assert "RoBERTa-large-PM-M3-Voc-hf.tar.gz" in shown
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--language", "fr"], "no --language 'fr' in the catalogue: use en, es or multilingual"),
-        (["beto", "--language", "es"], "--language filter"),
-    ],
-)
-def test_bad_filters_say_what_to_do(arguments: list[str], message: str) -> None:
-    line = refuse("encoders", *arguments)
-    assert line.startswith(message)
-
-
-def test_help_has_an_example() -> None:
-    assert "spacy biomed encoders biobert" in " ".join(run("encoders", "--help").split())

@@ -32,6 +32,10 @@ class Case:
     attended: np.ndarray
     labels: list[int]
 
+    def create(self, objective: Callable[..., Objective], **settings: object) -> Objective:
+        """An objective of a class for encoders of these shapes."""
+        return objective(self.student_shape, self.teacher_shape, **settings)
+
     def outputs(self, arrays: Arrays, objective: Objective) -> tuple[Outputs, dict]:
         """An encoder's outputs for an objective, and its tensors by the arrays' names."""
         needs = objective.needs

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from spacy_biomed.errors import BiomedError
-from spacy_biomed.language_models.objectives.objective import Needs
 from spacy_biomed.language_models.objectives.papers import DistilBertObjective
 
 SAME_WIDTH = {"student": (2, 4, 2), "teacher": (4, 4, 2)}
@@ -49,20 +47,16 @@ def softmax(logits):
     return exponentials / exponentials.sum()
 
 
-def make(case, **settings):
-    return DistilBertObjective(case.student_shape, case.teacher_shape, **settings)
-
-
 def test_loss_and_gradient_are_those_of_the_paper(make_case, agrees, make_reference):
     case = make_case(**SAME_WIDTH)
-    objective = make(case)
+    objective = case.create(DistilBertObjective)
     assert not list(objective.parameters())
     agrees(objective, case, make_reference(case.labels, mlm=2, soft=5, align=1))
 
 
 def test_a_narrower_student_is_projected(make_case, agrees, make_reference):
     case = make_case()
-    objective = make(case)
+    objective = case.create(DistilBertObjective)
     assert [(n, tuple(p.shape)) for n, p in objective.named_parameters()] == [
         ("project.weight", (5, 3))
     ]
@@ -73,12 +67,12 @@ def test_weights_and_temperature_are_what_was_given(make_case, agrees, make_refe
     case = make_case()
     settings = {"mlm_weight": 0.3, "soft_mlm_weight": 0.7, "align_weight": 2.5, "temperature": 3.0}
     reference = make_reference(case.labels, mlm=0.3, soft=0.7, align=2.5, temperature=3.0)
-    agrees(make(case, **settings), case, reference)
+    agrees(case.create(DistilBertObjective, **settings), case, reference)
 
 
 def test_terms_are_told_without_their_weights(make_case, make_reference):
     case = make_case()
-    objective = make(case).double()
+    objective = case.create(DistilBertObjective).double()
     loss, terms, _ = case.loss(objective)
     assert list(terms) == ["mlm", "soft_mlm", "align"]
     projections = {"project": objective.project.weight.detach().numpy().T}
@@ -87,32 +81,3 @@ def test_terms_are_told_without_their_weights(make_case, make_reference):
         assert terms[name].item() == pytest.approx(expected)
     weighted = 2 * terms["mlm"] + 5 * terms["soft_mlm"] + terms["align"]
     assert loss.item() == pytest.approx(weighted.item())
-
-
-@pytest.mark.parametrize(
-    ("settings", "needs", "terms"),
-    [
-        ({}, Needs("masked", True, "last"), ["mlm", "soft_mlm", "align"]),
-        ({"align_weight": 0}, Needs("masked", True), ["mlm", "soft_mlm"]),
-        ({"soft_mlm_weight": 0}, Needs("masked", False, "last"), ["mlm", "align"]),
-        ({"mlm_weight": 0, "soft_mlm_weight": 0}, Needs("none", False, "last"), ["align"]),
-    ],
-)
-def test_a_term_without_weight_is_neither_needed_nor_computed(make_case, settings, needs, terms):
-    case = make_case()
-    objective = make(case, **settings).double()
-    assert objective.needs == needs
-    assert list(case.loss(objective)[1]) == terms
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"temperature": 0}, "temperature = 0; give one above 0"),
-        ({"mlm_weight": -1}, "the weight of mlm is -1; give 0 or more"),
-        ({"mlm_weight": 0, "soft_mlm_weight": 0, "align_weight": 0}, "all weights are 0"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(make_case, settings, message):
-    with pytest.raises(BiomedError, match=message):
-        make(make_case(), **settings)

@@ -26,11 +26,11 @@ def test_loss_and_gradient_are_those_of_the_paper(make_case, agrees, positions):
             cosines.append(u @ v / np.linalg.norm(u) / np.linalg.norm(v))
         return 5 * mlm + 2 * divergence + (1 - np.mean(cosines))
 
-    agrees(LargeToBaseObjective(case.student_shape, case.teacher_shape), case, reference)
+    agrees(case.create(LargeToBaseObjective), case, reference)
 
 
 def test_without_alignment_nothing_is_projected(make_case):
     case = make_case()
-    objective = LargeToBaseObjective(case.student_shape, case.teacher_shape, align_weight=0)
+    objective = case.create(LargeToBaseObjective, align_weight=0)
     assert not list(objective.parameters())
     assert list(case.loss(objective)[1]) == ["mlm", "soft_mlm"]

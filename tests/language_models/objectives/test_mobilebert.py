@@ -39,27 +39,23 @@ def make_reference(positions, unpadded):
     return make
 
 
-def make(case, **settings):
-    return MobileBertObjective(case.student_shape, case.teacher_shape, **settings)
-
-
 def test_loss_and_gradient_are_those_of_the_paper(make_case, agrees, make_reference):
     case = make_case(student=(3, 4, 2), teacher=(3, 4, 2))
-    objective = make(case)
+    objective = case.create(MobileBertObjective)
     assert not list(objective.parameters())
     agrees(objective, case, make_reference(case.labels, [1, 2, 3], alpha=0.5))
 
 
 def test_other_shapes_are_mapped_and_projected(make_case, agrees, make_reference):
     case = make_case()
-    objective = make(case, mlm_share=0.9, layer_map=[1, 4])
+    objective = case.create(MobileBertObjective, mlm_share=0.9, layer_map=[1, 4])
     assert [name for name, _ in objective.named_parameters()] == ["project.weight"]
     agrees(objective, case, make_reference(case.labels, [1, 4], alpha=0.9))
 
 
 def test_terms_are_told_without_their_weights(make_case):
     case = make_case()
-    loss, terms, _ = case.loss(make(case, mlm_share=0.2).double())
+    loss, terms, _ = case.loss(case.create(MobileBertObjective, mlm_share=0.2).double())
     assert list(terms) == ["mlm", "hidden_states", "attentions"]
     weighted = 0.2 * terms["mlm"] + 0.8 * (terms["hidden_states"] + terms["attentions"])
     assert loss.item() == pytest.approx(weighted.item())
@@ -67,7 +63,7 @@ def test_terms_are_told_without_their_weights(make_case):
 
 def test_a_teacher_without_a_language_model_head_will_do(make_case):
     case = make_case()
-    objective = make(case).double()
+    objective = case.create(MobileBertObjective).double()
     assert objective.needs == Needs("masked", False, "all", True)
     del case.teacher["logits.masked"]
     assert case.loss(objective)[0].isfinite()
@@ -76,4 +72,4 @@ def test_a_teacher_without_a_language_model_head_will_do(make_case):
 @pytest.mark.parametrize("share", [0, 1, -0.5, 2])
 def test_a_share_that_is_none_is_refused(make_case, share):
     with pytest.raises(BiomedError, match=f"mlm_share = {share}; give one between 0 and 1"):
-        make(make_case(), mlm_share=share)
+        make_case().create(MobileBertObjective, mlm_share=share)

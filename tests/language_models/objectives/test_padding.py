@@ -9,7 +9,7 @@ from spacy_biomed.language_models.objectives import OBJECTIVES
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_values_at_padding_change_nothing(make_case, change_padding, name, which):
     case = make_case()
-    objective = OBJECTIVES[name](case.student_shape, case.teacher_shape).double()
+    objective = case.create(OBJECTIVES[name]).double()
     before, _, _ = case.loss(objective)
     change_padding(case, which)
     after, _, tensors = case.loss(objective)

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from spacy_biomed.errors import BiomedError
-from spacy_biomed.language_models.objectives.objective import Needs
 from spacy_biomed.language_models.objectives.papers import TinyBertObjective
 
 
@@ -53,13 +51,9 @@ def make_reference(positions, unpadded):
     return make
 
 
-def make(case, **settings):
-    return TinyBertObjective(case.student_shape, case.teacher_shape, **settings)
-
-
 def test_loss_and_gradient_are_those_of_the_paper(make_case, agrees, make_reference):
     case = make_case()
-    objective = make(case)
+    objective = case.create(TinyBertObjective)
     assert {name: tuple(p.shape) for name, p in objective.named_parameters()} == {
         "project_embeddings.weight": (5, 3),
         "project.weight": (5, 3),
@@ -69,27 +63,35 @@ def test_loss_and_gradient_are_those_of_the_paper(make_case, agrees, make_refere
 
 def test_encoders_of_one_width_need_no_projections(make_case, agrees, make_reference):
     case = make_case(student=(2, 4, 2), teacher=(4, 4, 2))
-    objective = make(case)
+    objective = case.create(TinyBertObjective)
     assert not list(objective.parameters())
     agrees(objective, case, make_reference([2, 4], [1, 1, 1, 1]))
 
 
 def test_layers_and_their_weights_are_what_was_given(make_case, agrees, make_reference):
     case = make_case()
-    objective = make(
-        case, embedding_weight=0.5, layer_weights=[2.0, 0.3], output_weight=4, layer_map=[3, 1]
+    objective = case.create(
+        TinyBertObjective,
+        embedding_weight=0.5,
+        layer_weights=[2.0, 0.3],
+        output_weight=4,
+        layer_map=[3, 1],
     )
     agrees(objective, case, make_reference([3, 1], [0.5, 2.0, 0.3, 4]))
 
 
 def test_other_numbers_of_heads_are_compared_by_their_means(make_case, agrees, make_reference):
     case = make_case(student=(2, 3, 2), teacher=(2, 3, 3))
-    agrees(make(case), case, make_reference([1, 2], [1, 1, 1, 1], mean_heads=True))
+    agrees(
+        case.create(TinyBertObjective), case, make_reference([1, 2], [1, 1, 1, 1], mean_heads=True)
+    )
 
 
 def test_terms_are_told_without_their_weights(make_case, make_reference):
     case = make_case(student=(2, 4, 2), teacher=(4, 4, 2))
-    loss, terms, _ = case.loss(make(case, embedding_weight=0.5, output_weight=3))
+    loss, terms, _ = case.loss(
+        case.create(TinyBertObjective, embedding_weight=0.5, output_weight=3)
+    )
     assert list(terms) == ["embedding", "hidden_states", "attentions", "output"]
     alone = {
         "embedding": [1, 0, 0, 0],
@@ -103,33 +105,3 @@ def test_terms_are_told_without_their_weights(make_case, make_reference):
     assert loss.item() == pytest.approx(
         (0.5 * terms["embedding"] + layers + 3 * terms["output"]).item()
     )
-
-
-@pytest.mark.parametrize(
-    ("settings", "needs", "terms"),
-    [
-        ({"output_weight": 0, "embedding_weight": 0}, Needs("none", False, "all", True), 2),
-        ({"layer_weights": [0, 0], "output_weight": 0}, Needs("none", False, "all"), 1),
-        ({"layer_weights": [0, 0], "embedding_weight": 0}, Needs("attended", True), 1),
-        ({}, Needs("attended", True, "all", True), 4),
-    ],
-)
-def test_a_term_without_weight_is_neither_needed_nor_computed(make_case, settings, needs, terms):
-    case = make_case()
-    objective = make(case, **settings).double()
-    assert objective.needs == needs
-    assert len(case.loss(objective)[1]) == terms
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"layer_weights": [1]}, r"layer_weights = \[1\]: 1 weights for a student of 2 layers"),
-        ({"layer_weights": [1, -1]}, r"layer_weights = \[1, -1\]: give weights of 0 or more"),
-        ({"layer_map": [1, 5]}, "the teacher has no layer 5; its layers are 1 to 4"),
-        ({"output_weight": -2}, "the weight of output is -2"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(make_case, settings, message):
-    with pytest.raises(BiomedError, match=message):
-        make(make_case(), **settings)

@@ -39,14 +39,18 @@ def test_discontinuous_and_nested_mentions_are_kept(tmp_path):
     assert [mention.is_discontinuous for mention in document.mentions] == [True, False, False]
 
 
-def test_fragments_that_only_a_line_end_parts_are_one(tmp_path):
-    document = read_one(tmp_path, "lung\ncancer", "T1\tD 0 4;5 11\tlung cancer\n")
-    assert document.mentions[0].fragments == ((0, 11),)
-
-
-def test_a_space_may_part_fragments(tmp_path):
-    document = read_one(tmp_path, "a b c", "T1\tD 0 1; 4 5\ta c\n")
-    assert document.mentions[0].fragments == ((0, 1), (4, 5))
+@pytest.mark.parametrize(
+    ("text", "line", "fragments"),
+    [
+        ("lung\ncancer", "T1\tD 0 11\tlung cancer\n", ((0, 11),)),
+        ("lung\ncancer", "T1\tD 0 4;5 11\tlung cancer\n", ((0, 11),)),
+        ("a b c", "T1\tD 0 1; 4 5\ta c\n", ((0, 1), (4, 5))),
+        ("a b c", "T1\tD 4 5;0 1\tc a\n", ((0, 1), (4, 5))),
+    ],
+    ids=["line end", "only a line end between", "space between", "put in order"],
+)
+def test_fragments(tmp_path, text, line, fragments):
+    assert read_one(tmp_path, text, line).mentions[0].fragments == fragments
 
 
 def test_arguments_that_are_numbered_have_one_role(tmp_path):
@@ -63,46 +67,40 @@ def test_arguments_that_are_numbered_have_one_role(tmp_path):
     ]
 
 
-def test_a_line_end_inside_a_mention_reads_as_a_space(tmp_path):
-    document = read_one(tmp_path, "lung\ncancer", "T1\tD 0 11\tlung cancer\n")
-    assert document.mentions[0].fragments == ((0, 11),)
+A_INHIBITS_B = """T1\tG 0 1\tA
+T2\tInhibition 2 10\tinhibits
+T3\tG 11 12\tB
+T4\tS 16 17\tC
+"""
 
 
-def test_fragments_are_put_in_text_order(tmp_path):
-    document = read_one(tmp_path, "a b c", "T1\tD 4 5;0 1\tc a\n")
-    assert document.mentions[0].fragments == ((0, 1), (4, 5))
-
-
-def test_relations_events_and_equivalences_become_relations(tmp_path):
-    document = read_one(
-        tmp_path,
-        "A inhibits B in C",
-        "T1\tG 0 1\tA\nT2\tInhibition 2 10\tinhibits\nT3\tG 11 12\tB\nT4\tS 16 17\tC\n"
-        "R1\tIn Arg1:T3 Arg2:T4\t\nE1\tInhibition:T2 Agent:T1 Theme:T3\n"
-        "E2\tInhibition:T2 Cause:E1\n*\tEquiv T1 T3 T4\n",
-    )
-    assert document.relations == [
-        Relation("In", "T3", "T4", "R1"),
-        Relation("Agent", "T2", "T1", "E1"),
-        Relation("Theme", "T2", "T3", "E1"),
-        Relation("Cause", "T2", "T2", "E2"),
-        Relation("Equiv", "T1", "T3", "*"),
-        Relation("Equiv", "T1", "T4", "*"),
-    ]
-
-
-def test_an_event_without_a_trigger_relates_its_first_argument_to_the_others(tmp_path):
-    document = read_one(
-        tmp_path,
-        "A inhibits B in C",
-        "T1\tP 0 1\tA\nT2\tP 11 12\tB\nT3\tCell 16 17\tC\n"
-        "E1\tRegulation Agent:T1 Target:T2 Tissue:T3\nE2\tPart Whole:T3 Of:E1\n",
-    )
-    assert document.relations == [
-        Relation("Regulation", "T1", "T2", "E1"),
-        Relation("Tissue", "T1", "T3", "E1"),
-        Relation("Part", "T3", "T1", "E2"),
-    ]
+@pytest.mark.parametrize(
+    ("lines", "relations"),
+    [
+        ("R1\tIn Arg1:T3 Arg2:T4\t\n", [("In", "T3", "T4", "R1")]),
+        (
+            "E1\tInhibition:T2 Agent:T1 Theme:T3\nE2\tInhibition:T2 Cause:E1\n",
+            [("Agent", "T2", "T1", "E1"), ("Theme", "T2", "T3", "E1"), ("Cause", "T2", "T2", "E2")],
+        ),
+        (
+            "*\tEquiv T1 T3 T4\n",
+            [("Equiv", "T1", "T3", "*"), ("Equiv", "T1", "T4", "*")],
+        ),
+        # An event without a trigger relates its first argument to the others.
+        (
+            "E1\tRegulation Agent:T1 Target:T3 Tissue:T4\nE2\tPart Whole:T4 Of:E1\n",
+            [
+                ("Regulation", "T1", "T3", "E1"),
+                ("Tissue", "T1", "T4", "E1"),
+                ("Part", "T4", "T1", "E2"),
+            ],
+        ),
+    ],
+    ids=["relation", "events", "equivalence", "no trigger"],
+)
+def test_relations_events_and_equivalences_become_relations(tmp_path, lines, relations):
+    document = read_one(tmp_path, "A inhibits B in C", A_INHIBITS_B + lines)
+    assert document.relations == [Relation(*one) for one in relations]
 
 
 def test_annotations_of_shared_tasks_are_read_from_two_files(tmp_path):

@@ -46,7 +46,7 @@ def write_corpora(folder: Path, kinds: list[str]) -> list[Path]:
 
 
 def create_heads_config(folder: Path, kinds: list[str], encoder: Path) -> Config:
-    """A multi-task config with a head for each kind of corpus, written to `corpora` in a folder."""
+    """A multi-task config in fp32, and in `corpora` a corpus of each kind for one of its heads."""
     config, _ = create_multitask_config(
         write_corpora(folder / "corpora", kinds),
         encoder=str(encoder),
@@ -54,6 +54,7 @@ def create_heads_config(folder: Path, kinds: list[str], encoder: Path) -> Config
         epochs=1,
         batch_words=100,
     )
+    config["components"]["biomed_transformer"]["model"]["precision"] = "fp32"
     return config
 
 

@@ -24,9 +24,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def config(folder, tiny_bert):
-    config = create_heads_config(folder, KINDS, tiny_bert)
-    config["components"]["biomed_transformer"]["model"]["precision"] = "fp32"
-    return config
+    return create_heads_config(folder, KINDS, tiny_bert)
 
 
 def learn(config, folder):

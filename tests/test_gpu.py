@@ -191,7 +191,6 @@ def test_fine_tuning_in_bf16_loses_what_it_loses_on_the_cpu(corpus):
 def test_all_heads_learn_together_and_open_on_the_cpu(tiny_bert, tmp_path):
     kinds = sorted(kind for head in list_heads().values() for kind in head.learns)
     config = create_heads_config(tmp_path, kinds, tiny_bert)
-    config["components"][ENCODER]["model"]["precision"] = "fp32"
     config["training"]["dropout"] = 0.0  # what is dropped differs
     nlp, losses = fine_tune(config, GPU, 4 * len(kinds))
     _, expected = fine_tune(config, "cpu", 4 * len(kinds))

@@ -35,9 +35,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def config(folder, tiny_bert):
-    config = create_heads_config(folder, KINDS, tiny_bert)
-    config["components"][ENCODER]["model"]["precision"] = "fp32"  # exports are compared to 1e-3
-    return config
+    return create_heads_config(folder, KINDS, tiny_bert)
 
 
 @pytest.fixture(scope="module")

@@ -46,6 +46,31 @@ encoder = "{encoder}"
 [corpora.drugs]
 """
 
+# A study with two ways to train on two tasks, to be formatted with an encoder and a template.
+TASKS_STUDY = """
+[study]
+title = "Tasks"
+
+[grid]
+epochs = 1
+
+[rows]
+
+[rows.alone]
+encoder = "{encoder}"
+
+[rows.apart]
+encoder = "{encoder}"
+training = "apart"
+template = "{template}"
+
+[corpora]
+
+[corpora.drugs]
+
+[corpora.topics]
+"""
+
 # Settings of a head of entities that replace its template's.
 SMALL_MODEL = {"hidden_width": 16, "features": {"rows": [50, 50, 50, 50]}}
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from commands import refuse, run
+from multitask_corpora import TASKS_STUDY
 from spacy.util import load_config
 
 
@@ -96,43 +97,21 @@ def test_bad_input_is_one_line(tmp_path, monkeypatch, arguments, message):
     assert list(tmp_path.iterdir()) == []
 
 
-STUDY = """
-[study]
-title = "Tasks"
-
-[grid]
-epochs = 1
-
-[rows]
-
-[rows.alone]
-encoder = "ENCODER"
-
+TOGETHER = """
 [rows.with]
-encoder = "ENCODER"
+encoder = "{encoder}"
 training = "together"
 companions = "each"
-template = "TEMPLATE"
-
-[rows.apart]
-encoder = "ENCODER"
-training = "apart"
-template = "TEMPLATE"
-
-[corpora]
-
-[corpora.drugs]
-
-[corpora.topics]
+template = "{template}"
 """
 
 
 def test_a_study_of_tasks_and_the_scores_of_a_pipeline(corpora, template, tiny_bert, tmp_path):
-    study = STUDY.replace("ENCODER", str(tiny_bert)).replace("TEMPLATE", str(template))
+    study = (TASKS_STUDY + TOGETHER).format(encoder=tiny_bert, template=template)
     (tmp_path / "study.cfg").write_text(study)
     output = tmp_path / "study"
     printed = run("study", "run", tmp_path / "study.cfg", output, "--corpora-dir", corpora)
-    assert "| corpus | alone | with drugs | with topics | apart |" in printed
+    assert "| corpus | alone | apart | with drugs | with topics |" in printed
     results = json.loads((output / "results.json").read_text())
     found = {(cell["row"], cell["corpus"]): cell["mean"] for cell in results["cells"]}
     assert ("with_drugs", "drugs") not in found

@@ -19,16 +19,16 @@ import signal
 import stat
 import sys
 import tempfile
-import traceback
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import huggingface_hub.constants
 import spacy
 from distillation_recipe import RECIPE as DISTILLATION
+from fault_injection import call
 from multitask_corpora import convert_tasks
 from pretraining_recipes import RECIPE as PRETRAINING
 from pretraining_recipes import make_text
@@ -121,24 +121,11 @@ def _be_the_command(room: Path, arguments: list[str], output: int, errors: int) 
         os.chdir(room)
         if os.geteuid() == 0:
             _give_up_privileges()
-        status = _run_spacy(arguments)
+        status = call(arguments, partial(import_everything(), prog_name="python -m spacy"))
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
-
-
-def _run_spacy(arguments: list[str]) -> int:
-    command = import_everything()
-    sys.argv = ["spacy", "biomed", *arguments]
-    try:
-        command(prog_name="python -m spacy")
-    except SystemExit as error:
-        return error.code if isinstance(error.code, int) else int(error.code is not None)
-    except BaseException:
-        traceback.print_exc()
-        return 1
-    return 0
 
 
 def _give_up_privileges() -> None:

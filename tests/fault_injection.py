@@ -128,14 +128,9 @@ class Running:
         return Outcome(os.waitstatus_to_exitcode(status), lines, calls)
 
 
-def run(
-    arguments: list[str],
-    folder: Path,
-    fault: Fault | None = None,
-    prepare: Callable[[], Any] = lambda: None,
-) -> Outcome:
-    """Run `spacy biomed ...` in a folder."""
-    return start(arguments, folder, fault, prepare).wait()
+def run(*arguments: Any, **options: Any) -> Outcome:
+    """Start a command, with the arguments of `start`, and wait for its end."""
+    return start(*arguments, **options).wait()
 
 
 def start(
@@ -170,11 +165,11 @@ def start(
     os._exit(status)
 
 
-def call(arguments: list[str]) -> int:
+def call(arguments: list[str], command: Callable[[], object] = setup_cli) -> int:
     """Run `spacy biomed ...` in this process; return its exit status."""
     sys.argv = ["spacy", "biomed", *arguments]
     try:
-        setup_cli()
+        command()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:

@@ -8,7 +8,7 @@ import shutil
 import pytest
 from distillation_recipe import RECIPE
 from fault_injection import Fault, choose_tries, run, snapshot, temporary
-from multitask_corpora import STUDY, convert_tasks, write_small_template
+from multitask_corpora import STUDY, TASKS_STUDY, convert_tasks, write_small_template
 
 from spacy_biomed.encoders.torch.precision import _bf16_is_faster
 from spacy_biomed.evaluation.benchmark import PipelineFigures
@@ -17,29 +17,6 @@ NAMES = ("tasks", "encoders", "distillation")
 RESULTS = "results.json"
 TRIES = 3
 
-TASKS = """
-[study]
-title = "Tasks"
-
-[grid]
-epochs = 1
-
-[rows]
-
-[rows.alone]
-encoder = "{encoder}"
-
-[rows.apart]
-encoder = "{encoder}"
-training = "apart"
-template = "{template}"
-
-[corpora]
-
-[corpora.drugs]
-
-[corpora.topics]
-"""
 ENCODERS = (
     STUDY
     + """
@@ -58,7 +35,7 @@ def commands(tiny_bert, tmp_path_factory):
     template = write_small_template(folder / "multitask.cfg")
     (folder / "recipe.cfg").write_text(RECIPE)
     (folder / "text.txt").write_text("Aspirin reduced the risk of cancer.\n" * 20)
-    (folder / "tasks.cfg").write_text(TASKS.format(encoder=tiny_bert, template=template))
+    (folder / "tasks.cfg").write_text(TASKS_STUDY.format(encoder=tiny_bert, template=template))
     (folder / "encoders.cfg").write_text(ENCODERS.format(encoder=tiny_bert))
     where = ["--corpora-dir", tasks]
     recipe = [folder / "recipe.cfg", "out", "--paths.text", folder / "text.txt"]

@@ -1,6 +1,7 @@
 """A pipeline of rules, which finds two kinds of words, and documents in eight shards."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,3 +40,17 @@ def whole(ruler, notes, tmp_path) -> dict:
     """The files that one process writes of `notes`."""
     annotate_collection(str(ruler), notes, tmp_path / "whole", BulkSettings(shard_size=5))
     return snapshot(tmp_path / "whole")
+
+
+@pytest.fixture
+def check_written_again() -> Callable[..., None]:
+    """Check that a shard that no record names is written again with the same bytes."""
+
+    def check(write: Callable[[str], Path], name: str) -> None:
+        output = write(name)
+        files = snapshot(output)
+        (output / "_finished.jsonl").unlink()
+        write(name)
+        assert snapshot(output) == files
+
+    return check

@@ -218,12 +218,8 @@ def test_characters_that_xml_does_not_have_become_spaces(inputs, tmp_path):
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a_shard_that_is_written_again_has_the_same_bytes(write, tool):
-    output = write(tool)
-    files = {path: path.read_bytes() for path in output.rglob("*") if path.is_file()}
-    (output / "_finished.jsonl").unlink()
-    write(tool)
-    assert {path: path.read_bytes() for path in output.rglob("*") if path.is_file()} == files
+def test_a_shard_that_is_written_again_has_the_same_bytes(check_written_again, write, tool):
+    check_written_again(write, tool)
 
 
 def test_without_the_extra_nothing_is_written(write, monkeypatch, tmp_path):

@@ -36,6 +36,18 @@ def jobs(*texts: str) -> list[Job]:
     return [Job("", text, lambda id, doc: b"") for text in texts]
 
 
+def ask(batcher: Batcher, *texts: str) -> asyncio.Future[list[bytes]]:
+    return asyncio.ensure_future(batcher.annotate(jobs(*texts)))
+
+
+async def begin(batcher: Batcher, work: Work, *texts: str) -> asyncio.Future[list[bytes]]:
+    """Ask, and wait until the batch has begun."""
+    answer = ask(batcher, *texts)
+    while not work.batches:
+        await asyncio.sleep(0.005)
+    return answer
+
+
 def run(talk, work: Work, **limits):
     """Run a conversation with a batcher, which must end."""
 
@@ -48,11 +60,6 @@ def run(talk, work: Work, **limits):
             assert await batcher.close(30)
 
     return asyncio.run(converse())
-
-
-async def begun(work: Work, batches: int = 1) -> None:
-    while len(work.batches) < batches:
-        await asyncio.sleep(0.005)
 
 
 def test_requests_that_come_together_share_a_batch():
@@ -82,9 +89,8 @@ def test_what_comes_during_a_batch_is_the_next_one():
     work = Work(is_held=True)
 
     async def talk(batcher):
-        first = asyncio.ensure_future(batcher.annotate(jobs("a")))
-        await begun(work)
-        others = [asyncio.ensure_future(batcher.annotate(jobs(text))) for text in "bc"]
+        first = await begin(batcher, work, "a")
+        others = [ask(batcher, text) for text in "bc"]
         await asyncio.sleep(0.1)  # longer than requests are gathered
         assert (batcher.waiting, work.batches) == (2, [["a"]])
         assert batcher.busy_time > 0
@@ -106,11 +112,10 @@ def test_a_short_request_is_not_behind_all_of_a_long_one():
     work = Work(is_held=True)
 
     async def talk(batcher):
-        asyncio.ensure_future(batcher.annotate(jobs("first")))
-        await begun(work)
-        long = asyncio.ensure_future(batcher.annotate(jobs("a", "b", "c", "d", "e")))
+        await begin(batcher, work, "first")
+        long = ask(batcher, "a", "b", "c", "d", "e")
         await asyncio.sleep(0)
-        short = asyncio.ensure_future(batcher.annotate(jobs("s")))
+        short = ask(batcher, "s")
         await asyncio.sleep(0)
         work.go.set()
         return await asyncio.gather(long, short)
@@ -124,14 +129,13 @@ def test_too_many_that_wait_are_refused_and_the_others_answered():
     work = Work(is_held=True)
 
     async def talk(batcher):
-        first = asyncio.ensure_future(batcher.annotate(jobs("a")))
-        await begun(work)
-        second = asyncio.ensure_future(batcher.annotate(jobs("b", "c")))
+        first = await begin(batcher, work, "a")
+        second = ask(batcher, "b", "c")
         await asyncio.sleep(0)
         for refused in (jobs("d", "e"), jobs("d", "e", "f")):
             with pytest.raises(Overloaded):
                 await batcher.annotate(refused)
-        third = asyncio.ensure_future(batcher.annotate(jobs("g")))
+        third = ask(batcher, "g")
         await asyncio.sleep(0)
         work.go.set()
         return await asyncio.gather(first, second, third)
@@ -145,16 +149,15 @@ def test_the_end_of_its_time_frees_a_request_and_its_places_while_the_thread_goe
     work = Work(is_held=True)
 
     async def talk(batcher):
-        long = asyncio.ensure_future(batcher.annotate(jobs("long")))
-        await begun(work)
-        waiting = asyncio.ensure_future(batcher.annotate(jobs("a", "b", "c")))
+        long = await begin(batcher, work, "long")
+        waiting = ask(batcher, "a", "b", "c")
         with pytest.raises(TookTooLong):
             await long
         with pytest.raises(Overloaded):
             await waiting
         assert batcher.waiting == 0
         assert batcher.busy_time > 0
-        later = asyncio.ensure_future(batcher.annotate(jobs("d", "e", "f")))
+        later = ask(batcher, "d", "e", "f")
         await asyncio.sleep(0)
         work.go.set()
         return await later
@@ -167,9 +170,8 @@ def test_a_request_that_no_batch_takes_in_time_is_refused_and_what_has_begun_is_
     work = Work(is_held=True)
 
     async def talk(batcher):
-        begins = asyncio.ensure_future(batcher.annotate(jobs("a")))
-        await begun(work)
-        waiting = [asyncio.ensure_future(batcher.annotate(jobs(text))) for text in "bc"]
+        begins = await begin(batcher, work, "a")
+        waiting = [ask(batcher, text) for text in "bc"]
         refused = await asyncio.gather(*waiting, return_exceptions=True)
         assert batcher.waiting == 0
         work.go.set()
@@ -183,8 +185,7 @@ def test_a_request_of_which_a_document_has_begun_is_not_refused():
     work = Work(is_held=True)
 
     async def talk(batcher):
-        request = asyncio.ensure_future(batcher.annotate(jobs("a", "b")))
-        await begun(work)
+        request = await begin(batcher, work, "a", "b")
         await asyncio.sleep(0.3)
         work.go.set()
         return await request
@@ -213,10 +214,9 @@ def test_a_request_that_is_given_up_leaves_the_queue():
     work = Work(is_held=True)
 
     async def talk(batcher):
-        first = asyncio.ensure_future(batcher.annotate(jobs("a")))
-        await begun(work)
-        second = asyncio.ensure_future(batcher.annotate(jobs("b", "c")))
-        third = asyncio.ensure_future(batcher.annotate(jobs("d")))
+        first = await begin(batcher, work, "a")
+        second = ask(batcher, "b", "c")
+        third = ask(batcher, "d")
         await asyncio.sleep(0)
         second.cancel()
         first.cancel()
@@ -258,8 +258,7 @@ def test_a_failure_that_nobody_waits_for_is_not_logged(caplog):
     work = Work(is_held=True, error=ValueError("Ochoa"))
 
     async def talk(batcher):
-        request = asyncio.ensure_future(batcher.annotate(jobs("Ochoa")))
-        await begun(work)
+        request = await begin(batcher, work, "Ochoa")
         request.cancel()
         work.go.set()
         await asyncio.gather(request, return_exceptions=True)

@@ -18,15 +18,13 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
-    PrivateAttr,
     Tag,
     field_validator,
     model_validator,
 )
 
 from ..encoders.torch.precision import Precision
-from ..errors import BiomedError
-from ..settings.sections import Section, describe_place, read_sections
+from ..settings.sections import ConfigFile, Section, read_sections
 
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 Paths = Annotated[
@@ -229,7 +227,7 @@ class Output(Section):
         return self.directory.with_name(self.directory.name + ".training")
 
 
-class TrainingRecipe(Section):
+class TrainingRecipe(ConfigFile):
     """The sections of all recipes.
 
     [paths] may have any variables, which other sections use as ${paths.text}.
@@ -246,14 +244,6 @@ class TrainingRecipe(Section):
     masking: Masking = Masking()
     training: Training
     output: Output
-
-    _source: Path | None = PrivateAttr(default=None)
-    _text: str = PrivateAttr(default="")
-
-    def error(self, setting: str, problem: str) -> BiomedError:
-        """An error about a setting, such as "text.paths", with the recipe's file and line."""
-        place = describe_place(self._source, self._text, setting) if self._source else ""
-        return BiomedError(f"{place}{setting}: {problem}")
 
     def check_paths(self) -> None:
         """Check that the files and folders of the text exist; raise BiomedError if one does not."""
@@ -329,7 +319,6 @@ def read_recipe(
     Raises:
         BiomedError: if the file cannot be read, or something in it is wrong or missing.
     """
-    recipe, text = read_sections(path, schema, overrides, kind="recipe")
-    recipe._source, recipe._text = path, text
+    recipe = read_sections(path, schema, overrides, kind="recipe")
     recipe.check_paths()
     return recipe

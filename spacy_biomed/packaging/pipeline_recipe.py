@@ -6,7 +6,7 @@ with the file and the number of the line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,12 +16,11 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
-    PrivateAttr,
     model_validator,
 )
 
-from ..errors import BiomedError, quote
-from ..settings.sections import Section, advise_on_name, describe_place, read_sections
+from ..errors import quote
+from ..settings.sections import ConfigFile, Section, check_name, read_sections
 
 Name = Annotated[str, Field(pattern=r"^\w[\w-]*$")]
 PackageName = Annotated[str, Field(pattern=r"^[a-z]{2,3}_[A-Za-z0-9]\w*$")]
@@ -161,7 +160,7 @@ class Card(Section):
     robustness: list[str] = []
 
 
-class PipelineRecipe(Section):
+class PipelineRecipe(ConfigFile):
     """The sections of a recipe; [vars] may have any variables, used as ${vars.name}."""
 
     vars: dict[str, object] = {}
@@ -172,22 +171,17 @@ class PipelineRecipe(Section):
     students: Annotated[dict[PackageName, Student], Field(min_length=1)]
     card: Card = Card()
 
-    _path: Path = PrivateAttr(default=Path())
-    _text: str = PrivateAttr(default="")
-
     @model_validator(mode="after")
     def _names_fit(self) -> PipelineRecipe:
         if self.corpus.name in self.corpora:
             raise ValueError(f"corpus.name = {quote(self.corpus.name)}: is one of the corpora")
         for setting, names in (("tests", self.card.tests), ("robustness", self.card.robustness)):
-            _check_names(f"card.{setting}", names or (), self.corpora)
+            for name in names or ():
+                check_name(f"card.{setting}", name, self.corpora)
         for name, student in self.students.items():
-            _check_names(f"students.{name}.teachers", student.teachers or (), self.teachers)
+            for teacher in student.teachers or ():
+                check_name(f"students.{name}.teachers", teacher, self.teachers)
         return self
-
-    def error(self, setting: str, problem: str) -> BiomedError:
-        """An error about a setting, with the recipe's file and line."""
-        return BiomedError(f"{describe_place(self._path, self._text, setting)}{setting}: {problem}")
 
     def teachers_of(self, student: str) -> dict[str, TeacherSection]:
         """The teachers of a student, without those that the command line does not name."""
@@ -210,12 +204,4 @@ def read_pipeline_recipe(
     Raises:
         BiomedError: if it cannot be read, or something in it is wrong or missing.
     """
-    recipe, text = read_sections(path, PipelineRecipe, overrides, kind="recipe")
-    recipe._path, recipe._text = path, text
-    return recipe
-
-
-def _check_names(setting: str, names: Iterable[str], known: Mapping[str, object]) -> None:
-    for name in names:
-        if name not in known:
-            raise ValueError(f"{setting} has {quote(name)}: {advise_on_name(name, known)}")
+    return read_sections(path, PipelineRecipe, overrides, kind="recipe")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from confection import Config, ConfigValidationError
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 
 from ..errors import BiomedError, escape, quote, suggest
 from .config_lines import (
@@ -36,26 +36,35 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-AnySections = TypeVar("AnySections", bound=BaseModel)
+class ConfigFile(Section):
+    """All sections of a config, which know the file that they were read from."""
+
+    _path: Path | None = PrivateAttr(default=None)
+    _text: str = PrivateAttr(default="")
+
+    def error(self, setting: str, problem: str) -> BiomedError:
+        """An error about a setting, such as "text.paths", with the file and its line."""
+        place = _describe_place(self._path, self._text, setting) if self._path else ""
+        return BiomedError(f"{place}{setting}: {problem}")
+
+
+AnyConfigFile = TypeVar("AnyConfigFile", bound=ConfigFile)
 
 
 def read_sections(
     path: Path,
-    schema: type[AnySections],
+    schema: type[AnyConfigFile],
     overrides: Mapping[str, object] | None = None,
     *,
     kind: str,
     prepare: Callable[[Config], Config] | None = None,
-) -> tuple[AnySections, str]:
+) -> AnyConfigFile:
     """Read a config and check it against a schema.
 
     Args:
         overrides: settings by their dotted names, as on the command line.
         kind: what such a file is called in messages.
         prepare: completes the config before overrides and variables are filled in.
-
-    Returns:
-        the sections, and the text of the file.
 
     Raises:
         BiomedError: if the file cannot be read, or something in it is wrong or missing.
@@ -67,13 +76,15 @@ def read_sections(
             whole = prepare(Config().from_str(text, interpolate=False)).to_str()
         whole = _check_overrides(path, whole, schema, overrides or {})
         config = Config().from_str(whole, overrides=dict(overrides or {}))
-        return schema.model_validate(_without_nulls(config)), text
+        sections = schema.model_validate(_without_nulls(config))
     except BiomedError:
         raise
     except ValidationError as error:
         raise BiomedError(_explain(path, text, schema, error, kind)) from error
     except (ConfigValidationError, ConfigParserError, ValueError) as error:
         raise BiomedError(_explain_syntax(path, text, error)) from error
+    sections._path, sections._text = path, text
+    return sections
 
 
 def _check_overrides(
@@ -150,12 +161,18 @@ def _explain(
     if problem.endswith(": is missing"):
         variable = _variable_of(text, name)
         problem += f"; give --{variable}" if variable else "; add it"
-    return f"{describe_place(path, text, name)}{problem}"
+    return f"{_describe_place(path, text, name)}{problem}"
 
 
 def advise_on_name(name: str, known: Iterable[str], most: int = 2) -> str:
     """What to do about an unknown name: take one of at most `most` similar names, or remove it."""
     return suggest(name, known, most) or "remove it"
+
+
+def check_name(setting: str, name: str, known: Iterable[str]) -> None:
+    """Raise ValueError, for a validator, if a setting has a name that is not there."""
+    if name not in known:
+        raise ValueError(f"{setting} has {quote(name)}: {advise_on_name(name, known)}")
 
 
 def _explain_syntax(path: Path, text: str, error: Exception) -> str:
@@ -173,7 +190,7 @@ def _explain_syntax(path: Path, text: str, error: Exception) -> str:
     return f"{path}{number}: {escape(message, 160)}; correct it"
 
 
-def describe_place(path: Path, text: str, setting: str) -> str:
+def _describe_place(path: Path, text: str, setting: str) -> str:
     """The file and line of a setting, as a message begins; without line if there is none."""
     line = locate_setting_or_section(text, setting)
     return f"{path}:{line}: " if line else f"{path}: "

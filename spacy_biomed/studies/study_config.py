@@ -18,15 +18,14 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
-    PrivateAttr,
     model_validator,
 )
 
 from ..errors import BiomedError, add_hint, quote, suggest
 from ..settings.sections import (
+    ConfigFile,
     Section,
-    advise_on_name,
-    describe_place,
+    check_name,
     read_config_text,
     read_sections,
 )
@@ -196,7 +195,7 @@ class Tracking(Section):
     project: str = "spacy-biomed"
 
 
-class Study(Section):
+class Study(ConfigFile):
     """The sections of a study.
 
     [vars] may have any variables, which other sections use as ${vars.name}.
@@ -215,24 +214,16 @@ class Study(Section):
     tracking: Tracking | None = None
     config: dict[str, object] = {}
 
-    _path: Path | None = PrivateAttr(default=None)
-    _text: str = PrivateAttr(default="")
-
     @model_validator(mode="after")
     def _names_fit(self) -> Study:
         for name, row in self.rows.items():
             for companion in row.companions or ():
-                _check_name(companion, self.corpora, f"rows.{name}.companions")
+                check_name(f"rows.{name}.companions", companion, self.corpora)
             for corpus in row.epochs if isinstance(row.epochs, dict) else ():
-                _check_name(corpus, self.corpora, f"rows.{name}.epochs")
+                check_name(f"rows.{name}.epochs", corpus, self.corpora)
         for name in (name for pair in self.comparisons.pairs for name in pair):
-            _check_name(name, self.rows, "comparisons.pairs")
+            check_name("comparisons.pairs", name, self.rows)
         return self
-
-    def error(self, setting: str, problem: str) -> BiomedError:
-        """An error about a setting, with the study's file and line."""
-        place = describe_place(self._path, self._text, setting) if self._path else ""
-        return BiomedError(f"{place}{setting}: {problem}")
 
     def title(self, row: str) -> str:
         return self.rows[row].title or row
@@ -245,11 +236,6 @@ class Study(Section):
             for group in corpus.groups:
                 groups.setdefault(group, []).append(name)
         return groups
-
-
-def _check_name(name: str, known: Mapping[str, object], setting: str) -> None:
-    if name not in known:
-        raise ValueError(f"{setting} has {quote(name)}: {advise_on_name(name, known)}")
 
 
 def find_study(study: Path | str) -> Path:
@@ -290,9 +276,7 @@ def read_study(study: Path | str, overrides: Mapping[str, object] | None = None)
         BiomedError: if it cannot be read, or something in it is wrong or missing.
     """
     path = find_study(study)
-    read, text = read_sections(path, Study, overrides, kind="study", prepare=_complete)
-    read._path, read._text = path, text
-    return read
+    return read_sections(path, Study, overrides, kind="study", prepare=_complete)
 
 
 def _complete(config: Config) -> Config:

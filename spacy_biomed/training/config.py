@@ -134,24 +134,50 @@ def fill_config(
     """
     description = read_description(corpus)
     config = start_config(corpus, description, task, template)
-    settings = dict(settings or {})
-    config = config.merge(settings)
-    recipe = Recipe.take(config)
-    settings.pop("recipe", None)
-    variables: dict[str, object] = config["vars"]
-    variables.update(encoder=encoder, seed=seed)
-    if batch_words is not None:
-        check_batches_by_words(config)
-        variables["batch_words"] = batch_words
-    if batch_size is not None:
-        set_batch_size(config, batch_size)
-    if learn_rate is not None:
-        variables["learn_rate"] = learn_rate
+    variables = {"encoder": encoder, "seed": seed, "learn_rate": learn_rate}
+    config, recipe, settings = fill_variables(config, settings, variables, batch_words, batch_size)
     _fill_paths(config, corpus, recipe)
     steps = count_steps(config, list_training_files(corpus, recipe))
-    recipe.fill(variables, steps, recipe.epochs if epochs is None else epochs)
+    recipe.fill(config["vars"], steps, recipe.epochs if epochs is None else epochs)
     config["nlp"]["lang"] = description["language"]
     return config.merge(settings)
+
+
+def fill_variables(
+    config: Config,
+    settings: Mapping[str, object] | None,
+    variables: Mapping[str, object],
+    batch_words: int | None,
+    batch_size: int | None,
+) -> tuple[Config, Recipe, Mapping[str, object]]:
+    """Merge further sections into a template, and fill in its variables and the size of a batch.
+
+    Args:
+        settings, batch_words, batch_size: as in `fill_config`.
+        variables: what replaces those of the template; None leaves one as it is.
+
+    Returns:
+        the config, its recipe, and the further sections without `[recipe]`.
+    """
+    config = config.merge(dict(settings or {}))
+    recipe = Recipe.take(config)
+    config["vars"].update({key: value for key, value in variables.items() if value is not None})
+    section = config.get("training", {}).get("batcher", {})
+    section = section.get("batcher", section)
+    batcher = section.get("@batchers", BY_WORDS)
+    if batch_words is not None:
+        if batcher != BY_WORDS:
+            raise BiomedError(
+                f"--batch-words: the batches of this template are not of words ({batcher}); leave "
+                "it out, and change training.batcher.size of the config"
+            )
+        config["vars"]["batch_words"] = batch_words
+    if batch_size is not None and batcher == BY_WORDS:
+        config["vars"]["batch_words"] = batch_size
+    elif batch_size is not None:
+        section["size"] = batch_size
+    others = {name: section for name, section in (settings or {}).items() if name != "recipe"}
+    return config, recipe, others
 
 
 def find_epochs(template: Path | str | None) -> int:
@@ -177,27 +203,6 @@ def list_training_files(corpus: Path, recipe: Recipe) -> list[str]:
     parts = ("train",) if recipe.development_part else ("train", "dev")
     files = [corpus / f"{part}.spacy" for part in parts]
     return [file.as_posix() for file in files if file.name == "train.spacy" or file.is_file()]
-
-
-def check_batches_by_words(config: Config) -> None:
-    """Raise BiomedError if the batches of a config have another measure than words."""
-    section = config.get("training", {}).get("batcher", {})
-    batcher = section.get("batcher", section).get("@batchers", BY_WORDS)
-    if batcher != BY_WORDS:
-        raise BiomedError(
-            f"--batch-words: the batches of this template are not of words ({batcher}); leave it "
-            "out, and change training.batcher.size of the config"
-        )
-
-
-def set_batch_size(config: Config, size: int) -> None:
-    """Set the size of a config's batches, in its batcher's measure: words, sequences or others."""
-    section = config.get("training", {}).get("batcher", {})
-    section = section.get("batcher", section)
-    if section.get("@batchers", BY_WORDS) == BY_WORDS:
-        config["vars"]["batch_words"] = size
-    else:
-        section["size"] = size
 
 
 def count_steps(config: Config, files: Sequence[str]) -> int:

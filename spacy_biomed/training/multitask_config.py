@@ -18,16 +18,15 @@ from .config import (
     NO_CORPUS,
     Recipe,
     add_head,
-    check_batches_by_words,
     check_encoder_name,
     count_batches_of,
     default_weights,
+    fill_variables,
     find_template,
     has_no_head,
     list_training_files,
     read_description,
     read_template,
-    set_batch_size,
 )
 from .corpus_task import find_learner
 
@@ -123,18 +122,8 @@ def create_multitask_config(
             f"'{MULTITASK}'"
         )
     _check_names(folders, config)
-    settings = dict(settings or {})
-    config = config.merge(settings)
-    recipe = Recipe.take(config)
-    settings.pop("recipe", None)
-    config["vars"].update(encoder=encoder, seed=seed)
-    if batch_words is not None:
-        check_batches_by_words(config)
-        config["vars"]["batch_words"] = batch_words
-    if batch_size is not None:
-        set_batch_size(config, batch_size)
-    if learn_rate is not None:
-        config["vars"]["learn_rate"] = learn_rate
+    variables = {"encoder": encoder, "seed": seed, "learn_rate": learn_rate}
+    config, recipe, settings = fill_variables(config, settings, variables, batch_words, batch_size)
     tasks = [read_task(folder, recipe) for folder in folders]
     _set_batchers(config, recipe, tasks)
     _set_schedule(config, schedule, recipe, recipe.epochs if epochs is None else epochs, tasks)

@@ -110,6 +110,8 @@ def benchmark(
         pipelines = [pipeline] if against is None else [pipeline, against]
         settings = {"repeats": repeats, "threads": threads}
         _measure_speed(pipelines, texts, read, batch_size, code, output, settings)
+    if output is not None:
+        typer.echo(f"✔ Wrote {output}")
 
 
 def _check_options(
@@ -164,9 +166,8 @@ def _measure_speed(
     from ..evaluation.benchmark import count_parts, measure_pipelines, to_json
 
     sources: list[Path | str] = [texts, *pipelines]
-    console = Console()
     total = count_parts(len(pipelines), settings["repeats"])
-    with _measuring(console, "Measuring", total, output, sources) as (partial, progress):
+    with _measuring("Measuring", total, output, sources) as (content, progress):
         measured = measure_pipelines(
             pipelines,
             read,
@@ -175,16 +176,12 @@ def _measure_speed(
             progress=progress,
             **settings,
         )
-        if partial is not None:
-            content = to_json(measured, texts=texts, **settings)
-            partial.write_text(json.dumps(content, indent=2), encoding="utf8")
+        content |= to_json(measured, texts=texts, **settings)
     for figures in measured:
         size = f"{figures.documents:,} documents, {figures.words:,} words"
         engines = "".join(f", {name} in {engine}" for name, engine in figures.engines.items())
         typer.echo(f"{figures.pipeline}: {size}{engines}")
-    console.print(_table(measured))
-    if output is not None:
-        typer.echo(f"✔ Wrote {output}")
+    Console().print(_table(measured))
 
 
 def _advise(pipeline: str, texts: list[str] | None) -> None:
@@ -226,28 +223,17 @@ def _measure_robustness(
     from ..pipeline.pipeline_loading import load_pipeline
 
     nlp = load_pipeline(pipeline, code)
-    console = Console()
-    with _measuring(console, "Scoring", len(CHANGES), output, [corpus, pipeline]) as (
-        partial,
-        progress,
-    ):
+    sources: list[Path | str] = [corpus, pipeline]
+    with _measuring("Scoring", len(CHANGES), output, sources) as (content, progress):
         measured = measure_robustness(nlp, read_docs(corpus, nlp.vocab), progress=progress)
-        if partial is not None:
-            content = {"corpus": corpus.parent.name, "rows": [asdict(row) for row in measured]}
-            partial.write_text(json.dumps(content, indent=2), encoding="utf8")
-    names = [
-        "precision",
-        "recall",
-        "F1",
-        *(["clean documents"] if measured[0].clean is not None else []),
-    ]
+        content.update(corpus=corpus.parent.name, rows=[asdict(row) for row in measured])
+    names = ["precision", "recall", "F1"]
+    names += ["clean documents"] if measured[0].clean is not None else []
     table = Table("text", *(Column(name, justify="right") for name in names))
     for row in measured:
         shares = [row.precision, row.recall, row.f1, *([] if row.clean is None else [row.clean])]
         table.add_row(row.change, *(f"{100 * share:.1f}" for share in shares))
-    console.print(table)
-    if output is not None:
-        typer.echo(f"✔ Wrote {output}")
+    Console().print(table)
 
 
 def _measure_corpora(
@@ -264,16 +250,13 @@ def _measure_corpora(
 
     corpora, maps = find_corpora(folder), parse_label_maps(pairs)
     nlp = load_pipeline(pipeline, code)
-    console = Console()
     sources: list[Path | str] = [folder, pipeline, *trained_on]
-    with _measuring(console, "Scoring", len(corpora), output, sources) as (partial, progress):
+    with _measuring("Scoring", len(corpora), output, sources) as (content, progress):
         measured = measure_corpora(nlp, corpora, maps, trained_on, progress)
         scored = {row.corpus for row in measured}
         left_out = [corpus.name for corpus in corpora if corpus.name not in scored]
-        if partial is not None:
-            rows = [asdict(row) for row in measured]
-            content = {"pipeline": pipeline, "rows": rows, "left_out": left_out}
-            partial.write_text(json.dumps(content, indent=2), encoding="utf8")
+        rows = [asdict(row) for row in measured]
+        content.update(pipeline=pipeline, rows=rows, left_out=left_out)
     names = [name.replace(" ", "\n") for name in ("mentions", *measured[0].scores)]
     columns = [Column(name, justify="right", no_wrap=True) for name in names]
     # Narrow, so that all columns fit into a terminal of 80 characters.
@@ -281,31 +264,28 @@ def _measure_corpora(
     for row in measured:
         shares = ["" if one is None else f"{100 * one['f']:.1f}" for one in row.scores.values()]
         table.add_row(row.corpus, row.label or "all", f"{row.mentions:,}", *shares)
-    console.print(table)
+    Console().print(table)
     if left_out:
         typer.echo(f"Left out, without a label of the pipeline: {', '.join(left_out)}")
-    if output is not None:
-        typer.echo(f"✔ Wrote {output}")
 
 
 @contextmanager
 def _measuring(
-    console: Console,
-    title: str,
-    total: int,
-    output: Path | None,
-    sources: Sequence[Path | str],
-) -> Iterator[tuple[Path | None, Callable[[str], None]]]:
-    """A file to write instead of the output, if there is one, and what moves the progress bar.
+    title: str, total: int, output: Path | None, sources: Sequence[Path | str]
+) -> Iterator[tuple[dict[str, object], Callable[[str], None]]]:
+    """What will be written to the output, to be filled in, and what moves the progress bar.
 
     The file is created before the work, so that one that cannot be written is reported at once.
     """
+    content: dict[str, object] = {}
     with (
         nullcontext() if output is None else replacing_file(output, sources) as partial,
-        Progress(console=console, transient=True) as bar,
+        Progress(console=Console(), transient=True) as bar,
     ):
         task = bar.add_task(title, total=total)
-        yield partial, lambda part: bar.update(task, advance=1, description=part)
+        yield content, lambda part: bar.update(task, advance=1, description=part)
+        if partial is not None:
+            partial.write_text(json.dumps(content, indent=2), encoding="utf8")
 
 
 def _table(measured: list[PipelineFigures]) -> Table:

@@ -11,7 +11,7 @@ from spacy.scorer import PRFScore
 from spacy.tokens import Doc, Span
 
 from ..annotations.annotation_scope import AnnotationScope
-from ..annotations.document_keys import UNALIGNED_MENTIONS
+from ..annotations.document_keys import get_unaligned
 from ..annotations.seen_mentions import SEEN_KEY, SeenMentions
 from ..corpora.label_map import LabelMap, parse_label_map
 from ..errors import BiomedError, escape, list_choices
@@ -197,7 +197,7 @@ def _map_layer(reference: Doc, label_map: LabelMap, scored: frozenset[str]) -> G
     """The entities of a document, with the pipeline's labels and only those that are scored."""
     layer = GoldLayer.read(reference, None)
     assert layer is not None  # has_annotation, in `_count`
-    lost = {tuple(mention) for mention in reference.user_data.get(UNALIGNED_MENTIONS, ())}
+    lost = set(get_unaligned(reference))
     gold = {*layer.mentions, *lost}
     mentions: set[Mention] = {
         (start, end, renamed)

@@ -11,7 +11,7 @@ from spacy.language import Language
 from spacy.scorer import PRFScore
 from spacy.tokens import Doc
 
-from ..annotations.document_keys import UNALIGNED_MENTIONS
+from ..annotations.document_keys import get_unaligned
 from ..errors import BiomedError
 from ..pipeline.deidentification_scores import DeidentificationScores
 from ..pipeline.deidentify import BiomedDeidentifier
@@ -139,7 +139,7 @@ def _score_entities(change: str, pairs: Iterable[tuple[Doc, list[int], Doc]]) ->
         score.tp += judged.count(True)
         score.fp += judged.count(False)
         score.fn += len(layer.mentions - found)
-        score.fn += len(reference.user_data.get(UNALIGNED_MENTIONS, ()))
+        score.fn += len(get_unaligned(reference))
     return Robustness(change, score.precision, score.recall, score.fscore)
 
 
@@ -151,7 +151,7 @@ def _score_replacements(
     counts = DeidentificationScores()
     for reference, places, doc in pairs:
         gold = {(span.start_char, span.end_char, span.label_) for span in reference.ents}
-        gold |= {tuple(one) for one in reference.user_data.get(UNALIGNED_MENTIONS, ())}
+        gold |= set(get_unaligned(reference))
         moved = [
             (places[start], places[end - 1] + 1, label)
             for start, end, label in gold

@@ -10,7 +10,7 @@ import numpy as np
 from spacy.training import Example
 
 from ..annotations.deidentified import Replacement
-from ..annotations.document_keys import UNALIGNED_MENTIONS
+from ..annotations.document_keys import get_unaligned
 from .mention_layer import gold_spans
 
 # A mention as (start, end, label), in characters, end exclusive.
@@ -129,7 +129,7 @@ def score_deidentification(
         if spans is None or deidentified is None:
             continue
         gold = [(span.start_char, span.end_char, span.label_) for span in spans]
-        gold += [tuple(one) for one in example.reference.user_data.get(UNALIGNED_MENTIONS, ())]
+        gold += get_unaligned(example.reference)
         gold = [one for one in gold if is_identifying(one[2])]
         counts.add(example.reference.text, gold, deidentified.replacements)
     return counts.scores()

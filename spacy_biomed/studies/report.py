@@ -72,10 +72,7 @@ def write_report(results: Results, output: Path, speeds: dict[str, Any] | None =
         MARKDOWN: markdown,
         LATEX: "\n".join(map(to_latex, tables)),
         PAGE: render_page(
-            results.study.study.title,
-            results.study.study.note,
-            tables,
-            draw_figures(results, published, speeds),
+            about.title, about.note, tables, draw_figures(results, published, speeds)
         ),
         RESULTS: json.dumps(describe_results(results, speeds), ensure_ascii=False, indent=2) + "\n",
     }

@@ -19,7 +19,7 @@ from spacy.vocab import Vocab
 
 from ..annotations.annotation_scope import AnnotationScope, get_scope, set_scope
 from ..annotations.assertions import copy_assertions
-from ..annotations.document_keys import DOCUMENT_ID, UNALIGNED_MENTIONS
+from ..annotations.document_keys import DOCUMENT_ID, UNALIGNED_MENTIONS, get_unaligned
 from ..annotations.seen_mentions import SeenMentions, mentions_of
 from ..corpora.conversion_report import PartReport
 from ..corpora.convert import ATTRIBUTES, create_pipeline
@@ -273,9 +273,8 @@ def _read_text(corpus: str, doc: Doc, spans_key: str | None, counts: CombinedPar
         normalise_words(doc.text),
         tuple(map(normalise_words, _sentences(doc))),
     )
-    lost = [(start, end, label) for start, end, label in doc.user_data.get(UNALIGNED_MENTIONS, ())]
     scope = get_scope(doc, spans_key)
-    return _Text(doc, known, mentions if has_layer else None, lost, scope, counts)
+    return _Text(doc, known, mentions if has_layer else None, get_unaligned(doc), scope, counts)
 
 
 def _sentences(doc: Doc) -> list[str]:

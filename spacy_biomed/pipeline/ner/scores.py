@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from ...annotations.document_keys import UNALIGNED_MENTIONS
+from ...annotations.document_keys import get_unaligned
 from ...annotations.seen_mentions import SEEN_KEY
 from ..encoder_head import Compared
 from ..label_scores import LabelScores
@@ -74,7 +74,7 @@ def compare_mentions(example: Example, spans_key: str | None) -> Compared | None
         return None
     predicted = {_key(span) for span in _predicted_spans(example.predicted, spans_key)}
     predicted = {key for key in predicted if gold.judge(*key) is not None}
-    return gold.mentions, predicted, example.reference.user_data.get(UNALIGNED_MENTIONS, ())
+    return gold.mentions, predicted, get_unaligned(example.reference)
 
 
 def _score_confidence(judged: list[tuple[float, bool]], names: str) -> dict[str, object]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from ...annotations.document_keys import ANSWER_KEY, UNALIGNED_ANSWERS, question_id
+from ...annotations.document_keys import ANSWER_KEY, UNALIGNED_ANSWERS, get_unaligned, question_id
 
 # BioASQ's systems give up to five answers to a factoid question.
 LENIENT_ANSWERS = 5
@@ -128,7 +128,7 @@ def answer_scorer_v1() -> Callable:
 
 def gold_answers(reference: Doc) -> list[str]:
     """The texts of a document's annotated answers, including those that do not fit tokens."""
-    lost = reference.user_data.get(UNALIGNED_ANSWERS, ())
+    lost = get_unaligned(reference, name=UNALIGNED_ANSWERS)
     return [
         *(span.text for span in reference.spans.get(ANSWER_KEY, ())),
         *(reference.text[start:end] for start, end, _ in lost),

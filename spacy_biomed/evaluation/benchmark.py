@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..encoders.batching.concurrency import available_processors, describe_processor
 from ..errors import BiomedError
 from ..workers.process import Worker, WorkerFailed, start_worker, thread_settings
 
@@ -273,29 +273,14 @@ def describe_machine(packages: Iterable[str] = PACKAGES) -> dict[str, Any]:
     for name in packages:
         with suppress(PackageNotFoundError):
             versions[name] = version(name)
-    processor, instructions = _processor()
+    processor, flags = describe_processor()
     return {
         "processor": processor,
-        "instructions": instructions,
-        "processors": len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count(),
+        "instructions": [flag for flag in INSTRUCTIONS if flag in flags],
+        "processors": available_processors(),
         "system": platform.platform(),
         "versions": versions,
     }
-
-
-def _processor() -> tuple[str, list[str]]:
-    """The processor's name and, on Linux, the `INSTRUCTIONS` that it supports."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf8", errors="replace")
-    except OSError:
-        return platform.processor() or platform.machine(), []
-    pairs = (line.partition(":") for line in text.splitlines() if ":" in line)
-    fields = {key.strip(): value.strip() for key, _, value in pairs}
-    flags = fields.get("flags", fields.get("Features", "")).split()
-    name = fields.get("model name") or platform.processor() or platform.machine()
-    return name, [flag for flag in INSTRUCTIONS if flag in flags]
 
 
 def to_json(

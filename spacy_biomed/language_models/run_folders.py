@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import atexit
 import json
-import platform
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from rich.console import Console
 from spacy.util import dict_to_dot
 
+from ..encoders.batching.concurrency import describe_processor
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..encoders.loading import read_config, read_weights, save_encoder, without_warnings
 from ..errors import BiomedError
@@ -38,7 +37,7 @@ from .trainer import (
 )
 
 if TYPE_CHECKING:
-    from transformers import PretrainedConfig, TrainingArguments
+    from transformers import PretrainedConfig
 
 CHECKPOINTS, TEXT, LOG, RUN = "checkpoints", "text", "log.jsonl", "run.json"
 
@@ -241,6 +240,7 @@ def create_card(
     )
     environment.filters["thousands"] = "{:,}".format
     args = trainer.args
+    precision = "bf16" if args.bf16 else "fp16" if args.fp16 else "fp32"
     return environment.get_template("encoder_card.md.jinja").render(
         name=recipe.output.directory.name,
         made=made,
@@ -251,7 +251,7 @@ def create_card(
         validation=trainer.eval_dataset.text,
         pieces=read_rows(recipe.output.work / LOG)[-1]["pieces"],
         epochs=trainer.state.epoch,
-        computed_on=f"{args.world_size} × {_device_name(args.device)}, in {_precision(args)}",
+        computed_on=f"{args.world_size} × {_device_name(args.device)}, in {precision}",
         settings=Config(recipe.identity()).to_str().strip(),
     )
 
@@ -261,18 +261,10 @@ def short_name(name: str) -> str:
     return Path(name).name if Path(name).is_dir() else name
 
 
-def _precision(args: TrainingArguments) -> str:
-    return "bf16" if args.bf16 else "fp16" if args.fp16 else "fp32"
-
-
 def _device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    cpuinfo = Path("/proc/cpuinfo")
-    text = cpuinfo.read_text(encoding="utf8") if cpuinfo.is_file() else ""
-    match = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    name = match.group(1) if match else platform.processor() or platform.machine()
-    return f"{name}, {torch.get_num_threads()} threads"
+    return f"{describe_processor()[0]}, {torch.get_num_threads()} threads"
 
 
 def _differences(earlier: dict[str, Any], now: dict[str, Any]) -> list[str]:

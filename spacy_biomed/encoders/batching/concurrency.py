@@ -8,12 +8,14 @@ Python can prepare the next batch meanwhile.
 from __future__ import annotations
 
 import os
+import platform
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
@@ -163,3 +165,16 @@ def available_processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def describe_processor() -> tuple[str, list[str]]:
+    """The processor's name and, on Linux, the instructions that it supports."""
+    name = platform.processor() or platform.machine()
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf8", errors="replace")
+    except OSError:
+        return name, []
+    pairs = (line.partition(":") for line in text.splitlines() if ":" in line)
+    fields = {key.strip(): value.strip() for key, _, value in pairs}
+    flags = fields.get("flags", fields.get("Features", "")).split()
+    return fields.get("model name") or name, flags

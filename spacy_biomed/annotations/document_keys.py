@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 
 UNALIGNED_MENTIONS = "unaligned_mentions"
 UNALIGNED_ANSWERS = "unaligned_answers"
@@ -60,6 +60,11 @@ def register_extensions() -> None:
         declare_extension(
             name, partial(get_unaligned, name=name), partial(set_unaligned, name=name)
         )
+
+
+def locate_span(span: Span) -> tuple[int, int, str]:
+    """The first character of a span, the one after its last, and its label."""
+    return span.start_char, span.end_char, span.label_
 
 
 def get_unaligned(doc: Doc, *, name: str = UNALIGNED_MENTIONS) -> list[UnalignedMention]:

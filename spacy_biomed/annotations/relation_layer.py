@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 
 from spacy.tokens import Doc, Span
 
-from .document_keys import declare_extension
+from .document_keys import declare_extension, locate_span
 
 RELATIONS = "relations"
 
@@ -60,13 +60,9 @@ def _set_relations(doc: Doc, relations: Sequence[SpanRelation] | None) -> None:
         doc.user_data.pop(RELATIONS, None)
         return
     doc.user_data[RELATIONS] = [
-        (_write_span(head), _write_span(tail), label, score)
+        (locate_span(head), locate_span(tail), label, score)
         for head, tail, label, score in relations
     ]
-
-
-def _write_span(span: Span) -> tuple[int, int, str]:
-    return span.start_char, span.end_char, span.label_
 
 
 def _read_span(doc: Doc, stored: tuple[int, int, str]) -> Span:

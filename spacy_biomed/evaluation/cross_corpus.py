@@ -8,10 +8,10 @@ from pathlib import Path
 
 from spacy.language import Language
 from spacy.scorer import PRFScore
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc
 
 from ..annotations.annotation_scope import AnnotationScope
-from ..annotations.document_keys import get_unaligned
+from ..annotations.document_keys import get_unaligned, locate_span
 from ..annotations.seen_mentions import SEEN_KEY, SeenMentions
 from ..corpora.label_map import LabelMap, parse_label_map
 from ..errors import BiomedError, escape, list_choices
@@ -179,10 +179,10 @@ def _count(
     pairs = ((doc.text, doc) for doc in references if doc.has_annotation("ENT_IOB"))
     for doc, reference in nlp.pipe(pairs, as_tuples=True):
         layer = _map_layer(reference, label_map, scored)
-        found = {_key(span) for span in doc.ents}
+        found = set(map(locate_span, doc.ents))
         if seen is not None:
             seen.mark(reference)
-            known = {_key(span) for span in reference.spans[SEEN_KEY]}
+            known = set(map(locate_span, reference.spans[SEEN_KEY]))
         for match in MATCHES:
             matched = found if match == "exact" else match_leniently(layer.mentions, found)
             predicted = {mention for mention in matched if layer.judge(*mention) is not None}
@@ -236,7 +236,3 @@ def _make_rows(
         return CorpusScore(corpus, label, mentions, scores)
 
     return [row(label) for label in (*sorted(scored), *([None] if len(scored) > 1 else []))]
-
-
-def _key(span: Span) -> Mention:
-    return span.start_char, span.end_char, span.label_

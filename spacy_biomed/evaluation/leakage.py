@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass, field
 from spacy.tokens import Doc
 
 from ..annotations.deidentified import Deidentified, Replacement
-from ..annotations.document_keys import get_unaligned
+from ..annotations.document_keys import get_unaligned, locate_span
 from ..deidentification.term_lists import normalize, word_list
 from ..errors import BiomedError
 
@@ -131,8 +131,7 @@ def _check_pair(number: int, gold: Doc, predicted: Doc, spans_key: str | None) -
 
 def _gold_mentions(gold: Doc, spans_key: str | None) -> set[tuple[int, int, str]]:
     spans = gold.ents if spans_key is None else gold.spans[spans_key]
-    mentions = {(span.start_char, span.end_char, span.label_) for span in spans}
-    return mentions.union(get_unaligned(gold))
+    return {*map(locate_span, spans), *get_unaligned(gold)}
 
 
 def _is_kept(

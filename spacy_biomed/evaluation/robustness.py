@@ -11,7 +11,7 @@ from spacy.language import Language
 from spacy.scorer import PRFScore
 from spacy.tokens import Doc
 
-from ..annotations.document_keys import get_unaligned
+from ..annotations.document_keys import get_unaligned, locate_span
 from ..errors import BiomedError
 from ..pipeline.deidentification_scores import DeidentificationScores
 from ..pipeline.deidentify import BiomedDeidentifier
@@ -150,8 +150,7 @@ def _score_replacements(
 ) -> Robustness:
     counts = DeidentificationScores()
     for reference, places, doc in pairs:
-        gold = {(span.start_char, span.end_char, span.label_) for span in reference.ents}
-        gold |= set(get_unaligned(reference))
+        gold = {*map(locate_span, reference.ents), *get_unaligned(reference)}
         moved = [
             (places[start], places[end - 1] + 1, label)
             for start, end, label in gold

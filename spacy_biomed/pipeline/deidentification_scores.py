@@ -10,7 +10,7 @@ import numpy as np
 from spacy.training import Example
 
 from ..annotations.deidentified import Replacement
-from ..annotations.document_keys import get_unaligned
+from ..annotations.document_keys import get_unaligned, locate_span
 from .mention_layer import gold_spans
 
 # A mention as (start, end, label), in characters, end exclusive.
@@ -128,7 +128,7 @@ def score_deidentification(
         deidentified = example.predicted._.deidentified
         if spans is None or deidentified is None:
             continue
-        gold = [(span.start_char, span.end_char, span.label_) for span in spans]
+        gold = [*map(locate_span, spans)]
         gold += get_unaligned(example.reference)
         gold = [one for one in gold if is_identifying(one[2])]
         counts.add(example.reference.text, gold, deidentified.replacements)

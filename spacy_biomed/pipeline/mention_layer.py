@@ -11,7 +11,7 @@ from spacy.tokens import Doc, Span, SpanGroup
 from thinc.types import Ints1d
 
 from ..annotations.annotation_scope import AnnotationScope, get_scope, set_scope
-from ..annotations.document_keys import ANSWER_KEY, get_user_data
+from ..annotations.document_keys import ANSWER_KEY, get_user_data, locate_span
 from ..annotations.layer_copies import copy_entities, copy_group, copy_spans
 from ..annotations.pairs import PAIR_KEY
 from ..annotations.relation_layer import RELATIONS
@@ -131,7 +131,7 @@ class GoldLayer:
         gold = gold_spans(reference, spans_key)
         if gold is None:
             return None
-        mentions = {(span.start_char, span.end_char, span.label_) for span in gold}
+        mentions = set(map(locate_span, gold))
         missing = find_missing(reference) if spans_key is None else []
         return cls(mentions, get_scope(reference, spans_key), missing)
 

@@ -19,7 +19,7 @@ from spacy.vocab import Vocab
 
 from ..annotations.annotation_scope import AnnotationScope, get_scope, set_scope
 from ..annotations.assertions import copy_assertions
-from ..annotations.document_keys import DOCUMENT_ID, UNALIGNED_MENTIONS, get_unaligned
+from ..annotations.document_keys import DOCUMENT_ID, UNALIGNED_MENTIONS, get_unaligned, locate_span
 from ..annotations.seen_mentions import SeenMentions, mentions_of
 from ..corpora.conversion_report import PartReport
 from ..corpora.convert import ATTRIBUTES, create_pipeline
@@ -264,9 +264,7 @@ def _read_corpus(
 
 def _read_text(corpus: str, doc: Doc, spans_key: str | None, counts: CombinedPart) -> _Text:
     has_layer = doc.has_annotation("ENT_IOB") if spans_key is None else spans_key in doc.spans
-    mentions = [
-        (span.start_char, span.end_char, span.label_) for span in mentions_of(doc, spans_key)
-    ]
+    mentions = [*map(locate_span, mentions_of(doc, spans_key))]
     known = KnownText(
         corpus,
         find_pubmed_id(str(doc.user_data.get(DOCUMENT_ID, ""))),

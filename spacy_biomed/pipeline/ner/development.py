@@ -11,6 +11,7 @@ from spacy.training import Example
 from spacy.util import filter_spans
 from thinc.types import Floats1d, Floats2d, Ints1d
 
+from ...annotations.document_keys import locate_span
 from ...annotations.seen_mentions import SEEN_KEY
 from ...encoders.batching.alignment import token_offsets
 from ...errors import BiomedError
@@ -92,10 +93,7 @@ class Development:
                 "a share of unseen mentions: the corpus does not mark what was seen in training; "
                 "`spacy biomed convert` marks it in the development part"
             )
-        seen = [
-            {(span.start_char, span.end_char, span.label_) for span in doc.spans.get(SEEN_KEY, ())}
-            for doc in self._references
-        ]
+        seen = [set(map(locate_span, doc.spans.get(SEEN_KEY, ()))) for doc in self._references]
         found = [(start, end, label) in seen[doc] for doc, start, end, label in self._locate(spans)]
         return np.array(found, dtype=bool)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from ...annotations.document_keys import get_unaligned
+from ...annotations.document_keys import get_unaligned, locate_span
 from ...annotations.seen_mentions import SEEN_KEY
 from ..encoder_head import Compared
 from ..label_scores import LabelScores
@@ -55,10 +55,10 @@ def score_mentions(
         every.add(gold, predicted, lost)
         for span in _predicted_spans(example.predicted, spans_key):
             confidence = get_confidence(span)
-            if confidence is not None and _key(span) in predicted:
-                judged.append((confidence, _key(span) in gold))
+            if confidence is not None and locate_span(span) in predicted:
+                judged.append((confidence, locate_span(span) in gold))
         if SEEN_KEY in example.reference.spans:
-            seen = {_key(span) for span in example.reference.spans[SEEN_KEY]}
+            seen = set(map(locate_span, example.reference.spans[SEEN_KEY]))
             unseen.add(gold - seen, predicted - seen, lost)
     scores = every.scores(names, f"{names}_per_type")
     scores.update(_score_confidence(judged, names))
@@ -72,7 +72,7 @@ def compare_mentions(example: Example, spans_key: str | None) -> Compared | None
     gold = GoldLayer.read(example.reference, spans_key)
     if gold is None:
         return None
-    predicted = {_key(span) for span in _predicted_spans(example.predicted, spans_key)}
+    predicted = set(map(locate_span, _predicted_spans(example.predicted, spans_key)))
     predicted = {key for key in predicted if gold.judge(*key) is not None}
     return gold.mentions, predicted, get_unaligned(example.reference)
 
@@ -84,10 +84,6 @@ def _score_confidence(judged: list[tuple[float, bool]], names: str) -> dict[str,
         f"{names}_ece": reliability.error if reliability else None,
         f"{names}_reliability": reliability.to_rows() if reliability else None,
     }
-
-
-def _key(span: Span) -> tuple[int, int, str]:
-    return span.start_char, span.end_char, span.label_
 
 
 def _predicted_spans(doc: Doc, spans_key: str | None) -> Iterable[Span]:

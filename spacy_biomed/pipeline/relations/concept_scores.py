@@ -11,6 +11,7 @@ import numpy as np
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
+from ...annotations.document_keys import locate_span
 from ...arrays import Floats2d
 from ..encoder_head import Compared
 from ..label_scores import LabelScores
@@ -103,10 +104,10 @@ def find_gold(reference: Doc, spans_key: str | None) -> set[ConceptRelation] | N
         return None
     spans = gold_spans(reference, spans_key) or []
     meant = choose_meant(find_concepts(reference.text, spans))
-    meant_by = dict(zip(map(_key, spans), meant, strict=True))
+    meant_by = dict(zip(map(locate_span, spans), meant, strict=True))
     gold: set[ConceptRelation] = set()
     for head, tail, label, _ in relations:
-        ends = (meant_by.get(_key(end), ()) for end in (head, tail))
+        ends = (meant_by.get(locate_span(end), ()) for end in (head, tail))
         gold |= {
             _relate(first, second, label) for first, second in product(*ends) if first != second
         }
@@ -151,7 +152,3 @@ def _match(
 
 def _relate(head: Concept, tail: Concept, label: str) -> ConceptRelation:
     return ConceptRelation(min(head, tail), max(head, tail), label)
-
-
-def _key(span: Span) -> tuple[int, int, str]:
-    return span.start_char, span.end_char, span.label_
